@@ -1,0 +1,1 @@
+//! Batches on the GPU.

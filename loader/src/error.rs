@@ -1,0 +1,239 @@
+//! One error type for the whole engine.
+//!
+//! An [`Error`] has a [`kind`](Error::kind) that a caller can act on, a sentence that says what happened and what to
+//! change, the facts it happened to (shard, key, range, attempt ...), and the error beneath it if there is one.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// The engine's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a caller can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An argument or a combination of arguments is wrong: change it.
+    Config,
+    /// A file, object or sample does not exist.
+    NotFound,
+    /// The store or the file system refuses access: check credentials and modes.
+    Permission,
+    /// The network failed in a way that another attempt may cure.
+    Network,
+    /// Nothing arrived for longer than the time that was set.
+    Timeout,
+    /// Bytes do not match their recorded size or hash.
+    Checksum,
+    /// Bytes are not what their format says: index, shard header, compression stream.
+    Format,
+    /// A sample cannot be decoded into the fields that were asked for.
+    Decode,
+    /// The data needs something that this build or this machine does not have.
+    Unsupported,
+    /// No room: disk, memory limit, locked-memory limit.
+    Full,
+    /// A checkpoint does not belong to this plan.
+    State,
+    /// The remote index changed since the cache was filled.
+    Stale,
+    /// A system call failed for another reason.
+    Io,
+    /// The loader was closed, or used where it cannot work (a forked child).
+    Closed,
+    /// A promise the engine made to itself does not hold: please report it.
+    Internal,
+}
+
+impl ErrorKind {
+    /// Whether another attempt at the same thing may succeed.
+    pub fn is_retried(self) -> bool {
+        matches!(self, Self::Network | Self::Timeout | Self::Checksum)
+    }
+
+    /// The kind's name in lower case, as it stands in messages and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Config => "config",
+            Self::NotFound => "not found",
+            Self::Permission => "permission",
+            Self::Network => "network",
+            Self::Timeout => "timeout",
+            Self::Checksum => "checksum",
+            Self::Format => "format",
+            Self::Decode => "decode",
+            Self::Unsupported => "unsupported",
+            Self::Full => "full",
+            Self::State => "state",
+            Self::Stale => "stale",
+            Self::Io => "io",
+            Self::Closed => "closed",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+/// What went wrong, to what, and why. One pointer wide, so `Result` stays small.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    /// Facts by name, innermost first: `("shard", "shard.00003.mds")`.
+    context: Vec<(&'static str, String)>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind`; `message` is a sentence without a full stop.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, message: message.into(), context: Vec::new(), source: None }))
+    }
+
+    /// [`ErrorKind::Config`].
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Config, message)
+    }
+
+    /// [`ErrorKind::Format`].
+    pub fn format(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Format, message)
+    }
+
+    /// [`ErrorKind::Decode`].
+    pub fn decode(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Decode, message)
+    }
+
+    /// [`ErrorKind::Internal`].
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    /// An I/O error with its kind worked out from the error number.
+    pub fn from_io(error: std::io::Error, message: impl Into<String>) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Permission,
+            std::io::ErrorKind::StorageFull
+            | std::io::ErrorKind::QuotaExceeded
+            | std::io::ErrorKind::OutOfMemory
+            | std::io::ErrorKind::FileTooLarge => ErrorKind::Full,
+            std::io::ErrorKind::TimedOut => ErrorKind::Timeout,
+            _ => ErrorKind::Io,
+        };
+        Self::new(kind, message).caused_by(error)
+    }
+
+    /// Adds a fact: what it happened to.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
+        self.0.context.push((name, value.to_string()));
+        self
+    }
+
+    /// Adds the error beneath.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// The same error under another kind.
+    #[must_use]
+    pub fn of_kind(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
+    /// What a caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The sentence, without context.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The facts, innermost first.
+    pub fn context(&self) -> &[(&'static str, String)] {
+        &self.0.context
+    }
+
+    /// A second copy for another waiter; the source becomes text.
+    #[must_use]
+    pub fn duplicate(&self) -> Self {
+        Self(Box::new(Inner {
+            kind: self.0.kind,
+            message: self.0.message.clone(),
+            context: self.0.context.clone(),
+            source: self.0.source.as_ref().map(|s| s.to_string().into()),
+        }))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        if !self.0.context.is_empty() {
+            f.write_str(" (")?;
+            for (i, (name, value)) in self.0.context.iter().enumerate() {
+                let comma = if i == 0 { "" } else { ", " };
+                write!(f, "{comma}{name} {value}")?;
+            }
+            f.write_str(")")?;
+        }
+        if let Some(source) = &self.0.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}] {self}", self.0.kind.name())
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_ref().map(|s| s.as_ref() as &(dyn StdError + 'static))
+    }
+}
+
+/// Adds a fact to an error on its way up.
+pub trait Context<T> {
+    /// `self`, and on failure the fact `name` = `value()`.
+    fn context<V: fmt::Display>(self, name: &'static str, value: impl FnOnce() -> V) -> Result<T>;
+}
+
+impl<T> Context<T> for Result<T> {
+    fn context<V: fmt::Display>(self, name: &'static str, value: impl FnOnce() -> V) -> Result<T> {
+        self.map_err(|e| e.with(name, value()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_reads_as_one_sentence_with_its_facts() {
+        let e = Error::format("offset 9 lies behind the end")
+            .with("shard", "shard.00003.mds")
+            .with("sample", 17)
+            .caused_by(std::io::Error::other("beneath"));
+        assert_eq!(e.to_string(), "offset 9 lies behind the end (shard shard.00003.mds, sample 17): beneath");
+        assert_eq!(e.kind(), ErrorKind::Format);
+        assert!(!e.kind().is_retried());
+        assert_eq!(e.duplicate().to_string(), e.to_string());
+    }
+
+    #[test]
+    fn a_full_disk_is_told_apart_from_other_io() {
+        let e = Error::from_io(std::io::Error::from_raw_os_error(28), "writing a shard");
+        assert_eq!(e.kind(), ErrorKind::Full);
+    }
+}

@@ -1,0 +1,323 @@
+//! What every stage does with its time.
+//!
+//! A [`Stage`] is resolved once by the thread that runs it and then costs one atomic addition per event. The time of a
+//! stage splits into *busy*, *waiting for input* and *waiting for output*: the stage that is busy while the one behind
+//! it waits for input is the bottleneck.
+
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+/// Trace events kept in memory; older ones are dropped and counted.
+const TRACE_EVENTS_MAX: usize = 200_000;
+
+/// The three ways a stage spends its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spent {
+    /// Working.
+    Busy,
+    /// Waiting for the stage before it.
+    Input,
+    /// Waiting for the stage behind it.
+    Output,
+}
+
+/// Counters of one stage, shared by all its threads.
+#[derive(Debug)]
+pub struct Stage {
+    name: &'static str,
+    busy_ns: AtomicU64,
+    input_ns: AtomicU64,
+    output_ns: AtomicU64,
+    items: AtomicU64,
+    bytes: AtomicU64,
+    trace: Option<Arc<Trace>>,
+}
+
+impl Stage {
+    /// Adds `time`.
+    pub fn spend(&self, how: Spent, time: Duration) {
+        let counter = match how {
+            Spent::Busy => &self.busy_ns,
+            Spent::Input => &self.input_ns,
+            Spent::Output => &self.output_ns,
+        };
+        counter.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Runs `body` and counts its time.
+    pub fn timed<T>(&self, how: Spent, body: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let result = body();
+        let time = start.elapsed();
+        self.spend(how, time);
+        if let Some(trace) = &self.trace {
+            trace.push(self.name, how, start, time);
+        }
+        result
+    }
+
+    /// Counts finished work.
+    pub fn done(&self, items: u64, bytes: u64) {
+        self.items.fetch_add(items, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The stage's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// A single number that only grows, such as requests sent or samples skipped.
+#[derive(Debug)]
+pub struct Counter {
+    name: &'static str,
+    value: AtomicU64,
+}
+
+impl Counter {
+    /// Adds `n`.
+    pub fn add(&self, n: u64) {
+        self.value.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The sum so far.
+    pub fn get(&self) -> u64 {
+        self.value.load(Ordering::Relaxed)
+    }
+}
+
+/// All stages and counters of one loader.
+#[derive(Debug)]
+pub struct Stats {
+    start: Instant,
+    stages: Mutex<Vec<Arc<Stage>>>,
+    counters: Mutex<Vec<Arc<Counter>>>,
+    notes: Mutex<Vec<String>>,
+    trace: Option<Arc<Trace>>,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Self::new(false)
+    }
+}
+
+impl Stats {
+    /// Empty statistics; `trace` keeps every timed span for [`trace_json`](Self::trace_json).
+    pub fn new(trace: bool) -> Self {
+        let start = Instant::now();
+        Self {
+            start,
+            stages: Mutex::new(Vec::new()),
+            counters: Mutex::new(Vec::new()),
+            notes: Mutex::new(Vec::new()),
+            trace: trace.then(|| Arc::new(Trace::new(start))),
+        }
+    }
+
+    /// The stage called `name`, made on first use. Order of first use is the order of the table.
+    pub fn stage(&self, name: &'static str) -> Arc<Stage> {
+        let mut stages = self.stages.lock();
+        if let Some(stage) = stages.iter().find(|s| s.name == name) {
+            return stage.clone();
+        }
+        let stage = Arc::new(Stage {
+            name,
+            busy_ns: AtomicU64::new(0),
+            input_ns: AtomicU64::new(0),
+            output_ns: AtomicU64::new(0),
+            items: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            trace: self.trace.clone(),
+        });
+        stages.push(stage.clone());
+        stage
+    }
+
+    /// The counter called `name` (`snake_case`, unit last), made on first use.
+    pub fn counter(&self, name: &'static str) -> Arc<Counter> {
+        let mut counters = self.counters.lock();
+        if let Some(counter) = counters.iter().find(|c| c.name == name) {
+            return counter.clone();
+        }
+        let counter = Arc::new(Counter { name, value: AtomicU64::new(0) });
+        counters.push(counter.clone());
+        counter
+    }
+
+    /// Keeps a sentence for the reader of the statistics, once: "reads go through pread: ...".
+    pub fn note(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut notes = self.notes.lock();
+        if !notes.contains(&text) {
+            notes.push(text);
+        }
+    }
+
+    /// The figures as they stand now.
+    pub fn snapshot(&self) -> Snapshot {
+        let stages = self.stages.lock().clone();
+        let stages = stages.iter().map(|s| StageSnapshot {
+            name: s.name,
+            busy: Duration::from_nanos(s.busy_ns.load(Ordering::Relaxed)),
+            input: Duration::from_nanos(s.input_ns.load(Ordering::Relaxed)),
+            output: Duration::from_nanos(s.output_ns.load(Ordering::Relaxed)),
+            items: s.items.load(Ordering::Relaxed),
+            bytes: s.bytes.load(Ordering::Relaxed),
+        });
+        Snapshot {
+            elapsed: self.start.elapsed(),
+            stages: stages.collect(),
+            counters: self.counters.lock().iter().map(|c| (c.name, c.get())).collect(),
+            notes: self.notes.lock().clone(),
+        }
+    }
+
+    /// The trace in Chrome's format (opens in Perfetto); `None` when it was not asked for.
+    pub fn trace_json(&self) -> Option<String> {
+        self.trace.as_ref().map(|t| t.json())
+    }
+}
+
+/// One stage's figures at one moment; times are summed over its threads.
+#[derive(Clone, Debug)]
+pub struct StageSnapshot {
+    /// The stage.
+    pub name: &'static str,
+    /// Time spent working.
+    pub busy: Duration,
+    /// Time spent waiting for the stage before it.
+    pub input: Duration,
+    /// Time spent waiting for the stage behind it.
+    pub output: Duration,
+    /// Samples, shards or batches finished.
+    pub items: u64,
+    /// Bytes finished.
+    pub bytes: u64,
+}
+
+/// All figures at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Since the statistics were made.
+    pub elapsed: Duration,
+    /// In the order of the data's way.
+    pub stages: Vec<StageSnapshot>,
+    /// By name.
+    pub counters: Vec<(&'static str, u64)>,
+    /// Sentences about choices the loader made.
+    pub notes: Vec<String>,
+}
+
+impl Snapshot {
+    /// Prometheus text exposition, each line labelled with `labels` (`rank="0"`, may be empty).
+    pub fn prometheus(&self, labels: &str) -> String {
+        let mut out = String::new();
+        let comma = if labels.is_empty() { "" } else { "," };
+        out.push_str("# TYPE forebay_stage_seconds_total counter\n");
+        for s in &self.stages {
+            for (how, time) in [("busy", s.busy), ("input", s.input), ("output", s.output)] {
+                let _ = writeln!(
+                    out,
+                    "forebay_stage_seconds_total{{stage=\"{}\",spent=\"{how}\"{comma}{labels}}} {}",
+                    s.name,
+                    time.as_secs_f64()
+                );
+            }
+        }
+        for (metric, value) in [
+            ("items", (|s: &StageSnapshot| s.items) as fn(&StageSnapshot) -> u64),
+            ("bytes", |s: &StageSnapshot| s.bytes),
+        ] {
+            let _ = writeln!(out, "# TYPE forebay_stage_{metric}_total counter");
+            for s in &self.stages {
+                let _ =
+                    writeln!(out, "forebay_stage_{metric}_total{{stage=\"{}\"{comma}{labels}}} {}", s.name, value(s));
+            }
+        }
+        for (name, value) in &self.counters {
+            let _ = writeln!(out, "# TYPE forebay_{name}_total counter\nforebay_{name}_total{{{labels}}} {value}");
+        }
+        out
+    }
+}
+
+/// Spans of time, bounded.
+#[derive(Debug)]
+struct Trace {
+    start: Instant,
+    events: Mutex<(VecDeque<Event>, u64)>,
+}
+
+#[derive(Debug)]
+struct Event {
+    stage: &'static str,
+    how: Spent,
+    thread: String,
+    at_ns: u64,
+    ns: u64,
+}
+
+impl Trace {
+    fn new(start: Instant) -> Self {
+        Self { start, events: Mutex::new((VecDeque::new(), 0)) }
+    }
+
+    fn push(&self, stage: &'static str, how: Spent, at: Instant, time: Duration) {
+        let event = Event {
+            stage,
+            how,
+            thread: std::thread::current().name().unwrap_or("caller").to_owned(),
+            at_ns: at.saturating_duration_since(self.start).as_nanos() as u64,
+            ns: time.as_nanos() as u64,
+        };
+        let mut events = self.events.lock();
+        if events.0.len() == TRACE_EVENTS_MAX {
+            events.0.pop_front();
+            events.1 += 1;
+        }
+        events.0.push_back(event);
+    }
+
+    fn json(&self) -> String {
+        let events = self.events.lock();
+        let mut out = String::from("{\"traceEvents\":[");
+        for (i, e) in events.0.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            let _ = write!(
+                out,
+                "{comma}\n{{\"name\":\"{} {:?}\",\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{:?},\"ts\":{:.3},\"dur\":{:.3}}}",
+                e.stage,
+                e.how,
+                e.stage,
+                e.thread,
+                e.at_ns as f64 / 1e3,
+                e.ns as f64 / 1e3
+            );
+        }
+        let _ = write!(out, "\n],\"otherData\":{{\"dropped_events\":{}}}}}\n", events.1);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_counts_each_way_of_spending_time_apart() {
+        let stats = Stats::new(true);
+        let stage = stats.stage("decode");
+        stage.spend(Spent::Input, Duration::from_millis(5));
+        stage.timed(Spent::Busy, || stage.done(1, 100));
+        let shot = stats.snapshot();
+        assert_eq!(shot.stages[0].input, Duration::from_millis(5));
+        assert_eq!((shot.stages[0].items, shot.stages[0].bytes), (1, 100));
+        assert!(shot.prometheus("rank=\"0\"").contains("stage=\"decode\",spent=\"input\",rank=\"0\"} 0.005"));
+        let trace: serde_json::Value = serde_json::from_str(&stats.trace_json().expect("asked for")).expect("json");
+        assert_eq!(trace["traceEvents"][0]["cat"], "decode");
+    }
+}
