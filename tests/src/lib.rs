@@ -1,1 +1,3 @@
 //! Harness for the suites across the crates.
+
+pub mod gate;

@@ -1,0 +1,21 @@
+# The two commands, and the small ones. Each says what it does; the work is in python/scripts.
+.DEFAULT_GOAL := help
+.PHONY: help run test gate build wheel
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-8s %s\n", $$1, $$2 }'
+
+run: ## see it work: data set, object server, epochs, training, report (RUN_ARGS="--data s3://bucket/set" for your own)
+	@python/scripts/run.sh $(RUN_ARGS)
+
+test: ## everything that must pass: gate, Rust, C, Python
+	@python/scripts/test.sh
+
+gate: ## the checks that run no test: format, lints, docs, layering, drift
+	@python/scripts/system.sh && cargo gate
+
+build: ## the extension in place, for PYTHONPATH=python/py_src
+	@python/scripts/system.sh && python/scripts/extension.sh release
+
+wheel: ## an abi3 wheel under target/wheels
+	@python/scripts/system.sh && "$$(python/scripts/venv.sh)" -m maturin build --release --locked --manifest-path python/Cargo.toml

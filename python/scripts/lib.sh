@@ -1,0 +1,28 @@
+# What the scripts beside this file share: sourced, not run. Sets `root` and moves there.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cd "$root"
+
+# A line about what happens now, apart from the output of what is run.
+say() { printf '\n==> %s\n' "$*"; }
+
+# The end, with a sentence that says what to change.
+die() { printf '\nerror: %s\n' "$*" >&2; exit 1; }
+
+# rustup's folder is not on the path of every non-login shell.
+if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
+    PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+fi
+target=${CARGO_TARGET_DIR:-$root/target}
+
+# The first Python that is new enough, the plain name first.
+find_python() {
+    local name
+    for name in "${PYTHON:-python3}" python3.14 python3.13 python3.12 python3.11 python3.10; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+            command -v "$name"
+            return
+        fi
+    done
+    die "no Python 3.10 or newer found; install one, or name it: make PYTHON=/path/to/python3"
+}

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The demonstration: installs what is missing, then hands over to python/examples/demo (whose arguments it passes on).
+. "$(dirname "$0")/lib.sh"
+python/scripts/system.sh
+python=$(python/scripts/venv.sh)
+say "building forebay (release; minutes the first time, seconds after that)"
+python/scripts/extension.sh release
+cargo build --quiet --locked --release -p forebay-bench
+export PYTHONPATH=$root/python/py_src
+exec "$python" -m forebay.demo --server "$target/release/forebay-bench" "$@"

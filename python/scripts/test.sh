@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Everything that must pass: the gate, the Rust suites (the C one among them), the Python suite. The dev profile only.
+. "$(dirname "$0")/lib.sh"
+start=$SECONDS
+python/scripts/system.sh
+
+# The environment is downloads, the build is compilation: side by side from a fresh machine.
+logs=$(mktemp -d)
+trap 'kill $venv_job 2>/dev/null || true; rm -rf "$logs"' EXIT
+python/scripts/venv.sh >"$logs/python" 2>"$logs/venv" &
+venv_job=$!
+
+say "gate: format, lints, docs, layering, drift"
+cargo gate
+
+say "Rust tests"
+if command -v cargo-nextest >/dev/null; then
+    cargo nextest run --locked --workspace --status-level fail --final-status-level fail
+else
+    cargo test --locked --workspace --quiet
+fi
+
+say "Python tests"
+wait "$venv_job" || { cat "$logs/venv" >&2; die "the Python environment could not be made"; }
+python=$(cat "$logs/python")
+python/scripts/extension.sh dev
+PYTHONPATH=$root/python/py_src "$python" -m pytest -q -p no:cacheprovider python/tests
+
+say "all tests passed, in $((SECONDS - start)) s"

@@ -1,0 +1,273 @@
+//! Which module may use which, which crate may use which, and where `unsafe` may stand.
+//!
+//! The table is the design's. An edge that it does not allow is a mistake of the design or of the code; either way
+//! somebody has to think, which is why the gate fails.
+
+use super::Complaint;
+use super::sources::Source;
+use super::syntax::{mentions, module_of};
+
+/// The loader's modules, lowest first, and what each may use; `a::b` allows only what lies under that path.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("error", &[]),
+    ("sync", &[]),
+    // Atomics and locks come from `sync` everywhere, so that a test can drive them.
+    ("clock", &["sync"]),
+    ("stats", &["sync"]),
+    ("order", &[]),
+    ("format", &["error"]),
+    ("decode", &["error"]),
+    ("topology", &["error"]),
+    ("memory", &["topology", "sync", "error"]),
+    ("io", &["memory", "topology", "sync", "stats", "error"]),
+    ("store", &["memory", "clock", "sync", "stats", "error"]),
+    ("cache", &["io", "memory", "sync", "clock", "stats", "error", "order::ids", "format::hash"]),
+    // What pipeline and loader pass to each other; each may use everything below.
+    ("config", BELOW_PIPELINE),
+    ("catalog", BELOW_PIPELINE),
+    ("batch", BELOW_PIPELINE),
+    ("target", BELOW_PIPELINE),
+    ("dlpack", BELOW_PIPELINE),
+    ("pipeline", BELOW_LOADER),
+    ("loader", ALL),
+];
+const BELOW_PIPELINE: &[&str] = &[
+    "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "cache",
+    "config", "catalog", "batch", "target", "dlpack",
+];
+const BELOW_LOADER: &[&str] = BELOW_PIPELINE;
+const ALL: &[&str] = &[
+    "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "cache",
+    "config", "catalog", "batch", "target", "dlpack", "pipeline",
+];
+
+/// Where `unsafe` may stand: crate, then module path; `*` is any one module.
+const MAY_BE_UNSAFE: &[(&str, &[&str])] = &[
+    ("loader", &["memory"]),
+    ("loader", &["io", "uring"]),
+    ("loader", &["cache", "claim"]),
+    ("loader", &["topology", "affinity"]),
+    ("loader", &["decode", "kernel"]),
+    ("loader", &["decode", "*", "kernel"]),
+    ("loader", &["decode", "jpeg", "turbo"]),
+    ("loader", &["dlpack"]),
+    ("gpu", &[]),
+    ("ffi", &[]),
+    ("python", &["capsule"]),
+];
+
+/// The crates, and the crates of ours that each may use.
+const CRATES: &[(&str, &[&str])] = &[
+    ("forebay-loader", &[]),
+    ("forebay-gpu", &["forebay-loader"]),
+    ("forebay-python", &["forebay-gpu", "forebay-loader"]),
+    ("forebay-ffi", &["forebay-gpu", "forebay-loader"]),
+    ("forebay-tests", &["forebay-gpu", "forebay-loader"]),
+    // The bench serves and makes data with the harness.
+    ("forebay-bench", &["forebay-gpu", "forebay-loader", "forebay-tests"]),
+];
+
+/// Crates of others that only the shells and `gpu` may know: the loader knows nothing of CUDA, Python or C.
+const NOT_IN_LOADER: &[&str] = &["cudarc", "pyo3", "numpy", "cbindgen", "libloading"];
+
+/// Checks every Rust source.
+pub fn check(sources: &[Source]) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let reexports = sources.iter().find(|s| s.path == "loader/src/lib.rs").map(|s| reexports(&s.text));
+    let reexports = reexports.unwrap_or_default();
+    for source in sources.iter().filter(|s| s.path.ends_with(".rs")) {
+        complaints.extend(check_file(source, &reexports));
+    }
+    complaints
+}
+
+/// Names that the loader's root hands on, and the module each comes from: `Error` is `error`'s.
+fn reexports(lib: &str) -> Vec<(String, String)> {
+    // In the root, `pub use error::Error` says `crate::error::Error`.
+    let lib = lib.replace("pub use crate::", "pub use ").replace("pub use ", "pub use crate::");
+    let found = mentions(&lib, &[]).unwrap_or_default();
+    let named = found.paths.iter().filter(|m| m.path.len() > 1);
+    named.map(|m| (m.path.last().cloned().unwrap_or_default(), m.path[0].clone())).collect()
+}
+
+fn check_file(source: &Source, reexports: &[(String, String)]) -> Vec<Complaint> {
+    let Some((krate, in_src)) = source.path.split_once("/src/") else {
+        return Vec::new();
+    };
+    let module = module_of(in_src);
+    let found = match mentions(&source.text, &module) {
+        Ok(found) => found,
+        Err(what) => {
+            return vec![Complaint { place: source.path.clone(), what, mend: "run cargo check".to_owned() }];
+        }
+    };
+    let mut complaints = Vec::new();
+    if !may_be_unsafe(krate, &module) {
+        complaints.extend(found.unsafe_lines.iter().map(|line| Complaint {
+            place: format!("{}:{line}", source.path),
+            what: "unsafe is not allowed in this module".to_owned(),
+            mend: "use a safe call, or move the operation into a module that the design lists for unsafe".to_owned(),
+        }));
+    }
+    // The root is the map: it names every module.
+    let Some(from) = module.first().filter(|_| krate == "loader") else {
+        return complaints;
+    };
+    if module.last().is_some_and(|m| m == "tests") {
+        return complaints;
+    }
+    let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| name == from) else {
+        complaints.push(Complaint {
+            place: source.path.clone(),
+            what: format!("`{from}` is not in the table of layers"),
+            mend: "give it a place in tests/src/gate/layering.rs, or put the code into a module that has one"
+                .to_owned(),
+        });
+        return complaints;
+    };
+    for mention in found.paths.iter().filter(|m| !m.in_test) {
+        let mut path = mention.path.clone();
+        if let Some((_, home)) = reexports.iter().find(|(name, _)| *name == path[0]) {
+            path.insert(0, home.clone());
+        }
+        let known = MAY_USE.iter().any(|(name, _)| *name == path[0]);
+        // A macro or a name of the root that is no module; the compiler knows whether it exists.
+        if path[0] == *from || !known {
+            continue;
+        }
+        let text = path.join("::");
+        let fits = |a: &&str| text == **a || text.strip_prefix(*a).is_some_and(|rest| rest.starts_with("::"));
+        if !allowed.iter().any(fits) {
+            let list = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
+            complaints.push(Complaint {
+                place: format!("{}:{}", source.path, mention.line),
+                what: format!("`{from}` may not use `{text}`"),
+                mend: format!("it may use {list}: pass the value in from above, or move the code down"),
+            });
+        }
+    }
+    complaints
+}
+
+fn may_be_unsafe(krate: &str, module: &[String]) -> bool {
+    MAY_BE_UNSAFE.iter().any(|(name, prefix)| {
+        *name == krate && prefix.len() <= module.len() && prefix.iter().zip(module).all(|(p, m)| *p == "*" || p == m)
+    })
+}
+
+/// Checks the arrows between crates in the output of `cargo metadata --no-deps`.
+pub fn check_crates(metadata: &serde_json::Value) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    for package in list(&metadata["packages"]) {
+        let name = package["name"].as_str().unwrap_or_default().to_owned();
+        let allowed = CRATES.iter().find(|(krate, _)| *krate == name).map(|(_, allowed)| *allowed);
+        for dependency in list(&package["dependencies"]) {
+            let on = dependency["name"].as_str().unwrap_or_default();
+            // What only tests use does not reach a user.
+            if dependency["kind"] == "dev" {
+                continue;
+            }
+            let ours = on.starts_with("forebay-");
+            let wrong = if ours {
+                !allowed.is_some_and(|a| a.contains(&on))
+            } else {
+                name == "forebay-loader" && NOT_IN_LOADER.contains(&on)
+            };
+            if wrong {
+                complaints.push(Complaint {
+                    place: format!("Cargo.toml of {name}"),
+                    what: format!("{name} may not depend on {on}"),
+                    mend: "arrows point one way: python, ffi, bench, tests -> gpu -> loader".to_owned(),
+                });
+            }
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str) -> Source {
+        Source { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    fn complaints(path: &str, text: &str) -> Vec<String> {
+        let lib = file("loader/src/lib.rs", "pub mod io;\npub use error::{Error, Result};\npub use loader::Loader;");
+        check(&[lib, file(path, text)]).into_iter().map(|c| format!("{}: {}", c.place, c.what)).collect()
+    }
+
+    #[test]
+    fn a_pure_module_that_reads_files_through_io_is_caught_with_its_line() {
+        assert_eq!(
+            complaints("loader/src/order/epoch.rs", "//! x\nuse crate::io::Reader;"),
+            ["loader/src/order/epoch.rs:2: `order` may not use `io::Reader`"]
+        );
+    }
+
+    #[test]
+    fn a_path_in_an_expression_counts_like_a_use_line() {
+        assert_eq!(complaints("loader/src/store/mod.rs", "fn f() { crate::cache::open() }").len(), 1);
+    }
+
+    #[test]
+    fn only_the_named_part_of_a_module_is_open() {
+        assert!(complaints("loader/src/cache/mod.rs", "use crate::order::ids::ShardId;").is_empty());
+        assert!(complaints("loader/src/cache/mod.rs", "use crate::format::hash;").is_empty());
+        assert_eq!(complaints("loader/src/cache/mod.rs", "use crate::order::shuffle::py1e;").len(), 1);
+        assert_eq!(complaints("loader/src/cache/mod.rs", "use crate::format::hashing;").len(), 1);
+    }
+
+    #[test]
+    fn a_name_that_the_root_hands_on_belongs_to_its_module() {
+        assert!(complaints("loader/src/format/mds.rs", "use crate::Error;").is_empty());
+        assert_eq!(
+            complaints("loader/src/pipeline/mod.rs", "use crate::Loader;"),
+            ["loader/src/pipeline/mod.rs:1: `pipeline` may not use `loader::Loader`"]
+        );
+    }
+
+    #[test]
+    fn tests_may_use_what_they_like() {
+        let text = "#[cfg(test)]\nmod tests { use crate::io::Reader; }";
+        assert!(complaints("loader/src/order/mod.rs", text).is_empty());
+        assert!(complaints("loader/src/order/tests.rs", "use crate::io::Reader;").is_empty());
+    }
+
+    #[test]
+    fn a_module_without_a_layer_is_caught() {
+        assert_eq!(complaints("loader/src/util.rs", ""), ["loader/src/util.rs: `util` is not in the table of layers"]);
+    }
+
+    #[test]
+    fn unsafe_is_caught_outside_its_modules_and_only_there() {
+        let text = "fn f() { unsafe { g() } }";
+        assert_eq!(complaints("loader/src/pipeline/mod.rs", text).len(), 1);
+        assert_eq!(complaints("python/src/lib.rs", text).len(), 1);
+        assert_eq!(complaints("loader/src/io/pread.rs", text).len(), 1);
+        for allowed in [
+            "loader/src/memory/slab.rs",
+            "loader/src/io/uring/ring.rs",
+            "loader/src/decode/resize/kernel.rs",
+            "loader/src/decode/jpeg/turbo.rs",
+            "gpu/src/copy.rs",
+            "ffi/src/lib.rs",
+            "python/src/capsule.rs",
+        ] {
+            assert!(complaints(allowed, text).is_empty(), "{allowed}");
+        }
+    }
+
+    #[test]
+    fn a_loader_that_knows_cuda_or_its_shells_is_caught() {
+        let metadata = serde_json::json!({"packages": [
+            {"name": "forebay-loader", "dependencies": [{"name": "cudarc"}, {"name": "forebay-gpu"}, {"name": "zstd"}]},
+            {"name": "forebay-gpu", "dependencies": [{"name": "cudarc"}, {"name": "forebay-loader"}]},
+            {"name": "forebay-ffi", "dependencies": [{"name": "forebay-tests", "kind": "dev"}]},
+        ]});
+        let found: Vec<String> = check_crates(&metadata).into_iter().map(|c| c.what).collect();
+        assert_eq!(found, ["forebay-loader may not depend on cudarc", "forebay-loader may not depend on forebay-gpu"]);
+    }
+}

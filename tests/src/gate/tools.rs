@@ -1,0 +1,70 @@
+//! cargo's own checks.
+
+use super::Complaint;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// One of cargo's checks.
+pub struct Tool {
+    /// What the gate calls it.
+    pub name: &'static str,
+    /// cargo's arguments.
+    args: &'static [&'static str],
+    /// Added to the environment.
+    env: &'static [(&'static str, &'static str)],
+    /// How to mend what it finds.
+    mend: &'static str,
+}
+
+/// In the order they run: the quickest first.
+pub const TOOLS: &[Tool] = &[
+    Tool { name: "format", args: &["fmt", "--all", "--check"], env: &[], mend: "cargo fmt --all" },
+    Tool {
+        name: "lints",
+        args: &["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"],
+        env: &[],
+        mend: "as the messages above say; a lint that is wrong here gets #[expect(..., reason = \"...\")]",
+    },
+    Tool {
+        name: "docs",
+        args: &["doc", "--quiet", "--workspace", "--no-deps", "--locked"],
+        env: &[("RUSTDOCFLAGS", "-D warnings")],
+        mend: "as the messages above say; cargo doc --open shows the page",
+    },
+];
+
+impl Tool {
+    /// Runs it with its output on ours.
+    ///
+    /// # Errors
+    ///
+    /// When cargo cannot be started.
+    pub fn run(&self, root: &Path) -> io::Result<Vec<Complaint>> {
+        // cargo tells us where it is when it started us.
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = Command::new(cargo).args(self.args).envs(self.env.iter().copied()).current_dir(root).status()?;
+        if status.success() {
+            return Ok(Vec::new());
+        }
+        Ok(vec![Complaint {
+            place: format!("cargo {}", self.args.join(" ")),
+            what: "failed, see above".to_owned(),
+            mend: self.mend.to_owned(),
+        }])
+    }
+}
+
+/// `cargo metadata` of our own packages.
+///
+/// # Errors
+///
+/// When cargo cannot be started or its answer is no JSON.
+pub fn metadata(root: &Path) -> io::Result<serde_json::Value> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root)
+        .output()?;
+    serde_json::from_slice(&output.stdout).map_err(io::Error::other)
+}
