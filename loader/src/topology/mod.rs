@@ -1,1 +1,205 @@
-//! Placeholder root of `topology`.
+//! What this process may use of the machine: NUMA nodes, CPUs, memory.
+//!
+//! [`Topology::detect`] looks once, at start, and nothing here changes afterwards. The parts:
+//!
+//! * `cpu_set`: a set of CPU numbers and the kernel's text form of it ("0-3,8");
+//! * `nodes`: NUMA nodes and their CPUs, by hwloc, else by sysfs, else one node with everything;
+//! * `cgroup`: CPU quota and memory limit of the control groups above this process, version 1 and 2;
+//! * `limits`: how many bytes the process may take, the smallest of all limits;
+//! * [`affinity`]: reading and setting the calling thread's CPUs;
+//! * `device`: the node that a PCI device (a GPU) hangs on.
+//!
+//! Every reader of a file takes the root of the file system it reads from, so tests bring their own machine.
+
+pub mod affinity;
+mod cgroup;
+mod cpu_set;
+mod device;
+mod limits;
+mod nodes;
+
+pub use cpu_set::CpuSet;
+pub use limits::MemoryLimits;
+pub use nodes::{Node, NodeSource};
+
+use crate::error::Result;
+use std::path::{Path, PathBuf};
+
+/// Below this many usable CPUs the threads are left to the scheduler: it does better than a fixed placement.
+const PIN_CPUS_MIN: usize = 4;
+
+/// The machine as this process may use it.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    nodes: Vec<Node>,
+    source: NodeSource,
+    usable: CpuSet,
+    quota_cpus: Option<f64>,
+    memory: MemoryLimits,
+    root: PathBuf,
+}
+
+impl Topology {
+    /// Looks at the machine. What cannot be read is taken as unlimited, and nodes that cannot be told apart as one.
+    ///
+    /// # Errors
+    ///
+    /// When not even the CPUs of the calling thread can be read.
+    pub fn detect() -> Result<Self> {
+        let root = Path::new("/");
+        let usable = affinity::current()?;
+        let (nodes, source) = nodes::detect(root, &usable);
+        let groups = cgroup::Groups::of_this_process(root);
+        Ok(Self {
+            nodes,
+            source,
+            usable,
+            quota_cpus: groups.quota_cpus(),
+            memory: MemoryLimits::read(root, &groups),
+            root: root.to_owned(),
+        })
+    }
+
+    /// The NUMA nodes that have at least one usable CPU, by ascending number; never empty.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// How the nodes were found.
+    pub fn node_source(&self) -> NodeSource {
+        self.source
+    }
+
+    /// The CPUs that affinity and cpuset leave to this process.
+    pub fn cpus_usable(&self) -> &CpuSet {
+        &self.usable
+    }
+
+    /// The cgroup's CPU quota in CPUs (2.5 is two and a half), if there is one.
+    pub fn quota_cpus(&self) -> Option<f64> {
+        self.quota_cpus
+    }
+
+    /// The default of `threads`: usable CPUs, capped by the quota, divided by the ranks on this machine; at least 1.
+    pub fn threads_default(&self, local_world_size: usize) -> usize {
+        threads_default(self.usable.len(), self.quota_cpus, local_world_size)
+    }
+
+    /// The default of `fetch_threads`: one per 4 CPUs of this rank, at least 1, since TLS fills one CPU at about
+    /// 1.4 GiB/s.
+    pub fn fetch_threads_default(&self, local_world_size: usize) -> usize {
+        (self.threads_default(local_world_size) / 4).max(1)
+    }
+
+    /// The limits on this process's memory.
+    pub fn memory_limits(&self) -> &MemoryLimits {
+        &self.memory
+    }
+
+    /// The smallest limit on memory, in bytes.
+    pub fn memory_limit_bytes(&self) -> u64 {
+        self.memory.smallest_bytes()
+    }
+
+    /// The CPUs a thread that works for `node` is bound to: the node's part of the usable set. `None` where binding
+    /// would not pay: on one node, or with fewer than 4 usable CPUs.
+    pub fn pin_set(&self, node: usize) -> Option<CpuSet> {
+        if self.nodes.len() < 2 || self.usable.len() < PIN_CPUS_MIN {
+            return None;
+        }
+        self.nodes.get(node).map(|n| n.cpus.clone())
+    }
+
+    /// Spreads `threads` over the nodes in proportion to their CPUs: for each thread, the index of its node. Threads
+    /// of one node stand together, the first node first.
+    pub fn spread(&self, threads: usize) -> Vec<usize> {
+        let total: usize = self.nodes.iter().map(|n| n.cpus.len()).sum();
+        let mut upto = 0;
+        let mut homes = Vec::with_capacity(threads);
+        for (i, node) in self.nodes.iter().enumerate() {
+            upto += node.cpus.len();
+            // The bound of the last node is `threads` itself, so every thread finds a home.
+            let bound = (threads * upto).div_ceil(total.max(1));
+            while homes.len() < bound.min(threads) {
+                homes.push(i);
+            }
+        }
+        homes
+    }
+
+    /// The index in [`nodes`](Self::nodes) of the node that the PCI device `bus_id` ("0000:3b:00.0", any case) hangs
+    /// on; `None` where the machine does not say or the node has no usable CPU.
+    pub fn node_of_device(&self, bus_id: &str) -> Option<usize> {
+        let number = device::node_number(&self.root, bus_id)?;
+        self.nodes.iter().position(|n| n.number == number)
+    }
+}
+
+/// The rule behind [`Topology::threads_default`], as a function of its facts.
+fn threads_default(usable: usize, quota_cpus: Option<f64>, local_world_size: usize) -> usize {
+    let capped = match quota_cpus {
+        // A quota of 2.5 CPUs keeps 3 threads busy for most of the time.
+        Some(quota) if quota.is_finite() && quota > 0.0 => usable.min(quota.ceil() as usize),
+        _ => usable,
+    };
+    (capped / local_world_size.max(1)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(cpus_by_node: &[&str]) -> Topology {
+        let nodes: Vec<Node> = cpus_by_node
+            .iter()
+            .enumerate()
+            .map(|(i, cpus)| Node { number: i as u32, cpus: CpuSet::parse(cpus).unwrap(), memory_bytes: None })
+            .collect();
+        let usable = nodes.iter().flat_map(|n| n.cpus.iter().collect::<Vec<_>>()).collect();
+        Topology {
+            nodes,
+            source: NodeSource::Sysfs,
+            usable,
+            quota_cpus: None,
+            memory: MemoryLimits { cgroup_bytes: None, address_space_bytes: None, available_bytes: None },
+            root: PathBuf::from("/"),
+        }
+    }
+
+    #[test]
+    fn this_machine_is_detected() {
+        let topology = Topology::detect().unwrap();
+        assert!(!topology.nodes().is_empty());
+        assert!(!topology.cpus_usable().is_empty());
+        assert!(topology.threads_default(1) >= topology.threads_default(1_000));
+        assert_eq!(topology.threads_default(1_000_000), 1);
+        assert!(topology.memory_limit_bytes() > 0);
+    }
+
+    #[test]
+    fn the_quota_caps_threads_and_ranks_share_them() {
+        assert_eq!(threads_default(16, None, 1), 16);
+        assert_eq!(threads_default(16, Some(2.5), 1), 3);
+        assert_eq!(threads_default(16, Some(f64::INFINITY), 1), 16);
+        assert_eq!(threads_default(16, None, 4), 4);
+        assert_eq!(threads_default(2, None, 0), 2);
+        assert_eq!(threads_default(2, Some(0.5), 8), 1);
+    }
+
+    #[test]
+    fn threads_are_bound_to_nodes_only_where_that_pays() {
+        let two = machine(&["0-7", "8-15"]);
+        assert_eq!(two.pin_set(1).unwrap().to_string(), "8-15");
+        assert_eq!(two.pin_set(2), None, "there is no third node");
+        assert_eq!(machine(&["0-15"]).pin_set(0), None, "one node");
+        assert_eq!(machine(&["0", "1"]).pin_set(0), None, "two CPUs");
+    }
+
+    #[test]
+    fn threads_spread_in_proportion_to_the_nodes_cpus() {
+        assert_eq!(machine(&["0-7", "8-15"]).spread(4), [0, 0, 1, 1]);
+        assert_eq!(machine(&["0-11", "12-15"]).spread(4), [0, 0, 0, 1]);
+        assert_eq!(machine(&["0-3"]).spread(3), [0, 0, 0]);
+        assert_eq!(machine(&["0-3", "4-7", "8-11"]).spread(1), [0]);
+    }
+}
