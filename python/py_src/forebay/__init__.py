@@ -1,0 +1,14 @@
+"""forebay: a training-data loader that keeps accelerators fed.
+
+    train = forebay.Loader(remote="s3://bucket/set", batch_size=256, shuffle=True,
+                           fields={"x": forebay.Image("image", forebay.RandomResizedCrop(224)), "y": forebay.Scalar("class")})
+    for batch in train:
+        batch["x"], batch["y"]
+"""
+
+from .errors import *  # noqa: F403
+from .errors import __all__ as _errors
+from .fields import *  # noqa: F403
+from .fields import __all__ as _fields
+
+__all__ = [*_errors, *_fields]

@@ -1,0 +1,156 @@
+"""What can go wrong, by what a caller can do about it.
+
+Every exception of this package is an `Error`; each class also derives from the builtin one would expect, so
+`except FileNotFoundError` catches a missing shard. The message names what it happened to (shard, key, attempt ...);
+the same facts stand in `context`.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AccessError",
+    "ChecksumError",
+    "ClosedError",
+    "ConfigError",
+    "DecodeError",
+    "Error",
+    "FormatError",
+    "FullError",
+    "InternalError",
+    "IoError",
+    "NetworkError",
+    "NotFoundError",
+    "StaleError",
+    "StalledError",
+    "StateError",
+    "UnsupportedError",
+]
+
+
+class Error(Exception):
+    """Base of everything this package raises on purpose."""
+
+    kind: str = "error"
+    """The kind's name, the same in messages, logs and the C interface."""
+
+    context: dict[str, str] = {}
+    """What it happened to: `{"shard": "shard.00003.mds", "sample": "17"}`."""
+
+
+class ConfigError(Error, ValueError):
+    """An argument, or a combination of arguments, is wrong: change it."""
+
+    kind = "config"
+
+
+class NotFoundError(Error, FileNotFoundError):
+    """A file, object or sample does not exist."""
+
+    kind = "not found"
+
+
+class AccessError(Error, PermissionError):
+    """The store or the file system refuses access: check credentials and modes."""
+
+    kind = "permission"
+
+
+class NetworkError(Error, ConnectionError):
+    """The network failed in a way that another attempt may cure."""
+
+    kind = "network"
+
+
+class StalledError(Error, TimeoutError):
+    """Nothing arrived for longer than `stall_timeout` or `download_timeout`."""
+
+    kind = "timeout"
+
+
+class ChecksumError(Error, OSError):
+    """Bytes do not match their recorded size or hash."""
+
+    kind = "checksum"
+
+
+class FormatError(Error, ValueError):
+    """An index, a shard or a compressed stream is not what its format says."""
+
+    kind = "format"
+
+
+class DecodeError(Error, ValueError):
+    """A sample cannot be turned into the fields that were asked for."""
+
+    kind = "decode"
+
+
+class UnsupportedError(Error, RuntimeError):
+    """The data needs something that this build or this machine does not have."""
+
+    kind = "unsupported"
+
+
+class FullError(Error, OSError):
+    """No room: disk, `cache_limit`, `memory` or the locked-memory limit."""
+
+    kind = "full"
+
+
+class StateError(Error, ValueError):
+    """A checkpoint does not belong to this loader's plan."""
+
+    kind = "state"
+
+
+class StaleError(Error, RuntimeError):
+    """The remote index changed since the local folder was filled from it."""
+
+    kind = "stale"
+
+
+class IoError(Error, OSError):
+    """A system call failed for a reason that has no class of its own."""
+
+    kind = "io"
+
+
+class ClosedError(Error, RuntimeError):
+    """The loader was closed, or is used where it cannot work, such as a forked child."""
+
+    kind = "closed"
+
+
+class InternalError(Error, RuntimeError):
+    """A promise that the engine made to itself does not hold: please report it."""
+
+    kind = "internal"
+
+
+_BY_KIND = {
+    cls.kind: cls
+    for cls in (
+        ConfigError,
+        NotFoundError,
+        AccessError,
+        NetworkError,
+        StalledError,
+        ChecksumError,
+        FormatError,
+        DecodeError,
+        UnsupportedError,
+        FullError,
+        StateError,
+        StaleError,
+        IoError,
+        ClosedError,
+        InternalError,
+    )
+}
+
+
+def _from_engine(kind: str, message: str, context: list[tuple[str, str]]) -> Error:
+    """The exception for an error of the engine. A kind that is newer than this file becomes the base class."""
+    error = _BY_KIND.get(kind, Error)(message)
+    error.context = dict(context)
+    return error

@@ -1,0 +1,295 @@
+"""What a batch is made of: one field per output, each made from one column of the samples.
+
+A field says which column it reads, what is done to it and what comes out. It is a plain value: nothing is decoded here,
+and the engine checks it when the loader is made.
+
+Shapes below are one batch's: N rows, H and W in pixels, C channels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+__all__ = [
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
+    "Array",
+    "Bytes",
+    "CenterCrop",
+    "Field",
+    "Image",
+    "ImageOp",
+    "Joint",
+    "Normalize",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "Resize",
+    "Scalar",
+    "Text",
+    "Tokens",
+]
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+"""Mean of ImageNet's red, green and blue, for pixels in 0..1."""
+
+IMAGENET_STD = (0.229, 0.224, 0.225)
+"""Standard deviation of ImageNet's red, green and blue, for pixels in 0..1."""
+
+Size = Union[int, Sequence[int]]
+"""Pixels: one number for a square, or (height, width)."""
+
+
+def _pair(size: Size) -> list[int]:
+    """(height, width) of a size."""
+    if isinstance(size, int):
+        return [size, size]
+    height, width = size
+    return [int(height), int(width)]
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop:
+    """Cuts a random rectangle and resizes it to `size`, with torchvision's distribution.
+
+    Args:
+        size: Pixels that come out: one number for a square, or (height, width).
+        scale: Bounds of the rectangle's share of the image's area.
+        ratio: Bounds of its width divided by its height, drawn on a logarithmic scale.
+    """
+
+    size: Size
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0)
+
+    def _spec(self) -> dict[str, Any]:
+        return {
+            "op": "random_resized_crop",
+            "size": _pair(self.size),
+            "scale": [float(v) for v in self.scale],
+            "ratio": [float(v) for v in self.ratio],
+        }
+
+
+@dataclass(frozen=True)
+class RandomHorizontalFlip:
+    """Mirrors left and right with probability `p`."""
+
+    p: float = 0.5
+
+    def _spec(self) -> dict[str, Any]:
+        return {"op": "random_horizontal_flip", "p": float(self.p)}
+
+
+@dataclass(frozen=True)
+class Resize:
+    """Resizes with antialiased bilinear interpolation, as Pillow does.
+
+    Args:
+        size: One number is the shorter side, and the longer one keeps the aspect; (height, width) is both.
+    """
+
+    size: Size
+
+    def _spec(self) -> dict[str, Any]:
+        return {"op": "resize", "size": self.size if isinstance(self.size, int) else _pair(self.size)}
+
+
+@dataclass(frozen=True)
+class CenterCrop:
+    """Cuts `size` pixels, one number or (height, width), out of the middle."""
+
+    size: Size
+
+    def _spec(self) -> dict[str, Any]:
+        return {"op": "center_crop", "size": _pair(self.size)}
+
+
+@dataclass(frozen=True)
+class Normalize:
+    """Makes `(pixel / 255 - mean) / std` of every pixel, channel by channel; the result is a floating-point type.
+
+    Args:
+        mean: One number per channel, for pixels in 0..1.
+        std: One number per channel, for pixels in 0..1.
+    """
+
+    mean: Sequence[float]
+    std: Sequence[float]
+
+    def _spec(self) -> dict[str, Any]:
+        return {"op": "normalize", "mean": [float(v) for v in self.mean], "std": [float(v) for v in self.std]}
+
+
+ImageOp = Union[RandomResizedCrop, RandomHorizontalFlip, Resize, CenterCrop, Normalize]
+"""What `Image` can do to a picture."""
+
+
+class Image:
+    """A picture: JPEG or PNG bytes, or one of the raw image encodings, as a tensor of pixels.
+
+    Every picture of a batch must come out in one size, so `ops` ends up at a fixed one. The result is
+    (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with three channels: grey is repeated.
+
+    Args:
+        column: The column that holds the encoded picture.
+        *ops: What is done to it, in this order. `Normalize` comes last.
+        dtype: "uint8", "float32", "float16" or "bfloat16". None: "float32" with `Normalize`, else "uint8".
+        layout: "NCHW" or "NHWC".
+    """
+
+    __slots__ = ("column", "dtype", "layout", "ops")
+
+    def __init__(self, column: str, *ops: ImageOp, dtype: str | None = None, layout: str = "NCHW") -> None:
+        for op in ops:
+            if not hasattr(op, "_spec"):
+                raise TypeError(f"Image({column!r}): {op!r} is not an operation such as Resize(256)")
+        self.column = column
+        self.ops = ops
+        self.layout = layout
+        if dtype is None:
+            dtype = "float32" if any(isinstance(op, Normalize) for op in ops) else "uint8"
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        parts = [repr(self.column), *map(repr, self.ops), f"dtype={self.dtype!r}", f"layout={self.layout!r}"]
+        return f"Image({', '.join(parts)})"
+
+    def _spec(self) -> dict[str, Any]:
+        return {
+            "kind": "image",
+            "column": self.column,
+            "ops": [op._spec() for op in self.ops],
+            "dtype": self.dtype,
+            "layout": self.layout,
+        }
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number: a tensor of shape (N,).
+
+    Args:
+        column: The column that holds it.
+        dtype: What comes out, such as "int64" or "float32". A value that does not fit is an error.
+    """
+
+    column: str
+    dtype: str = "int64"
+
+    def _spec(self) -> dict[str, Any]:
+        return {"kind": "scalar", "column": self.column, "dtype": self.dtype}
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Token ids: a tensor of shape (N, length).
+
+    Args:
+        column: The column that holds them, as an array or as raw little-endian bytes.
+        length: Ids in a row. A longer sample is cut; a shorter one is padded, or an error without `pad`.
+        dtype: What comes out. Narrower ids, such as uint16, are widened without a copy in Python.
+        pad: The id that fills a short row.
+    """
+
+    column: str
+    length: int
+    dtype: str = "int64"
+    pad: int | None = None
+
+    def _spec(self) -> dict[str, Any]:
+        spec: dict[str, Any] = {"kind": "tokens", "column": self.column, "length": self.length, "dtype": self.dtype}
+        if self.pad is not None:
+            spec["pad"] = self.pad
+        return spec
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array of one shape and type in all samples: a tensor of shape (N, *shape)."""
+
+    column: str
+
+    def _spec(self) -> dict[str, Any]:
+        return {"kind": "array", "column": self.column}
+
+
+@dataclass(frozen=True)
+class Text:
+    """UTF-8 text: a list of N `str`."""
+
+    column: str
+
+    def _spec(self) -> dict[str, Any]:
+        return {"kind": "text", "column": self.column}
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """The column as it stands in the shard: a list of N `bytes`."""
+
+    column: str
+
+    def _spec(self) -> dict[str, Any]:
+        return {"kind": "bytes", "column": self.column}
+
+
+class Joint:
+    """Pictures that share their random draws, such as a photograph and its mask: the same crop, the same flip.
+
+    Args:
+        **fields: Each output's name and its `Image`.
+
+    The outputs stand in the batch under their own names; the name that the `Joint` has in `fields` keys the draws.
+    """
+
+    __slots__ = ("fields",)
+
+    def __init__(self, **fields: Image) -> None:
+        for name, field in fields.items():
+            if not isinstance(field, Image):
+                raise TypeError(f"Joint: {name} is {field!r}, but only an Image has random draws to share")
+        self.fields = fields
+
+    def __repr__(self) -> str:
+        return f"Joint({', '.join(f'{name}={field!r}' for name, field in self.fields.items())})"
+
+    def _spec(self) -> dict[str, Any]:
+        return {"kind": "joint", "fields": [[name, field._spec()] for name, field in self.fields.items()]}
+
+
+Field = Union[Image, Scalar, Tokens, Array, Text, Bytes, Joint]
+"""What `fields` maps an output's name to."""
+
+
+def specs(fields: Mapping[str, Field] | None) -> list[list[Any]] | None:
+    """The engine's form of `fields`: pairs of name and description, in the batch's order."""
+    if fields is None:
+        return None
+    if not isinstance(fields, Mapping):
+        raise TypeError(f"fields maps names to fields, such as {{'x': Image('jpg')}}, but it is {fields!r}")
+    pairs = []
+    for name, field in fields.items():
+        if isinstance(field, type) or not hasattr(field, "_spec") or not isinstance(field, Field.__args__):
+            raise TypeError(f"fields: {name} is {field!r}, which is not a field such as Image('jpg')")
+        pairs.append([str(name), field._spec()])
+    return pairs
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:b|([kmgtp])(?:i?b)?)?")
+
+
+def byte_size(value: int | float | str | None, argument: str) -> int | None:
+    """Bytes of a size: a number, or text such as "2gb" or "1.5 tb" in powers of 1,024."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        match = _SIZE.fullmatch(value.strip().lower())
+        if match is None:
+            raise ValueError(f'{argument} is a number of bytes or a size such as "2gb", but it is {value!r}')
+        value = float(match[1]) * 1024 ** "bkmgtp".index(match[2] or "b")
+    if not 0 <= value < 2**63:
+        raise ValueError(f"{argument} is a number of bytes, but it is {value!r}")
+    return int(value)

@@ -1,0 +1,68 @@
+"""Fields as plain values: what they say to the engine."""
+
+import json
+
+import pytest
+
+import forebay as fb
+from forebay.fields import byte_size, specs
+
+
+def test_a_training_picture_says_its_operations_in_order():
+    norm = fb.Normalize(fb.IMAGENET_MEAN, fb.IMAGENET_STD)
+    fields = {
+        "x": fb.Image("image", fb.RandomResizedCrop(224), fb.RandomHorizontalFlip(), norm, dtype="float16"),
+        "y": fb.Scalar("class"),
+    }
+    assert specs(fields) == [
+        [
+            "x",
+            {
+                "kind": "image",
+                "column": "image",
+                "ops": [
+                    {"op": "random_resized_crop", "size": [224, 224], "scale": [0.08, 1.0], "ratio": [0.75, 4 / 3]},
+                    {"op": "random_horizontal_flip", "p": 0.5},
+                    {"op": "normalize", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]},
+                ],
+                "dtype": "float16",
+                "layout": "NCHW",
+            },
+        ],
+        ["y", {"kind": "scalar", "column": "class", "dtype": "int64"}],
+    ]
+    json.dumps(specs(fields))
+
+
+def test_a_picture_without_a_type_is_bytes_until_it_is_normalised():
+    assert fb.Image("a", fb.Resize(256)).dtype == "uint8"
+    assert fb.Image("a", fb.Normalize((0.5,), (0.5,))).dtype == "float32"
+
+
+def test_resize_keeps_one_number_and_two_apart():
+    assert fb.Resize(256)._spec()["size"] == 256
+    assert fb.Resize((256, 128))._spec()["size"] == [256, 128]
+    assert fb.CenterCrop(8)._spec()["size"] == [8, 8]
+
+
+def test_what_is_no_field_is_named():
+    with pytest.raises(TypeError, match="x is <class"):
+        specs({"x": fb.Image})
+    with pytest.raises(TypeError, match="is not an operation"):
+        fb.Image("a", 224)
+    with pytest.raises(TypeError, match="only an Image"):
+        fb.Joint(mask=fb.Scalar("m"))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("2gb", 2 << 30), ("1.5kb", 1536), ("7", 7), (" 10 MiB", 10 << 20), ("3b", 3), (12, 12), (None, None), ("1t", 1 << 40)],
+)
+def test_sizes_are_read_in_powers_of_1024(text, size):
+    assert byte_size(text, "memory") == size
+
+
+@pytest.mark.parametrize("text", ["", "gb", "2xb", "two", "-1kb", "nan", "inf", "1bb", -1])
+def test_a_size_that_is_none_names_its_argument(text):
+    with pytest.raises(ValueError, match="memory"):
+        byte_size(text, "memory")
