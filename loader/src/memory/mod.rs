@@ -1,1 +1,58 @@
-//! Placeholder root of `memory`.
+//! Memory that samples and batches pass through: bounded, taken at start, lent out, returned by dropping.
+//!
+//! ```text
+//!  default_bytes, split      how much, and for what                                            (budget)
+//!        |
+//!   Mapping                  anonymous pages: placed on a node, populated in the background     (map, populate)
+//!        |
+//!   Slab                     mappings of at most 1 GiB, cut into runs of blocks                 (slab, extents)
+//!        |          \
+//!   ReadPool         BatchPool
+//!    ReadLease        BatchSlot -> RowMut ... -> BatchMemory
+//!    encoded bytes    rows are written in place, then the slot is frozen and handed out
+//! ```
+//!
+//! * **Read slots** hold encoded bytes while the kernel reads into them and decode threads read from them. They stay out
+//!   of forked children (the kernel may be writing into them) and can be registered with a ring. A slot is as long as its
+//!   sample plus a block for the rounding of O_DIRECT; users never see one.
+//! * **Batch slots** become tensors. They are ordinary memory, since users keep batches, copy them to devices and fork.
+//! * Whoever asks when nothing is free waits in the order of asking, which is plan order, since one thread asks.
+//! * A request that no slot can hold gets a mapping of its own, one at a time, counted.
+//! * [`Budget`] bounds bytes that are not slots: the shard plane's downloads.
+//!
+//! Ownership: a lease holds its pool's slab alive, so a pool may be dropped while tensors live; what is not lent out goes
+//! back to the system at once, the rest when its lease is dropped. In a forked child the drop of a lease does nothing.
+
+mod batch;
+mod budget;
+mod extents;
+mod map;
+mod populate;
+mod queue;
+mod read;
+mod register;
+mod slab;
+
+pub use batch::{BatchMemory, BatchPool, BatchPoolConfig, BatchSlot, RowMut};
+pub use budget::{Budget, Reservation, SAMPLE_BYTES_MAX, Split, default_bytes, split};
+pub use read::{ReadLease, ReadPool, ReadPoolConfig, ReadSlice};
+pub use register::{Registrar, Registration};
+pub use slab::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece};
+
+/// What a pool has done so far and how it stands; numbers for the statistics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolState {
+    /// Bytes of the pool.
+    pub total_bytes: usize,
+    /// Bytes not lent out.
+    pub free_bytes: usize,
+    /// Leases given out since the start.
+    pub leases: u64,
+    /// How many of them had to wait.
+    pub waits: u64,
+    /// Leases that got a mapping of their own: samples larger than a slot, or batches given while the consumer held
+    /// every slot.
+    pub unpooled: u64,
+    /// Bytes whose pages are populated; equals `total_bytes` once the background work is done.
+    pub populated_bytes: usize,
+}

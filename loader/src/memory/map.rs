@@ -1,0 +1,169 @@
+//! Anonymous pages with an owner.
+
+use crate::error::{Error, ErrorKind, Result};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::ptr::NonNull;
+
+/// How a mapping is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MapOptions {
+    /// Not copied into forked children.
+    pub dont_fork: bool,
+    /// The NUMA node (kernel's number) whose memory is preferred.
+    pub node: Option<u32>,
+}
+
+/// Private anonymous memory, zeroed by the kernel.
+///
+/// Invariant: `ptr .. ptr + len` is mapped readable and writable from `new` until `drop`, and nothing else unmaps it.
+/// The mapping lends no references itself: those who cut it up answer for exclusiveness.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    ptr: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread, and `Mapping` gives no access to the bytes by itself.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; `&Mapping` only tells the address and advises the kernel, which is thread-safe.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// `len` bytes (above 0), rounded up to whole pages by the kernel.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Full`] when the system refuses: RLIMIT_AS, strict overcommit, too many mappings.
+    pub(super) fn new(len: usize, options: MapOptions) -> Result<Self> {
+        if len == 0 {
+            return Err(Error::internal("a mapping of no bytes was asked for"));
+        }
+        // SAFETY: an anonymous private mapping at an address of the kernel's choice touches no existing memory.
+        let mapped = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        };
+        let refused = |errno: Option<rustix::io::Errno>| {
+            let error = Error::new(
+                ErrorKind::Full,
+                "the system refuses memory: lower `memory`, or raise RLIMIT_AS (ulimit -v) or vm.max_map_count",
+            )
+            .with("bytes", len);
+            match errno {
+                Some(errno) => error.caused_by(std::io::Error::from(errno)),
+                None => error,
+            }
+        };
+        let ptr = mapped.map_err(|errno| refused(Some(errno)))?;
+        let map = Self { ptr: NonNull::new(ptr.cast()).ok_or_else(|| refused(None))?, len };
+        if options.dont_fork {
+            // EINVAL on a kernel without it: a child then has a copy it never touches.
+            let _ = map.advise(0, len, Advice::LinuxDontFork);
+        }
+        if let Some(node) = options.node {
+            map.prefer_node(node);
+        }
+        Ok(map)
+    }
+
+    pub(super) fn ptr(&self) -> NonNull<u8> {
+        self.ptr
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Has the kernel back `at .. at + len` with pages; safe while others use them. False if it cannot (before Linux
+    /// 5.14) or will not (no memory left): pages are then made on first touch.
+    pub(super) fn populate(&self, at: usize, len: usize) -> bool {
+        loop {
+            match self.advise(at, len, Advice::LinuxPopulateWrite) {
+                Ok(()) => return true,
+                Err(rustix::io::Errno::INTR) => {}
+                // EINVAL: not known; ENOMEM, EAGAIN: no memory; EFAULT, EHWPOISON: a bad page.
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Gives the pages of `at .. at + len` back to the system; the bytes read as zero afterwards.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may hold a reference into the range, since its contents change.
+    pub(super) unsafe fn discard(&self, at: usize, len: usize) {
+        // EINVAL happens on locked pages, which then simply stay until the mapping goes.
+        let _ = self.advise(at, len, Advice::LinuxDontNeed);
+    }
+
+    fn advise(&self, at: usize, len: usize, advice: Advice) -> rustix::io::Result<()> {
+        debug_assert!(at.checked_add(len).is_some_and(|end| end <= self.len));
+        // SAFETY: `at` lies within the mapping (checked by every caller against `len`).
+        let start = unsafe { self.ptr.add(at) };
+        // SAFETY: the range is mapped by the type's invariant. DontFork and PopulateWrite keep the contents, and for
+        // DontNeed the only caller, `discard`, demands that nobody refers to them.
+        unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, advice) }
+    }
+
+    /// Prefers the memory of `node`. A refusal (seccomp answers EPERM in many containers, ENOSYS without NUMA) is no
+    /// error: the pages then come from the node of the thread that touches them first.
+    fn prefer_node(&self, node: u32) {
+        const MPOL_PREFERRED: libc::c_long = 1;
+        let Some(mask) = 1_u64.checked_shl(node) else { return };
+        // SAFETY: the range is mapped by the type's invariant, `mask` outlives the call and holds the 64 bits announced;
+        // a memory policy changes where pages come from, never what they hold.
+        unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                self.ptr.as_ptr(),
+                self.len,
+                MPOL_PREFERRED,
+                &raw const mask,
+                // The kernel takes one bit less than it is told.
+                u64::BITS as libc::c_ulong + 1,
+                0_u32,
+            )
+        };
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is mapped by the type's invariant and unmapped only here; whoever cut the mapping up holds it
+        // alive for as long as a piece is lent out.
+        let _ = unsafe { rustix::mm::munmap(self.ptr.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_comes_zeroed_and_populates() {
+        let map = Mapping::new(1 << 20, MapOptions { dont_fork: true, node: Some(0) }).unwrap();
+        assert!(map.populate(0, 1 << 20));
+        // SAFETY: mapped and populated above, and nobody else knows the address.
+        let bytes = unsafe { std::slice::from_raw_parts(map.ptr().as_ptr(), map.len()) };
+        assert!(bytes.iter().all(|b| *b == 0));
+    }
+
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error_that_says_what_to_change() {
+        let e = Mapping::new(1 << 62, MapOptions::default()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Full);
+        assert!(e.to_string().contains("lower `memory`"), "{e}");
+        assert_eq!(Mapping::new(0, MapOptions::default()).unwrap_err().kind(), ErrorKind::Internal);
+    }
+
+    #[test]
+    fn a_node_that_does_not_exist_costs_nothing_but_the_preference() {
+        assert!(Mapping::new(4096, MapOptions { dont_fork: false, node: Some(63) }).is_ok());
+        assert!(Mapping::new(4096, MapOptions { dont_fork: false, node: Some(64) }).is_ok());
+    }
+}

@@ -1,0 +1,538 @@
+//! Read slots: encoded bytes between the kernel and the decoder.
+
+use super::PoolState;
+use super::budget::SAMPLE_BYTES_MAX;
+use super::map::{MapOptions, Mapping};
+use super::queue::Queue;
+use super::register::Registrar;
+use super::slab::{BLOCK_BYTES, Free, Piece, Run, Slab, in_blocks};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{Arc, Condvar, Mutex};
+use std::ops::{Deref, Range};
+use std::ptr::NonNull;
+
+/// How a pool of read slots is made.
+#[derive(Clone, Debug)]
+pub struct ReadPoolConfig {
+    /// Bytes of the pool; pinned memory when registered, never more.
+    pub bytes: usize,
+    /// Longest piece, in bytes; smaller pieces are registered sooner after the start. At most 1 GiB.
+    pub piece_bytes_max: usize,
+    /// Samples above this are a typed error.
+    pub sample_bytes_max: usize,
+    /// The NUMA node (kernel's number) whose memory is preferred.
+    pub node: Option<u32>,
+    /// Populate the pages in the background.
+    pub populate: bool,
+}
+
+impl Default for ReadPoolConfig {
+    fn default() -> Self {
+        Self {
+            bytes: 64 << 20,
+            piece_bytes_max: 64 << 20,
+            sample_bytes_max: SAMPLE_BYTES_MAX,
+            node: None,
+            populate: true,
+        }
+    }
+}
+
+/// A bounded pool of memory for encoded samples. Cloning gives another handle to the same pool.
+#[derive(Clone)]
+pub struct ReadPool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    slab: Slab,
+    state: Mutex<State>,
+    returned: Condvar,
+    /// Longest sample that shares the slab, in bytes.
+    slot_bytes_max: usize,
+    sample_bytes_max: usize,
+    options: MapOptions,
+    pid: u32,
+}
+
+struct State {
+    free: Free,
+    queue: Queue,
+    /// A sample with its own mapping is out; the next such sample waits.
+    oversize_out: bool,
+    closed: bool,
+    leases: u64,
+    waits: u64,
+    unpooled: u64,
+}
+
+impl ReadPool {
+    /// Takes the memory.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Full`] when the system refuses it, [`ErrorKind::Config`] for a pool of no bytes.
+    pub fn new(config: &ReadPoolConfig) -> Result<Self> {
+        Self::with_registrar(config, None)
+    }
+
+    /// Takes the memory and registers it with a device.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new), and whatever the device says.
+    pub fn with_registrar(config: &ReadPoolConfig, registrar: Option<&dyn Registrar>) -> Result<Self> {
+        // The kernel may write into a slot while the process forks: a child's copy-on-write would tear it from the ring.
+        let options = MapOptions { dont_fork: true, node: config.node };
+        let (slab, free) = Slab::new(config.bytes, config.piece_bytes_max, options, registrar, config.populate)?;
+        // At most half of a piece: two samples always pass each other, and a run is found before the pool is empty.
+        let slot_bytes_max = slab.run_bytes_max() / 2;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                slab,
+                state: Mutex::new(State {
+                    free,
+                    queue: Queue::default(),
+                    oversize_out: false,
+                    closed: false,
+                    leases: 0,
+                    waits: 0,
+                    unpooled: 0,
+                }),
+                returned: Condvar::new(),
+                slot_bytes_max,
+                sample_bytes_max: config.sample_bytes_max,
+                options,
+                pid: std::process::id(),
+            }),
+        })
+    }
+
+    /// Waits for a slot of `len` bytes, behind those who asked before.
+    ///
+    /// A thread that drives a reader calls this only while the reader has nothing in flight:
+    /// slots in flight come back through that very thread. Otherwise it asks [`try_lease`](Self::try_lease).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] above `sample_bytes_max`, [`ErrorKind::Closed`] after [`close`](Self::close),
+    /// [`ErrorKind::Full`] when a sample's own mapping is refused.
+    pub fn lease(&self, len: usize) -> Result<ReadLease> {
+        let need = self.shared.need(len)?;
+        let mut state = self.shared.state.lock();
+        let ticket = state.queue.join();
+        let mut waited = false;
+        loop {
+            if state.closed {
+                state.queue.leave(ticket);
+                return Err(closed());
+            }
+            if state.queue.is_front(ticket)
+                && let Some(grant) = self.shared.grant(&mut state, need)
+            {
+                state.queue.leave(ticket);
+                state.waits += u64::from(waited);
+                let more = !state.queue.is_empty();
+                drop(state);
+                if more {
+                    // The next in front may fit as well.
+                    self.shared.returned.notify_all();
+                }
+                return self.shared.lease(grant, len, need);
+            }
+            waited = true;
+            state = self.shared.returned.wait(state);
+        }
+    }
+
+    /// A slot of `len` bytes if there is one and nobody waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`lease`](Self::lease).
+    pub fn try_lease(&self, len: usize) -> Result<Option<ReadLease>> {
+        let need = self.shared.need(len)?;
+        let mut state = self.shared.state.lock();
+        if state.closed {
+            return Err(closed());
+        }
+        if !state.queue.is_empty() {
+            return Ok(None);
+        }
+        let Some(grant) = self.shared.grant(&mut state, need) else { return Ok(None) };
+        drop(state);
+        self.shared.lease(grant, len, need).map(Some)
+    }
+
+    /// Wakes everyone who waits with [`ErrorKind::Closed`] and refuses whoever comes after. Leases stay valid.
+    pub fn close(&self) {
+        self.shared.state.lock().closed = true;
+        self.shared.slab.stop_populating();
+        self.shared.returned.notify_all();
+    }
+
+    /// The mappings, for registration with a ring; a [`ReadLease::piece`] is an index into them.
+    pub fn pieces(&self) -> &[Piece] {
+        self.shared.slab.pieces()
+    }
+
+    /// The longest sample that shares the slab; longer ones get their own mapping, one at a time.
+    pub fn slot_bytes_max(&self) -> usize {
+        self.shared.slot_bytes_max - BLOCK_BYTES
+    }
+
+    /// How the pool stands.
+    pub fn state(&self) -> PoolState {
+        let state = self.shared.state.lock();
+        PoolState {
+            total_bytes: self.shared.slab.total_bytes(),
+            free_bytes: state.free.free_bytes(),
+            leases: state.leases,
+            waits: state.waits,
+            unpooled: state.unpooled,
+            populated_bytes: self.shared.slab.populated_bytes(),
+        }
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the loader was closed while a read waited for memory")
+}
+
+/// What the pool grants under its lock.
+enum Grant {
+    /// A run of the slab.
+    Run(Run),
+    /// The right to a mapping of its own, which is made outside the lock.
+    Own,
+}
+
+/// Where a lease's bytes lie.
+enum Home {
+    /// In the slab.
+    Run(Run),
+    /// In a mapping that goes with the lease.
+    Own { _map: Mapping },
+}
+
+impl Shared {
+    /// Bytes to take for a sample of `len`: the sample and one block, since rounding an O_DIRECT read down at the start
+    /// and up at the end adds less than one block at each side and less than one more block in all.
+    fn need(&self, len: usize) -> Result<usize> {
+        if len > self.sample_bytes_max {
+            return Err(Error::config("a sample is larger than `sample_bytes_max`: raise it")
+                .with("sample_bytes", len)
+                .with("sample_bytes_max", self.sample_bytes_max));
+        }
+        let need = in_blocks(len.max(1)).and_then(|n| n.checked_add(BLOCK_BYTES));
+        need.ok_or_else(|| Error::internal("a sample's size overflows"))
+    }
+
+    fn grant(&self, state: &mut State, need: usize) -> Option<Grant> {
+        let grant = if need <= self.slot_bytes_max {
+            Grant::Run(state.free.take(need)?)
+        } else if state.oversize_out {
+            return None;
+        } else {
+            state.oversize_out = true;
+            state.unpooled += 1;
+            Grant::Own
+        };
+        state.leases += 1;
+        Some(grant)
+    }
+
+    fn lease(self: &Arc<Self>, grant: Grant, len: usize, need: usize) -> Result<ReadLease> {
+        let (home, base) = match grant {
+            Grant::Run(run) => (Home::Run(run), self.slab.ptr(run)),
+            Grant::Own => match Mapping::new(need, self.options) {
+                Ok(map) => {
+                    let base = map.ptr();
+                    (Home::Own { _map: map }, base)
+                }
+                Err(e) => {
+                    self.state.lock().oversize_out = false;
+                    self.returned.notify_all();
+                    return Err(e.with("sample_bytes", len));
+                }
+            },
+        };
+        Ok(ReadLease { shared: self.clone(), home, base, capacity: need, start: 0, len })
+    }
+}
+
+/// Memory for one sample, exclusively the holder's; goes back to its pool when dropped.
+///
+/// Invariant: `base .. base + capacity` is mapped (the slab or the own mapping lives as long as the lease), initialised
+/// (the kernel gave zeroes), and lent to this lease alone; `start + len <= capacity`.
+pub struct ReadLease {
+    shared: Arc<Shared>,
+    home: Home,
+    base: NonNull<u8>,
+    capacity: usize,
+    start: usize,
+    len: usize,
+}
+
+// SAFETY: a lease is the only way to its bytes, so it may move between threads as a `Box<[u8]>` may.
+unsafe impl Send for ReadLease {}
+// SAFETY: `&ReadLease` only reads.
+unsafe impl Sync for ReadLease {}
+
+impl ReadLease {
+    /// The whole slot, for the reader: a multiple of [`BLOCK_BYTES`] that starts on a block.
+    pub fn slot_mut(&mut self) -> &mut [u8] {
+        // SAFETY: mapped, initialised and exclusively ours by the type's invariant.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.capacity) }
+    }
+
+    /// Where in the slot the sample starts; for the reader, which rounds reads to blocks.
+    ///
+    /// # Panics
+    ///
+    /// When the sample would end behind the slot.
+    pub fn set_start(&mut self, start: usize) {
+        assert!(start.checked_add(self.len).is_some_and(|end| end <= self.capacity), "the slot has one block of slack");
+        self.start = start;
+    }
+
+    /// The sample's bytes, writable.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let range = self.start..self.start + self.len;
+        &mut self.slot_mut()[range]
+    }
+
+    /// Makes the sample shorter; no effect if `len` is not less.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Which of the pool's pieces the slot lies in; `None` for a sample with its own mapping.
+    pub fn piece(&self) -> Option<usize> {
+        match &self.home {
+            Home::Run(run) => Some(run.piece),
+            Home::Own { .. } => None,
+        }
+    }
+
+    /// Whether the slot belongs to `pool`.
+    pub fn is_from(&self, pool: &ReadPool) -> bool {
+        Arc::ptr_eq(&self.shared, &pool.shared)
+    }
+
+    /// Parts of one lease for several readers, when neighbouring samples were read at once; the slot goes back when the
+    /// last part is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Internal`] for a range that ends behind the bytes.
+    pub fn split(self, parts: &[Range<usize>]) -> Result<Vec<ReadSlice>> {
+        if let Some(range) = parts.iter().find(|r| r.start > r.end || r.end > self.len) {
+            return Err(Error::internal("a part lies behind the bytes that were read")
+                .with("part", format!("{}..{}", range.start, range.end))
+                .with("bytes", self.len));
+        }
+        let lease = Arc::new(self);
+        Ok(parts.iter().map(|range| ReadSlice { lease: lease.clone(), range: range.clone() }).collect())
+    }
+}
+
+impl Deref for ReadLease {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the sample lies within the slot, whose bytes are mapped, initialised and ours by the type's invariant.
+        let first = unsafe { self.base.add(self.start) };
+        // SAFETY: as above, for `len` bytes.
+        unsafe { std::slice::from_raw_parts(first.as_ptr(), self.len) }
+    }
+}
+
+impl std::fmt::Debug for ReadLease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadLease").field("len", &self.len).field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ReadLease {
+    fn drop(&mut self) {
+        // A forked child has neither the pages nor, perhaps, a lock that can be taken.
+        if self.shared.pid != std::process::id() {
+            return;
+        }
+        let mut state = self.shared.state.lock();
+        match &self.home {
+            Home::Run(run) => {
+                if state.closed {
+                    // SAFETY: the run is this lease's, and nobody is granted it before the lock is released.
+                    unsafe { self.shared.slab.discard(*run) };
+                }
+                state.free.give(*run);
+            }
+            // The mapping itself goes with the field, after this body: the next one may briefly overlap with it.
+            Home::Own { .. } => state.oversize_out = false,
+        }
+        let waiting = !state.queue.is_empty();
+        drop(state);
+        if waiting {
+            self.shared.returned.notify_all();
+        }
+    }
+}
+
+/// A part of a shared [`ReadLease`].
+#[derive(Clone, Debug)]
+pub struct ReadSlice {
+    lease: Arc<ReadLease>,
+    range: Range<usize>,
+}
+
+impl Deref for ReadSlice {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.lease[self.range.clone()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(bytes: usize) -> ReadPool {
+        ReadPool::new(&ReadPoolConfig { bytes, populate: false, ..ReadPoolConfig::default() }).unwrap()
+    }
+
+    #[test]
+    fn a_lease_has_exactly_the_samples_bytes_and_a_block_of_slack() {
+        let pool = pool(1 << 20);
+        let mut lease = pool.lease(5000).unwrap();
+        assert_eq!((lease.len(), lease.slot_mut().len()), (5000, 3 * BLOCK_BYTES));
+        assert_eq!(lease.slot_mut().as_ptr() as usize % BLOCK_BYTES, 0);
+        lease.set_start(4095);
+        lease.bytes_mut().fill(7);
+        assert!(lease.iter().all(|b| *b == 7));
+        assert_eq!(lease.slot_mut()[4094], 0);
+        assert_eq!(pool.lease(0).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn memory_never_exceeds_the_pool_and_comes_back() {
+        let pool = pool(64 << 10);
+        let mut leases = Vec::new();
+        while let Some(lease) = pool.try_lease(100).unwrap() {
+            leases.push(lease);
+        }
+        assert_eq!(leases.len(), 8);
+        assert_eq!(pool.state().free_bytes, 0);
+        leases.pop();
+        assert!(pool.try_lease(100).unwrap().is_some());
+        drop(leases);
+        assert_eq!(pool.state().free_bytes, pool.state().total_bytes);
+    }
+
+    #[test]
+    fn who_waits_is_served_in_the_order_of_asking() {
+        let pool = pool(64 << 10);
+        let first = pool.lease(24_000).unwrap();
+        let second = pool.lease(24_000).unwrap();
+        let waiting = pool.clone();
+        // 28 KiB do not fit into what is left; 4 KiB would, but must not overtake.
+        let large = std::thread::spawn(move || waiting.lease(20_000).map(|l| l.len()));
+        while pool.shared.state.lock().queue.is_empty() {
+            std::thread::yield_now();
+        }
+        assert!(pool.try_lease(100).unwrap().is_none(), "a small request does not overtake");
+        drop(first);
+        assert_eq!(large.join().unwrap().unwrap(), 20_000);
+        assert_eq!(pool.state().waits, 1);
+        drop(second);
+        assert!(pool.try_lease(100).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_sample_larger_than_a_slot_gets_its_own_mapping_one_at_a_time() {
+        let pool = pool(64 << 10);
+        let large = pool.lease(1 << 20).unwrap();
+        assert_eq!((large.piece(), large.len()), (None, 1 << 20));
+        assert!(pool.try_lease(1 << 20).unwrap().is_none());
+        assert_eq!(pool.try_lease(100).unwrap().unwrap().piece(), Some(0));
+        drop(large);
+        assert!(pool.try_lease(1 << 20).unwrap().is_some());
+        assert_eq!(pool.state().unpooled, 2);
+    }
+
+    #[test]
+    fn a_sample_above_the_limit_is_an_error_that_names_it() {
+        let e = pool(64 << 10).lease(SAMPLE_BYTES_MAX + 1).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Config);
+        assert!(e.to_string().contains("sample_bytes 1073741825"), "{e}");
+        assert_eq!(pool(64 << 10).lease(usize::MAX).unwrap_err().kind(), ErrorKind::Config);
+    }
+
+    #[test]
+    fn closing_wakes_who_waits() {
+        let pool = pool(64 << 10);
+        let held = (pool.lease(24_000).unwrap(), pool.lease(24_000).unwrap());
+        let waiting = pool.clone();
+        let waiter = std::thread::spawn(move || waiting.lease(20_000).map(|l| l.len()));
+        while pool.shared.state.lock().queue.is_empty() {
+            std::thread::yield_now();
+        }
+        pool.close();
+        assert_eq!(waiter.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(pool.try_lease(1).unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(held.0.len(), 24_000, "leases stay valid");
+    }
+
+    #[test]
+    fn a_lease_outlives_its_pool() {
+        let pool = pool(64 << 10);
+        let mut lease = pool.lease(10).unwrap();
+        drop(pool);
+        lease.bytes_mut().fill(1);
+        assert_eq!(lease[9], 1);
+    }
+
+    #[test]
+    fn neighbours_share_a_slot_until_the_last_is_dropped() {
+        let pool = pool(64 << 10);
+        let mut lease = pool.lease(10).unwrap();
+        lease.bytes_mut().copy_from_slice(b"0123456789");
+        let mut parts = lease.split(&[0..3, 5..10]).unwrap();
+        assert_eq!((&*parts[0], &*parts[1]), (&b"012"[..], &b"56789"[..]));
+        parts.pop();
+        assert!(pool.state().free_bytes < pool.state().total_bytes);
+        drop(parts);
+        assert_eq!(pool.state().free_bytes, pool.state().total_bytes);
+        assert!(pool.lease(10).unwrap().split(&[0..3, 5..11]).is_err());
+    }
+
+    #[test]
+    fn many_threads_share_a_small_pool_without_tearing() {
+        let pool = pool(256 << 10);
+        let threads: Vec<_> = (0..4_u8)
+            .map(|id| {
+                let pool = pool.clone();
+                std::thread::spawn(move || {
+                    for i in 0..2_000_usize {
+                        let mut lease = pool.lease(1 + (i * 7919) % 100_000).unwrap();
+                        lease.bytes_mut().fill(id);
+                        assert!(lease.iter().all(|b| *b == id));
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        assert_eq!(pool.state().free_bytes, pool.state().total_bytes);
+    }
+
+    #[test]
+    fn pages_are_populated_in_the_background() {
+        let pool = ReadPool::new(&ReadPoolConfig { bytes: 8 << 20, ..ReadPoolConfig::default() }).unwrap();
+        while !pool.pieces().iter().all(Piece::is_populated) {
+            std::thread::yield_now();
+        }
+        assert_eq!(pool.state().populated_bytes, 8 << 20);
+    }
+}

@@ -1,0 +1,195 @@
+//! Mappings of at most 1 GiB, cut into runs of blocks.
+
+use super::extents::Extents;
+use super::map::{MapOptions, Mapping};
+use super::populate::Populate;
+use super::register::{Registrar, Registration};
+use crate::error::{Error, Result};
+use crate::sync::{Arc, AtomicUsize, Ordering};
+use std::ptr::NonNull;
+
+/// Runs start and end on this boundary: a page, and no less than what O_DIRECT asks for on the disks that we serve.
+pub const BLOCK_BYTES: usize = 4096;
+
+/// The kernel registers at most 1 GiB as one fixed buffer; one byte more is EFAULT.
+pub const PIECE_BYTES_MAX: usize = 1 << 30;
+
+/// `len` in whole blocks; `None` where that overflows.
+pub(super) fn in_blocks(len: usize) -> Option<usize> {
+    len.checked_next_multiple_of(BLOCK_BYTES)
+}
+
+/// One mapping of a slab, as those see it who register it with a ring.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    shared: Arc<PieceMap>,
+}
+
+#[derive(Debug)]
+struct PieceMap {
+    map: Mapping,
+    /// Bytes from the start that have pages.
+    populated: AtomicUsize,
+}
+
+impl Piece {
+    /// The first byte; valid for [`len`](Self::len) bytes for as long as this value lives.
+    pub fn ptr(&self) -> NonNull<u8> {
+        self.shared.map.ptr()
+    }
+
+    /// Length in bytes, at most 1 GiB.
+    #[expect(clippy::len_without_is_empty, reason = "a piece is never empty")]
+    pub fn len(&self) -> usize {
+        self.shared.map.len()
+    }
+
+    /// Whether all pages are there, so that registering takes milliseconds and not the time of a first touch.
+    pub fn is_populated(&self) -> bool {
+        self.populated_bytes() == self.len()
+    }
+
+    pub(super) fn populated_bytes(&self) -> usize {
+        self.shared.populated.load(Ordering::Acquire)
+    }
+
+    /// Populates the next `step` bytes. False when the system refuses.
+    pub(super) fn populate_next(&self, step: usize) -> bool {
+        let at = self.populated_bytes();
+        let len = step.min(self.len() - at);
+        let done = self.shared.map.populate(at, len);
+        if done {
+            self.shared.populated.store(at + len, Ordering::Release);
+        }
+        done
+    }
+}
+
+/// A run of blocks of a slab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    /// Index of the piece.
+    pub piece: usize,
+    /// Offset in the piece, in bytes.
+    pub at: usize,
+    /// Length in bytes, a multiple of the block.
+    pub len: usize,
+}
+
+/// The memory of a pool. What is free is kept beside it, under the pool's lock.
+///
+/// Invariant: the pieces are mapped while the slab lives, and two runs that [`Free`] has lent out never overlap.
+pub(super) struct Slab {
+    /// Ended before the memory goes: fields drop in order.
+    _registrations: Vec<Box<dyn Registration>>,
+    /// Stops and joins its thread when dropped.
+    populate: Option<Populate>,
+    pieces: Vec<Piece>,
+}
+
+impl Slab {
+    /// `bytes` in pieces of at most `piece_bytes_max`, and the table of what is free.
+    pub(super) fn new(
+        bytes: usize,
+        piece_bytes_max: usize,
+        options: MapOptions,
+        registrar: Option<&dyn Registrar>,
+        populate: bool,
+    ) -> Result<(Self, Free)> {
+        let total = in_blocks(bytes).filter(|t| *t > 0).ok_or_else(|| {
+            Error::config("a pool must have at least one byte and fit the address space").with("bytes", bytes)
+        })?;
+        let piece_bytes_max = piece_bytes_max.clamp(BLOCK_BYTES, PIECE_BYTES_MAX) / BLOCK_BYTES * BLOCK_BYTES;
+        let count = total.div_ceil(piece_bytes_max);
+        // Pieces of one size, so that none is a remnant too small for a sample.
+        let each = in_blocks(total.div_ceil(count)).unwrap_or(piece_bytes_max);
+        let mut pieces = Vec::with_capacity(count);
+        let mut left = total;
+        while left > 0 {
+            let len = each.min(left);
+            let map = Mapping::new(len, options)?;
+            pieces.push(Piece { shared: Arc::new(PieceMap { map, populated: AtomicUsize::new(0) }) });
+            left -= len;
+        }
+        let registrations = match registrar {
+            None => Vec::new(),
+            Some(registrar) => {
+                pieces.iter().map(|p| registrar.register(p.ptr().as_ptr(), p.len())).collect::<Result<_>>()?
+            }
+        };
+        let free = Free { extents: pieces.iter().map(|p| Extents::new(p.len())).collect() };
+        // A refused thread costs only the early population.
+        let populate = if populate { Populate::start(pieces.clone()).ok() } else { None };
+        Ok((Self { _registrations: registrations, populate, pieces }, free))
+    }
+
+    pub(super) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    pub(super) fn total_bytes(&self) -> usize {
+        self.pieces.iter().map(Piece::len).sum()
+    }
+
+    pub(super) fn populated_bytes(&self) -> usize {
+        self.pieces.iter().map(Piece::populated_bytes).sum()
+    }
+
+    /// The longest run that can be lent out.
+    pub(super) fn run_bytes_max(&self) -> usize {
+        self.pieces.iter().map(Piece::len).max().unwrap_or(0)
+    }
+
+    /// The first byte of `run`.
+    pub(super) fn ptr(&self, run: Run) -> NonNull<u8> {
+        let piece = &self.pieces[run.piece];
+        debug_assert!(run.at + run.len <= piece.len());
+        // SAFETY: a run comes from this slab's `Free`, which cuts runs within the length of the piece.
+        unsafe { piece.ptr().add(run.at) }
+    }
+
+    /// Gives the pages of a run back to the system and keeps the addresses.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may refer to the run: it is free, or the caller is its only holder.
+    pub(super) unsafe fn discard(&self, run: Run) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.pieces[run.piece].shared.map.discard(run.at, run.len) };
+    }
+
+    /// Ends the background population without waiting for it.
+    pub(super) fn stop_populating(&self) {
+        if let Some(populate) = &self.populate {
+            populate.stop();
+        }
+    }
+}
+
+/// What is free in a slab.
+#[derive(Debug)]
+pub(super) struct Free {
+    extents: Vec<Extents>,
+}
+
+impl Free {
+    /// Takes a run of `len` bytes, a multiple of the block, from the first piece that has one.
+    pub(super) fn take(&mut self, len: usize) -> Option<Run> {
+        debug_assert!(len.is_multiple_of(BLOCK_BYTES));
+        self.extents.iter_mut().enumerate().find_map(|(piece, e)| e.take(len).map(|at| Run { piece, at, len }))
+    }
+
+    pub(super) fn give(&mut self, run: Run) {
+        self.extents[run.piece].give(run.at, run.len);
+    }
+
+    pub(super) fn free_bytes(&self) -> usize {
+        self.extents.iter().map(Extents::free_bytes).sum()
+    }
+
+    pub(super) fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        let runs =
+            |(piece, e): (usize, &Extents)| e.runs().map(move |(at, len)| Run { piece, at, len }).collect::<Vec<_>>();
+        self.extents.iter().enumerate().flat_map(runs)
+    }
+}
