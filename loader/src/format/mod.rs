@@ -1,1 +1,37 @@
-//! Placeholder root of `format`.
+//! The file formats, byte for byte those of MosaicML `streaming`: index, shards, encodings, compression, hashes.
+//!
+//! ```text
+//!   index.json --Index::parse--> Index { shards: [Shard { layout: Arc<Layout>, files, samples, .. }] }
+//!                                           |
+//!        small bytes at the front of one file (Shard::table_file, Shard::table_bytes)
+//!                                           |
+//!                              Shard::offsets --> OffsetTable::range(i)      where sample i lies in the data file
+//!                                                        |
+//!                              Layout::split --> SampleColumns::get(c)       the bytes of each of its columns
+//!                                                        |
+//!                              Encoding::decode --> Value
+//! ```
+//!
+//! Every format goes through these four steps, so that the pipeline treats all alike: MDS keeps its offsets at the front
+//! of the shard, JSONL and XSV in a `.meta` file beside it.
+//!
+//! Everything here is pure: bytes in, values out, no clock, no file. Nothing read is trusted: lengths are checked before anything is allocated for them, nesting is
+//! bounded, names cannot leave their directory, and an error names file and field.
+
+pub mod compress;
+pub mod encoding;
+pub mod hash;
+pub mod index;
+pub mod json;
+mod jsonl;
+pub mod layout;
+mod mds;
+mod table;
+mod xsv;
+
+pub use compress::Compression;
+pub use encoding::{Encoding, Value};
+pub use hash::HashAlgo;
+pub use index::{FileInfo, INDEX_BASENAME, Index, Shard};
+pub use layout::{Column, Layout, SampleColumns, Scratch, ShardFormat};
+pub use table::OffsetTable;

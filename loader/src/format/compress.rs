@@ -1,0 +1,280 @@
+//! Whole-file compression: br, bz2, gz, snappy and zstd, each with its levels, named as in the index (`zstd:3`).
+//!
+//! Unpacking never trusts the compressed bytes about their size: the caller gives the raw size that the index declares
+//! and gets exactly that many bytes or an error, so a bomb costs no more memory than the index admits to.
+
+use std::fmt;
+use std::io::{Read, Write};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Piece in which streaming codecs hand over their output.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Log2 of brotli's window; 22 is the largest without the large-window extension and the default everywhere.
+const BROTLI_WINDOW_LOG: u32 = 22;
+
+/// An algorithm family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the variants are the names of the algorithms")]
+pub enum CompressionAlgo {
+    Brotli,
+    Bzip2,
+    Gzip,
+    Snappy,
+    Zstd,
+}
+
+impl CompressionAlgo {
+    /// All families.
+    pub const ALL: [Self; 5] = [Self::Brotli, Self::Bzip2, Self::Gzip, Self::Snappy, Self::Zstd];
+
+    /// The name in the index, also the file name's extension.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Brotli => "br",
+            Self::Bzip2 => "bz2",
+            Self::Gzip => "gz",
+            Self::Snappy => "snappy",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    /// Lowest and highest level (inclusive) and the one meant when none is given; none for a family without levels.
+    pub fn levels(self) -> Option<(u8, u8, u8)> {
+        match self {
+            Self::Brotli => Some((0, 11, 11)),
+            Self::Bzip2 => Some((1, 9, 9)),
+            Self::Gzip => Some((0, 9, 9)),
+            Self::Snappy => None,
+            Self::Zstd => Some((1, 22, 3)),
+        }
+    }
+}
+
+/// An algorithm and, if one is named, its level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Compression {
+    algo: CompressionAlgo,
+    level: Option<u8>,
+}
+
+impl Compression {
+    /// The compression called `text`: a family, or a family, a colon and a level without leading zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for any other text.
+    pub fn parse(text: &str) -> Result<Self> {
+        let (name, level) = match text.split_once(':') {
+            Some((name, level)) => (name, Some(level)),
+            None => (text, None),
+        };
+        let unsupported = || {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "`{text}` is no compression we know; known are br[:0-11], bz2[:1-9], gz[:0-9], snappy, zstd[:1-22]"
+                ),
+            )
+        };
+        let algo = CompressionAlgo::ALL.into_iter().find(|algo| algo.name() == name).ok_or_else(unsupported)?;
+        let Some(level) = level else { return Ok(Self { algo, level: None }) };
+        let (low, high, _) = algo.levels().ok_or_else(unsupported)?;
+        // The reference knows the texts by heart, so `zstd:03` and `zstd:+3` are strangers.
+        let number = level.parse::<u8>().ok().filter(|n| n.to_string() == level && (low..=high).contains(n));
+        Ok(Self { algo, level: Some(number.ok_or_else(unsupported)?) })
+    }
+
+    /// The family.
+    pub fn algo(self) -> CompressionAlgo {
+        self.algo
+    }
+
+    /// What the compressed file's name ends with, without the dot.
+    pub fn extension(self) -> &'static str {
+        self.algo.name()
+    }
+
+    fn level(self) -> u8 {
+        self.level.or_else(|| self.algo.levels().map(|(_, _, default)| default)).unwrap_or(0)
+    }
+
+    /// Compresses `raw` in one shot. Reproducible: nothing of the clock or the machine enters the output.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Internal`] when a codec refuses, which none does for bytes in memory.
+    pub fn compress(self, raw: &[u8]) -> Result<Vec<u8>> {
+        let failed = |e: std::io::Error| Error::internal(format!("{self} refused to compress")).caused_by(e);
+        let level = u32::from(self.level());
+        match self.algo {
+            CompressionAlgo::Brotli => {
+                let mut writer = brotli::CompressorWriter::new(Vec::new(), BUFFER_BYTES, level, BROTLI_WINDOW_LOG);
+                writer.write_all(raw).map_err(failed)?;
+                Ok(writer.into_inner())
+            }
+            CompressionAlgo::Bzip2 => {
+                let mut writer = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::new(level));
+                writer.write_all(raw).map_err(failed)?;
+                writer.finish().map_err(failed)
+            }
+            CompressionAlgo::Gzip => {
+                let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(level));
+                writer.write_all(raw).map_err(failed)?;
+                writer.finish().map_err(failed)
+            }
+            CompressionAlgo::Snappy => snap::raw::Encoder::new()
+                .compress_vec(raw)
+                .map_err(|e| Error::internal(format!("{self} refused to compress")).caused_by(e)),
+            CompressionAlgo::Zstd => zstd::bulk::compress(raw, i32::from(self.level())).map_err(failed),
+        }
+    }
+
+    /// Unpacks `packed` into exactly the whole of `out`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`] when the stream is damaged, or holds fewer or more bytes than `out`; `out` then holds rubbish.
+    pub fn decompress_into(self, packed: &[u8], out: &mut [u8]) -> Result<()> {
+        match self.algo {
+            CompressionAlgo::Brotli => self.drain(brotli::Decompressor::new(packed, BUFFER_BYTES), out),
+            CompressionAlgo::Bzip2 => self.drain(bzip2::read::MultiBzDecoder::new(packed), out),
+            CompressionAlgo::Gzip => self.drain(flate2::read::MultiGzDecoder::new(packed), out),
+            CompressionAlgo::Snappy => {
+                let declared = snap::raw::decompress_len(packed).map_err(|e| self.damaged().caused_by(e))?;
+                if declared != out.len() {
+                    return Err(self.wrong_size(out.len(), declared));
+                }
+                snap::raw::Decoder::new().decompress(packed, out).map_err(|e| self.damaged().caused_by(e))?;
+                Ok(())
+            }
+            CompressionAlgo::Zstd => {
+                // A stream that holds more than `out` fails here, with libzstd's own words.
+                let expected = out.len();
+                let written = zstd::bulk::decompress_to_buffer(packed, out).map_err(|e| self.damaged().caused_by(e))?;
+                if written == expected { Ok(()) } else { Err(self.wrong_size(expected, written)) }
+            }
+        }
+    }
+
+    /// Unpacks `packed`, of which the index says that it holds `raw_bytes`, into `out`, which is cleared first.
+    ///
+    /// # Errors
+    ///
+    /// As [`decompress_into`](Self::decompress_into); `out` is then empty.
+    pub fn decompress(self, packed: &[u8], raw_bytes: u64, out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        let raw_bytes = usize::try_from(raw_bytes)
+            .map_err(|_| Error::format(format!("a raw size of {raw_bytes} bytes does not fit this machine")))?;
+        out.try_reserve_exact(raw_bytes).map_err(|e| {
+            Error::new(ErrorKind::Full, format!("no memory for {raw_bytes} unpacked bytes")).caused_by(e)
+        })?;
+        out.resize(raw_bytes, 0);
+        self.decompress_into(packed, out).inspect_err(|_| out.clear())
+    }
+
+    /// Fills `out` from `reader` and makes sure that nothing is left.
+    fn drain(self, mut reader: impl Read, out: &mut [u8]) -> Result<()> {
+        let mut filled = 0;
+        while filled < out.len() {
+            match reader.read(&mut out[filled..]) {
+                Ok(0) => return Err(self.wrong_size(out.len(), filled)),
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.damaged().caused_by(e)),
+            }
+        }
+        // Reading on checks the trailer (length, CRC) too.
+        match reader.read(&mut [0u8; 1]) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(Error::format(format!("the {self} stream holds more than the declared {} bytes", out.len()))),
+            Err(e) => Err(self.damaged().caused_by(e)),
+        }
+    }
+
+    fn damaged(self) -> Error {
+        Error::format(format!("the {self} stream is damaged or not {self} at all"))
+    }
+
+    fn wrong_size(self, declared: usize, found: usize) -> Error {
+        Error::format(format!("the {self} stream holds {found} bytes where the index declares {declared}"))
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.algo.name())?;
+        self.level.map_or(Ok(()), |level| write!(f, ":{level}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<u8> {
+        (0..100_000u32).map(|i| if i % 5 == 0 { (i.wrapping_mul(2_654_435_761) >> 24) as u8 } else { 7 }).collect()
+    }
+
+    #[test]
+    fn every_name_the_reference_knows_parses_and_prints_back() {
+        let mut count = 0;
+        for algo in CompressionAlgo::ALL {
+            let mut texts = vec![algo.name().to_owned()];
+            if let Some((low, high, _)) = algo.levels() {
+                texts.extend((low..=high).map(|level| format!("{}:{level}", algo.name())));
+            }
+            for text in texts {
+                assert_eq!(Compression::parse(&text).unwrap().to_string(), text);
+                count += 1;
+            }
+        }
+        assert_eq!(count, 5 + 12 + 9 + 10 + 22);
+        for text in ["", "zip", "zstd:0", "zstd:23", "zstd:03", "zstd:+3", "zstd:", "snappy:1", "br:12", "zstd:3:4"] {
+            assert_eq!(Compression::parse(text).unwrap_err().kind(), ErrorKind::Unsupported, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_algorithm_gives_back_what_it_took() {
+        for text in ["br:5", "br:0", "bz2", "gz", "gz:0", "snappy", "zstd", "zstd:1", "zstd:19"] {
+            let compression = Compression::parse(text).unwrap();
+            for raw in [sample(), Vec::new(), vec![9]] {
+                let packed = compression.compress(&raw).unwrap();
+                let mut out = Vec::new();
+                compression.decompress(&packed, raw.len() as u64, &mut out).unwrap();
+                assert!(out == raw, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_that_is_longer_or_shorter_than_declared_is_refused() {
+        let raw = sample();
+        for text in ["br:1", "bz2:1", "gz:1", "snappy", "zstd"] {
+            let compression = Compression::parse(text).unwrap();
+            let packed = compression.compress(&raw).unwrap();
+            for declared in [raw.len() - 1, raw.len() + 1, 0, 10 * raw.len()] {
+                let mut out = Vec::new();
+                let e = compression.decompress(&packed, declared as u64, &mut out).unwrap_err();
+                assert_eq!(e.kind(), ErrorKind::Format, "{text} {declared}");
+                assert!(out.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_truncated_stream_is_refused_at_every_length() {
+        let raw = sample();
+        for text in ["br:1", "bz2:1", "gz:1", "snappy", "zstd"] {
+            let compression = Compression::parse(text).unwrap();
+            let packed = compression.compress(&raw).unwrap();
+            let mut out = vec![0; raw.len()];
+            for len in (0..packed.len()).step_by(packed.len() / 50 + 1).chain([packed.len() - 1]) {
+                let e = compression.decompress_into(&packed[..len], &mut out).unwrap_err();
+                assert_eq!(e.kind(), ErrorKind::Format, "{text} {len}");
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The image encodings that need no codec: raw pixels with a header, and lists of encoded images.
+
+use std::borrow::Cow;
+
+use super::value::Pixels;
+use crate::error::{Error, Result};
+
+/// Reads a little-endian u32 off the front.
+fn take_u32<'a>(bytes: &'a [u8], field: &str) -> Result<(u32, &'a [u8])> {
+    let (head, rest) =
+        bytes.split_first_chunk::<4>().ok_or_else(|| Error::format(format!("the value ends before its {field}")))?;
+    Ok((u32::from_le_bytes(*head), rest))
+}
+
+/// A length as the u32 it is stored as.
+fn length(len: usize, what: &str) -> Result<[u8; 4]> {
+    let len = u32::try_from(len).map_err(|_| Error::config(format!("{what} passes 4 GiB")))?;
+    Ok(len.to_le_bytes())
+}
+
+/// `u32 width | u32 height | u32 mode length | mode | rows`.
+pub(super) fn encode_pixels(pixels: &Pixels<'_>, out: &mut Vec<u8>) -> Result<()> {
+    if let Some(row_bytes) = row_bytes(&pixels.mode, pixels.width)
+        && row_bytes * u128::from(pixels.height) != pixels.data.len() as u128
+    {
+        return Err(Error::config(wrong_pixels(pixels.width, pixels.height, &pixels.mode, pixels.data.len())));
+    }
+    out.extend(pixels.width.to_le_bytes());
+    out.extend(pixels.height.to_le_bytes());
+    out.extend(length(pixels.mode.len(), "an image mode")?);
+    out.extend_from_slice(pixels.mode.as_bytes());
+    out.extend_from_slice(&pixels.data);
+    Ok(())
+}
+
+pub(super) fn decode_pixels(bytes: &[u8]) -> Result<Pixels<'_>> {
+    let (width, rest) = take_u32(bytes, "width")?;
+    let (height, rest) = take_u32(rest, "height")?;
+    let (mode_len, rest) = take_u32(rest, "mode's length")?;
+    let (mode, data) = rest
+        .split_at_checked(mode_len as usize)
+        .ok_or_else(|| Error::format(format!("the value ends before its mode of {mode_len} bytes")))?;
+    let mode = std::str::from_utf8(mode).map_err(|e| Error::format("the image mode is not UTF-8").caused_by(e))?;
+    if let Some(row_bytes) = row_bytes(mode, width)
+        && row_bytes * u128::from(height) != data.len() as u128
+    {
+        return Err(Error::format(wrong_pixels(width, height, mode, data.len())));
+    }
+    Ok(Pixels { width, height, mode: mode.into(), data: data.into() })
+}
+
+fn wrong_pixels(width: u32, height: u32, mode: &str, found: usize) -> String {
+    format!("{found} bytes are not the pixels of a {width}x{height} image of mode {mode}")
+}
+
+/// Bytes of one row under Pillow's modes; none for a mode that we do not know, whose rows stay unchecked.
+fn row_bytes(mode: &str, width: u32) -> Option<u128> {
+    // Wide, since width times height times four passes 64 bits when both lie.
+    let width = u128::from(width);
+    Some(match mode {
+        "1" => width.div_ceil(8),
+        "L" | "P" => width,
+        "LA" | "PA" | "La" | "I;16" | "I;16B" | "I;16L" | "I;16N" => 2 * width,
+        "RGB" | "YCbCr" | "LAB" | "HSV" => 3 * width,
+        "RGBA" | "RGBX" | "RGBa" | "CMYK" | "I" | "F" => 4 * width,
+        _ => return None,
+    })
+}
+
+/// `u32 n | n * u32 size | blobs`, the older list of JPEG files.
+pub(super) fn encode_blobs(blobs: &[Cow<'_, [u8]>], out: &mut Vec<u8>) -> Result<()> {
+    out.extend(length(blobs.len(), "a list")?);
+    for blob in blobs {
+        out.extend(length(blob.len(), "an element")?);
+    }
+    blobs.iter().for_each(|blob| out.extend_from_slice(blob));
+    Ok(())
+}
+
+/// Calls `element` for each blob. The table of sizes is checked against the bytes there are before anything grows.
+pub(super) fn decode_blobs<'a, T>(bytes: &'a [u8], mut element: impl FnMut(&'a [u8]) -> Result<T>) -> Result<Vec<T>> {
+    let (count, rest) = take_u32(bytes, "number of elements")?;
+    let (sizes, mut blobs) = (count as usize)
+        .checked_mul(4)
+        .and_then(|len| rest.split_at_checked(len))
+        .ok_or_else(|| Error::format(format!("the value ends before the sizes of its {count} elements")))?;
+    let mut elements = Vec::with_capacity(count as usize);
+    for (i, size) in sizes.chunks_exact(4).enumerate() {
+        let (size, _) = take_u32(size, "size")?;
+        let (blob, rest) = blobs
+            .split_at_checked(size as usize)
+            .ok_or_else(|| Error::format(format!("the value ends before element {i} of {size} bytes")))?;
+        elements.push(element(blob)?);
+        blobs = rest;
+    }
+    if !blobs.is_empty() {
+        return Err(Error::format(format!("{} bytes follow the last element", blobs.len())));
+    }
+    Ok(elements)
+}
+
+/// The newer list: a reserved word of zeros before the count.
+pub(super) fn encode_list(blobs: &[Cow<'_, [u8]>], out: &mut Vec<u8>) -> Result<()> {
+    out.extend([0; 4]);
+    encode_blobs(blobs, out)
+}
+
+/// As [`decode_blobs`]; the reserved word may hold anything, as the reference reads past it.
+pub(super) fn decode_list<'a, T>(bytes: &'a [u8], element: impl FnMut(&'a [u8]) -> Result<T>) -> Result<Vec<T>> {
+    let (_, rest) = take_u32(bytes, "reserved word")?;
+    decode_blobs(rest, element)
+}

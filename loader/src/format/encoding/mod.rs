@@ -1,0 +1,435 @@
+//! How a column's value becomes bytes: the encodings of MDS, and the three text types of JSONL and XSV.
+//!
+//! * [`dtype`](Dtype) — number types, single numbers;
+//! * [`value`](Value) — what a column holds, borrowed from the sample where it can be;
+//! * `ndarray` — arrays; `image` — raw pixels and lists of images.
+//!
+//! Images stay encoded here: `jpeg` and `png` values are files, which `decode` turns into pixels. Pickles stay pickles.
+
+mod dtype;
+mod image;
+mod ndarray;
+mod value;
+
+use std::borrow::Cow;
+use std::fmt;
+
+pub use dtype::{Dtype, Scalar};
+pub use ndarray::ArrayType;
+pub use value::{Array, Pixels, Value};
+
+use super::json::{self, FloatWords};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The encoding of a column.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// Bytes as they are.
+    Bytes,
+    /// UTF-8 text.
+    Str,
+    /// A Python int as an int64.
+    Int,
+    /// A number of a numpy type.
+    Scalar(Dtype),
+    /// An int as decimal text.
+    StrInt,
+    /// A float as text.
+    StrFloat,
+    /// A decimal number as text.
+    StrDecimal,
+    /// An array.
+    Array(ArrayType),
+    /// Raw pixels with size and mode.
+    Pil,
+    /// A JPEG file.
+    Jpeg,
+    /// A PNG file.
+    Png,
+    /// Several JPEG files, under either of the names `jpeg_array` and `jpegarray`.
+    JpegArray(JpegArrayName),
+    /// A list of raw images.
+    PilList,
+    /// A list of JPEG files.
+    JpegList,
+    /// A list of PNG files.
+    PngList,
+    /// A JSON document.
+    Json,
+    /// A Python pickle: never decoded here.
+    Pickle,
+    /// An encoding that somebody added to the reference under this name: bytes to us.
+    Custom(String),
+}
+
+/// The two spellings that mean the same; the index keeps the one it was written with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the variants are the spellings")]
+pub enum JpegArrayName {
+    Underscore,
+    Plain,
+}
+
+/// The encodings without parameters, by name.
+const PLAIN: [(&str, Encoding); 15] = [
+    ("bytes", Encoding::Bytes),
+    ("str", Encoding::Str),
+    ("int", Encoding::Int),
+    ("str_int", Encoding::StrInt),
+    ("str_float", Encoding::StrFloat),
+    ("str_decimal", Encoding::StrDecimal),
+    ("pil", Encoding::Pil),
+    ("jpeg", Encoding::Jpeg),
+    ("png", Encoding::Png),
+    ("jpeg_array", Encoding::JpegArray(JpegArrayName::Underscore)),
+    ("jpegarray", Encoding::JpegArray(JpegArrayName::Plain)),
+    ("list[pil]", Encoding::PilList),
+    ("list[jpeg]", Encoding::JpegList),
+    ("list[png]", Encoding::PngList),
+    ("json", Encoding::Json),
+];
+
+impl Encoding {
+    /// The encoding called `name` in an index or by a user.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for a name that is not one of the reference's, or a wrong dtype or shape after `ndarray:`.
+    pub fn parse(name: &str) -> Result<Self> {
+        if let Some((_, encoding)) = PLAIN.iter().find(|(plain, _)| *plain == name) {
+            return Ok(encoding.clone());
+        }
+        if let Some(dtype) = Dtype::parse(name) {
+            return Ok(Self::Scalar(dtype));
+        }
+        match name.split_once(':') {
+            None if name == "ndarray" => Ok(Self::Array(ArrayType::default())),
+            None if name == "pkl" => Ok(Self::Pickle),
+            Some(("ndarray", config)) => {
+                ArrayType::parse(config).map(Self::Array).map_err(|e| e.with("encoding", name))
+            }
+            _ => Err(Error::config(format!("`{name}` is no encoding we know"))),
+        }
+    }
+
+    /// Bytes of every value, if that is fixed.
+    pub fn fixed_size(&self) -> Option<u32> {
+        match self {
+            Self::Int => Some(8),
+            Self::Scalar(dtype) => Some(dtype.bytes() as u32),
+            Self::Array(kind) => kind.fixed_size(),
+            _ => None,
+        }
+    }
+
+    /// Whether decoding runs no code that the data brings along.
+    pub fn is_safe(&self) -> bool {
+        !matches!(self, Self::Pickle)
+    }
+
+    /// Appends `value` to `out`. [`Value::Bytes`] go in as they are, under every encoding.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] when the value is of another type, does not fit, or a fixed-size column gets another size;
+    /// `out` may then hold a part of the value.
+    pub fn encode(&self, value: &Value<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        self.encode_unchecked(value, out)?;
+        let written = out.len() - start;
+        match self.fixed_size() {
+            Some(size) if written != size as usize => Err(Error::config(format!(
+                "{written} bytes where `{self}` takes {size}: is the column typed with the right encoding?"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn encode_unchecked(&self, value: &Value<'_>, out: &mut Vec<u8>) -> Result<()> {
+        match (self, value) {
+            (_, Value::Bytes(bytes))
+            | (Self::Jpeg, Value::Jpeg(bytes))
+            | (Self::Png, Value::Png(bytes))
+            | (Self::Pickle, Value::Pickle(bytes)) => out.extend_from_slice(bytes),
+            (Self::Str, Value::Str(text)) => out.extend_from_slice(text.as_bytes()),
+            (Self::Int, Value::Int(int)) => out.extend(int.to_le_bytes()),
+            (Self::Scalar(dtype), Value::Int(_) | Value::Float(_) | Value::Scalar(_)) => {
+                let scalar = match value {
+                    Value::Int(int) => dtype.of_int(*int),
+                    Value::Float(float) => dtype.of_float(*float),
+                    Value::Scalar(scalar) => scalar.cast(*dtype),
+                    _ => None,
+                };
+                scalar.ok_or_else(|| Error::config(format!("{value:?} does not fit in {}", dtype.name())))?.write(out);
+            }
+            (Self::StrInt, Value::Int(int)) => out.extend(int.to_string().bytes()),
+            (Self::StrInt, Value::BigInt(digits)) if is_integer(digits) => out.extend(digits.bytes()),
+            (Self::StrFloat, Value::Float(float)) => out.extend(json::python_float(*float, FloatWords::Str).bytes()),
+            (Self::StrDecimal, Value::Decimal(text)) if is_decimal(text) => out.extend(text.bytes()),
+            (Self::Array(kind), Value::Array(array)) => kind.encode(array, out)?,
+            (Self::Pil, Value::Pixels(pixels)) => image::encode_pixels(pixels, out)?,
+            (Self::JpegArray(_), Value::List(items)) => image::encode_blobs(&blobs(&Self::Jpeg, items)?, out)?,
+            (Self::PilList, Value::List(items)) => image::encode_list(&blobs(&Self::Pil, items)?, out)?,
+            (Self::JpegList, Value::List(items)) => image::encode_list(&blobs(&Self::Jpeg, items)?, out)?,
+            (Self::PngList, Value::List(items)) => image::encode_list(&blobs(&Self::Png, items)?, out)?,
+            (Self::Json, Value::Json(text)) => {
+                json::check(text.as_bytes()).map_err(|e| e.of_kind(ErrorKind::Config))?;
+                out.extend(text.bytes());
+            }
+            _ => return Err(Error::config(format!("a value of type {} cannot be stored as `{self}`", value.kind()))),
+        }
+        Ok(())
+    }
+
+    /// The value that `bytes` hold. Nothing is copied but numbers and tables of lists.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`] when the bytes are not what the encoding writes; [`ErrorKind::Unsupported`] for
+    /// [`Custom`](Self::Custom).
+    pub fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Value<'a>> {
+        self.decode_inner(bytes).map_err(|e| e.with("encoding", self))
+    }
+
+    fn decode_inner<'a>(&self, bytes: &'a [u8]) -> Result<Value<'a>> {
+        Ok(match self {
+            Self::Bytes => Value::Bytes(bytes.into()),
+            Self::Str => Value::Str(text(bytes)?.into()),
+            Self::Int => Value::Int(i64::from_le_bytes(
+                bytes.try_into().map_err(|_| Error::format(format!("{} bytes are no int64", bytes.len())))?,
+            )),
+            Self::Scalar(dtype) => Value::Scalar(
+                dtype.read(bytes).ok_or_else(|| Error::format(format!("{} bytes are no {self}", bytes.len())))?,
+            ),
+            Self::StrInt => parse_int(text(bytes)?)?,
+            Self::StrFloat => {
+                let text = text(bytes)?.trim();
+                Value::Float(
+                    text.parse().map_err(|e| Error::format(format!("`{}` is no float", brief(text))).caused_by(e))?,
+                )
+            }
+            Self::StrDecimal => match text(bytes)?.trim() {
+                text if is_decimal(text) => Value::Decimal(text.into()),
+                text => return Err(Error::format(format!("`{}` is no decimal number", brief(text)))),
+            },
+            Self::Array(kind) => Value::Array(kind.decode(bytes)?),
+            Self::Pil => Value::Pixels(image::decode_pixels(bytes)?),
+            Self::Jpeg => Value::Jpeg(bytes.into()),
+            Self::Png => Value::Png(bytes.into()),
+            Self::JpegArray(_) => {
+                let list = image::decode_blobs(bytes, |blob| Ok(Value::Jpeg(blob.into())))?;
+                if list.is_empty() {
+                    return Err(Error::format("an array of no images"));
+                }
+                Value::List(list)
+            }
+            Self::PilList => {
+                Value::List(image::decode_list(bytes, |blob| image::decode_pixels(blob).map(Value::Pixels))?)
+            }
+            Self::JpegList => Value::List(image::decode_list(bytes, |blob| Ok(Value::Jpeg(blob.into())))?),
+            Self::PngList => Value::List(image::decode_list(bytes, |blob| Ok(Value::Png(blob.into())))?),
+            Self::Json => {
+                let text = text(bytes)?;
+                json::check(bytes)?;
+                Value::Json(text.into())
+            }
+            Self::Pickle => Value::Pickle(bytes.into()),
+            Self::Custom(name) => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("`{name}` is no encoding we know; read its bytes"),
+                ));
+            }
+        })
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scalar(dtype) => f.write_str(dtype.name()),
+            Self::Array(kind) => kind.fmt(f),
+            Self::Pickle => f.write_str("pkl"),
+            Self::Custom(name) => f.write_str(name),
+            plain => f.write_str(PLAIN.iter().find(|(_, e)| e == plain).map_or("", |(name, _)| name)),
+        }
+    }
+}
+
+/// The elements of a list as bytes: those that are bytes already are not copied.
+fn blobs<'a>(element: &Encoding, items: &'a [Value<'_>]) -> Result<Vec<Cow<'a, [u8]>>> {
+    items
+        .iter()
+        .map(|item| match item {
+            Value::Bytes(bytes) | Value::Jpeg(bytes) | Value::Png(bytes) if element.takes_file(item) => {
+                Ok(Cow::Borrowed(&**bytes))
+            }
+            _ => {
+                let mut out = Vec::new();
+                element.encode(item, &mut out)?;
+                Ok(Cow::Owned(out))
+            }
+        })
+        .collect()
+}
+
+impl Encoding {
+    fn takes_file(&self, value: &Value<'_>) -> bool {
+        matches!((self, value), (_, Value::Bytes(_)) | (Self::Jpeg, Value::Jpeg(_)) | (Self::Png, Value::Png(_)))
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|e| Error::format("the text is not UTF-8").caused_by(e))
+}
+
+/// Enough of a text to recognise it in a message.
+fn brief(text: &str) -> &str {
+    text.char_indices().nth(40).map_or(text, |(end, _)| &text[..end])
+}
+
+fn is_integer(text: &str) -> bool {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn parse_int(text: &str) -> Result<Value<'_>> {
+    let text = text.trim();
+    match text.parse() {
+        Ok(int) => Ok(Value::Int(int)),
+        Err(_) if is_integer(text) => Ok(Value::BigInt(text.into())),
+        Err(e) => Err(Error::format(format!("`{}` is no int", brief(text))).caused_by(e)),
+    }
+}
+
+/// What Python's `Decimal` reads: digits with at most one point and an exponent, infinity, or NaN with digits.
+fn is_decimal(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let lower = unsigned.to_ascii_lowercase();
+    if lower == "inf" || lower == "infinity" {
+        return true;
+    }
+    if let Some(payload) = lower.strip_prefix("nan").or_else(|| lower.strip_prefix("snan")) {
+        return payload.bytes().all(|b| b.is_ascii_digit());
+    }
+    let (digits, exponent) = match lower.split_once('e') {
+        Some((digits, exponent)) => (digits.to_owned(), Some(exponent)),
+        None => (lower.clone(), None),
+    };
+    let whole = digits.replacen('.', "", 1);
+    !whole.is_empty() && whole.bytes().all(|b| b.is_ascii_digit()) && exponent.is_none_or(is_integer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoding(name: &str) -> Encoding {
+        Encoding::parse(name).unwrap()
+    }
+
+    fn encoded(name: &str, value: Value<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        encoding(name).encode(&value, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn all_28_names_parse_and_print_back() {
+        let scalars = Dtype::ALL.map(Dtype::name);
+        let names: Vec<_> = PLAIN.iter().map(|(name, _)| *name).chain(scalars).chain(["ndarray", "pkl"]).collect();
+        assert_eq!(names.len(), 28);
+        for name in names {
+            assert_eq!(encoding(name).to_string(), name);
+        }
+        for name in ["", "int:8", "foo", "foo:1", "uint128", "list[str]", "ndarray:", "Bytes"] {
+            let ok = name == "ndarray:";
+            assert_eq!(Encoding::parse(name).is_ok(), ok, "{name}");
+        }
+    }
+
+    #[test]
+    fn values_read_back_under_their_encoding() {
+        let jpeg = || Value::Jpeg(b"\xff\xd8..."[..].into());
+        let pixels = || Value::Pixels(Pixels { width: 2, height: 1, mode: "RGB".into(), data: b"abcdef"[..].into() });
+        for (name, value) in [
+            ("bytes", Value::Bytes(b"abc"[..].into())),
+            ("str", Value::Str("é".into())),
+            ("int", Value::Int(-7)),
+            ("uint8", Value::Scalar(Scalar::U8(200))),
+            ("str_int", Value::Int(i64::MIN)),
+            ("str_int", Value::BigInt("-9223372036854775809".into())),
+            ("str_float", Value::Float(1e-5)),
+            ("str_decimal", Value::Decimal("-1.50E+3".into())),
+            ("pil", pixels()),
+            ("jpeg", jpeg()),
+            ("png", Value::Png(b"\x89PNG"[..].into())),
+            ("jpeg_array", Value::List(vec![jpeg(), jpeg()])),
+            ("list[pil]", Value::List(vec![pixels()])),
+            ("list[jpeg]", Value::List(vec![])),
+            ("json", Value::Json("{\"a\": [1, NaN]}".into())),
+            ("pkl", Value::Pickle(b"\x80\x04N."[..].into())),
+        ] {
+            let bytes = encoded(name, value.clone());
+            assert_eq!(encoding(name).decode(&bytes).unwrap(), value, "{name}");
+        }
+        assert_eq!(encoded("str_float", Value::Float(1e-5)), b"1e-05");
+        assert_eq!(encoded("list[png]", Value::List(vec![])), [0; 8]);
+    }
+
+    #[test]
+    fn bytes_go_in_as_they_are_but_a_fixed_size_must_match() {
+        assert_eq!(encoded("json", Value::Bytes(b"{"[..].into())), b"{");
+        assert_eq!(encoded("int", Value::Bytes(b"12345678"[..].into())), b"12345678");
+        let e = encoding("int").encode(&Value::Bytes(b"123"[..].into()), &mut Vec::new()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Config);
+        assert!(e.message().contains("3 bytes where `int` takes 8"), "{e}");
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_refused() {
+        for (name, value) in [
+            ("str", Value::Int(1)),
+            ("int", Value::Float(1.0)),
+            ("str_float", Value::Int(1)),
+            ("uint8", Value::Int(256)),
+            ("json", Value::Json("{".into())),
+            ("str_decimal", Value::Decimal("1e".into())),
+            ("list[png]", Value::List(vec![Value::Jpeg(b"x"[..].into())])),
+            ("pil", Value::Pixels(Pixels { width: 9, height: 9, mode: "L".into(), data: b"x"[..].into() })),
+        ] {
+            let e = encoding(name).encode(&value, &mut Vec::new()).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Config, "{name}");
+        }
+    }
+
+    #[test]
+    fn hostile_values_are_format_errors() {
+        for (name, bytes) in [
+            ("str", &b"\xff"[..]),
+            ("int", b"123"),
+            ("float16", b"1"),
+            ("str_int", b"1.0"),
+            ("str_int", b""),
+            ("str_float", b"one"),
+            ("str_decimal", b"."),
+            ("json", b"{"),
+            ("pil", b"\x01\0\0\0\x01\0\0\0\xff\xff\xff\xffL"),
+            ("pil", b"\xff\xff\xff\xff\xff\xff\xff\xff\x04\0\0\0RGBAx"),
+            ("jpegarray", b"\0\0\0\0"),
+            ("jpegarray", b"\xff\xff\xff\xff"),
+            ("list[jpeg]", b"\0\0\0\0\x01\0\0\0\xff\xff\xff\xff"),
+            ("list[jpeg]", b"\0\0\0\0\x01\0\0\0\x01\0\0\0abc"),
+        ] {
+            let e = encoding(name).decode(bytes).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Format, "{name}");
+            assert!(e.to_string().contains(&format!("encoding {name}")), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_pickle_is_unsafe_and_stays_a_pickle() {
+        assert!(!encoding("pkl").is_safe());
+        assert!(encoding("json").is_safe());
+    }
+}

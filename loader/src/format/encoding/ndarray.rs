@@ -1,0 +1,235 @@
+//! The array encoding: `ndarray`, `ndarray:<dtype>`, `ndarray:<dtype>:<d0>,<d1>,...`.
+//!
+//! ```text
+//! any dtype, any shape   : u8 dtype | u8 (axes << 2 | s) | axes * width(s) shape | values
+//! fixed dtype, any shape :            u8 (axes << 2 | s) | axes * width(s) shape | values
+//! fixed dtype and shape  :                                                         values
+//! ```
+//!
+//! `s` is 0, 1, 2 or 3 for a shape of u8, u16, u32 or u64, the narrowest that holds the largest dimension.
+
+use std::fmt;
+
+use super::dtype::Dtype;
+use super::value::Array;
+use crate::error::{Error, Result};
+
+/// Axes that the header's six bits can count.
+const AXES_MAX: usize = 63;
+
+/// What a column fixes about its arrays.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct ArrayType {
+    dtype: Option<Dtype>,
+    /// Only ever with a dtype.
+    shape: Option<Vec<u64>>,
+}
+
+impl ArrayType {
+    /// The type behind `ndarray:`; `config` may be empty.
+    pub(super) fn parse(config: &str) -> Result<Self> {
+        if config.is_empty() {
+            return Ok(Self::default());
+        }
+        let (dtype, shape) = match config.split_once(':') {
+            Some((dtype, shape)) => (dtype, Some(shape)),
+            None => (config, None),
+        };
+        let dtype = Dtype::parse(dtype)
+            .ok_or_else(|| Error::config(format!("`{dtype}` is no element type; write int32, float64 ...")))?;
+        let Some(shape) = shape else { return Ok(Self { dtype: Some(dtype), shape: None }) };
+        let shape: Vec<u64> = shape
+            .split(',')
+            .map(|d| d.trim().parse::<u64>().ok().filter(|&d| d > 0))
+            .collect::<Option<_>>()
+            .filter(|shape: &Vec<u64>| shape.len() <= AXES_MAX)
+            .ok_or_else(|| Error::config(format!("`{shape}` is no shape; write positive numbers as in 3,224,224")))?;
+        values_bytes(dtype, &shape)
+            .filter(|&bytes| bytes <= u64::from(u32::MAX))
+            .ok_or_else(|| Error::config("an array of this shape passes 4 GiB, more than a sample can hold"))?;
+        Ok(Self { dtype: Some(dtype), shape: Some(shape) })
+    }
+
+    /// The element type, if the column fixes it.
+    pub fn dtype(&self) -> Option<Dtype> {
+        self.dtype
+    }
+
+    /// The shape, if the column fixes it.
+    pub fn shape(&self) -> Option<&[u64]> {
+        self.shape.as_deref()
+    }
+
+    /// Bytes of every array, if the column fixes type and shape.
+    pub fn fixed_size(&self) -> Option<u32> {
+        let bytes = values_bytes(self.dtype?, self.shape.as_deref()?)?;
+        u32::try_from(bytes).ok()
+    }
+
+    pub(super) fn encode(&self, array: &Array<'_>, out: &mut Vec<u8>) -> Result<()> {
+        if array.shape.is_empty() {
+            return Err(Error::config("an array without axes is a scalar; use a scalar encoding"));
+        }
+        if array.shape.len() > AXES_MAX {
+            return Err(Error::config(format!("an array of {} axes; at most {AXES_MAX} fit", array.shape.len())));
+        }
+        if array.shape.contains(&0) {
+            return Err(Error::config("an array without elements cannot be stored"));
+        }
+        if values_bytes(array.dtype, &array.shape) != Some(array.data.len() as u64) {
+            return Err(Error::config(format!("{} bytes do not fill the shape {:?}", array.data.len(), array.shape)));
+        }
+        match self.dtype {
+            None => out.push(array.dtype.code()),
+            Some(dtype) if dtype == array.dtype => {}
+            Some(dtype) => {
+                let (expected, got) = (dtype.name(), array.dtype.name());
+                return Err(Error::config(format!("wrong dtype: expected {expected}, got {got}")));
+            }
+        }
+        match &self.shape {
+            None => encode_shape(&array.shape, out),
+            Some(shape) if *shape == array.shape => {}
+            Some(shape) => {
+                return Err(Error::config(format!("wrong shape: expected {shape:?}, got {:?}", array.shape)));
+            }
+        }
+        out.extend_from_slice(&array.data);
+        Ok(())
+    }
+
+    pub(super) fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Array<'a>> {
+        let (dtype, bytes) = match self.dtype {
+            Some(dtype) => (dtype, bytes),
+            None => {
+                let (&code, rest) = bytes.split_first().ok_or_else(|| truncated("dtype"))?;
+                let dtype = Dtype::from_code(code)
+                    .ok_or_else(|| Error::format(format!("array dtype code {code} stands for nothing")))?;
+                (dtype, rest)
+            }
+        };
+        let (shape, data) = match &self.shape {
+            Some(shape) => (shape.clone(), bytes),
+            None => decode_shape(bytes)?,
+        };
+        if values_bytes(dtype, &shape) != Some(data.len() as u64) {
+            let name = dtype.name();
+            return Err(Error::format(format!("{} bytes do not fill an array of {name} {shape:?}", data.len())));
+        }
+        Ok(Array { dtype, shape, data: data.into() })
+    }
+}
+
+impl fmt::Display for ArrayType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ndarray")?;
+        if let Some(dtype) = self.dtype {
+            write!(f, ":{}", dtype.name())?;
+        }
+        for (i, d) in self.shape.iter().flatten().enumerate() {
+            write!(f, "{}{d}", if i == 0 { ':' } else { ',' })?;
+        }
+        Ok(())
+    }
+}
+
+fn truncated(field: &str) -> Error {
+    Error::format(format!("an array ends before its {field}"))
+}
+
+/// Bytes of the values, if that number exists.
+fn values_bytes(dtype: Dtype, shape: &[u64]) -> Option<u64> {
+    shape.iter().try_fold(dtype.bytes() as u64, |bytes, &d| bytes.checked_mul(d))
+}
+
+fn encode_shape(shape: &[u64], out: &mut Vec<u8>) {
+    let largest = shape.iter().copied().max().unwrap_or(0);
+    let width_log = match largest {
+        0..=0xff => 0u8,
+        0x100..=0xffff => 1,
+        0x1_0000..=0xffff_ffff => 2,
+        _ => 3,
+    };
+    // At most 63 axes, checked by the caller, so the shift loses nothing.
+    out.push((shape.len() as u8) << 2 | width_log);
+    for d in shape {
+        out.extend_from_slice(&d.to_le_bytes()[..1 << width_log]);
+    }
+}
+
+fn decode_shape(bytes: &[u8]) -> Result<(Vec<u64>, &[u8])> {
+    let (&head, rest) = bytes.split_first().ok_or_else(|| truncated("shape"))?;
+    let (axes, width) = (usize::from(head >> 2), 1usize << (head & 3));
+    let (dims, data) = rest.split_at_checked(axes * width).ok_or_else(|| truncated("shape"))?;
+    let shape = dims
+        .chunks_exact(width)
+        .map(|d| {
+            let mut wide = [0; 8];
+            wide[..width].copy_from_slice(d);
+            u64::from_le_bytes(wide)
+        })
+        .collect();
+    Ok((shape, data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(dtype: Dtype, shape: &[u64]) -> Array<'static> {
+        let bytes = values_bytes(dtype, shape).unwrap();
+        Array { dtype, shape: shape.to_vec(), data: (0..bytes).map(|i| i as u8).collect::<Vec<_>>().into() }
+    }
+
+    #[test]
+    fn the_documented_example_comes_out_byte_for_byte() {
+        let data: Vec<u8> = (0..6i16).flat_map(i16::to_le_bytes).collect();
+        let array = Array { dtype: Dtype::I16, shape: vec![2, 3], data: data.into() };
+        let mut out = Vec::new();
+        ArrayType::parse("").unwrap().encode(&array, &mut out).unwrap();
+        assert_eq!(out, b"\x11\x08\x02\x03\0\0\x01\0\x02\0\x03\0\x04\0\x05\0");
+    }
+
+    #[test]
+    fn every_form_reads_back_and_prints_its_name() {
+        for name in ["ndarray", "ndarray:int16", "ndarray:int16:2,3"] {
+            let kind = ArrayType::parse(name.strip_prefix("ndarray").unwrap().trim_start_matches(':')).unwrap();
+            assert_eq!(kind.to_string(), name);
+            let array = array(Dtype::I16, &[2, 3]);
+            let mut out = Vec::new();
+            kind.encode(&array, &mut out).unwrap();
+            assert_eq!(kind.decode(&out).unwrap(), array);
+            for len in 0..out.len() {
+                assert!(kind.decode(&out[..len]).is_err(), "{name} {len}");
+            }
+        }
+        let wide = array(Dtype::U8, &[70_000, 1]);
+        let mut out = Vec::new();
+        ArrayType::default().encode(&wide, &mut out).unwrap();
+        assert_eq!(out[..2], [8, 2 << 2 | 2]);
+        assert_eq!(ArrayType::default().decode(&out).unwrap(), wide);
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_refused() {
+        let any = ArrayType::default();
+        let mut out = Vec::new();
+        for shape in [&[][..], &[0, 3], &[1; 64]] {
+            let array = Array { dtype: Dtype::U8, shape: shape.to_vec(), data: vec![0].into() };
+            assert!(any.encode(&array, &mut out).is_err(), "{shape:?}");
+        }
+        assert!(ArrayType::parse("int16").unwrap().encode(&array(Dtype::I32, &[1]), &mut out).is_err());
+        assert!(ArrayType::parse("int16:4").unwrap().encode(&array(Dtype::I16, &[5]), &mut out).is_err());
+        for config in ["bool", "int16:", "int16:0", "int16:-1", "int16:4:4", ":4", "float64:65536,65536"] {
+            assert!(ArrayType::parse(config).is_err(), "{config}");
+        }
+    }
+
+    #[test]
+    fn a_shape_whose_product_wraps_is_refused() {
+        let mut bytes = vec![8, 2 << 2 | 3];
+        bytes.extend((1u64 << 32).to_le_bytes());
+        bytes.extend((1u64 << 32).to_le_bytes());
+        assert!(ArrayType::default().decode(&bytes).is_err());
+    }
+}

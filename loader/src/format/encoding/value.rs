@@ -1,0 +1,107 @@
+//! What a column holds, between the bytes of a shard and a program's own types.
+
+use std::borrow::Cow;
+
+use super::dtype::{Dtype, Scalar};
+
+/// A column's value. Decoded values borrow from the sample wherever the bytes can stay where they are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// Bytes as they are. Given to a writer they are stored as is under every encoding.
+    Bytes(Cow<'a, [u8]>),
+    /// Text.
+    Str(Cow<'a, str>),
+    /// A Python int that fits in 64 bits.
+    Int(i64),
+    /// A Python int that does not: its decimal digits, a `-` before them if negative.
+    BigInt(Cow<'a, str>),
+    /// A Python float.
+    Float(f64),
+    /// A number with a numpy type.
+    Scalar(Scalar),
+    /// A decimal number as text, as Python's `Decimal` reads and prints it.
+    Decimal(Cow<'a, str>),
+    /// An array.
+    Array(Array<'a>),
+    /// Pixels with their size and mode.
+    Pixels(Pixels<'a>),
+    /// A JPEG file, still encoded.
+    Jpeg(Cow<'a, [u8]>),
+    /// A PNG file, still encoded.
+    Png(Cow<'a, [u8]>),
+    /// Several images.
+    List(Vec<Value<'a>>),
+    /// A JSON document as text.
+    Json(Cow<'a, str>),
+    /// A Python pickle. Unpickling runs code that the file brings along, so this library never does.
+    Pickle(Cow<'a, [u8]>),
+}
+
+impl Value<'_> {
+    /// The kind's name, for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Bytes(_) => "bytes",
+            Self::Str(_) => "str",
+            Self::Int(_) | Self::BigInt(_) => "int",
+            Self::Float(_) => "float",
+            Self::Scalar(scalar) => scalar.dtype().name(),
+            Self::Decimal(_) => "decimal",
+            Self::Array(_) => "array",
+            Self::Pixels(_) => "pixels",
+            Self::Jpeg(_) => "jpeg",
+            Self::Png(_) => "png",
+            Self::List(_) => "list",
+            Self::Json(_) => "json",
+            Self::Pickle(_) => "pickle",
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Value<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Str(text.into())
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(int: i64) -> Self {
+        Self::Int(int)
+    }
+}
+
+impl From<f64> for Value<'_> {
+    fn from(float: f64) -> Self {
+        Self::Float(float)
+    }
+}
+
+/// An array in C order, little-endian.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array<'a> {
+    /// Element type.
+    pub dtype: Dtype,
+    /// Elements along each axis, slowest first.
+    pub shape: Vec<u64>,
+    /// The elements; `shape`'s product times the element's size, in bytes.
+    pub data: Cow<'a, [u8]>,
+}
+
+/// An unpacked image as Pillow's `tobytes` gives it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pixels<'a> {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Pillow's name of the pixel format: `RGB`, `L`, `RGBA`, `I;16` ...
+    pub mode: Cow<'a, str>,
+    /// The rows, top first.
+    pub data: Cow<'a, [u8]>,
+}

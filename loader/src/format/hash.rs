@@ -1,0 +1,246 @@
+//! The 17 file hashes an index may list, under the names Python's `hashlib` and `xxhash` give them.
+
+use blake2::{Blake2b512, Blake2s256};
+use md5::Md5;
+use sha1::Sha1;
+use sha2::digest::DynDigest;
+use sha2::{Sha224, Sha256, Sha384, Sha512};
+use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
+use xxhash_rust::{xxh3::Xxh3, xxh32::Xxh32, xxh64::Xxh64};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A hash algorithm by its name in the index.
+///
+/// The variants stand in the order of their names, which is the order the reference wants them listed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the variants are the names of the algorithms")]
+pub enum HashAlgo {
+    Blake2b,
+    Blake2s,
+    Md5,
+    Sha1,
+    Sha224,
+    Sha256,
+    Sha384,
+    Sha3_224,
+    Sha3_256,
+    Sha3_384,
+    Sha3_512,
+    Sha512,
+    Xxh128,
+    Xxh32,
+    Xxh3_128,
+    Xxh3_64,
+    Xxh64,
+}
+
+impl HashAlgo {
+    /// Every algorithm, in the order of the names.
+    pub const ALL: [Self; 17] = [
+        Self::Blake2b,
+        Self::Blake2s,
+        Self::Md5,
+        Self::Sha1,
+        Self::Sha224,
+        Self::Sha256,
+        Self::Sha384,
+        Self::Sha3_224,
+        Self::Sha3_256,
+        Self::Sha3_384,
+        Self::Sha3_512,
+        Self::Sha512,
+        Self::Xxh128,
+        Self::Xxh32,
+        Self::Xxh3_128,
+        Self::Xxh3_64,
+        Self::Xxh64,
+    ];
+
+    /// The algorithm called `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for any other name.
+    pub fn parse(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|algo| algo.name() == name).ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|algo| algo.name()).collect();
+            Error::new(ErrorKind::Unsupported, format!("`{name}` is no hash we know; known are {}", known.join(", ")))
+        })
+    }
+
+    /// The name in the index.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Blake2b => "blake2b",
+            Self::Blake2s => "blake2s",
+            Self::Md5 => "md5",
+            Self::Sha1 => "sha1",
+            Self::Sha224 => "sha224",
+            Self::Sha256 => "sha256",
+            Self::Sha384 => "sha384",
+            Self::Sha3_224 => "sha3_224",
+            Self::Sha3_256 => "sha3_256",
+            Self::Sha3_384 => "sha3_384",
+            Self::Sha3_512 => "sha3_512",
+            Self::Sha512 => "sha512",
+            Self::Xxh128 => "xxh128",
+            Self::Xxh32 => "xxh32",
+            Self::Xxh3_128 => "xxh3_128",
+            Self::Xxh3_64 => "xxh3_64",
+            Self::Xxh64 => "xxh64",
+        }
+    }
+
+    /// Length of the hexadecimal digest in characters.
+    pub fn hex_len(self) -> usize {
+        match self {
+            Self::Xxh32 => 8,
+            Self::Xxh64 | Self::Xxh3_64 => 16,
+            Self::Md5 | Self::Xxh128 | Self::Xxh3_128 => 32,
+            Self::Sha1 => 40,
+            Self::Sha224 | Self::Sha3_224 => 56,
+            Self::Blake2s | Self::Sha256 | Self::Sha3_256 => 64,
+            Self::Sha384 | Self::Sha3_384 => 96,
+            Self::Blake2b | Self::Sha512 | Self::Sha3_512 => 128,
+        }
+    }
+
+    /// Rank by cost, cheapest first: the xxHash family runs at memory speed; SHA-1 and SHA-256 have instructions of
+    /// their own on current processors; SHA-3 is the slowest everywhere.
+    fn cost(self) -> u8 {
+        match self {
+            Self::Xxh3_64 => 0,
+            Self::Xxh3_128 | Self::Xxh128 => 1,
+            Self::Xxh64 => 2,
+            Self::Xxh32 => 3,
+            Self::Sha1 => 4,
+            Self::Sha256 => 5,
+            Self::Sha224 => 6,
+            Self::Blake2b => 7,
+            Self::Sha512 => 8,
+            Self::Sha384 => 9,
+            Self::Md5 => 10,
+            Self::Blake2s => 11,
+            Self::Sha3_224 => 12,
+            Self::Sha3_256 => 13,
+            Self::Sha3_384 => 14,
+            Self::Sha3_512 => 15,
+        }
+    }
+
+    /// The lowercase hexadecimal digest of `bytes`.
+    pub fn hex(self, bytes: &[u8]) -> String {
+        let mut hasher = Hasher::new(self);
+        hasher.update(bytes);
+        hasher.finish_hex()
+    }
+}
+
+/// The cheapest algorithm of a list, or none of an empty one.
+pub fn cheapest(algos: impl IntoIterator<Item = HashAlgo>) -> Option<HashAlgo> {
+    algos.into_iter().min_by_key(|algo| algo.cost())
+}
+
+/// A running hash.
+pub struct Hasher(State);
+
+enum State {
+    Digest(Box<dyn DynDigest + Send>),
+    Xxh32(Xxh32),
+    Xxh64(Xxh64),
+    /// Half a kilobyte of state, hence the box.
+    Xxh3(Box<Xxh3>),
+    Xxh128(Box<Xxh3>),
+}
+
+impl Hasher {
+    /// The hash of nothing yet.
+    pub fn new(algo: HashAlgo) -> Self {
+        Self(match algo {
+            HashAlgo::Blake2b => State::Digest(Box::new(Blake2b512::default())),
+            HashAlgo::Blake2s => State::Digest(Box::new(Blake2s256::default())),
+            HashAlgo::Md5 => State::Digest(Box::new(Md5::default())),
+            HashAlgo::Sha1 => State::Digest(Box::new(Sha1::default())),
+            HashAlgo::Sha224 => State::Digest(Box::new(Sha224::default())),
+            HashAlgo::Sha256 => State::Digest(Box::new(Sha256::default())),
+            HashAlgo::Sha384 => State::Digest(Box::new(Sha384::default())),
+            HashAlgo::Sha512 => State::Digest(Box::new(Sha512::default())),
+            HashAlgo::Sha3_224 => State::Digest(Box::new(Sha3_224::default())),
+            HashAlgo::Sha3_256 => State::Digest(Box::new(Sha3_256::default())),
+            HashAlgo::Sha3_384 => State::Digest(Box::new(Sha3_384::default())),
+            HashAlgo::Sha3_512 => State::Digest(Box::new(Sha3_512::default())),
+            HashAlgo::Xxh32 => State::Xxh32(Xxh32::new(0)),
+            HashAlgo::Xxh64 => State::Xxh64(Xxh64::new(0)),
+            HashAlgo::Xxh3_64 => State::Xxh3(Box::new(Xxh3::new())),
+            HashAlgo::Xxh128 | HashAlgo::Xxh3_128 => State::Xxh128(Box::new(Xxh3::new())),
+        })
+    }
+
+    /// Adds `bytes`.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match &mut self.0 {
+            State::Digest(digest) => digest.update(bytes),
+            State::Xxh32(xxh) => xxh.update(bytes),
+            State::Xxh64(xxh) => xxh.update(bytes),
+            State::Xxh3(xxh) | State::Xxh128(xxh) => xxh.update(bytes),
+        }
+    }
+
+    /// The lowercase hexadecimal digest; xxHash values are written big-endian (their canonical form).
+    pub fn finish_hex(self) -> String {
+        match self.0 {
+            State::Digest(digest) => hex(&digest.finalize()),
+            State::Xxh32(xxh) => hex(&xxh.digest().to_be_bytes()),
+            State::Xxh64(xxh) => hex(&xxh.digest().to_be_bytes()),
+            State::Xxh3(xxh) => hex(&xxh.digest().to_be_bytes()),
+            State::Xxh128(xxh) => hex(&xxh.digest128().to_be_bytes()),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]).map(char::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_sorted_and_parse_back() {
+        assert!(HashAlgo::ALL.is_sorted_by_key(|algo| algo.name()));
+        for algo in HashAlgo::ALL {
+            assert_eq!(HashAlgo::parse(algo.name()).unwrap(), algo);
+            assert_eq!(algo.hex(b"x").len(), algo.hex_len(), "{algo:?}");
+        }
+        assert_eq!(HashAlgo::parse("shake_128").unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn well_known_digests_come_out() {
+        assert_eq!(HashAlgo::Md5.hex(b""), "d41d8cd98f00b204e9800998ecf8427e");
+        assert_eq!(HashAlgo::Sha1.hex(b"abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
+        assert_eq!(HashAlgo::Xxh64.hex(b""), "ef46db3751d8e999");
+        assert_eq!(HashAlgo::Xxh32.hex(b""), "02cc5d05");
+        assert_eq!(HashAlgo::Xxh3_64.hex(b""), "2d06800538d394c2");
+        assert_eq!(HashAlgo::Xxh128.hex(b""), "99aa06d3014798d86001c324468d497f");
+    }
+
+    #[test]
+    fn pieces_hash_like_the_whole() {
+        let bytes: Vec<u8> = (0..5000u32).map(|i| (i * 7) as u8).collect();
+        for algo in HashAlgo::ALL {
+            let mut hasher = Hasher::new(algo);
+            bytes.chunks(333).for_each(|piece| hasher.update(piece));
+            assert_eq!(hasher.finish_hex(), algo.hex(&bytes), "{algo:?}");
+        }
+    }
+
+    #[test]
+    fn the_cheapest_of_a_list_is_found_wherever_it_stands() {
+        assert_eq!(cheapest([HashAlgo::Sha1, HashAlgo::Xxh64]), Some(HashAlgo::Xxh64));
+        assert_eq!(cheapest([]), None);
+    }
+}

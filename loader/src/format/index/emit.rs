@@ -1,0 +1,97 @@
+//! The index as the reference writes it: keys sorted, one line, ASCII.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::{FileInfo, Index, Shard, VERSION};
+use crate::format::json;
+use crate::format::layout::{Layout, ShardFormat, XsvKind};
+use crate::format::{Compression, HashAlgo, xsv};
+
+/// What a writer was told, as it stands in every shard's entry and in every shard's header.
+pub(in crate::format) struct Settings<'a> {
+    pub(in crate::format) layout: &'a Layout,
+    pub(in crate::format) compression: Option<Compression>,
+    pub(in crate::format) hashes: &'a [HashAlgo],
+    pub(in crate::format) size_limit: Option<u64>,
+}
+
+/// The settings as the JSON that shard headers carry.
+#[allow(dead_code, reason = "the writers, which follow, are its callers")]
+pub(in crate::format) fn config(settings: &Settings<'_>) -> String {
+    dump(Json::Object(config_map(settings)))
+}
+
+fn config_map(settings: &Settings<'_>) -> Map<String, Json> {
+    let columns = &settings.layout.columns;
+    let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
+    let mut map = Map::new();
+    let mut put = |key: &str, value: Json| map.insert(key.to_owned(), value);
+    put("compression", settings.compression.map(|c| c.to_string()).into());
+    put("format", settings.layout.format.name().into());
+    put("hashes", settings.hashes.iter().map(|algo| algo.name()).collect());
+    put("size_limit", settings.size_limit.into());
+    put("version", VERSION.into());
+    match &settings.layout.format {
+        ShardFormat::Mds => {
+            put("column_encodings", columns.iter().map(|column| column.encoding.to_string()).collect());
+            put("column_names", names.into());
+            put("column_sizes", columns.iter().map(|column| Json::from(column.size)).collect());
+        }
+        ShardFormat::Jsonl { newline } => {
+            let types = columns.iter().map(|c| (c.name.clone(), Json::from(xsv::text_type(&c.encoding))));
+            put("columns", Json::Object(types.collect()));
+            put("newline", newline.as_str().into());
+        }
+        ShardFormat::Xsv { kind, separator, newline } => {
+            put("column_encodings", columns.iter().map(|column| xsv::text_type(&column.encoding)).collect());
+            put("column_names", names.into());
+            put("newline", newline.as_str().into());
+            if *kind == XsvKind::Xsv {
+                put("separator", separator.as_str().into());
+            }
+        }
+    }
+    map
+}
+
+fn file(info: &FileInfo) -> Json {
+    let hashes: Map<_, _> =
+        info.hashes.iter().map(|(algo, hex)| (algo.name().to_owned(), Json::from(hex.as_str()))).collect();
+    json!({"basename": info.basename, "bytes": info.bytes, "hashes": hashes})
+}
+
+fn shard(shard: &Shard) -> Json {
+    let mut map = config_map(&Settings {
+        layout: &shard.layout,
+        compression: shard.compression,
+        hashes: &shard.hashes,
+        size_limit: shard.size_limit,
+    });
+    let mut put = |key: &str, value: Json| map.insert(key.to_owned(), value);
+    put("samples", shard.samples.into());
+    put("raw_data", file(&shard.raw_data));
+    put("zip_data", shard.zip_data.as_ref().map_or(Json::Null, file));
+    if let Some(raw_meta) = &shard.raw_meta {
+        put("raw_meta", file(raw_meta));
+        put("zip_meta", shard.zip_meta.as_ref().map_or(Json::Null, file));
+    }
+    Json::Object(map)
+}
+
+pub(super) fn index(index: &Index) -> String {
+    // One shard at a time, so that the tree of a large index never exists as a whole.
+    let mut out = String::from("{\"shards\": [");
+    for (i, entry) in index.shards.iter().enumerate() {
+        out.push_str(if i == 0 { "" } else { ", " });
+        json::write(&shard(entry), true, &mut out);
+    }
+    out.push_str("], \"version\": 2}");
+    out
+}
+
+#[allow(dead_code, reason = "see config")]
+fn dump(value: Json) -> String {
+    let mut out = String::new();
+    json::write(&value, true, &mut out);
+    out
+}

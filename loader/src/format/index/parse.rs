@@ -1,0 +1,476 @@
+//! Reads and checks an index. What is checked here, later stages rely on: names stay below the index and are used once,
+//! raw files fit the 32-bit offsets, sample counts fit the files, and lists of columns agree.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+
+use super::{FileInfo, INDEX_BASENAME, Index, Shard, VERSION};
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::layout::{Column, Layout, ShardFormat, XsvKind};
+use crate::format::table::OffsetTable;
+use crate::format::{Compression, Encoding, HashAlgo, json, xsv};
+
+/// Longest path that Linux takes, and longest name within it, in bytes.
+const PATH_BYTES_MAX: usize = 4095;
+const NAME_BYTES_MAX: usize = 255;
+
+/// Keys of every shard's entry, and those that a format adds.
+const COMMON_KEYS: [&str; 8] =
+    ["version", "format", "compression", "hashes", "size_limit", "samples", "raw_data", "zip_data"];
+const MDS_KEYS: [&str; 3] = ["column_names", "column_encodings", "column_sizes"];
+const JSON_KEYS: [&str; 4] = ["raw_meta", "zip_meta", "columns", "newline"];
+const CSV_KEYS: [&str; 5] = ["raw_meta", "zip_meta", "column_names", "column_encodings", "newline"];
+const XSV_KEYS: [&str; 6] = ["raw_meta", "zip_meta", "column_names", "column_encodings", "newline", "separator"];
+
+pub(super) fn index(bytes: &[u8]) -> Result<Index> {
+    let mut root = match json::parse(bytes)? {
+        Json::Object(map) => Object(map),
+        _ => return Err(Error::format("an index is a JSON object with `version` and `shards`")),
+    };
+    version(&root)?;
+    let Some(Json::Array(entries)) = root.0.swap_remove("shards") else {
+        return Err(Error::format("a list is expected").with("field", "shards"));
+    };
+    let mut shards: Vec<Shard> = Vec::with_capacity(entries.len());
+    let mut samples = 0u64;
+    for (i, entry) in entries.into_iter().enumerate() {
+        let previous = shards.last().map(|shard| &shard.layout);
+        let parsed = shard(entry, previous).context("shard", || i)?;
+        samples = samples
+            .checked_add(parsed.samples)
+            .filter(|&n| i64::try_from(n).is_ok())
+            .ok_or_else(|| Error::format("the shards hold more samples than can be counted").with("shard", i))?;
+        shards.push(parsed);
+    }
+    unique_names(&shards)?;
+    Ok(Index { shards })
+}
+
+fn version(object: &Object) -> Result<()> {
+    match object.get("version")?.as_u64() {
+        Some(VERSION) => Ok(()),
+        _ => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("version {} is not supported, only {VERSION}", Brief(object.get("version")?)),
+        )
+        .with("field", "version")),
+    }
+}
+
+fn unique_names(shards: &[Shard]) -> Result<()> {
+    let mut seen = HashSet::new();
+    for (i, shard) in shards.iter().enumerate() {
+        for info in shard.files().flat_map(|pair| [Some(pair.raw), pair.zip]).flatten() {
+            if !seen.insert(info.basename.as_str()) {
+                let e = Error::format(format!("the file name `{}` is used twice", info.basename));
+                return Err(e.with("field", "basename").with("shard", i));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn shard(entry: Json, previous: Option<&Arc<Layout>>) -> Result<Shard> {
+    let Json::Object(map) = entry else { return Err(Error::format("a shard is a JSON object")) };
+    let object = Object(map);
+    version(&object)?;
+    let layout = layout(&object)?;
+    let layout = match previous {
+        Some(shared) if **shared == layout => Arc::clone(shared),
+        _ => Arc::new(layout),
+    };
+    let split = layout.format.is_split();
+    let compression = match object.get("compression")? {
+        Json::Null => None,
+        Json::String(text) if text.is_empty() => None,
+        Json::String(text) => Some(Compression::parse(text).context("field", || "compression")?),
+        _ => return Err(object.expected("compression", "a text or null")),
+    };
+    let shard = Shard {
+        samples: object.uint("samples")?,
+        compression,
+        hashes: hash_names(&object)?,
+        size_limit: size_limit(&object)?,
+        raw_data: object.file("raw_data")?.ok_or_else(|| object.expected("raw_data", "a file"))?,
+        zip_data: object.file("zip_data")?,
+        raw_meta: if split { object.file("raw_meta")? } else { None },
+        zip_meta: if split { object.file("zip_meta")? } else { None },
+        layout,
+    };
+    check_files(&shard)?;
+    Ok(shard)
+}
+
+/// Sizes and presence of files against each other and against the number of samples.
+fn check_files(shard: &Shard) -> Result<()> {
+    let wrong = |field: &str, what: String| Err(Error::format(what).with("field", field));
+    if shard.layout.format.is_split() && shard.raw_meta.is_none() {
+        return wrong("raw_meta", format!("the format {} keeps its offsets in a file", shard.layout.format.name()));
+    }
+    for (pair, field) in shard.files().zip(if shard.raw_meta.is_some() { ["meta", "data"] } else { ["data"; 2] }) {
+        match (shard.compression, pair.zip) {
+            (None, Some(_)) => return wrong(&format!("zip_{field}"), "a zip file without a compression".into()),
+            (Some(c), None) => {
+                return wrong(&format!("zip_{field}"), format!("the compression is {c}, the file missing"));
+            }
+            _ => {}
+        }
+        if pair.raw.bytes > u64::from(u32::MAX) {
+            let bytes = pair.raw.bytes;
+            return wrong(
+                &format!("raw_{field}.bytes"),
+                format!("{bytes} bytes pass the 32-bit offsets: the writer lost data; write smaller shards"),
+            );
+        }
+        if pair.zip.is_some_and(|zip| i64::try_from(zip.bytes).is_err()) {
+            return wrong(&format!("zip_{field}.bytes"), "no file is that large".into());
+        }
+    }
+    let table_bytes = OffsetTable::bytes(shard.samples);
+    if table_bytes > shard.table_file().bytes {
+        let (samples, bytes) = (shard.samples, shard.table_file().bytes);
+        return wrong("samples", format!("{samples} samples do not fit in a file of {bytes} bytes"));
+    }
+    Ok(())
+}
+
+fn hash_names(object: &Object) -> Result<Vec<HashAlgo>> {
+    object.texts("hashes")?.into_iter().map(|name| HashAlgo::parse(name).context("field", || "hashes")).collect()
+}
+
+fn size_limit(object: &Object) -> Result<Option<u64>> {
+    match object.get("size_limit")? {
+        Json::Null => Ok(None),
+        Json::Number(n) if n.as_u64().is_some() => Ok(n.as_u64()),
+        Json::String(text) => parse_bytes(text).map(Some).ok_or_else(|| object.expected("size_limit", "a size")),
+        _ => Err(object.expected("size_limit", "a size or null")),
+    }
+}
+
+/// `100kb` and the like, with powers of 1,024.
+fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let (digits, factor) = [("kb", 1u64 << 10), ("mb", 1 << 20), ("gb", 1 << 30), ("tb", 1 << 40), ("b", 1), ("", 1)]
+        .into_iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
+    let number: f64 = digits.trim().parse().ok()?;
+    let bytes = (number * factor as f64).trunc();
+    (0.0..9e18).contains(&bytes).then_some(bytes as u64)
+}
+
+fn layout(object: &Object) -> Result<Layout> {
+    let format = object.text("format")?;
+    let own_keys: &[&str] = match format {
+        "mds" => &MDS_KEYS,
+        "json" => &JSON_KEYS,
+        "csv" | "tsv" => &CSV_KEYS,
+        "xsv" => &XSV_KEYS,
+        _ => {
+            let what = format!("the format {} is not one of mds, json, xsv, csv, tsv", Brief(object.get("format")?));
+            return Err(Error::new(ErrorKind::Unsupported, what).with("field", "format"));
+        }
+    };
+    object.only(&[&COMMON_KEYS, own_keys])?;
+    let layout = match format {
+        "mds" => Layout { format: ShardFormat::Mds, columns: mds_columns(object)? },
+        "json" => {
+            let newline = object.text("newline")?.to_owned();
+            Layout { format: ShardFormat::Jsonl { newline }, columns: jsonl_columns(object)? }
+        }
+        _ => {
+            let kind = match format {
+                "csv" => XsvKind::Csv,
+                "tsv" => XsvKind::Tsv,
+                _ => XsvKind::Xsv,
+            };
+            let separator = kind.separator().map_or_else(|| object.text("separator"), Ok)?.to_owned();
+            let newline = object.text("newline")?.to_owned();
+            if separator.is_empty() || newline.is_empty() {
+                return Err(Error::format("separator and newline cannot be empty").with("field", "newline"));
+            }
+            Layout { format: ShardFormat::Xsv { kind, separator, newline }, columns: xsv_columns(object)? }
+        }
+    };
+    let mut names = HashSet::new();
+    match layout.columns.iter().find(|column| !names.insert(column.name.as_str())) {
+        Some(column) => Err(Error::format("a column stands twice").with("column", &column.name)),
+        None => Ok(layout),
+    }
+}
+
+fn mds_columns(object: &Object) -> Result<Vec<Column>> {
+    let names = object.texts("column_names")?;
+    let encodings = object.texts("column_encodings")?;
+    let sizes = object.list("column_sizes")?;
+    if encodings.len() != names.len() || sizes.len() != names.len() {
+        let what = format!("{} names, {} encodings, {} sizes", names.len(), encodings.len(), sizes.len());
+        return Err(Error::format(what).with("field", "column_names"));
+    }
+    let mut columns = Vec::with_capacity(names.len());
+    for ((name, encoding), size) in names.into_iter().zip(encodings).zip(sizes) {
+        let size = match size {
+            Json::Null => None,
+            // The reference reads a size of 0 as none at all.
+            size => Some(
+                size.as_u64()
+                    .and_then(|size| u32::try_from(size).ok())
+                    .filter(|&size| size > 0)
+                    .ok_or_else(|| object.expected("column_sizes", "positive numbers or null"))?,
+            ),
+        };
+        // A name that we do not know may be one that its users added: its bytes can still be had.
+        let encoding = Encoding::parse(encoding).unwrap_or_else(|_| Encoding::Custom(encoding.to_owned()));
+        if !matches!(encoding, Encoding::Custom(_)) && encoding.fixed_size() != size {
+            let what = format!("the encoding `{encoding}` has the size {:?}, not {size:?}", encoding.fixed_size());
+            return Err(Error::format(what).with("column", name).with("field", "column_sizes"));
+        }
+        columns.push(Column { name: name.to_owned(), encoding, size });
+    }
+    Ok(columns)
+}
+
+fn jsonl_columns(object: &Object) -> Result<Vec<Column>> {
+    let Json::Object(map) = object.get("columns")? else {
+        return Err(object.expected("columns", "an object"));
+    };
+    let mut columns: Vec<_> = map
+        .iter()
+        .map(|(name, encoding)| text_column(name, encoding.as_str().unwrap_or_default(), "columns"))
+        .collect::<Result<_>>()?;
+    columns.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(columns)
+}
+
+fn xsv_columns(object: &Object) -> Result<Vec<Column>> {
+    let names = object.texts("column_names")?;
+    let encodings = object.texts("column_encodings")?;
+    if encodings.len() != names.len() {
+        let what = format!("{} names, {} encodings", names.len(), encodings.len());
+        return Err(Error::format(what).with("field", "column_names"));
+    }
+    names.into_iter().zip(encodings).map(|(name, e)| text_column(name, e, "column_encodings")).collect()
+}
+
+fn text_column(name: &str, encoding: &str, field: &str) -> Result<Column> {
+    let encoding = xsv::parse_text_type(encoding)
+        .map_err(|e| e.of_kind(ErrorKind::Format).with("column", name).with("field", field))?;
+    Ok(Column { name: name.to_owned(), encoding, size: None })
+}
+
+/// Refuses a path that leaves the index's directory, or that the cache uses for something else.
+fn check_basename(path: &str) -> Result<()> {
+    let refuse = |why: &str| Err(Error::format(format!("the file name {} {why}", Brief(&Json::from(path)))));
+    if path.is_empty() || path.len() > PATH_BYTES_MAX || path.split('/').any(|name| name.len() > NAME_BYTES_MAX) {
+        return refuse("is empty or longer than a file system takes");
+    }
+    if path.split('/').any(|name| matches!(name, "" | "." | "..")) {
+        return refuse("is not a plain path below the index");
+    }
+    if path.chars().any(char::is_control) || path.contains('\\') {
+        return refuse("has control characters or backslashes in it");
+    }
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if name == INDEX_BASENAME || name.ends_with(".tmp") {
+        return refuse("is one that belongs to the cache");
+    }
+    Ok(())
+}
+
+/// A JSON object whose fields are read by name, with errors that say which.
+struct Object(Map<String, Json>);
+
+impl Object {
+    fn get(&self, key: &str) -> Result<&Json> {
+        self.0.get(key).ok_or_else(|| Error::format("the field is missing").with("field", key))
+    }
+
+    fn expected(&self, key: &str, what: &str) -> Error {
+        let found = self.0.get(key).map_or_else(|| "nothing".to_owned(), |value| Brief(value).to_string());
+        Error::format(format!("{what} is expected, not {found}")).with("field", key)
+    }
+
+    fn only(&self, allowed: &[&[&str]]) -> Result<()> {
+        match self.0.keys().find(|key| !allowed.iter().any(|keys| keys.contains(&key.as_str()))) {
+            Some(key) => Err(Error::format("unknown field").with("field", Brief(&Json::from(key.as_str())))),
+            None => Ok(()),
+        }
+    }
+
+    fn text(&self, key: &str) -> Result<&str> {
+        self.get(key)?.as_str().ok_or_else(|| self.expected(key, "a text"))
+    }
+
+    fn uint(&self, key: &str) -> Result<u64> {
+        self.get(key)?.as_u64().ok_or_else(|| self.expected(key, "a number that is not negative"))
+    }
+
+    fn list(&self, key: &str) -> Result<&Vec<Json>> {
+        self.get(key)?.as_array().ok_or_else(|| self.expected(key, "a list"))
+    }
+
+    fn texts(&self, key: &str) -> Result<Vec<&str>> {
+        self.list(key)?.iter().map(|item| item.as_str().ok_or_else(|| self.expected(key, "a list of texts"))).collect()
+    }
+
+    /// A file's entry, or none for null.
+    fn file(&self, key: &'static str) -> Result<Option<FileInfo>> {
+        match self.get(key)? {
+            Json::Null => Ok(None),
+            Json::Object(map) => file_info(&Self(map.clone())).context("in", || key).map(Some),
+            _ => Err(self.expected(key, "a file or null")),
+        }
+    }
+}
+
+fn file_info(object: &Object) -> Result<FileInfo> {
+    object.only(&[&["basename", "bytes", "hashes"]])?;
+    let basename = object.text("basename")?;
+    check_basename(basename).context("field", || "basename")?;
+    let Json::Object(digests) = object.get("hashes")? else {
+        return Err(object.expected("hashes", "an object"));
+    };
+    let mut hashes = Vec::with_capacity(digests.len());
+    for (name, hex) in digests {
+        let algo = HashAlgo::parse(name).context("field", || "hashes")?;
+        let hex = hex
+            .as_str()
+            .filter(|hex| hex.len() == algo.hex_len() && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
+            .ok_or_else(|| object.expected("hashes", &format!("{} hexadecimal digits for {name}", algo.hex_len())))?;
+        hashes.push((algo, hex.to_owned()));
+    }
+    Ok(FileInfo { basename: basename.to_owned(), bytes: object.uint("bytes")?, hashes })
+}
+
+/// Enough of a value to recognise it in a message.
+struct Brief<'a>(&'a Json);
+
+impl fmt::Display for Brief<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Json::Object(_) => f.write_str("an object"),
+            Json::Array(_) => f.write_str("a list"),
+            value => {
+                let text = value.to_string();
+                match text.char_indices().nth(60) {
+                    Some((end, _)) => write!(f, "{}...", &text[..end]),
+                    None => f.write_str(&text),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MDS: &str = r#"{"shards": [{"column_encodings": ["str", "int"], "column_names": ["id", "x"], "column_sizes": [null, 8], "compression": "zstd:3", "format": "mds", "hashes": ["xxh64"], "raw_data": {"basename": "shard.00000.mds", "bytes": 256, "hashes": {"xxh64": "ef46db3751d8e999"}}, "samples": 3, "size_limit": 256, "version": 2, "zip_data": {"basename": "shard.00000.mds.zstd", "bytes": 100, "hashes": {"xxh64": "ef46db3751d8e999"}}}], "version": 2}"#;
+    const JSONL: &str = r#"{"shards": [{"columns": {"a": "int", "b": "str"}, "compression": null, "format": "json", "hashes": [], "newline": "\n", "raw_data": {"basename": "shard.00000.json", "bytes": 20, "hashes": {}}, "raw_meta": {"basename": "shard.00000.json.meta", "bytes": 200, "hashes": {}}, "samples": 2, "size_limit": null, "version": 2, "zip_data": null, "zip_meta": null}], "version": 2}"#;
+    const XSV: &str = r#"{"shards": [{"column_encodings": ["int", "float"], "column_names": ["a", "b"], "compression": null, "format": "xsv", "hashes": [], "newline": "\n", "raw_data": {"basename": "shard.00000.xsv", "bytes": 20, "hashes": {}}, "raw_meta": {"basename": "shard.00000.xsv.meta", "bytes": 200, "hashes": {}}, "samples": 2, "separator": "|", "size_limit": 67108864, "version": 2, "zip_data": null, "zip_meta": null}], "version": 2}"#;
+
+    fn parse(text: &str) -> Result<Index> {
+        Index::parse(text.as_bytes(), "index.json")
+    }
+
+    #[test]
+    fn every_format_comes_back_byte_for_byte() {
+        for text in [MDS, JSONL, XSV, r#"{"shards": [], "version": 2}"#] {
+            assert_eq!(parse(text).unwrap().to_json(), text);
+        }
+        let shard = &parse(JSONL).unwrap().shards[0];
+        assert_eq!(shard.table_file().basename, "shard.00000.json.meta");
+        assert_eq!((shard.table_bytes(), shard.raw_bytes(), shard.zip_bytes()), (16, 220, None));
+    }
+
+    #[test]
+    fn shards_with_the_same_columns_share_them() {
+        let entry = &MDS["{\"shards\": [".len()..MDS.len() - "], \"version\": 2}".len()];
+        let second = entry.replace("00000", "00001");
+        let index = parse(&format!("{{\"version\": 2, \"shards\": [{entry}, {second}]}}")).unwrap();
+        assert!(Arc::ptr_eq(&index.shards[0].layout, &index.shards[1].layout));
+        assert_eq!(index.samples(), 6);
+    }
+
+    #[test]
+    fn hostile_indexes_are_refused_with_file_and_field() {
+        for (text, from, to, field) in [
+            (MDS, "\"version\": 2}", "\"version\": 1}", "field version"),
+            (MDS, "\"samples\": 3", "\"samples\": -3", "field samples"),
+            (MDS, "\"samples\": 3", "\"samples\": 3.5", "field samples"),
+            (MDS, "\"samples\": 3", "\"samples\": 18446744073709551615", "field samples"),
+            (MDS, "\"samples\": 3", "\"samples\": 64", "field samples"),
+            (MDS, "\"samples\": 3", "\"samples\": 3, \"extra\": 1", "field \"extra\""),
+            (MDS, "\"samples\": 3, ", "", "field samples"),
+            (MDS, "\"mds\"", "\"mds2\"", "field format"),
+            (MDS, "zstd:3", "zstd:99", "field compression"),
+            (MDS, "\"bytes\": 256", "\"bytes\": 4294967296", "field raw_data.bytes"),
+            (MDS, "\"bytes\": 256", "\"bytes\": 256, \"more\": 0", "in raw_data"),
+            (MDS, "[null, 8]", "[null, 4]", "field column_sizes"),
+            (MDS, "[null, 8]", "[0, 8]", "field column_sizes"),
+            (MDS, "[null, 8]", "[null]", "field column_names"),
+            (MDS, "[\"id\", \"x\"]", "[\"x\", \"x\"]", "column x"),
+            (MDS, "[\"xxh64\"]", "[\"crc32\"]", "field hashes"),
+            (MDS, "ef46db3751d8e999", "EF46DB3751D8E999", "field hashes"),
+            (MDS, "\"zstd:3\"", "null", "field zip_data"),
+            (MDS, "shard.00000.mds.zstd", "shard.00000.mds", "field basename"),
+            (JSONL, "\"int\"", "\"bytes\"", "field columns"),
+            (JSONL, "\"bytes\": 200", "\"bytes\": 12", "field samples"),
+            (XSV, "\"|\"", "\"\"", "newline"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let e = parse(&text.replace(from, to)).unwrap_err();
+            assert!(e.to_string().contains(field), "{from} -> {to}: {e}");
+            assert!(e.to_string().contains("file index.json"), "{e}");
+            assert!(matches!(e.kind(), ErrorKind::Format | ErrorKind::Unsupported), "{e:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_leave_their_directory_are_refused() {
+        for name in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "a/../../x",
+            "a//x",
+            "./x",
+            "a/",
+            "a\\\\x",
+            "a\\u0000",
+            "index.json",
+            "a/index.json",
+            "x.tmp",
+        ] {
+            let e = parse(&JSONL.replace("shard.00000.json\"", &format!("{name}\""))).unwrap_err();
+            assert!(e.to_string().contains("field basename"), "{name}: {e}");
+        }
+        let long = "a".repeat(256);
+        assert!(parse(&JSONL.replace("shard.00000.json\"", &format!("{long}\""))).is_err());
+        parse(&JSONL.replace("shard.00000.json\"", "part-1/deeper/shard.00000.json\"")).unwrap();
+    }
+
+    #[test]
+    fn what_the_reference_tolerates_is_tolerated() {
+        parse(&MDS.replace("\"version\": 2}", "\"version\": 2, \"made_by\": \"x\"}").replacen(
+            ", \"made_by\": \"x\"}]",
+            "}]",
+            1,
+        ))
+        .unwrap();
+        assert_eq!(
+            parse(&MDS.replace("\"size_limit\": 256", "\"size_limit\": \"1.5kb\"")).unwrap().shards[0].size_limit,
+            Some(1536)
+        );
+        let custom = parse(&MDS.replace("[\"str\"", "[\"my_encoding\"")).unwrap();
+        assert_eq!(custom.shards[0].layout.columns[0].encoding, Encoding::Custom("my_encoding".into()));
+    }
+
+    #[test]
+    fn deep_json_is_refused() {
+        let e = parse(&format!("{{\"version\": 2, \"shards\": {}", "[".repeat(100_000))).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Format);
+    }
+}

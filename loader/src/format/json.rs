@@ -1,0 +1,399 @@
+//! JSON as Python's `json` module writes and reads it.
+//!
+//! Index files and shard headers are compared byte for byte with the reference's, so the writer follows `json.dumps`:
+//! `", "` and `": "` between items, everything outside printable ASCII escaped, floats as `repr` prints them. The scanner
+//! finds the values of a flat object without building it, bounds nesting, and knows Python's `NaN` and `Infinity`.
+
+use std::ops::Range;
+
+use serde_json::Value as Json;
+
+use crate::error::{Error, Result};
+
+/// Deepest nesting of arrays and objects that is read; serde_json stops at the same depth.
+pub const DEPTH_MAX: usize = 128;
+
+/// Parses a document, however it nests down to [`DEPTH_MAX`].
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] with line and column.
+pub fn parse(bytes: &[u8]) -> Result<Json> {
+    serde_json::from_slice(bytes).map_err(|e| Error::format("not valid JSON").caused_by(e))
+}
+
+/// Appends `value` as `json.dumps` prints it, keys in their order or sorted by code point.
+pub fn write(value: &Json, sort_keys: bool, out: &mut String) {
+    match value {
+        Json::Null => out.push_str("null"),
+        Json::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Json::Number(n) => match n.as_f64() {
+            Some(float) if n.is_f64() => out.push_str(&python_float(float, FloatWords::Json)),
+            _ => out.push_str(&n.to_string()),
+        },
+        Json::String(s) => write_str(s, out),
+        Json::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                out.push_str(if i == 0 { "" } else { ", " });
+                write(item, sort_keys, out);
+            }
+            out.push(']');
+        }
+        Json::Object(map) => {
+            out.push('{');
+            let mut entries: Vec<_> = map.iter().collect();
+            if sort_keys {
+                entries.sort_by_key(|(key, _)| *key);
+            }
+            for (i, (key, item)) in entries.into_iter().enumerate() {
+                out.push_str(if i == 0 { "" } else { ", " });
+                write_str(key, out);
+                out.push_str(": ");
+                write(item, sort_keys, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// Which words stand for the floats that have no digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FloatWords {
+    /// `NaN`, `Infinity`: what `json.dumps` prints.
+    Json,
+    /// `nan`, `inf`: what `str` prints.
+    Str,
+}
+
+/// `float` as Python's `repr` prints it: the shortest digits that read back the same, with an exponent below 1e-4 and
+/// from 1e16 on.
+pub fn python_float(float: f64, words: FloatWords) -> String {
+    if !float.is_finite() {
+        let word = match (words, float.is_nan()) {
+            (FloatWords::Json, true) => "NaN",
+            (FloatWords::Json, false) => "Infinity",
+            (FloatWords::Str, true) => "nan",
+            (FloatWords::Str, false) => "inf",
+        };
+        return format!("{}{word}", if float < 0.0 { "-" } else { "" });
+    }
+    // `{:e}` gives the shortest digits as `d.ddde±x`; only their arrangement differs from Python's.
+    let text = format!("{float:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        let plain = format!("{float}");
+        if plain.contains('.') { plain } else { plain + ".0" }
+    } else {
+        format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
+    }
+}
+
+/// Appends `text` as a JSON string in ASCII.
+pub fn write_str(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            ' '..='~' => out.push(c),
+            _ => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}"))),
+        }
+    }
+    out.push('"');
+}
+
+/// Checks that `bytes` are one JSON document as Python's `json.loads` takes it.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] with the byte where it goes wrong.
+pub fn check(bytes: &[u8]) -> Result<()> {
+    let mut scanner = Scanner::new(bytes);
+    scanner.value(0)?;
+    scanner.end()
+}
+
+/// Calls `entry(key, value)` for each entry of the object that `bytes` are, with the ranges of the key's text (its quotes
+/// included) and of the value's.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] when `bytes` are not one object; what `entry` returns.
+pub fn scan_object(bytes: &[u8], mut entry: impl FnMut(Range<usize>, Range<usize>) -> Result<()>) -> Result<()> {
+    let mut scanner = Scanner::new(bytes);
+    scanner.space();
+    scanner.expect(b'{')?;
+    scanner.space();
+    if !scanner.take(b'}') {
+        loop {
+            scanner.space();
+            let key = scanner.string()?;
+            scanner.space();
+            scanner.expect(b':')?;
+            let value = scanner.value(1)?;
+            entry(key, value)?;
+            scanner.space();
+            if scanner.take(b'}') {
+                break;
+            }
+            scanner.expect(b',')?;
+        }
+    }
+    scanner.end()
+}
+
+/// The text of a string token, its quotes included.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] for broken escapes, half surrogate pairs and bytes that are not UTF-8.
+pub fn unescape(token: &[u8]) -> Result<String> {
+    serde_json::from_slice(token).map_err(|e| Error::format("not a JSON string").caused_by(e))
+}
+
+/// A cursor over JSON text. Strings are delimited here and unescaped elsewhere.
+struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn wrong(&self, wanted: &str) -> Error {
+        Error::format(format!("not valid JSON: {wanted} expected")).with("byte", self.at)
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<()> {
+        if self.take(byte) { Ok(()) } else { Err(self.wrong(&format!("`{}`", char::from(byte)))) }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.space();
+        if self.at == self.bytes.len() { Ok(()) } else { Err(self.wrong("the end")) }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Range<usize>> {
+        self.space();
+        let start = self.at;
+        match self.peek() {
+            Some(b'"') => return self.string(),
+            Some(open @ (b'{' | b'[')) => self.nested(open, depth)?,
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            _ => self.word()?,
+        }
+        Ok(start..self.at)
+    }
+
+    fn nested(&mut self, open: u8, depth: usize) -> Result<()> {
+        if depth >= DEPTH_MAX {
+            return Err(Error::format(format!("JSON nests deeper than {DEPTH_MAX}")).with("byte", self.at));
+        }
+        let close = if open == b'{' { b'}' } else { b']' };
+        self.at += 1;
+        self.space();
+        if self.take(close) {
+            return Ok(());
+        }
+        loop {
+            if open == b'{' {
+                self.space();
+                self.string()?;
+                self.space();
+                self.expect(b':')?;
+            }
+            self.value(depth + 1)?;
+            self.space();
+            if self.take(close) {
+                return Ok(());
+            }
+            self.expect(b',')?;
+        }
+    }
+
+    fn string(&mut self) -> Result<Range<usize>> {
+        let start = self.at;
+        self.expect(b'"')?;
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(start..self.at);
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    self.escape()?;
+                }
+                Some(0x20..) => self.at += 1,
+                Some(_) | None => return Err(self.wrong("the end of a string")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<()> {
+        let escape = self.peek();
+        self.at += 1;
+        match escape {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(()),
+            Some(b'u') => {
+                let hex = self.bytes.get(self.at..self.at + 4).unwrap_or_default();
+                if hex.len() == 4 && hex.iter().all(u8::is_ascii_hexdigit) {
+                    self.at += 4;
+                    return Ok(());
+                }
+                Err(self.wrong("four hexadecimal digits"))
+            }
+            _ => Err(self.wrong("an escape")),
+        }
+    }
+
+    fn digits(&mut self) -> Result<()> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if self.at > start { Ok(()) } else { Err(self.wrong("a digit")) }
+    }
+
+    fn number(&mut self) -> Result<()> {
+        if self.take(b'-') && self.peek() == Some(b'I') {
+            return self.word();
+        }
+        if !self.take(b'0') {
+            self.digits()?;
+        }
+        if self.take(b'.') {
+            self.digits()?;
+        }
+        if self.take(b'e') || self.take(b'E') {
+            let _ = self.take(b'+') || self.take(b'-');
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn word(&mut self) -> Result<()> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let words: [&[u8]; 5] = [b"true", b"false", b"null", b"NaN", b"Infinity"];
+        let word = words.into_iter().find(|word| rest.starts_with(word)).ok_or_else(|| self.wrong("a value"))?;
+        self.at += word.len();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dumps(text: &str, sort_keys: bool) -> String {
+        let mut out = String::new();
+        write(&parse(text.as_bytes()).unwrap(), sort_keys, &mut out);
+        out
+    }
+
+    #[test]
+    fn text_comes_out_as_python_prints_it() {
+        let text = r#"{"b":[1,-2,3.0,1e-5,1e16,true,null],"a":{"é":"\u0000\u007f\"\\\n😀/"},"c":18446744073709551615}"#;
+        assert_eq!(
+            dumps(text, true),
+            r#"{"a": {"\u00e9": "\u0000\u007f\"\\\n\ud83d\ude00/"}, "b": [1, -2, 3.0, 1e-05, 1e+16, true, null], "c": 18446744073709551615}"#
+        );
+        assert_eq!(dumps(r#"{"b":[],"a":{}}"#, false), r#"{"b": [], "a": {}}"#);
+    }
+
+    #[test]
+    fn the_scanner_takes_what_python_takes() {
+        for text in ["1", "-0.5e+3", " [1, {\"a\": [NaN, -Infinity]}, \"\\\"\"] ", "{}", "\"\"", "null"] {
+            check(text.as_bytes()).unwrap();
+        }
+        for text in [
+            "",
+            "01",
+            "1.",
+            "-",
+            "nul",
+            "{\"a\"}",
+            "[1,]",
+            "{\"a\":1,}",
+            "\"a",
+            "\"\n\"",
+            "\"\\",
+            "1 2",
+            "{1:2}",
+            "+1",
+            "-NaN",
+        ] {
+            assert_eq!(check(text.as_bytes()).unwrap_err().kind(), crate::ErrorKind::Format, "{text}");
+        }
+    }
+
+    #[test]
+    fn floats_come_out_as_python_prints_them() {
+        for (float, text) in [
+            (0.0, "0.0"),
+            (-0.0, "-0.0"),
+            (1.0, "1.0"),
+            (0.1 + 0.2, "0.30000000000000004"),
+            (1e-4, "0.0001"),
+            (1.5e-5, "1.5e-05"),
+            (1e15, "1000000000000000.0"),
+            (1e16, "1e+16"),
+            (123456789012345680.0, "1.2345678901234568e+17"),
+            (5e-324, "5e-324"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "nan"),
+        ] {
+            assert_eq!(python_float(float, FloatWords::Str), text);
+        }
+        assert_eq!(python_float(f64::NEG_INFINITY, FloatWords::Json), "-Infinity");
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_and_does_not_overflow_the_stack() {
+        let deep = "[".repeat(1 << 20);
+        assert!(check(deep.as_bytes()).unwrap_err().message().contains("deeper"));
+        assert!(parse(deep.as_bytes()).is_err());
+        let fine = format!("{}{}", "[".repeat(DEPTH_MAX), "]".repeat(DEPTH_MAX));
+        check(fine.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn an_object_gives_its_entries_by_range() {
+        let text = br#" {"a": "x\"y", "b" : [1, 2]} "#;
+        let mut seen = Vec::new();
+        scan_object(text, |key, value| {
+            seen.push((unescape(&text[key])?, String::from_utf8_lossy(&text[value]).into_owned()));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(seen, [("a".to_owned(), r#""x\"y""#.to_owned()), ("b".to_owned(), "[1, 2]".to_owned())]);
+        assert!(scan_object(b"[]", |_, _| Ok(())).is_err());
+    }
+}

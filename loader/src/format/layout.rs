@@ -1,0 +1,171 @@
+//! What all shards of a data set have in common: format and columns, and how a sample's bytes divide into columns.
+
+use std::ops::Range;
+
+use super::encoding::Encoding;
+use super::{jsonl, mds, xsv};
+use crate::error::{Error, Result};
+
+/// The file format of a shard.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ShardFormat {
+    /// Binary samples, offsets at the front of the same file.
+    Mds,
+    /// One JSON object a sample, each followed by `newline`; offsets in a `.meta` file.
+    Jsonl {
+        /// What follows every sample; may be empty.
+        newline: String,
+    },
+    /// One row of text a sample, after a row of column names; offsets in a `.meta` file.
+    Xsv {
+        /// Which of the three names the format goes by.
+        kind: XsvKind,
+        /// What stands between two cells; never empty.
+        separator: String,
+        /// What follows every row; never empty.
+        newline: String,
+    },
+}
+
+/// The names under which separated values are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum XsvKind {
+    /// Any separator, recorded in the index.
+    Xsv,
+    /// Commas.
+    Csv,
+    /// Tabs.
+    Tsv,
+}
+
+impl XsvKind {
+    /// The separator that the name implies.
+    pub fn separator(self) -> Option<&'static str> {
+        match self {
+            Self::Xsv => None,
+            Self::Csv => Some(","),
+            Self::Tsv => Some("\t"),
+        }
+    }
+}
+
+impl ShardFormat {
+    /// The name in the index and in file names.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Mds => "mds",
+            Self::Jsonl { .. } => "json",
+            Self::Xsv { kind: XsvKind::Xsv, .. } => "xsv",
+            Self::Xsv { kind: XsvKind::Csv, .. } => "csv",
+            Self::Xsv { kind: XsvKind::Tsv, .. } => "tsv",
+        }
+    }
+
+    /// Whether the offsets lie in a `.meta` file of their own.
+    pub fn is_split(&self) -> bool {
+        !matches!(self, Self::Mds)
+    }
+}
+
+/// A column of a data set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// How its values are stored. The text formats' `str`, `int` and `float` are [`Encoding::Str`],
+    /// [`Encoding::StrInt`] and [`Encoding::StrFloat`].
+    pub encoding: Encoding,
+    /// Bytes of every value, if that is fixed; else each sample says.
+    pub size: Option<u32>,
+}
+
+/// Format and columns, shared by all shards that have the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// The file format.
+    pub format: ShardFormat,
+    /// The columns, in the order in which their values are stored.
+    pub columns: Vec<Column>,
+}
+
+impl Layout {
+    /// The place of the column called `name`.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// Divides the bytes of one sample into its columns. `scratch` is overwritten and can be used again and again.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`], naming the column, when the bytes are not a sample of this layout.
+    pub fn split<'a>(&self, sample: &'a [u8], scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
+        scratch.spans.clear();
+        scratch.side.clear();
+        match &self.format {
+            ShardFormat::Mds => mds::split(&self.columns, sample, scratch)?,
+            ShardFormat::Jsonl { newline } => jsonl::split(&self.columns, newline, sample, scratch)?,
+            ShardFormat::Xsv { separator, newline, .. } => {
+                xsv::split(&self.columns, separator, newline, sample, scratch)?;
+            }
+        }
+        if scratch.spans.len() != self.columns.len() {
+            return Err(Error::internal("a sample was split into another number of columns than the layout has"));
+        }
+        Ok(SampleColumns { sample, scratch })
+    }
+}
+
+/// Where the columns of one sample lie; reused from sample to sample.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(super) spans: Vec<Span>,
+    /// Bytes that do not stand in the sample as they are, such as unescaped JSON strings.
+    pub(super) side: Vec<u8>,
+}
+
+/// A column's bytes.
+#[derive(Clone, Debug)]
+pub(super) enum Span {
+    /// In the sample.
+    Sample(Range<usize>),
+    /// In [`Scratch::side`].
+    Side(Range<usize>),
+}
+
+/// One sample, divided into columns.
+#[derive(Clone, Copy, Debug)]
+pub struct SampleColumns<'a> {
+    sample: &'a [u8],
+    scratch: &'a Scratch,
+}
+
+impl<'a> SampleColumns<'a> {
+    /// Number of columns.
+    pub fn len(&self) -> usize {
+        self.scratch.spans.len()
+    }
+
+    /// Whether there is no column.
+    pub fn is_empty(&self) -> bool {
+        self.scratch.spans.is_empty()
+    }
+
+    /// The bytes of column `i` of the layout, as its encoding takes them.
+    ///
+    /// # Panics
+    ///
+    /// When the layout has no column `i`.
+    pub fn get(&self, i: usize) -> &'a [u8] {
+        match &self.scratch.spans[i] {
+            Span::Sample(range) => &self.sample[range.clone()],
+            Span::Side(range) => &self.scratch.side[range.clone()],
+        }
+    }
+
+    /// The columns' bytes in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> {
+        let this = *self;
+        (0..this.len()).map(move |i| this.get(i))
+    }
+}

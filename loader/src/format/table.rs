@@ -1,0 +1,130 @@
+//! The offset table at the front of an MDS shard or of a `.meta` file: `u32 n | u32 offset[0..=n]`, little-endian.
+
+use crate::error::{Error, Result};
+
+/// Where each sample of a shard lies in its data file: checked, so that ranges neither overlap nor leave the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetTable {
+    /// One more than there are samples; never decreasing; the last is the data file's size.
+    offsets: Box<[u32]>,
+}
+
+impl OffsetTable {
+    /// Bytes of the table of a shard of `samples` samples.
+    pub fn bytes(samples: u64) -> u64 {
+        samples.saturating_add(2).saturating_mul(4)
+    }
+
+    /// The table at the front of `front`, of a shard for which the index declares `samples` samples and a data file of
+    /// `data_bytes`. Samples start at `first_min` or later.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`], naming the field, when `front` is too short or the table contradicts the index.
+    pub fn parse(front: &[u8], samples: u64, first_min: u64, data_bytes: u64) -> Result<Self> {
+        let (count, rest) = front
+            .split_first_chunk::<4>()
+            .ok_or_else(|| Error::format("the file ends before its number of samples").with("field", "samples"))?;
+        let count = u32::from_le_bytes(*count);
+        if u64::from(count) != samples {
+            return Err(Error::format(format!("the file counts {count} samples where the index declares {samples}"))
+                .with("field", "samples"));
+        }
+        // `front` bounds what is allocated: its length is known to hold all offsets before any is stored.
+        let offsets = (count as usize)
+            .checked_add(1)
+            .and_then(|n| n.checked_mul(4))
+            .and_then(|bytes| rest.get(..bytes))
+            .ok_or_else(|| Error::format(format!("the file ends before the offsets of its {count} samples")))
+            .map_err(|e| e.with("field", "offsets"))?;
+        let offsets: Box<[u32]> =
+            offsets.chunks_exact(4).map(|o| u32::from_le_bytes([o[0], o[1], o[2], o[3]])).collect();
+        let wrong = |i: usize, what: String| Err(Error::format(what).with("field", format!("offsets[{i}]")));
+        if u64::from(offsets[0]) < first_min {
+            return wrong(
+                0,
+                format!("the first sample starts at {}, inside the header of {first_min} bytes", offsets[0]),
+            );
+        }
+        if let Some(i) = offsets.windows(2).position(|pair| pair[1] < pair[0]) {
+            return wrong(i + 1, format!("sample {i} ends at {} before it starts at {}", offsets[i + 1], offsets[i]));
+        }
+        let end = u64::from(offsets[offsets.len() - 1]);
+        if end != data_bytes {
+            return wrong(offsets.len() - 1, format!("the samples end at {end} in a file of {data_bytes} bytes"));
+        }
+        Ok(Self { offsets })
+    }
+
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Whether the shard has no sample.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Offset in the data file and length of sample `i`, both in bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::NotFound`] when there is no such sample.
+    pub fn range(&self, i: usize) -> Result<(u64, u32)> {
+        match (self.offsets.get(i), i.checked_add(1).and_then(|next| self.offsets.get(next))) {
+            (Some(&start), Some(&end)) => Ok((start.into(), end - start)),
+            _ => Err(Error::new(
+                crate::ErrorKind::NotFound,
+                format!("sample {i} does not exist in a shard of {} samples", self.len()),
+            )),
+        }
+    }
+
+    /// Bytes of memory that the table takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.offsets.len() * 4
+    }
+
+    /// The longest sample in bytes.
+    pub fn sample_bytes_max(&self) -> u32 {
+        self.offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn ranges_come_out_and_the_end_is_checked() {
+        let table = OffsetTable::parse(&table(&[2, 16, 20, 20, 99]), 2, 16, 20).unwrap();
+        assert_eq!((table.len(), table.is_empty(), table.sample_bytes_max()), (2, false, 4));
+        assert_eq!(table.range(0).unwrap(), (16, 4));
+        assert_eq!(table.range(1).unwrap(), (20, 0));
+        assert_eq!(table.range(2).unwrap_err().kind(), crate::ErrorKind::NotFound);
+        assert!(table.range(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn a_table_that_lies_is_refused_by_field() {
+        for (words, samples, field) in [
+            (&[][..], 1, "samples"),
+            (&[2, 16, 20, 24], 1, "samples"),
+            (&[1, 16], 1, "offsets"),
+            (&[u32::MAX, 16, 24], u64::from(u32::MAX), "offsets"),
+            (&[1, 8, 24], 1, "offsets[0]"),
+            (&[2, 16, 12, 24], 2, "offsets[1]"),
+            (&[1, 16, 23], 1, "offsets[1]"),
+            (&[1, 16, 25], 1, "offsets[1]"),
+        ] {
+            let e = OffsetTable::parse(&table(words), samples, 16, 24).unwrap_err();
+            assert_eq!(e.context().last().unwrap().1, field, "{words:?} {e}");
+            assert_eq!(e.kind(), crate::ErrorKind::Format);
+        }
+    }
+}
