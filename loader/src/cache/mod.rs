@@ -1,1 +1,91 @@
-//! Placeholder root of `cache`.
+//! Shards on local disk: who fetches one, how it appears, who keeps it, and which one has to go.
+//!
+//! ```text
+//!   index ------- index.json: fetched once per directory, compared with the remote one
+//!     |
+//!   CacheDir ---- one handle per data set on one directory          (dir)
+//!     |             `-- Directory: the process's table of it        (directory)
+//!     |                    |-- locks on index.json                  (claim)
+//!     |                    `-- sleeping until something changes     (watch)
+//!     |
+//!     |  try_claim --> Claimed --> try_admit --> Admitted --> publish       one process on a node fetches a shard
+//!     |                               |                          `-- write: unnamed, checked, linked
+//!     |                               `-- evict: room under the strictest limit of all jobs
+//!     |
+//!     `- open_shard --> OpenShard    readers keep descriptors; bytes count until they are closed
+//! ```
+//!
+//! **Names.** The directory holds exactly what the reference would leave there: `index.json`, the raw files of shards
+//! and, with `keep_zip`, the compressed ones. There are no lock files and no state files; a shard is resident when all
+//! its files stand under their final names with their recorded sizes. Files under other names are nobody's business.
+//!
+//! **Between processes** everything is said by locks on single bytes of `index.json` (the table is in `claim`), which belong to
+//! an open file and vanish with the process that holds them: who fetches which shard, whose room is reserved, which
+//! shards wait to be read, which are open, and the limit of every job. Where locks do not work, two jobs may fetch
+//! the same shard and evict what the other has just fetched; neither ever reads anything wrong.
+//!
+//! **Finished or absent.** A file gets its name only when all its bytes are written, checked and on the medium, so
+//! a process killed at any point, or a machine that loses power, leaves nothing that looks finished (see `write`).
+//!
+//! **Threads.** All calls may come from any thread. `try_` calls do not wait for other processes; the others sleep
+//! on inotify and take a [`Patience`], which says how long and how to be called off.
+
+mod claim;
+mod dir;
+mod directory;
+mod evict;
+mod index;
+mod open;
+mod patience;
+mod publish;
+mod watch;
+mod write;
+
+pub use dir::{CacheDir, CacheDirConfig, Claim, Claimed, ShardState};
+pub use index::{IndexCheck, IndexFile, install_index};
+pub use open::{OpenFile, OpenShard};
+pub use patience::Patience;
+pub use publish::{Admit, Admitted, Check, PublishFile};
+
+/// The name of a stream's index within its directory.
+pub const INDEX_NAME: &str = "index.json";
+
+/// One file of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheFile {
+    /// Its name relative to the directory, as `basename` in the index says; may name a sub-directory (merged indexes).
+    pub name: Box<str>,
+    /// Its recorded size.
+    pub bytes: u64,
+}
+
+impl CacheFile {
+    /// A file called `name` of `bytes` bytes.
+    pub fn new(name: impl Into<Box<str>>, bytes: u64) -> Self {
+        Self { name: name.into(), bytes }
+    }
+}
+
+/// The files one shard consists of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShardFiles {
+    /// What is read: the data file first, then the meta file of split formats.
+    pub raw: Vec<CacheFile>,
+    /// The compressed form in the same order; empty for uncompressed shards.
+    pub zip: Vec<CacheFile>,
+}
+
+impl ShardFiles {
+    /// Bytes of the raw files together.
+    pub fn raw_bytes(&self) -> u64 {
+        self.raw.iter().map(|f| f.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of the compressed files together.
+    pub fn zip_bytes(&self) -> u64 {
+        self.zip.iter().map(|f| f.bytes).fold(0, u64::saturating_add)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! What processes tell each other: locks on single bytes of the stream's `index.json`.
+//!
+//! The locks are of the kind that belongs to an open file description (`F_OFD_SETLK`), taken through one descriptor per
+//! directory and process. They conflict between processes and between containers that share the file, they vanish with
+//! the process, and they leave nothing on disk. Within a process they do not conflict, so a table stands above them
+//! (see `directory`). A lock needs no byte to exist at its position, so positions are free to carry meaning:
+//!
+//! | position | held by | kind |
+//! | --- | --- | --- |
+//! | [`CLAIM`] + shard | the process that fetches the shard; an evictor for a moment | exclusive |
+//! | [`RESERVE`] + shard | the process that has room reserved for a shard not yet published | exclusive |
+//! | [`HOLD`] + shard | processes that wait to read the shard; an evictor for a moment, exclusively | shared |
+//! | [`OPEN`] + shard | processes with open descriptors of the shard | shared |
+//! | [`ADMISSION`] | the process that is making room | exclusive |
+//! | [`KEEP_ZIP`] | processes that want compressed files to stay | shared |
+//! | [`LOCAL_ONLY`] | processes that have no remote to fetch evicted shards from | shared |
+//! | [`LIMIT`] + limit in bytes | processes with a `cache_limit` | shared |
+//!
+//! **Fork.** A child inherits the descriptor and with it the locks, which would outlive the parent in it. So a handler
+//! that runs in every forked child closes them, and every use compares the process's id first.
+
+use crate::sync::{AtomicU32, OnceLock, Ordering};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::ops::Range;
+use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::sync::atomic::AtomicI32;
+
+/// First position of the claims; shard numbers are below 2^32.
+pub(super) const CLAIM: u64 = 0;
+/// First position of the reservations.
+pub(super) const RESERVE: u64 = 1 << 32;
+/// First position of the holds.
+pub(super) const HOLD: u64 = 2 << 32;
+/// First position of the open marks.
+pub(super) const OPEN: u64 = 3 << 32;
+/// Making room.
+pub(super) const ADMISSION: u64 = 4 << 32;
+/// Compressed files stay.
+pub(super) const KEEP_ZIP: u64 = ADMISSION + 1;
+/// Nothing may be evicted.
+pub(super) const LOCAL_ONLY: u64 = ADMISSION + 2;
+/// First position of the limits. Positions end at 2^63, which leaves 2^62 for the limit itself.
+pub(super) const LIMIT: u64 = 1 << 62;
+/// Limits are announced up to here; a larger one limits nothing.
+pub(super) const LIMIT_MAX: u64 = (1 << 62) - 2;
+
+/// Descriptors that a forked child closes. More directories than this in one process lose only the closing.
+const FORK_SLOTS: usize = 256;
+static FORK_FDS: [AtomicI32; FORK_SLOTS] = [const { AtomicI32::new(-1) }; FORK_SLOTS];
+/// Counts the forks between the first process and this one.
+static FORK_GENERATION: AtomicU32 = AtomicU32::new(0);
+static FORK_HANDLER: OnceLock<()> = OnceLock::new();
+
+/// Ranges asked for in one query at most; a directory with more locks is answered incompletely.
+const RANGES_MAX: usize = 65_536;
+
+/// Runs in a forked child before anything else does: only stores and `close`, which are safe there.
+extern "C" fn close_in_child() {
+    FORK_GENERATION.fetch_add(1, Ordering::Relaxed);
+    for slot in &FORK_FDS {
+        let fd = slot.swap(-1, Ordering::Relaxed);
+        if fd >= 0 {
+            // SAFETY: the slot holds a descriptor that a `LockFile` of the parent owns. The child's copy of that value
+            // never uses or closes it, since it compares process ids first.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+/// How often this process's ancestors forked since the handler was set; differs between a process and its children.
+pub(super) fn fork_generation() -> u32 {
+    FORK_HANDLER.get_or_init(|| {
+        // SAFETY: the handler is a function without arguments that lives as long as the program.
+        let rc = unsafe { libc::pthread_atfork(None, None, Some(close_in_child)) };
+        if rc != 0 {
+            log::warn!("no fork handler ({}): a forked child keeps cache locks", Errno::from_raw_os_error(rc));
+        }
+    });
+    FORK_GENERATION.load(Ordering::Relaxed)
+}
+
+/// The answer to an attempt to lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// It is ours.
+    Taken,
+    /// Another process holds it.
+    Busy,
+    /// Locks do not work on this file.
+    Unavailable(Errno),
+}
+
+/// The descriptor through which a process locks bytes of one `index.json`.
+///
+/// Invariant: `fd` is open and owned by this value while `process` is the running process. In a forked child it is
+/// closed by [`close_in_child`] and never touched again.
+#[derive(Debug)]
+pub(super) struct LockFile {
+    fd: RawFd,
+    process: u32,
+    slot: Option<usize>,
+}
+
+impl LockFile {
+    /// Opens `path` for locking. A file that may not be written gives shared locks only.
+    pub(super) fn open(path: &Path) -> Result<Self, Errno> {
+        fork_generation();
+        let open = |access| rustix::fs::open(path, access | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty());
+        let fd: OwnedFd = match open(OFlags::RDWR) {
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY) => open(OFlags::RDONLY)?,
+            other => other?,
+        };
+        let fd = fd.into_raw_fd();
+        let free = |slot: &AtomicI32| slot.compare_exchange(-1, fd, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        Ok(Self { fd, process: std::process::id(), slot: FORK_FDS.iter().position(free) })
+    }
+
+    /// Tries to lock the byte at `position` for this process alone.
+    pub(super) fn try_exclusive(&self, position: u64) -> Lock {
+        self.set(libc::F_WRLCK, position)
+    }
+
+    /// Tries to lock the byte at `position` together with others.
+    pub(super) fn try_shared(&self, position: u64) -> Lock {
+        self.set(libc::F_RDLCK, position)
+    }
+
+    /// Gives the byte at `position` back.
+    pub(super) fn release(&self, position: u64) {
+        // Unlocking a byte cannot be refused, short of the kernel's memory running out while it splits a range; then
+        // the lock stays until the process ends, and others go without the shard's claim for as long.
+        if let Lock::Unavailable(errno) = self.set(libc::F_UNLCK, position) {
+            log::warn!("a lock on the cache's index was not released: {errno}");
+        }
+    }
+
+    /// What other processes have locked within `range`, unordered.
+    pub(super) fn others(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut found = Vec::new();
+        let mut open = vec![range];
+        while let Some(range) = open.pop() {
+            if found.len() >= RANGES_MAX {
+                break;
+            }
+            if let Some(hit) = self.any_other(range.clone()) {
+                // The kernel reports any conflicting lock, not the first: what lies on both sides is asked for again.
+                open.push(range.start..hit.start);
+                open.push(hit.end..range.end);
+                found.push(hit);
+            }
+        }
+        found
+    }
+
+    /// Whether another process has locked the byte at `position`.
+    pub(super) fn locked_by_other(&self, position: u64) -> bool {
+        self.any_other(position..position + 1).is_some()
+    }
+
+    /// Some lock of another process within `range`, cut to it.
+    fn any_other(&self, range: Range<u64>) -> Option<Range<u64>> {
+        if range.is_empty() || self.process != std::process::id() {
+            return None;
+        }
+        let mut lock = request(libc::F_WRLCK, range.clone());
+        loop {
+            // SAFETY: `fd` is open by the type's invariant (the process was compared above), and `lock` is a `flock`
+            // that outlives the call.
+            match unsafe { libc::fcntl(self.fd, libc::F_OFD_GETLK, &raw mut lock) } {
+                0 => break,
+                _ if last_errno() == Errno::INTR => {}
+                _ => return None,
+            }
+        }
+        if i32::from(lock.l_type) == libc::F_UNLCK {
+            return None;
+        }
+        let start = u64::try_from(lock.l_start).unwrap_or(0);
+        // A length of 0 means "to the end", which none of ours does; another program's lock may.
+        let end = match u64::try_from(lock.l_len) {
+            Ok(0) | Err(_) => range.end,
+            Ok(len) => start.saturating_add(len),
+        };
+        let hit = start.max(range.start)..end.min(range.end);
+        (!hit.is_empty()).then_some(hit)
+    }
+
+    fn set(&self, kind: i32, position: u64) -> Lock {
+        if self.process != std::process::id() {
+            return Lock::Unavailable(Errno::BADF);
+        }
+        let mut lock = request(kind, position..position + 1);
+        loop {
+            // SAFETY: `fd` is open by the type's invariant (the process was compared above), and `lock` is a `flock`
+            // that outlives the call.
+            if unsafe { libc::fcntl(self.fd, libc::F_OFD_SETLK, &raw mut lock) } == 0 {
+                return Lock::Taken;
+            }
+            match last_errno() {
+                Errno::INTR => {}
+                Errno::AGAIN | Errno::ACCESS => return Lock::Busy,
+                // EBADF: opened for reading only. EINVAL: a kernel without such locks (gVisor). ENOLCK, EOPNOTSUPP,
+                // EIO: a network file system without a lock service.
+                errno => return Lock::Unavailable(errno),
+            }
+        }
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        // The slot first: a fork in between then leaks a descriptor into the child, where the other order would let
+        // the child close a number that meanwhile belongs to somebody else.
+        if let Some(slot) = self.slot {
+            FORK_FDS[slot].store(-1, Ordering::Relaxed);
+        }
+        // SAFETY: `fd` is open and owned by this value by the type's invariant, and it is not used after this.
+        unsafe { libc::close(self.fd) };
+    }
+}
+
+fn request(kind: i32, range: Range<u64>) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        // All positions lie below 2^63 (see the table above).
+        l_start: range.start as libc::off_t,
+        l_len: (range.end - range.start) as libc::off_t,
+        l_pid: 0,
+    }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// Wraps `flock` on the directory itself, held while `index.json` is fetched: the one moment when there is no index to
+/// lock bytes of. Released when dropped.
+#[derive(Debug)]
+pub(super) struct DirectoryLock(#[expect(dead_code, reason = "the descriptor is the lock")] OwnedFd);
+
+impl DirectoryLock {
+    /// Tries to lock `dir`; `Ok(None)` means that another process has it.
+    pub(super) fn try_lock(dir: &Path) -> Result<Option<Self>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(dir, flags, Mode::empty())?;
+        match rustix::fs::flock(&fd, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self(fd))),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+}

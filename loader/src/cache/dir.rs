@@ -1,0 +1,400 @@
+//! One data set's handle on one directory: what is resident, and who fetches the rest.
+
+use super::claim;
+use super::directory::{Directory, RAW, Wants, ZIP};
+use super::open::OpenShard;
+use super::patience::Patience;
+use super::{ShardFiles, evict, open};
+use crate::clock::Clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::stats::{Counter, Stats};
+use crate::sync::{Arc, Mutex};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// What a [`CacheDir`] is opened with.
+#[derive(Clone, Debug, Default)]
+pub struct CacheDirConfig {
+    /// The stream's directory on local disk (`local/split`).
+    pub dir: PathBuf,
+    /// All shards of the stream's index, in its order.
+    pub shards: Vec<ShardFiles>,
+    /// Whether absent shards can be fetched. Without a remote nothing is ever deleted.
+    pub has_remote: bool,
+    /// Keep the compressed files beside the raw ones.
+    pub keep_zip: bool,
+    /// Bytes that the directory may hold, `index.json` included; `None` for as many as the disk has.
+    pub cache_limit: Option<u64>,
+    /// Trust the medium's write cache: link shards without waiting for their bytes to be on disk. A machine that loses
+    /// power may then keep a shard of the right size with holes in it.
+    pub skip_sync: bool,
+    /// Measures waits.
+    pub clock: Clock,
+}
+
+/// What is known about a shard without looking at the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardState {
+    /// Not here.
+    Absent,
+    /// Only its compressed files are here.
+    Packed,
+    /// This process is fetching it.
+    Claimed,
+    /// Here.
+    Resident,
+}
+
+/// The answer to a claim.
+#[derive(Debug)]
+pub enum Claim {
+    /// The caller fetches the shard.
+    Mine(Claimed),
+    /// It is here, and stays until [`CacheDir::mark_read`].
+    Resident,
+    /// Somebody else fetches it; see [`CacheDir::wait_resident`]. Never the answer of [`CacheDir::claim`].
+    Busy,
+}
+
+/// Shards of one stream on local disk, as one data set sees them.
+///
+/// Belongs to the process that opened it: in a forked child every call is an error that says so.
+#[derive(Debug)]
+pub struct CacheDir {
+    pub(super) directory: Arc<Directory>,
+    pub(super) wants: Wants,
+    pub(super) has_remote: bool,
+    pub(super) keep_zip: bool,
+    pub(super) sync: bool,
+    pub(super) clock: Clock,
+    /// Shards that this data set has published or found and not yet read.
+    holds: Mutex<HashSet<u32>>,
+    pub(super) counters: Counters,
+}
+
+/// What the statistics say about the cache.
+#[derive(Debug)]
+pub(super) struct Counters {
+    pub(super) published: Arc<Counter>,
+    pub(super) published_bytes: Arc<Counter>,
+    pub(super) evicted: Arc<Counter>,
+    pub(super) evicted_bytes: Arc<Counter>,
+    pub(super) lost_races: Arc<Counter>,
+}
+
+impl CacheDir {
+    /// Opens a directory, which is made if shards can be fetched into it, and looks at what it holds.
+    ///
+    /// `index.json` should be there already (see [`install_index`](super::install_index)): locks live on it.
+    ///
+    /// # Errors
+    ///
+    /// `Format` for file names that lead elsewhere, `Stale` when another data set of this process uses the directory
+    /// with other shards, `NotFound` or `Permission` when there is no directory and none can be made.
+    pub fn open(config: CacheDirConfig, stats: &Stats) -> Result<Arc<Self>> {
+        if config.has_remote {
+            make_directory(&config.dir)?;
+        }
+        let directory = Directory::join(&config.dir, config.shards)?;
+        let wants = Wants {
+            limit: config.cache_limit.filter(|_| config.has_remote),
+            keep_zip: config.keep_zip,
+            local_only: !config.has_remote,
+        };
+        let mut table = directory.table.lock();
+        table.announce(&directory, wants);
+        if let Some(errno) = table.no_locks {
+            stats.note(format!("no locks in {} ({errno}): processes may fetch twice", directory.path.display()));
+        }
+        drop(table);
+        let dir = Self {
+            directory,
+            wants,
+            has_remote: config.has_remote,
+            keep_zip: config.keep_zip,
+            sync: !config.skip_sync,
+            clock: config.clock,
+            holds: Mutex::new(HashSet::new()),
+            counters: Counters {
+                published: stats.counter("cache_published"),
+                published_bytes: stats.counter("cache_published_bytes"),
+                evicted: stats.counter("cache_evicted"),
+                evicted_bytes: stats.counter("cache_evicted_bytes"),
+                lost_races: stats.counter("cache_lost_races"),
+            },
+        };
+        evict::survey(&dir);
+        Ok(Arc::new(dir))
+    }
+
+    /// The directory, absolute.
+    pub fn path(&self) -> &Path {
+        &self.directory.path
+    }
+
+    /// The shards' files, as configured.
+    pub fn shards(&self) -> &[ShardFiles] {
+        &self.directory.shards
+    }
+
+    /// Bytes that `shard` occupies once it is published: raw, and compressed when that is kept.
+    pub fn disk_bytes(&self, shard: u32) -> u64 {
+        self.directory.shards.get(shard as usize).map_or(0, |files| {
+            let zip = if self.keep_zip { files.zip_bytes() } else { 0 };
+            files.raw_bytes().saturating_add(zip)
+        })
+    }
+
+    /// What is known about `shard` without looking at the disk; another process may since have changed it.
+    pub fn state(&self, shard: u32) -> ShardState {
+        if shard as usize >= self.directory.shards.len() {
+            return ShardState::Absent;
+        }
+        let present = self.directory.present(shard);
+        if self.suffices(shard, present) {
+            ShardState::Resident
+        } else if self.directory.is_own_process() && self.directory.table.lock().claims.contains(&shard) {
+            ShardState::Claimed
+        } else if present & ZIP != 0 {
+            ShardState::Packed
+        } else {
+            ShardState::Absent
+        }
+    }
+
+    /// Tries to become the one process and thread that fetches `shard`. Does not wait.
+    ///
+    /// When the shard is here already it is held: nobody evicts it until [`mark_read`](Self::mark_read).
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when the shard is absent and there is no remote, `Permission` when the directory cannot be written,
+    /// `Closed` in a forked child.
+    pub fn try_claim(self: &Arc<Self>, shard: u32) -> Result<Claim> {
+        let directory = &self.directory;
+        directory.check_process()?;
+        directory.files(shard)?;
+        if self.suffices(shard, directory.present(shard)) {
+            if !self.hold(shard) {
+                return Ok(Claim::Busy);
+            }
+            // Held, it cannot go any more; whether it was still there is seen now.
+            if self.suffices(shard, directory.look(shard)) {
+                return Ok(Claim::Resident);
+            }
+            self.mark_read(shard);
+        }
+        let mut table = directory.table.lock();
+        if table.claims.contains(&shard) {
+            return Ok(Claim::Busy);
+        }
+        let present = directory.look(shard);
+        if !self.suffices(shard, present) {
+            self.check_fetchable(shard, present)?;
+            if !table.exclusive(directory, claim::CLAIM + u64::from(shard)) {
+                return Ok(Claim::Busy);
+            }
+            // Between the look and the lock another process may have published it and let go.
+            if !self.suffices(shard, directory.look(shard)) {
+                table.claims.insert(shard);
+                return Ok(Claim::Mine(Claimed { dir: self.clone(), shard }));
+            }
+            table.release(directory, claim::CLAIM + u64::from(shard));
+        }
+        drop(table);
+        if self.hold(shard) { Ok(Claim::Resident) } else { Ok(Claim::Busy) }
+    }
+
+    /// As [`try_claim`](Self::try_claim), but waits while somebody else fetches the shard.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_claim`](Self::try_claim), and those of the wait.
+    pub fn claim(self: &Arc<Self>, shard: u32, patience: Patience<'_>) -> Result<Claim> {
+        let mut waiting = patience.start(&self.clock);
+        loop {
+            let version = self.directory.watch.version(&self.folder_of(shard)?);
+            match self.try_claim(shard)? {
+                Claim::Busy => {
+                    let left = waiting.left(|| format!("{}, which {} fetches", self.name(shard), self.who(shard)))?;
+                    self.directory.watch.wait(version, left);
+                }
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    /// Waits until `shard` is here, whoever fetches it.
+    ///
+    /// # Errors
+    ///
+    /// `Closed` or `Timeout` of the wait, `NotFound` when the shard is absent and there is no remote.
+    pub fn wait_resident(&self, shard: u32, patience: Patience<'_>) -> Result<()> {
+        self.directory.check_process()?;
+        let mut waiting = patience.start(&self.clock);
+        let folder = self.folder_of(shard)?;
+        loop {
+            let version = self.directory.watch.version(&folder);
+            let present = self.directory.look(shard);
+            if self.suffices(shard, present) {
+                return Ok(());
+            }
+            if !self.has_remote && present & ZIP == 0 {
+                return Err(self.absent(shard));
+            }
+            let left = waiting.left(|| format!("{}, which {} fetches", self.name(shard), self.who(shard)))?;
+            self.directory.watch.wait(version, left);
+        }
+    }
+
+    /// Opens the raw files of `shard` and sets its access time; `None` when it is not here (evicted, or never fetched).
+    ///
+    /// Readers share one set of descriptors. The bytes count towards the limit until the last reader drops it, even
+    /// when the shard is evicted meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` or `Checksum` when a stream without a remote lacks the shard or has it in another size;
+    /// `Permission`, `Io` when a file cannot be opened.
+    pub fn open_shard(self: &Arc<Self>, shard: u32) -> Result<Option<Arc<OpenShard>>> {
+        open::open_shard(self, shard)
+    }
+
+    /// The sample that wanted `shard` has been read: from now on it may be evicted when the plan says so.
+    pub fn mark_read(&self, shard: u32) {
+        if self.directory.is_own_process() && self.holds.lock().remove(&shard) {
+            self.directory.table.lock().unhold(&self.directory, shard);
+            self.directory.watch.wake();
+        }
+    }
+
+    /// Marks everything read, as at the end of an epoch that was broken off.
+    pub fn mark_all_read(&self) {
+        if !self.directory.is_own_process() {
+            return;
+        }
+        let holds = std::mem::take(&mut *self.holds.lock());
+        let mut table = self.directory.table.lock();
+        for shard in holds {
+            table.unhold(&self.directory, shard);
+        }
+        drop(table);
+        self.directory.watch.wake();
+    }
+
+    /// Wakes every thread of this process that waits on this directory: the plan moved on, or a stop flag was set.
+    pub fn wake(&self) {
+        if self.directory.is_own_process() {
+            self.directory.watch.wake();
+        }
+    }
+
+    /// Keeps `shard` until [`mark_read`](Self::mark_read); false while another process evicts it.
+    pub(super) fn hold(&self, shard: u32) -> bool {
+        let mut holds = self.holds.lock();
+        if holds.contains(&shard) {
+            return true;
+        }
+        let held = self.directory.table.lock().hold(&self.directory, shard);
+        if held {
+            holds.insert(shard);
+        }
+        held
+    }
+
+    /// Whether `present` is all that this data set wants of `shard`.
+    pub(super) fn suffices(&self, shard: u32, present: u8) -> bool {
+        let zip_too = self.keep_zip && self.has_remote && !self.directory.shards[shard as usize].zip.is_empty();
+        present & RAW != 0 && (!zip_too || present & ZIP != 0)
+    }
+
+    /// "shard 3 (shard.00003.mds)", for messages.
+    pub(super) fn name(&self, shard: u32) -> String {
+        let file = self.directory.shards.get(shard as usize).map_or("?", |f| &f.raw[0].name);
+        format!("shard {shard} ({file})")
+    }
+
+    pub(super) fn absent(&self, shard: u32) -> Error {
+        let file = &self.directory.shards[shard as usize].raw[0].name;
+        Error::new(ErrorKind::NotFound, "a shard is missing and the stream has no remote to fetch it from")
+            .with("shard", shard)
+            .with("file", self.directory.path.join(&**file).display())
+    }
+
+    pub(super) fn folder_of(&self, shard: u32) -> Result<PathBuf> {
+        self.directory.files(shard)?;
+        Ok(self.directory.folder_of(shard))
+    }
+
+    /// Says why `shard` cannot be fetched before anybody downloads it.
+    fn check_fetchable(&self, shard: u32, present: u8) -> Result<()> {
+        if !self.has_remote && present & ZIP == 0 {
+            return Err(self.absent(shard));
+        }
+        let folder = &self.directory.path;
+        rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).map_err(|errno| {
+            Error::from_io(
+                errno.into(),
+                "the cache directory lacks a shard and cannot be written: choose another `local`, or complete it",
+            )
+            .with("shard", shard)
+            .with("directory", folder.display())
+        })
+    }
+
+    fn who(&self, shard: u32) -> &'static str {
+        let here = self.directory.is_own_process() && self.directory.table.lock().claims.contains(&shard);
+        if here { "another thread" } else { "another process" }
+    }
+}
+
+impl Drop for CacheDir {
+    fn drop(&mut self) {
+        if !self.directory.is_own_process() {
+            return;
+        }
+        self.mark_all_read();
+        self.directory.table.lock().leave(&self.directory, self.wants);
+    }
+}
+
+/// The right and duty to fetch one shard; dropping it lets the next waiter try.
+#[derive(Debug)]
+pub struct Claimed {
+    pub(super) dir: Arc<CacheDir>,
+    pub(super) shard: u32,
+}
+
+impl Claimed {
+    /// The shard.
+    pub fn shard(&self) -> u32 {
+        self.shard
+    }
+
+    /// The compressed files, when they are complete on disk and only have to be unpacked. In the order of the index.
+    pub fn packed(&self) -> Option<Vec<PathBuf>> {
+        let directory = &self.dir.directory;
+        let packed = directory.look(self.shard) & ZIP != 0;
+        packed.then(|| directory.shards[self.shard as usize].zip.iter().map(|f| directory.path_of(f)).collect())
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        let directory = &self.dir.directory;
+        if !directory.is_own_process() {
+            return;
+        }
+        let mut table = directory.table.lock();
+        table.claims.remove(&self.shard);
+        table.release(directory, claim::CLAIM + u64::from(self.shard));
+        drop(table);
+        directory.watch.wake();
+    }
+}
+
+fn make_directory(dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir).or_else(|e| if dir.is_dir() { Ok(()) } else { Err(e) }).map_err(|e| {
+        Error::from_io(e, "the cache directory cannot be made: choose another `local`").with("directory", dir.display())
+    })
+}

@@ -1,0 +1,419 @@
+//! The cache in one process; several processes are in the suites of the tests crate.
+
+use super::*;
+use crate::clock::Clock;
+use crate::error::{ErrorKind, Result};
+use crate::stats::Stats;
+use crate::sync::Arc;
+use std::path::Path;
+use std::time::Duration;
+
+fn never() -> bool {
+    false
+}
+
+fn patience() -> Patience<'static> {
+    Patience::new(&never, Duration::from_secs(60))
+}
+
+fn no_patience() -> Patience<'static> {
+    Patience::new(&never, Duration::ZERO)
+}
+
+fn unplanned(_: u32) -> Option<u64> {
+    None
+}
+
+fn raw_name(shard: u32) -> String {
+    format!("shard.{shard:05}.mds")
+}
+
+/// `count` shards of `bytes` bytes, with compressed files of half the size when `zip`.
+fn shards(count: u32, bytes: u64, zip: bool) -> Vec<ShardFiles> {
+    (0..count)
+        .map(|i| ShardFiles {
+            raw: vec![CacheFile::new(raw_name(i), bytes)],
+            zip: if zip { vec![CacheFile::new(format!("{}.zstd", raw_name(i)), bytes / 2)] } else { Vec::new() },
+        })
+        .collect()
+}
+
+fn config(dir: &Path, shards: Vec<ShardFiles>) -> CacheDirConfig {
+    CacheDirConfig { dir: dir.to_owned(), shards, has_remote: true, skip_sync: true, ..CacheDirConfig::default() }
+}
+
+fn folder() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(INDEX_NAME), b"{}").unwrap();
+    dir
+}
+
+fn open(dir: &Path, shards: Vec<ShardFiles>) -> Arc<CacheDir> {
+    CacheDir::open(config(dir, shards), &Stats::default()).unwrap()
+}
+
+fn mine(dir: &Arc<CacheDir>, shard: u32) -> Claimed {
+    match dir.try_claim(shard).unwrap() {
+        Claim::Mine(claimed) => claimed,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Fetches `shard` with content that names it, and marks it read.
+fn put(dir: &Arc<CacheDir>, shard: u32, next_use: &dyn Fn(u32) -> Option<u64>) {
+    let admitted = mine(dir, shard).admit(next_use, no_patience()).unwrap();
+    publish(dir, admitted).unwrap();
+    dir.mark_read(shard);
+}
+
+fn publish(dir: &Arc<CacheDir>, admitted: Admitted) -> Result<()> {
+    let files = &dir.shards()[admitted.shard() as usize];
+    let content: Vec<Vec<u8>> =
+        files.raw.iter().chain(&files.zip).map(|f| vec![admitted.shard() as u8; f.bytes as usize]).collect();
+    let files: Vec<PublishFile<'_>> =
+        files.raw.iter().chain(&files.zip).zip(&content).map(|(f, c)| PublishFile::new(&f.name, c)).collect();
+    admitted.publish(&files)
+}
+
+fn listing(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn bytes_on_disk(dir: &Path) -> u64 {
+    std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum()
+}
+
+#[test]
+fn a_published_shard_is_resident_and_the_directory_holds_nothing_else() {
+    let folder = folder();
+    let dir = open(folder.path(), shards(2, 1000, false));
+    assert_eq!(dir.state(0), ShardState::Absent);
+    assert!(dir.open_shard(0).unwrap().is_none());
+    let claimed = mine(&dir, 0);
+    assert_eq!(dir.state(0), ShardState::Claimed);
+    assert!(matches!(dir.try_claim(0).unwrap(), Claim::Busy), "a second thread does not fetch it");
+    let admitted = claimed.admit(&unplanned, no_patience()).unwrap();
+    assert_eq!(listing(folder.path()), [INDEX_NAME], "nothing appears before publishing");
+    publish(&dir, admitted).unwrap();
+    assert_eq!(dir.state(0), ShardState::Resident);
+    assert!(matches!(dir.try_claim(0).unwrap(), Claim::Resident));
+    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds"]);
+    let open = dir.open_shard(0).unwrap().unwrap();
+    assert_eq!(open.files[0].bytes, 1000);
+    assert!(Arc::ptr_eq(&open, &dir.open_shard(0).unwrap().unwrap()), "readers share descriptors");
+}
+
+#[test]
+fn a_dropped_claim_is_free_for_the_next_thread_that_waits() {
+    let folder = folder();
+    let dir = open(folder.path(), shards(1, 10, false));
+    let claimed = mine(&dir, 0);
+    let waiter = {
+        let dir = dir.clone();
+        std::thread::spawn(move || matches!(dir.claim(0, patience()).unwrap(), Claim::Mine(_)))
+    };
+    drop(claimed);
+    assert!(waiter.join().unwrap());
+}
+
+#[test]
+fn a_waiter_sees_the_shard_that_another_thread_publishes() {
+    let folder = folder();
+    let dir = open(folder.path(), shards(1, 10, false));
+    let admitted = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
+    let waiter = {
+        let dir = dir.clone();
+        std::thread::spawn(move || {
+            dir.wait_resident(0, patience()).unwrap();
+            matches!(dir.claim(0, patience()).unwrap(), Claim::Resident)
+        })
+    };
+    publish(&dir, admitted).unwrap();
+    assert!(waiter.join().unwrap());
+}
+
+#[test]
+fn a_wait_ends_with_the_shard_s_name_when_the_time_is_over_or_it_is_called_off() {
+    let folder = folder();
+    let dir = open(folder.path(), shards(1, 10, false));
+    let _claimed = mine(&dir, 0);
+    let e = dir.claim(0, no_patience()).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Timeout);
+    assert!(e.to_string().contains("shard.00000.mds") && e.to_string().contains("another thread"), "{e}");
+    let e = dir.wait_resident(0, Patience::new(&|| true, Duration::from_secs(60))).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn wrong_sizes_and_failed_checks_leave_the_shard_absent() {
+    let folder = folder();
+    let dir = open(folder.path(), shards(1, 10, false));
+    let admitted = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
+    let e = admitted.publish(&[PublishFile::new("shard.00000.mds", &[0; 9])]).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Checksum);
+    assert!(e.to_string().contains("expected 10"), "{e}");
+    let admitted = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
+    let refuse = |_: &[u8]| Err(crate::Error::new(ErrorKind::Checksum, "hash differs"));
+    let e = admitted.publish(&[PublishFile::new("shard.00000.mds", &[0; 10]).checked_by(&refuse)]).unwrap_err();
+    assert!(e.to_string().contains("hash differs"), "{e}");
+    let admitted = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
+    let e = admitted.publish(&[PublishFile::new("other", &[0; 10])]).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Internal);
+    assert_eq!(listing(folder.path()), [INDEX_NAME]);
+    assert_eq!(dir.state(0), ShardState::Absent);
+}
+
+#[test]
+fn the_limit_holds_and_the_farthest_next_use_goes_first() {
+    let folder = folder();
+    let dir = CacheDir::open(
+        CacheDirConfig { cache_limit: Some(350), ..config(folder.path(), shards(6, 100, false)) },
+        &Stats::default(),
+    )
+    .unwrap();
+    let plan = |shard: u32| Some(u64::from([5, 9, 7, 6, 20, 3][shard as usize] as u32));
+    for shard in [0, 1, 2, 3] {
+        put(&dir, shard, &plan);
+        assert!(bytes_on_disk(folder.path()) <= 350);
+    }
+    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00002.mds", "shard.00003.mds"]);
+    // Shard 4 is used last of all: nothing that is needed sooner goes for it.
+    let Admit::Wait(claimed) = mine(&dir, 4).try_admit(&plan).unwrap() else { panic!("no room to have") };
+    let e = claimed.admit(&plan, no_patience()).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Full);
+    assert!(e.to_string().contains("cache_limit 350"), "{e}");
+    put(&dir, 5, &plan);
+    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00003.mds", "shard.00005.mds"]);
+}
+
+#[test]
+fn claimed_and_unread_shards_are_never_evicted() {
+    let folder = folder();
+    let dir = CacheDir::open(
+        CacheDirConfig { cache_limit: Some(250), ..config(folder.path(), shards(4, 100, false)) },
+        &Stats::default(),
+    )
+    .unwrap();
+    let first = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
+    let second = mine(&dir, 1).admit(&unplanned, no_patience()).unwrap();
+    // Reserved bytes count before anything is written.
+    assert!(matches!(mine(&dir, 2).try_admit(&unplanned).unwrap(), Admit::Wait(_)));
+    publish(&dir, first).unwrap();
+    publish(&dir, second).unwrap();
+    assert!(matches!(mine(&dir, 2).try_admit(&unplanned).unwrap(), Admit::Wait(_)), "both are unread");
+    dir.mark_read(1);
+    put(&dir, 2, &unplanned);
+    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00002.mds"]);
+}
+
+#[test]
+fn evicted_bytes_count_until_their_reader_closes_them() {
+    let folder = folder();
+    let dir = CacheDir::open(
+        CacheDirConfig { cache_limit: Some(150), ..config(folder.path(), shards(2, 100, false)) },
+        &Stats::default(),
+    )
+    .unwrap();
+    put(&dir, 0, &unplanned);
+    let reader = dir.open_shard(0).unwrap().unwrap();
+    let Admit::Wait(claimed) = mine(&dir, 1).try_admit(&unplanned).unwrap() else { panic!("its bytes are not free") };
+    assert!(reader.is_evicted());
+    assert!(dir.open_shard(0).unwrap().is_none(), "an evicted shard is not handed out again");
+    let mut read = [0u8; 100];
+    std::os::unix::fs::FileExt::read_exact_at(&reader.files[0].file, &mut read, 0).unwrap();
+    drop(reader);
+    assert!(matches!(claimed.try_admit(&unplanned).unwrap(), Admit::Admitted(_)));
+}
+
+#[test]
+fn shards_that_the_plan_does_not_know_go_by_their_last_use() {
+    let folder = folder();
+    let dir = CacheDir::open(
+        CacheDirConfig { cache_limit: Some(350), ..config(folder.path(), shards(5, 100, false)) },
+        &Stats::default(),
+    )
+    .unwrap();
+    for shard in [0, 1, 2] {
+        put(&dir, shard, &unplanned);
+    }
+    for (shard, seconds) in [(0, 300), (1, 100), (2, 200)] {
+        let times = rustix::fs::Timestamps {
+            last_access: rustix::fs::Timespec { tv_sec: seconds, tv_nsec: 0 },
+            last_modification: rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        };
+        let file = std::fs::File::open(folder.path().join(raw_name(shard))).unwrap();
+        rustix::fs::futimens(&file, &times).unwrap();
+    }
+    // A reader sets the time: shard 1 becomes the most recent.
+    drop(dir.open_shard(1).unwrap().unwrap());
+    put(&dir, 3, &unplanned);
+    assert_eq!(dir.state(2), ShardState::Absent);
+    put(&dir, 4, &unplanned);
+    assert_eq!((dir.state(0), dir.state(1)), (ShardState::Absent, ShardState::Resident));
+}
+
+#[test]
+fn a_limit_below_one_shard_is_an_error_with_the_figures() {
+    let folder = folder();
+    let dir = CacheDir::open(
+        CacheDirConfig { cache_limit: Some(101), ..config(folder.path(), shards(1, 100, false)) },
+        &Stats::default(),
+    )
+    .unwrap();
+    let e = mine(&dir, 0).try_admit(&unplanned).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Config);
+    assert!(e.to_string().contains("cache_limit 101") && e.to_string().contains("index_bytes 2"), "{e}");
+}
+
+#[test]
+fn two_data_sets_of_a_process_share_claims_holds_and_the_strictest_limit() {
+    let folder = folder();
+    let a = open(folder.path(), shards(3, 100, false));
+    let b = CacheDir::open(
+        CacheDirConfig { cache_limit: Some(150), ..config(folder.path(), shards(3, 100, false)) },
+        &Stats::default(),
+    )
+    .unwrap();
+    let claimed = mine(&a, 0);
+    assert!(matches!(b.try_claim(0).unwrap(), Claim::Busy));
+    drop(claimed);
+    put(&a, 0, &unplanned);
+    assert!(matches!(b.try_claim(0).unwrap(), Claim::Resident));
+    // `a` has no limit of its own, but `b`'s holds for it too, and `b` has not read shard 0.
+    assert!(matches!(mine(&a, 1).try_admit(&unplanned).unwrap(), Admit::Wait(_)));
+    drop(b);
+    put(&a, 1, &unplanned);
+    let e = CacheDir::open(config(folder.path(), shards(2, 100, false)), &Stats::default()).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Stale);
+}
+
+#[test]
+fn keep_zip_decides_which_files_stay() {
+    let folder = folder();
+    let dir = open(folder.path(), shards(1, 100, true));
+    put(&dir, 0, &unplanned);
+    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds"]);
+    drop(dir);
+    let keep = CacheDirConfig { keep_zip: true, ..config(folder.path(), shards(1, 100, true)) };
+    let dir = CacheDir::open(keep.clone(), &Stats::default()).unwrap();
+    assert_eq!(dir.disk_bytes(0), 150);
+    assert_eq!(dir.state(0), ShardState::Absent, "the raw file alone is not all that is wanted");
+    put(&dir, 0, &unplanned);
+    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00000.mds.zstd"]);
+    drop(dir);
+    // Only the compressed file: it is unpacked, not fetched, and goes afterwards.
+    std::fs::remove_file(folder.path().join("shard.00000.mds")).unwrap();
+    let dir = open(folder.path(), shards(1, 100, true));
+    assert_eq!(dir.state(0), ShardState::Packed);
+    let claimed = mine(&dir, 0);
+    assert_eq!(claimed.packed().unwrap(), [folder.path().join("shard.00000.mds.zstd")]);
+    let admitted = claimed.admit(&unplanned, no_patience()).unwrap();
+    admitted.publish(&[PublishFile::new("shard.00000.mds", &[7; 100])]).unwrap();
+    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds"]);
+    drop(dir);
+    // Both there without keep_zip: the compressed one goes at the start.
+    std::fs::write(folder.path().join("shard.00000.mds.zstd"), [0; 50]).unwrap();
+    let dir = open(folder.path(), shards(1, 100, true));
+    assert_eq!(dir.state(0), ShardState::Resident);
+    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds"]);
+}
+
+#[test]
+fn left_overs_of_a_killed_writer_are_cleared_and_never_taken_for_shards() {
+    let folder = folder();
+    std::fs::write(folder.path().join("shard.00000.mds.tmp"), [1; 100]).unwrap();
+    std::fs::write(folder.path().join("shard.00001.mds"), [1; 99]).unwrap();
+    std::fs::write(folder.path().join("notes.txt.tmp"), b"not ours").unwrap();
+    let dir = open(folder.path(), shards(2, 100, false));
+    assert_eq!((dir.state(0), dir.state(1)), (ShardState::Absent, ShardState::Absent));
+    assert_eq!(listing(folder.path()), [INDEX_NAME, "notes.txt.tmp", "shard.00001.mds"]);
+    put(&dir, 1, &unplanned);
+    assert_eq!(dir.open_shard(1).unwrap().unwrap().files[0].bytes, 100, "the short file was replaced");
+}
+
+#[test]
+fn a_stream_without_a_remote_loses_nothing_and_says_what_is_missing() {
+    let folder = folder();
+    std::fs::write(folder.path().join("shard.00000.mds"), [1; 100]).unwrap();
+    std::fs::write(folder.path().join("shard.00000.mds.zstd"), [1; 50]).unwrap();
+    std::fs::write(folder.path().join("shard.00002.mds"), [1; 60]).unwrap();
+    let before = listing(folder.path());
+    let local =
+        CacheDirConfig { has_remote: false, cache_limit: Some(10), ..config(folder.path(), shards(3, 100, true)) };
+    let dir = CacheDir::open(local, &Stats::default()).unwrap();
+    assert!(matches!(dir.try_claim(0).unwrap(), Claim::Resident));
+    assert!(dir.open_shard(0).unwrap().is_some());
+    let e = dir.try_claim(1).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotFound);
+    assert!(e.to_string().contains("shard.00001.mds"), "{e}");
+    assert_eq!(dir.open_shard(1).unwrap_err().kind(), ErrorKind::NotFound);
+    let e = dir.open_shard(2).unwrap_err();
+    assert!(e.kind() == ErrorKind::Checksum && e.to_string().contains("bytes 60, expected 100"), "{e}");
+    // Another data set of the same directory that has a remote and a limit evicts nothing either.
+    let limited = CacheDirConfig { cache_limit: Some(250), ..config(folder.path(), shards(3, 100, true)) };
+    let limited = CacheDir::open(limited, &Stats::default()).unwrap();
+    assert!(matches!(mine(&limited, 1).try_admit(&unplanned).unwrap(), Admit::Wait(_)));
+    assert_eq!(listing(folder.path()), before);
+}
+
+#[test]
+fn names_that_lead_out_of_the_directory_are_refused() {
+    let folder = folder();
+    for name in ["../x", "/etc/passwd", "", "a/../../x", "a/", "index.json", "x\0y", "./x", "."] {
+        let shards = vec![ShardFiles { raw: vec![CacheFile::new(name, 1)], zip: Vec::new() }];
+        let e = CacheDir::open(config(folder.path(), shards), &Stats::default()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Format, "{name:?}");
+    }
+    let twice = vec![ShardFiles { raw: vec![CacheFile::new("x", 1), CacheFile::new("x", 1)], zip: Vec::new() }];
+    assert!(CacheDir::open(config(folder.path(), twice), &Stats::default()).is_err());
+}
+
+#[test]
+fn shards_of_merged_indexes_lie_in_sub_directories_and_split_formats_have_two_files() {
+    let folder = folder();
+    let shards = vec![ShardFiles {
+        raw: vec![CacheFile::new("3/shard.00000.json", 40), CacheFile::new("3/shard.00000.json.meta", 8)],
+        zip: Vec::new(),
+    }];
+    let limited = CacheDirConfig { cache_limit: Some(60), ..config(folder.path(), shards) };
+    let dir = CacheDir::open(limited, &Stats::default()).unwrap();
+    put(&dir, 0, &unplanned);
+    assert_eq!(listing(&folder.path().join("3")), ["shard.00000.json", "shard.00000.json.meta"]);
+    assert_eq!(dir.open_shard(0).unwrap().unwrap().files[1].bytes, 8);
+    // Half a shard is none.
+    std::fs::remove_file(folder.path().join("3/shard.00000.json.meta")).unwrap();
+    assert!(dir.open_shard(0).unwrap().is_none());
+    assert_eq!(dir.state(0), ShardState::Absent);
+    put(&dir, 0, &unplanned);
+    assert_eq!(dir.state(0), ShardState::Resident);
+}
+
+#[test]
+fn the_index_is_fetched_once_and_a_changed_remote_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("train");
+    let clock = Clock::system();
+    let mut fetched = 0;
+    let mut fetch = || {
+        fetched += 1;
+        Ok(b"{\"shards\": []}".to_vec())
+    };
+    let first = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut fetch), &clock, patience()).unwrap();
+    assert!(first.installed);
+    let again = install_index(&dir, "s3://b", IndexCheck::Trust, Some(&mut fetch), &clock, patience()).unwrap();
+    assert!(!again.installed && again.bytes == first.bytes);
+    assert_eq!(fetched, 1);
+    assert_eq!(listing(&dir), [INDEX_NAME]);
+    let mut changed = || Ok(b"{\"shards\": [1]}".to_vec());
+    let e = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut changed), &clock, patience()).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Stale);
+    assert!(e.to_string().contains("s3://b") && e.to_string().contains("train/index.json"), "{e}");
+    let mut offline = || Err(crate::Error::new(ErrorKind::Network, "unreachable"));
+    let kept = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut offline), &clock, patience()).unwrap();
+    assert_eq!(kept.unchecked.unwrap().kind(), ErrorKind::Network);
+    let e = install_index(&folder.path().join("none"), "", IndexCheck::Trust, None, &clock, patience()).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotFound);
+}

@@ -1,0 +1,190 @@
+//! Writing a file so that its name appears only when all of it is on the medium.
+//!
+//! The file is written without a name (`O_TMPFILE`), forced to the medium, and linked: a process killed before the
+//! link leaves nothing at all, one killed after it leaves a whole file. File systems without unnamed files get
+//! `<name>.tmp` and a rename; whoever claims the shard next writes over it.
+//!
+//! **Why `fdatasync` before the link.** The link is a change of the directory, which the journal may commit before the
+//! file's bytes are written back. A machine that then loses power finds a shard of the right size with zeros in it:
+//! `ext4` with delayed allocation and `xfs` both allow that for pages written out of order. Sizes cannot show it and
+//! reading every shard at each start to compare hashes would cost more than it saves. The bytes have to reach the
+//! medium anyway; each piece's write-back is started as soon as it is written, so only the tail is waited for. Who has a
+//! medium slower than the network, or a cache that does not outlive the machine, sets `skip_sync`.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{AtomicBool, Ordering};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// Written per call: long enough to be efficient, short enough for write-back to start early.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How<'a> {
+    /// Force the bytes to the medium before the name appears.
+    pub(super) sync: bool,
+    /// Nobody else writes this file: its `.tmp` may be taken over.
+    pub(super) alone: bool,
+    /// Cleared when the file system refuses unnamed files.
+    pub(super) unnamed_files: &'a AtomicBool,
+}
+
+/// Whether a file was linked by this call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Linked {
+    /// Yes.
+    Yes,
+    /// A file of the same size was there first.
+    Already,
+}
+
+/// The name used while a file is written where unnamed files are refused.
+pub(super) fn tmp_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    name.into()
+}
+
+/// Makes `path` appear with the content `bytes`.
+///
+/// # Errors
+///
+/// `Full`, `Permission` or `Io`; then `path` is as it was.
+pub(super) fn write_file(path: &Path, bytes: &[u8], how: How<'_>) -> Result<Linked> {
+    let result = match create(path, how) {
+        Ok(Created::Unnamed(file)) => fill(&file, bytes, how.sync).and_then(|()| link(&file, path, bytes.len())),
+        Ok(Created::Named(file, tmp)) => {
+            let done = fill(&file, bytes, how.sync).and_then(|()| rustix::fs::rename(&tmp, path).map(|()| Linked::Yes));
+            if done.is_err() {
+                let _ = std::fs::remove_file(&tmp);
+            }
+            done
+        }
+        Err(errno) => Err(errno),
+    };
+    result.map_err(|errno| {
+        let message = match errno {
+            Errno::NOSPC | Errno::DQUOT => {
+                "no room to write a shard: free disk space, or set `cache_limit` to what there is"
+            }
+            Errno::ROFS | Errno::ACCESS | Errno::PERM => "a shard cannot be written: choose another `local`",
+            _ => "a shard cannot be written",
+        };
+        let error = Error::from_io(errno.into(), message).with("file", path.display()).with("bytes", bytes.len());
+        if errno == Errno::DQUOT { error.of_kind(ErrorKind::Full) } else { error }
+    })
+}
+
+enum Created {
+    Unnamed(File),
+    Named(File, PathBuf),
+}
+
+fn create(path: &Path, how: How<'_>) -> Result<Created, Errno> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mode = Mode::from_raw_mode(0o666);
+    if how.unnamed_files.load(Ordering::Relaxed) {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let open = || rustix::fs::open(folder, flags, mode);
+        match open() {
+            Ok(fd) => return Ok(Created::Unnamed(fd.into())),
+            // Sub-directories of merged indexes appear with their first shard.
+            Err(Errno::NOENT) => {
+                std::fs::create_dir_all(folder).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+                match open() {
+                    Ok(fd) => return Ok(Created::Unnamed(fd.into())),
+                    Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {}
+                    Err(errno) => return Err(errno),
+                }
+            }
+            // EOPNOTSUPP: the file system (NFS, overlayfs on old kernels, FUSE). EISDIR, ENOENT, EINVAL: an old kernel.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {}
+            Err(errno) => return Err(errno),
+        }
+        how.unnamed_files.store(false, Ordering::Relaxed);
+    }
+    std::fs::create_dir_all(folder).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    if how.alone {
+        let tmp = tmp_path(path);
+        let fd = rustix::fs::open(&tmp, flags | OFlags::TRUNC, mode)?;
+        return Ok(Created::Named(fd.into(), tmp));
+    }
+    // Without locks another process may be writing the same file: it gets a name of its own.
+    let mut own = path.as_os_str().to_owned();
+    own.push(format!(".{}.{:x}.tmp", std::process::id(), unique()));
+    let own = PathBuf::from(own);
+    let fd = rustix::fs::open(&own, flags | OFlags::EXCL, mode)?;
+    Ok(Created::Named(fd.into(), own))
+}
+
+/// A number that no other process has, hosts that share the directory included.
+fn unique() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
+fn fill(file: &File, bytes: &[u8], sync: bool) -> Result<(), Errno> {
+    // Room is asked for first, so that a full disk is known before anything is written. File systems without it
+    // (EOPNOTSUPP) find out on the way.
+    if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) =
+        rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, bytes.len().max(1) as u64)
+    {
+        return Err(errno);
+    }
+    let mut at = 0;
+    while at < bytes.len() {
+        let end = bytes.len().min(at + PIECE_BYTES);
+        match rustix::io::pwrite(file, &bytes[at..end], at as u64) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(n) => at += n,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    if sync {
+        loop {
+            match rustix::fs::fdatasync(file) {
+                Ok(()) => break,
+                Err(Errno::INTR) => {}
+                // A medium that cannot be forced (some FUSE file systems) is as good as it gets.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => break,
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives an unnamed file its name.
+fn link(file: &File, path: &Path, bytes: usize) -> Result<Linked, Errno> {
+    let by_proc = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // Twice, because what stands in the way may be a file of the wrong size, which is removed.
+    for attempt in 0..3 {
+        let linked = match rustix::fs::linkat(CWD, &*by_proc, CWD, path, AtFlags::SYMLINK_FOLLOW) {
+            // No /proc: the descriptor itself can be linked with the right capability, or by the same credentials.
+            Err(Errno::NOENT) => rustix::fs::linkat(file, "", CWD, path, AtFlags::EMPTY_PATH),
+            other => other,
+        };
+        match linked {
+            Ok(()) => return Ok(Linked::Yes),
+            Err(Errno::EXIST) if attempt < 2 => match std::fs::metadata(path) {
+                Ok(meta) if meta.is_file() && meta.len() == bytes as u64 => return Ok(Linked::Already),
+                Ok(_) => {
+                    if let Err(e) = std::fs::remove_file(path)
+                        && e.kind() != std::io::ErrorKind::NotFound
+                    {
+                        return Err(Errno::from_io_error(&e).unwrap_or(Errno::EXIST));
+                    }
+                }
+                Err(_) => {}
+            },
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(Errno::EXIST)
+}
