@@ -1,0 +1,103 @@
+"""One loader, measured in its own process.
+
+Usage: child.py PEER CONFIG-AS-JSON
+
+The parent writes lines to standard input. `convert` makes the peer's own form of the data set, `epoch` drains one
+epoch. Answers are JSON lines on standard output: `ready` (versions; modules are imported), `converted`, `first` (on the
+first epoch: the time from the constructor to the first batch), `epoch` (items, seconds, CPU seconds of the whole
+process tree), `skip` (a reason), `error`. Whatever a library prints goes to standard error, so that it cannot disturb
+the protocol.
+"""
+
+import importlib
+import json
+import os
+import sys
+import time
+import traceback
+
+TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+
+
+def tree_cpu_seconds():
+    """User and system time of this process, its live descendants, and those they have waited for."""
+    parents, times = {}, {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as f:
+                fields = f.read().rpartition(b")")[2].split()
+        except OSError:
+            continue  # it ended between the listing and the read; its parent carries its time
+        parents[int(name)] = int(fields[1])
+        times[int(name)] = sum(map(int, fields[11:15])) * TICK_S
+    total, me = 0.0, os.getpid()
+    for pid in parents:
+        up = pid
+        while up not in (me, 0):
+            up = parents.get(up, 0)
+        if up == me:
+            total += times[pid]
+    return total
+
+
+def check(config, x):
+    """The batch is what the run compares; returns its mean, by which peers can be compared too."""
+    shape = tuple(x.shape)
+    if config["kind"] == "images":
+        s = config["crop"]
+        assert shape[1:] in ((3, s, s), (s, s, 3)), f"a batch of shape {shape}"
+        assert str(x.dtype).endswith("uint8"), f"a batch of {x.dtype}"
+    else:
+        assert shape[1:] == (config["length"],), f"a batch of shape {shape}"
+        assert str(x.dtype).rpartition(".")[2] in ("uint16", "int64"), f"a batch of {x.dtype}"
+    mean = x.float().mean() if hasattr(x, "float") else x.mean()
+    return {"shape": list(shape), "dtype": str(x.dtype), "mean": float(mean)}
+
+
+def main():
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    def say(event, **facts):
+        print(json.dumps({"event": event, **facts}), file=out, flush=True)
+
+    peer, config = sys.argv[1], json.loads(sys.argv[2])
+    # Before any import: thread pools size themselves by what they find.
+    os.sched_setaffinity(0, config["cpus"])
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    try:
+        module = importlib.import_module(f"peer_{peer}")
+    except ImportError as e:
+        return say("skip", reason=f"{type(e).__name__}: {e}")
+    try:
+        say("ready", versions=module.versions())
+        loader = None
+        for line in sys.stdin:
+            if line.strip() == "convert":
+                module.convert(config)
+                say("converted")
+                continue
+            cpu, start = tree_cpu_seconds(), time.perf_counter()
+            first, items = loader is None, 0
+            if first:
+                loader = module.build(config)
+            for x, _ in module.batches(loader):
+                if first:
+                    say("first", seconds=time.perf_counter() - start, **check(config, x))
+                    first = False
+                items += len(x)
+            seconds = time.perf_counter() - start
+            say("epoch", items=items, seconds=seconds, cpu_seconds=tree_cpu_seconds() - cpu)
+    except Exception as e:
+        traceback.print_exc()
+        say("error", reason=f"{type(e).__name__}: {e}")
+        os._exit(1)
+    # Not every library takes its threads and workers down when the interpreter ends.
+    out.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+//! The commands and their arguments.
+
+use crate::report::Report;
+use crate::{scenario, synth};
+use clap::{Args, Parser, Subcommand};
+use forebay_loader::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// forebay beside its peers and beside the machine's limits.
+#[derive(Debug, Parser)]
+#[command(name = "forebay-bench", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a data set: JPEGs or tokens, as files, tar and MDS
+    Synth(synth::SynthArgs),
+    /// forebay, WebDataset, MosaicML streaming, ImageFolder and others over the same files
+    Peers(Measured<scenario::peers::PeersArgs>),
+}
+
+/// A scenario's own arguments and where its results go.
+#[derive(Debug, Args)]
+pub(crate) struct Measured<A: Args> {
+    #[command(flatten)]
+    scenario: A,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where results go besides the terminal.
+#[derive(Debug, Args)]
+struct Output {
+    /// Write everything that was measured to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw the results into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+/// Runs one command.
+pub(crate) fn run(cli: Cli) -> Result<()> {
+    match cli.command {
+        Command::Synth(args) => synth::run(&args),
+        Command::Peers(m) => m.output.publish(scenario::peers::run(&m.scenario)?),
+    }
+}
+
+impl Output {
+    fn publish(&self, report: Report) -> Result<()> {
+        print!("{}", report.table());
+        for (path, text) in [(&self.json, Report::json as fn(&Report) -> String), (&self.plot, Report::svg)] {
+            if let Some(path) = path {
+                write(path, &text(&report))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    let failed = |e| Error::from_io(e, "the results cannot be written").with("file", path.display());
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(failed)?;
+    }
+    std::fs::write(path, text).map_err(failed)?;
+    println!("wrote {}", path.display());
+    Ok(())
+}

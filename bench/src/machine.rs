@@ -1,0 +1,79 @@
+//! What a run ran on, and who else was busy meanwhile.
+
+use serde::Serialize;
+use std::fs;
+
+/// The machine, for the report's head.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Machine {
+    /// Model name as the kernel gives it.
+    pub(crate) cpu: String,
+    /// CPUs this process may use.
+    pub(crate) cpus: usize,
+    /// Memory of the machine, bytes.
+    pub(crate) memory_bytes: u64,
+    /// Kernel release.
+    pub(crate) kernel: String,
+    /// Load average over one minute when the run began.
+    pub(crate) load: f64,
+}
+
+impl Machine {
+    /// Reads `/proc`; what is missing there stays empty.
+    pub(crate) fn here() -> Self {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let after = |all: &str, key: &str| {
+            let line = all.lines().find(|l| l.starts_with(key))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        };
+        let memory_kib = after(&text("/proc/meminfo"), "MemTotal").and_then(|v| v.split(' ').next()?.parse().ok());
+        Self {
+            cpu: after(&text("/proc/cpuinfo"), "model name").unwrap_or_default(),
+            cpus: cpus_allowed().len(),
+            memory_bytes: memory_kib.unwrap_or(0u64) * 1024,
+            kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
+            load: text("/proc/loadavg").split(' ').next().and_then(|v| v.parse().ok()).unwrap_or(0.0),
+        }
+    }
+}
+
+/// The CPUs this process may use, ascending.
+pub(crate) fn cpus_allowed() -> Vec<usize> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).unwrap_or("0");
+    let mut cpus = Vec::new();
+    for range in list.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
+            cpus.extend(first..=last);
+        }
+    }
+    cpus
+}
+
+/// CPU seconds that everything on `cpus` has spent so far: user, nice, system, interrupts and stolen time.
+pub(crate) fn busy_seconds(cpus: &[usize]) -> f64 {
+    // The kernel counts in ticks of 1/100 s for user space on every architecture that Linux runs on today.
+    const TICKS_PER_S: f64 = 100.0;
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = |line: &str| -> u64 {
+        let fields: Vec<u64> = line.split_whitespace().skip(1).map(|f| f.parse().unwrap_or(0)).collect();
+        // user nice system idle iowait irq softirq steal; guest time is in user already.
+        [0, 1, 2, 5, 6, 7].iter().map(|&i| fields.get(i).copied().unwrap_or(0)).sum()
+    };
+    let lines = cpus.iter().filter_map(|c| stat.lines().find(|l| l.split(' ').next() == Some(&format!("cpu{c}"))));
+    lines.map(ticks).sum::<u64>() as f64 / TICKS_PER_S
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_has_cpus_that_have_been_busy() {
+        let cpus = cpus_allowed();
+        assert!(!cpus.is_empty());
+        assert_eq!(Machine::here().cpus, cpus.len());
+        assert!(busy_seconds(&cpus) > 0.0);
+    }
+}

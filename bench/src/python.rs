@@ -1,0 +1,55 @@
+//! Python children: embedded scripts in a temporary folder, run by an interpreter the user names.
+
+use forebay_loader::{Error, ErrorKind, Result};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// A folder of embedded scripts, removed on drop.
+pub(crate) struct Scripts {
+    folder: TempDir,
+}
+
+impl Scripts {
+    /// Writes `(name, text)` pairs.
+    pub(crate) fn unpack(files: &[(&str, &str)]) -> Result<Self> {
+        let failed = |e| Error::from_io(e, "the embedded scripts cannot be unpacked");
+        let folder = tempfile::Builder::new().prefix("forebay-bench-").tempdir().map_err(failed)?;
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).map_err(failed)?;
+        }
+        Ok(Self { folder })
+    }
+
+    /// The script called `name`.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs a script to its end with its output on the terminal.
+    ///
+    /// # Errors
+    ///
+    /// The interpreter cannot be started, or the script failed.
+    pub(crate) fn call(&self, python: &Path, name: &str, args: &[String]) -> Result<()> {
+        let status = Command::new(python).arg(self.path(name)).args(args).stdin(Stdio::null()).status();
+        let status = status.map_err(|e| cannot_start(e, python))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Unsupported, format!("the script ended with {status}")).with("script", name))
+    }
+
+    /// A file beside the scripts for a child's standard error.
+    pub(crate) fn log(&self, name: &str) -> Result<(PathBuf, File)> {
+        let path = self.path(&format!("{name}.log"));
+        let file = File::create(&path).map_err(|e| Error::from_io(e, "a child's log cannot be made"))?;
+        Ok((path, file))
+    }
+}
+
+/// The error for an interpreter that does not start.
+pub(crate) fn cannot_start(e: std::io::Error, python: &Path) -> Error {
+    Error::from_io(e, "Python cannot be started; name an interpreter with --python").with("python", python.display())
+}

@@ -1,0 +1,245 @@
+//! What a scenario found, and the three forms it goes out in.
+//!
+//! A [`Report`] is a table of numbers: rows are ways of doing the work, in groups that may be compared with each other
+//! (one group per CPU set, say); columns are what was measured. `table` prints it, `json` keeps all of it, `plot` draws
+//! the columns that are worth a picture.
+
+mod plot;
+mod table;
+
+use crate::machine::Machine;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Which way a column is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Better {
+    /// A rate.
+    Higher,
+    /// A time or a size.
+    Lower,
+    /// A fact about the run.
+    Neither,
+}
+
+/// One thing that was measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Column {
+    /// Name in the JSON, unit last.
+    pub(crate) key: &'static str,
+    /// Head of the column and of the plot's panel.
+    pub(crate) title: &'static str,
+    /// Digits after the point.
+    pub(crate) decimals: usize,
+    /// Which way is better.
+    pub(crate) better: Better,
+    /// Whether the plot shows it.
+    pub(crate) plotted: bool,
+}
+
+impl Column {
+    /// A column of the table only.
+    pub(crate) fn new(key: &'static str, title: &'static str, decimals: usize, better: Better) -> Self {
+        Self { key, title, decimals, better, plotted: false }
+    }
+
+    /// The same column, drawn too.
+    pub(crate) fn plotted(mut self) -> Self {
+        self.plotted = true;
+        self
+    }
+}
+
+/// One way of doing the work.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Row {
+    /// Rows of one group did the same work on the same CPUs.
+    pub(crate) group: String,
+    /// Who did it.
+    pub(crate) name: String,
+    /// By column key; a value that could not be measured is absent.
+    pub(crate) values: BTreeMap<&'static str, f64>,
+    /// Everything else, for the JSON.
+    #[serde(skip_serializing_if = "serde_json::Value::is_null")]
+    pub(crate) details: serde_json::Value,
+}
+
+/// What did not run, and why.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Skipped {
+    /// Who.
+    pub(crate) name: String,
+    /// A sentence.
+    pub(crate) reason: String,
+}
+
+/// What one run of a scenario found.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    /// The scenario's name.
+    pub(crate) scenario: &'static str,
+    /// One line: what work, on what data.
+    pub(crate) title: String,
+    /// The whole command line, so that the run can be repeated.
+    pub(crate) command: Vec<String>,
+    /// Seconds since 1970 when the report was made.
+    pub(crate) unix_s: u64,
+    /// Debug or release.
+    pub(crate) profile: &'static str,
+    /// What it ran on.
+    pub(crate) machine: Machine,
+    /// Program or package: version.
+    pub(crate) versions: BTreeMap<String, String>,
+    /// What was measured.
+    pub(crate) columns: Vec<Column>,
+    /// Who did how well.
+    pub(crate) rows: Vec<Row>,
+    /// The row that ratios are taken against, if the scenario has one.
+    pub(crate) baseline: Option<String>,
+    /// The column that ratios and order are taken from.
+    pub(crate) primary: &'static str,
+    /// What did not run.
+    pub(crate) skipped: Vec<Skipped>,
+    /// Sentences the reader needs.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Report {
+    /// An empty report; `columns[0]` is the primary one.
+    pub(crate) fn new(scenario: &'static str, title: impl Into<String>, columns: Vec<Column>) -> Self {
+        let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let mut report = Self {
+            scenario,
+            title: title.into(),
+            command: std::env::args().collect(),
+            unix_s: unix.map_or(0, |t| t.as_secs()),
+            profile: if cfg!(debug_assertions) { "debug" } else { "release" },
+            machine: Machine::here(),
+            versions: BTreeMap::new(),
+            primary: columns.first().map_or("", |c| c.key),
+            columns,
+            rows: Vec::new(),
+            baseline: None,
+            skipped: Vec::new(),
+            notes: Vec::new(),
+        };
+        if cfg!(debug_assertions) {
+            report.notes.push("built without optimisation (debug): figures of our own code are too low".to_owned());
+        }
+        report
+    }
+
+    /// The groups in order of first use.
+    fn groups(&self) -> Vec<&str> {
+        let mut groups: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !groups.contains(&row.group.as_str()) {
+                groups.push(&row.group);
+            }
+        }
+        groups
+    }
+
+    /// A group's rows, best first by the primary column; rows without a value come last.
+    fn ranked(&self, group: &str) -> Vec<&Row> {
+        let lower = self.columns.iter().any(|c| c.key == self.primary && c.better == Better::Lower);
+        let worth = |row: &Row| match row.values.get(self.primary) {
+            Some(v) if lower => -v,
+            Some(v) => *v,
+            None => f64::NEG_INFINITY,
+        };
+        let mut rows: Vec<&Row> = self.rows.iter().filter(|r| r.group == group).collect();
+        rows.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+        rows
+    }
+
+    /// How many times better than the baseline of its group a row is, by the primary column.
+    fn ratio(&self, row: &Row) -> Option<f64> {
+        let baseline = self.baseline.as_ref()?;
+        let base = self.rows.iter().find(|r| r.group == row.group && r.name == *baseline)?;
+        let (ours, theirs) = (*row.values.get(self.primary)?, *base.values.get(self.primary)?);
+        let lower = self.columns.iter().any(|c| c.key == self.primary && c.better == Better::Lower);
+        let ratio = if lower { theirs / ours } else { ours / theirs };
+        ratio.is_finite().then_some(ratio)
+    }
+
+    /// Everything, for other programs.
+    pub(crate) fn json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a report has string keys and finite shape");
+        text.push('\n');
+        text
+    }
+
+    /// For the terminal.
+    pub(crate) fn table(&self) -> String {
+        table::render(self)
+    }
+
+    /// For a page.
+    pub(crate) fn svg(&self) -> String {
+        plot::render(self)
+    }
+}
+
+/// `1234567.89` as `1,234,568` or with decimals.
+fn number(value: f64, decimals: usize) -> String {
+    let plain = format!("{value:.decimals$}");
+    let (sign, digits) = plain.strip_prefix('-').map_or(("", plain.as_str()), |d| ("-", d));
+    let (whole, rest) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+    let mut grouped = String::new();
+    for (i, c) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(c);
+    }
+    format!("{sign}{grouped}{rest}")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A small report with two groups, a missing value and a baseline.
+    pub(crate) fn sample() -> Report {
+        let columns = vec![
+            Column::new("images_per_s", "images/s", 0, Better::Higher).plotted(),
+            Column::new("first_batch_s", "first batch s", 2, Better::Lower).plotted(),
+        ];
+        let mut report = Report::new("peers", "600 <photos>", columns);
+        report.baseline = Some("slow".into());
+        for (group, name, rate) in [("1 CPU", "slow", 500.0), ("1 CPU", "forebay", 1250.0), ("2 CPUs", "slow", 900.5)] {
+            let mut row = Row { group: group.into(), name: name.into(), ..Row::default() };
+            row.values.insert("images_per_s", rate);
+            report.rows.push(row);
+        }
+        report.rows[0].values.insert("first_batch_s", 0.25);
+        report.skipped.push(Skipped { name: "dali".into(), reason: "not installed".into() });
+        report
+    }
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        assert_eq!(number(1_234_567.891, 1), "1,234,567.9");
+        assert_eq!(number(-999.0, 0), "-999");
+        assert_eq!(number(1000.0, 0), "1,000");
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_group_and_turn_round_for_times() {
+        let mut report = sample();
+        assert_eq!(report.ratio(&report.rows[1]), Some(2.5));
+        report.columns[0].better = Better::Lower;
+        assert_eq!(report.ratio(&report.rows[1]), Some(0.4));
+        assert_eq!(report.ranked("1 CPU")[0].name, "slow");
+    }
+
+    #[test]
+    fn the_json_keeps_rows_skips_and_the_command_line() {
+        let json: serde_json::Value = serde_json::from_str(&sample().json()).expect("json");
+        assert_eq!(json["rows"][1]["values"]["images_per_s"], 1250.0);
+        assert_eq!(json["skipped"][0]["reason"], "not installed");
+        assert!(!json["command"].as_array().expect("arguments").is_empty());
+    }
+}

@@ -1,0 +1,3 @@
+//! One file per measurement. Each takes its arguments and returns a [`Report`](crate::report::Report).
+
+pub(crate) mod peers;

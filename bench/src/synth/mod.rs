@@ -1,0 +1,178 @@
+//! Data sets to measure on: JPEGs cut from photographs, or tokens.
+//!
+//! A [`DataSet`] is a folder with `dataset.json` and one folder per form: `files` (class folders, as torchvision's
+//! ImageFolder reads them), `tar` (WebDataset) and `mds` (forebay and MosaicML streaming). All forms hold the same samples,
+//! tar and mds in the same order, which is a shuffle of the files' by the seed.
+
+mod images;
+mod tar;
+
+use clap::{Args, ValueEnum};
+use forebay_loader::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the samples are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// A JPEG and a class.
+    Images,
+    /// A fixed number of uint16.
+    Tokens,
+}
+
+/// A form of the data set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Class folders with one file per sample
+    Files,
+    /// Tar files
+    Tar,
+}
+
+/// Where photographs come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Photos {
+    /// Those that scikit-image and scikit-learn carry
+    Packaged,
+    /// Debian's wallpaper packages (about 220 MB, fetched once by apt-get)
+    Debian,
+    /// Every JPEG and PNG under --photo-dir
+    Folder,
+}
+
+/// What to make.
+#[derive(Debug, Args)]
+pub(crate) struct SynthArgs {
+    /// The data set's folder
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// What the samples are
+    #[arg(long, value_enum, default_value = "images")]
+    kind: Kind,
+    /// How many samples
+    #[arg(long, default_value_t = 6000)]
+    samples: u64,
+    /// The same seed makes the same samples
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+    /// Which forms to make
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["files", "tar"])]
+    forms: Vec<Form>,
+    /// Where photographs come from
+    #[arg(long, value_enum, default_value = "packaged")]
+    photos: Photos,
+    /// Photographs to cut from, or where Debian's are kept [default: `photos` beside the data set]
+    #[arg(long, value_name = "DIR")]
+    photo_dir: Option<PathBuf>,
+    /// Interpreter with pillow and numpy, and scikit-image and scikit-learn for packaged photographs
+    #[arg(long, value_name = "PATH", default_value = "python3")]
+    python: PathBuf,
+    /// Largest tar file, bytes
+    #[arg(long, default_value_t = 64 << 20)]
+    shard_bytes_max: u64,
+}
+
+/// A data set that has been made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct DataSet {
+    /// What the samples are.
+    pub(crate) kind: Kind,
+    /// How many.
+    pub(crate) samples: u64,
+    /// All samples together, without any form's overhead.
+    pub(crate) bytes: u64,
+    /// Tokens in a sample; 0 for images.
+    pub(crate) length: usize,
+    /// What made it.
+    pub(crate) seed: u64,
+    #[serde(skip)]
+    root: PathBuf,
+}
+
+impl DataSet {
+    /// Reads `dataset.json` in `root`.
+    pub(crate) fn open(root: &Path) -> Result<Self> {
+        let file = root.join("dataset.json");
+        let text = fs::read(&file).map_err(|e| {
+            Error::from_io(e, "no data set here; make one with forebay-bench synth").with("file", file.display())
+        })?;
+        let mut set: Self = serde_json::from_slice(&text)
+            .map_err(|e| Error::format("not a data set's description").with("file", file.display()).caused_by(e))?;
+        // Children and forebay's cache may run in other folders.
+        set.root = fs::canonicalize(root).map_err(|e| Error::from_io(e, "the data set's folder"))?;
+        Ok(set)
+    }
+
+    /// The folder of one form, whether it exists or not.
+    pub(crate) fn form(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    fn save(&self, root: &Path) -> Result<()> {
+        let failed = |e| Error::from_io(e, "the data set's description cannot be written");
+        let text = serde_json::to_string_pretty(self).expect("plain fields") + "\n";
+        fs::write(root.join("dataset.json"), text).map_err(failed)
+    }
+}
+
+/// Makes a data set, or what is missing of it.
+pub(crate) fn run(args: &SynthArgs) -> Result<()> {
+    if let Ok(set) = DataSet::open(&args.out)
+        && (set.kind, set.seed, set.samples) != (args.kind, args.seed, args.samples)
+    {
+        return Err(
+            Error::config("another data set is here already; name another --out").with("out", args.out.display())
+        );
+    }
+    fs::create_dir_all(&args.out)
+        .map_err(|e| Error::from_io(e, "the folder cannot be made").with("out", args.out.display()))?;
+    let set = match args.kind {
+        Kind::Images => images::make(args)?,
+        Kind::Tokens => return Err(Error::new(ErrorKind::Unsupported, "tokens have no form but mds")),
+    };
+    set.save(&args.out)?;
+    println!("{} samples, {:.1} MB, in {}", set.samples, set.bytes as f64 / 1e6, args.out.display());
+    Ok(())
+}
+
+/// A shuffle that needs no more than to be the same everywhere: Fisher-Yates over splitmix64.
+fn shuffle<T>(items: &mut [T], seed: u64) {
+    let mut state = seed;
+    for i in (1..items.len()).rev() {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^= z >> 31;
+        items.swap(i, (z % (i as u64 + 1)) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shuffle_keeps_every_item_and_depends_on_the_seed() {
+        let shuffled = |seed| {
+            let mut items: Vec<u32> = (0..100).collect();
+            shuffle(&mut items, seed);
+            items
+        };
+        assert_ne!(shuffled(7), shuffled(8));
+        assert_eq!(shuffled(7), shuffled(7));
+        let mut back = shuffled(7);
+        back.sort_unstable();
+        assert_eq!(back, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_folder_without_a_data_set_says_how_to_make_one() {
+        let empty = tempfile::tempdir().expect("a folder");
+        let e = DataSet::open(empty.path()).expect_err("nothing there");
+        assert!(e.to_string().contains("forebay-bench synth"), "{e}");
+    }
+}
