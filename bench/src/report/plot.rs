@@ -12,7 +12,6 @@ const GAP: f64 = 7.0;
 const NAMES: f64 = 150.0;
 const BARS: f64 = 300.0;
 const VALUES: f64 = 110.0;
-const HEAD: f64 = 74.0;
 const PANEL_HEAD: f64 = 34.0;
 const MARGIN: f64 = 24.0;
 
@@ -21,33 +20,65 @@ const STYLE: &str = "text{font-family:'Inter','Segoe UI','Helvetica Neue',Arial,
 .n{font-size:12.5px}.v{font-size:12.5px;fill:#3e4c59}.g{stroke:#d9e2ec;stroke-width:1}\
 .peer{fill:#9fb3c8}.ours{fill:#0b7285}";
 
+/// A letter's mean width as a share of the font's size, for breaking lines.
+const LETTER: f64 = 0.56;
+const LINE: f64 = 1.35;
+
 /// The whole report as one SVG document.
 pub(super) fn render(report: &Report) -> String {
     let columns: Vec<&Column> = report.columns.iter().filter(|c| c.plotted).collect();
     let groups = report.groups();
+    // Groups side by side, one row per measure. A single group's measures go in two columns instead.
+    let across = if groups.len() > 1 { groups.len() } else { columns.len().clamp(1, 2) };
     let panel_w = NAMES + BARS + VALUES;
-    let width = MARGIN * 2.0 + groups.len().max(1) as f64 * panel_w;
+    let width = MARGIN * 2.0 + across as f64 * panel_w;
     let rows_max = groups.iter().map(|g| report.ranked(g).len()).max().unwrap_or(0);
     let panel_h = PANEL_HEAD + rows_max as f64 * (BAR + GAP) + 18.0;
-    let height = HEAD + columns.len() as f64 * panel_h + 34.0;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
-         <style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-    );
-    text(&mut svg, MARGIN, 34.0, "t", "start", &report.title);
+
+    let mut body = String::new();
+    let mut y = MARGIN;
+    y = paragraph(&mut body, y, width, ("t", 18.0), &report.title);
     let m = &report.machine;
-    let machine = format!("{} CPUs of {}, Linux {}, {} build", m.cpus, m.cpu, m.kernel, report.profile);
-    text(&mut svg, MARGIN, 54.0, "s", "start", &machine);
-    for (y, column) in columns.iter().enumerate() {
-        for (x, group) in groups.iter().enumerate() {
-            let at = (MARGIN + x as f64 * panel_w, HEAD + y as f64 * panel_h);
-            panel(&mut svg, report, column, group, at);
+    let mut about = format!("{} CPUs of {}, Linux {}, {} build", m.cpus, m.cpu, m.kernel, report.profile);
+    if let Some(baseline) = &report.baseline {
+        let _ = write!(about, "; in parentheses: times {baseline}");
+    }
+    y = paragraph(&mut body, y, width, ("s", 12.0), &about) + 8.0;
+    let panels: Vec<(&Column, &str)> =
+        columns.iter().flat_map(|column| groups.iter().map(move |group| (*column, *group))).collect();
+    for (i, (column, group)) in panels.iter().enumerate() {
+        let at = (MARGIN + (i % across) as f64 * panel_w, y + (i / across) as f64 * panel_h);
+        panel(&mut body, report, column, group, at);
+    }
+    y += panels.len().div_ceil(across) as f64 * panel_h + 4.0;
+    let versions: Vec<String> = report.versions.iter().map(|(name, v)| format!("{name} {v}")).collect();
+    y = paragraph(&mut body, y, width, ("s", 12.0), &versions.join(", "));
+    let height = y + MARGIN / 2.0;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height:.0}\" viewBox=\"0 0 {width} {height:.0}\">\n\
+         <style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n"
+    )
+}
+
+/// Breaks `content` into lines that fit; returns the y below the last.
+fn paragraph(svg: &mut String, y: f64, width: f64, (class, size): (&str, f64), content: &str) -> f64 {
+    let letters_max = ((width - 2.0 * MARGIN) / (size * LETTER)) as usize;
+    let mut lines = vec![String::new()];
+    for word in content.split_whitespace() {
+        let line = lines.last_mut().expect("starts with one");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > letters_max {
+            lines.push(word.to_owned());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
         }
     }
-    let versions: Vec<String> = report.versions.iter().map(|(name, v)| format!("{name} {v}")).collect();
-    text(&mut svg, MARGIN, height - 14.0, "s", "start", &versions.join("   "));
-    svg.push_str("</svg>\n");
-    svg
+    for (i, line) in lines.iter().enumerate() {
+        text(svg, MARGIN, y + size + i as f64 * size * LINE, class, "start", line);
+    }
+    y + lines.len() as f64 * size * LINE
 }
 
 fn panel(svg: &mut String, report: &Report, column: &Column, group: &str, (x, y): (f64, f64)) {
@@ -56,7 +87,8 @@ fn panel(svg: &mut String, report: &Report, column: &Column, group: &str, (x, y)
         Better::Lower => " (less is better)",
         Better::Neither => "",
     };
-    text(svg, x, y + 18.0, "p", "start", &format!("{}, {group}{better}", column.title));
+    let comma = if group.is_empty() { "" } else { ", " };
+    text(svg, x, y + 18.0, "p", "start", &format!("{}{comma}{group}{better}", column.title));
     let rows = report.ranked(group);
     // One scale for all groups of a column, so that panels side by side can be compared by eye.
     let all = report.rows.iter().filter_map(|r| r.values.get(column.key));
@@ -113,5 +145,14 @@ mod tests {
         assert_eq!(svg.matches("class=\"ours\"").count(), 1);
         assert!(svg.contains("1,250  (2.50x)"));
         assert!(svg.trim_end().ends_with("</svg>"));
+    }
+
+    #[test]
+    fn a_long_title_is_broken_into_lines_that_fit() {
+        let mut report = sample();
+        report.title = "word ".repeat(60);
+        let svg = report.svg();
+        assert!(svg.matches("class=\"t\"").count() > 1);
+        assert_eq!(svg.matches("word").count(), 60);
     }
 }
