@@ -1,1 +1,37 @@
-//! Placeholder root of `decode`.
+//! From stored bytes to the rows of a batch: `&[u8]` in, `&mut [u8]` out, nothing else.
+//!
+//! ```text
+//! FieldSpec (JSON) --compile, once--> FieldPlan --decoder(), per thread--> SampleDecoder
+//!                                         |                                    | per sample
+//!                                     outputs: name, dtype, shape              v
+//!   image   sniff -> size -> geometry (draws) -> jpeg | png | pil, only the region -> resize -> normalise -> row
+//!   number, tokens, array     numeric, ndarray: checked conversion                                        -> row
+//!   text, bytes               copied                                                                      -> row
+//! ```
+//!
+//! Everything here is pure: what comes out is a function of the bytes, the plan and the [`DrawKey`]. A decoder owns
+//! its memory and its libraries' state, and keeps both from sample to sample. Bytes are not trusted: whatever they
+//! claim ends in an [`Error`](crate::Error) that says what is wrong, and memory is bounded by [`Limits`].
+
+pub mod draw;
+pub mod dtype;
+pub mod field;
+pub mod geometry;
+pub mod image;
+pub mod jpeg;
+pub mod ndarray;
+pub mod normalise;
+pub mod numeric;
+pub mod pil;
+pub mod pixels;
+pub mod plan;
+pub mod png;
+pub mod resize;
+pub mod sample;
+
+pub use draw::{DRAWS_VERSION, DrawKey};
+pub use dtype::DType;
+pub use field::{Column, FieldSpec, Layout, Op, ResizeTo};
+pub use image::Limits;
+pub use plan::{FieldPlan, Output, RowShape};
+pub use sample::{Row, SampleDecoder};

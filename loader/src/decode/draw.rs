@@ -1,0 +1,183 @@
+//! Random draws that belong to a sample, not to a thread.
+//!
+//! Every random operation draws from Philox4x32-10, a counter-based generator: the numbers are a pure function of
+//! (augment seed, epoch, stream, draw, output field, operation). Who decodes the sample, in which order, after which
+//! resume, does not enter, so crops and flips are the same on one GPU and on a thousand.
+
+/// The version of everything in this file and of the parameter distributions in `geometry`. It is part of a
+/// checkpoint: another version means other crops for the rest of the run.
+pub const DRAWS_VERSION: u32 = 1;
+
+/// Which occurrence of which sample is decoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct DrawKey {
+    /// The epoch, from 0.
+    pub epoch: u64,
+    /// The stream's number among the data set's streams.
+    pub stream: u32,
+    /// The index in the epoch's resampled list before partitioning, so two occurrences of an oversampled sample differ.
+    pub draw: u64,
+}
+
+/// An operation that draws. The numbers are part of [`DRAWS_VERSION`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Drawing {
+    /// The box of a random-resized crop.
+    ResizedCrop = 1,
+    /// Whether to flip.
+    HorizontalFlip = 2,
+}
+
+/// The draws of one output field (or of one `Joint`, whose fields share them).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldDraws {
+    key: u64,
+}
+
+impl FieldDraws {
+    /// The draws of the field called `name` under `augment_seed`. The name and not the position counts, so that
+    /// adding a field leaves the others' crops alone.
+    pub fn new(augment_seed: u64, name: &str) -> Self {
+        // FNV-1a: short, stable, and names are not hostile.
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for byte in name.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Self { key: mix(mix(augment_seed) ^ hash) }
+    }
+
+    /// The numbers for the `occurrence`-th operation of one kind in the field's list.
+    pub fn of(self, key: DrawKey, operation: Drawing, occurrence: u32) -> Draws {
+        let absorbed = mix(mix(self.key ^ key.epoch) ^ u64::from(key.stream));
+        Draws {
+            key: [absorbed as u32, (absorbed >> 32) as u32],
+            // The last word is left for the block number in the low half.
+            counter: [key.draw as u32, (key.draw >> 32) as u32, operation as u32, occurrence << BLOCK_BITS],
+            block: [0; 4],
+            used: 4,
+        }
+    }
+}
+
+/// Blocks of four words that one operation may draw; the longest, ten tries of four numbers, needs 20.
+const BLOCK_BITS: u32 = 16;
+
+/// A stream of random numbers.
+#[derive(Clone, Debug)]
+pub struct Draws {
+    key: [u32; 2],
+    counter: [u32; 4],
+    block: [u32; 4],
+    used: usize,
+}
+
+impl Draws {
+    fn word(&mut self) -> u32 {
+        if self.used == 4 {
+            self.block = philox4x32(self.counter, self.key);
+            self.counter[3] = self.counter[3].wrapping_add(1);
+            self.used = 0;
+        }
+        let word = self.block[self.used];
+        self.used += 1;
+        word
+    }
+
+    /// Uniform in [0, 1), with 53 random bits.
+    pub fn unit(&mut self) -> f64 {
+        let (low, high) = (u64::from(self.word()), u64::from(self.word()));
+        ((high << 32 | low) >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+    }
+
+    /// Uniform in [low, high).
+    pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
+        low + self.unit() * (high - low)
+    }
+
+    /// Uniform in 0 .. `n`; 0 for `n` = 0. Multiply and shift: for the sizes of pictures the bias is below 1e-13.
+    pub fn below(&mut self, n: u32) -> u32 {
+        let (low, high) = (u64::from(self.word()), u64::from(self.word()));
+        ((u128::from(high << 32 | low) * u128::from(n)) >> 64) as u32
+    }
+}
+
+/// splitmix64's finaliser: a bijection that spreads every bit.
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Philox4x32 with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+fn philox4x32(mut c: [u32; 4], mut k: [u32; 2]) -> [u32; 4] {
+    for _ in 0..10 {
+        let p0 = u64::from(c[0]) * 0xd251_1f53;
+        let p1 = u64::from(c[2]) * 0xcd9e_8d57;
+        c = [(p1 >> 32) as u32 ^ c[1] ^ k[0], p1 as u32, (p0 >> 32) as u32 ^ c[3] ^ k[1], p0 as u32];
+        k = [k[0].wrapping_add(0x9e37_79b9), k[1].wrapping_add(0xbb67_ae85)];
+    }
+    c
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn philox_gives_the_published_vectors() {
+        assert_eq!(philox4x32([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        assert_eq!(philox4x32([!0; 4], [!0; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+        assert_eq!(
+            philox4x32([0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344], [0xa409_3822, 0x299f_31d0]),
+            [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]
+        );
+    }
+
+    #[test]
+    fn the_numbers_of_version_1_do_not_change() {
+        let key = DrawKey { epoch: 3, stream: 1, draw: 123_456_789_012 };
+        let mut draws = FieldDraws::new(9176, "x").of(key, Drawing::ResizedCrop, 0);
+        let words: Vec<u32> = (0..6).map(|_| draws.word()).collect();
+        assert_eq!(DRAWS_VERSION, 1);
+        assert_eq!(words, RECORDED);
+    }
+
+    const RECORDED: [u32; 6] = [0xc832_7f19, 0xe924_db1d, 0x2332_d69a, 0xddc8_7be3, 0xf641_64c4, 0x45c7_d970];
+
+    #[test]
+    fn every_part_of_the_key_changes_the_numbers() {
+        let first = |seed, name: &str, epoch, stream, draw, op, nth| {
+            FieldDraws::new(seed, name).of(DrawKey { epoch, stream, draw }, op, nth).unit()
+        };
+        let base = first(1, "x", 2, 3, 4, Drawing::ResizedCrop, 0);
+        assert_eq!(base, first(1, "x", 2, 3, 4, Drawing::ResizedCrop, 0));
+        for other in [
+            first(2, "x", 2, 3, 4, Drawing::ResizedCrop, 0),
+            first(1, "y", 2, 3, 4, Drawing::ResizedCrop, 0),
+            first(1, "x", 3, 3, 4, Drawing::ResizedCrop, 0),
+            first(1, "x", 2, 4, 4, Drawing::ResizedCrop, 0),
+            first(1, "x", 2, 3, 5, Drawing::ResizedCrop, 0),
+            first(1, "x", 2, 3, 4 + (1 << 32), Drawing::ResizedCrop, 0),
+            first(1, "x", 2, 3, 4, Drawing::HorizontalFlip, 0),
+            first(1, "x", 2, 3, 4, Drawing::ResizedCrop, 1),
+        ] {
+            assert_ne!(base, other);
+        }
+    }
+
+    #[test]
+    fn numbers_are_spread_evenly_over_draws() {
+        let field = FieldDraws::new(0, "x");
+        let mut counts = [0_u32; 16];
+        let mut sum = 0.0;
+        for draw in 0..16_000 {
+            let mut draws = field.of(DrawKey { epoch: 0, stream: 0, draw }, Drawing::HorizontalFlip, 0);
+            sum += draws.unit();
+            counts[draws.below(16) as usize] += 1;
+        }
+        assert!((sum / 16_000.0 - 0.5).abs() < 0.01, "{sum}");
+        assert!(counts.iter().all(|&n| (850..1150).contains(&n)), "{counts:?}");
+    }
+}

@@ -1,0 +1,204 @@
+//! What the user asks for: which columns become which outputs, and through which operations.
+//!
+//! The types are the JSON document that the shells hand over: `{"kind": "image", "column": "image", "ops": [...]}`.
+
+use serde::{Deserialize, Serialize};
+
+use super::dtype::DType;
+
+/// A column of the data set, as the index describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its encoding in the index: `jpeg`, `int`, `ndarray:uint16:2048` ...
+    pub encoding: String,
+    /// Whether values are stored as text, as in JSONL, CSV, TSV and XSV.
+    pub text: bool,
+}
+
+/// One output, or several that share random draws.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum FieldSpec {
+    /// A picture: decoded to RGB, transformed, three channels.
+    Image {
+        /// The column.
+        column: String,
+        /// Operations in order; `Normalize` last.
+        #[serde(default)]
+        ops: Vec<Op>,
+        /// `uint8`: grey levels. A float type: grey levels / 255, then `Normalize`.
+        #[serde(default = "uint8")]
+        dtype: DType,
+        /// The order of the dimensions.
+        #[serde(default)]
+        layout: Layout,
+    },
+    /// A number per sample.
+    Scalar {
+        /// The column.
+        column: String,
+        /// Default: the column's own.
+        #[serde(default)]
+        dtype: Option<DType>,
+    },
+    /// A sequence of token ids of fixed length.
+    Tokens {
+        /// The column: an `ndarray`, or `bytes` together with `stored`.
+        column: String,
+        /// Tokens in a row.
+        length: usize,
+        /// What comes out.
+        #[serde(default = "int64")]
+        dtype: DType,
+        /// Fills rows of shorter samples at the end; without it a shorter sample is an error.
+        #[serde(default)]
+        pad: Option<i64>,
+        /// What a `bytes` column holds; an `ndarray` says it itself.
+        #[serde(default)]
+        stored: Option<DType>,
+    },
+    /// An `ndarray`: a tensor per batch when the encoding fixes the shape, else a list of arrays.
+    Array {
+        /// The column.
+        column: String,
+        /// Default: the column's own.
+        #[serde(default)]
+        dtype: Option<DType>,
+    },
+    /// A string per sample.
+    Text {
+        /// The column.
+        column: String,
+    },
+    /// The stored bytes per sample.
+    Bytes {
+        /// The column.
+        column: String,
+    },
+    /// A JSON document per sample, delivered as its text.
+    Json {
+        /// The column.
+        column: String,
+    },
+    /// Fields whose random operations get the same draws: a picture and its mask. Each becomes an output of its own.
+    Joint {
+        /// The outputs by name.
+        fields: Vec<(String, FieldSpec)>,
+    },
+}
+
+fn uint8() -> DType {
+    DType::UInt8
+}
+
+fn int64() -> DType {
+    DType::Int64
+}
+
+/// The order of a picture's dimensions in a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Layout {
+    /// Batch, channel, row, column: a plane per channel.
+    #[default]
+    #[serde(rename = "NCHW")]
+    Nchw,
+    /// Batch, row, column, channel: channels side by side.
+    #[serde(rename = "NHWC")]
+    Nhwc,
+}
+
+/// What `Resize` is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ResizeTo {
+    /// The short side; the long side keeps the ratio.
+    Short(u32),
+    /// Height and width.
+    Exact([u32; 2]),
+}
+
+/// An operation on a picture. Names, parameters and distributions are torchvision's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Op {
+    /// Cuts a random box and resizes it.
+    RandomResizedCrop {
+        /// Height and width that come out.
+        size: [u32; 2],
+        /// Smallest and largest share of the picture's area.
+        #[serde(default = "crop_scale")]
+        scale: [f64; 2],
+        /// Smallest and largest width / height of the box.
+        #[serde(default = "crop_ratio")]
+        ratio: [f64; 2],
+    },
+    /// Resizes, antialiased bilinear.
+    Resize {
+        /// The short side, or height and width.
+        size: ResizeTo,
+    },
+    /// Cuts the middle; black borders where the picture is smaller.
+    CenterCrop {
+        /// Height and width that come out.
+        size: [u32; 2],
+    },
+    /// Mirrors left to right.
+    RandomHorizontalFlip {
+        /// The probability.
+        #[serde(default = "half")]
+        p: f64,
+    },
+    /// (value - mean) / std per channel, values in 0 to 1.
+    Normalize {
+        /// Per channel.
+        mean: [f32; 3],
+        /// Per channel, above 0.
+        std: [f32; 3],
+    },
+}
+
+fn crop_scale() -> [f64; 2] {
+    [0.08, 1.0]
+}
+
+fn crop_ratio() -> [f64; 2] {
+    [3.0 / 4.0, 4.0 / 3.0]
+}
+
+fn half() -> f64 {
+    0.5
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_of_the_shells_is_understood() {
+        let json = r#"[["x", {"kind": "image", "column": "image", "ops": [
+                {"op": "random_resized_crop", "size": [224, 224]}, {"op": "random_horizontal_flip", "p": 0.5},
+                {"op": "resize", "size": 256}, {"op": "resize", "size": [3, 4]}, {"op": "center_crop", "size": [1, 2]},
+                {"op": "normalize", "mean": [0.5, 0.5, 0.5], "std": [1, 1, 1]}], "dtype": "float32", "layout": "NHWC"}],
+            ["y", {"kind": "scalar", "column": "class", "dtype": "int64"}],
+            ["t", {"kind": "tokens", "column": "t", "length": 8}],
+            ["j", {"kind": "joint", "fields": [["a", {"kind": "bytes", "column": "a"}]]}]]"#;
+        let fields: Vec<(String, FieldSpec)> = serde_json::from_str(json).unwrap();
+        let FieldSpec::Image { ops, dtype, layout, .. } = &fields[0].1 else { panic!() };
+        assert_eq!((ops.len(), *dtype, *layout), (6, DType::Float32, Layout::Nhwc));
+        let crop = Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [0.75, 4.0 / 3.0] };
+        assert_eq!(ops[0], crop);
+        assert_eq!(ops[3], Op::Resize { size: ResizeTo::Exact([3, 4]) });
+        let tokens = FieldSpec::Tokens { column: "t".into(), length: 8, dtype: DType::Int64, pad: None, stored: None };
+        assert_eq!(fields[2].1, tokens);
+        let again: Vec<(String, FieldSpec)> = serde_json::from_str(&serde_json::to_string(&fields).unwrap()).unwrap();
+        assert_eq!(again, fields);
+    }
+
+    #[test]
+    fn an_unknown_argument_is_refused_by_name() {
+        let e = serde_json::from_str::<FieldSpec>(r#"{"kind": "text", "column": "a", "colour": 1}"#).unwrap_err();
+        assert!(e.to_string().contains("colour"), "{e}");
+    }
+}

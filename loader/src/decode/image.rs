@@ -1,0 +1,168 @@
+//! A picture's way from file to row: size, stages, region, resize, normalise.
+
+use super::draw::{DrawKey, FieldDraws};
+use super::field::Op;
+use super::geometry::{Region, Size, Stage, resolve};
+use super::jpeg::{JpegDecoder, Turbo};
+use super::ndarray::start_ragged;
+use super::normalise::Writer;
+use super::pixels::Pixels;
+use super::resize::Resizer;
+use super::sample::Row;
+use super::{pil, png};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What a picture may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Pixels in a source picture, and in what it is resized to. A small file can claim a huge picture.
+    pub pixels_max: u64,
+}
+
+impl Default for Limits {
+    /// Pillow refuses pictures above this, too: 512 MiB of RGB.
+    fn default() -> Self {
+        Self { pixels_max: 178_956_970 }
+    }
+}
+
+/// How a column stores pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageEncoding {
+    /// A JPEG or PNG file; its first bytes say which, whatever the column is called.
+    File,
+    /// The MDS encoding `pil`.
+    Raw,
+}
+
+/// A field of pictures, ready to be decoded.
+#[derive(Clone, Debug)]
+pub struct ImageField {
+    /// How the column stores them.
+    pub encoding: ImageEncoding,
+    /// What happens to them.
+    pub ops: Vec<Op>,
+    /// Where the random operations get their numbers.
+    pub draws: FieldDraws,
+    /// How pixels are written.
+    pub writer: Writer,
+    /// What a picture may cost.
+    pub limits: Limits,
+}
+
+#[derive(Clone, Copy)]
+enum Format {
+    Jpeg,
+    Png,
+    Raw,
+}
+
+/// One thread's decoder: keeps memory and library state from picture to picture.
+#[derive(Default)]
+pub struct ImageDecoder {
+    /// Made with the first JPEG.
+    jpeg: Option<Box<dyn JpegDecoder>>,
+    resizer: Resizer,
+    stages: Vec<Stage>,
+    source: Pixels,
+    /// What one stage hands to the next, where there is more than one.
+    between: Pixels,
+}
+
+impl ImageDecoder {
+    /// An idle decoder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Decodes `bytes` as `field` says, with the draws of `key`, into `row`: a fixed row of exactly the picture's size,
+    /// or a ragged one that says its shape.
+    ///
+    /// # Errors
+    /// Bytes that are not a picture of a supported kind or are damaged, pictures above the limits, a fixed row of
+    /// another size.
+    pub fn decode(&mut self, bytes: &[u8], field: &ImageField, key: DrawKey, row: &mut Row<'_>) -> Result<()> {
+        let format = sniff(bytes, field.encoding)?;
+        let size = self.size(bytes, format)?;
+        if u64::from(size.w) * u64::from(size.h) > field.limits.pixels_max {
+            return Err(Error::decode("the picture has more pixels than the limit allows")
+                .with("width", size.w)
+                .with("height", size.h)
+                .with("pixels_max", field.limits.pixels_max));
+        }
+        resolve(&field.ops, size, field.draws, key, field.limits.pixels_max, &mut self.stages)?;
+        let mut needed = self.resizer.plan(&self.stages[0]);
+        self.region(bytes, format, needed)?;
+        for i in 1..self.stages.len() {
+            let output = self.stages[i - 1].output();
+            let stride = output.w as usize * 3;
+            let out = self.between.start(Region::all(output), 3);
+            self.resizer.run(&self.source, |y, row| {
+                let out = out[y as usize * stride..][..stride].as_chunks_mut::<3>().0;
+                out.iter_mut().zip(row).for_each(|(out, p)| {
+                    let [r, g, b, _] = p.to_le_bytes();
+                    *out = [r, g, b];
+                });
+            });
+            std::mem::swap(&mut self.source, &mut self.between);
+            needed = self.resizer.plan(&self.stages[i]);
+        }
+        debug_assert!(needed.w > 0);
+        let output = self.stages[self.stages.len() - 1].output();
+        let out = match row {
+            Row::Fixed(out) => {
+                if out.len() != field.writer.bytes(output) {
+                    return Err(Error::internal("the picture does not have the size of its row")
+                        .with("width", output.w)
+                        .with("height", output.h)
+                        .with("bytes", out.len()));
+                }
+                &mut **out
+            }
+            Row::Var(out) => start_ragged(out, field.writer.dtype(), &field.writer.shape(output))?,
+        };
+        self.resizer.run(&self.source, |y, row| field.writer.write(out, output, y, row));
+        Ok(())
+    }
+
+    /// The picture's size, from its header.
+    fn size(&mut self, bytes: &[u8], format: Format) -> Result<Size> {
+        match format {
+            Format::Jpeg => self.jpeg()?.size(bytes),
+            Format::Png => png::size(bytes),
+            Format::Raw => pil::size(bytes),
+        }
+    }
+
+    /// Decodes at least `region` into `source`.
+    fn region(&mut self, bytes: &[u8], format: Format, region: Region) -> Result<()> {
+        let Self { jpeg, source, .. } = self;
+        match format {
+            Format::Jpeg => match jpeg {
+                Some(jpeg) => jpeg.decode(bytes, region, source),
+                None => Err(Error::internal("a JPEG was decoded before its header was read")),
+            },
+            Format::Png => png::decode(bytes, region, source),
+            Format::Raw => pil::decode(bytes, region, source),
+        }
+    }
+
+    fn jpeg(&mut self) -> Result<&mut dyn JpegDecoder> {
+        match &mut self.jpeg {
+            Some(jpeg) => Ok(&mut **jpeg),
+            none => Ok(&mut **none.insert(Box::new(Turbo::new()?))),
+        }
+    }
+}
+
+fn sniff(bytes: &[u8], encoding: ImageEncoding) -> Result<Format> {
+    match encoding {
+        ImageEncoding::Raw => Ok(Format::Raw),
+        ImageEncoding::File if bytes.starts_with(&[0xff, 0xd8]) => Ok(Format::Jpeg),
+        ImageEncoding::File if bytes.starts_with(&png::SIGNATURE) => Ok(Format::Png),
+        ImageEncoding::File if bytes.is_empty() => Err(Error::decode("the picture is empty")),
+        ImageEncoding::File => Err(Error::decode("the picture is neither JPEG nor PNG")
+            .of_kind(ErrorKind::Unsupported)
+            .with("starts", bytes[..bytes.len().min(8)].escape_ascii())),
+    }
+}

@@ -1,0 +1,332 @@
+//! libjpeg-turbo through its TurboJPEG interface, which turns the C library's `longjmp` errors into return codes.
+
+use std::ffi::{CStr, c_int};
+use std::ptr::NonNull;
+
+use turbojpeg_sys as tj;
+
+use super::JpegDecoder;
+use crate::decode::geometry::{Region, Size};
+use crate::decode::pixels::Pixels;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Progressive files may have many scans, each of which costs a pass over the picture. Encoders write about ten.
+const SCANS_MAX: c_int = 500;
+
+/// Fancy upsampling looks one chroma sample to each side, two pixels at half resolution, so that many more columns
+/// are decoded than asked for.
+const MARGIN: u32 = 2;
+
+/// The upsampler of a region narrower than this would be another one than the whole picture's.
+const WIDTH_MIN: u32 = 16;
+
+/// Warnings that leave the pixels right. Every other one (bad Huffman code, premature end, lost restart marker) means
+/// that part of the picture is made up.
+const HARMLESS: [&str; 4] = [
+    "extraneous bytes before marker",
+    "unknown JFIF revision",
+    "Unknown Adobe color transform",
+    "Inconsistent progression",
+];
+
+/// A TurboJPEG instance.
+///
+/// Invariant: `handle` came from `tj3Init`, is destroyed only in `drop`, and is used by one thread at a time because
+/// every call takes `&mut self`.
+struct Instance {
+    handle: NonNull<std::ffi::c_void>,
+}
+
+// SAFETY: an instance is plain heap memory without ties to the thread that made it, and `&mut self` on every call
+// keeps its uses apart.
+unsafe impl Send for Instance {}
+
+impl Instance {
+    fn new(kind: tj::TJINIT) -> Result<Self> {
+        // SAFETY: no arguments to uphold; the result is checked for null.
+        let handle = unsafe { tj::tj3Init(kind as c_int) };
+        NonNull::new(handle)
+            .map(|handle| Self { handle })
+            .ok_or_else(|| Error::new(ErrorKind::Full, "no memory for a JPEG decoder"))
+    }
+
+    fn set(&mut self, parameter: tj::TJPARAM, value: c_int) -> Result<()> {
+        // SAFETY: the handle is live (invariant); unknown parameters and values are refused by return code.
+        let rc = unsafe { tj::tj3Set(self.handle.as_ptr(), parameter as c_int, value) };
+        if rc == 0 {
+            Ok(())
+        } else {
+            Err(Error::internal("libjpeg-turbo refuses a setting").with("reason", self.message()))
+        }
+    }
+
+    fn get(&mut self, parameter: tj::TJPARAM) -> c_int {
+        // SAFETY: the handle is live (invariant); an unknown parameter gives -1.
+        unsafe { tj::tj3Get(self.handle.as_ptr(), parameter as c_int) }
+    }
+
+    /// The last error or warning.
+    fn message(&mut self) -> String {
+        // SAFETY: the handle is live (invariant).
+        let text = unsafe { tj::tj3GetErrorStr(self.handle.as_ptr()) };
+        if text.is_null() {
+            return "unknown".into();
+        }
+        // SAFETY: not null, and TurboJPEG returns a terminated string inside the instance, which `&mut self` keeps
+        // from changing until it is copied here.
+        let text = unsafe { CStr::from_ptr(text) };
+        text.to_string_lossy().into_owned()
+    }
+
+    /// Turns the return code of a decoding call into: no warning, a warning, or an error.
+    fn outcome(&mut self, rc: c_int) -> Result<Option<String>> {
+        if rc == 0 {
+            return Ok(None);
+        }
+        let message = self.message();
+        // SAFETY: the handle is live (invariant).
+        let code = unsafe { tj::tj3GetErrorCode(self.handle.as_ptr()) };
+        if code == tj::TJERR_TJERR_WARNING as c_int {
+            Ok(Some(message))
+        } else {
+            Err(Error::decode("the JPEG cannot be decoded").with("reason", message))
+        }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // SAFETY: the handle is live and nobody uses it after `drop` (invariant).
+        unsafe { tj::tj3Destroy(self.handle.as_ptr()) };
+    }
+}
+
+/// libjpeg-turbo, accurate integer DCT and fancy upsampling as in Pillow and torchvision.
+pub struct Turbo {
+    instance: Instance,
+}
+
+/// What the header says.
+struct Header {
+    size: Size,
+    /// Columns of the smallest unit that can be skipped; `None` where only a full decode works.
+    unit: Option<u32>,
+    is_cmyk: bool,
+}
+
+impl Turbo {
+    /// A decoder for one thread.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new() -> Result<Self> {
+        let mut instance = Instance::new(tj::TJINIT_TJINIT_DECOMPRESS)?;
+        instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, SCANS_MAX)?;
+        // Colour profiles are not looked at: do not copy them.
+        instance.set(tj::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
+        Ok(Self { instance })
+    }
+
+    fn header(&mut self, bytes: &[u8]) -> Result<Header> {
+        // SAFETY: the handle is live (invariant of `Instance`), pointer and length are one slice's.
+        let rc = unsafe {
+            tj::tj3DecompressHeader(self.instance.handle.as_ptr(), bytes.as_ptr(), bytes.len() as tj::size_t)
+        };
+        // A warning here comes again with the decode.
+        self.instance.outcome(rc)?;
+        let (w, h) =
+            (self.instance.get(tj::TJPARAM_TJPARAM_JPEGWIDTH), self.instance.get(tj::TJPARAM_TJPARAM_JPEGHEIGHT));
+        if w < 1 || h < 1 {
+            return Err(Error::decode("the JPEG holds no picture"));
+        }
+        if self.instance.get(tj::TJPARAM_TJPARAM_PRECISION) != 8 {
+            return Err(Error::decode("only JPEG files of 8 bits are supported").of_kind(ErrorKind::Unsupported));
+        }
+        let colours = self.instance.get(tj::TJPARAM_TJPARAM_COLORSPACE);
+        let is_cmyk = colours == tj::TJCS_TJCS_CMYK as c_int || colours == tj::TJCS_TJCS_YCCK as c_int;
+        let lossless = self.instance.get(tj::TJPARAM_TJPARAM_LOSSLESS) == 1;
+        let unit = match self.instance.get(tj::TJPARAM_TJPARAM_SUBSAMP) as tj::TJSAMP {
+            _ if lossless => None,
+            tj::TJSAMP_TJSAMP_444 | tj::TJSAMP_TJSAMP_GRAY | tj::TJSAMP_TJSAMP_440 | tj::TJSAMP_TJSAMP_441 => Some(8),
+            tj::TJSAMP_TJSAMP_422 | tj::TJSAMP_TJSAMP_420 => Some(16),
+            tj::TJSAMP_TJSAMP_411 => Some(32),
+            _ => None,
+        };
+        Ok(Header { size: Size { w: w as u32, h: h as u32 }, unit, is_cmyk })
+    }
+
+    /// Decodes exactly `region`, which the library accepts, into `out`, rows without gaps.
+    fn decompress(&mut self, bytes: &[u8], header: &Header, region: Region, out: &mut [u8]) -> Result<Option<String>> {
+        let (format, channels) = if header.is_cmyk { (tj::TJPF_TJPF_CMYK, 4) } else { (tj::TJPF_TJPF_RGB, 3) };
+        let crop = if region == Region::all(header.size) {
+            // Zeros mean no cropping, also after an earlier picture's crop.
+            tj::tjregion { x: 0, y: 0, w: 0, h: 0 }
+        } else {
+            tj::tjregion { x: region.x as c_int, y: region.y as c_int, w: region.w as c_int, h: region.h as c_int }
+        };
+        // SAFETY: the handle is live (invariant of `Instance`); a region that does not fit is refused.
+        let rc = unsafe { tj::tj3SetCroppingRegion(self.instance.handle.as_ptr(), crop) };
+        if rc != 0 {
+            let message = self.instance.message();
+            return Err(Error::decode("the JPEG cannot be decoded in part").with("reason", message));
+        }
+        let pitch = region.w as usize * channels;
+        assert_eq!(out.len(), pitch * region.h as usize, "the output is the region's size");
+        // SAFETY: the handle is live; `bytes` is one slice. The library writes region.h rows of region.w pixels of
+        // `channels` bytes, `pitch` apart, which is `out` by the assertion: the header it reads again is the one in
+        // the same, immutable bytes that `header` came from.
+        let rc = unsafe {
+            tj::tj3Decompress8(
+                self.instance.handle.as_ptr(),
+                bytes.as_ptr(),
+                bytes.len() as tj::size_t,
+                out.as_mut_ptr(),
+                pitch as c_int,
+                format as c_int,
+            )
+        };
+        self.instance.outcome(rc)
+    }
+
+    /// The first warning of a decode whose last one was harmless.
+    fn first_warning(&mut self, bytes: &[u8], header: &Header, region: Region, out: &mut [u8]) -> Result<String> {
+        self.instance.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 1)?;
+        let outcome = self.decompress(bytes, header, region, out);
+        self.instance.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 0)?;
+        Ok(outcome?.unwrap_or_default())
+    }
+}
+
+impl JpegDecoder for Turbo {
+    fn size(&mut self, bytes: &[u8]) -> Result<Size> {
+        let header = self.header(bytes);
+        self.renewed_after(header).map(|h| h.size)
+    }
+
+    fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
+        let outcome = self.decode_region(bytes, region, pixels);
+        self.renewed_after(outcome)
+    }
+}
+
+impl Turbo {
+    /// Takes a new instance after a failure: `tj3DecompressHeader` leaves the old one in the middle of the header, and
+    /// the next picture would be read from there.
+    fn renewed_after<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        if outcome.is_err() {
+            *self = Self::new()?;
+        }
+        outcome
+    }
+
+    fn decode_region(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
+        let header = self.header(bytes)?;
+        let region = widen(region, &header)?;
+        let channels = if header.is_cmyk { 4 } else { 3 };
+        let out = pixels.start(region, channels);
+        if let Some(last) = self.decompress(bytes, &header, region, out)? {
+            let is_harmless = |message: &str| HARMLESS.iter().any(|h| message.contains(h));
+            // The library keeps the last warning only, and the worse one may have come before it.
+            let worst = if is_harmless(&last) { self.first_warning(bytes, &header, region, out)? } else { last };
+            if !is_harmless(&worst) {
+                return Err(Error::decode("the JPEG is damaged").with("reason", worst));
+            }
+            log::debug!("decoded a JPEG despite a warning: {worst}");
+            if self.decompress(bytes, &header, region, out)?.is_none() {
+                log::debug!("the warning did not come again");
+            }
+        }
+        if header.is_cmyk {
+            rgb_from_inverted_cmyk(out);
+        }
+        Ok(())
+    }
+}
+
+/// The smallest region the library can decode with the right pixels in all of `wanted`.
+fn widen(wanted: Region, header: &Header) -> Result<Region> {
+    let size = header.size;
+    if wanted.x + wanted.w > size.w || wanted.y + wanted.h > size.h || wanted.w == 0 || wanted.h == 0 {
+        return Err(Error::internal("a region outside of the picture was asked for"));
+    }
+    let Some(unit) = header.unit else { return Ok(Region::all(size)) };
+    let right = (wanted.x + wanted.w + MARGIN).min(size.w);
+    let mut left = wanted.x.saturating_sub(MARGIN) / unit * unit;
+    while right - left < WIDTH_MIN && left > 0 {
+        left -= unit;
+    }
+    let right = right.max((left + WIDTH_MIN).min(size.w));
+    Ok(Region { x: left, y: wanted.y, w: right - left, h: wanted.h })
+}
+
+/// Adobe stores CMYK inverted, and every reader takes four channels to be Adobe's. Pillow's arithmetic, packing four
+/// bytes to three in place.
+fn rgb_from_inverted_cmyk(pixels: &mut [u8]) {
+    for i in 0..pixels.len() / 4 {
+        let [c, m, y, k] = [pixels[4 * i], pixels[4 * i + 1], pixels[4 * i + 2], pixels[4 * i + 3]];
+        for (channel, ink) in [c, m, y].into_iter().enumerate() {
+            pixels[3 * i + channel] = super::super::pil::rgb_channel(255 - ink, 255 - k);
+        }
+    }
+}
+
+/// How chroma is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the usual names")]
+pub enum Subsampling {
+    S444,
+    S422,
+    S420,
+    S440,
+    S411,
+    S441,
+    Grey,
+}
+
+/// Compresses RGB pixels: for synthetic data sets and tests.
+///
+/// # Errors
+/// Sizes that do not fit together, a quality outside of 1 to 100, no memory.
+pub fn encode(rgb: &[u8], size: Size, quality: u8, subsampling: Subsampling, progressive: bool) -> Result<Vec<u8>> {
+    if rgb.len() != size.w as usize * size.h as usize * 3 || rgb.is_empty() || size.w > 65_500 || size.h > 65_500 {
+        return Err(Error::config("pixels and size of a JPEG to be written do not fit").with("bytes", rgb.len()));
+    }
+    let mut instance = Instance::new(tj::TJINIT_TJINIT_COMPRESS)?;
+    let subsampling = match subsampling {
+        Subsampling::S444 => tj::TJSAMP_TJSAMP_444,
+        Subsampling::S422 => tj::TJSAMP_TJSAMP_422,
+        Subsampling::S420 => tj::TJSAMP_TJSAMP_420,
+        Subsampling::S440 => tj::TJSAMP_TJSAMP_440,
+        Subsampling::S411 => tj::TJSAMP_TJSAMP_411,
+        Subsampling::S441 => tj::TJSAMP_TJSAMP_441,
+        Subsampling::Grey => tj::TJSAMP_TJSAMP_GRAY,
+    };
+    instance.set(tj::TJPARAM_TJPARAM_QUALITY, c_int::from(quality))?;
+    instance.set(tj::TJPARAM_TJPARAM_SUBSAMP, subsampling as c_int)?;
+    instance.set(tj::TJPARAM_TJPARAM_PROGRESSIVE, c_int::from(progressive))?;
+    let mut buffer = std::ptr::null_mut();
+    let mut length = 0;
+    // SAFETY: the handle is live; `rgb` holds width * height * 3 bytes, checked above; with a null buffer the library
+    // allocates and stores pointer and length.
+    let rc = unsafe {
+        tj::tj3Compress8(
+            instance.handle.as_ptr(),
+            rgb.as_ptr(),
+            size.w as c_int,
+            0,
+            size.h as c_int,
+            tj::TJPF_TJPF_RGB as c_int,
+            &raw mut buffer,
+            &raw mut length,
+        )
+    };
+    let out = if rc == 0 && !buffer.is_null() {
+        // SAFETY: on success `buffer` holds `length` initialised bytes.
+        Ok(unsafe { std::slice::from_raw_parts(buffer, length as usize) }.to_vec())
+    } else {
+        Err(Error::internal("libjpeg-turbo cannot compress the picture").with("reason", instance.message()))
+    };
+    // SAFETY: `buffer` is null or came from the library's allocator, and nothing refers to it any more.
+    unsafe { tj::tj3Free(buffer.cast()) };
+    out
+}

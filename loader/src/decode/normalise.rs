@@ -1,0 +1,214 @@
+//! From 8-bit pixels to the batch: element type, normalisation and layout, written straight into the caller's row.
+
+use half::f16;
+
+use super::dtype::DType;
+use super::field::Layout;
+use super::geometry::Size;
+use crate::error::{Error, Result};
+
+/// How one field's pixels are written.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    dtype: DType,
+    layout: Layout,
+    /// value = grey level * scale + offset, per channel.
+    scale: [f32; 3],
+    offset: [f32; 3],
+    /// float16 per channel and grey level: a table is faster than a conversion without F16C, and exact.
+    halves: Vec<[u16; 256]>,
+}
+
+impl Writer {
+    /// A writer of `dtype` in `layout`. Floats are grey levels / 255, then normalised with `mean` and `std`.
+    ///
+    /// # Errors
+    /// An element type pictures cannot have; normalisation of bytes; a `std` that is not above 0.
+    pub fn new(dtype: DType, layout: Layout, normalise: Option<([f32; 3], [f32; 3])>) -> Result<Self> {
+        if !matches!(dtype, DType::UInt8 | DType::Float16 | DType::BFloat16 | DType::Float32) {
+            return Err(Error::config("pictures come as uint8, float16, bfloat16 or float32").with("dtype", dtype));
+        }
+        if dtype == DType::UInt8 && normalise.is_some() {
+            return Err(Error::config("Normalize needs a float dtype: pass dtype=\"float32\" (or float16, bfloat16)"));
+        }
+        let (mean, std) = normalise.unwrap_or(([0.0; 3], [1.0; 3]));
+        if !mean.iter().all(|m| m.is_finite()) || !std.iter().all(|s| s.is_finite() && *s > 0.0) {
+            return Err(Error::config("Normalize needs finite means and standard deviations above 0"));
+        }
+        // In double precision, so that only the last product and sum round.
+        let scale = std.map(|s| (1.0 / (255.0 * f64::from(s))) as f32);
+        let offset = [0, 1, 2].map(|c| (-f64::from(mean[c]) / f64::from(std[c])) as f32);
+        let halves = if dtype == DType::Float16 {
+            let table = |c: usize| {
+                let mut table = [0; 256];
+                for (level, half) in table.iter_mut().enumerate() {
+                    *half = f16::from_f32(level as f32 * scale[c] + offset[c]).to_bits();
+                }
+                table
+            };
+            [0, 1, 2].map(table).to_vec()
+        } else {
+            Vec::new()
+        };
+        Ok(Self { dtype, layout, scale, offset, halves })
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The shape of a picture of `size`.
+    pub fn shape(&self, size: Size) -> [usize; 3] {
+        let (w, h) = (size.w as usize, size.h as usize);
+        match self.layout {
+            Layout::Nchw => [3, h, w],
+            Layout::Nhwc => [h, w, 3],
+        }
+    }
+
+    /// Bytes of a picture of `size`.
+    pub fn bytes(&self, size: Size) -> usize {
+        size.w as usize * size.h as usize * 3 * self.dtype.size()
+    }
+
+    /// Writes row `y` of a picture of `size`, pixels as `0x00BBGGRR`, into `out`, which is the whole picture.
+    pub fn write(&self, out: &mut [u8], size: Size, y: u32, row: &[u32]) {
+        let (w, h, y) = (size.w as usize, size.h as usize, y as usize);
+        let item = self.dtype.size();
+        match self.layout {
+            Layout::Nchw => {
+                for c in 0..3 {
+                    let out = &mut out[(c * h + y) * w * item..][..w * item];
+                    self.plane(out, row, c);
+                }
+            }
+            Layout::Nhwc => self.interleaved(&mut out[y * w * 3 * item..][..w * 3 * item], row),
+        }
+    }
+
+    fn plane(&self, out: &mut [u8], row: &[u32], c: usize) {
+        let (scale, offset, shift) = (self.scale[c], self.offset[c], 8 * c as u32);
+        let level = |p: &u32| (p >> shift) & 255;
+        // Through i32: that conversion to float is one instruction everywhere.
+        let value = |p: &u32| level(p) as i32 as f32 * scale + offset;
+        match self.dtype {
+            DType::UInt8 => out.iter_mut().zip(row).for_each(|(out, p)| *out = level(p) as u8),
+            DType::Float32 => {
+                out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = value(p).to_ne_bytes());
+            }
+            DType::BFloat16 => {
+                out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = bfloat16(value(p)).to_ne_bytes());
+            }
+            _ => {
+                let table = &self.halves[c];
+                out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| {
+                    *out = table[level(p) as usize].to_ne_bytes();
+                });
+            }
+        }
+    }
+
+    fn interleaved(&self, out: &mut [u8], row: &[u32]) {
+        let value = |p: u32, c: usize| p.to_le_bytes()[c] as f32 * self.scale[c] + self.offset[c];
+        match self.dtype {
+            DType::UInt8 => out.as_chunks_mut::<3>().0.iter_mut().zip(row).for_each(|(out, p)| {
+                let [r, g, b, _] = p.to_le_bytes();
+                *out = [r, g, b];
+            }),
+            DType::Float32 => out.as_chunks_mut::<12>().0.iter_mut().zip(row).for_each(|(out, p)| {
+                for (c, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
+                    *out = value(*p, c).to_ne_bytes();
+                }
+            }),
+            DType::BFloat16 => out.as_chunks_mut::<6>().0.iter_mut().zip(row).for_each(|(out, p)| {
+                for (c, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
+                    *out = bfloat16(value(*p, c)).to_ne_bytes();
+                }
+            }),
+            _ => out.as_chunks_mut::<6>().0.iter_mut().zip(row).for_each(|(out, p)| {
+                for (c, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
+                    *out = self.halves[c][p.to_le_bytes()[c] as usize].to_ne_bytes();
+                }
+            }),
+        }
+    }
+}
+
+/// Nearest bfloat16, ties to even. Values here are finite, so no NaN needs care and the loop vectorises.
+fn bfloat16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
+    const STD: [f32; 3] = [0.229, 0.224, 0.225];
+    const SIZE: Size = Size { w: 256, h: 2 };
+
+    fn level(x: usize, c: usize) -> u8 {
+        (x + 50 * c) as u8
+    }
+
+    fn picture(writer: &Writer) -> Vec<u8> {
+        let row: Vec<u32> = (0..256).map(|x| u32::from_le_bytes([level(x, 0), level(x, 1), level(x, 2), 0])).collect();
+        let mut out = vec![0xee; writer.bytes(SIZE)];
+        writer.write(&mut out, SIZE, 0, &row);
+        writer.write(&mut out, SIZE, 1, &row);
+        out
+    }
+
+    #[test]
+    fn every_type_and_layout_holds_the_normalised_levels() {
+        for dtype in [DType::UInt8, DType::Float32, DType::Float16, DType::BFloat16] {
+            for layout in [Layout::Nchw, Layout::Nhwc] {
+                let normalise = (dtype != DType::UInt8).then_some((MEAN, STD));
+                let writer = Writer::new(dtype, layout, normalise).unwrap();
+                let out = picture(&writer);
+                for y in 0..2 {
+                    for x in 0..256 {
+                        for c in 0..3 {
+                            let i = if layout == Layout::Nchw { (c * 2 + y) * 256 + x } else { (y * 256 + x) * 3 + c };
+                            let bytes = &out[i * dtype.size()..][..dtype.size()];
+                            let want = (f32::from(level(x, c)) / 255.0 - MEAN[c]) / STD[c];
+                            match dtype {
+                                DType::UInt8 => assert_eq!(bytes[0], level(x, c)),
+                                DType::Float32 => {
+                                    let got = f32::from_ne_bytes(bytes.try_into().unwrap());
+                                    assert!((got - want).abs() < 1e-6, "{got} {want}");
+                                }
+                                DType::Float16 => {
+                                    let got = f16::from_ne_bytes(bytes.try_into().unwrap()).to_f32();
+                                    assert!((got - want).abs() < 1.1e-3, "{got} {want}");
+                                }
+                                _ => {
+                                    let got = half::bf16::from_ne_bytes(bytes.try_into().unwrap()).to_f32();
+                                    assert!((got - want).abs() < 8.5e-3, "{got} {want}");
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bfloat16_rounds_as_the_half_crate_does() {
+        for i in 0..100_000_u32 {
+            let value = f32::from_bits(0x3c00_0000 + i * 997);
+            assert_eq!(bfloat16(value), half::bf16::from_f32(value).to_bits());
+            assert_eq!(bfloat16(-value), half::bf16::from_f32(-value).to_bits());
+        }
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused() {
+        assert!(Writer::new(DType::UInt8, Layout::Nchw, Some((MEAN, STD))).is_err());
+        assert!(Writer::new(DType::Int32, Layout::Nchw, None).is_err());
+        assert!(Writer::new(DType::Float32, Layout::Nchw, Some((MEAN, [0.0, 1.0, 1.0]))).is_err());
+    }
+}

@@ -1,0 +1,62 @@
+//! A picture's pixels in memory that is kept from one picture to the next.
+
+use super::geometry::{Region, Size};
+
+/// Readable bytes behind the last pixel, so that kernels may load whole vectors at the end of the last row.
+pub(super) const PAD: usize = 64;
+
+/// Above this, memory goes back after the picture: one huge picture must not stay with every thread for good.
+const KEPT_BYTES: usize = 64 << 20;
+
+/// RGB pixels, three bytes each, rows without gaps.
+#[derive(Debug, Default)]
+pub struct Pixels {
+    bytes: Vec<u8>,
+    /// Which part of the whole picture the pixels are.
+    region: Option<Region>,
+}
+
+impl Pixels {
+    /// Empty; memory comes with the first picture.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes room for `region` of a picture and gives out `channels` bytes per pixel, contents unspecified. Three
+    /// channels stay; a decoder that needs four packs them down before it returns.
+    pub fn start(&mut self, region: Region, channels: usize) -> &mut [u8] {
+        let used = region.w as usize * region.h as usize * channels;
+        if self.bytes.len() < used + PAD {
+            self.bytes.resize(used + PAD, 0);
+        } else if self.bytes.len() > KEPT_BYTES && used + PAD <= KEPT_BYTES {
+            self.bytes.truncate(used + PAD);
+            self.bytes.shrink_to_fit();
+        }
+        self.region = Some(region);
+        &mut self.bytes[..used]
+    }
+
+    /// Which part of the whole picture is here.
+    pub fn region(&self) -> Region {
+        self.region.unwrap_or(Region::all(Size { w: 0, h: 0 }))
+    }
+
+    /// The pixels, row by row.
+    pub fn rgb(&self) -> &[u8] {
+        let region = self.region();
+        &self.bytes[..region.w as usize * region.h as usize * 3]
+    }
+
+    /// The bytes from pixel (`x`, `y`) of the whole picture to the end of the memory, at least [`PAD`] more than the
+    /// pixels.
+    pub(super) fn from(&self, x: u32, y: u32) -> &[u8] {
+        let region = self.region();
+        debug_assert!(x >= region.x && y >= region.y, "pixel outside of what was decoded");
+        &self.bytes[((y - region.y) as usize * region.w as usize + (x - region.x) as usize) * 3..]
+    }
+
+    /// Bytes from one row to the next.
+    pub(super) fn stride(&self) -> usize {
+        self.region().w as usize * 3
+    }
+}

@@ -1,0 +1,358 @@
+//! From what the user asks for to what is done per sample: checked once, before any thread starts.
+
+use std::sync::Arc;
+
+use super::draw::FieldDraws;
+use super::dtype::DType;
+use super::field::{Column, FieldSpec, Op};
+use super::geometry::{Size, resize_to};
+use super::image::{ImageEncoding, ImageField, Limits};
+use super::ndarray::{ArrayEncoding, elements};
+use super::normalise::Writer;
+use super::numeric;
+use super::sample::SampleDecoder;
+use crate::error::{Context, Error, Result};
+
+/// One output of the batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Its key in the batch.
+    pub name: String,
+    /// The element type; of ragged arrays without a fixed type, text and bytes: `uint8`.
+    pub dtype: DType,
+    /// What a row of it is.
+    pub shape: RowShape,
+}
+
+/// What a row of an output is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowShape {
+    /// A row of a tensor, with these dimensions behind the batch's; none for a scalar.
+    Fixed(Vec<usize>),
+    /// UTF-8 text of any length.
+    Text,
+    /// Bytes of any length.
+    Bytes,
+    /// An array with its own type and shape: see [`crate::decode::ndarray::read_ragged`].
+    RaggedArray,
+}
+
+impl Output {
+    /// Bytes of a fixed row, `None` for the others.
+    pub fn row_bytes(&self) -> Option<usize> {
+        match &self.shape {
+            RowShape::Fixed(shape) => Some(elements(shape).unwrap_or(usize::MAX).saturating_mul(self.dtype.size())),
+            _ => None,
+        }
+    }
+}
+
+/// Where a scalar comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NumberSource {
+    /// Stored elements.
+    Binary(DType),
+    /// Text of an int64 or a float64.
+    Text(DType),
+}
+
+/// What is done for one output.
+#[derive(Debug)]
+pub(super) enum Work {
+    Image(ImageField),
+    Scalar {
+        source: NumberSource,
+        dtype: DType,
+    },
+    /// The source is an array, or bytes of a type.
+    Tokens {
+        source: Result<ArrayEncoding, DType>,
+        length: usize,
+        dtype: DType,
+        pad: Option<i64>,
+    },
+    Array {
+        encoding: ArrayEncoding,
+        dtype: Option<DType>,
+    },
+    Text,
+    Bytes,
+}
+
+/// One output's column and work.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) column: usize,
+    pub(super) work: Work,
+}
+
+/// The fields of a data set, compiled.
+#[derive(Debug)]
+pub struct FieldPlan {
+    columns: Vec<Column>,
+    outputs: Vec<Output>,
+    steps: Vec<Step>,
+    used: Vec<usize>,
+}
+
+impl FieldPlan {
+    /// Compiles `fields` for a data set with `columns`, with the default [`Limits`]. Without fields every column comes
+    /// out under its own name: numbers as scalars, arrays as arrays, strings as text, everything else as bytes.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Config`]: a column that does not exist or whose encoding does not fit the field, arguments
+    /// outside of their range, two outputs of one name; each names the field.
+    pub fn compile(fields: Option<&[(String, FieldSpec)]>, columns: &[Column], augment_seed: u64) -> Result<Arc<Self>> {
+        Self::compile_within(fields, columns, augment_seed, Limits::default())
+    }
+
+    /// The same with other limits.
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile).
+    pub fn compile_within(
+        fields: Option<&[(String, FieldSpec)]>,
+        columns: &[Column],
+        augment_seed: u64,
+        limits: Limits,
+    ) -> Result<Arc<Self>> {
+        let mut plan = Self { columns: columns.to_vec(), outputs: Vec::new(), steps: Vec::new(), used: Vec::new() };
+        match fields {
+            None => {
+                for column in columns {
+                    let draws = FieldDraws::new(augment_seed, &column.name);
+                    plan.add(&column.name, &undecoded(column)?, draws, limits)?;
+                }
+            }
+            Some([]) => return Err(Error::config("`fields` is empty: name at least one field, or leave it out")),
+            Some(fields) => {
+                for (name, spec) in fields {
+                    let draws = FieldDraws::new(augment_seed, name);
+                    if let FieldSpec::Joint { fields } = spec {
+                        for (inner, spec) in fields {
+                            plan.add(inner, spec, draws, limits).context("joint", || name)?;
+                        }
+                    } else {
+                        plan.add(name, spec, draws, limits)?;
+                    }
+                }
+            }
+        }
+        plan.used = plan.steps.iter().map(|s| s.column).collect();
+        plan.used.sort_unstable();
+        plan.used.dedup();
+        Ok(Arc::new(plan))
+    }
+
+    fn add(&mut self, name: &str, spec: &FieldSpec, draws: FieldDraws, limits: Limits) -> Result<()> {
+        if self.outputs.iter().any(|o| o.name == name) {
+            return Err(Error::config("two outputs have the same name").with("field", name));
+        }
+        let (column, work, dtype, shape) = self.step(spec, draws, limits).context("field", || name)?;
+        self.outputs.push(Output { name: name.to_owned(), dtype, shape });
+        self.steps.push(Step { column, work });
+        Ok(())
+    }
+
+    fn step(&self, spec: &FieldSpec, draws: FieldDraws, limits: Limits) -> Result<(usize, Work, DType, RowShape)> {
+        Ok(match spec {
+            FieldSpec::Image { column, ops, dtype, layout } => {
+                let (index, column) = self.find(column)?;
+                if column.text || numbers(column)?.is_some() || ArrayEncoding::parse(&column.encoding)?.is_some() {
+                    return Err(unfit(column, "an Image field needs a column of pictures: jpeg, png, pil or bytes"));
+                }
+                let encoding = if column.encoding == "pil" { ImageEncoding::Raw } else { ImageEncoding::File };
+                let (size, normalise) = check_ops(ops, limits)?;
+                let writer = Writer::new(*dtype, *layout, normalise)?;
+                let shape = match size {
+                    Some(size) => RowShape::Fixed(writer.shape(size).to_vec()),
+                    None => RowShape::RaggedArray,
+                };
+                let field = ImageField { encoding, ops: ops.clone(), draws, writer, limits };
+                (index, Work::Image(field), *dtype, shape)
+            }
+            FieldSpec::Scalar { column, dtype } => {
+                let (index, column) = self.find(column)?;
+                let source =
+                    numbers(column)?.ok_or_else(|| unfit(column, "a Scalar field needs a column of numbers"))?;
+                let (NumberSource::Binary(own) | NumberSource::Text(own)) = source;
+                let dtype = dtype.unwrap_or(own);
+                (index, Work::Scalar { source, dtype }, dtype, RowShape::Fixed(Vec::new()))
+            }
+            FieldSpec::Tokens { column, length, dtype, pad, stored } => {
+                let (index, column) = self.find(column)?;
+                let source = match ArrayEncoding::parse(&column.encoding)? {
+                    _ if column.text => return Err(unfit(column, "a Tokens field needs an ndarray or bytes column")),
+                    Some(encoding) => Ok(encoding),
+                    None if column.encoding == "bytes" => Err(stored.ok_or_else(|| {
+                        unfit(column, "a bytes column does not say what its tokens are: pass e.g. stored=\"uint16\"")
+                    })?),
+                    None => return Err(unfit(column, "a Tokens field needs an ndarray or bytes column")),
+                };
+                if *length == 0 || length.checked_mul(8).is_none_or(|b| b > isize::MAX as usize) {
+                    return Err(Error::config("`length` of Tokens must be at least 1").with("length", length));
+                }
+                if dtype.is_float() {
+                    return Err(Error::config("tokens are integers").with("dtype", dtype));
+                }
+                if let Some(pad) = pad {
+                    numeric::fill(*pad, &mut [0; 8][..dtype.size()], *dtype).map_err(|_| {
+                        Error::config("`pad` does not fit the dtype").with("pad", pad).with("dtype", dtype)
+                    })?;
+                }
+                let work = Work::Tokens { source, length: *length, dtype: *dtype, pad: *pad };
+                (index, work, *dtype, RowShape::Fixed(vec![*length]))
+            }
+            FieldSpec::Array { column, dtype } => {
+                let (index, column) = self.find(column)?;
+                let encoding = ArrayEncoding::parse(&column.encoding)?.filter(|_| !column.text);
+                let encoding = encoding.ok_or_else(|| unfit(column, "an Array field needs an ndarray column"))?;
+                let out = dtype.or(encoding.dtype).unwrap_or(DType::UInt8);
+                let shape = match &encoding.shape {
+                    Some(shape) => RowShape::Fixed(shape.clone()),
+                    None => RowShape::RaggedArray,
+                };
+                (index, Work::Array { encoding, dtype: *dtype }, out, shape)
+            }
+            FieldSpec::Text { column } | FieldSpec::Json { column } => {
+                let (index, column) = self.find(column)?;
+                if !is_text(column) {
+                    return Err(unfit(column, "a Text field needs a column of strings; Bytes takes any"));
+                }
+                (index, Work::Text, DType::UInt8, RowShape::Text)
+            }
+            FieldSpec::Bytes { column } => (self.find(column)?.0, Work::Bytes, DType::UInt8, RowShape::Bytes),
+            FieldSpec::Joint { .. } => return Err(Error::config("a Joint field cannot hold another Joint")),
+        })
+    }
+
+    fn find(&self, name: &str) -> Result<(usize, &Column)> {
+        self.columns.iter().enumerate().find(|(_, c)| c.name == name).ok_or_else(|| {
+            let known: Vec<_> = self.columns.iter().map(|c| c.name.as_str()).collect();
+            Error::config("the data set has no such column").with("column", name).with("columns", known.join(", "))
+        })
+    }
+
+    /// The outputs, in the order of the fields.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// The columns that any output needs, ascending, by their number in the index.
+    pub fn columns_used(&self) -> &[usize] {
+        &self.used
+    }
+
+    /// The data set's columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// A decoder for one thread.
+    pub fn decoder(self: &Arc<Self>) -> SampleDecoder {
+        SampleDecoder::new(Arc::clone(self))
+    }
+
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+}
+
+fn unfit(column: &Column, message: &str) -> Error {
+    Error::config(message).with("column", &column.name).with("encoding", &column.encoding)
+}
+
+/// How the column stores numbers, if it does.
+fn numbers(column: &Column) -> Result<Option<NumberSource>> {
+    let is_text = column.text;
+    Ok(match column.encoding.as_str() {
+        "int" if is_text => Some(NumberSource::Text(DType::Int64)),
+        "float" if is_text => Some(NumberSource::Text(DType::Float64)),
+        _ if is_text => None,
+        "int" => Some(NumberSource::Binary(DType::Int64)),
+        "str_int" => Some(NumberSource::Text(DType::Int64)),
+        "str_float" | "str_decimal" => Some(NumberSource::Text(DType::Float64)),
+        // bfloat16 has no code, because no data set stores it.
+        name => DType::from_name(name).filter(|d| d.code().is_some()).map(NumberSource::Binary),
+    })
+}
+
+fn is_text(column: &Column) -> bool {
+    column.text || matches!(column.encoding.as_str(), "str" | "json" | "str_int" | "str_float" | "str_decimal")
+}
+
+/// The field of a column that nobody described.
+fn undecoded(column: &Column) -> Result<FieldSpec> {
+    let name = column.name.clone();
+    Ok(if column.encoding != "str_decimal" && numbers(column)?.is_some() {
+        FieldSpec::Scalar { column: name, dtype: None }
+    } else if !column.text && ArrayEncoding::parse(&column.encoding)?.is_some() {
+        FieldSpec::Array { column: name, dtype: None }
+    } else if is_text(column) {
+        FieldSpec::Text { column: name }
+    } else {
+        FieldSpec::Bytes { column: name }
+    })
+}
+
+/// Mean and standard deviation per channel.
+type Normalise = ([f32; 3], [f32; 3]);
+
+/// Checks the operations' arguments; gives the size that comes out, if it does not depend on the picture, and the
+/// normalisation.
+fn check_ops(ops: &[Op], limits: Limits) -> Result<(Option<Size>, Option<Normalise>)> {
+    let mut size = None;
+    let mut normalise = None;
+    for op in ops {
+        if normalise.is_some() {
+            return Err(Error::config("Normalize must be the last operation"));
+        }
+        match op {
+            Op::RandomResizedCrop { size: [h, w], scale, ratio } => {
+                let is_range = |r: &[f64; 2]| r[0] > 0.0 && r[0] <= r[1] && r[1].is_finite();
+                if !is_range(scale) || scale[1] > 1.0 || !is_range(ratio) {
+                    return Err(Error::config(
+                        "RandomResizedCrop needs 0 < scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1]",
+                    )
+                    .with("scale", format!("{scale:?}"))
+                    .with("ratio", format!("{ratio:?}")));
+                }
+                size = Some(Size { w: *w, h: *h });
+            }
+            Op::Resize { size: to } => {
+                let any = Size { w: 1, h: 1 };
+                let least = resize_to(size.unwrap_or(any), *to);
+                check_size(least, limits)?;
+                size = match (to, size) {
+                    (super::field::ResizeTo::Short(_), None) => None,
+                    _ => Some(least),
+                };
+            }
+            Op::CenterCrop { size: [h, w] } => size = Some(Size { w: *w, h: *h }),
+            Op::RandomHorizontalFlip { p } => {
+                if !(0.0..=1.0).contains(p) {
+                    return Err(Error::config("RandomHorizontalFlip needs a probability from 0 to 1").with("p", p));
+                }
+            }
+            Op::Normalize { mean, std } => normalise = Some((*mean, *std)),
+        }
+        if let Some(size) = size {
+            check_size(size, limits)?;
+        }
+    }
+    Ok((size, normalise))
+}
+
+fn check_size(size: Size, limits: Limits) -> Result<()> {
+    let pixels = u64::from(size.w) * u64::from(size.h);
+    if pixels == 0 || pixels > limits.pixels_max {
+        return Err(Error::config("a picture's size must be at least 1 x 1 and within the limit")
+            .with("width", size.w)
+            .with("height", size.h)
+            .with("pixels_max", limits.pixels_max));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+use super::*;
+use crate::decode::draw::DrawKey;
+use crate::decode::ndarray::read_ragged;
+use crate::decode::sample::Row;
+use crate::error::ErrorKind;
+
+fn column(name: &str, encoding: &str) -> Column {
+    Column { name: name.into(), encoding: encoding.into(), text: false }
+}
+
+fn fields(json: &str) -> Vec<(String, FieldSpec)> {
+    serde_json::from_str(json).unwrap()
+}
+
+fn compile(json: &str, columns: &[Column]) -> Result<Arc<FieldPlan>> {
+    FieldPlan::compile(Some(&fields(json)), columns, 1)
+}
+
+/// Decodes with rows of the right kind; fixed rows come back as bytes too.
+fn decode(plan: &Arc<FieldPlan>, columns: &[&[u8]], draw: u64) -> Result<Vec<Vec<u8>>> {
+    let mut out: Vec<Vec<u8>> = plan.outputs().iter().map(|o| vec![0xee; o.row_bytes().unwrap_or(3)]).collect();
+    let mut rows: Vec<Row<'_>> = out
+        .iter_mut()
+        .zip(plan.outputs())
+        .map(|(v, o)| if o.row_bytes().is_some() { Row::Fixed(v.as_mut_slice()) } else { Row::Var(v) })
+        .collect();
+    plan.decoder().decode(columns, DrawKey { epoch: 0, stream: 0, draw }, &mut rows)?;
+    drop(rows);
+    Ok(out)
+}
+
+/// A raw picture whose red is the column, green the row.
+fn ramp(w: u32, h: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    for word in [w, h, 3] {
+        out.extend(word.to_le_bytes());
+    }
+    out.extend(b"RGB");
+    for y in 0..h {
+        for x in 0..w {
+            out.extend([x as u8, y as u8, 7]);
+        }
+    }
+    out
+}
+
+#[test]
+fn without_fields_every_column_comes_out_by_its_kind() {
+    let mut columns = vec![
+        column("image", "jpeg"),
+        column("class", "int"),
+        column("tokens", "ndarray:uint16:3"),
+        column("any", "ndarray"),
+        column("note", "str"),
+        column("price", "str_decimal"),
+        column("half", "float16"),
+    ];
+    columns.push(Column { text: true, ..column("line", "int") });
+    columns.push(Column { text: true, ..column("word", "str") });
+    let plan = FieldPlan::compile(None, &columns, 1).unwrap();
+    let shapes: Vec<_> = plan.outputs().iter().map(|o| (o.name.as_str(), o.dtype.name(), o.shape.clone())).collect();
+    let number = || RowShape::Fixed(vec![]);
+    assert_eq!(
+        shapes,
+        [
+            ("image", "uint8", RowShape::Bytes),
+            ("class", "int64", number()),
+            ("tokens", "uint16", RowShape::Fixed(vec![3])),
+            ("any", "uint8", RowShape::RaggedArray),
+            ("note", "uint8", RowShape::Text),
+            ("price", "uint8", RowShape::Text),
+            ("half", "float16", number()),
+            ("line", "int64", number()),
+            ("word", "uint8", RowShape::Text),
+        ]
+    );
+    let sample: [&[u8]; 9] =
+        [b"\xff", &7_i64.to_le_bytes(), &[1, 0, 2, 0, 3, 0], &[8, 4, 1, 9], b"n", b"1.5", &[0, 60], b"-3", b"w"];
+    let out = decode(&plan, &sample, 0).unwrap();
+    assert_eq!(out[0], b"\xff");
+    assert_eq!(out[1], 7_i64.to_ne_bytes());
+    assert_eq!(out[2], [1, 0, 2, 0, 3, 0]);
+    assert_eq!(read_ragged(&out[3]).unwrap(), (DType::UInt8, vec![1], &[9][..]));
+    assert_eq!(out[7], (-3_i64).to_ne_bytes());
+    assert_eq!(out[8], b"w");
+}
+
+#[test]
+fn tokens_widen_pad_and_refuse_what_does_not_fit() {
+    let columns = [column("t", "ndarray:uint16"), column("b", "bytes")];
+    let plan = compile(
+        r#"[["a", {"kind": "tokens", "column": "t", "length": 4, "pad": -1}],
+            ["b", {"kind": "tokens", "column": "b", "length": 2, "dtype": "int32", "stored": "uint16"}]]"#,
+        &columns,
+    )
+    .unwrap();
+    let out = decode(&plan, &[&[4, 2, 5, 0, 6, 0], &[255, 255, 1, 0]], 0).unwrap();
+    assert_eq!(out[0], [5_i64, 6, -1, -1].iter().flat_map(|v| v.to_ne_bytes()).collect::<Vec<_>>());
+    assert_eq!(out[1], [65_535_i32, 1].iter().flat_map(|v| v.to_ne_bytes()).collect::<Vec<_>>());
+    let e = decode(&plan, &[&[4, 5, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0], &[1, 0, 1, 0]], 0).unwrap_err();
+    assert_eq!(e.to_string(), "the sample has more tokens than a row (tokens 5, length 4, column t, field a)");
+    let e = decode(&plan, &[&[4, 1, 1, 0], &[1, 0]], 0).unwrap_err();
+    assert!(e.to_string().contains("fewer tokens"), "{e}");
+    assert!(compile(r#"[["b", {"kind": "tokens", "column": "b", "length": 2}]]"#, &columns).is_err());
+}
+
+#[test]
+fn joint_fields_share_their_draws_and_others_do_not() {
+    let columns = [column("a", "pil"), column("b", "pil")];
+    let image = |c: &str| {
+        format!(
+            r#"{{"kind": "image", "column": "{c}", "ops": [{{"op": "random_resized_crop", "size": [9, 9]}},
+                {{"op": "random_horizontal_flip"}}]}}"#
+        )
+    };
+    let joint = format!(
+        r#"[["j", {{"kind": "joint", "fields": [["x", {}], ["m", {}]]}}], ["other", {}]]"#,
+        image("a"),
+        image("b"),
+        image("b")
+    );
+    let plan = compile(&joint, &columns).unwrap();
+    assert_eq!(plan.columns_used(), [0, 1]);
+    let picture = ramp(80, 70);
+    let (mut others, mut draws) = (0, std::collections::HashSet::new());
+    for draw in 0..20 {
+        let out = decode(&plan, &[&picture, &picture], draw).unwrap();
+        assert_eq!(out[0], out[1]);
+        others += u32::from(out[0] != out[2]);
+        assert_eq!(out, decode(&plan, &[&picture, &picture], draw).unwrap());
+        draws.insert(out[0].clone());
+    }
+    assert_eq!((others, draws.len()), (20, 20));
+}
+
+#[test]
+fn pictures_without_a_fixed_size_are_ragged() {
+    let columns = [column("a", "pil")];
+    let plan = compile(
+        r#"[["x", {"kind": "image", "column": "a", "ops": [{"op": "resize", "size": 4}], "layout": "NHWC"}]]"#,
+        &columns,
+    )
+    .unwrap();
+    assert_eq!(plan.outputs()[0].shape, RowShape::RaggedArray);
+    let out = decode(&plan, &[&ramp(16, 8)], 0).unwrap();
+    let (dtype, shape, values) = read_ragged(&out[0]).unwrap();
+    assert_eq!((dtype, &shape[..], values.len()), (DType::UInt8, &[4, 8, 3][..], 96));
+    assert!(values.chunks_exact(3).all(|p| p[2] == 7));
+}
+
+#[test]
+fn two_resizes_equal_two_passes() {
+    let columns = [column("a", "pil")];
+    let json = |ops: &str| format!(r#"[["x", {{"kind": "image", "column": "a", "ops": [{ops}], "layout": "NHWC"}}]]"#);
+    let (one, two) = (r#"{"op": "resize", "size": [20, 30]}"#, r#"{"op": "resize", "size": [7, 5]}"#);
+    let source = ramp(61, 47);
+    let both = decode(&compile(&json(&format!("{one},{two}")), &columns).unwrap(), &[&source], 0).unwrap();
+    let first = decode(&compile(&json(one), &columns).unwrap(), &[&source], 0).unwrap();
+    let mut middle = Vec::new();
+    for word in [30_u32, 20, 3] {
+        middle.extend(word.to_le_bytes());
+    }
+    middle.extend(b"RGB");
+    middle.extend(&first[0]);
+    let second = decode(&compile(&json(two), &columns).unwrap(), &[&middle], 0).unwrap();
+    assert_eq!(both, second);
+}
+
+#[test]
+fn what_cannot_work_is_refused_before_it_starts() {
+    let columns = [column("i", "jpeg"), column("n", "int"), column("s", "str"), column("a", "ndarray:int8:2")];
+    for (json, part) in [
+        (r#"[["x", {"kind": "image", "column": "nope"}]]"#, "columns i, n, s, a"),
+        (r#"[["x", {"kind": "image", "column": "n"}]]"#, "pictures"),
+        (r#"[["x", {"kind": "scalar", "column": "i"}]]"#, "numbers"),
+        (r#"[["x", {"kind": "array", "column": "s"}]]"#, "ndarray"),
+        (r#"[["x", {"kind": "text", "column": "n"}]]"#, "strings"),
+        (r#"[["x", {"kind": "tokens", "column": "a", "length": 0}]]"#, "length"),
+        (r#"[["x", {"kind": "tokens", "column": "a", "length": 3, "dtype": "uint8", "pad": -1}]]"#, "pad"),
+        (r#"[["x", {"kind": "bytes", "column": "i"}], ["x", {"kind": "bytes", "column": "n"}]]"#, "same name"),
+        (r#"[["x", {"kind": "joint", "fields": [["y", {"kind": "joint", "fields": []}]]}]]"#, "Joint"),
+        (
+            r#"[["x", {"kind": "image", "column": "i", "ops": [{"op": "normalize", "mean": [0,0,0], "std": [1,1,1]}]}]]"#,
+            "float dtype",
+        ),
+        (
+            r#"[["x", {"kind": "image", "column": "i", "dtype": "float32", "ops": [
+                {"op": "normalize", "mean": [0,0,0], "std": [1,1,1]}, {"op": "resize", "size": 3}]}]]"#,
+            "last",
+        ),
+        (r#"[["x", {"kind": "image", "column": "i", "ops": [{"op": "resize", "size": 0}]}]]"#, "at least 1 x 1"),
+        (
+            r#"[["x", {"kind": "image", "column": "i", "ops": [{"op": "center_crop", "size": [99999, 99999]}]}]]"#,
+            "limit",
+        ),
+        (
+            r#"[["x", {"kind": "image", "column": "i", "ops": [{"op": "random_horizontal_flip", "p": 2}]}]]"#,
+            "probability",
+        ),
+        (
+            r#"[["x", {"kind": "image", "column": "i", "ops": [
+                {"op": "random_resized_crop", "size": [2, 2], "scale": [0.5, 0.1]}]}]]"#,
+            "scale",
+        ),
+        ("[]", "empty"),
+    ] {
+        let e = compile(json, &columns).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Config, "{json}");
+        assert!(e.to_string().contains(part), "{json}: {e}");
+    }
+}
+
+#[test]
+fn a_bad_sample_names_field_and_column() {
+    let plan = compile(r#"[["x", {"kind": "image", "column": "i"}]]"#, &[column("i", "jpeg")]).unwrap();
+    for bad in [&b""[..], b"GIF89a", b"\xff\xd8\xff\xd9", b"\x89PNG\r\n\x1a\n"] {
+        let e = decode(&plan, &[bad], 0).unwrap_err();
+        assert!(matches!(e.kind(), ErrorKind::Decode | ErrorKind::Unsupported), "{e:?}");
+        assert!(e.to_string().contains("column i, field x"), "{e}");
+    }
+    let plan = compile(r#"[["x", {"kind": "text", "column": "s"}]]"#, &[column("s", "str")]).unwrap();
+    assert!(decode(&plan, &[b"a\xff"], 0).unwrap_err().to_string().contains("byte 1"));
+}
+
+#[test]
+fn a_claim_of_too_many_pixels_is_refused_before_memory_is_taken() {
+    let spec = fields(r#"[["x", {"kind": "image", "column": "a"}]]"#);
+    let limits = Limits { pixels_max: 100 };
+    let plan = FieldPlan::compile_within(Some(&spec), &[column("a", "pil")], 0, limits).unwrap();
+    assert!(decode(&plan, &[&ramp(10, 10)], 0).is_ok());
+    let e = decode(&plan, &[&ramp(10, 11)], 0).unwrap_err();
+    assert!(e.to_string().contains("pixels_max 100"), "{e}");
+}

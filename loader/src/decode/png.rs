@@ -1,0 +1,122 @@
+//! PNG through the `png` crate: every colour type and depth, as 8-bit RGB; alpha is dropped.
+
+use std::io::Cursor;
+
+use super::geometry::{Region, Size};
+use super::pil::rgb_row;
+use super::pixels::Pixels;
+use crate::error::{Error, Result};
+
+/// The first bytes of every PNG file.
+pub const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
+
+/// What the crate may allocate beside the pixels: row buffers and chunks such as palettes.
+const LIMIT_BYTES: usize = 64 << 20;
+
+fn damaged(e: png::DecodingError) -> Error {
+    Error::decode("the PNG cannot be decoded").caused_by(e)
+}
+
+/// The picture's size, from the header alone.
+///
+/// # Errors
+/// Bytes that are not a PNG header.
+pub fn size(bytes: &[u8]) -> Result<Size> {
+    let side = |at: usize| bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+    match (bytes.get(12..16), side(16), side(20)) {
+        (Some(b"IHDR"), Some(w), Some(h)) if bytes.starts_with(&SIGNATURE) && w > 0 && h > 0 => Ok(Size { w, h }),
+        _ => Err(Error::decode("the PNG has no header")),
+    }
+}
+
+/// Decodes `region`, which lies inside the picture. Rows below it are not looked at, unless the file is interlaced.
+///
+/// # Errors
+/// Damaged or truncated data.
+pub fn decode(bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: LIMIT_BYTES });
+    decoder.set_transformations(png::Transformations::normalize_to_color8());
+    decoder.set_ignore_text_chunk(true);
+    decoder.set_ignore_iccp_chunk(true);
+    let mut reader = decoder.read_info().map_err(damaged)?;
+    let (w, h) = reader.info().size();
+    if region.x + region.w > w || region.y + region.h > h {
+        return Err(Error::internal("a region outside of the picture was asked for"));
+    }
+    let channels = reader.output_color_type().0.samples();
+    let out = pixels.start(region, 3);
+    let mut out_rows = out.chunks_exact_mut(region.w as usize * 3);
+    let mut take = |row: &[u8]| {
+        if let Some(out) = out_rows.next() {
+            rgb_row(&row[region.x as usize * channels..][..region.w as usize * channels], channels, out);
+        }
+    };
+    if reader.info().interlaced {
+        let bytes = reader.output_buffer_size().ok_or_else(|| Error::decode("the PNG is too large"))?;
+        let mut whole = vec![0; bytes];
+        reader.next_frame(&mut whole).map_err(damaged)?;
+        whole.chunks_exact(w as usize * channels).skip(region.y as usize).for_each(&mut take);
+        return Ok(());
+    }
+    for y in 0..region.y + region.h {
+        let row = reader.next_row().map_err(damaged)?.ok_or_else(|| Error::decode("the PNG ends early"))?;
+        if y >= region.y {
+            take(row.data());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(colour: png::ColorType, depth: png::BitDepth, w: u32, h: u32, data: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut encoder = png::Encoder::new(&mut out, w, h);
+        encoder.set_color(colour);
+        encoder.set_depth(depth);
+        if colour == png::ColorType::Indexed {
+            encoder.set_palette(vec![9, 8, 7, 6, 5, 4]);
+        }
+        encoder.write_header().unwrap().write_image_data(data).unwrap();
+        out
+    }
+
+    #[test]
+    fn every_colour_type_becomes_rgb() {
+        use png::{BitDepth as D, ColorType as C};
+        let mut pixels = Pixels::new();
+        let one = Region { x: 1, y: 0, w: 1, h: 1 };
+        for (colour, depth, data, want) in [
+            (C::Grayscale, D::Eight, &[1_u8, 2][..], [2, 2, 2]),
+            (C::Grayscale, D::One, &[0b0100_0000], [255, 255, 255]),
+            (C::Grayscale, D::Sixteen, &[1, 2, 3, 4], [3, 3, 3]),
+            (C::GrayscaleAlpha, D::Eight, &[1, 2, 3, 4], [3, 3, 3]),
+            (C::Rgb, D::Eight, &[1, 2, 3, 4, 5, 6], [4, 5, 6]),
+            (C::Rgba, D::Eight, &[1, 2, 3, 4, 5, 6, 7, 8], [5, 6, 7]),
+            (C::Indexed, D::Eight, &[0, 1], [6, 5, 4]),
+        ] {
+            let bytes = file(colour, depth, 2, 1, data);
+            assert_eq!(size(&bytes).unwrap(), Size { w: 2, h: 1 });
+            decode(&bytes, one, &mut pixels).unwrap();
+            assert_eq!(pixels.rgb(), want, "{colour:?} {depth:?}");
+        }
+    }
+
+    #[test]
+    fn a_truncated_or_changed_file_is_an_error() {
+        let data: Vec<u8> = (0..32 * 32).map(|i| (i * 7 % 251) as u8).collect();
+        let bytes = file(png::ColorType::Grayscale, png::BitDepth::Eight, 32, 32, &data);
+        let all = Region { x: 0, y: 0, w: 32, h: 32 };
+        let mut pixels = Pixels::new();
+        decode(&bytes, all, &mut pixels).unwrap();
+        // The last row is complete before the checksums behind it are.
+        for cut in 0..bytes.len() - 24 {
+            assert!(size(&bytes[..cut]).is_err() || decode(&bytes[..cut], all, &mut pixels).is_err(), "{cut}");
+        }
+        let mut flipped = bytes.clone();
+        flipped[60] ^= 4;
+        assert!(decode(&flipped, all, &mut pixels).is_err());
+    }
+}

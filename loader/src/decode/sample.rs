@@ -1,0 +1,125 @@
+//! Decodes one sample: the columns' bytes into the rows of a batch.
+
+use std::sync::Arc;
+
+use super::draw::DrawKey;
+use super::dtype::DType;
+use super::image::ImageDecoder;
+use super::ndarray::start_ragged;
+use super::numeric;
+use super::plan::{FieldPlan, NumberSource, Step, Work};
+use crate::error::{Context, Error, Result};
+
+/// Where one output of one sample goes.
+pub enum Row<'a> {
+    /// A row of the batch's tensor, exactly as long as the output's shape and type say.
+    Fixed(&'a mut [u8]),
+    /// Memory of its own; what was in it is replaced.
+    Var(&'a mut Vec<u8>),
+}
+
+/// One thread's decoder for a [`FieldPlan`]. It keeps its memory from sample to sample: after the largest sample has
+/// been seen, JPEGs, numbers, text and bytes allocate nothing here.
+pub struct SampleDecoder {
+    plan: Arc<FieldPlan>,
+    images: ImageDecoder,
+}
+
+impl SampleDecoder {
+    pub(super) fn new(plan: Arc<FieldPlan>) -> Self {
+        Self { plan, images: ImageDecoder::new() }
+    }
+
+    /// Decodes one sample. `columns` are all columns' stored bytes in index order (those the plan does not use may be
+    /// empty), `rows` are the outputs' in [`FieldPlan::outputs`]' order. On failure the rows' contents are unspecified.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Decode`] or [`crate::ErrorKind::Unsupported`] for what is wrong with the sample, naming
+    /// field and column; [`crate::ErrorKind::Internal`] for rows and columns that are not the plan's.
+    pub fn decode(&mut self, columns: &[&[u8]], key: DrawKey, rows: &mut [Row<'_>]) -> Result<()> {
+        let Self { plan, images } = self;
+        if columns.len() != plan.columns().len() || rows.len() != plan.outputs().len() {
+            return Err(Error::internal("the sample does not have the plan's columns and rows")
+                .with("columns", columns.len())
+                .with("rows", rows.len()));
+        }
+        for ((step, output), row) in plan.steps().iter().zip(plan.outputs()).zip(rows) {
+            step_into(step, columns[step.column], key, row, images)
+                .context("column", || &plan.columns()[step.column].name)
+                .context("field", || &output.name)?;
+        }
+        Ok(())
+    }
+}
+
+fn step_into(step: &Step, bytes: &[u8], key: DrawKey, row: &mut Row<'_>, images: &mut ImageDecoder) -> Result<()> {
+    match &step.work {
+        Work::Image(field) => images.decode(bytes, field, key, row),
+        Work::Scalar { source, dtype } => number(bytes, *source, fixed(row, dtype.size())?, *dtype),
+        Work::Tokens { source, length, dtype, pad } => {
+            let (values, from) = match source {
+                Ok(encoding) => {
+                    let array = encoding.read(bytes)?;
+                    (array.values, array.dtype)
+                }
+                Err(stored) => (bytes, *stored),
+            };
+            tokens(values, from, fixed(row, length * dtype.size())?, *dtype, *pad)
+        }
+        Work::Array { encoding, dtype } => {
+            let array = encoding.read(bytes)?;
+            let to = dtype.unwrap_or(array.dtype);
+            let out = match row {
+                Row::Fixed(out) => &mut **out,
+                Row::Var(out) => start_ragged(out, to, &array.shape)?,
+            };
+            numeric::convert(array.values, array.dtype, out, to)
+        }
+        Work::Text => {
+            if let Err(e) = std::str::from_utf8(bytes) {
+                return Err(Error::decode("the text is not UTF-8").with("byte", e.valid_up_to()));
+            }
+            copy(bytes, row)
+        }
+        Work::Bytes => copy(bytes, row),
+    }
+}
+
+fn fixed<'a>(row: &'a mut Row<'_>, bytes: usize) -> Result<&'a mut [u8]> {
+    match row {
+        Row::Fixed(out) if out.len() == bytes => Ok(out),
+        _ => Err(Error::internal("a row does not have its output's size").with("expected", bytes)),
+    }
+}
+
+fn copy(bytes: &[u8], row: &mut Row<'_>) -> Result<()> {
+    match row {
+        Row::Var(out) => {
+            out.clear();
+            out.extend_from_slice(bytes);
+            Ok(())
+        }
+        Row::Fixed(_) => Err(Error::internal("text and bytes have no fixed size")),
+    }
+}
+
+fn number(bytes: &[u8], source: NumberSource, out: &mut [u8], dtype: DType) -> Result<()> {
+    match source {
+        NumberSource::Binary(from) => numeric::convert(bytes, from, out, dtype),
+        NumberSource::Text(of) => numeric::parse(bytes, of, out, dtype),
+    }
+}
+
+fn tokens(values: &[u8], from: DType, out: &mut [u8], dtype: DType, pad: Option<i64>) -> Result<()> {
+    let (have, want) = (values.len() / from.size(), out.len() / dtype.size());
+    let wrong = |message: &str| Error::decode(message).with("tokens", have).with("length", want);
+    if have > want {
+        return Err(wrong("the sample has more tokens than a row"));
+    }
+    let (head, tail) = out.split_at_mut(have * dtype.size());
+    if !tail.is_empty() {
+        let pad = pad.ok_or_else(|| wrong("the sample has fewer tokens than a row and `pad` is not set"))?;
+        numeric::fill(pad, tail, dtype)?;
+    }
+    numeric::convert(values, from, head, dtype)
+}
