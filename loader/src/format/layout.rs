@@ -89,6 +89,51 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// MDS with these columns, sorted by name as the format has it.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] for a column that stands twice.
+    pub fn mds(columns: impl IntoIterator<Item = (String, Encoding)>) -> Result<Self> {
+        let column = |(name, encoding): (String, Encoding)| Column { name, size: encoding.fixed_size(), encoding };
+        Ok(Self { format: ShardFormat::Mds, columns: sorted(columns.into_iter().map(column))? })
+    }
+
+    /// JSONL with these columns, whose types are `str`, `int` and `float`.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] for another type or a column that stands twice.
+    pub fn jsonl<'a>(columns: impl IntoIterator<Item = (&'a str, &'a str)>, newline: &str) -> Result<Self> {
+        Ok(Self { format: ShardFormat::Jsonl { newline: newline.to_owned() }, columns: text_columns(columns)? })
+    }
+
+    /// Separated values with these columns, whose types are `str`, `int` and `float`. `separator` counts for
+    /// [`XsvKind::Xsv`] only, the others imply theirs.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] for another type, a column that stands twice, an empty separator or newline, or a
+    /// column name that contains either.
+    pub fn xsv<'a>(
+        kind: XsvKind,
+        columns: impl IntoIterator<Item = (&'a str, &'a str)>,
+        separator: &str,
+        newline: &str,
+    ) -> Result<Self> {
+        let separator = kind.separator().unwrap_or(separator);
+        if separator.is_empty() || newline.is_empty() {
+            return Err(Error::config("separator and newline cannot be empty"));
+        }
+        let columns = text_columns(columns)?;
+        if let Some(column) = columns.iter().find(|c| c.name.contains(separator) || c.name.contains(newline)) {
+            let what = "a column name contains the separator or the newline";
+            return Err(Error::config(what).with("column", &column.name));
+        }
+        let format = ShardFormat::Xsv { kind, separator: separator.to_owned(), newline: newline.to_owned() };
+        Ok(Self { format, columns })
+    }
+
     /// The place of the column called `name`.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
@@ -113,6 +158,24 @@ impl Layout {
             return Err(Error::internal("a sample was split into another number of columns than the layout has"));
         }
         Ok(SampleColumns { sample, scratch })
+    }
+}
+
+fn text_columns<'a>(columns: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Vec<Column>> {
+    let column = |(name, kind): (&str, &str)| {
+        let encoding = xsv::parse_text_type(kind).map_err(|e| e.with("column", name))?;
+        Ok(Column { name: name.to_owned(), encoding, size: None })
+    };
+    sorted(columns.into_iter().map(column).collect::<Result<Vec<_>>>()?)
+}
+
+/// Sorted by name, byte by byte, which is by code point as Python sorts.
+fn sorted(columns: impl IntoIterator<Item = Column>) -> Result<Vec<Column>> {
+    let mut columns: Vec<_> = columns.into_iter().collect();
+    columns.sort_by(|a, b| a.name.cmp(&b.name));
+    match columns.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        Some(pair) => Err(Error::config("a column stands twice").with("column", &pair[0].name)),
+        None => Ok(columns),
     }
 }
 

@@ -15,7 +15,8 @@
 //! Every format goes through these four steps, so that the pipeline treats all alike: MDS keeps its offsets at the front
 //! of the shard, JSONL and XSV in a `.meta` file beside it.
 //!
-//! Everything here is pure: bytes in, values out, no clock, no file. Nothing read is trusted: lengths are checked before anything is allocated for them, nesting is
+//! Everything here is pure: bytes in, values out, no clock, no file. The one exception is [`writer`], whose threads
+//! hand files to a sink. Nothing read is trusted: lengths are checked before anything is allocated for them, nesting is
 //! bounded, names cannot leave their directory, and an error names file and field.
 
 pub mod compress;
@@ -27,11 +28,13 @@ mod jsonl;
 pub mod layout;
 mod mds;
 mod table;
+pub mod writer;
 mod xsv;
 
 pub use compress::Compression;
 pub use encoding::{Encoding, Value};
 pub use hash::HashAlgo;
 pub use index::{FileInfo, INDEX_BASENAME, Index, Shard};
-pub use layout::{Column, Layout, SampleColumns, Scratch, ShardFormat};
+pub use layout::{Column, Layout, SampleColumns, Scratch, ShardFormat, XsvKind};
 pub use table::OffsetTable;
+pub use writer::Writer;

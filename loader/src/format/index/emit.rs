@@ -16,7 +16,6 @@ pub(in crate::format) struct Settings<'a> {
 }
 
 /// The settings as the JSON that shard headers carry.
-#[allow(dead_code, reason = "the writers, which follow, are its callers")]
 pub(in crate::format) fn config(settings: &Settings<'_>) -> String {
     dump(Json::Object(config_map(settings)))
 }
@@ -89,7 +88,6 @@ pub(super) fn index(index: &Index) -> String {
     out
 }
 
-#[allow(dead_code, reason = "see config")]
 fn dump(value: Json) -> String {
     let mut out = String::new();
     json::write(&value, true, &mut out);

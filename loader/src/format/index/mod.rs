@@ -10,6 +10,8 @@ mod parse;
 
 use std::sync::Arc;
 
+pub(super) use emit::{Settings, config};
+
 use super::compress::Compression;
 use super::hash::HashAlgo;
 use super::layout::Layout;

@@ -1,0 +1,340 @@
+//! Cuts samples into shards and hands full shards to threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
+
+use super::sample;
+use super::shard::{Frame, Samples, too_large};
+use super::sink::Sink;
+use crate::error::{Error, Result};
+use crate::format::encoding::Value;
+use crate::format::hash::Hasher;
+use crate::format::index::{FileInfo, Index, Settings, Shard};
+use crate::format::layout::{Layout, Scratch};
+use crate::format::{Compression, HashAlgo};
+
+/// The reference's limit on a shard's raw size, in bytes.
+pub const SIZE_LIMIT_DEFAULT: u64 = 1 << 26;
+
+/// Most worker threads. Each holds a shard and its compressed form in memory.
+const THREADS_MAX: usize = 32;
+
+/// How to write shards.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Compress every file so.
+    pub compression: Option<Compression>,
+    /// Record these hashes of every file, raw and compressed. Sorted by name, none twice.
+    pub hashes: Vec<HashAlgo>,
+    /// Largest raw size of a shard in bytes, below 2^32, inclusive; a larger sample gets a shard of its own. None puts
+    /// everything into one shard.
+    pub size_limit: Option<u64>,
+    /// Threads that hash, compress and store; 0 means as many as there are CPUs.
+    ///
+    /// Up to `threads + 2` shards are in memory at once: one with each, one waiting, one under construction.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { compression: None, hashes: Vec::new(), size_limit: Some(SIZE_LIMIT_DEFAULT), threads: 0 }
+    }
+}
+
+impl Options {
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] when the size limit or the hashes are not as their fields say.
+    fn check(&self) -> Result<()> {
+        if !self.hashes.is_sorted_by(|a, b| a < b) {
+            return Err(Error::config("Hashes must be unique and in sorted order"));
+        }
+        match self.size_limit {
+            Some(limit) if limit == 0 || limit > u64::from(u32::MAX) => Err(Error::config(format!(
+                "the size limit is {limit} bytes; set one from 1 to 4294967295, as offsets have 32 bits, or none"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Writes a data set. Without [`finish`](Self::finish) there is no index, hence no data set.
+pub struct Writer {
+    plan: Arc<Plan>,
+    samples: Samples,
+    /// What the samples count against the size limit.
+    limit_bytes: u64,
+    scratch: Scratch,
+    /// Shards handed out so far, also the next shard's number.
+    shards: usize,
+    workers: Option<Workers>,
+}
+
+/// What all threads know.
+struct Plan {
+    layout: Arc<Layout>,
+    options: Options,
+    frame: Frame,
+    sink: Box<dyn Sink>,
+    /// Set by the first failure, and by a writer that is dropped: work that is still queued is then pointless.
+    stopped: AtomicBool,
+}
+
+struct Workers {
+    jobs: Sender<(usize, Samples)>,
+    /// Not bounded, or a full one would stop the workers that empty `jobs`. Holds at most one entry a shard, which the
+    /// index needs anyway.
+    results: Receiver<(usize, Result<Shard>)>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// A writer of samples of `layout` into `sink`.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] when `options` are not as their fields say; [`crate::ErrorKind::Io`] when the system
+    /// refuses a thread.
+    pub fn new(layout: Layout, sink: Box<dyn Sink>, options: Options) -> Result<Self> {
+        options.check()?;
+        let frame = Frame::new(&Settings {
+            layout: &layout,
+            compression: options.compression,
+            hashes: &options.hashes,
+            size_limit: options.size_limit,
+        });
+        let limit_bytes = frame.limit_bytes();
+        let plan = Arc::new(Plan { layout: Arc::new(layout), options, frame, sink, stopped: AtomicBool::new(false) });
+        let workers = Some(Workers::start(&plan)?);
+        Ok(Self { plan, samples: Samples::default(), limit_bytes, scratch: Scratch::default(), shards: 0, workers })
+    }
+
+    /// Format and columns; [`write`](Self::write) takes values in the order of its columns.
+    pub fn layout(&self) -> &Layout {
+        &self.plan.layout
+    }
+
+    /// Adds a sample: one value for each column of [`layout`](Self::layout), in its order (sorted by name).
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`], with the column, for a value that its column does not take; the sample is then not
+    /// added and writing can go on. Or the failure of a thread, after which nothing more can be written.
+    pub fn write(&mut self, values: &[Value<'_>]) -> Result<()> {
+        let start = self.samples.bytes.len();
+        sample::encode(&self.plan.layout, values, &mut self.scratch, &mut self.samples.bytes)?;
+        self.added(start)
+    }
+
+    /// Adds a sample of values by name, in any order; those that are no column are passed over.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write), and [`crate::ErrorKind::Config`] for a column that has no value.
+    pub fn write_named(&mut self, values: &[(&str, Value<'_>)]) -> Result<()> {
+        let plan = Arc::clone(&self.plan);
+        let ordered = plan.layout.columns.iter().map(|column| {
+            let value = values.iter().rfind(|(name, _)| *name == column.name).map(|(_, value)| value.clone());
+            value.ok_or_else(|| Error::config("the sample lacks a column").with("column", &column.name))
+        });
+        self.write(&ordered.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// Adds a sample that is encoded already.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write), and [`crate::ErrorKind::Config`] for bytes that are no sample of the layout.
+    pub fn write_encoded(&mut self, sample: &[u8]) -> Result<()> {
+        self.plan.layout.split(sample, &mut self.scratch).map_err(|e| e.of_kind(crate::ErrorKind::Config))?;
+        let start = self.samples.bytes.len();
+        self.samples.bytes.extend_from_slice(sample);
+        self.added(start)
+    }
+
+    /// The sample from `start` to the end of the samples' bytes was added: flushes those before it if the shard is full.
+    fn added(&mut self, start: usize) -> Result<()> {
+        let bytes = (self.samples.bytes.len() - start) as u64;
+        let counted = bytes + self.plan.frame.limit_bytes_per_sample();
+        let mut before = start as u64;
+        let mut count = self.samples.sizes.len() as u64;
+        if self.plan.options.size_limit.is_some_and(|limit| limit < self.limit_bytes + counted) {
+            // The reference flushes whatever it has, even nothing: a first sample that is too large leaves an empty shard.
+            let sample = self.samples.bytes.split_off(start);
+            self.flush()?;
+            self.samples.bytes = sample;
+            (before, count) = (0, 0);
+        }
+        let end = self.plan.frame.data_file_bytes(count + 1, before + bytes);
+        match u32::try_from(bytes) {
+            Ok(size) if end <= u64::from(u32::MAX) => {
+                self.samples.sizes.push(size);
+                self.limit_bytes += counted;
+                Ok(())
+            }
+            _ => {
+                self.samples.bytes.truncate(before as usize);
+                Err(too_large(end))
+            }
+        }
+    }
+
+    /// Hands the samples so far to a thread, waiting until one takes or queues them.
+    fn flush(&mut self) -> Result<()> {
+        let samples = std::mem::take(&mut self.samples);
+        self.limit_bytes = self.plan.frame.limit_bytes();
+        let closed = || Error::new(crate::ErrorKind::Closed, "the writer has failed or finished");
+        if self.plan.stopped.load(Ordering::Acquire) {
+            return Err(self.failure());
+        }
+        let workers = self.workers.as_ref().ok_or_else(closed)?;
+        if workers.jobs.send((self.shards, samples)).is_err() {
+            return Err(self.failure());
+        }
+        self.shards += 1;
+        Ok(())
+    }
+
+    /// What stopped the threads.
+    fn failure(&mut self) -> Error {
+        let collected = self.workers.take().map(Workers::join);
+        let first = collected.and_then(|results| results.into_iter().find_map(|(_, result)| result.err()));
+        first.unwrap_or_else(|| {
+            Error::new(crate::ErrorKind::Closed, "the writer failed before; nothing more can be written")
+        })
+    }
+
+    /// Writes what is left, waits for all shards and writes the index, which it returns.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of a thread or of the sink; there is then no index.
+    pub fn finish(mut self) -> Result<Index> {
+        if !self.samples.sizes.is_empty() {
+            self.flush()?;
+        }
+        let workers = self
+            .workers
+            .take()
+            .ok_or_else(|| Error::new(crate::ErrorKind::Closed, "the writer failed before; there is no index"))?;
+        let mut shards: Vec<Option<Shard>> = (0..self.shards).map(|_| None).collect();
+        for (number, result) in workers.join() {
+            shards[number] = Some(result?);
+        }
+        let shards: Option<Vec<_>> = shards.into_iter().collect();
+        let index = Index { shards: shards.ok_or_else(|| Error::internal("a thread ended without its shard"))? };
+        self.plan.sink.finish(index.to_json().as_bytes())?;
+        Ok(index)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(workers) = self.workers.take() {
+            self.plan.stopped.store(true, Ordering::Release);
+            drop(workers.join());
+        }
+    }
+}
+
+impl Workers {
+    fn start(plan: &Arc<Plan>) -> Result<Self> {
+        let threads = match plan.options.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        // One waiting job keeps a thread from idling while the next shard fills; more would only take memory.
+        let (jobs, queue) = bounded::<(usize, Samples)>(1);
+        let (done, results) = unbounded();
+        let mut workers = Self { jobs, results, threads: Vec::new() };
+        for i in 0..threads.min(THREADS_MAX) {
+            let (plan, queue, done) = (Arc::clone(plan), queue.clone(), done.clone());
+            let body = move || {
+                for (number, samples) in queue {
+                    if plan.stopped.load(Ordering::Acquire) {
+                        continue;
+                    }
+                    let result = plan.store(number, samples);
+                    if result.is_err() {
+                        plan.stopped.store(true, Ordering::Release);
+                    }
+                    // Nobody listens once the writer is gone.
+                    let _ = done.send((number, result));
+                }
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("fb-write-{i}"))
+                .spawn(body)
+                .map_err(|e| Error::from_io(e, "the system refuses a thread for the writer"))?;
+            workers.threads.push(thread);
+        }
+        Ok(workers)
+    }
+
+    /// Lets the threads finish what is queued, ends them and returns their results in any order.
+    fn join(self) -> Vec<(usize, Result<Shard>)> {
+        drop(self.jobs);
+        for thread in self.threads {
+            // A thread that panicked left no result, which the caller notices.
+            let _ = thread.join();
+        }
+        self.results.try_iter().collect()
+    }
+}
+
+impl Plan {
+    /// Builds shard `number`, stores its files, and describes it for the index.
+    fn store(&self, number: usize, samples: Samples) -> Result<Shard> {
+        let count = samples.sizes.len() as u64;
+        let files = samples.into_files(&self.frame)?;
+        let name = format!("shard.{number:05}.{}", self.layout.format.name());
+        let [head, body] = &files.data;
+        let (raw_data, zip_data) = self.store_file(&name, &[head, body])?;
+        let (raw_meta, zip_meta) = match &files.meta {
+            Some(meta) => {
+                let (raw, zip) = self.store_file(&format!("{name}.meta"), &[meta])?;
+                (Some(raw), zip)
+            }
+            None => (None, None),
+        };
+        Ok(Shard {
+            layout: Arc::clone(&self.layout),
+            samples: count,
+            compression: self.options.compression,
+            hashes: self.options.hashes.clone(),
+            size_limit: self.options.size_limit,
+            raw_data,
+            zip_data,
+            raw_meta,
+            zip_meta,
+        })
+    }
+
+    fn store_file(&self, basename: &str, pieces: &[&[u8]]) -> Result<(FileInfo, Option<FileInfo>)> {
+        let raw = self.describe(basename, pieces);
+        let Some(compression) = self.options.compression else {
+            self.sink.put(basename, pieces)?;
+            return Ok((raw, None));
+        };
+        let packed = compression.compress(&pieces.concat())?;
+        let zip = self.describe(&format!("{basename}.{}", compression.extension()), &[&packed]);
+        self.sink.put(&zip.basename, &[&packed])?;
+        Ok((raw, Some(zip)))
+    }
+
+    fn describe(&self, basename: &str, pieces: &[&[u8]]) -> FileInfo {
+        let digest = |&algo: &HashAlgo| {
+            let mut hasher = Hasher::new(algo);
+            pieces.iter().for_each(|piece| hasher.update(piece));
+            (algo, hasher.finish_hex())
+        };
+        FileInfo {
+            basename: basename.to_owned(),
+            bytes: pieces.iter().map(|piece| piece.len() as u64).sum(),
+            hashes: self.options.hashes.iter().map(digest).collect(),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Writing data sets: samples in, shards and an index out, byte for byte as the reference writes them.
+//!
+//! ```text
+//!   write(values) -- sample: encode --> Shard under construction
+//!                                          | full: as many bytes as size_limit allows
+//!                                          v
+//!                     one queue --> worker threads: raw files -> hash -> compress -> hash -> Sink::put
+//!                                          |
+//!   finish()  <-- results by number -------+        Sink::finish(index.json), last of all
+//! ```
+//!
+//! * `sample` — one sample's values to bytes, pure;
+//! * `shard` — the samples of one shard to its raw files, pure;
+//! * [`Sink`] — where files go; [`LocalDir`] is a directory;
+//! * `driver` — [`Writer`]: cuts shards, runs the threads, writes the index.
+//!
+//! A file appears under its name whole or not at all, and the index appears after every shard, so a crash at any point
+//! leaves nothing that looks finished.
+
+mod driver;
+mod sample;
+mod shard;
+mod sink;
+#[cfg(test)]
+mod tests;
+
+pub use driver::{Options, SIZE_LIMIT_DEFAULT, Writer};
+pub use sink::{LocalDir, Sink};

@@ -1,0 +1,115 @@
+//! One sample's values to the bytes that stand in a shard.
+
+use std::ops::Range;
+
+use crate::error::{Context, Error, Result};
+use crate::format::encoding::{Encoding, Value};
+use crate::format::json::{self, FloatWords};
+use crate::format::layout::{Column, Layout, Scratch, ShardFormat};
+
+/// Appends the sample of `values`, one for each column of `layout` in its order.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Config`], with the column, for a value that its column does not take; `out` is then as before.
+pub(super) fn encode(layout: &Layout, values: &[Value<'_>], scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+    if values.len() != layout.columns.len() {
+        return Err(Error::config(format!("{} values for {} columns", values.len(), layout.columns.len())));
+    }
+    let start = out.len();
+    let encoded = match &layout.format {
+        ShardFormat::Mds => mds(&layout.columns, values, out),
+        ShardFormat::Jsonl { newline } => jsonl(&layout.columns, newline, values, out),
+        ShardFormat::Xsv { separator, newline, .. } => xsv(&layout.columns, separator, newline, values, out)
+            .and_then(|cells| reads_back(layout, &out[start..], &cells, scratch)),
+    };
+    encoded.inspect_err(|_| out.truncate(start))
+}
+
+fn mds(columns: &[Column], values: &[Value<'_>], out: &mut Vec<u8>) -> Result<()> {
+    let mut size_at = out.len();
+    out.resize(size_at + 4 * columns.iter().filter(|column| column.size.is_none()).count(), 0);
+    for (column, value) in columns.iter().zip(values) {
+        let start = out.len();
+        column.encoding.encode(value, out).context("column", || &column.name)?;
+        if column.size.is_none() {
+            let size = u32::try_from(out.len() - start)
+                .map_err(|_| Error::config("a value of 4 GiB or more cannot be stored").with("column", &column.name))?;
+            out[size_at..size_at + 4].copy_from_slice(&size.to_le_bytes());
+            size_at += 4;
+        }
+    }
+    Ok(())
+}
+
+fn jsonl(columns: &[Column], newline: &str, values: &[Value<'_>], out: &mut Vec<u8>) -> Result<()> {
+    let mut text = String::from("{");
+    for (i, (column, value)) in columns.iter().zip(values).enumerate() {
+        text.push_str(if i == 0 { "" } else { ", " });
+        json::write_str(&column.name, &mut text);
+        text.push_str(": ");
+        match (&column.encoding, value) {
+            (Encoding::Str, Value::Str(string)) => json::write_str(string, &mut text),
+            (Encoding::StrFloat, Value::Float(float)) => text.push_str(&json::python_float(*float, FloatWords::Json)),
+            (Encoding::StrInt, Value::Int(_) | Value::BigInt(_)) => push_text(&column.encoding, value, &mut text)?,
+            _ => return Err(wrong_type(column, value)),
+        }
+    }
+    text.push('}');
+    text.push_str(newline);
+    out.extend(text.bytes());
+    Ok(())
+}
+
+/// Returns where the cells lie in what it appends.
+fn xsv(
+    columns: &[Column],
+    separator: &str,
+    newline: &str,
+    values: &[Value<'_>],
+    out: &mut Vec<u8>,
+) -> Result<Vec<Range<usize>>> {
+    let mut text = String::new();
+    let mut cells = Vec::with_capacity(columns.len());
+    for (i, (column, value)) in columns.iter().zip(values).enumerate() {
+        text.push_str(if i == 0 { "" } else { separator });
+        let start = text.len();
+        match (&column.encoding, value) {
+            (Encoding::Str, Value::Str(string)) => text.push_str(string),
+            (Encoding::StrFloat, Value::Float(_)) | (Encoding::StrInt, Value::Int(_) | Value::BigInt(_)) => {
+                push_text(&column.encoding, value, &mut text)?;
+            }
+            _ => return Err(wrong_type(column, value)),
+        }
+        if text[start..].contains(separator) || text[start..].contains(newline) {
+            let what = "a value contains the separator or the newline, and the format has no quoting";
+            return Err(Error::config(what).with("column", &column.name));
+        }
+        cells.push(start..text.len());
+    }
+    text.push_str(newline);
+    out.extend(text.bytes());
+    Ok(cells)
+}
+
+/// With separators of several characters, the end of a value and the separator after it can read as a separator that
+/// starts earlier. Such a row would come back as other cells, so it is refused.
+fn reads_back(layout: &Layout, row: &[u8], cells: &[Range<usize>], scratch: &mut Scratch) -> Result<()> {
+    let columns = layout.split(row, scratch).map_err(|e| e.of_kind(crate::ErrorKind::Config))?;
+    if columns.iter().ne(cells.iter().map(|cell| &row[cell.clone()])) {
+        return Err(Error::config("the row would not read back as it was written; use another separator"));
+    }
+    Ok(())
+}
+
+fn push_text(encoding: &Encoding, value: &Value<'_>, text: &mut String) -> Result<()> {
+    let mut bytes = Vec::new();
+    encoding.encode(value, &mut bytes)?;
+    text.push_str(std::str::from_utf8(&bytes).map_err(|e| Error::internal("a number is not text").caused_by(e))?);
+    Ok(())
+}
+
+fn wrong_type(column: &Column, value: &Value<'_>) -> Error {
+    let name = crate::format::xsv::text_type(&column.encoding);
+    Error::config(format!("a value of type {} is no {name}", value.kind())).with("column", &column.name)
+}

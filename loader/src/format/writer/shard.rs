@@ -1,0 +1,97 @@
+//! The samples of one shard to its raw files.
+
+use crate::error::{Error, Result};
+use crate::format::index::{Settings, config};
+use crate::format::layout::{Layout, ShardFormat};
+
+/// The part of a shard's files that is the same for all shards of a data set.
+pub(super) struct Frame {
+    /// The settings as JSON; stands behind the offsets.
+    config: Vec<u8>,
+    /// The row of column names of the XSV formats, else nothing.
+    names: Vec<u8>,
+    is_split: bool,
+}
+
+impl Frame {
+    pub(super) fn new(settings: &Settings<'_>) -> Self {
+        Self {
+            config: config(settings).into_bytes(),
+            names: names(settings.layout),
+            is_split: settings.layout.format.is_split(),
+        }
+    }
+
+    /// Bytes that count against the size limit before the first sample. The reference counts the header of MDS, but
+    /// neither the row of names nor the offsets' file.
+    pub(super) fn limit_bytes(&self) -> u64 {
+        if self.is_split { 0 } else { 8 + self.config.len() as u64 }
+    }
+
+    /// Bytes that each sample counts in addition to its own: its offset, where that is in the same file.
+    pub(super) fn limit_bytes_per_sample(&self) -> u64 {
+        if self.is_split { 0 } else { 4 }
+    }
+
+    /// Size of the data file of `samples` samples with `bytes` bytes together.
+    pub(super) fn data_file_bytes(&self, samples: u64, bytes: u64) -> u64 {
+        let front = if self.is_split { self.names.len() as u64 } else { 8 + 4 * samples + self.config.len() as u64 };
+        front + bytes
+    }
+}
+
+fn names(layout: &Layout) -> Vec<u8> {
+    let ShardFormat::Xsv { separator, newline, .. } = &layout.format else { return Vec::new() };
+    let names: Vec<_> = layout.columns.iter().map(|column| column.name.as_str()).collect();
+    (names.join(separator) + newline).into_bytes()
+}
+
+/// Samples waiting for their shard to fill.
+#[derive(Default)]
+pub(super) struct Samples {
+    /// The samples one after the other.
+    pub(super) bytes: Vec<u8>,
+    /// Size of each in bytes.
+    pub(super) sizes: Vec<u32>,
+}
+
+/// A shard's raw files. The data file is in two pieces, so that the samples need not be copied behind their header.
+pub(super) struct RawFiles {
+    pub(super) data: [Vec<u8>; 2],
+    pub(super) meta: Option<Vec<u8>>,
+}
+
+impl Samples {
+    /// The files of a shard of these samples.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] when the data file passes 4 GiB, which its offsets cannot express.
+    pub(super) fn into_files(self, frame: &Frame) -> Result<RawFiles> {
+        let count = self.sizes.len() as u64;
+        let end = frame.data_file_bytes(count, self.bytes.len() as u64);
+        let (Ok(_), Ok(count)) = (u32::try_from(end), u32::try_from(count)) else {
+            return Err(too_large(end));
+        };
+        let mut table = Vec::with_capacity(8 + 4 * self.sizes.len() + frame.config.len());
+        table.extend(count.to_le_bytes());
+        // All offsets are at most `end`, which fits.
+        let mut offset = (end - self.bytes.len() as u64) as u32;
+        table.extend(offset.to_le_bytes());
+        for size in &self.sizes {
+            offset += size;
+            table.extend(offset.to_le_bytes());
+        }
+        table.extend_from_slice(&frame.config);
+        Ok(if frame.is_split {
+            RawFiles { data: [frame.names.clone(), self.bytes], meta: Some(table) }
+        } else {
+            RawFiles { data: [table, self.bytes], meta: None }
+        })
+    }
+}
+
+/// The error of a shard that its offsets cannot express.
+pub(super) fn too_large(bytes: u64) -> Error {
+    Error::config(format!("a shard of {bytes} bytes passes the 4 GiB that its offsets can express; set a size limit"))
+}

@@ -1,0 +1,118 @@
+//! Where a writer's files go.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Context, Error, Result};
+use crate::format::INDEX_BASENAME;
+
+/// A place that takes whole files. Workers call it at once from several threads.
+pub trait Sink: Send + Sync {
+    /// Stores the file `basename` of the bytes of all `pieces` in turn: whole, or not under this name.
+    ///
+    /// # Errors
+    ///
+    /// Why it could not; the writer then stops and writes no index.
+    fn put(&self, basename: &str, pieces: &[&[u8]]) -> Result<()>;
+
+    /// Stores the index, after every other file is where a crash cannot take it away any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    fn finish(&self, index: &[u8]) -> Result<()>;
+}
+
+/// A directory. Files are written as `<name>.tmp`, flushed to the disk and renamed.
+#[derive(Debug)]
+pub struct LocalDir {
+    path: PathBuf,
+}
+
+impl LocalDir {
+    /// The directory at `path`, made if it is not there. One that holds anything is refused, or with `overwrite`
+    /// emptied, its index first.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] for a directory that is not empty; what the file system says.
+    pub fn create(path: impl Into<PathBuf>, overwrite: bool) -> Result<Self> {
+        let path = path.into();
+        let on_path = |e: std::io::Error, what: &str| Error::from_io(e, what).with("directory", path.display());
+        fs::create_dir_all(&path).map_err(|e| on_path(e, "the output directory cannot be made"))?;
+        let mut entries =
+            fs::read_dir(&path).map_err(|e| on_path(e, "the output directory cannot be read"))?.peekable();
+        if entries.peek().is_some() {
+            if !overwrite {
+                return Err(Error::config("Directory is not empty").with("directory", path.display()));
+            }
+            // Without its index, a data set that is only half removed does not look whole.
+            match fs::remove_file(path.join(INDEX_BASENAME)) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(on_path(e, "the old index cannot be removed"));
+                }
+                _ => {}
+            }
+            for entry in entries {
+                let entry = entry.map_err(|e| on_path(e, "the output directory cannot be read"))?;
+                remove(&entry.path()).map_err(|e| on_path(e, "the output directory cannot be emptied"))?;
+            }
+        }
+        Ok(Self { path })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn write_renamed(&self, basename: &str, pieces: &[&[u8]]) -> std::io::Result<()> {
+        let temporary = self.path.join(format!("{basename}.tmp"));
+        let written = (|| {
+            let mut file = File::create(&temporary)?;
+            for piece in pieces {
+                file.write_all(piece)?;
+            }
+            file.sync_all()?;
+            fs::rename(&temporary, self.path.join(basename))
+        })();
+        if written.is_err() {
+            // The first failure is the one to report; a remnant is recognised by its name.
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    let removed = if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir()) {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    };
+    match removed {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+impl Sink for LocalDir {
+    fn put(&self, basename: &str, pieces: &[&[u8]]) -> Result<()> {
+        self.write_renamed(basename, pieces)
+            .map_err(|e| Error::from_io(e, "a file of a shard cannot be written"))
+            .context("file", || self.path.join(basename).display().to_string())
+    }
+
+    fn finish(&self, index: &[u8]) -> Result<()> {
+        self.sync()
+            .and_then(|()| self.write_renamed(INDEX_BASENAME, &[index]))
+            .and_then(|()| self.sync())
+            .map_err(|e| Error::from_io(e, "the index cannot be written"))
+            .context("file", || self.path.join(INDEX_BASENAME).display().to_string())
+    }
+}
