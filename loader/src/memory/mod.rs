@@ -27,6 +27,7 @@ mod batch;
 mod budget;
 mod extents;
 mod map;
+pub mod page_cache;
 mod populate;
 mod queue;
 mod read;

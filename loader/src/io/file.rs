@@ -1,0 +1,228 @@
+//! An open shard.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::BLOCK_BYTES;
+use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// After so many reads in a row out of the page cache, a file is no longer asked before it is read.
+const HOT_STREAK: u32 = 32;
+
+/// What has been learnt about the file system under a folder of shards. One per folder, shared by its files.
+#[derive(Debug)]
+pub struct Directory {
+    /// O_DIRECT has not been refused here.
+    direct: AtomicBool,
+    /// RWF_NOWAIT has not been refused here.
+    nowait: AtomicBool,
+}
+
+impl Default for Directory {
+    fn default() -> Self {
+        Self { direct: AtomicBool::new(true), nowait: AtomicBool::new(true) }
+    }
+}
+
+impl Directory {
+    /// A folder of which nothing is known yet.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// A folder whose files are never read past the page cache.
+    pub fn buffered_only() -> Arc<Self> {
+        let directory = Self::default();
+        directory.direct.store(false, Ordering::Relaxed);
+        Arc::new(directory)
+    }
+
+    /// Whether O_DIRECT is still tried.
+    pub fn is_direct(&self) -> bool {
+        self.direct.load(Ordering::Relaxed)
+    }
+
+    /// Turns O_DIRECT off for all files of the folder.
+    pub(super) fn refuse_direct(&self) {
+        if self.direct.swap(false, Ordering::Relaxed) {
+            log::info!("the file system refuses O_DIRECT: reads go through the page cache");
+        }
+    }
+
+    pub(super) fn is_nowait(&self) -> bool {
+        self.nowait.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn refuse_nowait(&self) {
+        self.nowait.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A shard opened for reading. The file may be unlinked while it is open; its bytes stay readable.
+#[derive(Debug)]
+pub struct ShardFile {
+    buffered: OwnedFd,
+    /// The same file with O_DIRECT, where that can be aligned to our blocks.
+    direct: Option<OwnedFd>,
+    directory: Arc<Directory>,
+    path: PathBuf,
+    len: u64,
+    /// Reads in a row that the page cache answered.
+    hot: AtomicU32,
+}
+
+/// Opens a shard in a folder of which nothing is known. A set of shards shares one [`Directory`]:
+/// [`ShardFile::open`].
+///
+/// # Errors
+///
+/// As [`ShardFile::open`].
+pub fn open(path: impl Into<PathBuf>) -> Result<ShardFile> {
+    ShardFile::open(path, &Directory::new())
+}
+
+impl ShardFile {
+    /// Opens the shard at `path`, close-on-exec.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`], [`ErrorKind::Permission`]; [`ErrorKind::Full`] when the process has too many open
+    /// files; [`ErrorKind::Format`] for something that is no regular file.
+    pub fn open(path: impl Into<PathBuf>, directory: &Arc<Directory>) -> Result<Self> {
+        let path = path.into();
+        let failed = |errno: rustix::io::Errno| match errno {
+            rustix::io::Errno::MFILE | rustix::io::Errno::NFILE => Error::new(
+                ErrorKind::Full,
+                "too many files are open: raise the limit (ulimit -n), each resident shard takes two",
+            )
+            .caused_by(std::io::Error::from(errno)),
+            _ => Error::from_io(errno.into(), "a shard cannot be opened"),
+        };
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+        // NONBLOCK: a FIFO in a shard's place must not stop the loader; for a regular file it means nothing.
+        let buffered = open_retrying(&path, flags | OFlags::NONBLOCK)
+            .map_err(|errno| failed(errno).with("path", path.display()))?;
+        let stat = rustix::fs::fstat(&buffered).map_err(|errno| failed(errno).with("path", path.display()))?;
+        if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
+            return Err(Error::format("a shard is not a regular file").with("path", path.display()));
+        }
+        let direct = if directory.is_direct() { open_direct(&path, &buffered, directory) } else { None };
+        let len = u64::try_from(stat.st_size).unwrap_or(0);
+        Ok(Self { buffered, direct, directory: directory.clone(), path, len, hot: AtomicU32::new(0) })
+    }
+
+    /// Length in bytes when the file was opened.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the file has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether misses go past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some() && self.directory.is_direct()
+    }
+
+    /// The descriptor that goes through the page cache.
+    pub fn buffered(&self) -> BorrowedFd<'_> {
+        self.buffered.as_fd()
+    }
+
+    /// The descriptor that goes past it, while that is allowed.
+    pub(super) fn direct(&self) -> Option<BorrowedFd<'_>> {
+        self.direct.as_ref().filter(|_| self.directory.is_direct()).map(AsFd::as_fd)
+    }
+
+    pub(super) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Whether the last reads all came out of the page cache.
+    pub(super) fn is_hot(&self) -> bool {
+        self.hot.load(Ordering::Relaxed) >= HOT_STREAK
+    }
+
+    /// Remembers whether the page cache had a read. A lost update between threads costs one question more or less.
+    pub(super) fn remember(&self, cached: bool) {
+        let streak = if cached { self.hot.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
+        self.hot.store(streak, Ordering::Relaxed);
+    }
+}
+
+fn open_retrying(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::io::retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
+}
+
+/// Opens the file once more with O_DIRECT; `None`, and the folder remembers, where that is refused or wants an
+/// alignment above a block.
+fn open_direct(path: &Path, buffered: &OwnedFd, directory: &Directory) -> Option<OwnedFd> {
+    // DIOALIGN tells (Linux 6.1, few file systems) what O_DIRECT needs; 0 means that the file cannot do it at all.
+    if let Ok(stat) = rustix::fs::statx(buffered, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
+        && stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0
+    {
+        let aligned = |align: u32| align > 0 && (align as usize) <= BLOCK_BYTES;
+        if !(aligned(stat.stx_dio_mem_align) && aligned(stat.stx_dio_offset_align)) {
+            directory.refuse_direct();
+            return None;
+        }
+    }
+    match open_retrying(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::DIRECT) {
+        Ok(fd) => Some(fd),
+        // EINVAL: the file system cannot do it.
+        Err(rustix::io::Errno::INVAL) => {
+            directory.refuse_direct();
+            None
+        }
+        // EMFILE, ENFILE: one descriptor has to do. ENOENT: evicted between the two calls; the first still reads.
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_shard_is_told_by_kind() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = open(folder.path().join("shard.00000.mds")).unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        assert!(missing.to_string().contains("shard.00000.mds"), "{missing}");
+        assert_eq!(open(folder.path()).unwrap_err().kind(), ErrorKind::Format);
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+        assert_eq!(open(fifo).unwrap_err().kind(), ErrorKind::Format);
+    }
+
+    #[test]
+    fn a_folder_that_refuses_o_direct_is_not_asked_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shard");
+        std::fs::write(&path, b"bytes").unwrap();
+        let directory = Directory::new();
+        let first = ShardFile::open(&path, &directory).unwrap();
+        directory.refuse_direct();
+        assert!(!first.is_direct(), "files that are open already obey");
+        assert!(ShardFile::open(&path, &directory).unwrap().direct.is_none());
+        assert_eq!(first.len(), 5);
+    }
+
+    #[test]
+    fn a_file_is_hot_after_a_streak_and_cold_after_one_miss() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let shard = open(file.path()).unwrap();
+        (0..HOT_STREAK).for_each(|_| shard.remember(true));
+        assert!(shard.is_hot());
+        shard.remember(false);
+        assert!(!shard.is_hot());
+    }
+}

@@ -1,0 +1,170 @@
+//! Plain reads on a few threads, for where io_uring is refused.
+
+use super::op::Op;
+use super::{Completion, Counters, IoConfig, ReadRequest, Reader};
+use crate::error::{Error, ErrorKind, Result};
+use crate::stats::Stats;
+use crate::sync;
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use std::collections::VecDeque;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Reads by `pread`: hot data on the calling thread, cold data on threads that start with the first miss.
+pub struct PreadReader {
+    depth: usize,
+    threads: usize,
+    page_cache: bool,
+    counters: Counters,
+    workers: Option<Workers>,
+    /// Handed to the threads and not yet back.
+    out: usize,
+    ready: VecDeque<Completion>,
+}
+
+struct Workers {
+    /// `None` while dropping: the threads end when it is closed.
+    ops: Option<Sender<Op>>,
+    done: Receiver<Completion>,
+    threads: Vec<JoinHandle<()>>,
+    pid: u32,
+}
+
+impl PreadReader {
+    /// A reader with `config.pread_threads` threads; with none, every read is made by `submit` itself.
+    pub fn new(config: &IoConfig, stats: &Stats) -> Self {
+        Self {
+            depth: config.depth,
+            threads: config.pread_threads.min(config.depth),
+            page_cache: config.page_cache,
+            counters: Counters::new(stats),
+            workers: None,
+            out: 0,
+            ready: VecDeque::new(),
+        }
+    }
+
+    fn workers(&mut self) -> Result<&Workers> {
+        match self.workers {
+            Some(ref workers) => Ok(workers),
+            None => Ok(self.workers.insert(Workers::start(self.threads, self.depth, &self.counters)?)),
+        }
+    }
+}
+
+impl Workers {
+    fn start(threads: usize, depth: usize, counters: &Counters) -> Result<Self> {
+        // Both hold every read in flight, so neither side ever waits to send.
+        let (ops, todo) = bounded::<Op>(depth);
+        let (results, done) = bounded::<Completion>(depth);
+        let mut workers = Self { ops: Some(ops), done, threads: Vec::new(), pid: std::process::id() };
+        for i in 0..threads {
+            let (todo, results, counters) = (todo.clone(), results.clone(), counters.clone());
+            let body = move || {
+                for mut op in todo {
+                    let result = op.run(&counters);
+                    if results.send(op.finish(result)).is_err() {
+                        return;
+                    }
+                }
+            };
+            match sync::spawn(format!("fb-pread-{i}"), body) {
+                Ok(thread) => workers.threads.push(thread),
+                // Fewer threads than asked for do the same work.
+                Err(_) if i > 0 => break,
+                Err(e) => return Err(Error::from_io(e, "the system refuses a thread for reading: check ulimit -u")),
+            }
+        }
+        Ok(workers)
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.ops = None;
+        // A forked child has no such threads to wait for.
+        if self.pid == std::process::id() {
+            self.threads.drain(..).for_each(|thread| {
+                let _ = thread.join();
+            });
+        }
+    }
+}
+
+impl Reader for PreadReader {
+    fn room(&self) -> usize {
+        self.depth - self.in_flight()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.out + self.ready.len()
+    }
+
+    fn submit(&mut self, request: ReadRequest) -> Result<()> {
+        if self.room() == 0 {
+            return Err(super::op::no_room(self.depth));
+        }
+        let mut op = match Op::new(request) {
+            Ok(op) => op,
+            Err(completion) => {
+                self.ready.push_back(completion);
+                return Ok(());
+            }
+        };
+        if op.is_empty() || self.page_cache && op.try_cached() {
+            self.counters.cached.add(1);
+            self.ready.push_back(op.finish(Ok(())));
+            return Ok(());
+        }
+        op.begin();
+        if op.is_direct() {
+            self.counters.direct.add(1)
+        } else {
+            self.counters.buffered.add(1)
+        }
+        if self.threads == 0 {
+            let result = op.run(&self.counters);
+            self.ready.push_back(op.finish(result));
+            return Ok(());
+        }
+        let sent = match &self.workers()?.ops {
+            Some(ops) => ops.send(op).is_ok(),
+            None => false,
+        };
+        if !sent {
+            return Err(Error::internal("the threads that read have gone"));
+        }
+        self.out += 1;
+        Ok(())
+    }
+
+    fn wait(&mut self, done: &mut Vec<Completion>, limit: Duration) -> Result<usize> {
+        let before = done.len();
+        done.extend(self.ready.drain(..));
+        if self.out > 0
+            && let Some(workers) = &self.workers
+        {
+            if done.len() == before {
+                match workers.done.recv_timeout(limit) {
+                    Ok(completion) => {
+                        self.out -= 1;
+                        done.push(completion);
+                    }
+                    Err(RecvTimeoutError::Timeout) => return Ok(0),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        return Err(Error::new(ErrorKind::Internal, "the threads that read have gone"));
+                    }
+                }
+            }
+            while let Ok(completion) = workers.done.try_recv() {
+                self.out -= 1;
+                done.push(completion);
+            }
+        }
+        Ok(done.len() - before)
+    }
+
+    fn name(&self) -> &'static str {
+        "pread"
+    }
+}
