@@ -1,3 +1,4 @@
 //! Harness for the suites across the crates.
 
+pub mod data;
 pub mod gate;

@@ -1,8 +1,9 @@
 //! JPEG files, cut by a Python script, and packed into the other forms here.
 
-use super::{DataSet, Form, Kind, Photos, SynthArgs, shuffle, tar};
+use super::{DataSet, Form, Kind, Photos, SynthArgs, mds, shuffle, tar};
 use crate::python::Scripts;
 use forebay_loader::{Error, Result};
+use forebay_tests::data;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -30,11 +31,18 @@ pub(super) fn make(args: &SynthArgs) -> Result<DataSet> {
         match form {
             Form::Files => {}
             Form::Tar => tar::write(&args.out.join("tar"), &samples, args.shard_bytes_max)?,
+            Form::Mds => mds::write(args, |into, options| data::images(into, samples.iter().map(read), options))?,
         }
     }
     let bytes = samples.iter().map(|s| s.bytes).sum();
     let count = samples.len() as u64;
     Ok(DataSet { kind: Kind::Images, samples: count, bytes, length: 0, seed: args.seed, root: args.out.clone() })
+}
+
+fn read(sample: &Sample) -> Result<(Vec<u8>, i64)> {
+    let file =
+        fs::read(&sample.path).map_err(|e| Error::from_io(e, "a picture").with("file", sample.path.display()))?;
+    Ok((file, sample.class))
 }
 
 /// Cuts the photographs; the folder appears when all of it is there.

@@ -5,10 +5,12 @@
 //! tar and mds in the same order, which is a shuffle of the files' by the seed.
 
 mod images;
+mod mds;
 mod tar;
 
 use clap::{Args, ValueEnum};
-use forebay_loader::{Error, ErrorKind, Result};
+use forebay_loader::{Error, Result};
+use forebay_tests::data::{self, Draws};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,8 +30,10 @@ pub(crate) enum Kind {
 enum Form {
     /// Class folders with one file per sample
     Files,
-    /// Tar files
+    /// Tar files, for WebDataset
     Tar,
+    /// Shards and an index, for forebay and MosaicML streaming
+    Mds,
 }
 
 /// Where photographs come from.
@@ -59,7 +63,7 @@ pub(crate) struct SynthArgs {
     #[arg(long, default_value_t = 7)]
     seed: u64,
     /// Which forms to make
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["files", "tar"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["files", "tar", "mds"])]
     forms: Vec<Form>,
     /// Where photographs come from
     #[arg(long, value_enum, default_value = "packaged")]
@@ -70,9 +74,18 @@ pub(crate) struct SynthArgs {
     /// Interpreter with pillow and numpy, and scikit-image and scikit-learn for packaged photographs
     #[arg(long, value_name = "PATH", default_value = "python3")]
     python: PathBuf,
-    /// Largest tar file, bytes
+    /// Tokens in a sample
+    #[arg(long, default_value_t = 2048)]
+    length: usize,
+    /// Largest tar file and largest raw MDS shard, bytes
     #[arg(long, default_value_t = 64 << 20)]
     shard_bytes_max: u64,
+    /// Compression of MDS shards, such as zstd:3 [default: none]
+    #[arg(long, value_name = "NAME")]
+    compression: Option<String>,
+    /// Hashes that the MDS index lists, such as xxh3_64 [default: none]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    hashes: Vec<String>,
 }
 
 /// A data set that has been made.
@@ -131,23 +144,23 @@ pub(crate) fn run(args: &SynthArgs) -> Result<()> {
         .map_err(|e| Error::from_io(e, "the folder cannot be made").with("out", args.out.display()))?;
     let set = match args.kind {
         Kind::Images => images::make(args)?,
-        Kind::Tokens => return Err(Error::new(ErrorKind::Unsupported, "tokens have no form but mds")),
+        Kind::Tokens => {
+            let (samples, length, seed) = (args.samples, args.length, args.seed);
+            mds::write(args, |into, options| data::tokens(into, samples, length, seed, options))?;
+            let bytes = samples * 2 * length as u64;
+            DataSet { kind: Kind::Tokens, samples, bytes, length, seed, root: args.out.clone() }
+        }
     };
     set.save(&args.out)?;
     println!("{} samples, {:.1} MB, in {}", set.samples, set.bytes as f64 / 1e6, args.out.display());
     Ok(())
 }
 
-/// A shuffle that needs no more than to be the same everywhere: Fisher-Yates over splitmix64.
+/// Fisher-Yates, the same on every machine.
 fn shuffle<T>(items: &mut [T], seed: u64) {
-    let mut state = seed;
+    let mut draws = Draws::new(seed, 0);
     for i in (1..items.len()).rev() {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^= z >> 31;
-        items.swap(i, (z % (i as u64 + 1)) as usize);
+        items.swap(i, draws.below(i as u64 + 1) as usize);
     }
 }
 
