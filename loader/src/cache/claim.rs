@@ -256,3 +256,56 @@ impl DirectoryLock {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Whether a lock that this process gives up stays with a child that was forked meanwhile. Must run in a process
+    /// without other threads that matter.
+    pub(in crate::cache) fn lock_outlives_its_process_in_a_child(index: &Path) -> bool {
+        let locks = LockFile::open(index).unwrap();
+        assert_eq!(locks.try_exclusive(CLAIM), Lock::Taken);
+        let (stay, go) = rustix::pipe::pipe().unwrap();
+        let (started, start) = rustix::pipe::pipe().unwrap();
+        // SAFETY: the child does nothing but what is safe between `fork` and `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop(go);
+            let _ = rustix::io::write(&start, b"!");
+            let _ = rustix::io::read(&stay, &mut [0u8; 1]);
+            // SAFETY: ends the child without running anything of the parent's.
+            unsafe { libc::_exit(0) };
+        }
+        // The child's handler runs before `fork` returns there, so it has run when the child speaks.
+        rustix::io::read(&started, &mut [0u8; 1]).unwrap();
+        drop(locks);
+        let outlived = LockFile::open(index).unwrap().try_exclusive(CLAIM) == Lock::Busy;
+        drop(go);
+        let mut status = 0;
+        // SAFETY: waits for a child of ours; `status` outlives the call.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        outlived
+    }
+
+    #[test]
+    fn locks_of_others_are_found_wherever_they_lie() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (a, b) = (LockFile::open(file.path()).unwrap(), LockFile::open(file.path()).unwrap());
+        for shard in [0, 3, 4, 9, 100] {
+            assert_eq!(a.try_shared(OPEN + shard), Lock::Taken);
+        }
+        assert_eq!(a.try_shared(LIMIT + LIMIT_MAX), Lock::Taken);
+        let mut found: Vec<u64> = b.others(OPEN..OPEN + 50).into_iter().flatten().map(|at| at - OPEN).collect();
+        found.sort_unstable();
+        assert_eq!(found, [0, 3, 4, 9]);
+        assert!(a.others(0..LIMIT + LIMIT_MAX + 1).is_empty(), "one's own locks are not others'");
+        assert!(b.locked_by_other(LIMIT + LIMIT_MAX));
+        assert_eq!(b.try_exclusive(OPEN + 3), Lock::Busy);
+        assert_eq!(b.try_shared(OPEN + 3), Lock::Taken);
+        a.release(OPEN + 4);
+        assert_eq!(b.try_exclusive(OPEN + 4), Lock::Taken);
+        drop(a);
+        assert!(b.others(OPEN..OPEN + 200).is_empty(), "locks end with their descriptor");
+    }
+}

@@ -5,8 +5,9 @@ use super::dir::{CacheDir, Claimed};
 use super::directory::{RAW, ZIP};
 use super::evict::{self, Room};
 use super::patience::Patience;
-use super::write::{How, Linked, tmp_path, write_file};
+use super::write::{How, Linked, moment, tmp_path, write_file};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::hash::{HashAlgo, cheapest};
 use crate::sync::Arc;
 use std::fmt;
 
@@ -37,6 +38,7 @@ pub struct PublishFile<'a> {
     pub bytes: &'a [u8],
     /// Compares `bytes` with the hash that the index has for them.
     check: Option<Check<'a>>,
+    hashes: &'a [(HashAlgo, String)],
 }
 
 impl fmt::Debug for PublishFile<'_> {
@@ -51,7 +53,13 @@ impl fmt::Debug for PublishFile<'_> {
 impl<'a> PublishFile<'a> {
     /// The content of `name`. Its size is compared with the index; its hash was compared by the caller, or has none.
     pub fn new(name: &'a str, bytes: &'a [u8]) -> Self {
-        Self { name, bytes, check: None }
+        Self { name, bytes, check: None, hashes: &[] }
+    }
+
+    /// Compares the cheapest of the recorded `hashes`, if there is one, before anything is written.
+    #[must_use]
+    pub fn hashed(self, hashes: &'a [(HashAlgo, String)]) -> Self {
+        Self { hashes, ..self }
     }
 
     /// Runs `check` before anything is written.
@@ -144,6 +152,7 @@ impl Admitted {
                     return Err(e.with("shard", shard));
                 }
             }
+            moment("named");
             if alone && directory.unnamed_files.load(crate::sync::Ordering::Relaxed) {
                 remove_quietly(&tmp_path(&directory.path_of(wanted)));
             }
@@ -187,6 +196,17 @@ fn check(dir: &Arc<CacheDir>, shard: u32, file: &PublishFile<'_>) -> Result<()> 
         return Err(Error::new(ErrorKind::Checksum, "a file's size differs from the index")
             .with("bytes", file.bytes.len())
             .with("expected", wanted.bytes));
+    }
+    if let Some(algo) = cheapest(file.hashes.iter().map(|(algo, _)| *algo))
+        && let Some((_, expected)) = file.hashes.iter().find(|(of, _)| *of == algo)
+    {
+        let found = algo.hex(file.bytes);
+        if !found.eq_ignore_ascii_case(expected) {
+            return Err(Error::new(ErrorKind::Checksum, "a file's content differs from its hash in the index")
+                .with("hash", algo.name())
+                .with("found", found)
+                .with("expected", expected));
+        }
     }
     file.check.map_or(Ok(()), |check| check(file.bytes))
 }

@@ -8,8 +8,8 @@
 //! file's bytes are written back. A machine that then loses power finds a shard of the right size with zeros in it:
 //! `ext4` with delayed allocation and `xfs` both allow that for pages written out of order. Sizes cannot show it and
 //! reading every shard at each start to compare hashes would cost more than it saves. The bytes have to reach the
-//! medium anyway; each piece's write-back is started as soon as it is written, so only the tail is waited for. Who has a
-//! medium slower than the network, or a cache that does not outlive the machine, sets `skip_sync`.
+//! medium anyway, and a thread that waits for one shard's leaves the others' downloads alone. Who has a medium slower
+//! than the network, or a cache that does not outlive the machine, sets `skip_sync`.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicBool, Ordering};
@@ -19,7 +19,13 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// Written per call: long enough to be efficient, short enough for write-back to start early.
+/// A moment at which tests end the process.
+#[cfg(not(test))]
+pub(super) fn moment(_: &str) {}
+#[cfg(test)]
+pub(super) use super::tests::moment;
+
+/// Written per call: long enough to be efficient, short enough to be interrupted.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// How a file is written.
@@ -136,12 +142,16 @@ fn fill(file: &File, bytes: &[u8], sync: bool) -> Result<(), Errno> {
     {
         return Err(errno);
     }
+    moment("created");
     let mut at = 0;
     while at < bytes.len() {
         let end = bytes.len().min(at + PIECE_BYTES);
         match rustix::io::pwrite(file, &bytes[at..end], at as u64) {
             Ok(0) => return Err(Errno::IO),
-            Ok(n) => at += n,
+            Ok(n) => {
+                at += n;
+                moment("piece");
+            }
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
@@ -157,6 +167,7 @@ fn fill(file: &File, bytes: &[u8], sync: bool) -> Result<(), Errno> {
             }
         }
     }
+    moment("written");
     Ok(())
 }
 

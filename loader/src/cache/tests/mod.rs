@@ -1,4 +1,8 @@
-//! The cache in one process; several processes are in the suites of the tests crate.
+//! The cache in one process; `processes` has what happens between several.
+
+mod processes;
+
+pub(super) use processes::moment;
 
 use super::*;
 use crate::clock::Clock;
@@ -416,4 +420,81 @@ fn the_index_is_fetched_once_and_a_changed_remote_is_named() {
     assert_eq!(kept.unchecked.unwrap().kind(), ErrorKind::Network);
     let e = install_index(&folder.path().join("none"), "", IndexCheck::Trust, None, &clock, patience()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound);
+}
+
+/// Runs `body` as somebody whom file modes apply to, which root is not.
+fn without_privileges(body: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            if rustix::process::geteuid().is_root() {
+                // Changes the identity of this thread alone, which ends with the test.
+                rustix::thread::set_thread_uid(rustix::fs::Uid::from_raw(65_534)).unwrap();
+            }
+            body();
+        });
+        thread.join().unwrap();
+    });
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_complete_directory_that_may_only_be_read_works_and_an_incomplete_one_says_what_to_change() {
+    let folder = folder();
+    std::fs::write(folder.path().join(raw_name(0)), [0; 100]).unwrap();
+    for file in [INDEX_NAME, "shard.00000.mds"] {
+        set_mode(&folder.path().join(file), 0o444);
+    }
+    set_mode(folder.path(), 0o555);
+    without_privileges(|| {
+        let dir = open(folder.path(), shards(2, 100, false));
+        assert!(matches!(dir.try_claim(0).unwrap(), Claim::Resident));
+        assert_eq!(dir.open_shard(0).unwrap().unwrap().files[0].bytes, 100);
+        dir.mark_read(0);
+        let e = dir.try_claim(1).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Permission);
+        assert!(e.to_string().contains("choose another `local`"), "{e}");
+        let below = folder.path().join("below");
+        let e = CacheDir::open(config(&below, shards(1, 1, false)), &Stats::default()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Permission);
+        // An index that cannot be kept is still an index.
+        let mut fetch = || Ok(b"{}".to_vec());
+        let clock = Clock::system();
+        let index = install_index(&below, "x", IndexCheck::Trust, Some(&mut fetch), &clock, patience()).unwrap();
+        assert!(!index.installed && index.bytes == b"{}");
+    });
+    set_mode(folder.path(), 0o755);
+}
+
+#[test]
+fn without_locks_and_unnamed_files_shards_are_still_fetched_and_appear_whole() {
+    let folder = folder();
+    let a = open(folder.path(), shards(3, 100, false));
+    a.directory.table.lock().no_locks = Some(rustix::io::Errno::NOLCK);
+    a.directory.unnamed_files.store(false, crate::sync::Ordering::Relaxed);
+    put(&a, 0, &unplanned);
+    // Another writer's file with the common name is left alone: without locks it may be alive.
+    std::fs::write(folder.path().join("shard.00001.mds.tmp"), b"half").unwrap();
+    put(&a, 1, &unplanned);
+    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00001.mds", "shard.00001.mds.tmp"]);
+    assert_eq!(std::fs::read(folder.path().join("shard.00001.mds")).unwrap(), [1; 100]);
+}
+
+#[test]
+fn a_hash_is_compared_before_anything_is_written() {
+    use crate::format::hash::HashAlgo;
+    let folder = folder();
+    let dir = open(folder.path(), shards(1, 3, false));
+    let hex = [HashAlgo::Sha256, HashAlgo::Xxh64].map(|algo| (algo, algo.hex(b"abc")));
+    let admitted = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
+    let e = admitted.publish(&[PublishFile::new("shard.00000.mds", b"abd").hashed(&hex)]).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Checksum);
+    assert!(e.to_string().contains("hash xxh64") && e.to_string().contains("shard.00000.mds"), "{e}");
+    assert_eq!(listing(folder.path()), [INDEX_NAME]);
+    let admitted = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
+    admitted.publish(&[PublishFile::new("shard.00000.mds", b"abc").hashed(&hex)]).unwrap();
+    assert_eq!(dir.state(0), ShardState::Resident);
 }
