@@ -15,6 +15,8 @@
 //! Every format goes through these four steps, so that the pipeline treats all alike: MDS keeps its offsets at the front
 //! of the shard, JSONL and XSV in a `.meta` file beside it.
 //!
+//! Beside them [`tar`] reads WebDataset's files in place.
+//!
 //! Everything here is pure: bytes in, values out, no clock, no file. The one exception is [`writer`], whose threads
 //! hand files to a sink. Nothing read is trusted: lengths are checked before anything is allocated for them, nesting is
 //! bounded, names cannot leave their directory, and an error names file and field.
@@ -28,6 +30,7 @@ mod jsonl;
 pub mod layout;
 mod mds;
 mod table;
+pub mod tar;
 pub mod writer;
 mod xsv;
 

@@ -1,0 +1,56 @@
+//! Data sets recorded by `tests/oracle/format_golden.py`.
+
+use std::path::{Path, PathBuf};
+
+use forebay_loader::format::index::merge::{Part, merge};
+
+use super::copy::{self, Seen};
+
+pub(crate) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/format/golden")
+}
+
+fn check(name: &str) -> Seen {
+    let ours = tempfile::tempdir().unwrap();
+    copy::check(&folder().join(name), ours.path())
+}
+
+#[test]
+fn every_encoding_reads_and_writes_as_the_reference() {
+    assert_eq!(check("mds_every_encoding"), Seen { samples: 12, values: 12 * 31 });
+}
+
+#[test]
+fn all_17_hashes_agree() {
+    assert_eq!(check("mds_every_hash").samples, 20);
+}
+
+#[test]
+fn shards_are_cut_where_the_reference_cuts_them() {
+    assert_eq!(check("mds_first_too_large").samples, 4);
+    assert_eq!(check("mds_one_shard").samples, 7);
+    assert_eq!(check("mds_nothing").samples, 0);
+}
+
+#[test]
+fn every_compression_unpacks_to_the_same_bytes() {
+    for name in ["br", "bz2", "gz", "snappy", "zstd"] {
+        assert_eq!(check(&format!("mds_{name}")).samples, 40, "{name}");
+    }
+}
+
+#[test]
+fn text_formats_read_and_write_as_the_reference() {
+    for name in ["json", "json_zstd", "csv", "tsv", "xsv"] {
+        assert_eq!(check(name).samples, 25, "{name}");
+    }
+}
+
+#[test]
+fn indexes_merge_as_the_reference_merges_them() {
+    let merged = folder().join("merge");
+    let read = |path: &Path| std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let indexes = ["000", "001", "002"].map(|part| (part, read(&merged.join(part).join("index.json"))));
+    let parts: Vec<_> = indexes.iter().map(|(directory, bytes)| Part { directory, bytes }).collect();
+    assert_eq!(merge(&parts).unwrap().as_bytes(), read(&merged.join("index.json")));
+}

@@ -1,0 +1,135 @@
+//! Damaged files. Good ones (recorded data sets, and seeds in `data/format/seeds`) are cut, flipped, spliced and
+//! stretched by a generator with a fixed seed, and every target takes each of them. What the fuzzers under `tests/fuzz`
+//! find joins the seeds.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use forebay_loader::format::Index;
+
+use super::{golden, targets};
+
+/// Damaged inputs for each good one. All targets together take a few seconds with this.
+const ROUNDS: u64 = 400;
+
+/// Numbers that lengths and offsets like to go wrong at.
+const EDGES: [u32; 10] = [0, 1, 3, 4, 0x7f, 0x80, 0xffff, 0x7fff_ffff, 0xffff_fffe, 0xffff_ffff];
+
+/// A generator of the xorshift family: small, and the same everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % n.max(1)
+    }
+}
+
+fn damage(good: &[u8], others: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = good.to_vec();
+    for _ in 0..=dice.below(3) {
+        let at = dice.below(bytes.len());
+        match dice.below(8) {
+            0 => bytes.truncate(at),
+            1 if !bytes.is_empty() => bytes[at] ^= 1 << dice.below(8),
+            2 if !bytes.is_empty() => bytes[at] = dice.below(256) as u8,
+            // Words at the front, where tables and headers are.
+            3 | 4 if bytes.len() >= 4 => {
+                let at = if dice.below(2) == 0 { dice.below(16) * 4 } else { at }.min(bytes.len() - 4);
+                bytes[at..at + 4].copy_from_slice(&EDGES[dice.below(EDGES.len())].to_le_bytes());
+            }
+            5 => {
+                let end = (at + dice.below(64)).min(bytes.len());
+                let piece = bytes[at..end].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            6 => drop(bytes.drain(at..(at + dice.below(16)).min(bytes.len()))),
+            _ => {
+                let other = &others[dice.below(others.len())];
+                let from = dice.below(other.len());
+                bytes.truncate(at);
+                bytes.extend_from_slice(&other[from..]);
+            }
+        }
+    }
+    bytes
+}
+
+fn run(name: &str, target: fn(&[u8]), mut good: Vec<Vec<u8>>) {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/format/seeds").join(name);
+    let mut files: Vec<_> = std::fs::read_dir(&seeds)
+        .unwrap_or_else(|e| panic!("{}: {e}", seeds.display()))
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    good.extend(files.iter().map(|file| std::fs::read(file).unwrap()));
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    for i in 0..good.len() {
+        for round in 0..ROUNDS {
+            let input = if round == 0 { good[i].clone() } else { damage(&good[i], &good, &mut dice) };
+            let result = catch_unwind(AssertUnwindSafe(|| target(&input)));
+            if result.is_err() {
+                panic!("{name}: input {i}, round {round}: {}", input.escape_ascii());
+            }
+        }
+    }
+}
+
+/// The recorded sets of one format: index, and the raw files of the fullest shard.
+fn recorded(name: &str) -> Vec<(Index, Vec<Vec<u8>>)> {
+    let mut folders: Vec<_> = std::fs::read_dir(golden::folder()).unwrap().map(|e| e.unwrap().path()).collect();
+    folders.sort();
+    let mut sets = Vec::new();
+    for folder in folders {
+        let data = folder.join("data");
+        let Ok(text) = std::fs::read(data.join("index.json")) else { continue };
+        let index = Index::parse(&text, "index.json").unwrap();
+        let wanted = index.shards.first().is_some_and(|s| s.layout.format.name() == name && s.compression.is_none());
+        if wanted {
+            let shard = index.shards.iter().max_by_key(|shard| shard.samples).unwrap();
+            let files = shard.files().map(|file| std::fs::read(data.join(&file.raw.basename)).unwrap()).collect();
+            sets.push((index, files));
+        }
+    }
+    assert!(!sets.is_empty(), "no recorded {name}");
+    sets
+}
+
+/// A `.meta` file and its data file as one input.
+fn joined(files: &[Vec<u8>]) -> Vec<u8> {
+    let len = u16::try_from(files[0].len()).unwrap();
+    [&len.to_le_bytes()[..], &files[0], &files[1]].concat()
+}
+
+#[test]
+fn damaged_indexes_are_errors() {
+    let texts = ["mds", "json", "csv", "xsv"].iter().flat_map(|name| recorded(name));
+    run("index", targets::index, texts.map(|(index, _)| index.to_json().into_bytes()).collect());
+}
+
+#[test]
+fn damaged_mds_shards_are_errors() {
+    run("mds", targets::mds, recorded("mds").into_iter().map(|(_, mut files)| files.remove(0)).collect());
+}
+
+#[test]
+fn damaged_jsonl_shards_are_errors() {
+    run("jsonl", targets::jsonl, recorded("json").iter().map(|(_, files)| joined(files)).collect());
+}
+
+#[test]
+fn damaged_xsv_shards_are_errors() {
+    run("xsv", targets::xsv, recorded("xsv").iter().map(|(_, files)| joined(files)).collect());
+}
+
+#[test]
+fn damaged_compressed_files_are_errors() {
+    run("compression", targets::compression, Vec::new());
+}
+
+#[test]
+fn damaged_tar_files_are_errors() {
+    run("tar", targets::tarball, Vec::new());
+}

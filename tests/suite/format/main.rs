@@ -1,0 +1,13 @@
+//! The formats against the reference's own files, and against files that lie.
+//!
+//! * `golden` — data sets recorded from the reference read to the same values, and our copies are the same bytes;
+//! * `live` — the same over random data sets that an installed reference writes, and the reference reads ours (ignored
+//!   unless asked for);
+//! * `hostile` — thousands of damaged files, deterministic: errors, no panic, no hang, no memory beyond the input's size;
+//! * `copy` — what the first two share; `targets` — what the last shares with the fuzzers under `tests/fuzz`.
+
+mod copy;
+mod golden;
+mod hostile;
+mod live;
+mod targets;

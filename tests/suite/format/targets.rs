@@ -1,0 +1,113 @@
+//! One function per kind of file that somebody else may have written. Each takes any bytes and must come back: the
+//! fuzzers under `tests/fuzz` call them with random bytes, `hostile` with damaged good ones.
+//!
+//! Where two inputs are needed (an index and a file), the first two bytes of the input say how long the first is.
+
+use forebay_loader::format::index::merge::{Part, merge};
+use forebay_loader::format::{Compression, Encoding, Index, Layout, OffsetTable, Scratch, XsvKind, json, tar};
+
+/// An index: whatever parses must print and parse back to the same, and merge.
+pub(crate) fn index(bytes: &[u8]) {
+    let Ok(index) = Index::parse(bytes, "index.json") else { return };
+    let again = Index::parse(index.to_json().as_bytes(), "again").expect("what we print, we parse");
+    assert_eq!(index, again);
+    for shard in &index.shards {
+        for name in shard.files().flat_map(|f| [Some(f.raw), f.zip]).flatten().map(|f| &f.basename) {
+            assert!(!name.starts_with('/') && name.split('/').all(|part| !matches!(part, "" | "." | "..")), "{name}");
+        }
+        assert!(shard.table_bytes() <= shard.table_file().bytes);
+    }
+    let _ = merge(&[Part { directory: "a", bytes }, Part { directory: "b", bytes }]);
+}
+
+/// An MDS shard with one column of every encoding that could be there.
+pub(crate) fn mds(bytes: &[u8]) {
+    let names = [
+        "bytes",
+        "str",
+        "int",
+        "uint8",
+        "float16",
+        "str_int",
+        "str_float",
+        "str_decimal",
+        "ndarray",
+        "ndarray:int16",
+        "ndarray:int16:2,3",
+        "pil",
+        "jpeg",
+        "jpegarray",
+        "list[pil]",
+        "list[jpeg]",
+        "json",
+        "pkl",
+    ];
+    let encodings: Vec<_> = names.iter().map(|name| Encoding::parse(name).expect("a known name")).collect();
+    // Each encoding on its own, then a shard of two columns of them.
+    encodings.iter().for_each(|encoding| drop(encoding.decode(bytes)));
+    let pick = |i: usize| encodings[usize::from(bytes.get(i).copied().unwrap_or(0)) % encodings.len()].clone();
+    let columns = [("a".to_owned(), pick(0)), ("b".to_owned(), pick(1))];
+    samples(&Layout::mds(columns).expect("two columns"), bytes, bytes, 8);
+}
+
+/// A JSONL shard: its `.meta` file, then its data.
+pub(crate) fn jsonl(bytes: &[u8]) {
+    let layout = Layout::jsonl([("a", "int"), ("b", "str"), ("c", "float")], "\n").expect("three columns");
+    let (meta, data) = halves(bytes);
+    samples(&layout, meta, data, 0);
+    let _ = json::check(bytes);
+}
+
+/// An XSV shard: its `.meta` file, then its data.
+pub(crate) fn xsv(bytes: &[u8]) {
+    let layout = Layout::xsv(XsvKind::Xsv, [("a", "int"), ("b", "str")], "||", "\r\n").expect("two columns");
+    let (meta, data) = halves(bytes);
+    samples(&layout, meta, data, 0);
+}
+
+/// A compressed file: the first byte picks the compression, the next two the raw size that the index would declare.
+pub(crate) fn compression(bytes: &[u8]) {
+    let [pick, low, high, packed @ ..] = bytes else { return };
+    let names = ["br", "bz2", "gz", "snappy", "zstd"];
+    let compression = Compression::parse(names[usize::from(*pick) % names.len()]).expect("a known name");
+    let declared = u64::from(u16::from_le_bytes([*low, *high]));
+    let mut out = Vec::new();
+    match compression.decompress(packed, declared, &mut out) {
+        Ok(()) => assert_eq!(out.len() as u64, declared),
+        Err(_) => assert!(out.is_empty()),
+    }
+    assert!(out.capacity() <= usize::from(u16::MAX) + 1, "memory is bounded by what is declared");
+}
+
+/// A tar file.
+pub(crate) fn tarball(bytes: &[u8]) {
+    for entry in tar::entries(bytes) {
+        let Ok(entry) = entry else { break };
+        assert!(bytes.get(entry.data.clone()).is_some(), "an entry lies in its file");
+    }
+    let _ = tar::samples(bytes);
+}
+
+fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let Some((len, rest)) = bytes.split_first_chunk::<2>() else { return (&[], bytes) };
+    rest.split_at(usize::from(u16::from_le_bytes(*len)).min(rest.len()))
+}
+
+/// Every sample of a shard whose index agrees with the file about its number of samples.
+fn samples(layout: &Layout, front: &[u8], data: &[u8], first_min: u64) {
+    let count = front.first_chunk::<4>().map_or(0, |n| u32::from_le_bytes(*n));
+    let Ok(table) = OffsetTable::parse(front, count.into(), first_min, data.len() as u64) else { return };
+    assert!(table.memory_bytes() <= front.len());
+    let mut scratch = Scratch::default();
+    for i in 0..table.len() {
+        let (start, len) = table.range(i).expect("a sample of the table");
+        let sample = &data[start as usize..][..len as usize];
+        let Ok(columns) = layout.split(sample, &mut scratch) else { continue };
+        for (column, bytes) in layout.columns.iter().zip(columns.iter()) {
+            let Ok(value) = column.encoding.decode(bytes) else { continue };
+            let mut again = Vec::new();
+            // Floats and big ints as text may come back in another spelling, so only their success counts.
+            let _ = column.encoding.encode(&value, &mut again);
+        }
+    }
+}
