@@ -1,0 +1,133 @@
+//! Each device batch from one stream. Streams are dealt as if every canonical node were a physical one, with batches
+//! of one sample; each physical node makes device batches of its canonical nodes' rows, in a random order of streams
+//! of its own; the nodes' device batches are interleaved and cut into global batches.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::{Batching, BatchingArgs, RankPlace, Sequence, Slot, origins};
+use crate::order::error::{OrderError, OrderWarning};
+use crate::order::partition::PartitionArgs;
+use crate::order::rng::Generator;
+
+#[derive(Debug)]
+pub(in crate::order) struct DevicePerStream {
+    batch: u64,
+    nodes: u64,
+    ranks_per_node: u64,
+    canonical_per_node: u64,
+    streams: usize,
+    /// The stream of each device batch, per physical node.
+    origins: Vec<Vec<u32>>,
+    /// Global batches of the epoch, with the last ones of nothing but padding.
+    batches: u64,
+    /// The first global batch that has not been seen.
+    first: u64,
+}
+
+pub(super) fn build(
+    args: &BatchingArgs<'_>,
+    warnings: &mut Vec<OrderWarning>,
+) -> Result<(Vec<Sequence>, Batching), OrderError> {
+    let canonical = args.start.canonical;
+    if !canonical.is_multiple_of(args.nodes()) {
+        return Err(OrderError::CanonicalNotMultiple { canonical, physical: args.nodes() });
+    }
+    let canonical_per_node = canonical / args.nodes();
+    let deal = |samples| PartitionArgs { nodes: canonical, batch: 1, ..args.partition_args(samples) };
+    let sequences = args.sequence_per_stream(deal, warnings)?;
+    let batch = args.config.batch_size;
+    let mut rows = Vec::with_capacity(sequences.len());
+    for (stream, sequence) in sequences.iter().enumerate() {
+        // All canonical nodes have rows of one length, so all physical nodes have as many.
+        let samples = sequence.partition.deal().len_of_node() * canonical_per_node;
+        let full = samples / batch;
+        if full == 0 {
+            return Err(OrderError::StreamTooSmall { stream: stream as u32, batch });
+        }
+        if !samples.is_multiple_of(batch) {
+            warnings.push(OrderWarning::StreamTailDropped { stream: stream as u32 });
+        }
+        rows.push(full);
+    }
+    // One generator serves all nodes, in order.
+    let mut generator = Generator::new(args.shares_seed());
+    let origins = (0..args.nodes()).map(|_| origins::shuffled(&mut generator, &rows)).collect::<Result<Vec<_>, _>>()?;
+    // At least one row of padding is added even where none is missing, as in the reference.
+    let devices = args.world.ranks();
+    let node_rows: u64 = rows.iter().sum();
+    let node_rows = node_rows + devices - node_rows % devices;
+    let method = DevicePerStream {
+        batch,
+        nodes: args.nodes(),
+        ranks_per_node: args.ranks_per_node(),
+        canonical_per_node,
+        streams: sequences.len(),
+        origins,
+        batches: node_rows / args.ranks_per_node(),
+        first: args.resume_batch(warnings),
+    };
+    Ok((sequences, Batching::DevicePerStream(method)))
+}
+
+impl DevicePerStream {
+    pub(super) fn batches(&self) -> u64 {
+        self.batches.saturating_sub(self.first)
+    }
+
+    /// The node whose device batches a rank is given, and which of them in the reader's global batch. Device batches
+    /// are interleaved node by node, but dealt to the ranks of a node together.
+    fn source(&self, place: &RankPlace) -> (u64, u64) {
+        let devices = self.nodes * self.ranks_per_node;
+        let device_batch = (self.first + place.batch) * devices + place.node * self.ranks_per_node + place.rank_of_node;
+        (device_batch % self.nodes, device_batch / self.nodes)
+    }
+
+    pub(super) fn seek(&self, place: &mut RankPlace) {
+        let (node, row) = self.source(place);
+        origins::count_to(place, &self.origins[node as usize], self.streams, row);
+    }
+
+    pub(super) fn slot(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<Slot> {
+        let (node, row) = self.source(place);
+        if row >= self.origins[node as usize].len() as u64 {
+            return None;
+        }
+        let sample = place.row * self.batch + column;
+        let (canonical, rank, k) = self.place(sample);
+        let deal = sequences[place.sequence].partition.deal();
+        let cell = deal.rank_cell(node * self.canonical_per_node + canonical, rank, k)?;
+        Some(Slot { sequence: place.sequence, cell })
+    }
+
+    /// Canonical node of the physical node, rank and index of the rank's place for a sample of a node's stream.
+    fn place(&self, sample: u64) -> (u64, u64, u64) {
+        let (rest, rank) = (sample / self.ranks_per_node, sample % self.ranks_per_node);
+        (rest % self.canonical_per_node, rank, rest / self.canonical_per_node)
+    }
+
+    /// About the sample of a physical node's stream at which the `index`-th place of one of its canonical nodes
+    /// stands: not behind it, and less than a place of each canonical node and rank before it.
+    pub(in crate::order) fn node_sample_at(&self, index: u64) -> u64 {
+        index / self.ranks_per_node * self.canonical_per_node * self.ranks_per_node
+    }
+
+    /// The canonical nodes whose samples are made into `source`'s device batches.
+    pub(in crate::order) fn canonical_of(&self, source: u64) -> Range<u64> {
+        source * self.canonical_per_node..(source + 1) * self.canonical_per_node
+    }
+
+    /// The nodes of whose samples the device batches are made that the ranks of `node` are given.
+    pub(in crate::order) fn sources_of(&self, node: u64) -> BTreeSet<u64> {
+        (0..self.ranks_per_node).map(|rank| (node * self.ranks_per_node + rank) % self.nodes).collect()
+    }
+
+    /// The global batch of this plan that each of a stream's device batches on `source` goes to, negative if it has
+    /// been seen.
+    pub(in crate::order) fn batches_of(&self, stream: usize, source: u64) -> Vec<i64> {
+        let devices = self.nodes * self.ranks_per_node;
+        let origins = self.origins[source as usize].iter().enumerate();
+        let rows = origins.filter(|&(_, &origin)| origin as usize == stream).map(|(row, _)| row as u64);
+        rows.map(|row| ((row * self.nodes + source) / devices) as i64 - self.first as i64).collect()
+    }
+}

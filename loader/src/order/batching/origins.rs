@@ -1,0 +1,42 @@
+//! Which stream each batch is from, in the order the batches are seen.
+
+use super::RankPlace;
+use crate::order::error::OrderError;
+use crate::order::rng::Generator;
+
+/// Most batches whose origins are kept, 4 bytes each.
+const ORIGINS_MAX: u64 = 1 << 32;
+
+/// `batches[s]` times each stream `s`, shuffled.
+pub(super) fn shuffled(generator: &mut Generator, batches: &[u64]) -> Result<Vec<u32>, OrderError> {
+    let total: u64 = batches.iter().sum();
+    let bytes = total.saturating_mul(4);
+    let mut origins = Vec::new();
+    if total > ORIGINS_MAX || origins.try_reserve_exact(total as usize).is_err() {
+        return Err(OrderError::OutOfMemory { bytes });
+    }
+    for (stream, &batches) in batches.iter().enumerate() {
+        origins.extend(std::iter::repeat_n(stream as u32, batches as usize));
+    }
+    generator.shuffle(&mut origins);
+    Ok(origins)
+}
+
+/// Puts a reader on `origins[at]`: its stream, and how many batches of the stream come before. A step forward costs
+/// what it passes over; a step back starts again.
+pub(super) fn count_to(place: &mut RankPlace, origins: &[u32], streams: usize, at: u64) {
+    if at < place.counted || place.counts.len() != streams {
+        place.counts.clear();
+        place.counts.resize(streams, 0);
+        place.counted = 0;
+    }
+    let end = (at as usize).min(origins.len());
+    for &stream in &origins[place.counted as usize..end] {
+        place.counts[stream as usize] += 1;
+    }
+    place.counted = end as u64;
+    if let Some(&stream) = origins.get(at as usize) {
+        place.sequence = stream as usize;
+        place.row = place.counts[stream as usize];
+    }
+}

@@ -1,0 +1,60 @@
+//! Each global batch from one stream. Streams are dealt for this world; their complete global batches are merged in a
+//! random order of streams.
+
+use super::{Batching, BatchingArgs, RankPlace, Sequence, Slot, origins};
+use crate::order::error::{OrderError, OrderWarning};
+use crate::order::rng::Generator;
+
+#[derive(Debug)]
+pub(in crate::order) struct PerStream {
+    batch: u64,
+    streams: usize,
+    /// The stream of each global batch of the epoch.
+    origins: Vec<u32>,
+    /// The first global batch that has not been seen.
+    first: u64,
+}
+
+pub(super) fn build(
+    args: &BatchingArgs<'_>,
+    warnings: &mut Vec<OrderWarning>,
+) -> Result<(Vec<Sequence>, Batching), OrderError> {
+    let sequences = args.sequence_per_stream(|samples| args.partition_args(samples), warnings)?;
+    let mut batches = Vec::with_capacity(sequences.len());
+    for (stream, Sequence { partition, .. }) in sequences.iter().enumerate() {
+        let full = partition.full_batches();
+        if full == 0 {
+            return Err(OrderError::StreamTooSmall { stream: stream as u32, batch: args.global_batch() });
+        }
+        if full != partition.batches() {
+            warnings.push(OrderWarning::StreamTailDropped { stream: stream as u32 });
+        }
+        batches.push(full);
+    }
+    let origins = origins::shuffled(&mut Generator::new(args.shares_seed()), &batches)?;
+    let first = args.resume_batch(warnings);
+    let method = PerStream { batch: args.config.batch_size, streams: sequences.len(), origins, first };
+    Ok((sequences, Batching::PerStream(method)))
+}
+
+impl PerStream {
+    pub(super) fn batches(&self) -> u64 {
+        (self.origins.len() as u64).saturating_sub(self.first)
+    }
+
+    pub(super) fn seek(&self, place: &mut RankPlace) {
+        origins::count_to(place, &self.origins, self.streams, self.first + place.batch);
+    }
+
+    pub(super) fn slot(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<Slot> {
+        let partition = &sequences[place.sequence].partition;
+        let cell = partition.cell(place.node, place.rank_of_node, place.row * self.batch + column)?;
+        Some(Slot { sequence: place.sequence, cell })
+    }
+
+    /// The global batch of this plan that each of a stream's batches becomes, negative if it has been seen.
+    pub(in crate::order) fn batches_of(&self, stream: usize) -> Vec<i64> {
+        let batches = self.origins.iter().enumerate().filter(|&(_, &origin)| origin as usize == stream);
+        batches.map(|(at, _)| at as i64 - self.first as i64).collect()
+    }
+}

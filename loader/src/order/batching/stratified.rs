@@ -1,0 +1,101 @@
+//! A fixed share of every stream in each global batch. Streams are dealt to a single node, and each gives the next
+//! part of its own to every global batch, one stream after the other.
+
+use super::{Batching, BatchingArgs, RankPlace, Sequence, Slot};
+use crate::order::error::{OrderError, OrderWarning};
+use crate::order::partition::PartitionArgs;
+
+#[derive(Debug)]
+pub(in crate::order) struct Stratified {
+    batch: u64,
+    ranks_per_node: u64,
+    /// Where each stream's part of a global batch starts, and the global batch at the end.
+    parts: Vec<u64>,
+    /// Global batches of the epoch.
+    batches: u64,
+    /// The first global batch that has not been seen.
+    first: u64,
+}
+
+pub(super) fn build(
+    args: &BatchingArgs<'_>,
+    warnings: &mut Vec<OrderWarning>,
+) -> Result<(Vec<Sequence>, Batching), OrderError> {
+    let global_batch = args.global_batch();
+    let deal = |samples| PartitionArgs { nodes: 1, batch: 1, ..args.partition_args(samples) };
+    let sequences = args.sequence_per_stream(deal, warnings)?;
+    let portions = portions(&args.shares.proportion, global_batch)?;
+    let mut parts = vec![0];
+    let mut batches = u64::MAX;
+    for (stream, (sequence, &portion)) in sequences.iter().zip(&portions).enumerate() {
+        let samples = sequence.partition.deal().len_of_node();
+        if !samples.is_multiple_of(portion) {
+            warnings.push(OrderWarning::StreamTailDropped { stream: stream as u32 });
+        }
+        batches = batches.min(samples / portion);
+        parts.push(parts[stream] + portion);
+    }
+    let method = Stratified {
+        batch: args.config.batch_size,
+        ranks_per_node: args.ranks_per_node(),
+        parts,
+        batches,
+        first: args.resume_batch(warnings),
+    };
+    Ok((sequences, Batching::Stratified(method)))
+}
+
+/// Each stream's samples in a global batch: its share rounded down, and one more for those that lose most by it. Of
+/// equal losses the later stream is first.
+fn portions(proportion: &[f64], global_batch: u64) -> Result<Vec<u64>, OrderError> {
+    let whole = global_batch as f64;
+    let mut portions: Vec<u64> = proportion.iter().map(|p| (p * whole) as u64).collect();
+    let missing = global_batch.saturating_sub(portions.iter().sum());
+    let loss = |stream: usize| whole * proportion[stream] - portions[stream] as f64;
+    let mut streams: Vec<usize> = (0..portions.len()).collect();
+    streams.sort_by(|&a, &b| loss(a).total_cmp(&loss(b)));
+    for stream in streams.into_iter().rev().take(missing as usize) {
+        portions[stream] += 1;
+    }
+    match portions.iter().position(|&portion| portion == 0) {
+        Some(stream) => Err(OrderError::StreamPortionZero { stream: stream as u32, global_batch }),
+        None => Ok(portions),
+    }
+}
+
+impl Stratified {
+    pub(super) fn batches(&self) -> u64 {
+        self.batches.saturating_sub(self.first)
+    }
+
+    pub(super) fn slot(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<Slot> {
+        let in_batch = (place.node * self.ranks_per_node + place.rank_of_node) * self.batch + column;
+        let sequence = self.parts.partition_point(|&start| start <= in_batch) - 1;
+        let portion = self.parts[sequence + 1] - self.parts[sequence];
+        let index = (self.first + place.batch) * portion + (in_batch - self.parts[sequence]);
+        let cell = sequences[sequence].partition.deal().node_cell(0, index)?;
+        Some(Slot { sequence, cell })
+    }
+
+    /// The global batches of this plan to which a stream's samples from index `first` to `last` go, negative if they
+    /// have been seen; `None` if all are dropped.
+    pub(in crate::order) fn batches_between(&self, stream: usize, first: u64, last: u64) -> Option<(i64, i64)> {
+        let portion = self.parts[stream + 1] - self.parts[stream];
+        let batch = |index: u64| index / portion;
+        let seen = self.first as i64;
+        let last_batch = self.batches.checked_sub(1)?;
+        (batch(first) <= last_batch).then(|| (batch(first) as i64 - seen, batch(last).min(last_batch) as i64 - seen))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rounding_leaves_over_goes_to_the_largest_losses_and_later_streams() {
+        assert_eq!(portions(&[0.5, 0.25, 0.25], 6), Ok(vec![3, 1, 2]));
+        assert_eq!(portions(&[0.45, 0.55], 10), Ok(vec![4, 6]));
+        assert_eq!(portions(&[0.75, 0.2, 0.05], 5), Err(OrderError::StreamPortionZero { stream: 2, global_batch: 5 }));
+    }
+}

@@ -1,0 +1,179 @@
+//! The arguments that decide the order, with the reference's names, defaults and checks.
+
+use std::str::FromStr;
+
+use super::error::OrderError;
+
+/// Largest number of canonical nodes; the plan keeps a few words for each.
+pub const CANONICAL_NODES_MAX: u64 = 1 << 20;
+/// Largest batch of one device, in samples.
+pub const BATCH_SIZE_MAX: u64 = 1 << 24;
+/// Largest shuffle block, in samples.
+pub const SHUFFLE_BLOCK_MAX: u64 = 1 << 48;
+
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident, $argument:literal, $allowed:literal, { $($(#[$item_doc:meta])* $item:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$item_doc])* $item,)+
+        }
+
+        impl $name {
+            /// The name in configurations and checkpoints.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$item => $text,)+ }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = OrderError;
+
+            fn from_str(given: &str) -> Result<Self, OrderError> {
+                match given {
+                    $($text => Ok(Self::$item),)+
+                    _ => Err(OrderError::Unknown { argument: $argument, given: given.to_owned(), allowed: $allowed }),
+                }
+            }
+        }
+    };
+}
+
+named!(
+    /// How samples are shuffled.
+    ShuffleAlgo, "shuffle_algo", "naive, py1s, py2s, py1br, py1e", {
+        /// All samples with all samples.
+        Naive = "naive",
+        /// Shards, then samples within a shard's part.
+        Py1s = "py1s",
+        /// As `py1s`, with samples shuffled once more before shards are cut at canonical nodes.
+        Py2s = "py2s",
+        /// Shards, then samples within blocks of varying size.
+        Py1br = "py1br",
+        /// Shards, then every sample is shifted within its block.
+        Py1e = "py1e",
+    }
+);
+named!(
+    /// How samples are dealt to nodes, ranks and workers.
+    PartitionAlgo, "partition_algo", "orig, relaxed", {
+        /// Canonical and physical nodes divide one another.
+        Orig = "orig",
+        /// As `orig`, but a resumed run may have any number of nodes that divides the global batch.
+        Relaxed = "relaxed",
+    }
+);
+named!(
+    /// Whether up- and downsampled streams are drawn anew every epoch.
+    SamplingMethod, "sampling method", "`balanced` or `fixed`", {
+        /// Drawn anew every epoch.
+        Balanced = "balanced",
+        /// The same samples every epoch.
+        Fixed = "fixed",
+    }
+);
+named!(
+    /// What batches are made of.
+    BatchingMethod, "batching method", "`random`, `stratified`, `per_stream`, or `device_per_stream`", {
+        /// All streams together.
+        Random = "random",
+        /// A fixed share of every stream in each global batch.
+        Stratified = "stratified",
+        /// Each global batch from one stream.
+        PerStream = "per_stream",
+        /// Each device batch from one stream.
+        DevicePerStream = "device_per_stream",
+    }
+);
+
+/// How often a stream's samples are seen in an epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Weight {
+    /// Each sample once; or, with an epoch size and no weights at all, in proportion to the stream's samples.
+    #[default]
+    Unset,
+    /// Share of the epoch, relative to the other streams' proportions.
+    Proportion(f64),
+    /// Times each sample is seen.
+    Repeat(f64),
+    /// Samples seen.
+    Choose(u64),
+}
+
+/// The arguments that decide the order. `Default` is the reference's defaults with a batch of 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OrderConfig {
+    /// Whether samples are shuffled.
+    pub shuffle: bool,
+    /// How.
+    pub shuffle_algo: ShuffleAlgo,
+    /// Seed of shuffling and sampling.
+    pub shuffle_seed: u64,
+    /// Samples of a shuffle block; `None`: max(4,000,000 / canonical nodes, 262,144).
+    pub shuffle_block_size: Option<u64>,
+    /// How samples are dealt.
+    pub partition_algo: PartitionAlgo,
+    /// Parts into which the epoch is cut whatever the world is; `None`: 64 per physical node for `py1s` and `py2s`,
+    /// otherwise 1.
+    pub num_canonical_nodes: Option<u64>,
+    /// Samples of a batch on one device.
+    pub batch_size: u64,
+    /// Whether samples are drawn anew every epoch.
+    pub sampling_method: SamplingMethod,
+    /// Samples drawn at a time from one shard when a stream is up- or downsampled.
+    pub sampling_granularity: u64,
+    /// What batches are made of.
+    pub batching_method: BatchingMethod,
+    /// Consecutive ranks that see the same samples; `None`: 1.
+    pub replication: Option<u32>,
+    /// Samples of an epoch; `None` or 0: as the weights say.
+    pub epoch_size: Option<u64>,
+    /// One weight per stream; empty: all [`Weight::Unset`].
+    pub weights: Vec<Weight>,
+}
+
+impl Default for OrderConfig {
+    fn default() -> Self {
+        Self {
+            shuffle: false,
+            shuffle_algo: ShuffleAlgo::Py1e,
+            shuffle_seed: 9176,
+            shuffle_block_size: None,
+            partition_algo: PartitionAlgo::Relaxed,
+            num_canonical_nodes: None,
+            batch_size: 1,
+            sampling_method: SamplingMethod::Balanced,
+            sampling_granularity: 1,
+            batching_method: BatchingMethod::Random,
+            replication: None,
+            epoch_size: None,
+            weights: Vec::new(),
+        }
+    }
+}
+
+impl OrderConfig {
+    /// Whether shards' shares are drawn anew every epoch. The samples within a shard's share follow
+    /// [`SamplingMethod`] alone, as in the reference.
+    pub(super) fn shares_follow_epoch(&self) -> bool {
+        self.shuffle && self.sampling_method == SamplingMethod::Balanced
+    }
+
+    /// Checks single arguments; combinations are checked where they meet.
+    ///
+    /// # Errors
+    /// An argument is outside its range.
+    pub fn validate(&self, streams: usize) -> Result<(), OrderError> {
+        let range = |good: bool, argument, allowed| match good {
+            true => Ok(()),
+            false => Err(OrderError::OutOfRange { argument, allowed }),
+        };
+        range((1..=BATCH_SIZE_MAX).contains(&self.batch_size), "batch_size", "from 1 to 16,777,216")?;
+        range(self.sampling_granularity > 0, "`sampling_granularity`", "a positive integer")?;
+        let canonical = self.num_canonical_nodes.unwrap_or(1);
+        range(canonical <= CANONICAL_NODES_MAX, "num_canonical_nodes", "at most 1,048,576")?;
+        let block = self.shuffle_block_size.unwrap_or(1);
+        range(block <= SHUFFLE_BLOCK_MAX, "shuffle_block_size", "at most 2^48")?;
+        range(self.weights.is_empty() || self.weights.len() == streams, "weights", "as many as streams")
+    }
+}

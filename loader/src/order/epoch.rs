@@ -1,0 +1,247 @@
+//! The plan of an epoch.
+
+use std::sync::Arc;
+
+use super::batching::{Batching, BatchingArgs, Sequence};
+use super::config::{BATCH_SIZE_MAX, OrderConfig};
+use super::error::{OrderError, OrderWarning};
+use super::ids::Rank;
+use super::rank::{RankOrder, WorkerOrder};
+use super::resume::{Resume, Start};
+use super::shape::{DataSetShape, Hasher};
+use super::weights::{EpochShares, epoch_shares};
+use super::world::World;
+
+/// The order of an epoch, or of what a checkpoint has left of one, for all ranks. Cheap to clone; holds tens of bytes
+/// per shard and, except for `naive` shuffles and fractional weights (4 bytes a sample), nothing per sample.
+#[derive(Clone, Debug)]
+pub struct EpochPlan(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    shape: DataSetShape,
+    config: OrderConfig,
+    /// As given.
+    world: World,
+    /// With groups of replicated ranks counted as one.
+    parallel: World,
+    shares: EpochShares,
+    start: Start,
+    sequences: Vec<Sequence>,
+    batching: Batching,
+    warnings: Vec<OrderWarning>,
+}
+
+impl EpochPlan {
+    /// Plans `epoch` for `world`, or resumes: with `resume`, the plan is that of the checkpoint's epoch from the
+    /// checkpoint's place on, if that epoch is not earlier than `epoch`; otherwise only what the checkpoint fixed
+    /// (canonical nodes, seed, first run's nodes) is taken from it.
+    ///
+    /// ```
+    /// use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
+    ///
+    /// let shape = DataSetShape::new(&[vec![3, 3, 2]])?;
+    /// let config = OrderConfig { shuffle: true, batch_size: 2, ..OrderConfig::default() };
+    /// let world = World { nodes: 1, ranks_per_node: 2, workers_per_rank: 1 };
+    /// let plan = EpochPlan::new(&shape, &config, world, 0, None)?;
+    /// let mut samples: Vec<u64> = (0..2).flat_map(|r| plan.rank(Rank(r))).map(|p| p.sample.0).collect();
+    /// samples.sort();
+    /// assert_eq!(samples, [0, 1, 2, 3, 4, 5, 6, 7]);
+    /// # Ok::<(), forebay_loader::order::OrderError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The reference's errors, where it raises them; arguments out of range; no memory for a plan that needs some.
+    pub fn new(
+        shape: &DataSetShape,
+        config: &OrderConfig,
+        world: World,
+        epoch: u64,
+        resume: Option<&Resume>,
+    ) -> Result<Self, OrderError> {
+        world.validate()?;
+        config.validate(shape.num_streams())?;
+        let parallel = match config.replication {
+            Some(replication) => world.replicate(replication)?,
+            None => world,
+        };
+        if parallel.ranks() * config.batch_size > BATCH_SIZE_MAX << 8 {
+            return Err(OrderError::OutOfRange { argument: "the global batch", allowed: "at most 2^32" });
+        }
+        let shares = shares_of(shape, config)?;
+        let start = Start::new(config, parallel, epoch, resume)?;
+        let args = BatchingArgs { shape, config, shares: &shares, world: parallel, start };
+        let mut warnings = Vec::new();
+        let (sequences, batching) = args.build(&mut warnings)?;
+        Ok(Self(Arc::new(Inner {
+            shape: shape.clone(),
+            config: config.clone(),
+            world,
+            parallel,
+            shares,
+            start,
+            sequences,
+            batching,
+            warnings,
+        })))
+    }
+
+    /// The samples of `rank`, batch by batch.
+    ///
+    /// # Panics
+    /// `rank` is not one of this world.
+    pub fn rank(&self, rank: Rank) -> RankOrder {
+        RankOrder::new(self.clone(), rank)
+    }
+
+    /// What the reference's worker process `worker` of `rank` is given: sample ids batch after batch, padded with -1.
+    ///
+    /// # Panics
+    /// `rank` or `worker` is not one of this world.
+    pub fn worker(&self, rank: Rank, worker: u32) -> WorkerOrder {
+        WorkerOrder::new(self.clone(), rank, worker)
+    }
+
+    /// Batches of a rank with at least one sample: what the reference's loader yields.
+    pub fn batches(&self, rank: Rank) -> u64 {
+        self.rank(rank).batches()
+    }
+
+    /// Samples of a rank, repeats included, padding not.
+    pub fn len_of_rank(&self, rank: Rank) -> u64 {
+        self.rank(rank).len_of_rank()
+    }
+
+    /// Epoch of this plan, from 0.
+    pub fn epoch(&self) -> u64 {
+        self.0.start.epoch
+    }
+
+    /// Places of the epoch that were handed out before this plan starts, all ranks together, as the checkpoint says.
+    pub fn sample_in_epoch(&self) -> u64 {
+        self.0.start.sample_in_epoch
+    }
+
+    /// The checkpoint after `sample_in_epoch` places of the epoch, counted from its beginning.
+    pub fn state(&self, sample_in_epoch: u64) -> Resume {
+        let start = &self.0.start;
+        Resume {
+            epoch: start.epoch,
+            sample_in_epoch,
+            num_canonical_nodes: start.canonical,
+            shuffle_seed: start.seed,
+            initial_physical_nodes: Some(start.initial_nodes.unwrap_or(u64::from(self.0.parallel.nodes))),
+        }
+    }
+
+    /// Samples of an epoch and each stream's part of it.
+    pub fn shares(&self) -> &EpochShares {
+        &self.0.shares
+    }
+
+    /// What the reference's `len(dataset)` is: samples of an epoch over parallel ranks, rounded up.
+    pub fn dataset_len(&self) -> u64 {
+        self.0.shares.epoch_size.div_ceil(self.0.parallel.ranks())
+    }
+
+    /// Canonical nodes, as resolved.
+    pub fn num_canonical_nodes(&self) -> u64 {
+        self.0.start.canonical
+    }
+
+    /// Samples of a shuffle block, as resolved.
+    pub fn shuffle_block_size(&self) -> u64 {
+        self.0.start.block
+    }
+
+    /// The world as given.
+    pub fn world(&self) -> World {
+        self.0.world
+    }
+
+    /// The world with groups of replicated ranks counted as one. Places of the epoch are dealt to these ranks.
+    pub fn parallel_world(&self) -> World {
+        self.0.parallel
+    }
+
+    /// Samples of a batch on one device.
+    pub fn batch_size(&self) -> u64 {
+        self.0.config.batch_size
+    }
+
+    /// The data set.
+    pub fn shape(&self) -> &DataSetShape {
+        &self.0.shape
+    }
+
+    /// What the reference would have warned of.
+    pub fn warnings(&self) -> &[OrderWarning] {
+        &self.0.warnings
+    }
+
+    /// The arguments that must not change between a checkpoint and its resumption, as names and values; what is long
+    /// (weights, sizes) stands as a hash. The world may change, and what the checkpoint itself carries is left out.
+    pub fn arguments(&self) -> Vec<(&'static str, String)> {
+        arguments(&self.0.shape, &self.0.config)
+    }
+
+    /// A hash of [`arguments`](Self::arguments).
+    pub fn digest(&self) -> u64 {
+        let mut hash = Hasher::default();
+        for (name, value) in self.arguments() {
+            hash.bytes(name.as_bytes());
+            hash.bytes(b"=");
+            hash.bytes(value.as_bytes());
+            hash.bytes(b"\n");
+        }
+        hash.finish()
+    }
+
+    pub(super) fn sequences(&self) -> &[Sequence] {
+        &self.0.sequences
+    }
+
+    pub(super) fn batching(&self) -> &Batching {
+        &self.0.batching
+    }
+
+    /// The rank that counts for `rank` and its replicas.
+    pub(super) fn parallel_rank(&self, rank: Rank) -> Rank {
+        assert!(u64::from(rank.0) < self.0.world.ranks(), "{rank} of {} ranks", self.0.world.ranks());
+        Rank(rank.0 / self.0.config.replication.unwrap_or(1))
+    }
+}
+
+/// Samples of an epoch and each stream's part of it.
+///
+/// # Errors
+/// The weights are mixed, out of range or choose nothing.
+pub fn shares_of(shape: &DataSetShape, config: &OrderConfig) -> Result<EpochShares, OrderError> {
+    let samples: Vec<u64> = (0..shape.num_streams())
+        .map(|stream| {
+            let samples = shape.samples_of(super::ids::StreamId(stream as u32));
+            samples.end - samples.start
+        })
+        .collect();
+    epoch_shares(&config.weights, &samples, config.epoch_size, config.shuffle_seed)
+}
+
+fn arguments(shape: &DataSetShape, config: &OrderConfig) -> Vec<(&'static str, String)> {
+    let mut weights = Hasher::default();
+    for weight in &config.weights {
+        weights.bytes(format!("{weight:?};").as_bytes());
+    }
+    let optional = |value: Option<u64>| value.map_or_else(|| "default".to_owned(), |value| value.to_string());
+    vec![
+        ("shuffle", config.shuffle.to_string()),
+        ("shuffle_algo", config.shuffle_algo.name().to_owned()),
+        ("shuffle_block_size", optional(config.shuffle_block_size)),
+        ("partition_algo", config.partition_algo.name().to_owned()),
+        ("sampling_method", config.sampling_method.name().to_owned()),
+        ("sampling_granularity", config.sampling_granularity.to_string()),
+        ("batching_method", config.batching_method.name().to_owned()),
+        ("epoch_size", optional(config.epoch_size)),
+        ("weights", format!("{:016x}", weights.finish())),
+        ("shard sizes", format!("{:016x}", shape.hash())),
+    ]
+}

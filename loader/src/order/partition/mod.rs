@@ -1,0 +1,198 @@
+//! Which position of the epoch each rank sees when: positions are dealt column by column from the canonical nodes'
+//! rows to physical nodes, and from each node in turn to its ranks. Everything is arithmetic; nothing is stored per
+//! sample.
+//!
+//! `orig` is that deal. `relaxed` deals as for the nodes of the first run and then cuts the same global batches for
+//! the nodes of this one.
+
+mod orig;
+mod relaxed;
+
+pub(super) use orig::{Deal, canonical_starts};
+use relaxed::Recut;
+
+use super::config::PartitionAlgo;
+use super::error::{OrderError, OrderWarning};
+
+/// A place in the deal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cell {
+    /// The canonical node whose part of the shuffled epoch holds the position.
+    pub(super) canonical: u32,
+    /// Position in the shuffled epoch.
+    pub(super) position: u64,
+    /// The position has its place elsewhere and stands here only to make parts equal.
+    pub(super) repeat: bool,
+}
+
+/// What to deal, and to whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PartitionArgs {
+    pub(super) samples: u64,
+    pub(super) canonical: u64,
+    pub(super) nodes: u64,
+    pub(super) ranks_per_node: u64,
+    pub(super) batch: u64,
+    pub(super) drop_first: u64,
+    pub(super) initial_nodes: Option<u64>,
+}
+
+/// A deal among all ranks.
+#[derive(Debug)]
+pub(super) enum Partition {
+    /// As dealt.
+    Orig { deal: Deal, batch: u64 },
+    /// Dealt for another number of nodes and cut anew.
+    Relaxed(Recut),
+}
+
+impl Partition {
+    pub(super) fn new(
+        algo: PartitionAlgo,
+        args: PartitionArgs,
+        warnings: &mut Vec<OrderWarning>,
+    ) -> Result<Self, OrderError> {
+        let world = args.nodes * args.ranks_per_node;
+        // A whole round is added even when nothing is missing, as in the reference.
+        let repeated = world - args.samples % world;
+        if args.samples + repeated < args.drop_first {
+            return Err(OrderError::ResumedPastEnd { resumed: args.drop_first, samples: args.samples });
+        }
+        let divides = args.canonical.is_multiple_of(args.nodes) || args.nodes.is_multiple_of(args.canonical);
+        match (algo, args.initial_nodes) {
+            (PartitionAlgo::Relaxed, Some(initial)) if !divides => {
+                Recut::new(args, initial, warnings).map(Self::Relaxed)
+            }
+            _ => Ok(Self::Orig { deal: Deal::new(&args, warnings)?, batch: args.batch }),
+        }
+    }
+
+    /// The `k`-th place of a rank, or `None` for padding.
+    #[inline]
+    pub(super) fn cell(&self, node: u64, rank: u64, k: u64) -> Option<Cell> {
+        match self {
+            Self::Orig { deal, .. } => deal.rank_cell(node, rank, k),
+            Self::Relaxed(recut) => recut.cell(node, rank, k),
+        }
+    }
+
+    /// The deal beneath.
+    pub(super) fn deal(&self) -> &Deal {
+        match self {
+            Self::Orig { deal, .. } => deal,
+            Self::Relaxed(recut) => recut.deal(),
+        }
+    }
+
+    /// The device batch of the first run, if the deal beneath is for its nodes and not for this world's.
+    pub(super) fn recut_batch(&self) -> Option<u64> {
+        match self {
+            Self::Orig { .. } => None,
+            Self::Relaxed(recut) => Some(recut.initial_batch()),
+        }
+    }
+
+    /// Global batches without padding; they come first.
+    pub(super) fn full_batches(&self) -> u64 {
+        match self {
+            Self::Orig { deal, batch } => deal.rank_len() / batch,
+            Self::Relaxed(recut) => recut.deal().rank_len() / recut.initial_batch(),
+        }
+    }
+
+    /// Global batches with at least one place.
+    pub(super) fn batches(&self) -> u64 {
+        match self {
+            Self::Orig { deal, batch } => deal.rank_len().div_ceil(*batch),
+            Self::Relaxed(recut) => recut.deal().rank_len().div_ceil(recut.initial_batch()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(samples: u64, canonical: u64, nodes: u64, ranks_per_node: u64, batch: u64) -> PartitionArgs {
+        PartitionArgs { samples, canonical, nodes, ranks_per_node, batch, drop_first: 0, initial_nodes: None }
+    }
+
+    /// Positions in the order in which a global batch after the other is seen.
+    fn seen(partition: &Partition, args: PartitionArgs) -> Vec<Vec<(u64, bool)>> {
+        (0..partition.batches())
+            .map(|batch| {
+                let mut rows = Vec::new();
+                for node in 0..args.nodes {
+                    for rank in 0..args.ranks_per_node {
+                        for column in 0..args.batch {
+                            let cell = partition.cell(node, rank, batch * args.batch + column);
+                            rows.extend(cell.map(|c| (c.position, c.repeat)));
+                        }
+                    }
+                }
+                rows
+            })
+            .collect()
+    }
+
+    fn deal(args: PartitionArgs) -> Vec<Vec<(u64, bool)>> {
+        let partition = Partition::new(PartitionAlgo::Relaxed, args, &mut Vec::new()).expect("a good partition");
+        seen(&partition, args)
+    }
+
+    #[test]
+    fn every_position_counts_once_however_parts_are_equalised() {
+        for samples in [1, 5, 63, 64, 65, 117, 1000, 1001, 1024] {
+            for canonical in [1, 2, 3, 8, 64] {
+                for nodes in [1, 2, 3, 6, 8, 64] {
+                    let args = args(samples, canonical, nodes, 3, 4);
+                    let Ok(partition) = Partition::new(PartitionAlgo::Orig, args, &mut Vec::new()) else { continue };
+                    let mut firsts: Vec<u64> = seen(&partition, args)
+                        .concat()
+                        .into_iter()
+                        .filter_map(|(position, repeat)| (!repeat).then_some(position))
+                        .collect();
+                    firsts.sort_unstable();
+                    assert_eq!(firsts, (0..samples).collect::<Vec<_>>(), "{args:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_global_batch_holds_the_same_samples_on_any_legal_world() {
+        let sets = |args| -> Vec<Vec<u64>> {
+            let sort = |batch: Vec<(u64, bool)>| {
+                let mut batch: Vec<u64> = batch.into_iter().map(|(position, _)| position).collect();
+                batch.sort_unstable();
+                batch
+            };
+            deal(args).into_iter().map(sort).collect()
+        };
+        let one = sets(args(1200, 8, 1, 1, 24));
+        for (nodes, ranks, batch) in [(1, 8, 3), (2, 4, 3), (4, 1, 6), (8, 3, 1), (2, 6, 2)] {
+            assert_eq!(sets(args(1200, 8, nodes, ranks, batch)), one, "{nodes} nodes of {ranks} ranks");
+        }
+    }
+
+    #[test]
+    fn relaxed_keeps_the_order_within_the_global_batch_on_odd_nodes() {
+        let first = PartitionArgs { drop_first: 48, ..args(1200, 8, 4, 2, 3) };
+        let resumed = PartitionArgs { initial_nodes: Some(4), ..first };
+        let resumed = PartitionArgs { nodes: 3, batch: 4, ..resumed };
+        assert_eq!(deal(first), deal(resumed));
+    }
+
+    #[test]
+    fn resuming_behind_the_epoch_is_an_error() {
+        let args = PartitionArgs { drop_first: 128, ..args(117, 64, 1, 1, 1) };
+        let error = Partition::new(PartitionAlgo::Orig, args, &mut Vec::new()).expect_err("behind the end");
+        assert_eq!(error, OrderError::ResumedPastEnd { resumed: 128, samples: 117 });
+    }
+
+    #[test]
+    fn nodes_that_divide_neither_way_are_refused() {
+        let error = Partition::new(PartitionAlgo::Orig, args(100, 8, 3, 1, 1), &mut Vec::new()).expect_err("8 and 3");
+        assert_eq!(error, OrderError::NodesDoNotDivide { canonical: 8, physical: 3 });
+    }
+}

@@ -1,0 +1,194 @@
+//! The deal: rows of canonical nodes, read column by column, to nodes and ranks in turn.
+
+use super::{Cell, PartitionArgs};
+use crate::order::error::{OrderError, OrderWarning};
+
+/// A deal of `samples` positions; places are computed, not stored.
+#[derive(Debug)]
+pub(in crate::order) struct Deal {
+    samples: u64,
+    canonical: u64,
+    nodes: u64,
+    ranks_per_node: u64,
+    /// Places dropped from the front, all nodes together.
+    drop_first: u64,
+    /// First position of each canonical node, and `samples` at the end.
+    starts: Vec<u64>,
+    /// Places of a row before `padding`.
+    row_filled: u64,
+    /// Places of a row: rows are made equal by repeating their last position, then padded.
+    row: u64,
+    /// Where a row's padding copies from.
+    padding: Padding,
+    /// Too few samples for the rules: rows are the positions over and over.
+    is_tiled: bool,
+    /// Places of each node, before ranks are made equal.
+    node_len: u64,
+    /// Places of each node, a multiple of its ranks.
+    node_len_padded: u64,
+    /// What place `node_len` of a node repeats; `None`: its own places from the first, over and over.
+    tail_from: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Padding {
+    from: u64,
+    /// One column serves all padding, where a row is that short.
+    is_single: bool,
+}
+
+impl Deal {
+    pub(super) fn new(args: &PartitionArgs, warnings: &mut Vec<OrderWarning>) -> Result<Self, OrderError> {
+        let &PartitionArgs { samples, canonical, nodes, ranks_per_node, .. } = args;
+        if !canonical.is_multiple_of(nodes) && !nodes.is_multiple_of(canonical) {
+            return Err(OrderError::NodesDoNotDivide { canonical, physical: nodes });
+        }
+        let drop_first = args.drop_first - args.drop_first % nodes;
+        if drop_first != args.drop_first {
+            warnings.push(OrderWarning::ResumeRoundedDown { multiple: nodes });
+        }
+
+        let row_filled = samples.div_ceil(canonical);
+        let nodes_per_row = if canonical < nodes { nodes / canonical } else { 1 };
+        let row = row_filled.next_multiple_of(nodes_per_row);
+        let is_tiled = samples < canonical || (samples == canonical && canonical < nodes);
+        if is_tiled {
+            warnings.push(OrderWarning::FewSamplesForNodes { samples, canonical });
+        }
+        let padding = match is_tiled {
+            true => Padding { from: 0, is_single: false },
+            false => Padding::new(row, row - row_filled, nodes_per_row).ok_or(OrderError::TooFewForPadding {
+                samples,
+                canonical,
+                physical: nodes,
+            })?,
+        };
+
+        let node_len = (row * canonical).saturating_sub(drop_first) / nodes;
+        let node_len_padded = node_len.next_multiple_of(ranks_per_node);
+        let missing = node_len_padded - node_len;
+        let tail_from = (node_len + 1).checked_sub(ranks_per_node + missing);
+        if missing > 0 && tail_from.is_none() {
+            warnings.push(OrderWarning::FewSamplesForRanks { samples: node_len, ranks: ranks_per_node });
+        }
+        Ok(Self {
+            samples,
+            canonical,
+            nodes,
+            ranks_per_node,
+            drop_first,
+            starts: canonical_starts(samples, canonical),
+            row_filled,
+            row,
+            padding,
+            is_tiled,
+            node_len,
+            node_len_padded,
+            tail_from,
+        })
+    }
+
+    /// Places of each rank.
+    pub(in crate::order) fn rank_len(&self) -> u64 {
+        self.node_len_padded / self.ranks_per_node
+    }
+
+    /// Places of each node, a multiple of its ranks.
+    pub(in crate::order) fn len_of_node(&self) -> u64 {
+        self.node_len_padded
+    }
+
+    /// The `k`-th place of a rank; `None` behind the last.
+    #[inline]
+    pub(in crate::order) fn rank_cell(&self, node: u64, rank: u64, k: u64) -> Option<Cell> {
+        self.node_cell(node, k * self.ranks_per_node + rank)
+    }
+
+    /// The `i`-th place of a node; `None` behind the last.
+    #[inline]
+    pub(in crate::order) fn node_cell(&self, node: u64, i: u64) -> Option<Cell> {
+        if i < self.node_len {
+            return Some(self.cell(self.drop_first + i * self.nodes + node));
+        }
+        if i >= self.node_len_padded {
+            return None;
+        }
+        let over = i - self.node_len;
+        let i = match self.tail_from {
+            Some(from) => from + over,
+            None => over % self.node_len,
+        };
+        Some(Cell { repeat: true, ..self.cell(self.drop_first + i * self.nodes + node) })
+    }
+
+    /// The `t`-th place, column by column.
+    fn cell(&self, t: u64) -> Cell {
+        let (column, canonical) = (t / self.canonical, t % self.canonical);
+        if self.is_tiled {
+            let place = canonical * self.row + column;
+            let position = place % self.samples;
+            let canonical = self.starts.partition_point(|&start| start <= position) - 1;
+            return Cell { canonical: canonical as u32, position, repeat: place >= self.samples };
+        }
+        let (start, stop) = (self.starts[canonical as usize], self.starts[canonical as usize + 1]);
+        let (column, repeat) = match column.checked_sub(self.row_filled) {
+            None => (column, false),
+            Some(_) if self.padding.is_single => (self.padding.from, true),
+            Some(over) => (self.padding.from + over, true),
+        };
+        // A short row repeats its last position.
+        let is_short = start + column == stop;
+        Cell { canonical: canonical as u32, position: start + column - u64::from(is_short), repeat: repeat || is_short }
+    }
+
+    /// The index in its node's list at which `column` of a canonical node's row stands; `None` if it was dropped.
+    /// Not for tiled deals.
+    pub(in crate::order) fn index_of(&self, canonical: u64, column: u64) -> Option<u64> {
+        (column * self.canonical + canonical).checked_sub(self.drop_first).map(|t| t / self.nodes)
+    }
+
+    /// Whether `node` is dealt positions of a canonical node. Not for tiled deals.
+    pub(in crate::order) fn is_dealt(&self, node: u64, canonical: u64) -> bool {
+        // One number divides the other.
+        let parts = self.canonical.min(self.nodes);
+        canonical % parts == node % parts
+    }
+
+    /// Places at the end of a node's list that may repeat others, and as many that they may repeat.
+    pub(in crate::order) fn tail(&self) -> u64 {
+        let nodes_per_row = self.nodes.div_ceil(self.canonical);
+        2 * (self.ranks_per_node + nodes_per_row + 1)
+    }
+
+    /// First position of each canonical node, and the number of samples at the end.
+    pub(in crate::order) fn starts(&self) -> &[u64] {
+        &self.starts
+    }
+
+    /// Whether there are too few samples for the rules.
+    pub(in crate::order) fn is_tiled(&self) -> bool {
+        self.is_tiled
+    }
+}
+
+impl Padding {
+    /// The reference copies the columns `padding` long that end `nodes_per_row - 1` before the padding; where the row
+    /// does not reach that far back, a single column is broadcast and anything else fails.
+    fn new(row: u64, padding: u64, nodes_per_row: u64) -> Option<Self> {
+        if padding == 0 {
+            return Some(Self { from: 0, is_single: false });
+        }
+        let stop = (row + 1).saturating_sub(padding + nodes_per_row);
+        let from = (row + 1).saturating_sub(2 * padding + nodes_per_row);
+        match stop - from {
+            columns if columns == padding => Some(Self { from, is_single: false }),
+            1 => Some(Self { from, is_single: true }),
+            _ => None,
+        }
+    }
+}
+
+/// First position of each of `canonical` parts of `samples`, and `samples` at the end.
+pub(in crate::order) fn canonical_starts(samples: u64, canonical: u64) -> Vec<u64> {
+    (0..=canonical).map(|c| (u128::from(samples) * u128::from(c) / u128::from(canonical)) as u64).collect()
+}

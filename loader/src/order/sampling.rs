@@ -1,0 +1,252 @@
+//! The epoch's resampled list: how many samples of each shard an epoch sees, and which.
+//!
+//! A *draw* is an index in this list, the reference's "big" sample id. The list is kept as *units*: a whole shard, or
+//! a partial one with its picks. Without weights there is one unit per shard and nothing per sample.
+
+use super::error::OrderError;
+use super::ids::{SampleId, ShardId, StreamId};
+use super::rng::{ChooseScratch, Generator};
+use super::shape::{DataSetShape, SAMPLES_MAX, Steps};
+
+/// Most units of an epoch: a bound on what a huge `repeat` of tiny shards can cost.
+const UNITS_MAX: u64 = 1 << 27;
+/// In `Draws::picks_at`: the unit is the whole shard.
+const WHOLE: u64 = u64::MAX;
+
+/// Seeds of one epoch's sampling.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SamplingSeeds {
+    /// For the shards' shares.
+    pub(super) shares: u128,
+    /// For the samples of a partial shard.
+    pub(super) picks: u128,
+}
+
+/// An epoch's resampled list.
+#[derive(Debug)]
+pub(super) struct Draws {
+    /// The draws of each unit: spans of the shuffle.
+    pub(super) units: Steps,
+    /// The shard of each unit.
+    shards: Vec<u32>,
+    /// For each unit where its picks start, or `WHOLE`; empty if no unit is partial.
+    picks_at: Vec<u64>,
+    /// Indices in the shard, ascending within a unit.
+    picks: Vec<u32>,
+    /// If the list is a stretch of the data set as it stands: its first sample.
+    identity: Option<u64>,
+}
+
+impl Draws {
+    /// The list for `streams` of `shape`, `choose[i]` samples of the i-th, all from one generator.
+    pub(super) fn new(
+        shape: &DataSetShape,
+        streams: &[(StreamId, u64)],
+        granularity: u64,
+        seeds: SamplingSeeds,
+    ) -> Result<Self, OrderError> {
+        let mut generator = Generator::new(seeds.picks);
+        let mut scratch = ChooseScratch::default();
+        let mut chosen = Vec::new();
+        let mut draws = Self {
+            units: Steps::of_sizes([]),
+            shards: Vec::new(),
+            picks_at: Vec::new(),
+            picks: Vec::new(),
+            identity: None,
+        };
+        let mut starts = vec![0_u64];
+        let mut total = 0_u64;
+        for &(stream, choose) in streams {
+            let shards = shape.shards_of(stream);
+            let sizes: Vec<u32> = shards.clone().map(|s| size_of(shape, s)).collect();
+            let shares = Shares::new(&sizes, choose, granularity, seeds.shares)?;
+            for (at, shard) in shards.enumerate() {
+                let (size, share) = (u64::from(sizes[at]), shares.of(at));
+                if size == 0 || share == 0 {
+                    continue;
+                }
+                let (times, part) = (share / size, share % size);
+                if draws.shards.len() as u64 + times + 1 > UNITS_MAX || total + share > SAMPLES_MAX {
+                    return Err(OrderError::OutOfRange {
+                        argument: "the weights",
+                        allowed: "such that an epoch sees shards at most 2^27 times and samples at most 2^48 times",
+                    });
+                }
+                for _ in 0..times {
+                    total += size;
+                    starts.push(total);
+                    draws.shards.push(shard);
+                    if !draws.picks_at.is_empty() {
+                        draws.picks_at.push(WHOLE);
+                    }
+                }
+                if part > 0 {
+                    generator.choose_sorted(size as u32, part as u32, &mut scratch, &mut chosen);
+                    draws.picks_at.resize(draws.shards.len(), WHOLE);
+                    draws.picks_at.push(draws.picks.len() as u64);
+                    draws.picks.extend_from_slice(&chosen);
+                    total += part;
+                    starts.push(total);
+                    draws.shards.push(shard);
+                }
+            }
+        }
+        if total == 0 {
+            let stream = (streams.len() == 1).then(|| streams[0].0.0);
+            return Err(OrderError::NothingChosen { stream });
+        }
+        draws.units = Steps::new(starts);
+        draws.identity = draws.find_identity(shape);
+        Ok(draws)
+    }
+
+    /// Whether the units are the shards of a stretch of the data set, each once and in order.
+    fn find_identity(&self, shape: &DataSetShape) -> Option<u64> {
+        let first = shape.samples_in(ShardId(*self.shards.first()?)).start;
+        let is_stretch = self.picks.is_empty()
+            && self.shards.iter().enumerate().all(|(unit, &shard)| {
+                shape.samples_in(ShardId(shard)) == (first + self.units.start(unit)..first + self.units.start(unit + 1))
+            });
+        is_stretch.then_some(first)
+    }
+
+    /// The number of draws.
+    pub(super) fn len(&self) -> u64 {
+        self.units.total()
+    }
+
+    /// The shard of a unit.
+    pub(super) fn shard(&self, unit: usize) -> ShardId {
+        ShardId(self.shards[unit])
+    }
+
+    /// The sample of a draw.
+    #[inline]
+    pub(super) fn sample(&self, shape: &DataSetShape, draw: u64) -> SampleId {
+        if let Some(first) = self.identity {
+            return SampleId(first + draw);
+        }
+        let unit = self.units.find(draw);
+        let within = draw - self.units.start(unit);
+        let first = shape.samples_in(self.shard(unit)).start;
+        match self.picks_at.get(unit) {
+            None | Some(&WHOLE) => SampleId(first + within),
+            Some(&at) => SampleId(first + u64::from(self.picks[(at + within) as usize])),
+        }
+    }
+}
+
+fn size_of(shape: &DataSetShape, shard: u32) -> u32 {
+    let samples = shape.samples_in(ShardId(shard));
+    // The shape bounds a shard to 2^32 - 1 samples.
+    (samples.end - samples.start) as u32
+}
+
+/// How many samples of each of a stream's shards an epoch sees.
+enum Shares<'a> {
+    /// Every shard `choose / samples` times.
+    Times {
+        sizes: &'a [u32],
+        choose: u64,
+        samples: u64,
+    },
+    Each(Vec<u64>),
+}
+
+impl<'a> Shares<'a> {
+    fn new(sizes: &'a [u32], choose: u64, granularity: u64, seed: u128) -> Result<Self, OrderError> {
+        let samples: u64 = sizes.iter().map(|&s| u64::from(s)).sum();
+        if choose.is_multiple_of(samples) {
+            return Ok(Self::Times { sizes, choose, samples });
+        }
+        let picks = Steps::of_sizes(sizes.iter().map(|&size| u64::from(size).div_ceil(granularity)));
+        let last_pick = last_pick_sizes(sizes, &picks, granularity);
+        let mut shares: Vec<u64> = sizes.iter().map(|&size| u64::from(size) * (choose / samples)).collect();
+        let mut left = choose % samples;
+        let order = Permutation::new(seed, picks.total())?;
+        for at in 0..picks.total() {
+            let pick = order.get(at);
+            let shard = picks.find(pick);
+            let is_last = pick + 1 == picks.start(shard + 1);
+            let size = if is_last { last_pick[shard] } else { granularity }.min(left);
+            shares[shard] += size;
+            left -= size;
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(Self::Each(shares))
+    }
+
+    fn of(&self, shard: usize) -> u64 {
+        match self {
+            Self::Times { sizes, choose, samples } => {
+                (u128::from(sizes[shard]) * u128::from(*choose) / u128::from(*samples)) as u64
+            }
+            Self::Each(shares) => shares[shard],
+        }
+    }
+}
+
+/// The size of each shard's last pick: what is left of the shard.
+///
+/// The reference writes an empty shard's remainder (a whole pick) over the last pick of the shard before it, or, for
+/// leading empty shards, over the very last one, which its own shard then corrects. The order depends on it.
+fn last_pick_sizes(sizes: &[u32], picks: &Steps, granularity: u64) -> Vec<u64> {
+    let mut last = vec![granularity; sizes.len()];
+    let mut before = None;
+    for (shard, &size) in sizes.iter().enumerate() {
+        if size > 0 {
+            last[shard] = u64::from(size) - (picks.size(shard) - 1) * granularity;
+            before = Some(shard);
+        } else if let Some(before) = before {
+            last[before] = granularity;
+        }
+    }
+    last
+}
+
+/// `permutation(n)`: 4 bytes an item where that suffices.
+#[derive(Debug)]
+pub(super) enum Permutation {
+    Narrow(Vec<u32>),
+    Wide(Vec<u64>),
+}
+
+impl Permutation {
+    pub(super) fn new(seed: u128, len: u64) -> Result<Self, OrderError> {
+        let mut generator = Generator::new(seed);
+        if len <= 1 << 32 {
+            let mut items = reserve::<u32>(len)?;
+            items.extend((0..len).map(|i| i as u32));
+            generator.shuffle(&mut items);
+            Ok(Self::Narrow(items))
+        } else {
+            let mut items = reserve::<u64>(len)?;
+            items.extend(0..len);
+            generator.shuffle(&mut items);
+            Ok(Self::Wide(items))
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, at: u64) -> u64 {
+        match self {
+            Self::Narrow(items) => u64::from(items[at as usize]),
+            Self::Wide(items) => items[at as usize],
+        }
+    }
+}
+
+fn reserve<T>(len: u64) -> Result<Vec<T>, OrderError> {
+    let mut items = Vec::new();
+    let bytes = len.saturating_mul(size_of_item::<T>());
+    let len = usize::try_from(len).map_err(|_| OrderError::OutOfMemory { bytes })?;
+    items.try_reserve_exact(len).map_err(|_| OrderError::OutOfMemory { bytes })?;
+    Ok(items)
+}
+
+fn size_of_item<T>() -> u64 {
+    std::mem::size_of::<T>() as u64
+}

@@ -1,0 +1,19 @@
+//! All samples with all samples: one permutation, which has to be kept.
+
+use std::sync::Arc;
+
+use super::{Cursor, ShuffleArgs};
+use crate::order::error::OrderError;
+use crate::order::sampling::Permutation;
+
+pub(super) fn permutation(args: &ShuffleArgs<'_>) -> Result<Permutation, OrderError> {
+    Permutation::new(args.epoch_seed(), args.units.total())
+}
+
+pub(super) struct Reader(pub(super) Arc<Permutation>);
+
+impl Cursor for Reader {
+    fn draw(&mut self, _canonical: u32, position: u64) -> u64 {
+        self.0.get(position)
+    }
+}

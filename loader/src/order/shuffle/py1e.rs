@@ -1,0 +1,245 @@
+//! Parts of shards as in `py1s`, their samples shuffled, then every sample shifted at random within a block around
+//! its part, and all put in the order of the shifted places.
+//!
+//! A sample moves at most half a block, so the order is made by a sweep: parts are opened before the first place
+//! that they can reach, their samples put into buckets of places, and buckets sorted as the sweep passes them. A
+//! sweep can start anywhere, since the samples before a place are counted by opening the parts that straddle it.
+
+use std::collections::VecDeque;
+
+use super::spans::{NodeSpans, Span};
+use super::{ShuffleArgs, Stretch, Window, Windows};
+use crate::order::error::{OrderError, OrderWarning};
+use crate::order::rng::{Generator, Snapshot};
+use crate::order::shape::Steps;
+
+/// Samples of a bucket, about: sorting one stays in a core's cache.
+const BUCKET: f64 = 16_384.0;
+
+#[derive(Debug)]
+pub(in crate::order) struct Py1e {
+    nodes: NodeSpans,
+    offsets: Steps,
+    generator: Generator,
+    shifts: Vec<Shift>,
+    /// Canonical nodes of up to this many samples become one window: they are not larger than what a sweep holds.
+    whole_max: u64,
+}
+
+/// How a span's samples are shifted. Places count from the node's first position.
+#[derive(Clone, Copy, Debug)]
+struct Shift {
+    /// Before the span's samples are shuffled.
+    before_shuffle: Snapshot,
+    /// Before the shifts are drawn.
+    before_shift: Snapshot,
+    low: f64,
+    high: f64,
+    /// No sample of this span or a later one of the node is placed before this.
+    earliest_from_here: f64,
+    /// No sample of this span or an earlier one of the node is placed behind this.
+    latest_until_here: f64,
+}
+
+impl Py1e {
+    pub(super) fn new(args: &ShuffleArgs<'_>, warnings: &mut Vec<OrderWarning>) -> Result<Self, OrderError> {
+        let (low, high) = args.block_bounds();
+        let mut generator = Generator::new(args.epoch_seed());
+        let nodes = NodeSpans::shuffled(args, &mut generator);
+        let offsets = nodes.offsets();
+        let mut shifts: Vec<Shift> = Vec::with_capacity(nodes.spans.len());
+        let mut is_block_small = false;
+        for node in 0..nodes.num_nodes() {
+            let positions = nodes.positions(node);
+            if positions.is_empty() {
+                return Err(OrderError::EmptyCanonicalNode { canonical: args.canonical });
+            }
+            let spans = nodes.of_node(node);
+            let shuffled: Vec<Snapshot> = nodes.spans[spans.clone()]
+                .iter()
+                .map(|span| {
+                    let snapshot = generator.snapshot();
+                    generator.skip_shuffle(u64::from(span.size));
+                    snapshot
+                })
+                .collect();
+            let mut latest = 0.0_f64;
+            for (span, before_shuffle) in spans.clone().zip(shuffled) {
+                let block = generator.integer(low, high).ok_or(OrderError::BlockTooSmall { block: args.block })?;
+                let size = u64::from(nodes.spans[span].size);
+                is_block_small |= block < size;
+                let reach = ((block as f64 - size as f64) / 2.0).max(0.0);
+                let before = (offsets.start(span) - positions.start) as f64;
+                let behind = (positions.end - offsets.range(span).end) as f64;
+                let (low, high) = ((-reach).max(-before), reach.min(behind));
+                latest = latest.max(before + (size - 1) as f64 + high);
+                shifts.push(Shift {
+                    before_shuffle,
+                    before_shift: generator.snapshot(),
+                    low,
+                    high,
+                    earliest_from_here: before + low,
+                    latest_until_here: latest,
+                });
+                generator.skip_doubles(size);
+            }
+            let mut earliest = f64::INFINITY;
+            for shift in shifts[spans].iter_mut().rev() {
+                earliest = earliest.min(shift.earliest_from_here);
+                shift.earliest_from_here = earliest;
+            }
+        }
+        if is_block_small {
+            warnings.push(OrderWarning::BlockSmallerThanShard);
+        }
+        Ok(Self { nodes, offsets, generator, shifts, whole_max: 2 * args.block })
+    }
+
+    /// Bounds from the spans' reaches alone. The samples before a place are at least those of the spans that end
+    /// before it and at most those of the spans that start before it.
+    pub(super) fn visit_spans(&self, canonical: u32, visit: &mut dyn FnMut(Stretch)) {
+        let node = canonical as usize;
+        let (spans, positions) = (self.nodes.of_node(node), self.nodes.positions(node));
+        let shifts = &self.shifts[spans.clone()];
+        for span in spans.clone() {
+            let before = (self.offsets.start(span) - positions.start) as f64;
+            let earliest = before + self.shifts[span].low;
+            let latest = before + f64::from(self.nodes.spans[span].size - 1) + self.shifts[span].high;
+            let surely_before = shifts.partition_point(|s| s.latest_until_here < earliest);
+            let perhaps_before = shifts.partition_point(|s| s.earliest_from_here <= latest);
+            visit(Stretch {
+                draw: self.nodes.spans[span].begin,
+                first: self.offsets.start(spans.start + surely_before),
+                last: self.offsets.range(spans.start + perhaps_before - 1).end - 1,
+            });
+        }
+    }
+}
+
+/// A sweep over the places of a canonical node.
+#[derive(Debug, Default)]
+pub(in crate::order) struct Sweep {
+    /// The next span to open; `None` before the first window.
+    next_span: Option<usize>,
+    /// Position of the first sample of the first bucket.
+    position: u64,
+    /// Number of the first bucket.
+    bucket: usize,
+    /// (place, draw), each bucket in the order of the unshifted places.
+    buckets: VecDeque<Vec<(f64, u64)>>,
+    /// Empty buckets for reuse, and memory for a span's draws.
+    spare: Vec<Vec<(f64, u64)>>,
+    draws: Vec<u32>,
+}
+
+impl Sweep {
+    /// Puts the samples of a span into buckets; returns how many belong before the first.
+    fn open(&mut self, shuffle: &Py1e, node: usize, span: usize) -> u64 {
+        let (shift, Span { begin, size }) = (&shuffle.shifts[span], shuffle.nodes.spans[span]);
+        self.draws.clear();
+        self.draws.extend(0..size);
+        shuffle.generator.at(shift.before_shuffle).shuffle(&mut self.draws);
+        let mut generator = shuffle.generator.at(shift.before_shift);
+        let first = shuffle.offsets.start(span) - shuffle.nodes.positions(node).start;
+        let mut passed = 0;
+        for (at, &draw) in self.draws.iter().enumerate() {
+            let place = (first + at as u64) as f64 + generator.uniform(shift.low, shift.high);
+            // Places are not negative: a shift is bounded by the node's start.
+            let Some(bucket) = ((place / BUCKET) as usize).checked_sub(self.bucket) else {
+                passed += 1;
+                continue;
+            };
+            while self.buckets.len() <= bucket {
+                self.buckets.push_back(self.spare.pop().unwrap_or_default());
+            }
+            self.buckets[bucket].push((place, begin + u64::from(draw)));
+        }
+        passed
+    }
+
+    /// Opens all spans that reach into the first bucket; returns how many samples belong before it.
+    fn open_first_bucket(&mut self, shuffle: &Py1e, node: usize) -> u64 {
+        let stop = shuffle.nodes.of_node(node).end;
+        let edge = (self.bucket + 1) as f64 * BUCKET;
+        let mut passed = 0;
+        let mut span = self.next_span.unwrap_or(stop);
+        while span < stop && shuffle.shifts[span].earliest_from_here < edge {
+            passed += self.open(shuffle, node, span);
+            span += 1;
+        }
+        self.next_span = Some(span);
+        passed
+    }
+
+    /// Starts at a bucket before `position`, as near as can be told without looking.
+    fn start(&mut self, shuffle: &Py1e, node: usize, position: u64) {
+        let (spans, positions) = (shuffle.nodes.of_node(node), shuffle.nodes.positions(node));
+        let mut bucket = ((position - positions.start) as f64 / BUCKET) as usize;
+        if positions.end - positions.start <= shuffle.whole_max {
+            bucket = 0;
+        }
+        loop {
+            self.spare.extend(self.buckets.drain(..).map(|mut bucket| {
+                bucket.clear();
+                bucket
+            }));
+            self.bucket = bucket;
+            let place = bucket as f64 * BUCKET;
+            let first =
+                spans.start + shuffle.shifts[spans.clone()].partition_point(|shift| shift.latest_until_here < place);
+            self.next_span = Some(first);
+            let passed = self.open_first_bucket(shuffle, node);
+            // Of the first bucket's spans, all samples placed before it are counted now; no later span has any.
+            self.position = shuffle.offsets.start(first) + passed;
+            if self.position <= position {
+                return;
+            }
+            let over = (self.position - position) as f64 / BUCKET;
+            bucket = bucket.saturating_sub(1 + over as usize);
+        }
+    }
+
+    /// Takes the first bucket, sorted.
+    fn take_bucket(&mut self, shuffle: &Py1e, node: usize) -> Vec<(f64, u64)> {
+        self.open_first_bucket(shuffle, node);
+        let mut samples = self.buckets.pop_front().unwrap_or_default();
+        self.bucket += 1;
+        // Stable: of equal places, the one shifted from further ahead comes first.
+        samples.sort_by(|a, b| a.0.total_cmp(&b.0));
+        samples
+    }
+}
+
+impl Windows for Py1e {
+    type Sweep = Sweep;
+
+    fn fill(&self, canonical: u32, position: u64, sweep: &mut Sweep, window: &mut Window) {
+        let node = canonical as usize;
+        let positions = self.nodes.positions(node);
+        // A little ahead is reached by sweeping on, anything else by a new start.
+        let is_near = position.checked_sub(sweep.position).is_some_and(|ahead| ahead as f64 <= 4.0 * BUCKET);
+        if sweep.next_span.is_none() || !is_near {
+            sweep.start(self, node, position);
+        }
+        let is_whole = positions.end - positions.start <= self.whole_max;
+        window.reset(sweep.position, self.nodes.total());
+        while sweep.position < positions.end {
+            let mut samples = sweep.take_bucket(self, node);
+            sweep.position += samples.len() as u64;
+            let is_last = !is_whole && sweep.position > position;
+            if is_last || is_whole {
+                samples.iter().for_each(|&(_, draw)| window.push(draw));
+            } else {
+                window.reset(sweep.position, self.nodes.total());
+            }
+            samples.clear();
+            sweep.spare.push(samples);
+            if is_last {
+                break;
+            }
+        }
+        if is_whole {
+            *sweep = Sweep { next_span: sweep.next_span, position: sweep.position, ..Sweep::default() };
+        }
+    }
+}

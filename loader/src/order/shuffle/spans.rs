@@ -1,0 +1,117 @@
+//! Spans of draws, in the order the shards are seen, cut at canonical nodes.
+
+use std::ops::Range;
+
+use super::ShuffleArgs;
+use crate::order::partition::canonical_starts;
+use crate::order::rng::Generator;
+use crate::order::shape::Steps;
+
+/// Draws that follow one another, all of one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) begin: u64,
+    pub(super) size: u32,
+}
+
+impl Span {
+    pub(super) fn draws(self) -> Range<u64> {
+        self.begin..self.begin + u64::from(self.size)
+    }
+}
+
+/// The spans of all canonical nodes.
+#[derive(Debug)]
+pub(super) struct NodeSpans {
+    pub(super) spans: Vec<Span>,
+    /// First span of each canonical node, and the number of spans at the end.
+    nodes: Vec<usize>,
+    /// First position of each canonical node, and the number of samples at the end.
+    starts: Vec<u64>,
+}
+
+impl NodeSpans {
+    /// The units as spans in the run's order, cut at canonical nodes, shuffled in each node by `epoch`.
+    pub(super) fn shuffled(args: &ShuffleArgs<'_>, epoch: &mut Generator) -> Self {
+        let mut spans: Vec<Span> = (0..args.units.len())
+            .map(|unit| Span { begin: args.units.start(unit), size: args.units.size(unit) as u32 })
+            .collect();
+        Generator::new(args.run_seed()).shuffle(&mut spans);
+        let mut divided = Self::divide(&spans, args.canonical);
+        for node in 0..divided.num_nodes() {
+            let range = divided.of_node(node);
+            epoch.shuffle(&mut divided.spans[range]);
+        }
+        divided
+    }
+
+    /// Cuts spans at the canonical nodes' boundaries.
+    pub(super) fn divide(spans: &[Span], canonical: u64) -> Self {
+        let total = spans.iter().map(|s| u64::from(s.size)).sum();
+        let starts = canonical_starts(total, canonical);
+        let mut divided = Vec::with_capacity(spans.len());
+        let mut nodes = Vec::with_capacity(starts.len());
+        let mut rest = spans.iter().copied();
+        let mut cut: Option<Span> = None;
+        let mut so_far = 0;
+        for &stop in &starts[1..] {
+            nodes.push(divided.len());
+            while so_far < stop {
+                // The starts add up to the spans' total, so there is a span as long as positions are missing.
+                let Some(span) = cut.take().or_else(|| rest.next()) else { break };
+                let fits = u64::from(span.size).min(stop - so_far) as u32;
+                divided.push(Span { begin: span.begin, size: fits });
+                if fits < span.size {
+                    cut = Some(Span { begin: span.begin + u64::from(fits), size: span.size - fits });
+                }
+                so_far += u64::from(fits);
+            }
+        }
+        nodes.push(divided.len());
+        Self { spans: divided, nodes, starts }
+    }
+
+    pub(super) fn num_nodes(&self) -> usize {
+        self.nodes.len() - 1
+    }
+
+    pub(super) fn of_node(&self, node: usize) -> Range<usize> {
+        self.nodes[node]..self.nodes[node + 1]
+    }
+
+    /// Positions of a canonical node.
+    pub(super) fn positions(&self, node: usize) -> Range<u64> {
+        self.starts[node]..self.starts[node + 1]
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.starts[self.starts.len() - 1]
+    }
+
+    /// Where each span starts, as positions.
+    pub(super) fn offsets(&self) -> Steps {
+        Steps::of_sizes(self.spans.iter().map(|s| u64::from(s.size)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_cut_where_a_canonical_node_ends() {
+        let spans = [Span { begin: 10, size: 5 }, Span { begin: 0, size: 4 }];
+        let divided = NodeSpans::divide(&spans, 4);
+        let span = |begin, size| Span { begin, size };
+        assert_eq!(divided.spans, [span(10, 2), span(12, 2), span(14, 1), span(0, 1), span(1, 3)]);
+        assert_eq!((0..4).map(|node| divided.of_node(node)).collect::<Vec<_>>(), [0..1, 1..2, 2..4, 4..5]);
+        assert_eq!(divided.positions(3), 6..9);
+    }
+
+    #[test]
+    fn more_nodes_than_samples_leave_nodes_empty() {
+        let divided = NodeSpans::divide(&[Span { begin: 0, size: 2 }], 4);
+        assert_eq!(divided.spans.len(), 2);
+        assert_eq!((0..4).filter(|&node| divided.of_node(node).is_empty()).count(), 2);
+    }
+}

@@ -1,0 +1,176 @@
+//! When a node uses each shard: what fetching and eviction go by.
+
+use std::collections::BTreeSet;
+
+use super::batching::{Batching, Sequence};
+use super::epoch::EpochPlan;
+use super::ids::{Node, Rank, ShardId};
+use super::partition::Deal;
+use super::shuffle::Stretch;
+
+/// A stretch of a node's sample stream in which it uses a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardUse {
+    /// The shard.
+    pub shard: ShardId,
+    /// The node needs no sample of this use before this place of its stream.
+    pub first: u64,
+    /// The node needs no sample of this use behind this place of its stream (inclusive).
+    pub last: u64,
+}
+
+impl EpochPlan {
+    /// When `node` uses each shard, by places of its sample stream: its ranks' samples in turn, one of each rank, from
+    /// the plan's start. A shard stands once for every part of it that the node uses, so more than once if it is cut
+    /// at canonical nodes or seen several times. Sorted by `first`, then by `last`.
+    ///
+    /// These are bounds, worked out per part and not per sample: exact to a part of a shard for `py1s` and `py2s`, to
+    /// a block for `py1br`, to about a block at either side for `py1e`, to a global batch for all batching methods but
+    /// `random`. With `naive`, every shard is used all the time.
+    ///
+    /// # Panics
+    /// `node` is not one of this world.
+    pub fn shard_uses(&self, node: Node) -> Vec<ShardUse> {
+        assert!(node.0 < self.world().nodes, "{node} of {}", self.world().nodes);
+        let ranks = node.0 * self.world().ranks_per_node..(node.0 + 1) * self.world().ranks_per_node;
+        let parallel: BTreeSet<u32> =
+            ranks.map(|rank| self.parallel_world().node_of(self.parallel_rank(Rank(rank))).0).collect();
+        let mut uses = Vec::new();
+        for node in parallel {
+            match self.batching() {
+                Batching::Random(_) => self.visit_random(u64::from(node), &mut uses),
+                _ => self.visit_merged(u64::from(node), &mut uses),
+            }
+        }
+        uses.sort_unstable_by_key(|u| (u.first, u.last, u.shard));
+        uses
+    }
+
+    fn visit_random(&self, node: u64, uses: &mut Vec<ShardUse>) {
+        let sequence = &self.sequences()[0];
+        let deal = sequence.partition.deal();
+        let per_batch = self.node_batch();
+        let end = (sequence.partition.batches() * per_batch).saturating_sub(1);
+        let recut = sequence.partition.recut_batch();
+        visit(
+            sequence,
+            |canonical| recut.is_some() || deal.is_dealt(node, canonical),
+            |shard, indices| {
+                let (first, last) = match recut {
+                    None => indices,
+                    // Cut anew, only the global batch of a place is known.
+                    Some(initial) => {
+                        let rows = initial * u64::from(self.parallel_world().ranks_per_node);
+                        (indices.0 / rows * per_batch, (indices.1 / rows + 1) * per_batch - 1)
+                    }
+                };
+                uses.push(ShardUse { shard, first: first.min(end), last: last.min(end) });
+            },
+        );
+    }
+
+    /// For methods that merge streams, a use lasts from the global batch of its first sample to that of its last.
+    fn visit_merged(&self, node: u64, uses: &mut Vec<ShardUse>) {
+        let batch = self.batch_size();
+        let ranks = u64::from(self.parallel_world().ranks_per_node);
+        let per_batch = self.node_batch();
+        let mut push = |shard, first: i64, last: i64| {
+            if last >= 0 {
+                let first = first.max(0) as u64 * per_batch;
+                uses.push(ShardUse { shard, first, last: (last as u64 + 1) * per_batch - 1 });
+            }
+        };
+        for (stream, sequence) in self.sequences().iter().enumerate() {
+            let deal = sequence.partition.deal();
+            match self.batching() {
+                Batching::Random(_) => {}
+                Batching::Stratified(method) => visit(
+                    sequence,
+                    |_| true,
+                    |shard, (first, last)| {
+                        if let Some((first, last)) = method.batches_between(stream, first, last) {
+                            push(shard, first, last);
+                        }
+                    },
+                ),
+                Batching::PerStream(method) => {
+                    let batches = method.batches_of(stream);
+                    let rows = sequence.partition.recut_batch().unwrap_or(batch) * ranks;
+                    let all = sequence.partition.recut_batch().is_some();
+                    visit(
+                        sequence,
+                        |canonical| all || deal.is_dealt(node, canonical),
+                        |shard, (first, last)| {
+                            if let Some((first, last)) = between(&batches, first / rows, last / rows) {
+                                push(shard, first, last);
+                            }
+                        },
+                    );
+                }
+                Batching::DevicePerStream(method) => {
+                    for source in method.sources_of(node) {
+                        let batches = method.batches_of(stream, source);
+                        let canonical_nodes = method.canonical_of(source);
+                        let row = |index| method.node_sample_at(index) / batch;
+                        // A canonical node's neighbours stand between its places: a row more at the end covers them.
+                        let wanted = |canonical| canonical_nodes.contains(&canonical);
+                        visit(sequence, wanted, |shard, (first, last)| {
+                            if let Some((first, last)) = between(&batches, row(first), row(last + ranks)) {
+                                push(shard, first, last);
+                            }
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Places of a node in a global batch.
+    fn node_batch(&self) -> u64 {
+        self.batch_size() * u64::from(self.parallel_world().ranks_per_node)
+    }
+}
+
+/// The global batches of rows `first` to `last`; rows behind the end of `batches` are dropped.
+fn between(batches: &[i64], first: u64, last: u64) -> Option<(i64, i64)> {
+    let first = *batches.get(first as usize)?;
+    let last = batches[(last as usize).min(batches.len() - 1)];
+    Some((first, last))
+}
+
+/// Calls `visit` with the shard of each span of the canonical nodes that are `wanted`, and the indices in the lists
+/// of the nodes they are dealt to between which it is seen.
+fn visit(sequence: &Sequence, wanted: impl Fn(u64) -> bool, mut visit: impl FnMut(ShardId, (u64, u64))) {
+    let deal = sequence.partition.deal();
+    let end = deal.len_of_node().saturating_sub(1);
+    if deal.len_of_node() == 0 {
+        return;
+    }
+    let units = &sequence.draws.units;
+    if deal.is_tiled() {
+        // Hardly more samples than nodes: everything is used everywhere.
+        (0..units.len()).for_each(|unit| visit(sequence.draws.shard(unit), (0, end)));
+        return;
+    }
+    for canonical in (0..deal.starts().len() as u64 - 1).filter(|&c| wanted(c)) {
+        let part = deal.starts()[canonical as usize]..deal.starts()[canonical as usize + 1];
+        let mut on_stretch = |stretch: Stretch| {
+            let shard = sequence.draws.shard(units.find(stretch.draw));
+            if let Some(indices) = indices(deal, canonical, part.start, stretch, end) {
+                visit(shard, indices);
+            }
+        };
+        sequence.shuffle.visit_spans(canonical as u32, part.clone(), units, &mut on_stretch);
+    }
+}
+
+/// The indices between which a stretch of a canonical node is seen; `None` if all of it was dropped.
+fn indices(deal: &Deal, canonical: u64, start: u64, stretch: Stretch, end: u64) -> Option<(u64, u64)> {
+    // A row's last position is seen once more if the row is short.
+    let last = deal.index_of(canonical, stretch.last - start + 1);
+    let first = deal.index_of(canonical, stretch.first - start).unwrap_or(0);
+    // What equalises ranks and rows repeats places a little before the end.
+    let last = last?;
+    let last = if last + deal.tail() > end { end } else { last };
+    Some((first.min(end), last))
+}

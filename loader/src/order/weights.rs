@@ -1,0 +1,176 @@
+//! Stream weights to samples per epoch, worked out once, from the constructor's seed.
+
+use super::config::Weight;
+use super::error::OrderError;
+use super::rng::Generator;
+use super::shape::SAMPLES_MAX;
+
+/// What the weights come to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EpochShares {
+    /// Samples of each stream in an epoch.
+    pub choose: Vec<u64>,
+    /// Each stream's share of the epoch, as a double in the reference's rounding.
+    pub proportion: Vec<f64>,
+    /// Samples of an epoch: the sum of `choose`.
+    pub epoch_size: u64,
+}
+
+/// The shares of streams of `samples` samples each.
+pub(super) fn epoch_shares(
+    weights: &[Weight],
+    samples: &[u64],
+    epoch_size: Option<u64>,
+    seed: u64,
+) -> Result<EpochShares, OrderError> {
+    let epoch_size = epoch_size.filter(|&size| size > 0);
+    if epoch_size.is_some_and(|size| size > SAMPLES_MAX) {
+        return Err(OrderError::OutOfRange { argument: "epoch_size", allowed: "at most 2^48" });
+    }
+    let weight = |stream: usize| weights.get(stream).copied().unwrap_or_default();
+    let is_relative = |stream| matches!(weight(stream), Weight::Proportion(_));
+    for stream in 0..samples.len() {
+        if is_relative(stream) != is_relative(0) {
+            return Err(OrderError::MixedWeights { stream: stream as u32 });
+        }
+    }
+    let is_unset = (0..samples.len()).all(|stream| weight(stream) == Weight::Unset);
+    let total: u64 = samples.iter().sum();
+
+    if is_relative(0) {
+        let mut proportion = Vec::with_capacity(samples.len());
+        for stream in 0..samples.len() {
+            match weight(stream) {
+                Weight::Proportion(p) if p.is_finite() && p >= 0.0 => proportion.push(p),
+                _ => {
+                    return Err(OrderError::BadWeight {
+                        stream: stream as u32,
+                        why: "must be finite and not negative",
+                    });
+                }
+            }
+        }
+        return relative(proportion, epoch_size.unwrap_or(total), seed);
+    }
+    if is_unset && let Some(epoch_size) = epoch_size {
+        return relative(samples.iter().map(|&n| n as f64).collect(), epoch_size, seed);
+    }
+    if epoch_size.is_some() {
+        return Err(OrderError::EpochSizeWithAbsoluteWeights);
+    }
+    absolute(samples.iter().enumerate().map(|(stream, &n)| (weight(stream), n)))
+}
+
+fn relative(mut proportion: Vec<f64>, epoch_size: u64, seed: u64) -> Result<EpochShares, OrderError> {
+    let sum = pairwise_sum(&proportion);
+    if !(sum > 0.0 && sum.is_finite()) {
+        return Err(OrderError::BadProportions);
+    }
+    for p in &mut proportion {
+        *p /= sum;
+    }
+    let mut choose: Vec<u64> = proportion.iter().map(|p| (epoch_size as f64 * p) as u64).collect();
+    let given: u64 = choose.iter().sum();
+    let streams = choose.len() as u64;
+    let shortfall = epoch_size.checked_sub(given).filter(|&s| s <= streams).ok_or(OrderError::BadProportions)?;
+    let mut lucky = Vec::new();
+    Generator::new(u128::from(seed)).choose_sorted(
+        streams as u32,
+        shortfall as u32,
+        &mut Default::default(),
+        &mut lucky,
+    );
+    for stream in lucky {
+        choose[stream as usize] += 1;
+    }
+    Ok(EpochShares { choose, proportion, epoch_size })
+}
+
+fn absolute(streams: impl Iterator<Item = (Weight, u64)>) -> Result<EpochShares, OrderError> {
+    let mut choose = Vec::new();
+    for (stream, (weight, samples)) in streams.enumerate() {
+        let bad = |why| OrderError::BadWeight { stream: stream as u32, why };
+        choose.push(match weight {
+            Weight::Repeat(repeat) if repeat >= 0.0 && repeat * samples as f64 <= SAMPLES_MAX as f64 => {
+                (repeat * samples as f64) as u64
+            }
+            Weight::Repeat(_) => return Err(bad("must not be negative and must not come to more than 2^48 samples")),
+            Weight::Choose(choose) if choose <= SAMPLES_MAX => choose,
+            Weight::Choose(_) => return Err(bad("must not be more than 2^48 samples")),
+            Weight::Unset | Weight::Proportion(_) => samples,
+        });
+    }
+    let epoch_size = choose.iter().try_fold(0_u64, |sum, &c| Some(sum + c).filter(|&sum| sum <= SAMPLES_MAX));
+    let epoch_size =
+        epoch_size.ok_or(OrderError::BadWeight { stream: 0, why: "and the others' exceed 2^48 samples" })?;
+    if epoch_size == 0 {
+        return Err(OrderError::NothingChosen { stream: None });
+    }
+    let proportion = choose.iter().map(|&c| c as f64 / epoch_size as f64).collect();
+    Ok(EpochShares { choose, proportion, epoch_size })
+}
+
+/// numpy's sum of doubles: eight running sums in blocks of up to 128, halves above. The rounding shows in the shares.
+fn pairwise_sum(values: &[f64]) -> f64 {
+    let n = values.len();
+    if n < 8 {
+        return values.iter().sum();
+    }
+    if n > 128 {
+        let half = n / 2 - n / 2 % 8;
+        return pairwise_sum(&values[..half]) + pairwise_sum(&values[half..]);
+    }
+    let mut lanes = [0.0; 8];
+    lanes.copy_from_slice(&values[..8]);
+    let chunks = values[8..].chunks_exact(8);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += value;
+        }
+    }
+    let [a, b, c, d, e, f, g, h] = lanes;
+    rest.iter().fold(((a + b) + (c + d)) + ((e + f) + (g + h)), |sum, value| sum + value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absolute_weights_are_taken_as_they_stand() {
+        let weights = [Weight::Unset, Weight::Repeat(0.5), Weight::Choose(7)];
+        let shares = epoch_shares(&weights, &[10, 9, 3], None, 0).expect("good weights");
+        assert_eq!(shares.choose, [10, 4, 7]);
+        assert_eq!(shares.epoch_size, 21);
+    }
+
+    #[test]
+    fn relative_weights_add_up_to_the_epoch() {
+        let weights = [Weight::Proportion(1.0), Weight::Proportion(2.0), Weight::Proportion(4.0)];
+        let shares = epoch_shares(&weights, &[10, 9, 3], Some(1000), 9176).expect("good weights");
+        assert_eq!(shares.choose.iter().sum::<u64>(), 1000);
+        assert_eq!(shares.epoch_size, 1000);
+    }
+
+    #[test]
+    fn weights_of_two_kinds_do_not_mix() {
+        let weights = [Weight::Unset, Weight::Proportion(1.0)];
+        assert_eq!(epoch_shares(&weights, &[1, 1], None, 0), Err(OrderError::MixedWeights { stream: 1 }));
+        assert_eq!(
+            epoch_shares(&[Weight::Repeat(1.0)], &[1], Some(5), 0),
+            Err(OrderError::EpochSizeWithAbsoluteWeights)
+        );
+    }
+
+    #[test]
+    fn absurd_weights_are_refused() {
+        for weight in [f64::NAN, f64::INFINITY, -1.0] {
+            assert!(epoch_shares(&[Weight::Proportion(weight)], &[5], None, 0).is_err());
+            assert!(epoch_shares(&[Weight::Repeat(weight)], &[5], None, 0).is_err());
+        }
+        assert!(epoch_shares(&[Weight::Proportion(0.0)], &[5], None, 0).is_err());
+        assert!(epoch_shares(&[Weight::Choose(u64::MAX)], &[5], None, 0).is_err());
+        assert!(epoch_shares(&[Weight::Choose(0)], &[5], None, 0).is_err());
+    }
+}
