@@ -2,7 +2,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::BLOCK_BYTES;
-use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering};
+use crate::memory::page_cache::PageCache;
+use crate::sync::{Arc, AtomicBool, AtomicU32, OnceLock, Ordering};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -70,6 +71,8 @@ pub struct ShardFile {
     len: u64,
     /// Reads in a row that the page cache answered.
     hot: AtomicU32,
+    /// How the page cache is asked; found out by the first read.
+    page_cache: OnceLock<PageCache>,
 }
 
 /// Opens a shard in a folder of which nothing is known. A set of shards shares one [`Directory`]:
@@ -109,7 +112,15 @@ impl ShardFile {
         }
         let direct = if directory.is_direct() { open_direct(&path, &buffered, directory) } else { None };
         let len = u64::try_from(stat.st_size).unwrap_or(0);
-        Ok(Self { buffered, direct, directory: directory.clone(), path, len, hot: AtomicU32::new(0) })
+        Ok(Self {
+            buffered,
+            direct,
+            directory: directory.clone(),
+            path,
+            len,
+            hot: AtomicU32::new(0),
+            page_cache: OnceLock::new(),
+        })
     }
 
     /// Length in bytes when the file was opened.
@@ -144,6 +155,12 @@ impl ShardFile {
 
     pub(super) fn directory(&self) -> &Directory {
         &self.directory
+    }
+
+    /// Whether the page cache has all of the range; `None` where the kernel does not tell.
+    pub(super) fn is_cached(&self, offset: u64, len: usize) -> Option<bool> {
+        let page_cache = self.page_cache.get_or_init(|| PageCache::of(self.buffered(), self.len));
+        page_cache.is_cached(self.buffered(), offset, len)
     }
 
     /// Whether the last reads all came out of the page cache.

@@ -3,7 +3,7 @@
 
 use super::{Completion, Counters, ReadRequest, ShardFile};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{BLOCK_BYTES, ReadLease, page_cache};
+use crate::memory::{BLOCK_BYTES, ReadLease};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Op {
         let nowait = directory.is_nowait();
         // A file that keeps being hot is not asked: if it turns cold, the first read costs some readahead.
         if !(nowait && self.file.is_hot()) {
-            match page_cache::is_cached(self.file.buffered(), self.offset, len) {
+            match self.file.is_cached(self.offset, len) {
                 Some(true) => {}
                 Some(false) => {
                     self.file.remember(false);

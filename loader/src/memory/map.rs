@@ -1,4 +1,7 @@
 //! Anonymous pages with an owner.
+//!
+//! Ordinary pages: huge ones (madvise) were measured not to pay. They take no less CPU to populate (1.2 s instead of 0.2
+//! to 0.8 s for 512 MiB on a virtual machine), and reading 110 KiB samples into them costs the same within 5 %.
 
 use crate::error::{Error, ErrorKind, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
@@ -15,12 +18,14 @@ pub(super) struct MapOptions {
 
 /// Private anonymous memory, zeroed by the kernel.
 ///
-/// Invariant: `ptr .. ptr + len` is mapped readable and writable from `new` until `drop`, and nothing else unmaps it.
+/// Invariant: in the process that made it, `ptr .. ptr + len` is mapped readable and writable from `new` until `drop`,
+/// and nothing else unmaps it.
 /// The mapping lends no references itself: those who cut it up answer for exclusiveness.
 #[derive(Debug)]
 pub(super) struct Mapping {
     ptr: NonNull<u8>,
     len: usize,
+    pid: u32,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread, and `Mapping` gives no access to the bytes by itself.
@@ -59,7 +64,7 @@ impl Mapping {
             }
         };
         let ptr = mapped.map_err(|errno| refused(Some(errno)))?;
-        let map = Self { ptr: NonNull::new(ptr.cast()).ok_or_else(|| refused(None))?, len };
+        let map = Self { ptr: NonNull::new(ptr.cast()).ok_or_else(|| refused(None))?, len, pid: std::process::id() };
         if options.dont_fork {
             // EINVAL on a kernel without it: a child then has a copy it never touches.
             let _ = map.advise(0, len, Advice::LinuxDontFork);
@@ -134,6 +139,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // In a forked child the range may be a hole, or somebody else's memory by now.
+        if self.pid != std::process::id() {
+            return;
+        }
         // SAFETY: the range is mapped by the type's invariant and unmapped only here; whoever cut the mapping up holds it
         // alive for as long as a piece is lent out.
         let _ = unsafe { rustix::mm::munmap(self.ptr.as_ptr().cast(), self.len) };

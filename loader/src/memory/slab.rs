@@ -81,10 +81,20 @@ pub(super) struct Run {
 /// Invariant: the pieces are mapped while the slab lives, and two runs that [`Free`] has lent out never overlap.
 pub(super) struct Slab {
     /// Ended before the memory goes: fields drop in order.
-    _registrations: Vec<Box<dyn Registration>>,
+    registrations: Vec<Box<dyn Registration>>,
     /// Stops and joins its thread when dropped.
     populate: Option<Populate>,
     pieces: Vec<Piece>,
+    pid: u32,
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        // A forked child has neither the device's context nor the pages: nothing is ended there.
+        if self.pid != std::process::id() {
+            self.registrations.drain(..).for_each(std::mem::forget);
+        }
+    }
 }
 
 impl Slab {
@@ -120,7 +130,7 @@ impl Slab {
         let free = Free { extents: pieces.iter().map(|p| Extents::new(p.len())).collect() };
         // A refused thread costs only the early population.
         let populate = if populate { Populate::start(pieces.clone()).ok() } else { None };
-        Ok((Self { _registrations: registrations, populate, pieces }, free))
+        Ok((Self { registrations, populate, pieces, pid: std::process::id() }, free))
     }
 
     pub(super) fn pieces(&self) -> &[Piece] {

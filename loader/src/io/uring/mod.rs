@@ -13,6 +13,8 @@
 mod in_flight;
 mod probe;
 mod ring;
+#[cfg(test)]
+mod tests;
 
 pub use probe::{Probe, probe};
 

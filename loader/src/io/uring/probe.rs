@@ -24,7 +24,7 @@ pub fn probe() -> Probe {
     FOUND.get_or_init(|| Probe { uring: attempt().map_err(|e| e.to_string()) }).clone()
 }
 
-fn attempt() -> Result<()> {
+pub(super) fn attempt() -> Result<()> {
     let mut ring = Ring::new(2, Vec::new())?;
     ring.check_operations()?;
     ring.ping()

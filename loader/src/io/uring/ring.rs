@@ -140,6 +140,12 @@ impl Ring {
         }
     }
 
+    /// How many pieces are registered.
+    #[cfg(test)]
+    pub(super) fn registered(&self) -> usize {
+        self.registered
+    }
+
     /// Puts a read into the ring; false when the ring is full.
     ///
     /// # Safety
