@@ -3,7 +3,7 @@
 
 use super::{Completion, Counters, ReadRequest, ShardFile};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{BLOCK_BYTES, ReadLease};
+use crate::memory::{BLOCK_BYTES, ReadLease, ReadPool};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -225,6 +225,11 @@ impl Op {
 
     pub(super) fn is_direct(&self) -> bool {
         self.direct
+    }
+
+    /// Whether the slot is one of `pool`'s, so that its piece is a piece of that pool.
+    pub(super) fn is_from(&self, pool: &ReadPool) -> bool {
+        self.lease.is_from(pool)
     }
 
     /// Whether there is nothing to read.

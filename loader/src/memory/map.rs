@@ -162,6 +162,38 @@ mod tests {
         assert!(bytes.iter().all(|b| *b == 0));
     }
 
+    /// On one node this only shows that asking does no harm; the two-node machine runs it too.
+    #[test]
+    fn pages_lie_on_the_node_that_was_asked_for() {
+        const MPOL_F_NODE: libc::c_ulong = 1;
+        const MPOL_F_ADDR: libc::c_ulong = 2;
+        for node in crate::topology::Topology::detect().unwrap().nodes() {
+            let map = Mapping::new(1 << 20, MapOptions { dont_fork: true, node: Some(node.number) }).unwrap();
+            assert!(map.populate(0, map.len()));
+            for at in [0, map.len() - 1] {
+                let mut found: libc::c_int = -1;
+                // SAFETY: `at` lies within the mapping.
+                let address = unsafe { map.ptr().add(at) };
+                // SAFETY: with these flags the call writes one int and reads nothing else.
+                let result = unsafe {
+                    libc::syscall(
+                        libc::SYS_get_mempolicy,
+                        &raw mut found,
+                        std::ptr::null_mut::<libc::c_ulong>(),
+                        0 as libc::c_ulong,
+                        address.as_ptr(),
+                        MPOL_F_NODE | MPOL_F_ADDR,
+                    )
+                };
+                if result != 0 {
+                    eprintln!("skipped: get_mempolicy: {}", std::io::Error::last_os_error());
+                    return;
+                }
+                assert_eq!(found as u32, node.number);
+            }
+        }
+    }
+
     #[test]
     fn memory_that_cannot_be_had_is_an_error_that_says_what_to_change() {
         let e = Mapping::new(1 << 62, MapOptions::default()).unwrap_err();

@@ -8,6 +8,9 @@ use std::thread::JoinHandle;
 /// waits, and how long the process's memory map is held against others.
 const STEP_BYTES: usize = 4 << 20;
 
+/// The lowest priority.
+const NICE: i32 = 19;
+
 /// The thread that populates a slab, lowest address first, the order in which runs are lent out.
 #[derive(Debug)]
 pub(super) struct Populate {
@@ -21,6 +24,9 @@ impl Populate {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = sync::spawn("fb-populate", move || {
+            // Only the CPU that nobody else wants: on a small machine the first batch is made meanwhile. Whoever needs a
+            // page before its turn makes it by touching it. A refusal costs nothing but this politeness.
+            let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
             for piece in &pieces {
                 while !piece.is_populated() {
                     if stopped.load(Ordering::Relaxed) || !piece.populate_next(STEP_BYTES) {

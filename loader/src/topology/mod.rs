@@ -176,6 +176,31 @@ mod tests {
         assert!(topology.memory_limit_bytes() > 0);
     }
 
+    /// Run with this variable on a machine whose nodes are known, such as the emulated one.
+    #[test]
+    fn the_nodes_are_the_ones_that_were_announced() {
+        let Ok(expected) = std::env::var("FOREBAY_TEST_NODES") else {
+            eprintln!("skipped: FOREBAY_TEST_NODES (such as 0-1;2-3) is not set");
+            return;
+        };
+        let topology = Topology::detect().unwrap();
+        let nodes: Vec<String> = topology.nodes().iter().map(|n| n.cpus.to_string()).collect();
+        assert_eq!(nodes.join(";"), expected);
+        assert_eq!(topology.node_source(), NodeSource::Hwloc);
+        let (sysfs, _) = nodes::detect_without_hwloc(Path::new("/"), topology.cpus_usable());
+        assert_eq!(sysfs.iter().map(|n| n.cpus.to_string()).collect::<Vec<_>>(), nodes);
+        for (i, node) in topology.nodes().iter().enumerate() {
+            let pinned = topology.pin_set(i);
+            assert_eq!(pinned.is_some(), topology.nodes().len() > 1 && topology.cpus_usable().len() >= PIN_CPUS_MIN);
+            let cpus = node.cpus.clone();
+            let inside = std::thread::spawn(move || {
+                affinity::pin_current_thread(&cpus).unwrap();
+                affinity::current().unwrap()
+            });
+            assert_eq!(inside.join().unwrap(), node.cpus);
+        }
+    }
+
     #[test]
     fn the_quota_caps_threads_and_ranks_share_them() {
         assert_eq!(threads_default(16, None, 1), 16);

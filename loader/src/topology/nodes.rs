@@ -28,11 +28,16 @@ pub enum NodeSource {
 /// The nodes with usable CPUs. hwloc first, then sysfs; CPUs that no node claims make the answer unbelievable and the
 /// next source is asked, and in the end everything is one node.
 pub(super) fn detect(root: &Path, usable: &CpuSet) -> (Vec<Node>, NodeSource) {
-    let sources = [(from_hwloc as fn(&Path) -> Option<Vec<Node>>, NodeSource::Hwloc), (from_sysfs, NodeSource::Sysfs)];
-    for (read, source) in sources {
-        if let Some(nodes) = read(root).and_then(|nodes| within(nodes, usable)) {
-            return (nodes, source);
-        }
+    match from_hwloc().and_then(|nodes| within(nodes, usable)) {
+        Some(nodes) => (nodes, NodeSource::Hwloc),
+        None => detect_without_hwloc(root, usable),
+    }
+}
+
+/// The second and third source.
+pub(super) fn detect_without_hwloc(root: &Path, usable: &CpuSet) -> (Vec<Node>, NodeSource) {
+    if let Some(nodes) = from_sysfs(root).and_then(|nodes| within(nodes, usable)) {
+        return (nodes, NodeSource::Sysfs);
     }
     (vec![Node { number: 0, cpus: usable.clone(), memory_bytes: None }], NodeSource::Assumed)
 }
@@ -50,8 +55,8 @@ fn within(nodes: Vec<Node>, usable: &CpuSet) -> Option<Vec<Node>> {
     (claimed == usable.len() && all == *usable).then_some(nodes)
 }
 
-/// By hwloc, of the running machine whatever `root` is; HWLOC_SYNTHETIC and HWLOC_XMLFILE are hwloc's own.
-fn from_hwloc(_root: &Path) -> Option<Vec<Node>> {
+/// By hwloc, of the running machine; HWLOC_SYNTHETIC and HWLOC_XMLFILE are hwloc's own.
+fn from_hwloc() -> Option<Vec<Node>> {
     use hwlocality::object::types::ObjectType;
     let topology = hwlocality::Topology::new().ok()?;
     let node = |object: &hwlocality::object::TopologyObject| {
@@ -134,7 +139,7 @@ mod tests {
     fn hwloc_tells_the_nodes_of_a_synthetic_machine() {
         const MARK: &str = "FOREBAY_TEST_SYNTHETIC";
         if std::env::var_os(MARK).is_some() {
-            let nodes = from_hwloc(Path::new("/")).unwrap();
+            let nodes = from_hwloc().unwrap();
             let cpus: Vec<String> = nodes.iter().map(|n| n.cpus.to_string()).collect();
             assert_eq!(cpus, ["0-15", "16-31"]);
             return;

@@ -47,6 +47,7 @@ pub struct UringReader {
     /// Filled by each wait and kept for its memory.
     results: Vec<(u32, rustix::io::Result<usize>)>,
     stats: Arc<Stats>,
+    pool: ReadPool,
     pid: u32,
 }
 
@@ -70,6 +71,7 @@ impl UringReader {
             counters: Counters::new(stats),
             results: Vec::new(),
             stats: stats.clone(),
+            pool: pool.clone(),
             pid: std::process::id(),
         })
     }
@@ -81,9 +83,13 @@ impl UringReader {
                 self.unsent.pop_front();
                 continue;
             };
+            let ours = op.is_from(&self.pool);
+            let mut next = op.next();
+            // Another node's slot is not among our fixed buffers.
+            next.piece = next.piece.filter(|_| ours);
             // SAFETY: slot and file belong to `op`, which stays in the table until `take` has its last result, or for
             // ever (`InFlight::leak`).
-            if !unsafe { self.ring.push(index, op.next()) } {
+            if !unsafe { self.ring.push(index, next) } {
                 return;
             }
             self.unsent.pop_front();
