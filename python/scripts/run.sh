@@ -7,4 +7,4 @@ say "building forebay (release; minutes the first time, seconds after that)"
 python/scripts/extension.sh release
 cargo build --quiet --locked --release -p forebay-bench
 export PYTHONPATH=$root/python/py_src
-exec "$python" -m forebay.demo --server "$target/release/forebay-bench" "$@"
+exec "$python" python/examples/demo --server "$target/release/forebay-bench" "$@"

@@ -1,1 +1,35 @@
-//! The Python extension module.
+//! `forebay._forebay`: the extension module beneath the Python package.
+//!
+//! It converts, guards and forwards; what there is to decide is decided in the engine or in the package above.
+//!
+//! ```text
+//! package forebay (Python): arguments, world, iterators
+//!        |  JSON, bytes                          ^  Tensor, lists           ^ forebay.errors
+//!     engine, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
+//! ```
+//!
+//! Every call into the engine goes through [`enter`]: it lets go of the interpreter's lock,
+//! turns errors into exceptions ([`error`]) and hands log lines to Python ([`logging`]).
+
+mod enter;
+mod error;
+mod logging;
+mod shards;
+mod writer;
+
+/// The module that Python loads.
+#[pyo3::pymodule]
+mod _forebay {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::shards::{Index, Offsets};
+    #[pymodule_export]
+    use super::writer::MdsWriter;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::logging::start();
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

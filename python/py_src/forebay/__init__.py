@@ -6,9 +6,13 @@
         batch["x"], batch["y"]
 """
 
+from ._forebay import __version__
 from .errors import *  # noqa: F403
 from .errors import __all__ as _errors
 from .fields import *  # noqa: F403
 from .fields import __all__ as _fields
+from .shards import MDSWriter, ShardReader, read_index
+from .streams import Stream
+from .world import World
 
-__all__ = [*_errors, *_fields]
+__all__ = [*_errors, *_fields, "MDSWriter", "ShardReader", "Stream", "World", "__version__", "read_index"]

@@ -28,9 +28,10 @@ pub const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "docs",
-        args: &["doc", "--quiet", "--workspace", "--no-deps", "--locked"],
-        env: &[("RUSTDOCFLAGS", "-D warnings")],
-        mend: "as the messages above say; cargo doc --open shows the page",
+        args: &["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items", "--locked"],
+        // A map links to the private modules it shows, and is read with them.
+        env: &[("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links")],
+        mend: "as the messages above say; cargo doc --open --document-private-items shows the page",
     },
 ];
 

@@ -1,0 +1,74 @@
+"""A ResNet-18 at 128 pixels, on the GPU if there is one."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import report
+import torch
+import torchvision
+from measure import Progress, difference
+
+import forebay as fb
+
+PIXELS = 128
+
+
+def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.Training:
+    """Trains for `args.steps` steps over as many epochs as that takes."""
+    device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(7)
+    model = torchvision.models.resnet18(num_classes=classes).to(device, memory_format=torch.channels_last)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
+    norm = fb.Normalize(fb.IMAGENET_MEAN, fb.IMAGENET_STD)
+    fields = {
+        "x": fb.Image(args.image_column, fb.RandomResizedCrop(PIXELS), fb.RandomHorizontalFlip(), norm, dtype="float32"),
+        "y": fb.Scalar(args.label_column, dtype="int64"),
+    }
+    where = torch.cuda.get_device_name() if device != "cpu" else f"the CPU, {torch.get_num_threads()} threads"
+    about = f"ResNet-18 at {PIXELS} pixels, batches of {args.batch_size}, on {where}."
+    print(f"training: {about}")
+    progress = Progress("training")
+    arrivals, losses, stalls, waited, images = [], [], [], 0.0, 0
+    with fb.Loader(fields=fields, device=device, drop_last=True, **data) as loader:
+        before, start = loader.stats(), time.perf_counter()
+        first = recent_start = start
+        recent_wait = 0.0
+        while len(losses) < args.steps:
+            batches = iter(loader)
+            while len(losses) < args.steps:
+                asked = time.perf_counter()
+                batch = next(batches, None)
+                got = time.perf_counter()
+                if batch is None:
+                    break
+                x = batch["x"].contiguous(memory_format=torch.channels_last)
+                # On the GPU the multiplications are done in bfloat16, as one would.
+                with torch.autocast("cuda", torch.bfloat16, enabled=device != "cpu"):
+                    loss = torch.nn.functional.cross_entropy(model(x), batch["y"])
+                optimiser.zero_grad(set_to_none=True)
+                loss.backward()
+                optimiser.step()
+                losses.append((len(losses) + 1, loss.item()))
+                now = time.perf_counter()
+                if len(losses) == 1:
+                    first, recent_start = got, got
+                else:
+                    waited += got - asked
+                    recent_wait += got - asked
+                images += len(x)
+                arrivals.append((now - start, len(x)))
+                if len(losses) % 4 == 0:
+                    stalls.append((now - start, recent_wait / (now - recent_start)))
+                    recent_start, recent_wait = now, 0.0
+                share = waited / (now - first)
+                rate = images / (now - start)
+                progress(f"step {len(losses)} of {args.steps}, {rate:,.0f} images/s, stall {share:.1%}, loss {loss.item():.3f}")
+        seconds = time.perf_counter() - start
+        stats = difference(before, loader.stats())
+    share = waited / max(seconds - (first - start), 1e-9)
+    progress.end(f"{len(losses)} steps, {images / seconds:,.0f} images/s, stall {share:.1%}, loss {losses[-1][1]:.3f}")
+    phase = report.Phase("training", about, seconds, images, arrivals, stats, first - start)
+    return report.Training(phase, losses, stalls, share)

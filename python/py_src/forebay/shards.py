@@ -1,0 +1,279 @@
+"""Reading and writing shards one sample at a time, beside the loader: data sets are made here and looked at here."""
+
+from __future__ import annotations
+
+import decimal
+import json
+import os
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from . import _forebay
+from .errors import ConfigError, FormatError
+from .fields import byte_size
+
+__all__ = ["MDSWriter", "ShardReader", "read_index"]
+
+
+def read_index(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The shards that an index.json lists, checked.
+
+    Args:
+        path: The file, or the folder it lies in.
+
+    Returns:
+        For each shard its `format`, `samples`, `columns` (pairs of name and encoding), `compression` (such as "zstd:3" or
+        None) and `files` (`raw` and `zip` names, `raw_bytes`).
+
+    Raises:
+        FormatError: The file is not a valid index; the message names the field.
+    """
+    _, shards = _open_index(path)
+    return shards
+
+
+def _open_index(path: str | os.PathLike[str]) -> tuple[_forebay.Index, list[dict[str, Any]]]:
+    path = os.fspath(path)
+    if os.path.isdir(path):
+        path = os.path.join(path, "index.json")
+    with open(path, "rb") as file:
+        index = _forebay.Index(file.read(), path)
+    return index, json.loads(index.describe())
+
+
+class ShardReader(Sequence[dict[str, Any]]):
+    """A local folder of shards (MDS, JSONL, CSV, TSV, XSV) as a sequence of samples.
+
+    A sample is a dict of its columns: numbers, text and bytes as Python's and numpy's, arrays as numpy's, raw pixels as a
+    Pillow image; JPEG, PNG and pickle columns stay bytes, as they are stored. Compressed shards are unpacked in memory, the
+    last one is kept. Hashes are not checked; the loader does that.
+
+    Args:
+        local: The folder with index.json.
+        split: Sub-folder of it.
+    """
+
+    def __init__(self, local: str | os.PathLike[str], split: str | None = None) -> None:
+        self._folder = os.path.join(os.fspath(local), split or "")
+        self._index, self.shards = _open_index(os.path.join(self._folder, "index.json"))
+        self._starts = []
+        total = 0
+        for shard in self.shards:
+            self._starts.append(total)
+            total += shard["samples"]
+        self._total = total
+        # The open shard: its number, its offsets, its bytes.
+        self._open: tuple[int, _forebay.Offsets, memoryview] | None = None
+
+    def __len__(self) -> int:
+        return self._total
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(self._total))]
+        number = int(at)
+        if number < 0:
+            number += self._total
+        if not 0 <= number < self._total:
+            raise IndexError(f"sample {at} of {self._total}")
+        shard = self._shard_of(number)
+        offsets, data = self._shard(shard)
+        start, length = offsets.range(number - self._starts[shard])
+        sample = bytes(data[start : start + length])
+        return {name: _value(kind, value) for name, kind, value in self._index.decode(shard, sample)}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[i] for i in range(self._total))
+
+    def _shard_of(self, number: int) -> int:
+        low, high = 0, len(self._starts)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._starts[middle] <= number else (low, middle)
+        # A shard without samples starts where the next one does; the last of them has the sample.
+        return low
+
+    def _shard(self, number: int) -> tuple[_forebay.Offsets, memoryview]:
+        if self._open is None or self._open[0] != number:
+            files = [self._file(number, i) for i in range(len(self.shards[number]["files"]))]
+            self._open = (number, self._index.offsets(number, bytes(files[0])), memoryview(files[-1]))
+        return self._open[1], self._open[2]
+
+    def _file(self, shard: int, number: int) -> bytes:
+        """A shard's file, raw: as it lies there, or unpacked."""
+        names = self.shards[shard]["files"][number]
+        raw = os.path.join(self._folder, names["raw"])
+        if names["zip"] is None or os.path.exists(raw):
+            with open(raw, "rb") as file:
+                data = file.read()
+            if len(data) != names["raw_bytes"]:
+                raise FormatError(f"{raw} has {len(data)} bytes, the index says {names['raw_bytes']}")
+            return data
+        with open(os.path.join(self._folder, names["zip"]), "rb") as file:
+            return self._index.unpack(shard, number, file.read())
+
+
+def _value(kind: str, value: Any) -> Any:
+    """A decoded column in the type that one expects in Python."""
+    if kind == "array":
+        import numpy
+
+        dtype, shape, data = value
+        return numpy.frombuffer(data, dtype).reshape(shape)
+    if kind == "pixels":
+        from PIL import Image
+
+        width, height, mode, data = value
+        return Image.frombytes(mode, (width, height), data)
+    if kind == "list":
+        return [_value(*item) for item in value]
+    if kind == "json":
+        return json.loads(value)
+    if kind == "decimal":
+        return decimal.Decimal(value)
+    if kind == "int":
+        return int(value)
+    if kind in _NUMBERS and isinstance(value, bytes):
+        import numpy
+
+        return numpy.frombuffer(value, kind)[0]
+    return value
+
+
+_NUMBERS = frozenset(
+    ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+)
+
+
+class MDSWriter:
+    """Writes samples as MDS shards and an index, byte for byte as MosaicML streaming does, with compression and hashes in
+    threads.
+
+        with MDSWriter(out="data/train", columns={"image": "jpeg", "class": "int"}, compression="zstd") as writer:
+            writer.write({"image": jpeg_bytes, "class": 3})
+
+    The index is written last, so a crash leaves nothing that looks finished; leaving the block on an exception writes no index.
+
+    Args:
+        out: Folder to write to, new or empty.
+        columns: Each column's encoding: "bytes", "str", "int", "float32", "ndarray:uint16:2048", "jpeg", "png", "json" ...
+        compression: "zstd", "zstd:7", "gz", "bz2", "br" or "snappy", with a level or without. None: raw shards.
+        hashes: Digests to record, such as ["xxh64"].
+        size_limit: Largest raw shard, in bytes or as "64mb". None: one shard.
+        exist_ok: Empty a folder that is not empty, instead of refusing it.
+        threads: Threads that compress and write. None: the CPUs that this process may use.
+    """
+
+    def __init__(
+        self,
+        *,
+        out: str | os.PathLike[str],
+        columns: Mapping[str, str],
+        compression: str | None = None,
+        hashes: Sequence[str] | None = None,
+        size_limit: int | str | None = 1 << 26,
+        exist_ok: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        # The order in which values are stored.
+        self._columns = dict(sorted(columns.items()))
+        self._writer = _forebay.MdsWriter(
+            os.fspath(out),
+            list(self._columns.items()),
+            compression,
+            sorted(set(hashes or ())),
+            byte_size(size_limit, "size_limit"),
+            exist_ok,
+            threads or len(os.sched_getaffinity(0)),
+        )
+
+    def write(self, sample: Mapping[str, Any]) -> None:
+        """Adds a sample.
+
+        Args:
+            sample: A value for every column. Bytes are stored as they are under every encoding; else "jpeg" and "png" take
+                Pillow images, "pil" too, "ndarray" numpy arrays, "json" what `json.dumps` takes.
+
+        Raises:
+            ConfigError: A column is missing, or its value does not fit its encoding.
+        """
+        values = []
+        for name, encoding in self._columns.items():
+            if name not in sample:
+                raise ConfigError(f"the sample has no column {name!r}")
+            values.append(_plain(encoding, sample[name], name))
+        self._writer.write(values)
+
+    def finish(self) -> None:
+        """Writes what is left and the index. Nothing can be written after it."""
+        self._writer.finish()
+
+    def __enter__(self) -> MDSWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.finish()
+        else:
+            self._writer.abandon()
+
+
+def _plain(encoding: str, value: Any, column: str) -> tuple[str, Any]:
+    """`value` in types that the extension reads: the kind of value and its parts."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return "bytes", bytes(value)
+    base = encoding.partition(":")[0]
+    if base == "ndarray":
+        import numpy
+
+        array = numpy.asarray(value)
+        little = numpy.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        return "array", (array.dtype.name, list(array.shape), little.tobytes())
+    if base == "json":
+        try:
+            return "json", json.dumps(value, default=lambda v: v.tolist())
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ConfigError(f"column {column!r}: the value is no JSON document: {error}") from error
+    if base == "pkl":
+        return "bytes", pickle.dumps(value)
+    if base == "str_decimal":
+        return "decimal", str(value)
+    if base in ("pil", "jpeg", "png"):
+        return _picture(base, value, column)
+    if base.startswith("list[") or base in ("jpeg_array", "jpegarray"):
+        inner = base[5:-1] if base.startswith("list[") else "jpeg"
+        return "list", [_plain(inner, item, column) for item in value]
+    if base in _NUMBERS and type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        # numpy's numbers keep their type: the largest uint64 is no int64.
+        return "scalar", (value.dtype.name, value.astype(value.dtype.newbyteorder("<")).tobytes())
+    if base == "uint64" and isinstance(value, int) and 0 <= value < 1 << 64:
+        return "scalar", ("uint64", value.to_bytes(8, "little"))
+    if isinstance(value, int):
+        return "int", str(int(value))
+    if isinstance(value, float):
+        return "float", float(value)
+    if isinstance(value, str):
+        return "str", value
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        return _plain(encoding, value.item(), column)
+    raise ConfigError(f"column {column!r}: a {type(value).__name__} cannot be stored as {encoding!r}")
+
+
+def _picture(encoding: str, value: Any, column: str) -> tuple[str, Any]:
+    import io
+
+    if not hasattr(value, "tobytes") or not hasattr(value, "mode"):
+        raise ConfigError(f"column {column!r}: {encoding!r} takes bytes or a Pillow image, not a {type(value).__name__}")
+    if encoding == "pil":
+        return "pixels", (*value.size, value.mode, value.tobytes())
+    if encoding == "jpeg" and value.format == "JPEG" and os.path.exists(getattr(value, "filename", "")):
+        # Opened from a file: its own bytes, not the loss of another encoding.
+        with open(value.filename, "rb") as file:
+            return "bytes", file.read()
+    out = io.BytesIO()
+    value.save(out, format=encoding.upper())
+    return "bytes", out.getvalue()

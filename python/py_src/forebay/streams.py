@@ -1,0 +1,48 @@
+"""Where samples come from and in which shares."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["Stream"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """One folder of shards, remote, local or both, and its weight in the mix.
+
+    At most one of `proportion`, `repeat` and `choose` may be set, and either all streams of a loader have a proportion
+    or none has. What is None is taken from the loader.
+    """
+
+    remote: str | None = None
+    """URL (`s3://`, `http://`, `https://`, `file://`) or path of the shards. None: what is in `local` is all there is."""
+    local: str | os.PathLike[str] | None = None
+    """Folder that holds the shards, or will. None: a stable folder in the user's cache directory."""
+    split: str | None = None
+    """Sub-folder of both, such as "train"."""
+    proportion: float | None = None
+    """Share of an epoch, relative to the other streams' proportions."""
+    repeat: float | None = None
+    """How often an epoch sees each sample: 0.5 is every second one."""
+    choose: int | None = None
+    """How many samples of this stream an epoch has."""
+    download_retry: int | None = None
+    """Total attempts per download."""
+    download_timeout: float | None = None
+    """Seconds without a byte before an attempt fails."""
+    validate_hash: str | None = None
+    """Hash that must match after a download, such as "xxh64"."""
+    keep_zip: bool | None = None
+    """Keep the compressed shard beside the unpacked one."""
+
+    def _config(self, split: str | None) -> dict[str, Any]:
+        """The engine's form; `split` is the loader's."""
+        config = {name: value for name, value in asdict(self).items() if value is not None}
+        if "local" in config:
+            config["local"] = os.fspath(config["local"])
+        if split is not None:
+            config.setdefault("split", split)
+        return config

@@ -1,0 +1,122 @@
+//! Shards for Python: indexes and samples as values. Files are opened in Python, the formats are the engine's.
+
+use crate::enter;
+use forebay_loader::error::{Error, Result};
+use forebay_loader::format::{self, Scratch, Shard, Value};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString};
+
+/// A parsed index.json.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct Index(format::Index);
+
+impl Index {
+    fn shard(&self, number: usize) -> Result<&Shard> {
+        self.0.shards.get(number).ok_or_else(|| Error::config(format!("there is no shard {number}")))
+    }
+}
+
+#[pymethods]
+impl Index {
+    /// Parses the bytes of an index; `file` is its name in messages.
+    #[new]
+    fn new(py: Python<'_>, text: &[u8], file: &str) -> PyResult<Self> {
+        enter::enter(py, || format::Index::parse(text, file)).map(Self)
+    }
+
+    /// Samples in all shards.
+    fn __len__(&self) -> usize {
+        self.0.samples() as usize
+    }
+
+    /// The shards as JSON: samples, columns, compression and files of each.
+    fn describe(&self) -> String {
+        let shards = self.0.shards.iter().map(|shard| {
+            let columns: Vec<(&str, String)> =
+                shard.layout.columns.iter().map(|c| (c.name.as_str(), c.encoding.to_string())).collect();
+            let files: Vec<_> = shard
+                .files()
+                .map(|f| serde_json::json!({"raw": f.raw.basename, "raw_bytes": f.raw.bytes, "zip": f.zip.map(|z| &z.basename)}))
+                .collect();
+            serde_json::json!({
+                "format": shard.layout.format.name(),
+                "samples": shard.samples,
+                "columns": columns,
+                "compression": shard.compression.map(|c| c.to_string()),
+                "files": files,
+                "table_bytes": shard.table_bytes(),
+            })
+        });
+        serde_json::Value::from_iter(shards).to_string()
+    }
+
+    /// The offset table of shard `shard`, from the front of its first file.
+    fn offsets(&self, py: Python<'_>, shard: usize, front: &[u8]) -> PyResult<Offsets> {
+        enter::enter(py, || self.shard(shard)?.offsets(front)).map(Offsets)
+    }
+
+    /// File `file` of shard `shard`, unpacked.
+    fn unpack<'py>(&self, py: Python<'py>, shard: usize, file: usize, packed: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let raw = enter::enter(py, || {
+            let shard = self.shard(shard)?;
+            let pair = shard.files().nth(file).ok_or_else(|| Error::config(format!("a shard has no file {file}")))?;
+            let mut raw = Vec::new();
+            match shard.compression {
+                Some(compression) => compression.decompress(packed, pair.raw.bytes, &mut raw)?,
+                None => raw.extend_from_slice(packed),
+            }
+            Ok(raw)
+        })?;
+        Ok(PyBytes::new(py, &raw))
+    }
+
+    /// The columns of one sample's bytes: name, kind of value, value.
+    fn decode<'py>(&self, py: Python<'py>, shard: usize, sample: &[u8]) -> PyResult<Bound<'py, PyList>> {
+        let raise = |e: Error| crate::error::to_python(py, &e);
+        let layout = &self.shard(shard).map_err(raise)?.layout;
+        let mut scratch = Scratch::default();
+        let columns = layout.split(sample, &mut scratch).map_err(raise)?;
+        let out = PyList::empty(py);
+        for (column, bytes) in layout.columns.iter().zip(columns.iter()) {
+            let value = column.encoding.decode(bytes).map_err(|e| raise(e.with("column", &column.name)))?;
+            out.append((&column.name, value.kind(), to_python(py, &value)?))?;
+        }
+        Ok(out)
+    }
+}
+
+/// Where the samples of one shard lie.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct Offsets(format::OffsetTable);
+
+#[pymethods]
+impl Offsets {
+    /// Offset in the data file and length of sample `i`, in bytes.
+    fn range(&self, py: Python<'_>, i: usize) -> PyResult<(u64, u32)> {
+        enter::enter(py, || self.0.range(i))
+    }
+}
+
+/// A value in Python's own types; what needs numpy or Pillow is a tuple of its parts.
+fn to_python<'py>(py: Python<'py>, value: &Value<'_>) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Bytes(b) | Value::Jpeg(b) | Value::Png(b) | Value::Pickle(b) => PyBytes::new(py, b).into_any(),
+        Value::Str(t) | Value::Json(t) | Value::Decimal(t) | Value::BigInt(t) => PyString::new(py, t).into_any(),
+        Value::Int(i) => i.into_pyobject(py)?.into_any(),
+        Value::Float(f) => f.into_pyobject(py)?.into_any(),
+        Value::Scalar(scalar) => {
+            let mut bytes = Vec::new();
+            scalar.write(&mut bytes);
+            PyBytes::new(py, &bytes).into_any()
+        }
+        Value::Array(a) => (a.dtype.name(), &a.shape, PyBytes::new(py, &a.data)).into_pyobject(py)?.into_any(),
+        Value::Pixels(p) => (p.width, p.height, &*p.mode, PyBytes::new(py, &p.data)).into_pyobject(py)?.into_any(),
+        Value::List(items) => {
+            let out = PyList::empty(py);
+            for item in items {
+                out.append((item.kind(), to_python(py, item)?))?;
+            }
+            out.into_any()
+        }
+    })
+}

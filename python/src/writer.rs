@@ -1,0 +1,119 @@
+//! The MDS writer for Python: values arrive as their kind and plain parts, and go on as the engine's.
+
+use crate::{enter, error};
+use forebay_loader::error::{Error, Result};
+use forebay_loader::format::encoding::{Array, Dtype, Pixels};
+use forebay_loader::format::writer::{LocalDir, Options, Writer};
+use forebay_loader::format::{Compression, Encoding, HashAlgo, Layout, Value};
+use forebay_loader::sync::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+/// Writes shards and an index into a directory.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct MdsWriter(Mutex<Option<Writer>>);
+
+#[pymethods]
+impl MdsWriter {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "the Python class above names them")]
+    fn new(
+        py: Python<'_>,
+        out: String,
+        columns: Vec<(String, String)>,
+        compression: Option<String>,
+        hashes: Vec<String>,
+        size_limit: Option<u64>,
+        exist_ok: bool,
+        threads: usize,
+    ) -> PyResult<Self> {
+        enter::enter(py, move || {
+            let column = |(name, encoding): (String, String)| match Encoding::parse(&encoding) {
+                Ok(encoding) => Ok((name, encoding)),
+                Err(e) => Err(e.with("column", name)),
+            };
+            let layout = Layout::mds(columns.into_iter().map(column).collect::<Result<Vec<_>>>()?)?;
+            let options = Options {
+                compression: compression.as_deref().map(Compression::parse).transpose()?,
+                hashes: hashes.iter().map(|name| HashAlgo::parse(name)).collect::<Result<_>>()?,
+                size_limit: size_limit.filter(|limit| *limit > 0),
+                threads,
+            };
+            let sink = LocalDir::create(out, exist_ok)?;
+            Writer::new(layout, Box::new(sink), options)
+        })
+        .map(|writer| Self(Mutex::new(Some(writer))))
+    }
+
+    /// Adds a sample: for each column, in the order of their names, the kind of value and its parts.
+    fn write(&self, py: Python<'_>, values: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<()> {
+        let mut sample = Vec::with_capacity(values.len());
+        for (kind, parts) in &values {
+            sample.push(from_python(kind, parts)?);
+        }
+        enter::enter(py, || match self.0.lock().as_mut() {
+            Some(writer) => writer.write(&sample),
+            None => Err(finished()),
+        })
+    }
+
+    /// Writes what is left and the index.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        enter::enter(py, || match self.0.lock().take() {
+            Some(writer) => writer.finish().map(drop),
+            None => Err(finished()),
+        })
+    }
+
+    /// Stops without an index.
+    fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+        enter::enter(py, || {
+            self.0.lock().take();
+            Ok(())
+        })
+    }
+}
+
+fn finished() -> Error {
+    Error::config("this writer is finished: make another one, for another folder")
+}
+
+/// The engine's value; everything is copied, so that the interpreter's lock can be let go.
+fn from_python(kind: &str, parts: &Bound<'_, PyAny>) -> PyResult<Value<'static>> {
+    Ok(match kind {
+        "bytes" => Value::Bytes(parts.extract::<Vec<u8>>()?.into()),
+        "str" => Value::Str(parts.extract::<String>()?.into()),
+        "json" => Value::Json(parts.extract::<String>()?.into()),
+        "decimal" => Value::Decimal(parts.extract::<String>()?.into()),
+        "float" => Value::Float(parts.extract()?),
+        "int" => {
+            let digits: String = parts.extract()?;
+            digits.parse().map_or_else(|_| Value::BigInt(digits.into()), Value::Int)
+        }
+        "array" => {
+            let (dtype, shape, data): (String, Vec<u64>, Vec<u8>) = parts.extract()?;
+            let unknown = || Error::config(format!("arrays of {dtype} cannot be stored"));
+            let dtype = Dtype::parse(&dtype).ok_or_else(unknown).map_err(|e| error::to_python(parts.py(), &e))?;
+            Value::Array(Array { dtype, shape, data: data.into() })
+        }
+        "scalar" => {
+            let (dtype, bytes): (String, Vec<u8>) = parts.extract()?;
+            let unknown = || Error::config(format!("numbers of type {dtype} cannot be stored"));
+            let scalar = Dtype::parse(&dtype).and_then(|d| d.read(&bytes)).ok_or_else(unknown);
+            Value::Scalar(scalar.map_err(|e| error::to_python(parts.py(), &e))?)
+        }
+        "pixels" => {
+            let (width, height, mode, data): (u32, u32, String, Vec<u8>) = parts.extract()?;
+            Value::Pixels(Pixels { width, height, mode: mode.into(), data: data.into() })
+        }
+        "list" => {
+            let mut items = Vec::new();
+            for item in parts.try_iter()? {
+                let item = item?.cast_into::<PyTuple>()?;
+                items.push(from_python(&item.get_item(0)?.extract::<String>()?, &item.get_item(1)?)?);
+            }
+            Value::List(items)
+        }
+        _ => return Err(error::to_python(parts.py(), &Error::internal(format!("a value of kind {kind}")))),
+    })
+}

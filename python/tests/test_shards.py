@@ -1,0 +1,173 @@
+"""Writers and readers, against the reference package where it is installed."""
+
+import decimal
+import filecmp
+import io
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import forebay as fb
+
+COLUMNS = {
+    "text": "str",
+    "raw": "bytes",
+    "count": "int",
+    "small": "uint8",
+    "half": "float16",
+    "wide": "uint64",
+    "digits": "str_int",
+    "fraction": "str_float",
+    "money": "str_decimal",
+    "any": "ndarray",
+    "typed": "ndarray:int32",
+    "tokens": "ndarray:uint16:4",
+    "pixels": "pil",
+    "picture": "jpeg",
+    "lossless": "png",
+    "document": "json",
+    "pictures": "list[jpeg]",
+}
+
+
+def picture(seed):
+    pixels = np.random.default_rng(seed).integers(0, 256, (6, 5, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def sample(i):
+    return {
+        "text": f"número {i}",
+        "raw": bytes([i]) * i,
+        "count": -i,
+        "small": np.uint8(i),
+        "half": np.float16(i / 7),
+        "wide": np.uint64(2**64 - 1 - i),
+        "digits": 10**30 + i,
+        "fraction": i / 3,
+        "money": decimal.Decimal(i) / 100,
+        "any": np.arange(6, dtype=np.float64).reshape(2, 3) + i,
+        "typed": np.full((i + 1,), i, np.int32),
+        "tokens": np.arange(4, dtype=np.uint16) + i,
+        "pixels": picture(i),
+        "picture": picture(i),
+        "lossless": picture(i),
+        "document": {"i": i, "list": [1, 2.5, None]},
+        "pictures": [picture(i), picture(i + 1)],
+    }
+
+
+def write(folder, writer=fb.MDSWriter, samples=40, **kwargs):
+    kwargs.setdefault("size_limit", 1 << 14)
+    with writer(out=str(folder), columns=COLUMNS, **kwargs) as out:
+        for i in range(samples):
+            out.write(sample(i))
+    return str(folder)
+
+
+def assert_same(ours, i):
+    expected = sample(i)
+    assert list(ours) == sorted(COLUMNS)
+    for name, value in ours.items():
+        if name in ("picture", "lossless"):
+            want = io.BytesIO()
+            expected[name].save(want, format="JPEG" if name == "picture" else "PNG")
+            assert value == want.getvalue(), name
+        elif name == "pictures":
+            assert [Image.open(io.BytesIO(v)).size for v in value] == [(5, 6), (5, 6)]
+        elif name == "pixels":
+            assert value.tobytes() == expected[name].tobytes()
+        elif name == "document":
+            assert value == {"i": i, "list": [1, 2.5, None]}
+        elif isinstance(value, np.ndarray):
+            assert value.dtype == expected[name].dtype and (value == expected[name]).all(), name
+        else:
+            assert value == expected[name] and type(value) is type(expected[name]), name
+
+
+@pytest.mark.parametrize("compression", [None, "zstd:7", "gz", "bz2", "br:3", "snappy"])
+def test_what_is_written_is_read(tmp_path, compression):
+    folder = write(tmp_path / "set", compression=compression, hashes=["xxh64", "sha1"])
+    reader = fb.ShardReader(folder)
+    assert len(reader) == 40 and len(reader.shards) > 2
+    for i in (0, 39, 17, 5):
+        assert_same(reader[i], i)
+    assert_same(reader[-1], 39)
+    assert [s["count"] for s in reader[3:6]] == [-3, -4, -5]
+    assert [s["count"] for s in reader] == [-i for i in range(40)]
+    with pytest.raises(IndexError):
+        reader[40]
+
+
+def test_raw_shards_equal_the_reference_byte_for_byte(tmp_path):
+    streaming = pytest.importorskip("streaming")
+    theirs = write(tmp_path / "theirs", streaming.MDSWriter, hashes=["sha1", "xxh64"])
+    ours = write(tmp_path / "ours", hashes=["sha1", "xxh64"])
+    names = sorted(os.listdir(theirs))
+    assert sorted(os.listdir(ours)) == names and len(names) > 2
+    assert filecmp.cmpfiles(ours, theirs, names, shallow=False) == (names, [], [])
+
+
+def test_each_reads_what_the_other_wrote(tmp_path):
+    streaming = pytest.importorskip("streaming")
+    theirs = write(tmp_path / "theirs", streaming.MDSWriter, compression="zstd:3")
+    reader = fb.ShardReader(theirs)
+    assert_same(reader[21], 21)
+    ours = streaming.LocalDataset(write(tmp_path / "ours"))
+    assert len(ours) == 40
+    assert ours[21]["text"] == "número 21" and (ours[21]["tokens"] == sample(21)["tokens"]).all()
+
+
+def test_an_exception_in_the_block_leaves_nothing_that_looks_finished(tmp_path):
+    with pytest.raises(KeyError), fb.MDSWriter(out=str(tmp_path), columns={"a": "int"}) as writer:
+        writer.write({"a": 1})
+        raise KeyError
+    assert "index.json" not in os.listdir(tmp_path)
+
+
+def test_a_value_that_does_not_fit_names_its_column(tmp_path):
+    with fb.MDSWriter(out=str(tmp_path), columns={"a": "int", "b": "uint8"}) as writer:
+        with pytest.raises(fb.ConfigError, match="'b'"):
+            writer.write({"a": 1})
+        with pytest.raises(fb.ConfigError, match="b"):
+            writer.write({"a": 1, "b": 256})
+        with pytest.raises(fb.ConfigError, match="'a'.*cannot be stored"):
+            writer.write({"a": object(), "b": 1})
+        writer.write({"a": 1, "b": 255})
+    assert [dict(s) for s in fb.ShardReader(str(tmp_path))] == [{"a": 1, "b": 255}]
+
+
+def test_arrays_inside_a_document_become_lists(tmp_path):
+    with fb.MDSWriter(out=str(tmp_path), columns={"a": "json"}) as writer:
+        writer.write({"a": {"x": np.arange(3)}})
+        with pytest.raises(fb.ConfigError, match="'a'"):
+            writer.write({"a": object()})
+    assert fb.ShardReader(tmp_path)[0] == {"a": {"x": [0, 1, 2]}}
+
+
+def test_a_folder_that_is_not_empty_is_refused_and_named(tmp_path):
+    (tmp_path / "precious").write_text("")
+    with pytest.raises(fb.ConfigError, match="not empty") as caught:
+        fb.MDSWriter(out=str(tmp_path), columns={"a": "int"})
+    assert caught.value.context == {"directory": str(tmp_path)}
+    fb.MDSWriter(out=str(tmp_path), columns={"a": "int"}, exist_ok=True).finish()
+    assert os.listdir(tmp_path) == ["index.json"] or not (tmp_path / "precious").exists()
+
+
+def test_a_broken_index_names_file_and_field(tmp_path):
+    (tmp_path / "index.json").write_text('{"version": 2, "shards": [{"format": "mds"}]}')
+    with pytest.raises(fb.FormatError, match="index.json"):
+        fb.read_index(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        fb.ShardReader(tmp_path / "nowhere")
+
+
+def test_a_truncated_shard_is_named(tmp_path):
+    folder = write(tmp_path / "set")
+    shard = os.path.join(folder, "shard.00001.mds")
+    os.truncate(shard, 100)
+    reader = fb.ShardReader(folder)
+    with pytest.raises(fb.FormatError, match="shard.00001.mds"):
+        list(reader)
