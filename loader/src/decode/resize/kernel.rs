@@ -18,34 +18,58 @@ const COLUMN_SHIFT: i32 = 21;
 /// Samples that the row kernel makes at a time.
 const CHUNK: usize = 16;
 
-/// How long the row of blended values is for `values` of them: the column kernel reads whole vectors from the last
-/// pixel on, and as many taps everywhere as the longest output pixel has.
-pub(super) fn blended_len(values: usize, columns: &Axis) -> usize {
-    values.next_multiple_of(CHUNK) + 3 * (columns.taps_max() + 1) + 8
+/// The columns' weights as the kernel wants them.
+///
+/// Invariant: for every output pixel `i` and pair `k < pairs`, `offsets[i] + 6 * k + 8 <= row_len`, and there are
+/// `offsets.len() * pairs * 8` weights. `offsets` has whole groups.
+#[derive(Default)]
+pub(super) struct Columns {
+    /// Where an output pixel's taps start in the row, in values; missing pixels of the last group start at 0.
+    offsets: Vec<u32>,
+    /// Per group of four output pixels and pair of taps, 32 values: (w0, w1) four times over for pixel 0, for pixel
+    /// 2, for pixel 1, for pixel 3.
+    weights: Vec<i16>,
+    /// Pairs of taps, the same for every output pixel; what an output pixel does not need has weight 0.
+    pairs: usize,
+    /// How long a row must be.
+    row_len: usize,
 }
 
-/// Lays out column weights as the kernel loads them: per group of four output pixels and pair of taps, 32 values:
-/// (w0, w1) four times over for pixel 0, for pixel 2, for pixel 1, for pixel 3.
-pub(super) fn pack(columns: &Axis, out: &mut Vec<i16>) {
-    let pairs = columns.taps_max().div_ceil(2);
-    let groups = columns.len().div_ceil(GROUP);
-    out.clear();
-    out.resize(groups * pairs * 32, 0);
-    for i in 0..columns.len() {
-        let (_, weights) = columns.taps(i);
-        let place = place_in_group(i % GROUP);
-        for (pair, w) in weights.chunks(2).enumerate() {
-            let at = ((i / GROUP) * pairs + pair) * 32 + place;
-            for slot in out[at..at + 8].chunks_exact_mut(2) {
-                slot[..w.len()].copy_from_slice(w);
+impl Columns {
+    /// Lays out the weights of `axis`.
+    pub(super) fn pack(&mut self, axis: &Axis) {
+        let (start, end) = axis.span();
+        let count = axis.len().next_multiple_of(GROUP);
+        let pairs = axis.taps_max().div_ceil(2);
+        self.pairs = pairs;
+        self.offsets.clear();
+        self.offsets.resize(count, 0);
+        self.weights.clear();
+        self.weights.resize(count * pairs * 8, 0);
+        for i in 0..axis.len() {
+            let (first, weights) = axis.taps(i);
+            self.offsets[i] = (first - start) * 3;
+            let group = &mut self.weights[i / GROUP * pairs * 32..][..pairs * 32];
+            for (pair, w) in group.chunks_exact_mut(32).zip(weights.chunks(2)) {
+                for slot in pair[PLACES[i % GROUP]..][..8].chunks_exact_mut(2) {
+                    slot[..w.len()].copy_from_slice(w);
+                }
             }
         }
+        let last = self.offsets.iter().copied().max().unwrap_or(0) as usize;
+        let values = (end - start) as usize * 3;
+        self.row_len = (last + 6 * pairs + 2).max(values.next_multiple_of(CHUNK));
+    }
+
+    /// How long the row of blended values is. It goes on behind the last pixel, because the kernel reads whole vectors
+    /// there, and for every output pixel as many taps as the longest one has.
+    pub(super) fn row_len(&self) -> usize {
+        self.row_len
     }
 }
 
-fn place_in_group(pixel: usize) -> usize {
-    [0, 16, 8, 24][pixel]
-}
+/// Where the pixels of a group have their weights.
+const PLACES: [usize; GROUP] = [0, 16, 8, 24];
 
 /// `out[i]` = sum over rows of weight * row[i], for the first `values` samples of rows that start at `rows` and lie
 /// `stride` bytes apart. `rows` goes on for at least 15 bytes behind the last row's last sample.
@@ -56,41 +80,29 @@ pub(super) fn blend_rows(rows: &[u8], stride: usize, values: usize, weights: &[i
     debug_assert_eq!(weights.iter().map(|w| i32::from(*w)).sum::<i32>(), ONE, "weights add up to one");
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the machine has AVX2; sizes are asserted above.
+        // SAFETY: the machine has AVX2, and `rows` is as long as asserted above.
         unsafe { avx2::blend_rows(rows, stride, chunks, weights, out) };
         return;
     }
     portable::blend_rows(rows, stride, chunks, weights, out);
 }
 
-/// Output pixel i = sum over its taps of weight * pixel, for all of `columns`, whose source pixels count from the crop's
-/// edge while `row` starts at pixel `start`. `packed` comes from [`pack`], `row` is [`blended_len`] long, and `out` is
-/// as long as whole groups.
-pub(super) fn blend_columns(row: &[i16], columns: &Axis, start: u32, packed: &[i16], out: &mut [u32]) {
-    let groups = columns.len().div_ceil(GROUP);
-    let pairs = columns.taps_max().div_ceil(2);
-    assert!(out.len() >= groups * GROUP && packed.len() >= groups * pairs * 32, "buffers hold whole groups");
-    let (from, to) = columns.span();
-    assert!(
-        from >= start && row.len() >= 3 * ((to - start) as usize + 2 * pairs) + 2,
-        "the row goes on behind its end"
-    );
+/// Output pixel i = sum over its taps of weight * pixel. `row` is [`Columns::row_len`] long and starts at the first
+/// pixel that any output pixel needs; `out` has whole groups.
+pub(super) fn blend_columns(row: &[i16], columns: &Columns, out: &mut [u32]) {
+    assert!(out.len() >= columns.offsets.len(), "the output holds whole groups");
+    assert!(row.len() >= columns.row_len, "the row goes on behind its last pixel");
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the machine has AVX2; sizes are asserted above.
-        unsafe { avx2::blend_columns(row, columns, start, pairs, packed, out) };
+        // SAFETY: the machine has AVX2, and `row` is as long as `columns` asks for.
+        unsafe { avx2::blend_columns(row, columns, out) };
         return;
     }
-    portable::blend_columns(row, columns, start, pairs, packed, out);
-}
-
-/// Where the taps of output pixel `i` start in the row; the last group's missing pixels start at 0 with weights 0.
-fn offset(columns: &Axis, start: u32, i: usize) -> usize {
-    if i < columns.len() { (columns.taps(i).0 - start) as usize * 3 } else { 0 }
+    portable::blend_columns(row, columns, out);
 }
 
 mod portable {
-    use super::{Axis, CHUNK, COLUMN_SHIFT, GROUP, ROW_SHIFT, offset, place_in_group};
+    use super::{CHUNK, COLUMN_SHIFT, Columns, GROUP, PLACES, ROW_SHIFT};
 
     pub(super) fn blend_rows(rows: &[u8], stride: usize, chunks: usize, weights: &[i16], out: &mut [i16]) {
         for (chunk, out) in out.chunks_exact_mut(CHUNK).take(chunks).enumerate() {
@@ -107,27 +119,18 @@ mod portable {
         }
     }
 
-    pub(super) fn blend_columns(
-        row: &[i16],
-        columns: &Axis,
-        start: u32,
-        pairs: usize,
-        packed: &[i16],
-        out: &mut [u32],
-    ) {
-        for i in 0..columns.len() {
-            let at = offset(columns, start, i);
+    pub(super) fn blend_columns(row: &[i16], columns: &Columns, out: &mut [u32]) {
+        for (i, (offset, out)) in columns.offsets.iter().zip(out).enumerate() {
+            let group = &columns.weights[i / GROUP * columns.pairs * 32..][..columns.pairs * 32];
             let mut sums = [1_i32 << (COLUMN_SHIFT - 1); 3];
-            for pair in 0..pairs {
-                let weights = &packed[((i / GROUP) * pairs + pair) * 32 + place_in_group(i % GROUP)..];
-                let pixels = &row[at + pair * 6..][..6];
+            for (pair, pixels) in group.chunks_exact(32).zip(row[*offset as usize..].chunks(6)) {
+                let [w0, w1] = [pair[PLACES[i % GROUP]], pair[PLACES[i % GROUP] + 1]].map(i32::from);
                 for (c, sum) in sums.iter_mut().enumerate() {
-                    *sum += i32::from(pixels[c]) * i32::from(weights[0]);
-                    *sum += i32::from(pixels[c + 3]) * i32::from(weights[1]);
+                    *sum += i32::from(pixels[c]) * w0 + i32::from(pixels[c + 3]) * w1;
                 }
             }
             let [r, g, b] = sums.map(|s| (s >> COLUMN_SHIFT) as u8);
-            out[i] = u32::from_le_bytes([r, g, b, 0]);
+            *out = u32::from_le_bytes([r, g, b, 0]);
         }
     }
 }
@@ -136,28 +139,41 @@ mod portable {
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::{Axis, CHUNK, COLUMN_SHIFT, GROUP, ROW_SHIFT, offset};
+    use super::{CHUNK, COLUMN_SHIFT, Columns, GROUP, ROW_SHIFT};
 
-    /// Sixteen bytes at `at` as 16-bit lanes.
+    /// Sixteen bytes as 16-bit lanes.
+    ///
+    /// # Safety
+    /// `at` .. `at` + 16 lies within `bytes`.
+    #[inline]
     #[target_feature(enable = "avx2")]
-    fn widen(bytes: &[u8], at: usize) -> __m256i {
-        let bytes: &[u8; CHUNK] = bytes[at..at + CHUNK].try_into().expect("sixteen bytes");
-        // SAFETY: the reference covers the sixteen bytes that are read, and the load needs no alignment.
-        let bytes = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
+    unsafe fn widen(bytes: &[u8], at: usize) -> __m256i {
+        debug_assert!(at + CHUNK <= bytes.len());
+        // SAFETY: `at` lies within `bytes`, the caller says.
+        let from = unsafe { bytes.as_ptr().add(at) };
+        // SAFETY: the sixteen bytes from there do too, and the load needs no alignment.
+        let bytes = unsafe { _mm_loadu_si128(from.cast()) };
         _mm256_cvtepu8_epi16(bytes)
     }
 
+    /// # Safety
+    /// `rows` reaches `(weights.len() - 1) * stride + chunks * 16` bytes.
     #[target_feature(enable = "avx2")]
-    pub(super) fn blend_rows(rows: &[u8], stride: usize, chunks: usize, weights: &[i16], out: &mut [i16]) {
+    pub(super) unsafe fn blend_rows(rows: &[u8], stride: usize, chunks: usize, weights: &[i16], out: &mut [i16]) {
         let round = _mm256_set1_epi32(1 << (ROW_SHIFT - 1));
-        for (chunk, out) in out.chunks_exact_mut(CHUNK).take(chunks).enumerate() {
+        for (chunk, out) in out.as_chunks_mut::<CHUNK>().0.iter_mut().take(chunks).enumerate() {
             let (mut low, mut high) = (round, round);
             let mut at = chunk * CHUNK;
             for pair in weights.chunks(2) {
-                let a = widen(rows, at);
+                // SAFETY: the row of `pair[0]` is one of `weights.len()` rows, so this chunk of it lies within `rows`.
+                let a = unsafe { widen(rows, at) };
                 // An odd last row is paired with itself at weight 0.
                 let (b, weight) = match *pair {
-                    [w0, w1] => (widen(rows, at + stride), i32::from(w0) | (i32::from(w1) << 16)),
+                    [w0, w1] => {
+                        // SAFETY: the next row is one of `weights.len()` rows, too.
+                        let b = unsafe { widen(rows, at + stride) };
+                        (b, i32::from(w0) | (i32::from(w1) << 16))
+                    }
                     _ => (a, i32::from(pair[0])),
                 };
                 let weight = _mm256_set1_epi32(weight);
@@ -172,51 +188,69 @@ mod avx2 {
         }
     }
 
-    /// Pixels at `a` (low lane) and `b` (high lane): two pixels each, channels side by side in pairs.
+    /// Eight values from `at` on.
+    ///
+    /// # Safety
+    /// `at` .. `at` + 8 lies within `row`.
+    #[inline]
     #[target_feature(enable = "avx2")]
-    fn pixel_pairs(row: &[i16], a: usize, b: usize, pairing: __m256i) -> __m256i {
-        let low: &[i16; 8] = row[a..a + 8].try_into().expect("eight values");
-        let high: &[i16; 8] = row[b..b + 8].try_into().expect("eight values");
-        // SAFETY: the reference covers the sixteen bytes that are read, and the load needs no alignment.
-        let low = unsafe { _mm_loadu_si128(low.as_ptr().cast()) };
-        // SAFETY: as above.
-        let high = unsafe { _mm_loadu_si128(high.as_ptr().cast()) };
-        _mm256_shuffle_epi8(_mm256_set_m128i(high, low), pairing)
+    unsafe fn pixels(row: &[i16], at: usize) -> __m128i {
+        debug_assert!(at + 8 <= row.len());
+        // SAFETY: `at` lies within `row`, the caller says.
+        let from = unsafe { row.as_ptr().add(at) };
+        // SAFETY: the eight values from there do too, and the load needs no alignment.
+        unsafe { _mm_loadu_si128(from.cast()) }
     }
 
+    #[inline]
     #[target_feature(enable = "avx2")]
-    fn load(weights: &[i16]) -> __m256i {
-        let weights: &[i16; 16] = weights.try_into().expect("sixteen weights");
+    fn load(weights: &[i16; 16]) -> __m256i {
         // SAFETY: the reference covers the 32 bytes that are read, and the load needs no alignment.
         unsafe { _mm256_loadu_si256(weights.as_ptr().cast()) }
     }
 
+    /// # Safety
+    /// `row` is at least `columns.row_len` long.
     #[target_feature(enable = "avx2")]
-    pub(super) fn blend_columns(
-        row: &[i16],
-        columns: &Axis,
-        start: u32,
-        pairs: usize,
-        packed: &[i16],
-        out: &mut [u32],
-    ) {
+    pub(super) unsafe fn blend_columns(row: &[i16], columns: &Columns, out: &mut [u32]) {
+        // A fixed number of pairs lets the compiler unroll the usual cases.
+        match columns.pairs {
+            // SAFETY: as the caller says; the number is the one that was matched.
+            1 => unsafe { groups::<1>(row, columns, out) },
+            // SAFETY: as above.
+            2 => unsafe { groups::<2>(row, columns, out) },
+            // SAFETY: as above.
+            3 => unsafe { groups::<3>(row, columns, out) },
+            // SAFETY: as above.
+            _ => unsafe { groups::<0>(row, columns, out) },
+        }
+    }
+
+    /// # Safety
+    /// `row` is at least `columns.row_len` long; `PAIRS` is `columns.pairs`, or 0 for any number.
+    #[target_feature(enable = "avx2")]
+    unsafe fn groups<const PAIRS: usize>(row: &[i16], columns: &Columns, out: &mut [u32]) {
+        let pairs = if PAIRS == 0 { columns.pairs } else { PAIRS };
         // R0 G0 B0 R1 G1 B1 .. becomes R0 R1 G0 G1 B0 B1 0 0.
         let pairing = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1));
         let round = _mm256_set1_epi32(1 << (COLUMN_SHIFT - 1));
-        let groups = columns.len().div_ceil(GROUP);
-        for (group, out) in out.chunks_exact_mut(GROUP).take(groups).enumerate() {
-            let mut at = [0, 1, 2, 3].map(|i| offset(columns, start, group * GROUP + i));
+        let groups = columns.offsets.as_chunks::<GROUP>().0.iter().zip(columns.weights.chunks_exact(pairs * 32));
+        for ((offsets, weights), out) in groups.zip(out.as_chunks_mut::<GROUP>().0) {
+            let at = offsets.map(|o| o as usize);
             let (mut even, mut odd) = (round, round);
-            for weights in packed[group * pairs * 32..][..pairs * 32].chunks_exact(32) {
-                even = _mm256_add_epi32(
-                    even,
-                    _mm256_madd_epi16(pixel_pairs(row, at[0], at[2], pairing), load(&weights[..16])),
-                );
-                odd = _mm256_add_epi32(
-                    odd,
-                    _mm256_madd_epi16(pixel_pairs(row, at[1], at[3], pairing), load(&weights[16..])),
-                );
-                at = at.map(|a| a + 6);
+            for (k, weights) in weights.as_chunks::<16>().0.as_chunks::<2>().0.iter().take(pairs).enumerate() {
+                // SAFETY: every pair of taps of every offset ends within the row (invariant of `Columns`).
+                let p0 = unsafe { pixels(row, at[0] + 6 * k) };
+                // SAFETY: as above.
+                let p1 = unsafe { pixels(row, at[1] + 6 * k) };
+                // SAFETY: as above.
+                let p2 = unsafe { pixels(row, at[2] + 6 * k) };
+                // SAFETY: as above.
+                let p3 = unsafe { pixels(row, at[3] + 6 * k) };
+                let p02 = _mm256_shuffle_epi8(_mm256_set_m128i(p2, p0), pairing);
+                let p13 = _mm256_shuffle_epi8(_mm256_set_m128i(p3, p1), pairing);
+                even = _mm256_add_epi32(even, _mm256_madd_epi16(p02, load(&weights[0])));
+                odd = _mm256_add_epi32(odd, _mm256_madd_epi16(p13, load(&weights[1])));
             }
             // The fourth lane holds the rounding term alone, which the shift drops: the pixel's top byte is 0.
             let words = _mm256_packs_epi32(_mm256_srai_epi32(even, COLUMN_SHIFT), _mm256_srai_epi32(odd, COLUMN_SHIFT));
@@ -243,27 +277,26 @@ mod tests {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 24) as u8
         };
-        for (input, output, rows) in [(500, 224, 5), (100, 224, 2), (7, 3, 1), (1000, 10, 3), (1, 6, 1)] {
-            let mut columns = Axis::default();
-            columns.compute(input, output, (0, output), rows == 3);
-            let mut packed = Vec::new();
-            pack(&columns, &mut packed);
+        for (input, output, rows) in [(500, 224, 5), (100, 224, 2), (7, 3, 1), (1000, 10, 3), (1, 6, 1), (448, 224, 4)]
+        {
+            let mut axis = Axis::default();
+            axis.compute(input, output, (0, output), rows == 3);
+            let mut columns = Columns::default();
+            columns.pack(&axis);
             let values = input as usize * 3;
             let stride = values + 5;
             let source: Vec<u8> = (0..stride * rows + CHUNK).map(|i| if i % 7 == 0 { 255 } else { next() }).collect();
             let mut weights = vec![(ONE / rows as i32) as i16; rows];
             weights[0] += (ONE - ONE / rows as i32 * rows as i32) as i16;
-            let chunks = values.div_ceil(CHUNK);
-            let mut blended = vec![0; blended_len(values, &columns)];
-            portable::blend_rows(&source, stride, chunks, &weights, &mut blended);
+            let mut blended = vec![0; columns.row_len()];
+            portable::blend_rows(&source, stride, values.div_ceil(CHUNK), &weights, &mut blended);
             let mut again = vec![0; blended.len()];
             blend_rows(&source, stride, values, &weights, &mut again);
             assert_eq!(blended, again);
-            let pairs = columns.taps_max().div_ceil(2);
             let mut out = vec![0; (output as usize).next_multiple_of(GROUP)];
-            portable::blend_columns(&blended, &columns, 0, pairs, &packed, &mut out);
+            portable::blend_columns(&blended, &columns, &mut out);
             let mut again = vec![0; out.len()];
-            blend_columns(&blended, &columns, 0, &packed, &mut again);
+            blend_columns(&blended, &columns, &mut again);
             assert_eq!(out[..output as usize], again[..output as usize]);
         }
     }

@@ -19,8 +19,7 @@ pub struct Resizer {
     plan: Option<Plan>,
     columns: Axis,
     rows: Axis,
-    /// Packed for the kernel, see [`kernel::pack`].
-    column_weights: Vec<i16>,
+    packed: kernel::Columns,
     /// One blended row, 16 bits per channel.
     blended: Vec<i16>,
     /// The columns of the window that show the picture.
@@ -58,7 +57,7 @@ impl Resizer {
         let y = shown(window.y, window.size.h, resized.h);
         self.columns.compute(crop.w, resized.w, x, flip);
         self.rows.compute(crop.h, resized.h, y, false);
-        kernel::pack(&self.columns, &mut self.column_weights);
+        self.packed.pack(&self.columns);
         let (cx, cy) = (self.columns.span(), self.rows.span());
         let needed = Region { x: crop.x + cx.0, y: crop.y + cy.0, w: cx.1 - cx.0, h: cy.1 - cy.0 };
         self.plan = Some(Plan { stage: *stage, x, y, needed });
@@ -80,7 +79,7 @@ impl Resizer {
         self.row.resize(width, 0);
         self.inner.resize(inner_width.next_multiple_of(kernel::GROUP), 0);
         let values = needed.w as usize * 3;
-        self.blended.resize(kernel::blended_len(values, &self.columns), 0);
+        self.blended.resize(self.packed.row_len(), 0);
         let is_copy = stage.resized == stage.crop.size();
         for out_y in 0..window.size.h {
             let resized_y = i64::from(out_y) + window.y;
@@ -95,13 +94,7 @@ impl Resizer {
                 copy(&from[..values], stage.flip, &mut self.inner);
             } else {
                 kernel::blend_rows(from, source.stride(), values, weights, &mut self.blended);
-                kernel::blend_columns(
-                    &self.blended,
-                    &self.columns,
-                    needed.x - stage.crop.x,
-                    &self.column_weights,
-                    &mut self.inner,
-                );
+                kernel::blend_columns(&self.blended, &self.packed, &mut self.inner);
             }
             if inner_width == width {
                 sink(out_y, &self.inner[..width]);
