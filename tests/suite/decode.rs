@@ -1,0 +1,101 @@
+//! Pictures against Pillow and torchvision: files recorded by `tests/oracle/decode_golden.py`.
+
+#![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
+
+use std::path::PathBuf;
+
+use forebay_loader::decode::{Column, DType, DrawKey, FieldPlan, FieldSpec, Layout, Op, Row, RowShape};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Case {
+    file: String,
+    want: String,
+    encoding: String,
+    shape: Vec<usize>,
+    seed: u64,
+    epoch: u64,
+    stream: u32,
+    draw: u64,
+    ops: Vec<Op>,
+    dtype: DType,
+    layout: Layout,
+}
+
+/// The recorded files, or those of a live comparison.
+fn folder() -> PathBuf {
+    match std::env::var_os("FOREBAY_DECODE_GOLDEN") {
+        Some(folder) => folder.into(),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/decode"),
+    }
+}
+
+fn cases() -> Vec<(Case, Vec<u8>, Vec<u8>)> {
+    let folder = folder();
+    let cases: Vec<Case> = serde_json::from_slice(&std::fs::read(folder.join("cases.json")).unwrap()).unwrap();
+    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    cases.into_iter().map(|c| (read(&c.file), read(&c.want), c)).map(|(f, w, c)| (c, f, w)).collect()
+}
+
+fn decode(case: &Case, file: &[u8]) -> Vec<u8> {
+    let column = Column { name: "image".into(), encoding: case.encoding.clone(), text: false };
+    let spec =
+        FieldSpec::Image { column: "image".into(), ops: case.ops.clone(), dtype: case.dtype, layout: case.layout };
+    let plan = FieldPlan::compile(Some(&[("x".to_owned(), spec)]), &[column], case.seed).unwrap();
+    let key = DrawKey { epoch: case.epoch, stream: case.stream, draw: case.draw };
+    let mut out = Vec::new();
+    let output = &plan.outputs()[0];
+    if let Some(bytes) = output.row_bytes() {
+        assert_eq!(output.shape, RowShape::Fixed(case.shape.clone()), "{}", case.file);
+        out.resize(bytes, 0xee);
+        plan.decoder().decode(&[file], key, &mut [Row::Fixed(&mut out)]).unwrap();
+        return out;
+    }
+    plan.decoder().decode(&[file], key, &mut [Row::Var(&mut out)]).unwrap();
+    let (dtype, shape, values) = forebay_loader::decode::ndarray::read_ragged(&out).unwrap();
+    assert_eq!((dtype, &shape), (case.dtype, &case.shape), "{}", case.file);
+    values.to_vec()
+}
+
+/// Resizes in the operations: each may add its own rounding.
+fn resizes(case: &Case) -> u8 {
+    case.ops.iter().filter(|op| matches!(op, Op::Resize { .. } | Op::RandomResizedCrop { .. })).count() as u8
+}
+
+#[test]
+fn pictures_come_out_as_torchvision_makes_them() {
+    let (mut values, mut off, mut off_by_more, mut seen) = (0_u64, 0_u64, 0_u64, 0);
+    for (case, file, want) in cases().iter().filter(|c| c.0.dtype == DType::UInt8) {
+        let got = decode(case, file);
+        assert_eq!(got.len(), want.len(), "{}", case.file);
+        let worst = got.iter().zip(want).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
+        // Without a resize there is nothing to round; the promise for one is two levels.
+        assert!(worst <= 2 * resizes(case), "{}: {worst} levels off, {:?}", case.file, case.ops);
+        if resizes(case) <= 1 {
+            values += got.len() as u64;
+            off += got.iter().zip(want).filter(|(a, b)| a != b).count() as u64;
+            off_by_more += got.iter().zip(want).filter(|(a, b)| a.abs_diff(**b) > 1).count() as u64;
+        }
+        seen += 1;
+    }
+    println!("{seen} pictures, {values} values, {off} off by a level, {off_by_more} by two");
+    assert!(seen >= 60, "{seen}");
+    assert!(off_by_more * 1000 <= values, "{off_by_more} of {values} values differ by more than a level");
+}
+
+#[test]
+fn normalised_pictures_come_out_as_torchvision_makes_them() {
+    let mut seen = 0;
+    for (case, file, want) in cases().iter().filter(|c| c.0.dtype == DType::Float32) {
+        let got = decode(case, file);
+        assert_eq!(got.len(), want.len(), "{}", case.file);
+        // A grey level is 1 / 255 / std, at least 0.0171 of it with the recorded std.
+        let tolerance = if resizes(case) > 0 { 2.0 * 0.0176 } else { 1e-6 };
+        for (i, (a, b)) in got.as_chunks().0.iter().zip(want.as_chunks().0).enumerate() {
+            let (a, b) = (f32::from_ne_bytes(*a), f32::from_le_bytes(*b));
+            assert!((a - b).abs() <= tolerance, "{}: {a} for {b} at {i}", case.file);
+        }
+        seen += 1;
+    }
+    assert!(seen >= 3, "{seen}");
+}
