@@ -18,6 +18,10 @@ pub(crate) struct Cli {
 enum Command {
     /// Make a data set: JPEGs or tokens, as files, tar and MDS
     Synth(synth::SynthArgs),
+    /// Decoding on one thread: plain libjpeg-turbo and the engine's random crops
+    Decode(Measured<scenario::decode::DecodeArgs>),
+    /// Random reads: the engine's readers, plain pread, and the device's limit
+    Disk(Measured<scenario::disk::DiskArgs>),
     /// forebay, WebDataset, MosaicML streaming, ImageFolder and others over the same files
     Peers(Measured<scenario::peers::PeersArgs>),
 }
@@ -46,6 +50,8 @@ struct Output {
 pub(crate) fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Synth(args) => synth::run(&args),
+        Command::Decode(m) => m.output.publish(scenario::decode::run(&m.scenario)?),
+        Command::Disk(m) => m.output.publish(scenario::disk::run(&m.scenario)?),
         Command::Peers(m) => m.output.publish(scenario::peers::run(&m.scenario)?),
     }
 }

@@ -65,6 +65,12 @@ pub(crate) fn busy_seconds(cpus: &[usize]) -> f64 {
     lines.map(ticks).sum::<u64>() as f64 / TICKS_PER_S
 }
 
+/// CPU seconds of this process, all its threads.
+pub(crate) fn own_cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

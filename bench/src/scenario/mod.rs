@@ -1,3 +1,5 @@
 //! One file per measurement. Each takes its arguments and returns a [`Report`](crate::report::Report).
 
+pub(crate) mod decode;
+pub(crate) mod disk;
 pub(crate) mod peers;

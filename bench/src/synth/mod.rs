@@ -156,6 +156,29 @@ pub(crate) fn run(args: &SynthArgs) -> Result<()> {
     Ok(())
 }
 
+/// All plain files below `path`, sorted; `path` itself if it is one.
+pub(crate) fn files_below(path: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |e| Error::from_io(e, "the data cannot be listed").with("path", path.display());
+    if !path.metadata().map_err(failed)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let entries = fs::read_dir(path).map_err(failed)?;
+    let mut paths = entries.map(|e| e.map(|e| e.path())).collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
+    paths.sort();
+    let below = paths.iter().map(|p| files_below(p)).collect::<Result<Vec<_>>>()?;
+    Ok(below.into_iter().flatten().collect())
+}
+
+/// Brings everything below `path` into the page cache, so that whoever is measured starts from memory.
+pub(crate) fn read_through(path: &Path) -> Result<()> {
+    for path in files_below(path)? {
+        let failed = |e| Error::from_io(e, "the data cannot be read").with("path", path.display());
+        let mut file = fs::File::open(&path).map_err(failed)?;
+        std::io::copy(&mut file, &mut std::io::sink()).map_err(failed)?;
+    }
+    Ok(())
+}
+
 /// Fisher-Yates, the same on every machine.
 fn shuffle<T>(items: &mut [T], seed: u64) {
     let mut draws = Draws::new(seed, 0);

@@ -11,14 +11,13 @@ mod usage;
 use crate::machine::{busy_seconds, cpus_allowed};
 use crate::python::Scripts;
 use crate::report::{Better, Column, Report, Row, Skipped};
-use crate::synth::{DataSet, Kind};
+use crate::synth::{DataSet, Kind, read_through};
 use child::{Epoch, First, Peer};
 use clap::Args;
 use forebay_loader::{Error, ErrorKind, Result};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const SCRIPTS: &[(&str, &str)] = &[
     ("child.py", include_str!("../../../scripts/peers/child.py")),
@@ -241,20 +240,6 @@ fn start_somewhere(args: &PeersArgs, scripts: &Scripts, entrant: &Entrant, confi
         }
     }
     Err(Error::new(ErrorKind::Unsupported, missing.join("; ")))
-}
-
-/// Brings a form into the page cache, so that every loader starts from memory and none from disk.
-fn read_through(path: &Path) -> Result<()> {
-    let failed = |e| Error::from_io(e, "the data set cannot be read").with("path", path.display());
-    if path.is_dir() {
-        for entry in fs::read_dir(path).map_err(failed)? {
-            read_through(&entry.map_err(failed)?.path())?;
-        }
-        return Ok(());
-    }
-    let mut file = fs::File::open(path).map_err(failed)?;
-    std::io::copy(&mut file, &mut std::io::sink()).map_err(failed)?;
-    Ok(())
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -1,0 +1,137 @@
+//! Decoding on one thread: plain libjpeg-turbo beside what the engine makes of a random crop.
+//!
+//! The pictures lie in memory. The ways take turns, several rounds long, and the best round counts; time is the
+//! thread's CPU time. Both keep a busy moment of the machine from falling on one of them alone.
+
+use crate::report::{Better, Column, Report, Row};
+use crate::synth::files_below;
+use clap::Args;
+use forebay_loader::decode::geometry::Region;
+use forebay_loader::decode::jpeg::{JpegDecoder, Turbo};
+use forebay_loader::decode::pixels::Pixels;
+use forebay_loader::decode::{self, DrawKey, FieldPlan, FieldSpec};
+use forebay_loader::{Error, Result};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+/// What to decode.
+#[derive(Debug, Args)]
+pub(crate) struct DecodeArgs {
+    /// A data set with files, or any folder with JPEG files in it
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Pictures, in the order of their names
+    #[arg(long, default_value_t = 600)]
+    pictures: usize,
+    /// Side of the square crop, pixels
+    #[arg(long, default_value_t = 224)]
+    crop: u32,
+    /// Rounds; the best one counts
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+}
+
+/// One way of decoding a picture; `draw` picks its crop.
+type Way = Box<dyn FnMut(&[u8], u64) -> Result<()>>;
+
+/// Runs every way over all pictures.
+pub(crate) fn run(args: &DecodeArgs) -> Result<Report> {
+    let mut pictures = Vec::new();
+    for path in files_below(&args.data)? {
+        if pictures.len() < args.pictures && path.extension().is_some_and(|e| e == "jpg" || e == "jpeg") {
+            pictures.push(fs::read(&path).map_err(|e| Error::from_io(e, "a picture").with("file", path.display()))?);
+        }
+    }
+    if pictures.is_empty() {
+        return Err(Error::config("no JPEG files here").with("data", args.data.display()));
+    }
+    let bytes: usize = pictures.iter().map(Vec::len).sum();
+    let kb = bytes as f64 / pictures.len() as f64 / 1e3;
+    let title = format!("{} JPEGs of {kb:.0} kB in memory, one thread, best of {} rounds", pictures.len(), args.rounds);
+    let columns = vec![
+        Column::new("images_per_s", "images per CPU s", 0, Better::Higher).plotted(),
+        Column::new("us_per_image", "us per image", 0, Better::Lower),
+        Column::new("mb_per_s", "MB/s of JPEG", 0, Better::Higher),
+    ];
+    let mut report = Report::new("decode", title, columns);
+    let mut ways = ways(args.crop)?;
+    report.baseline = Some(ways[0].0.to_owned());
+    let mut best = vec![f64::INFINITY; ways.len()];
+    for round in 0..u64::from(args.rounds.max(1)) {
+        for ((_, way), best) in ways.iter_mut().zip(&mut best) {
+            let start = thread_cpu_seconds();
+            for (i, picture) in pictures.iter().enumerate() {
+                way(picture, round * pictures.len() as u64 + i as u64)?;
+            }
+            *best = best.min(thread_cpu_seconds() - start);
+        }
+    }
+    for ((name, _), seconds) in ways.iter().zip(best) {
+        let values = BTreeMap::from([
+            ("images_per_s", pictures.len() as f64 / seconds),
+            ("us_per_image", seconds / pictures.len() as f64 * 1e6),
+            ("mb_per_s", bytes as f64 / seconds / 1e6),
+        ]);
+        report.rows.push(Row { name: (*name).to_owned(), values, ..Row::default() });
+    }
+    Ok(report)
+}
+
+fn thread_cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+fn ways(crop: u32) -> Result<Vec<(&'static str, Way)>> {
+    let mut turbo = Turbo::new()?;
+    let mut pixels = Pixels::new();
+    let whole = move |picture: &[u8], _| {
+        let size = turbo.size(picture)?;
+        turbo.decode(picture, Region::all(size), &mut pixels)
+    };
+    let crop_and_flip = json!([{"op": "random_resized_crop", "size": [crop, crop]}, {"op": "random_horizontal_flip"}]);
+    let mut normalised = crop_and_flip.clone();
+    let imagenet = json!({"op": "normalize", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]});
+    normalised.as_array_mut().expect("a list of operations").push(imagenet);
+    let centre = json!([{"op": "resize", "size": crop + crop / 7}, {"op": "center_crop", "size": [crop, crop]}]);
+    Ok(vec![
+        ("libjpeg-turbo, whole picture", Box::new(whole)),
+        ("forebay, random crop + flip, uint8", row(&crop_and_flip, "uint8")?),
+        ("forebay, random crop + flip, float32 normalised", row(&normalised, "float32")?),
+        ("forebay, resize + centre crop, uint8", row(&centre, "uint8")?),
+    ])
+}
+
+/// A picture to a row of a batch, channels first.
+fn row(ops: &Value, dtype: &str) -> Result<Way> {
+    let spec = json!({"kind": "image", "column": "image", "ops": ops, "dtype": dtype, "layout": "NCHW"});
+    let spec: FieldSpec =
+        serde_json::from_value(spec).map_err(|e| Error::internal("the field is not the engine's").caused_by(e))?;
+    let columns = [decode::Column { name: "image".to_owned(), encoding: "jpeg".to_owned(), text: false }];
+    let plan = FieldPlan::compile(Some(&[("x".to_owned(), spec)]), &columns, 7)?;
+    let bytes = plan.outputs()[0].row_bytes().expect("a crop has a fixed size");
+    let mut decoder = plan.decoder();
+    let mut row = vec![0; bytes];
+    Ok(Box::new(move |picture, draw| {
+        let key = DrawKey { epoch: 0, stream: 0, draw };
+        decoder.decode(&[picture], key, &mut [decode::Row::Fixed(&mut row)])
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_loader::decode::geometry::Size;
+
+    #[test]
+    fn every_way_of_decoding_takes_a_picture() {
+        let picture = forebay_tests::data::jpeg(Size { w: 120, h: 80 }, 7).expect("encoded");
+        for (name, mut way) in ways(32).expect("made") {
+            way(&picture, 1).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert!(way(&picture[..100], 1).is_err(), "{name} takes what is no picture");
+        }
+    }
+}
