@@ -6,10 +6,10 @@
 use super::{Better, Column, Report, Row, number};
 use std::fmt::Write as _;
 
-/// Geometry in pixels at the picture's natural size.
+// Geometry in pixels at the picture's natural size.
 const BAR: f64 = 20.0;
 const GAP: f64 = 7.0;
-const NAMES: f64 = 150.0;
+const NAMES_MIN: f64 = 110.0;
 const BARS: f64 = 300.0;
 const VALUES: f64 = 110.0;
 const PANEL_HEAD: f64 = 34.0;
@@ -23,6 +23,8 @@ const STYLE: &str = "text{font-family:'Inter','Segoe UI','Helvetica Neue',Arial,
 /// A letter's mean width as a share of the font's size, for breaking lines.
 const LETTER: f64 = 0.56;
 const LINE: f64 = 1.35;
+/// Font size of the names beside the bars, as in the style.
+const NAME_SIZE: f64 = 12.5;
 
 /// The whole report as one SVG document.
 pub(super) fn render(report: &Report) -> String {
@@ -30,7 +32,9 @@ pub(super) fn render(report: &Report) -> String {
     let groups = report.groups();
     // Groups side by side, one row per measure. A single group's measures go in two columns instead.
     let across = if groups.len() > 1 { groups.len() } else { columns.len().clamp(1, 2) };
-    let panel_w = NAMES + BARS + VALUES;
+    let longest = report.rows.iter().map(|r| r.name.chars().count()).max().unwrap_or(0);
+    let names = (longest as f64 * NAME_SIZE * LETTER + 12.0).max(NAMES_MIN);
+    let panel_w = names + BARS + VALUES;
     let width = MARGIN * 2.0 + across as f64 * panel_w;
     let rows_max = groups.iter().map(|g| report.ranked(g).len()).max().unwrap_or(0);
     let panel_h = PANEL_HEAD + rows_max as f64 * (BAR + GAP) + 18.0;
@@ -48,7 +52,7 @@ pub(super) fn render(report: &Report) -> String {
         columns.iter().flat_map(|column| groups.iter().map(move |group| (*column, *group))).collect();
     for (i, (column, group)) in panels.iter().enumerate() {
         let at = (MARGIN + (i % across) as f64 * panel_w, y + (i / across) as f64 * panel_h);
-        panel(&mut body, report, column, group, at);
+        panel(&mut body, report, column, group, at, names);
     }
     y += panels.len().div_ceil(across) as f64 * panel_h + 4.0;
     let versions: Vec<String> = report.versions.iter().map(|(name, v)| format!("{name} {v}")).collect();
@@ -81,7 +85,7 @@ fn paragraph(svg: &mut String, y: f64, width: f64, (class, size): (&str, f64), c
     y + lines.len() as f64 * size * LINE
 }
 
-fn panel(svg: &mut String, report: &Report, column: &Column, group: &str, (x, y): (f64, f64)) {
+fn panel(svg: &mut String, report: &Report, column: &Column, group: &str, (x, y): (f64, f64), names: f64) {
     let better = match column.better {
         Better::Higher => " (more is better)",
         Better::Lower => " (less is better)",
@@ -93,7 +97,7 @@ fn panel(svg: &mut String, report: &Report, column: &Column, group: &str, (x, y)
     // One scale for all groups of a column, so that panels side by side can be compared by eye.
     let all = report.rows.iter().filter_map(|r| r.values.get(column.key));
     let scale_max = all.fold(0.0f64, |a, b| a.max(*b)).max(f64::MIN_POSITIVE);
-    let (left, top) = (x + NAMES, y + PANEL_HEAD);
+    let (left, top) = (x + names, y + PANEL_HEAD);
     let bottom = top + rows.len() as f64 * (BAR + GAP);
     for quarter in 0..=4 {
         let gx = left + BARS * f64::from(quarter) / 4.0;
