@@ -184,5 +184,5 @@ def random_set(folder, seed):
     if kind != "mds":
         options["newline"] = rng.choice(["\n", "\r\n"])
     if kind == "xsv":
-        options["separator"] = rng.choice(["|", ";", "\x01", "é"])
+        options["separator"] = rng.choice(["|", ";", "\x01", "ß"])
     write_set(folder, rng, kind, {name: rng.choice(encodings) for name in names}, rng.randrange(0, 30), **options)

@@ -170,6 +170,17 @@ impl Compression {
         out.try_reserve_exact(raw_bytes).map_err(|e| {
             Error::new(ErrorKind::Full, format!("no memory for {raw_bytes} unpacked bytes")).caused_by(e)
         })?;
+        if self.algo == CompressionAlgo::Zstd {
+            // libzstd fills memory that is not initialised, which saves writing all of it twice.
+            let written = zstd::bulk::Decompressor::new()
+                .and_then(|mut codec| codec.decompress_to_buffer(packed, out))
+                .map_err(|e| self.damaged().caused_by(e));
+            let checked = match written {
+                Ok(written) if written != raw_bytes => Err(self.wrong_size(raw_bytes, written)),
+                other => other.map(drop),
+            };
+            return checked.inspect_err(|_| out.clear());
+        }
         out.resize(raw_bytes, 0);
         self.decompress_into(packed, out).inspect_err(|_| out.clear())
     }

@@ -84,7 +84,7 @@ pub struct Column {
 pub struct Layout {
     /// The file format.
     pub format: ShardFormat,
-    /// The columns, in the order in which their values are stored.
+    /// The columns, in the order in which their values are stored; those of JSONL sorted by name.
     pub columns: Vec<Column>,
 }
 

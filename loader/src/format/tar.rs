@@ -13,6 +13,9 @@ const BLOCK_BYTES: usize = 512;
 /// Longest name or pax header that is taken, in bytes; real ones are a few hundred.
 const EXTENSION_BYTES_MAX: usize = 1 << 20;
 
+/// Most files of one sample; real ones have a handful.
+const FIELDS_MAX: usize = 1000;
+
 /// A regular file in a tar file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -40,7 +43,8 @@ pub fn entries(tar: &[u8]) -> Entries<'_> {
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] as [`entries`], and for a field that a sample has twice.
+/// [`crate::ErrorKind::Format`] as [`entries`], and for a field that a sample has twice,
+/// and for a sample of more than 1,000 files.
 pub fn samples(tar: &[u8]) -> Result<Vec<TarSample>> {
     let mut samples: Vec<TarSample> = Vec::new();
     for entry in entries(tar) {
@@ -55,6 +59,11 @@ pub fn samples(tar: &[u8]) -> Result<Vec<TarSample>> {
             Some(sample) => {
                 if sample.fields.iter().any(|(name, _)| *name == field) {
                     return Err(Error::format("a sample has a field twice").with("path", &entry.path));
+                }
+                if sample.fields.len() == FIELDS_MAX {
+                    return Err(
+                        Error::format(format!("a sample has more than {FIELDS_MAX} files")).with("path", &entry.path)
+                    );
                 }
                 sample.fields.push((field, entry.data));
             }

@@ -5,6 +5,10 @@ use std::borrow::Cow;
 use super::value::Pixels;
 use crate::error::{Error, Result};
 
+/// Most elements of a list. An element may be empty, so that its size of four bytes costs a value of many more; real lists
+/// are video frames.
+const ELEMENTS_MAX: u32 = 1 << 20;
+
 /// Reads a little-endian u32 off the front.
 fn take_u32<'a>(bytes: &'a [u8], field: &str) -> Result<(u32, &'a [u8])> {
     let (head, rest) =
@@ -80,6 +84,9 @@ pub(super) fn encode_blobs(blobs: &[Cow<'_, [u8]>], out: &mut Vec<u8>) -> Result
 /// Calls `element` for each blob. The table of sizes is checked against the bytes there are before anything grows.
 pub(super) fn decode_blobs<'a, T>(bytes: &'a [u8], mut element: impl FnMut(&'a [u8]) -> Result<T>) -> Result<Vec<T>> {
     let (count, rest) = take_u32(bytes, "number of elements")?;
+    if count > ELEMENTS_MAX {
+        return Err(Error::format(format!("a list of {count} elements; at most {ELEMENTS_MAX} are read")));
+    }
     let (sizes, mut blobs) = (count as usize)
         .checked_mul(4)
         .and_then(|len| rest.split_at_checked(len))

@@ -418,6 +418,7 @@ mod tests {
             ("pil", b"\xff\xff\xff\xff\xff\xff\xff\xff\x04\0\0\0RGBAx"),
             ("jpegarray", b"\0\0\0\0"),
             ("jpegarray", b"\xff\xff\xff\xff"),
+            ("jpegarray", b"\x02\0\0\0\0\0\0\0"),
             ("list[jpeg]", b"\0\0\0\0\x01\0\0\0\xff\xff\xff\xff"),
             ("list[jpeg]", b"\0\0\0\0\x01\0\0\0\x01\0\0\0abc"),
         ] {

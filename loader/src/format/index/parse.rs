@@ -26,17 +26,16 @@ const CSV_KEYS: [&str; 5] = ["raw_meta", "zip_meta", "column_names", "column_enc
 const XSV_KEYS: [&str; 6] = ["raw_meta", "zip_meta", "column_names", "column_encodings", "newline", "separator"];
 
 pub(super) fn index(bytes: &[u8]) -> Result<Index> {
-    let mut root = match json::parse(bytes)? {
-        Json::Object(map) => Object(map),
-        _ => return Err(Error::format("an index is a JSON object with `version` and `shards`")),
+    let root = json::parse(bytes)?;
+    let Json::Object(root) = &root else {
+        return Err(Error::format("an index is a JSON object with `version` and `shards`"));
     };
+    let root = Object(root);
     version(&root)?;
-    let Some(Json::Array(entries)) = root.0.swap_remove("shards") else {
-        return Err(Error::format("a list is expected").with("field", "shards"));
-    };
+    let entries = root.list("shards")?;
     let mut shards: Vec<Shard> = Vec::with_capacity(entries.len());
     let mut samples = 0u64;
-    for (i, entry) in entries.into_iter().enumerate() {
+    for (i, entry) in entries.iter().enumerate() {
         let previous = shards.last().map(|shard| &shard.layout);
         let parsed = shard(entry, previous).context("shard", || i)?;
         samples = samples
@@ -49,7 +48,7 @@ pub(super) fn index(bytes: &[u8]) -> Result<Index> {
     Ok(Index { shards })
 }
 
-fn version(object: &Object) -> Result<()> {
+fn version(object: &Object<'_>) -> Result<()> {
     match object.get("version")?.as_u64() {
         Some(VERSION) => Ok(()),
         _ => Err(Error::new(
@@ -73,7 +72,7 @@ fn unique_names(shards: &[Shard]) -> Result<()> {
     Ok(())
 }
 
-fn shard(entry: Json, previous: Option<&Arc<Layout>>) -> Result<Shard> {
+fn shard(entry: &Json, previous: Option<&Arc<Layout>>) -> Result<Shard> {
     let Json::Object(map) = entry else { return Err(Error::format("a shard is a JSON object")) };
     let object = Object(map);
     version(&object)?;
@@ -137,11 +136,11 @@ fn check_files(shard: &Shard) -> Result<()> {
     Ok(())
 }
 
-fn hash_names(object: &Object) -> Result<Vec<HashAlgo>> {
+fn hash_names(object: &Object<'_>) -> Result<Vec<HashAlgo>> {
     object.texts("hashes")?.into_iter().map(|name| HashAlgo::parse(name).context("field", || "hashes")).collect()
 }
 
-fn size_limit(object: &Object) -> Result<Option<u64>> {
+fn size_limit(object: &Object<'_>) -> Result<Option<u64>> {
     match object.get("size_limit")? {
         Json::Null => Ok(None),
         Json::Number(n) if n.as_u64().is_some() => Ok(n.as_u64()),
@@ -161,7 +160,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
     (0.0..9e18).contains(&bytes).then_some(bytes as u64)
 }
 
-fn layout(object: &Object) -> Result<Layout> {
+fn layout(object: &Object<'_>) -> Result<Layout> {
     let format = object.text("format")?;
     let own_keys: &[&str] = match format {
         "mds" => &MDS_KEYS,
@@ -201,7 +200,7 @@ fn layout(object: &Object) -> Result<Layout> {
     }
 }
 
-fn mds_columns(object: &Object) -> Result<Vec<Column>> {
+fn mds_columns(object: &Object<'_>) -> Result<Vec<Column>> {
     let names = object.texts("column_names")?;
     let encodings = object.texts("column_encodings")?;
     let sizes = object.list("column_sizes")?;
@@ -232,7 +231,7 @@ fn mds_columns(object: &Object) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-fn jsonl_columns(object: &Object) -> Result<Vec<Column>> {
+fn jsonl_columns(object: &Object<'_>) -> Result<Vec<Column>> {
     let Json::Object(map) = object.get("columns")? else {
         return Err(object.expected("columns", "an object"));
     };
@@ -244,7 +243,7 @@ fn jsonl_columns(object: &Object) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-fn xsv_columns(object: &Object) -> Result<Vec<Column>> {
+fn xsv_columns(object: &Object<'_>) -> Result<Vec<Column>> {
     let names = object.texts("column_names")?;
     let encodings = object.texts("column_encodings")?;
     if encodings.len() != names.len() {
@@ -280,10 +279,10 @@ fn check_basename(path: &str) -> Result<()> {
 }
 
 /// A JSON object whose fields are read by name, with errors that say which.
-struct Object(Map<String, Json>);
+struct Object<'a>(&'a Map<String, Json>);
 
-impl Object {
-    fn get(&self, key: &str) -> Result<&Json> {
+impl<'a> Object<'a> {
+    fn get(&self, key: &str) -> Result<&'a Json> {
         self.0.get(key).ok_or_else(|| Error::format("the field is missing").with("field", key))
     }
 
@@ -299,7 +298,7 @@ impl Object {
         }
     }
 
-    fn text(&self, key: &str) -> Result<&str> {
+    fn text(&self, key: &str) -> Result<&'a str> {
         self.get(key)?.as_str().ok_or_else(|| self.expected(key, "a text"))
     }
 
@@ -307,11 +306,11 @@ impl Object {
         self.get(key)?.as_u64().ok_or_else(|| self.expected(key, "a number that is not negative"))
     }
 
-    fn list(&self, key: &str) -> Result<&Vec<Json>> {
+    fn list(&self, key: &str) -> Result<&'a Vec<Json>> {
         self.get(key)?.as_array().ok_or_else(|| self.expected(key, "a list"))
     }
 
-    fn texts(&self, key: &str) -> Result<Vec<&str>> {
+    fn texts(&self, key: &str) -> Result<Vec<&'a str>> {
         self.list(key)?.iter().map(|item| item.as_str().ok_or_else(|| self.expected(key, "a list of texts"))).collect()
     }
 
@@ -319,13 +318,13 @@ impl Object {
     fn file(&self, key: &'static str) -> Result<Option<FileInfo>> {
         match self.get(key)? {
             Json::Null => Ok(None),
-            Json::Object(map) => file_info(&Self(map.clone())).context("in", || key).map(Some),
+            Json::Object(map) => file_info(&Object(map)).context("in", || key).map(Some),
             _ => Err(self.expected(key, "a file or null")),
         }
     }
 }
 
-fn file_info(object: &Object) -> Result<FileInfo> {
+fn file_info(object: &Object<'_>) -> Result<FileInfo> {
     object.only(&[&["basename", "bytes", "hashes"]])?;
     let basename = object.text("basename")?;
     check_basename(basename).context("field", || "basename")?;
