@@ -2,3 +2,4 @@
 
 pub mod data;
 pub mod gate;
+pub mod order_cases;
