@@ -5,6 +5,8 @@
 //!   continues, worlds see the same global batches;
 //! * `live` — random cases against an installed reference (ignored unless asked for).
 
+#![allow(clippy::unwrap_used, reason = "a suite fails by panicking")]
+
 mod golden;
 mod live;
 mod promises;
