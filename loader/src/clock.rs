@@ -40,6 +40,11 @@ impl Clock {
         }
     }
 
+    /// Whether a test moves it by hand.
+    pub fn is_manual(&self) -> bool {
+        matches!(self.0, Source::Manual(_))
+    }
+
     /// Waits for `time`: really on the system's clock, at once on a manual one, which moves by as much.
     pub fn sleep(&self, time: Duration) {
         match &self.0 {

@@ -2,4 +2,4 @@
 
 pub mod data;
 pub mod gate;
-pub mod order_cases;
+pub mod server;

@@ -1,0 +1,119 @@
+//! What a user can set about fetching.
+
+use super::s3::S3Settings;
+use crate::sync::Arc;
+use crate::{Error, Result};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Called by every fetch thread as it starts, with its number; pins it to its NUMA node, for example.
+pub type ThreadStart = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// How the fetch threads talk to the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// tokio's readiness-based sockets: the faster one on every measurement so far.
+    #[default]
+    Readiness,
+    /// Socket reads and writes through the thread's io_uring. Where io_uring is refused this means `Readiness`.
+    Uring,
+}
+
+/// Settings of the fetch threads and of every request they make.
+#[derive(Clone)]
+pub struct StoreConfig {
+    /// Threads that fetch. One saturates about 1.4 GiB/s with TLS and 2.7 GiB/s without.
+    pub fetch_threads: usize,
+    /// Objects are fetched in ranges of at most this many bytes.
+    pub part_bytes: usize,
+    /// Ranges that one fetch thread has in flight at a time; also its idle connections per host.
+    pub parts_in_flight: usize,
+    /// Total attempts for every range, the first one included: at least 1.
+    pub download_retry: u32,
+    /// An attempt fails when no byte arrived for this long.
+    pub download_timeout: Duration,
+    /// Longest wait before the second attempt; doubles with every further one. The wait itself is drawn below it.
+    pub backoff_first: Duration,
+    /// Upper bound of the wait between two attempts, also of one that the server asks for with `Retry-After`.
+    pub backoff_max: Duration,
+    /// Seed of the draws for the waits between attempts.
+    pub seed: u64,
+    /// `User-Agent` of every request.
+    pub user_agent: String,
+    /// Certificates (PEM) to trust beside the system's, for stores with a private authority.
+    pub ca_file: Option<PathBuf>,
+    /// Sockets.
+    pub transport: Transport,
+    /// Settings of `s3://`; `None` reads the environment and the AWS files when the first `s3://` remote is opened.
+    pub s3: Option<S3Settings>,
+    /// Runs first on every fetch thread.
+    pub on_thread_start: Option<ThreadStart>,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            fetch_threads: (cpus / 4).max(1),
+            part_bytes: 8 << 20,
+            parts_in_flight: 8,
+            download_retry: 2,
+            download_timeout: Duration::from_secs(60),
+            backoff_first: Duration::from_secs(1),
+            backoff_max: Duration::from_secs(30),
+            seed: 0,
+            user_agent: concat!("forebay/", env!("CARGO_PKG_VERSION")).to_owned(),
+            ca_file: None,
+            transport: Transport::default(),
+            s3: None,
+            on_thread_start: None,
+        }
+    }
+}
+
+impl StoreConfig {
+    /// Checks every bound.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) with the sentence that says what to change.
+    pub fn validate(&self) -> Result<()> {
+        let check = |ok: bool, what: &str| if ok { Ok(()) } else { Err(Error::config(what)) };
+        check((1..=256).contains(&self.fetch_threads), "fetch_threads must be from 1 to 256")?;
+        check((1..=1024).contains(&self.parts_in_flight), "parts_in_flight must be from 1 to 1024")?;
+        check(self.part_bytes >= 1, "part_bytes must be at least 1")?;
+        check(self.download_retry >= 1, "download_retry is the total number of attempts: set it to 1 or more")?;
+        check(!self.download_timeout.is_zero(), "download_timeout must be more than 0 seconds")?;
+        check(
+            !self.user_agent.is_empty() && self.user_agent.bytes().all(|b| (0x20..0x7f).contains(&b)),
+            "user_agent must be printable ASCII",
+        )
+    }
+}
+
+impl fmt::Debug for StoreConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreConfig")
+            .field("fetch_threads", &self.fetch_threads)
+            .field("part_bytes", &self.part_bytes)
+            .field("parts_in_flight", &self.parts_in_flight)
+            .field("download_retry", &self.download_retry)
+            .field("download_timeout", &self.download_timeout)
+            .field("transport", &self.transport)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_attempts_at_all_is_refused_with_what_to_change() {
+        let config = StoreConfig { download_retry: 0, ..StoreConfig::default() };
+        let error = config.validate().expect_err("0 attempts");
+        assert!(error.to_string().contains("set it to 1 or more"), "{error}");
+        StoreConfig::default().validate().expect("defaults are valid");
+    }
+}

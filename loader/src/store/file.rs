@@ -1,0 +1,144 @@
+//! `file://` and plain paths: a folder as a remote.
+
+use super::source::{Body, Failure, GetRequest, GetResponse, ObjectInfo, Source, Version};
+use super::thread::ThreadContext;
+use crate::{Error, ErrorKind};
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Bytes per read: large enough for a disk, small enough that the thread's other transfers do not starve.
+const READ_BYTES: usize = 1 << 20;
+
+/// Entries of a listing; more is a folder that nobody meant.
+const LIST_MAX: usize = 10_000_000;
+
+/// A folder.
+#[derive(Debug)]
+pub(crate) struct FileSource {
+    root: PathBuf,
+}
+
+impl FileSource {
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.root.join(key)
+    }
+}
+
+fn failed(error: std::io::Error, what: &str, path: &Path) -> Failure {
+    // Interrupted reads of network file systems are worth another attempt, missing files and refusals are not.
+    let retried = matches!(error.raw_os_error(), Some(libc::EIO | libc::ESTALE | libc::ETIMEDOUT | libc::EAGAIN));
+    Failure { error: Error::from_io(error, what).with("path", path.display()), retried, retry_after: None }
+}
+
+#[async_trait(?Send)]
+impl Source for FileSource {
+    async fn get(&self, at: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
+        at.shared.counters.requests.add(1);
+        let path = self.path(&request.key);
+        let file = File::open(&path).map_err(|e| failed(e, "cannot open the file", &path))?;
+        let meta = file.metadata().map_err(|e| failed(e, "cannot look at the file", &path))?;
+        if !meta.is_file() {
+            return Err(Failure::last(Error::new(ErrorKind::NotFound, "not a file").with("path", path.display())));
+        }
+        let total = meta.len();
+        let (start, end) = request.range.as_ref().map_or((0, total), |r| (r.start, r.end.min(total)));
+        if start > end {
+            let why = format!("the file has {total} bytes, and byte {start} was asked for");
+            return Err(Failure::last(Error::new(ErrorKind::Checksum, why).with("path", path.display())));
+        }
+        Ok(GetResponse {
+            start,
+            promised: Some(end - start),
+            total: Some(total),
+            // A file that is replaced has another inode, one that is written to another time or length.
+            version: Some(Version::ETag(format!("{}-{}-{}-{total}", meta.ino(), meta.mtime(), meta.mtime_nsec()))),
+            body: Box::new(FileBody { file, at: start, end, path }),
+        })
+    }
+
+    async fn list(&self, _: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure> {
+        let mut found = Vec::new();
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            let path = self.root.join(&folder);
+            let entries = std::fs::read_dir(&path).map_err(|e| failed(e, "cannot list the folder", &path))?;
+            for entry in entries {
+                let entry = entry.map_err(|e| failed(e, "cannot list the folder", &path))?;
+                // Names that are not UTF-8 cannot be keys.
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                let key = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                let kind = entry.file_type().map_err(|e| failed(e, "cannot look at the file", &path))?;
+                if kind.is_dir() {
+                    if key.starts_with(prefix) || prefix.starts_with(&format!("{key}/")) {
+                        folders.push(key);
+                    }
+                } else if key.starts_with(prefix)
+                    && let Ok(meta) = std::fs::metadata(entry.path())
+                    && meta.is_file()
+                {
+                    found.push(ObjectInfo { key, bytes: meta.len() });
+                }
+                if found.len() + folders.len() > LIST_MAX {
+                    return Err(Failure::last(Error::new(ErrorKind::Unsupported, "too many files in the folder")));
+                }
+            }
+        }
+        found.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(found)
+    }
+
+    async fn put(&self, at: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure> {
+        at.shared.counters.requests.add(1);
+        let path = self.path(key);
+        let folder = path.parent().unwrap_or(&self.root);
+        std::fs::create_dir_all(folder).map_err(|e| failed(e, "cannot make the folder", folder))?;
+        // Written beside its final name and renamed: a reader sees all of it or nothing.
+        let draw = at.draws.borrow_mut().next();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let unfinished = path.with_file_name(format!(".{name}.{draw:016x}.tmp"));
+        let written = File::create_new(&unfinished)
+            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_data()))
+            .and_then(|()| std::fs::rename(&unfinished, &path));
+        written.map_err(|e| {
+            let _ = std::fs::remove_file(&unfinished);
+            failed(e, "cannot write the file", &path)
+        })
+    }
+}
+
+struct FileBody {
+    file: File,
+    at: u64,
+    end: u64,
+    path: PathBuf,
+}
+
+#[async_trait(?Send)]
+impl Body for FileBody {
+    async fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let n = out.len().min(left).min(READ_BYTES);
+        if n == 0 {
+            return Ok(0);
+        }
+        let n = loop {
+            match std::os::unix::fs::FileExt::read_at(&self.file, &mut out[..n], self.at) {
+                Ok(n) => break n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(failed(e, "cannot read the file", &self.path)),
+            }
+        };
+        self.at += n as u64;
+        // Lets other transfers and a cancel have their turn.
+        tokio::task::yield_now().await;
+        Ok(n)
+    }
+}

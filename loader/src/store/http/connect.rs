@@ -1,0 +1,97 @@
+//! From a host name to an HTTP/1.1 connection.
+
+use super::client::{Origin, Sender};
+use crate::store::source::Failure;
+use crate::store::thread::ThreadContext;
+use crate::sync::spawn;
+use crate::{Error, ErrorKind};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+/// Addresses of one name that are tried.
+const ADDRESSES_MAX: usize = 8;
+
+/// Opens a connection; its background half runs on this thread until either side closes it.
+pub(crate) async fn connect(context: &ThreadContext, origin: &Origin) -> Result<Sender, Failure> {
+    let stream = tcp(context, origin).await?;
+    context.shared.counters.connections.add(1);
+    if !origin.tls {
+        return handshake(stream).await;
+    }
+    let config = context.shared.tls.config().map_err(Failure::last)?;
+    let name = ServerName::try_from(origin.host.trim_matches(['[', ']']).to_owned()).map_err(|e| {
+        Failure::last(Error::config("the host name cannot be checked against a certificate").caused_by(e))
+    })?;
+    let stream = tokio_rustls::TlsConnector::from(config).connect(name, stream).await.map_err(|e| {
+        // A certificate that is not trusted stays so; everything else may be a bad moment.
+        let refused = e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        let trusted = !matches!(refused, Some(rustls::Error::InvalidCertificate(_)));
+        let why = if trusted {
+            Error::new(ErrorKind::Network, "the TLS handshake failed")
+        } else {
+            let why = "the server's certificate is not trusted: set ca_file or SSL_CERT_FILE to its authority";
+            Error::new(ErrorKind::Permission, why)
+        };
+        Failure { error: why.caused_by(e).with("host", origin), retried: trusted, retry_after: None }
+    })?;
+    handshake(stream).await
+}
+
+async fn handshake(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Result<Sender, Failure> {
+    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|e| Failure::transient(Error::new(ErrorKind::Network, "the HTTP connection failed").caused_by(e)))?;
+    // Detached on purpose: it ends when the sender and the body are gone, or with the thread's runtime.
+    drop(tokio::task::spawn_local(async move {
+        if let Err(e) = connection.await {
+            log::debug!("an HTTP connection ended: {e}");
+        }
+    }));
+    Ok(sender)
+}
+
+/// Tries the name's addresses, starting at a drawn one so that the threads spread over the servers behind it.
+async fn tcp(context: &ThreadContext, origin: &Origin) -> Result<TcpStream, Failure> {
+    let host = origin.host.trim_matches(['[', ']']);
+    let problem = |e: std::io::Error, what: &str| {
+        Failure::transient(Error::new(ErrorKind::Network, what).caused_by(e).with("host", origin))
+    };
+    let mut addresses = resolve(host, origin.port).await.map_err(|e| problem(e, "the host name cannot be resolved"))?;
+    addresses.truncate(ADDRESSES_MAX);
+    if addresses.is_empty() {
+        return Err(Failure::network("the host name has no address"));
+    }
+    let first = (context.draws.borrow_mut().next() % addresses.len() as u64) as usize;
+    addresses.rotate_left(first);
+    let mut last = None;
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                // Requests are one small packet each: waiting for more to send would only delay them.
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Err(e) => last = Some(e),
+        }
+    }
+    Err(problem(last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into()), "cannot connect"))
+}
+
+/// Asks the system's resolver, on a thread of its own: it may hang for long, and neither this thread's transfers nor
+/// its end can wait for that.
+async fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let host = host.to_owned();
+    let (send, receive) = tokio::sync::oneshot::channel();
+    spawn("fb-resolve", move || {
+        let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        // The connection may have been given up meanwhile.
+        let _ = send.send(found);
+    })?;
+    receive.await.unwrap_or_else(|_| Err(std::io::Error::other("the resolver gave no answer")))
+}

@@ -1,0 +1,62 @@
+//! Certificates: the system's store (`SSL_CERT_FILE` and `SSL_CERT_DIR` honoured) and one more authority if asked.
+
+use crate::sync::{Arc, Mutex};
+use crate::{Error, Result};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+use std::path::PathBuf;
+
+/// TLS settings, made when the first `https` connection needs them: reading some hundred certificates takes time that
+/// plain remotes need not spend.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    ca_file: Option<PathBuf>,
+    made: Mutex<Option<Arc<ClientConfig>>>,
+}
+
+impl Tls {
+    pub(crate) fn new(ca_file: Option<PathBuf>) -> Self {
+        Self { ca_file, made: Mutex::new(None) }
+    }
+
+    /// The settings that every connection shares, session tickets included.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) when no certificate can be had: then no server could be trusted.
+    pub(crate) fn config(&self) -> Result<Arc<ClientConfig>> {
+        let mut made = self.made.lock();
+        if let Some(config) = &*made {
+            return Ok(config.clone());
+        }
+        let mut roots = RootCertStore::empty();
+        let system = rustls_native_certs::load_native_certs();
+        let (added, ignored) = roots.add_parsable_certificates(system.certs);
+        log::debug!("{added} certificates of the system are trusted, {ignored} cannot be read");
+        if let Some(path) = &self.ca_file {
+            let problem = |e: rustls::pki_types::pem::Error| {
+                Error::config("the certificates to trust cannot be read").caused_by(e).with("ca_file", path.display())
+            };
+            for certificate in CertificateDer::pem_file_iter(path).map_err(problem)? {
+                roots.add(certificate.map_err(problem)?).map_err(|e| {
+                    Error::config("a certificate to trust is not valid").caused_by(e).with("ca_file", path.display())
+                })?;
+            }
+        }
+        if roots.is_empty() {
+            let why = system.errors.first().map(|e| format!(": {e}")).unwrap_or_default();
+            return Err(Error::config(format!(
+                "no certificates to trust: install the system's (ca-certificates) or set SSL_CERT_FILE{why}"
+            )));
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| Error::internal("the TLS library refuses its own defaults").caused_by(e))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(made.insert(Arc::new(config)).clone())
+    }
+}

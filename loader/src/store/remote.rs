@@ -1,0 +1,168 @@
+//! A remote folder, ready to be asked.
+
+use super::source::{ObjectInfo, Source, Version};
+use super::stores::Inner;
+use super::thread::ThreadContext;
+use super::ticket::{FetchRequest, FetchTicket, Job};
+use super::transfer::{self, Part};
+use super::url::check_key;
+use crate::error::Context as _;
+use crate::sync::Arc;
+use crate::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use std::fmt;
+use std::rc::Rc;
+
+/// A remote folder. Cheap to clone; it keeps the fetch threads alive.
+#[derive(Clone)]
+pub struct Remote {
+    inner: Arc<Inner>,
+    source: Arc<dyn Source>,
+    name: Arc<str>,
+}
+
+impl Remote {
+    pub(crate) fn new(inner: Arc<Inner>, source: Arc<dyn Source>, name: &str) -> Self {
+        Self { inner, source, name: name.into() }
+    }
+
+    /// The remote as the user wrote it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Starts fetching an object into the request's memory, in ranges side by side, and returns at once.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for a key that is no relative path, [`ErrorKind::Closed`] after the stores were closed,
+    /// [`ErrorKind::Full`] when far too many fetches wait already. What happens later comes out of the ticket.
+    pub fn fetch(&self, request: FetchRequest) -> Result<FetchTicket> {
+        check_key(&request.key).context("remote", || &self.name)?;
+        let FetchRequest { key, into, urgent, on_done } = request;
+        let shared = &self.inner.shared;
+        let part_bytes = if self.source.has_ranges() { shared.config.part_bytes } else { usize::MAX };
+        let lens = part_lens(into.len(), part_bytes);
+        let len = into.len() as u64;
+        let job = Job::new(self.source.clone(), self.name.clone(), key, len, lens.len(), on_done);
+        let mut start = 0;
+        let pieces = into.split(&lens).into_iter().enumerate();
+        let parts = pieces.map(|(index, memory)| {
+            let at = start;
+            start += memory.len() as u64;
+            Part::new(job.clone(), index, at, memory)
+        });
+        match shared.parts.push_all(parts.collect(), urgent) {
+            Ok(()) => Ok(FetchTicket(job)),
+            Err(parts) => {
+                drop(parts);
+                Err(self.refused())
+            }
+        }
+    }
+
+    /// Fetches an object of unknown size that must not be larger than `limit_bytes`, and waits for it. It does not
+    /// queue behind fetches.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`], [`ErrorKind::Permission`], [`ErrorKind::Network`], [`ErrorKind::Timeout`], and
+    /// [`ErrorKind::Format`] for an object above the limit.
+    pub fn get_small(&self, key: &str, limit_bytes: usize) -> Result<(Vec<u8>, Option<Version>)> {
+        check_key(key).context("remote", || &self.name)?;
+        let (source, name) = (self.source.clone(), key.to_owned());
+        self.call(move |context| Box::pin(async move { transfer::small(&context, &*source, &name, limit_bytes).await }))
+            .context("key", || key)
+            .context("remote", || &self.name)
+    }
+
+    /// All objects whose key starts with `prefix` (`""`: all), sorted by key.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_small`](Self::get_small); [`ErrorKind::Unsupported`] for `http(s)`.
+    pub fn list(&self, prefix: &str) -> Result<Vec<ObjectInfo>> {
+        let (source, start) = (self.source.clone(), prefix.to_owned());
+        self.call(move |context| {
+            Box::pin(async move { transfer::again(&context, async || source.list(&context, &start).await).await })
+        })
+        .context("prefix", || prefix)
+        .context("remote", || &self.name)
+    }
+
+    /// Writes an object as a whole, replacing one of that key: readers see the old one or the new one.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_small`](Self::get_small).
+    pub fn put(&self, key: &str, bytes: impl Into<Bytes>) -> Result<()> {
+        check_key(key).context("remote", || &self.name)?;
+        let (source, name, bytes) = (self.source.clone(), key.to_owned(), bytes.into());
+        self.call(move |context| {
+            Box::pin(async move {
+                transfer::again(&context, async || source.put(&context, &name, bytes.clone()).await).await
+            })
+        })
+        .context("key", || key)
+        .context("remote", || &self.name)
+    }
+
+    /// Runs a small job on a fetch thread and waits for it.
+    fn call<T: Send + 'static>(
+        &self,
+        body: impl FnOnce(Rc<ThreadContext>) -> super::thread::LocalFuture<Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (send, receive) = std::sync::mpsc::sync_channel(1);
+        let call: super::thread::Call = Box::new(move |context| {
+            let work = body(context);
+            Box::pin(async move {
+                // Nobody is listening any more: nothing to tell.
+                let _ = send.send(work.await);
+            })
+        });
+        if self.inner.shared.calls.push_all(vec![call], false).is_err() {
+            return Err(self.refused());
+        }
+        // The sender is dropped without a word only when its thread ends.
+        receive.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Closed, "the store was closed")))
+    }
+
+    fn refused(&self) -> Error {
+        let error = if self.inner.shared.parts.is_closed() {
+            Error::new(ErrorKind::Closed, "the store was closed")
+        } else {
+            Error::new(ErrorKind::Full, "too many fetches are waiting")
+        };
+        error.with("remote", &self.name)
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("name", &self.name).field("source", &self.source).finish()
+    }
+}
+
+/// Cuts `len` bytes into parts of about equal size, none above `part_bytes`: a short last part would cost a whole
+/// request for little.
+fn part_lens(len: usize, part_bytes: usize) -> Vec<usize> {
+    let parts = len.div_ceil(part_bytes);
+    (0..parts).map(|i| len / parts + usize::from(i < len % parts)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_even_and_cover_everything() {
+        assert_eq!(part_lens(0, 8), Vec::<usize>::new());
+        assert_eq!(part_lens(8, 8), [8]);
+        assert_eq!(part_lens(17, 8), [6, 6, 5]);
+        for len in 1..200 {
+            let lens = part_lens(len, 7);
+            assert_eq!(lens.iter().sum::<usize>(), len);
+            assert!(lens.iter().all(|&n| (1..=7).contains(&n)), "{len}: {lens:?}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Where S3 is and who asks: the environment and the files that AWS tools share.
+
+use super::profile::Profile;
+use crate::{Error, Result};
+use std::fmt;
+use std::path::PathBuf;
+
+/// Variables that are handed on to the credential providers as they are.
+const PROVIDER_VARIABLES: [&str; 9] = [
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_IMDSV1_FALLBACK",
+    "AWS_METADATA_ENDPOINT",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+];
+
+/// Settings of `s3://` remotes. What is not set is asked of the machine: a role for its web identity, its container or
+/// its instance; where there is none, requests are not signed, which public buckets accept.
+#[derive(Clone, Default)]
+pub struct S3Settings {
+    /// Server to use instead of AWS, such as `http://127.0.0.1:9000`; buckets are then part of the path.
+    pub endpoint: Option<String>,
+    /// Region of the buckets; `None` starts with `us-east-1` and learns from the server's answer.
+    pub region: Option<String>,
+    /// Access key; set together with `secret_key`.
+    pub access_key: Option<String>,
+    /// Secret key.
+    pub secret_key: Option<String>,
+    /// Session token of temporary keys.
+    pub token: Option<String>,
+    /// Never sign.
+    pub anonymous: bool,
+    /// Buckets whose owner lets the requester pay, or `*` for all.
+    pub requester_pays: Vec<String>,
+    /// Do not ask the machine's metadata service.
+    pub no_metadata: bool,
+    /// Settings of the providers of temporary credentials, by the name of their variable.
+    pub providers: Vec<(String, String)>,
+}
+
+impl S3Settings {
+    /// Reads the environment, and the profile it names (`AWS_PROFILE`, else `default`) from the files in `~/.aws`.
+    ///
+    /// The endpoint comes from the first of `S3_ENDPOINT_URL`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` and the
+    /// profile; keys come from `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, else from the profile.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) when one key of the two is missing or `AWS_PROFILE` names a
+    /// profile that is not there.
+    pub fn from_env() -> Result<Self> {
+        Self::read(&|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let first = |names: &[&str]| names.iter().find_map(|name| variable(name));
+        let is_true = |name: &str| variable(name).is_some_and(|v| matches!(&*v.to_lowercase(), "1" | "true" | "yes"));
+        let home = variable("HOME").map(|home| PathBuf::from(home).join(".aws"));
+        let file = |name: &str, default: &str| {
+            variable(name).map(PathBuf::from).or_else(|| home.as_ref().map(|home| home.join(default)))
+        };
+        let profile = Profile::load(
+            variable("AWS_PROFILE").as_deref(),
+            file("AWS_SHARED_CREDENTIALS_FILE", "credentials").as_deref(),
+            file("AWS_CONFIG_FILE", "config").as_deref(),
+        )?;
+        let mut settings = Self {
+            endpoint: first(&["S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"])
+                .or_else(|| profile.get("endpoint_url")),
+            region: first(&["AWS_REGION", "AWS_DEFAULT_REGION"]).or_else(|| profile.get("region")),
+            access_key: variable("AWS_ACCESS_KEY_ID"),
+            secret_key: variable("AWS_SECRET_ACCESS_KEY"),
+            token: variable("AWS_SESSION_TOKEN"),
+            anonymous: is_true("AWS_SKIP_SIGNATURE"),
+            requester_pays: variable("MOSAICML_STREAMING_AWS_REQUESTER_PAYS")
+                .map(|buckets| buckets.split(',').map(|bucket| bucket.trim().to_owned()).collect())
+                .unwrap_or_default(),
+            no_metadata: is_true("AWS_EC2_METADATA_DISABLED"),
+            providers: PROVIDER_VARIABLES.iter().filter_map(|&n| Some((n.to_owned(), variable(n)?))).collect(),
+        };
+        if is_true("AWS_REQUEST_PAYER") || variable("AWS_REQUEST_PAYER").as_deref() == Some("requester") {
+            settings.requester_pays.push("*".to_owned());
+        }
+        let has_identity = settings.providers.iter().any(|(name, _)| name == "AWS_WEB_IDENTITY_TOKEN_FILE");
+        if settings.access_key.is_none() && settings.secret_key.is_none() && !has_identity {
+            settings.access_key = profile.get("aws_access_key_id");
+            settings.secret_key = profile.get("aws_secret_access_key");
+            settings.token = profile.get("aws_session_token");
+        }
+        settings.validate()?;
+        Ok(settings)
+    }
+
+    /// Checks what the parts say together.
+    pub(super) fn validate(&self) -> Result<()> {
+        if self.access_key.is_some() != self.secret_key.is_some() {
+            return Err(Error::config(
+                "an S3 access key needs its secret key and the other way round: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            ));
+        }
+        let texts = [&self.access_key, &self.secret_key, &self.token, &self.region];
+        if texts.into_iter().flatten().any(|text| !text.bytes().all(|b| (0x21..0x7f).contains(&b))) {
+            return Err(Error::config(
+                "an S3 key, token or region has blanks or other characters that cannot be sent: look for a stray line end",
+            ));
+        }
+        if let Some(endpoint) = &self.endpoint {
+            let parsed = url::Url::parse(endpoint);
+            if !parsed.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+                return Err(
+                    Error::config("the S3 endpoint must be an http:// or https:// address").with("endpoint", endpoint)
+                );
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn requester_pays(&self, bucket: &str) -> bool {
+        self.requester_pays.iter().any(|paid| paid == "*" || paid == bucket)
+    }
+
+    /// Whether somebody has said where credentials come from; if not, having none is no error.
+    pub(super) fn names_credentials(&self) -> bool {
+        let names = |name: &str| self.providers.iter().any(|(n, _)| n == name);
+        self.access_key.is_some()
+            || names("AWS_WEB_IDENTITY_TOKEN_FILE")
+            || names("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+            || names("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+    }
+}
+
+impl fmt::Debug for S3Settings {
+    /// Without keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Settings")
+            .field("endpoint", &self.endpoint)
+            .field("region", &self.region)
+            .field("has_keys", &self.access_key.is_some())
+            .field("anonymous", &self.anonymous)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<S3Settings> {
+        S3Settings::read(&|name| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn the_environment_goes_before_the_profile() {
+        let home = tempfile::tempdir().expect("temporary folder");
+        std::fs::create_dir(home.path().join(".aws")).expect("made");
+        let write =
+            |name: &str, text: &str| std::fs::write(home.path().join(".aws").join(name), text).expect("written");
+        write(
+            "credentials",
+            "[default]\naws_access_key_id = D\naws_secret_access_key = S\n[work]\naws_access_key_id=W\naws_secret_access_key=T\n",
+        );
+        write("config", "[profile work]\nregion = eu-west-1\nendpoint_url = http://h:1\n");
+        let home = home.path().to_str().expect("UTF-8");
+        let plain = read(&[("HOME", home)]).expect("profile default");
+        assert_eq!((plain.access_key.as_deref(), plain.region.as_deref()), (Some("D"), None));
+        let work = read(&[("HOME", home), ("AWS_PROFILE", "work")]).expect("profile work");
+        assert_eq!((work.access_key.as_deref(), work.secret_key.as_deref()), (Some("W"), Some("T")));
+        assert_eq!((work.region.as_deref(), work.endpoint.as_deref()), (Some("eu-west-1"), Some("http://h:1")));
+        let keys = [("AWS_ACCESS_KEY_ID", "E"), ("AWS_SECRET_ACCESS_KEY", "F"), ("S3_ENDPOINT_URL", "http://i")];
+        let both = read(&[&keys[..], &[("HOME", home), ("AWS_PROFILE", "work")]].concat()).expect("both");
+        assert_eq!((both.access_key.as_deref(), both.endpoint.as_deref()), (Some("E"), Some("http://i")));
+        let missing = read(&[("HOME", home), ("AWS_PROFILE", "play")]).expect_err("no such profile");
+        assert!(missing.to_string().contains("play"), "{missing}");
+    }
+
+    #[test]
+    fn half_a_pair_of_keys_is_refused_and_secrets_are_never_shown() {
+        let error = read(&[("AWS_ACCESS_KEY_ID", "E")]).expect_err("half");
+        assert!(error.to_string().contains("AWS_SECRET_ACCESS_KEY"), "{error}");
+        let error = read(&[("AWS_ACCESS_KEY_ID", "E"), ("AWS_SECRET_ACCESS_KEY", "geheim\n")]).expect_err("line end");
+        assert!(!error.to_string().contains("geheim"), "{error}");
+        let good = read(&[("AWS_ACCESS_KEY_ID", "E"), ("AWS_SECRET_ACCESS_KEY", "geheim")]).expect("pair");
+        assert!(!format!("{good:?}").contains("geheim"));
+        assert!(read(&[("AWS_ENDPOINT_URL", "localhost:9000")]).is_err());
+    }
+
+    #[test]
+    fn who_pays_and_whether_to_sign_come_from_the_environment() {
+        let settings =
+            read(&[("MOSAICML_STREAMING_AWS_REQUESTER_PAYS", "a, b"), ("AWS_SKIP_SIGNATURE", "true")]).expect("fine");
+        assert!(settings.anonymous && settings.requester_pays("b") && !settings.requester_pays("c"));
+        assert!(!settings.names_credentials());
+    }
+}

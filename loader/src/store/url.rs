@@ -1,0 +1,159 @@
+//! Remote names: which scheme, which place, and how a key becomes a path.
+
+use crate::{Error, Result};
+use std::path::PathBuf;
+use url::Url;
+
+/// Where a remote is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A folder of this machine or of a network file system.
+    File(PathBuf),
+    /// An HTTP server and a folder on it, without a slash at the end.
+    Http(Url),
+    /// A bucket and a prefix without slashes at its ends (may be empty).
+    S3 { bucket: String, prefix: String },
+}
+
+/// Schemes that are known and not served yet, with the crate feature they wait for.
+const LATER: [&str; 10] = ["gs", "azure", "azure-dl", "oci", "r2", "hf", "sftp", "dbfs", "alipan", "wasbs"];
+
+impl Place {
+    /// Parses `file:///path`, a plain path, `http(s)://host/path` or `s3://bucket/prefix`.
+    pub(crate) fn parse(remote: &str) -> Result<Self> {
+        let refuse = |why: &str| Err(Error::config(why.to_owned()).with("remote", remote));
+        if remote.is_empty() {
+            return refuse("the remote is empty: give a folder, an http(s):// address or s3://bucket/prefix");
+        }
+        let Some((scheme, rest)) = remote.split_once("://") else {
+            return Ok(Self::File(PathBuf::from(remote)));
+        };
+        match scheme {
+            "file" => match rest.strip_prefix("localhost").unwrap_or(rest) {
+                path if path.starts_with('/') => Ok(Self::File(PathBuf::from(path))),
+                _ => refuse("a file:// remote needs an absolute path, with three slashes: file:///data/train"),
+            },
+            "http" | "https" => {
+                let mut url = Url::parse(remote).map_err(|e| {
+                    Error::config("the remote is not a valid address").caused_by(e).with("remote", remote)
+                })?;
+                if !url.username().is_empty() || url.password().is_some() {
+                    // The remote stands in messages and logs; a password must not.
+                    return Err(Error::config("user names and passwords in a remote's address are not supported"));
+                }
+                if url.query().is_some() || url.fragment().is_some() {
+                    return refuse("a remote is a folder: its address cannot have a query or a fragment");
+                }
+                let path = url.path().trim_end_matches('/').to_owned();
+                url.set_path(&path);
+                Ok(Self::Http(url))
+            }
+            "s3" => {
+                let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+                let named = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+                if bucket.is_empty() || !bucket.bytes().all(named) {
+                    return refuse("an s3:// remote needs a bucket name of letters, digits, '.', '-' and '_'");
+                }
+                let prefix = prefix.trim_matches('/');
+                if !prefix.is_empty() {
+                    check_key(prefix)?;
+                }
+                Ok(Self::S3 { bucket: bucket.to_owned(), prefix: prefix.to_owned() })
+            }
+            _ if LATER.contains(&scheme) => Err(Error::new(
+                crate::ErrorKind::Unsupported,
+                format!("{scheme}:// remotes are not supported yet: use s3://, http(s)://, file:// or a path"),
+            )
+            .with("remote", remote)),
+            _ => refuse("unknown scheme: use s3://, http(s)://, file:// or a path"),
+        }
+    }
+}
+
+/// Longest key that S3 takes; the other schemes take no longer ones here.
+const KEY_BYTES_MAX: usize = 1024;
+
+/// Refuses keys that could leave the remote or mean another object on the other side.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`](crate::ErrorKind::Config) naming the key.
+pub(crate) fn check_key(key: &str) -> Result<()> {
+    let bad = key.is_empty()
+        || key.len() > KEY_BYTES_MAX
+        || key.bytes().any(|b| b < 0x20 || b == 0x7f || b == b'\\')
+        || key.split('/').any(|part| part.is_empty() || part == "." || part == "..");
+    if bad {
+        let shown: String = key.chars().take(80).flat_map(char::escape_default).collect();
+        return Err(Error::config(
+            "a key must be a relative path of at most 1024 bytes without empty, '.' or '..' parts or control characters",
+        )
+        .with("key", shown));
+    }
+    Ok(())
+}
+
+/// Percent-encodes everything but unreserved characters and '/', as S3 signs it.
+pub(crate) fn encode_path(key: &str) -> String {
+    let mut out = String::with_capacity(key.len() + 8);
+    for b in key.bytes() {
+        if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'/') {
+            out.push(char::from(b));
+        } else {
+            const HEX: &[u8; 16] = b"0123456789ABCDEF";
+            out.push('%');
+            out.push(char::from(HEX[usize::from(b >> 4)]));
+            out.push(char::from(HEX[usize::from(b & 15)]));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_name_a_remote_finds_its_place() {
+        let s3 = |b: &str, p: &str| Place::S3 { bucket: b.into(), prefix: p.into() };
+        assert_eq!(Place::parse("s3://b/a/c/").expect("s3"), s3("b", "a/c"));
+        assert_eq!(Place::parse("s3://b").expect("s3"), s3("b", ""));
+        assert_eq!(Place::parse("/data/x").expect("path"), Place::File("/data/x".into()));
+        assert_eq!(Place::parse("data/x").expect("path"), Place::File("data/x".into()));
+        assert_eq!(Place::parse("file:///data/x").expect("file"), Place::File("/data/x".into()));
+        let Place::Http(url) = Place::parse("https://h:81/a b/").expect("https") else { panic!("not http") };
+        assert_eq!(url.as_str(), "https://h:81/a%20b");
+    }
+
+    #[test]
+    fn a_remote_that_cannot_work_says_what_to_change() {
+        for (remote, hint) in [
+            ("", "give a folder"),
+            ("file://data/x", "three slashes"),
+            ("gs://b/x", "not supported yet"),
+            ("ftp://h/x", "unknown scheme"),
+            ("s3:///x", "bucket name"),
+            ("s3://b/a/../c", "relative path"),
+            ("http://h/x?y=1", "query"),
+            ("http://", "not a valid address"),
+        ] {
+            let error = Place::parse(remote).expect_err(remote).to_string();
+            assert!(error.contains(hint), "{remote}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_refused_without_being_repeated() {
+        let error = Place::parse("http://me:secret@h/x").expect_err("password").to_string();
+        assert!(!error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn a_key_cannot_leave_its_remote() {
+        for key in ["", "/a", "a/", "a//b", "..", "a/../b", "./a", "a\nb", "a\\b", &"x".repeat(1025)] {
+            assert!(check_key(key).is_err(), "{key:?}");
+        }
+        check_key("a/b c/ü+%.mds.zstd").expect("fine");
+        assert_eq!(encode_path("a/b c/ü+%.mds"), "a/b%20c/%C3%BC%2B%25.mds");
+    }
+}

@@ -1,0 +1,174 @@
+//! Bodies: pieces of a file or of memory, as fast as the client takes them, or as slowly as the script says.
+
+use super::State;
+use super::objects::Content;
+use bytes::{Bytes, BytesMut};
+use forebay_loader::sync::{Arc, Ordering};
+use hyper::body::{Frame, SizeHint};
+use std::future::Future;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+/// Bytes per piece: large enough that the cost per piece vanishes, small enough to stay in the CPU's cache.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// Shares a rate among all bodies: each piece is due when those before it have had their time.
+#[derive(Debug)]
+pub(super) struct Throttle {
+    bytes_per_s: Option<u64>,
+    due: Instant,
+}
+
+impl Throttle {
+    pub(super) fn new(bytes_per_s: Option<u64>) -> Self {
+        Self { bytes_per_s, due: Instant::now() }
+    }
+
+    /// How long a piece of `n` bytes has to wait.
+    fn wait(&mut self, n: u64) -> Duration {
+        let Some(rate) = self.bytes_per_s else { return Duration::ZERO };
+        let now = Instant::now();
+        self.due = self.due.max(now) + Duration::from_secs_f64(n as f64 / rate.max(1) as f64);
+        self.due - now
+    }
+}
+
+/// What the script wants of a body. Offsets count from its first byte.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Twist {
+    pub(super) cut_at: Option<u64>,
+    pub(super) stall_at: Option<u64>,
+    /// In the object.
+    pub(super) flip_at: Option<u64>,
+    /// The length is not announced.
+    pub(super) chunked: bool,
+    /// More than is sent.
+    pub(super) lie: u64,
+}
+
+/// A range of an object on its way to a client, or a short text.
+pub(super) struct ObjectBody {
+    state: Arc<State>,
+    content: Content,
+    at: u64,
+    end: u64,
+    sent: u64,
+    twist: Twist,
+    buffer: BytesMut,
+    waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// A piece that waits for its turn.
+    next: Option<Bytes>,
+    /// What was sent before the cut is on its way.
+    flushed: bool,
+}
+
+impl ObjectBody {
+    pub(super) fn range(state: &Arc<State>, content: Content, range: std::ops::Range<u64>, twist: Twist) -> Self {
+        Self {
+            state: state.clone(),
+            content,
+            at: range.start,
+            end: range.end,
+            sent: 0,
+            twist,
+            buffer: BytesMut::new(),
+            waiting: None,
+            next: None,
+            flushed: false,
+        }
+    }
+
+    pub(super) fn text(state: &Arc<State>, text: impl Into<Bytes>) -> Self {
+        let text = text.into();
+        let len = text.len() as u64;
+        Self::range(state, Content::Memory(text), 0..len, Twist::default())
+    }
+
+    fn read_piece(&mut self) -> io::Result<Bytes> {
+        let mut len = (self.end - self.at).min(PIECE_BYTES);
+        for limit in [self.twist.cut_at, self.twist.stall_at].into_iter().flatten() {
+            len = len.min(limit.saturating_sub(self.sent).max(1));
+        }
+        let mut piece = match &self.content {
+            Content::Memory(bytes) => bytes.slice(self.at as usize..(self.at + len) as usize),
+            Content::File(file) => {
+                self.buffer.resize(len as usize, 0);
+                file.read_exact_at(&mut self.buffer, self.at)?;
+                self.buffer.split().freeze()
+            }
+        };
+        if let Some(flip) = self.twist.flip_at.filter(|flip| (self.at..self.at + len).contains(flip)) {
+            let mut bytes = piece.to_vec();
+            bytes[(flip - self.at) as usize] ^= 0x40;
+            piece = bytes.into();
+        }
+        self.at += len;
+        Ok(piece)
+    }
+}
+
+impl hyper::body::Body for ObjectBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = &mut *self;
+        loop {
+            if let Some(waiting) = &mut this.waiting {
+                ready!(waiting.as_mut().poll(cx));
+                this.waiting = None;
+            }
+            if let Some(piece) = this.next.take() {
+                this.sent += piece.len() as u64;
+                this.state.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+            let lied = this.at == this.end && this.twist.lie > 0;
+            if lied || this.twist.cut_at.is_some_and(|cut| this.sent >= cut) {
+                if !std::mem::replace(&mut this.flushed, true) {
+                    // The server sends what it has when a body has nothing to give, and drops it when a body fails.
+                    this.waiting = Some(Box::pin(tokio::task::yield_now()));
+                    continue;
+                }
+                return Poll::Ready(Some(Err(io::Error::other("cut by the script"))));
+            }
+            if this.twist.stall_at.is_some_and(|stall| this.sent >= stall) {
+                this.twist.stall_at = None;
+                this.waiting = Some(stall(this.state.clone()));
+                continue;
+            }
+            if this.at == this.end {
+                return Poll::Ready(None);
+            }
+            let piece = this.read_piece()?;
+            let wait = this.state.throttle.lock().wait(piece.len() as u64);
+            this.next = Some(piece);
+            if !wait.is_zero() {
+                this.waiting = Some(Box::pin(tokio::time::sleep(wait)));
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.twist.chunked {
+            return SizeHint::default();
+        }
+        SizeHint::with_exact(self.end - self.at + self.next.as_ref().map_or(0, |n| n.len() as u64) + self.twist.lie)
+    }
+}
+
+/// Stands still until the test says otherwise.
+fn stall(state: Arc<State>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        let released = state.release.notified();
+        tokio::pin!(released);
+        // Registered before it is counted, so that a release that follows the count is not missed.
+        released.as_mut().enable();
+        *state.stalls.lock() += 1;
+        state.stalled.notify_all();
+        released.await;
+    })
+}

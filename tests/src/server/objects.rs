@@ -1,0 +1,158 @@
+//! What the server serves.
+
+use bytes::Bytes;
+use forebay_loader::sync::Mutex;
+use std::collections::BTreeMap;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// A folder, or a map in memory.
+#[derive(Debug)]
+pub struct Root(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Folder(PathBuf),
+    Memory(Mutex<BTreeMap<String, Stored>>),
+}
+
+#[derive(Clone, Debug)]
+struct Stored {
+    bytes: Bytes,
+    etag: String,
+    modified: SystemTime,
+}
+
+/// One object, opened.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) content: Content,
+    pub(super) len: u64,
+    /// With its quotation marks.
+    pub(super) etag: String,
+    pub(super) modified: SystemTime,
+}
+
+/// Where an object's bytes come from.
+#[derive(Debug)]
+pub(super) enum Content {
+    File(File),
+    Memory(Bytes),
+}
+
+/// One entry of a listing.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) len: u64,
+    pub(super) etag: String,
+    pub(super) modified: SystemTime,
+}
+
+impl Root {
+    /// A folder.
+    pub fn folder(path: impl Into<PathBuf>) -> Self {
+        Self(Kind::Folder(path.into()))
+    }
+
+    /// An empty map.
+    pub fn memory() -> Self {
+        Self(Kind::Memory(Mutex::default()))
+    }
+
+    /// Adds or replaces an object.
+    pub(super) fn put(&self, key: &str, bytes: Bytes) -> io::Result<()> {
+        let key = checked(key).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        match &self.0 {
+            Kind::Folder(root) => {
+                let path = root.join(key);
+                std::fs::create_dir_all(path.parent().unwrap_or(root))?;
+                // Renamed into place: a request in flight goes on with the old file.
+                let unfinished = path.with_extension("server-put");
+                std::fs::write(&unfinished, &bytes)?;
+                std::fs::rename(unfinished, path)
+            }
+            Kind::Memory(map) => {
+                let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &bytes);
+                let etag = format!("\"{}\"", super::sigv4::hex(&digest.as_ref()[..16]));
+                map.lock().insert(key.to_owned(), Stored { bytes, etag, modified: SystemTime::now() });
+                Ok(())
+            }
+        }
+    }
+
+    /// Opens an object; `None` when there is none.
+    pub(super) fn get(&self, key: &str) -> Option<Object> {
+        let key = checked(key)?;
+        match &self.0 {
+            Kind::Folder(root) => {
+                let file = File::open(root.join(key)).ok()?;
+                let meta = file.metadata().ok().filter(Metadata::is_file)?;
+                Some(Object {
+                    content: Content::File(file),
+                    len: meta.len(),
+                    etag: etag(&meta),
+                    modified: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+                })
+            }
+            Kind::Memory(map) => {
+                let Stored { bytes, etag, modified } = map.lock().get(key)?.clone();
+                Some(Object { len: bytes.len() as u64, content: Content::Memory(bytes), etag, modified })
+            }
+        }
+    }
+
+    /// All objects whose key starts with `prefix`, sorted.
+    pub(super) fn list(&self, prefix: &str) -> io::Result<Vec<Entry>> {
+        match &self.0 {
+            Kind::Folder(root) => {
+                let mut found = Vec::new();
+                walk(root, String::new(), prefix, &mut found)?;
+                found.sort_by(|a, b| a.key.cmp(&b.key));
+                Ok(found)
+            }
+            Kind::Memory(map) => {
+                let map = map.lock();
+                let entries = map.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
+                let entry = |(key, stored): (&String, &Stored)| Entry {
+                    key: key.clone(),
+                    len: stored.bytes.len() as u64,
+                    etag: stored.etag.clone(),
+                    modified: stored.modified,
+                };
+                Ok(entries.map(entry).collect())
+            }
+        }
+    }
+}
+
+/// A key that stays below the root. It may end with a slash, as the folders of web services do.
+fn checked(key: &str) -> Option<&str> {
+    let bad = |part: &str| part.is_empty() || part == "." || part == ".." || part.contains('\0');
+    (!key.strip_suffix('/').unwrap_or(key).split('/').any(bad)).then_some(key)
+}
+
+fn etag(meta: &Metadata) -> String {
+    format!("\"{:x}-{:x}-{:x}{:08x}\"", meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
+}
+
+fn walk(root: &Path, folder: String, prefix: &str, found: &mut Vec<Entry>) -> io::Result<()> {
+    for entry in std::fs::read_dir(root.join(&folder))? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let key = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        let meta = entry.metadata()?;
+        if meta.is_dir() {
+            if key.starts_with(prefix) || prefix.starts_with(&format!("{key}/")) {
+                walk(root, key, prefix, found)?;
+            }
+        } else if key.starts_with(prefix) {
+            let modified = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            found.push(Entry { key, len: meta.len(), etag: etag(&meta), modified });
+        }
+    }
+    Ok(())
+}

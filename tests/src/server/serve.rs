@@ -1,0 +1,277 @@
+//! Answers.
+
+use super::body::{ObjectBody, Twist};
+use super::objects::{Entry, Object};
+use super::script::{self, Fault};
+use super::{SEEN_MAX, Seen, State, date, sigv4};
+use bytes::Bytes;
+use forebay_loader::sync::{Arc, Ordering};
+use http::header::{self, HeaderMap};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// Largest object that a PUT may bring.
+const PUT_BYTES_MAX: usize = 1 << 30;
+
+type Answer = Response<ObjectBody>;
+
+/// Answers one request and remembers it.
+pub(super) async fn answer(state: &Arc<State>, request: Request<Incoming>) -> Result<Answer, Infallible> {
+    let (head, body) = request.into_parts();
+    state.requests.fetch_add(1, Ordering::Relaxed);
+    if !state.options.latency.is_zero() {
+        tokio::time::sleep(state.options.latency).await;
+    }
+    let answer = match Limited::new(body, PUT_BYTES_MAX).collect().await {
+        Ok(body) => route(state, &head, body.to_bytes()),
+        Err(_) => problem(state, StatusCode::BAD_REQUEST, "IncompleteBody", "the body broke off"),
+    };
+    let text = |name| head.headers.get(name).and_then(|v: &header::HeaderValue| v.to_str().ok()).map(str::to_owned);
+    let mut seen = state.seen.lock();
+    if seen.len() == SEEN_MAX {
+        seen.pop_front();
+    }
+    seen.push_back(Seen {
+        method: head.method.to_string(),
+        path: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        range: text(header::RANGE),
+        if_match: text(header::IF_MATCH),
+        status: answer.status().as_u16(),
+    });
+    Ok(answer)
+}
+
+fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
+    if let Some(keys) = &state.options.keys
+        && let Err((code, why)) = sigv4::check(keys, head, &body)
+    {
+        let malformed = code == "AuthorizationHeaderMalformed";
+        let status = if malformed { StatusCode::BAD_REQUEST } else { StatusCode::FORBIDDEN };
+        let mut answer = problem(state, status, code, &why);
+        if let Ok(region) = keys.region.parse() {
+            answer.headers_mut().insert("x-amz-bucket-region", region);
+        }
+        return answer;
+    }
+    let fault = script::fault(&mut state.rules.lock(), head.uri.path());
+    if let Some(Fault::Status(status, after)) = fault {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut answer = problem(state, status, "Scripted", "the script says so");
+        if let Some(after) = after {
+            answer.headers_mut().insert(header::RETRY_AFTER, after.into());
+        }
+        return answer;
+    }
+    if let Some(Fault::Redirect(status, to)) = &fault {
+        let mut answer = empty(state, StatusCode::from_u16(*status).unwrap_or(StatusCode::FOUND));
+        if let Ok(to) = to.parse() {
+            answer.headers_mut().insert(header::LOCATION, to);
+        }
+        return answer;
+    }
+    let Some(path) = decode(head.uri.path()) else {
+        return problem(state, StatusCode::BAD_REQUEST, "InvalidURI", "the path is not percent-encoded UTF-8");
+    };
+    let path = path.trim_start_matches('/');
+    let in_bucket = state.options.bucket.as_deref().and_then(|bucket| path.strip_prefix(bucket));
+    let key = match in_bucket {
+        Some("" | "/") if head.method == Method::GET => return list(state, head),
+        Some(rest) if rest.starts_with('/') => &rest[1..],
+        _ => path,
+    };
+    match head.method {
+        Method::GET | Method::HEAD => get(state, head, key, fault),
+        Method::PUT => {
+            state.puts.fetch_add(1, Ordering::Relaxed);
+            match state.root.put(key, body) {
+                Ok(()) => match state.root.get(key).and_then(|object| object.etag.parse().ok()) {
+                    Some(tag) => with(empty(state, StatusCode::OK), header::ETAG, tag),
+                    None => empty(state, StatusCode::OK),
+                },
+                Err(e) => problem(state, StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &e.to_string()),
+            }
+        }
+        _ => problem(state, StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "GET, HEAD and PUT only"),
+    }
+}
+
+fn get(state: &Arc<State>, head: &Parts, key: &str, fault: Option<Fault>) -> Answer {
+    state.gets.fetch_add(1, Ordering::Relaxed);
+    let Some(Object { content, len, mut etag, modified }) = state.root.get(key) else {
+        return problem(state, StatusCode::NOT_FOUND, "NoSuchKey", "the specified key does not exist");
+    };
+    if fault == Some(Fault::OtherETag) {
+        etag = "\"another\"".to_owned();
+    }
+    if let Some(wanted) = text(&head.headers, header::IF_MATCH)
+        && wanted != "*"
+        && !wanted.split(',').any(|tag| tag.trim() == etag)
+    {
+        return problem(state, StatusCode::PRECONDITION_FAILED, "PreconditionFailed", "another entity tag");
+    }
+    let range = text(&head.headers, header::RANGE).filter(|_| fault != Some(Fault::IgnoreRange));
+    let mut wanted = match range.map(|range| parse_range(range, len)) {
+        None | Some(Asked::Nonsense) => None,
+        Some(Asked::Range(range)) => Some(range),
+        Some(Asked::Beyond) => {
+            let answer = problem(state, StatusCode::RANGE_NOT_SATISFIABLE, "InvalidRange", "beyond the object's end");
+            return with(answer, header::CONTENT_RANGE, format!("bytes */{len}").parse().expect("ASCII"));
+        }
+    };
+    if let (Some(Fault::Shorten(n)), Some(range)) = (&fault, &mut wanted) {
+        range.end = range.end.min(range.start + n);
+    }
+    let partial = wanted.is_some();
+    let range = wanted.unwrap_or(0..len);
+    let mut twist = Twist::default();
+    match fault {
+        Some(Fault::CutAfter(n)) => twist.cut_at = Some(n),
+        Some(Fault::StallAfter(n)) => twist.stall_at = Some(n),
+        Some(Fault::FlipByte(at)) => twist.flip_at = Some(at),
+        Some(Fault::Chunked) => twist.chunked = true,
+        Some(Fault::LieLength(n)) => twist.lie = n,
+        _ => {}
+    }
+    let mut builder = Response::builder()
+        .status(if partial { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK })
+        .header(header::ACCEPT_RANGES, "bytes")
+        .header(header::CONTENT_TYPE, "application/octet-stream");
+    if fault != Some(Fault::NoVersion) {
+        builder = builder.header(header::ETAG, etag).header(header::LAST_MODIFIED, date::http(modified));
+    }
+    if partial && fault != Some(Fault::NoContentRange) {
+        let shift = if let Some(Fault::ShiftContentRange(n)) = fault { n } else { 0 };
+        let (first, last) = (range.start + shift, range.end - 1 + shift);
+        builder = builder.header(header::CONTENT_RANGE, format!("bytes {first}-{last}/{}", len + shift));
+    }
+    if head.method == Method::HEAD {
+        builder = builder.header(header::CONTENT_LENGTH, range.end - range.start);
+        return build(state, builder, ObjectBody::text(state, ""));
+    }
+    build(state, builder, ObjectBody::range(state, content, range, twist))
+}
+
+enum Asked {
+    Range(Range<u64>),
+    /// Nothing of it exists: 416.
+    Beyond,
+    /// To be ignored, as the standard says.
+    Nonsense,
+}
+
+/// One range: `bytes=0-9`, `bytes=10-`, `bytes=-5`. Several at once are ignored, as S3 does.
+fn parse_range(value: &str, len: u64) -> Asked {
+    let Some((first, last)) = value.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
+        return Asked::Nonsense;
+    };
+    let range = match (first.parse::<u64>(), last.parse::<u64>()) {
+        (Ok(first), Ok(last)) if first <= last => first..last.saturating_add(1).min(len),
+        (Ok(first), Err(_)) if last.is_empty() => first..len,
+        (Err(_), Ok(suffix)) if first.is_empty() => len.saturating_sub(suffix)..len,
+        _ => return Asked::Nonsense,
+    };
+    if range.start < range.end { Asked::Range(range) } else { Asked::Beyond }
+}
+
+fn list(state: &Arc<State>, head: &Parts) -> Answer {
+    state.lists.fetch_add(1, Ordering::Relaxed);
+    let (mut prefix, mut after, mut page) = (String::new(), String::new(), state.options.list_page);
+    for pair in head.uri.query().unwrap_or_default().split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let Some(value) = decode(&value.replace('+', " ")) else {
+            return problem(state, StatusCode::BAD_REQUEST, "InvalidURI", "the query is not percent-encoded UTF-8");
+        };
+        match name {
+            "prefix" => prefix = value,
+            "continuation-token" | "start-after" => after = value,
+            "max-keys" => page = page.min(value.parse().unwrap_or(page)),
+            "delimiter" if !value.is_empty() => {
+                return problem(state, StatusCode::NOT_IMPLEMENTED, "NotImplemented", "listings have no delimiter");
+            }
+            _ => {}
+        }
+    }
+    let entries = match state.root.list(&prefix) {
+        Ok(entries) => entries,
+        Err(e) => return problem(state, StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &e.to_string()),
+    };
+    let mut entries = entries.into_iter().filter(|entry| after.is_empty() || entry.key > after);
+    let shown: Vec<Entry> = entries.by_ref().take(page).collect();
+    let more = entries.next().is_some();
+    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    xml.push_str("<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+    let _ = write!(xml, "<Name>{}</Name>", state.options.bucket.as_deref().unwrap_or_default());
+    let _ = write!(xml, "<Prefix>{}</Prefix><KeyCount>{}</KeyCount>", escape(&prefix), shown.len());
+    let _ = write!(xml, "<MaxKeys>{page}</MaxKeys><IsTruncated>{more}</IsTruncated>");
+    if let Some(last) = shown.last().filter(|_| more) {
+        let _ = write!(xml, "<NextContinuationToken>{}</NextContinuationToken>", escape(&last.key));
+    }
+    for entry in &shown {
+        let _ = write!(
+            xml,
+            "<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>{}</ETag><Size>{}</Size></Contents>",
+            escape(&entry.key),
+            date::iso(entry.modified),
+            escape(&entry.etag),
+            entry.len
+        );
+    }
+    xml.push_str("</ListBucketResult>");
+    let builder = Response::builder().header(header::CONTENT_TYPE, "application/xml");
+    build(state, builder, ObjectBody::text(state, xml))
+}
+
+fn problem(state: &Arc<State>, status: StatusCode, code: &str, why: &str) -> Answer {
+    let xml = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{}</Code><Message>{}</Message></Error>",
+        escape(code),
+        escape(why)
+    );
+    let builder = Response::builder().status(status).header(header::CONTENT_TYPE, "application/xml");
+    build(state, builder, ObjectBody::text(state, xml))
+}
+
+fn empty(state: &Arc<State>, status: StatusCode) -> Answer {
+    build(state, Response::builder().status(status), ObjectBody::text(state, ""))
+}
+
+fn build(state: &Arc<State>, builder: http::response::Builder, body: ObjectBody) -> Answer {
+    builder.body(body).unwrap_or_else(|e| {
+        log::error!("an answer cannot be built: {e}");
+        Response::new(ObjectBody::text(state, ""))
+    })
+}
+
+fn with(mut answer: Answer, name: header::HeaderName, value: header::HeaderValue) -> Answer {
+    answer.headers_mut().insert(name, value);
+    answer
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Undoes percent-encoding.
+pub(super) fn decode(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(b) = bytes.next() {
+        if b != b'%' {
+            out.push(b);
+            continue;
+        }
+        let mut digit = || char::from(bytes.next()?).to_digit(16);
+        let (high, low) = (digit()?, digit()?);
+        out.push((high * 16 + low) as u8);
+    }
+    String::from_utf8(out).ok()
+}

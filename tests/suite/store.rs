@@ -1,0 +1,10 @@
+//! The store against the object server: what it asks, what it makes of answers, what it costs.
+
+#[path = "store/file.rs"]
+mod file;
+#[path = "store/http.rs"]
+mod http;
+#[path = "store/rig.rs"]
+mod rig;
+#[path = "store/s3.rs"]
+mod s3;

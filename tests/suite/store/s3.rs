@@ -1,0 +1,151 @@
+//! S3: signatures that a server checks, credentials from every place, listing.
+
+use crate::rig::{Rig, config, content};
+use forebay_loader::ErrorKind;
+use forebay_loader::store::{FetchRequest, Remote, S3Settings, StoreConfig};
+use forebay_tests::server::{Fault, Keys, ObjectServer, Options, Rule};
+
+const KEYS: (&str, &str) = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
+
+/// A server with a bucket that only takes signed requests.
+fn options() -> Options {
+    Options { bucket: Some("bucket".into()), keys: Some(Keys::new(KEYS.0, KEYS.1)), ..Options::default() }
+}
+
+/// Settings that know the keys and never look at the machine.
+fn settings(server: &ObjectServer) -> S3Settings {
+    S3Settings {
+        endpoint: Some(server.url()),
+        access_key: Some(KEYS.0.into()),
+        secret_key: Some(KEYS.1.into()),
+        no_metadata: true,
+        ..S3Settings::default()
+    }
+}
+
+/// The rig with its store configured for its own server; `change` edits the settings first.
+fn rig(options: Options, change: impl FnOnce(&mut S3Settings)) -> (Rig, Remote) {
+    let server = ObjectServer::in_memory(options).expect("loopback");
+    let mut s3 = settings(&server);
+    change(&mut s3);
+    let mut rig = Rig::with(Options::default(), StoreConfig { s3: Some(s3), ..config() });
+    rig.server = server;
+    let remote = rig.stores.open("s3://bucket/some folder/ü").expect("valid");
+    (rig, remote)
+}
+
+#[test]
+fn signed_requests_pass_a_server_that_checks_them() {
+    let (rig, remote) = rig(options(), |_| {});
+    for key in ["shard.00000.mds", "a+b c&d=e%41~.mds", "tiefer/ordner/ü"] {
+        rig.server.put(&format!("some folder/ü/{key}"), content(350)).expect("memory");
+        let fetched = remote.fetch(FetchRequest::new(key, 350)).expect("queued").wait();
+        assert_eq!(*fetched.unwrap_or_else(|e| panic!("{e}")), *content(350));
+    }
+    assert_eq!(rig.server.counters().bytes, 3 * 350);
+}
+
+#[test]
+fn a_resumed_range_is_signed_anew() {
+    let (rig, remote) = rig(options(), |_| {});
+    rig.server.put("some folder/ü/a", content(100)).expect("memory");
+    rig.server.script(Rule::once("a", Fault::CutAfter(30)));
+    let fetched = remote.fetch(FetchRequest::new("a", 100)).expect("queued").wait().expect("resumed");
+    assert_eq!(*fetched, *content(100));
+    let seen = rig.server.seen();
+    assert!(seen[1].range.as_deref() == Some("bytes=30-99") && seen[1].if_match.is_some(), "{seen:?}");
+}
+
+#[test]
+fn a_wrong_key_is_refused_with_what_the_server_said() {
+    let (rig, remote) = rig(options(), |s3| s3.secret_key = Some("another".into()));
+    let error = remote.get_small("index.json", 10).expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Permission);
+    assert!(error.to_string().contains("SignatureDoesNotMatch"), "{error}");
+    assert_eq!(rig.server.counters().requests, 1, "not tried again");
+}
+
+#[test]
+fn temporary_keys_bring_their_token() {
+    let keys = Keys { token: Some("session/token==".into()), ..Keys::new(KEYS.0, KEYS.1) };
+    let signed = Options { keys: Some(keys), ..options() };
+    let (rig, remote) = rig(signed, |s3| s3.token = Some("session/token==".into()));
+    rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
+    assert_eq!(remote.get_small("index.json", 10).expect("signed").0, content(10));
+}
+
+#[test]
+fn without_credentials_a_public_bucket_is_read_unsigned_and_the_statistics_say_so() {
+    let public = Options { keys: None, ..options() };
+    let (rig, remote) = rig(public, |s3| (s3.access_key, s3.secret_key) = (None, None));
+    rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
+    assert_eq!(remote.get_small("index.json", 10).expect("public").0, content(10));
+    assert_eq!(remote.list("").expect("public").len(), 1);
+    let (private, remote) = self::rig(options(), |s3| (s3.access_key, s3.secret_key) = (None, None));
+    let error = remote.get_small("index.json", 10).expect_err("private");
+    assert_eq!(error.kind(), ErrorKind::Permission, "{error}");
+    assert!(error.to_string().contains("no credentials were found"), "{error}");
+    drop(private);
+}
+
+#[test]
+fn credentials_come_from_the_metadata_service_when_there_is_one() {
+    let metadata = ObjectServer::in_memory(Options::default()).expect("loopback");
+    let role = "latest/meta-data/iam/security-credentials/";
+    metadata.put("latest/api/token", "token").expect("memory");
+    metadata.put(role, "trainer").expect("memory");
+    let document = format!(
+        r#"{{"Code":"Success","AccessKeyId":"{}","SecretAccessKey":"{}","Token":"session","Expiration":"2099-01-01T00:00:00Z"}}"#,
+        KEYS.0, KEYS.1
+    );
+    metadata.put(&format!("{role}trainer"), document).expect("memory");
+    let keys = Keys { token: Some("session".into()), ..Keys::new(KEYS.0, KEYS.1) };
+    let (rig, remote) = rig(Options { keys: Some(keys), ..options() }, |s3| {
+        (s3.access_key, s3.secret_key, s3.no_metadata) = (None, None, false);
+        s3.providers = vec![("AWS_METADATA_ENDPOINT".into(), metadata.url())];
+    });
+    rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
+    assert_eq!(
+        remote.get_small("index.json", 10).unwrap_or_else(|e| panic!("{e}\n{:?}", metadata.seen())).0,
+        content(10)
+    );
+    let asked = metadata.counters().requests;
+    assert_eq!(remote.get_small("index.json", 10).expect("signed").0, content(10));
+    assert_eq!(metadata.counters().requests, asked, "credentials are kept until they expire");
+}
+
+#[test]
+fn the_region_is_learned_from_the_server() {
+    let keys = Keys { region: "eu-central-1".into(), ..Keys::new(KEYS.0, KEYS.1) };
+    let (rig, remote) = rig(Options { keys: Some(keys), ..options() }, |_| {});
+    rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
+    for _ in 0..2 {
+        assert_eq!(remote.get_small("index.json", 10).expect("right region").0, content(10));
+    }
+    assert_eq!(rig.server.counters().requests, 3, "one lesson is enough");
+    assert_eq!(remote.list("").expect("listed").len(), 1);
+}
+
+#[test]
+fn a_listing_is_complete_over_its_pages_and_relative_to_the_remote() {
+    let (rig, remote) = rig(Options { list_page: 10, ..options() }, |_| {});
+    for i in 0..35 {
+        rig.server.put(&format!("some folder/ü/a b/{i:03}"), content(i)).expect("memory");
+    }
+    rig.server.put("some folder/üx", content(1)).expect("memory");
+    let listed = remote.list("a b/").expect("listed");
+    assert_eq!(listed.len(), 35);
+    assert_eq!((listed[34].key.as_str(), listed[34].bytes), ("a b/034", 34));
+    assert_eq!(remote.list("a b/03").expect("listed").len(), 5);
+    assert_eq!(rig.server.counters().lists, 5);
+    rig.server.script(Rule::always("", Fault::Status(403, None)));
+    assert_eq!(remote.list("").expect_err("refused").kind(), ErrorKind::Permission);
+}
+
+#[test]
+fn objects_are_put_with_a_signed_body() {
+    let (rig, remote) = rig(options(), |_| {});
+    remote.put("shard.00000.mds", content(5000)).expect("signed");
+    assert_eq!(remote.get_small("shard.00000.mds", 5000).expect("got").0, content(5000));
+    assert_eq!(rig.server.seen()[0].path, "/bucket/some%20folder/%C3%BC/shard.00000.mds");
+}
