@@ -22,6 +22,11 @@ enum Command {
     Decode(Measured<scenario::decode::DecodeArgs>),
     /// Random reads: the engine's readers, plain pread, and the device's limit
     Disk(Measured<scenario::disk::DiskArgs>),
+    /// Planning and resuming an epoch: the engine and MosaicML streaming
+    Order(Measured<scenario::order::OrderArgs>),
+    /// One order in this process; `order` calls it
+    #[command(hide = true)]
+    OrderChild(scenario::order::WayArgs),
     /// forebay, WebDataset, MosaicML streaming, ImageFolder and others over the same files
     Peers(Measured<scenario::peers::PeersArgs>),
 }
@@ -52,6 +57,8 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Synth(args) => synth::run(&args),
         Command::Decode(m) => m.output.publish(scenario::decode::run(&m.scenario)?),
         Command::Disk(m) => m.output.publish(scenario::disk::run(&m.scenario)?),
+        Command::Order(m) => m.output.publish(scenario::order::run(&m.scenario)?),
+        Command::OrderChild(way) => scenario::order::run_child(&way),
         Command::Peers(m) => m.output.publish(scenario::peers::run(&m.scenario)?),
     }
 }

@@ -2,4 +2,5 @@
 
 pub(crate) mod decode;
 pub(crate) mod disk;
+pub(crate) mod order;
 pub(crate) mod peers;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::{Error, ErrorKind};
+
 /// Why there is no plan. The first group are the reference's own errors, raised where it raises them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -206,12 +208,12 @@ impl fmt::Display for OrderError {
 
 impl std::error::Error for OrderError {}
 
-impl From<OrderError> for crate::Error {
+impl From<OrderError> for Error {
     fn from(error: OrderError) -> Self {
         let kind = match error {
-            OrderError::ResumedPastEnd { .. } => crate::ErrorKind::State,
-            OrderError::OutOfMemory { .. } => crate::ErrorKind::Full,
-            _ => crate::ErrorKind::Config,
+            OrderError::ResumedPastEnd { .. } => ErrorKind::State,
+            OrderError::OutOfMemory { .. } => ErrorKind::Full,
+            _ => ErrorKind::Config,
         };
         Self::new(kind, error.to_string())
     }

@@ -25,7 +25,7 @@ mod batching;
 mod config;
 mod epoch;
 mod error;
-mod ids;
+pub mod ids;
 mod partition;
 mod rank;
 mod resume;
