@@ -2,4 +2,5 @@
 
 pub mod data;
 pub mod gate;
+pub mod order_cases;
 pub mod server;

@@ -78,9 +78,10 @@ impl Op {
         let directory = self.file.directory();
         let nowait = directory.is_nowait();
         // A file that keeps being hot is not asked: if it turns cold, the first read costs some readahead.
+        let mut known = false;
         if !(nowait && self.file.is_hot()) {
             match self.file.is_cached(self.offset, len) {
-                Some(true) => {}
+                Some(true) => known = true,
                 Some(false) => {
                     self.file.remember(false);
                     return false;
@@ -95,22 +96,27 @@ impl Op {
                 }
             }
         }
-        let flags = if nowait { ReadWriteFlags::NOWAIT } else { ReadWriteFlags::empty() };
-        let slices = &mut [std::io::IoSliceMut::new(self.lease.bytes_mut())];
-        let result =
-            rustix::io::retry_on_intr(|| rustix::io::preadv2(self.file.buffered(), slices, self.offset, flags));
-        let cached = match result {
-            Ok(read) => {
-                self.filled = read.min(len);
-                read >= len
+        let mut flags = if nowait { ReadWriteFlags::NOWAIT } else { ReadWriteFlags::empty() };
+        let cached = loop {
+            let slices = &mut [std::io::IoSliceMut::new(self.lease.bytes_mut())];
+            match rustix::io::preadv2(self.file.buffered(), slices, self.offset, flags) {
+                Ok(read) => {
+                    self.filled = read.min(len);
+                    break read >= len;
+                }
+                Err(Errno::INTR) => {}
+                // The file system (tmpfs, NFS) or the kernel does not know the flag. What is known to be cached is read
+                // without it.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if !flags.is_empty() => {
+                    directory.refuse_nowait();
+                    if !known {
+                        break false;
+                    }
+                    flags = ReadWriteFlags::empty();
+                }
+                // EAGAIN: not there. Anything else comes again by the ordinary way, which tells what it means.
+                Err(_) => break false,
             }
-            // Not supported by the file system or, as a flag or a call, by the kernel.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                directory.refuse_nowait();
-                false
-            }
-            // EAGAIN: not there. Anything else comes again by the ordinary way, which tells what it means.
-            Err(_) => false,
         };
         self.file.remember(cached);
         cached

@@ -19,7 +19,7 @@
 //!
 //! The plan takes one pass over the random draws, which touches no sample; then any place of the epoch can be read.
 //! Where the reference sorts equal keys in an order that depends on numpy's build and the CPU (`py1e`, `stratified`
-//! with more than 16 streams), this order is the stable one.
+//! with streams that lose equally by rounding), this order is the stable one.
 
 mod batching;
 mod config;

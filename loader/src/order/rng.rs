@@ -299,3 +299,62 @@ fn seed_words(seed: u128) -> [u64; 4] {
     }
     std::array::from_fn(|i| u64::from(words[2 * i]) | u64::from(words[2 * i + 1]) << 32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of numpy 2.1.3.
+    #[test]
+    fn permutations_are_numpys() {
+        let permutation = |seed| {
+            let mut items: Vec<u8> = (0..12).collect();
+            Generator::new(seed).shuffle(&mut items);
+            items
+        };
+        assert_eq!(permutation(0), [9, 2, 7, 4, 5, 11, 0, 3, 6, 10, 8, 1]);
+        assert_eq!(permutation(1), [8, 11, 4, 7, 5, 0, 1, 9, 2, 10, 6, 3]);
+        assert_eq!(permutation((1 << 40) + 5), [9, 5, 1, 2, 8, 3, 0, 10, 7, 4, 6, 11]);
+    }
+
+    #[test]
+    fn choices_integers_and_doubles_share_one_stream_as_in_numpy() {
+        let mut generator = Generator::new(9176);
+        let (mut scratch, mut chosen) = (ChooseScratch::default(), Vec::new());
+        generator.choose_sorted(50, 9, &mut scratch, &mut chosen);
+        assert_eq!(chosen, [1, 6, 9, 34, 37, 40, 41, 43, 46]);
+        assert_eq!(generator.integer(3, 1000), Some(913));
+        assert_eq!(generator.uniform(-3.0, 4.0), 3.359_958_121_118_656);
+        generator.choose_sorted(20_000, 500, &mut scratch, &mut chosen);
+        assert_eq!(chosen[..5], [15, 48, 96, 108, 195]);
+        assert_eq!(generator.integer(3, 1000), Some(719));
+        assert_eq!(generator.integer(0, 1 << 32), Some(2_405_917_425));
+        assert_eq!(generator.integer(0, 1 << 40), Some(797_019_669_404));
+        assert_eq!(generator.integer(5, 5), None);
+    }
+
+    #[test]
+    fn passing_over_draws_ends_where_drawing_does() {
+        let (mut drawn, mut skipped) = (Generator::new(7), Generator::new(7));
+        for len in (0..300).chain([1000, 4095, 4096, 4097, 70_000]) {
+            let mut items: Vec<u32> = (0..len).collect();
+            drawn.shuffle(&mut items);
+            skipped.skip_shuffle(u64::from(len));
+            for _ in 0..len % 5 {
+                drawn.uniform(0.0, 1.0);
+            }
+            skipped.skip_doubles(u64::from(len % 5));
+            assert_eq!((drawn.state, drawn.half), (skipped.state, skipped.half), "after {len}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_brings_the_stream_back() {
+        let mut generator = Generator::new(3);
+        generator.integer(0, 10);
+        let snapshot = generator.snapshot();
+        let ahead: Vec<_> = (0..5).map(|_| generator.integer(0, 1000)).collect();
+        let mut again = generator.at(snapshot);
+        assert_eq!((0..5).map(|_| again.integer(0, 1000)).collect::<Vec<_>>(), ahead);
+    }
+}

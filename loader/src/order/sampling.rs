@@ -93,7 +93,7 @@ impl Draws {
             }
         }
         if total == 0 {
-            let stream = (streams.len() == 1).then(|| streams[0].0.0);
+            let stream = (shape.num_streams() > 1 && streams.len() == 1).then(|| streams[0].0.0);
             return Err(OrderError::NothingChosen { stream });
         }
         draws.units = Steps::new(starts);

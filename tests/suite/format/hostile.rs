@@ -9,7 +9,7 @@ use forebay_loader::format::Index;
 
 use super::{golden, targets};
 
-/// Damaged inputs for each good one. All targets together take a few seconds with this.
+/// Damaged inputs for each good one, unless `FOREBAY_HOSTILE_ROUNDS` says otherwise. All targets together take a second.
 const ROUNDS: u64 = 400;
 
 /// Numbers that lengths and offsets like to go wrong at.
@@ -65,9 +65,10 @@ fn run(name: &str, target: fn(&[u8]), mut good: Vec<Vec<u8>>) {
         .collect();
     files.sort();
     good.extend(files.iter().map(|file| std::fs::read(file).unwrap()));
+    let rounds = std::env::var("FOREBAY_HOSTILE_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     for i in 0..good.len() {
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             let input = if round == 0 { good[i].clone() } else { damage(&good[i], &good, &mut dice) };
             let result = catch_unwind(AssertUnwindSafe(|| target(&input)));
             if result.is_err() {

@@ -167,6 +167,9 @@ impl BatchingArgs<'_> {
         let shuffle = match self.config.shuffle {
             false => Shuffle::Off,
             true => {
+                if block == 0 && self.config.batching_method == BatchingMethod::DevicePerStream {
+                    return Err(OrderError::StreamBlockZero { stream: streams[0].0.0 });
+                }
                 let args = ShuffleArgs {
                     units: &draws.units,
                     canonical: self.start.canonical,
@@ -191,10 +194,6 @@ impl BatchingArgs<'_> {
         streams
             .map(|(stream, &choose)| {
                 let block = self.stream_block(stream);
-                let is_device = self.config.batching_method == BatchingMethod::DevicePerStream;
-                if is_device && self.config.shuffle && block == 0 {
-                    return Err(OrderError::StreamBlockZero { stream: stream as u32 });
-                }
                 self.sequence(&[(StreamId(stream as u32), choose)], block, &deal, warnings)
             })
             .collect()

@@ -1,0 +1,35 @@
+//! Answers cases of the order, one JSON object a line: `{"ids": true}` in a case asks for all ids beside the hash.
+//!
+//! `tests/oracle/order_live.py` compares the answers with an installed reference.
+
+use std::io::{self, BufRead, Write};
+
+use forebay_tests::order_cases::Case;
+use serde_json::{Value, json};
+
+fn main() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for line in io::stdin().lock().lines() {
+        let answer = match serde_json::from_str::<Value>(&line?) {
+            Ok(case) => answer(&case),
+            Err(error) => json!({ "unreadable": error.to_string() }),
+        };
+        writeln!(out, "{answer}")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn answer(json: &Value) -> Value {
+    let case = match Case::parse(json) {
+        Ok(case) => case,
+        Err(error) => return json!({ "unreadable": error }),
+    };
+    let mut answer = case.answer();
+    if json.get("ids").is_some()
+        && let Ok(ids) = case.ids()
+    {
+        answer["ids"] = json!(ids);
+    }
+    answer
+}

@@ -1,0 +1,16 @@
+//! Recorded cases.
+
+use super::recorded;
+
+#[test]
+fn recorded_cases_give_the_references_ids_or_its_error() {
+    let mut compared = 0;
+    for recorded in recorded() {
+        let answer = recorded.case.answer();
+        for (field, value) in recorded.answer.as_object().unwrap() {
+            assert_eq!(answer.get(field), Some(value), "{field} of line {}: {answer}", recorded.line);
+            compared += 1;
+        }
+    }
+    assert!(compared > 4000, "{compared}");
+}

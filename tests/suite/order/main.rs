@@ -1,0 +1,35 @@
+//! The order against the reference's own, and against what every order promises.
+//!
+//! * `golden` — thousands of recorded cases give the reference's ids or its error;
+//! * `promises` — over the same cases: all ways to read a plan agree, uses of shards cover what is read, resuming
+//!   continues, worlds see the same global batches;
+//! * `live` — random cases against an installed reference (ignored unless asked for).
+
+#![allow(clippy::unwrap_used, reason = "a suite fails by panicking")]
+
+mod golden;
+mod live;
+mod promises;
+
+use forebay_tests::order_cases::Case;
+use serde_json::Value;
+
+/// A recorded case, the reference's answer, and where it stands.
+struct Recorded {
+    line: usize,
+    case: Case,
+    answer: Value,
+}
+
+/// The recorded cases. `tests/oracle/order_golden.py` writes them.
+fn recorded() -> Vec<Recorded> {
+    let text = include_str!("../../data/order/cases.jsonl");
+    let parse = |(at, line): (usize, &str)| {
+        let mut record: Value = serde_json::from_str(line).unwrap();
+        let case = Case::parse(&record["case"]).unwrap();
+        Recorded { line: at + 1, case, answer: record["answer"].take() }
+    };
+    let cases: Vec<Recorded> = text.lines().enumerate().map(parse).collect();
+    assert!(cases.len() >= 3000, "only {} cases were recorded", cases.len());
+    cases
+}

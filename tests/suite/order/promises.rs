@@ -1,0 +1,197 @@
+//! What every plan promises, over a third of the recorded cases: each is read in several ways.
+
+use std::collections::{HashMap, HashSet};
+
+use forebay_loader::order::{
+    BatchingMethod, DataSetShape, EpochPlan, Node, OrderConfig, Planned, Rank, Resume, ShuffleAlgo, World,
+};
+
+use super::recorded;
+
+/// All batches of a rank.
+fn batches(plan: &EpochPlan, rank: Rank) -> Vec<Vec<Planned>> {
+    let mut order = plan.rank(rank);
+    let mut rows = Vec::new();
+    let mut batches = Vec::new();
+    while order.next_batch(&mut rows) {
+        batches.push(rows.clone());
+    }
+    batches
+}
+
+fn ranks(plan: &EpochPlan) -> impl Iterator<Item = Rank> {
+    (0..plan.world().ranks() as u32).map(Rank)
+}
+
+/// The plans of every third recorded case, if it has one, with their lines.
+fn plans() -> Vec<(usize, EpochPlan)> {
+    recorded().into_iter().step_by(3).filter_map(|r| r.case.plan().ok().map(|plan| (r.line, plan))).collect()
+}
+
+#[test]
+fn a_rank_sees_its_workers_batches_in_turn_without_padding() {
+    for (line, plan) in plans() {
+        for rank in ranks(&plan).take(5) {
+            let workers = plan.world().workers_per_rank;
+            let of_workers: Vec<Vec<i64>> = (0..workers).map(|worker| plan.worker(rank, worker).collect()).collect();
+            let batch = plan.batch_size() as usize;
+            let in_turn: Vec<Vec<u64>> = (0..of_workers[0].len() / batch)
+                .flat_map(|at| of_workers.iter().map(move |ids| &ids[at * batch..(at + 1) * batch]))
+                .map(|ids| ids.iter().filter(|&&id| id >= 0).map(|&id| id as u64).collect::<Vec<_>>())
+                .filter(|ids| !ids.is_empty())
+                .collect();
+            let seen = batches(&plan, rank);
+            let samples: Vec<Vec<u64>> = seen.iter().map(|b| b.iter().map(|p| p.sample.0).collect()).collect();
+            assert_eq!(samples, in_turn, "line {line}, {rank}");
+            assert_eq!(plan.batches(rank), samples.len() as u64, "line {line}, {rank}");
+            assert_eq!(plan.len_of_rank(rank), samples.concat().len() as u64, "line {line}, {rank}");
+            assert_eq!(plan.rank(rank).collect::<Vec<_>>(), seen.concat(), "line {line}, {rank}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_is_the_same_whichever_way_it_is_reached() {
+    for (line, plan) in plans() {
+        let rank = Rank(plan.world().ranks() as u32 - 1);
+        let all = batches(&plan, rank);
+        let mut order = plan.rank(rank);
+        let mut rows = Vec::new();
+        // Backwards and in leaps.
+        let count = all.len();
+        for batch in (0..count).rev().step_by(1 + count / 7).chain([0, count / 2, count / 3]).filter(|&b| b < count) {
+            order.seek(batch as u64);
+            assert!(order.next_batch(&mut rows), "line {line}, batch {batch} of {count}");
+            assert_eq!(rows, all[batch], "line {line}, batch {batch} of {count}");
+        }
+        order.seek(u64::MAX);
+        assert!(!order.next_batch(&mut rows), "line {line}");
+    }
+}
+
+#[test]
+fn uses_of_shards_cover_every_sample_a_node_reads() {
+    for (line, plan) in plans() {
+        let world = plan.world();
+        let parallel = plan.parallel_world();
+        let replication = (world.ranks() / parallel.ranks()) as u32;
+        for node in 0..world.nodes {
+            let uses = plan.shard_uses(Node(node));
+            assert!(uses.is_sorted_by_key(|u| u.first), "line {line}");
+            let mut of_shard: HashMap<_, Vec<_>> = HashMap::new();
+            for u in &uses {
+                of_shard.entry(u.shard).or_default().push(u.first..=u.last);
+            }
+            for rank in (node * world.ranks_per_node..(node + 1) * world.ranks_per_node).map(Rank) {
+                let rank_of_node = u64::from(rank.0 / replication % parallel.ranks_per_node);
+                let batch_size = plan.batch_size();
+                for (batch, rows) in batches(&plan, rank).into_iter().enumerate() {
+                    for (column, row) in rows.into_iter().enumerate() {
+                        let k = batch as u64 * batch_size + column as u64;
+                        let place = k * u64::from(parallel.ranks_per_node) + rank_of_node;
+                        let shard = plan.shape().locate(row.sample).unwrap().0;
+                        let covered = of_shard.get(&shard).is_some_and(|all| all.iter().any(|u| u.contains(&place)));
+                        assert!(covered, "line {line}, {rank}, {shard} at {place}: {:?}", of_shard.get(&shard));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_draw_counts_once_in_an_epoch_and_belongs_to_its_stream() {
+    for (line, plan) in plans() {
+        let replication = (plan.world().ranks() / plan.parallel_world().ranks()) as usize;
+        let mut seen = HashSet::new();
+        for rank in ranks(&plan).step_by(replication) {
+            for row in plan.rank(rank) {
+                let shard = plan.shape().locate(row.sample).unwrap().0;
+                assert_eq!(plan.shape().stream_of(shard), row.stream, "line {line}");
+                let is_new = row.repeat || seen.insert((row.stream, row.draw));
+                assert!(is_new, "line {line}: {row:?} is seen twice");
+            }
+        }
+    }
+}
+
+fn plan(config: &OrderConfig, world: World, resume: Option<&Resume>) -> EpochPlan {
+    let shape = DataSetShape::new(&[vec![700, 300, 500, 900, 600], vec![1000; 3]]).unwrap();
+    EpochPlan::new(&shape, config, world, 1, resume).unwrap()
+}
+
+/// Global batches as sorted (stream, draw).
+fn global_batches(plan: &EpochPlan) -> Vec<Vec<(u32, u64)>> {
+    let mut global: Vec<Vec<(u32, u64)>> = Vec::new();
+    for rank in ranks(plan) {
+        for (at, rows) in batches(plan, rank).into_iter().enumerate() {
+            global.resize_with(global.len().max(at + 1), Vec::new);
+            global[at].extend(rows.iter().map(|row| (row.stream.0, row.draw)));
+        }
+    }
+    global.iter_mut().for_each(|batch| batch.sort_unstable());
+    global
+}
+
+const ALGOS: [ShuffleAlgo; 5] =
+    [ShuffleAlgo::Naive, ShuffleAlgo::Py1s, ShuffleAlgo::Py2s, ShuffleAlgo::Py1br, ShuffleAlgo::Py1e];
+
+#[test]
+fn resuming_anywhere_on_another_world_sees_the_global_batches_that_are_left() {
+    for algo in ALGOS {
+        for method in [
+            BatchingMethod::Random,
+            BatchingMethod::PerStream,
+            BatchingMethod::DevicePerStream,
+            BatchingMethod::Stratified,
+        ] {
+            let config = OrderConfig {
+                shuffle: true,
+                shuffle_algo: algo,
+                shuffle_block_size: Some(1500),
+                num_canonical_nodes: Some(4),
+                batching_method: method,
+                batch_size: 6,
+                ..OrderConfig::default()
+            };
+            let world = |nodes, ranks_per_node| World { nodes, ranks_per_node, workers_per_rank: 1 };
+            let first = plan(&config, world(2, 2), None);
+            let whole = global_batches(&first);
+            // Device batches keep their streams only on as many devices.
+            let others = match method {
+                BatchingMethod::DevicePerStream => vec![(world(2, 2), 6)],
+                _ => vec![(world(2, 2), 6), (world(1, 4), 6), (world(4, 1), 6), (world(1, 1), 24)],
+            };
+            for (world, batch_size) in others {
+                for seen in [1, 7, whole.len() - 2] {
+                    let state = first.state(seen as u64 * 24);
+                    let config = OrderConfig { batch_size, ..config.clone() };
+                    let rest = global_batches(&plan(&config, world, Some(&state)));
+                    let compare = rest.len() - 1;
+                    assert_eq!(rest[..compare], whole[seen..seen + compare], "{algo:?} {method:?} {world:?}");
+                    assert_eq!(rest.len(), whole.len() - seen, "{algo:?} {method:?} {world:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn resuming_at_the_end_of_an_epoch_leaves_nothing() {
+    let config = OrderConfig { shuffle: true, batch_size: 8, ..OrderConfig::default() };
+    let first = plan(&config, World::single(), None);
+    let samples = first.len_of_rank(Rank(0));
+    assert_eq!(samples, 6000);
+    let rest = plan(&config, World::single(), Some(&first.state(samples)));
+    assert_eq!((rest.batches(Rank(0)), rest.rank(Rank(0)).next()), (0, None));
+}
+
+#[test]
+fn the_digest_follows_the_arguments_and_not_the_world() {
+    let config = OrderConfig::default();
+    let digest = plan(&config, World::single(), None).digest();
+    let world = World { nodes: 2, ranks_per_node: 3, workers_per_rank: 1 };
+    assert_eq!(plan(&OrderConfig { batch_size: 5, ..config.clone() }, world, None).digest(), digest);
+    assert_ne!(plan(&OrderConfig { shuffle: true, ..config.clone() }, world, None).digest(), digest);
+    assert_ne!(plan(&OrderConfig { epoch_size: Some(100), ..config }, world, None).digest(), digest);
+}
