@@ -13,8 +13,9 @@ use crate::order::error::{OrderError, OrderWarning};
 use crate::order::rng::{Generator, Snapshot};
 use crate::order::shape::Steps;
 
-/// Samples of a bucket, about: sorting one stays in a core's cache.
-const BUCKET: f64 = 16_384.0;
+/// Samples of a bucket, about: sorting one stays in a core's cache. Buckets are not reused but grow as they fill: half
+/// of those that wait are half empty, and there may be a sweep for each of many canonical nodes.
+const BUCKET: f64 = 8_192.0;
 
 #[derive(Debug)]
 pub(in crate::order) struct Py1e {
@@ -127,9 +128,11 @@ pub(in crate::order) struct Sweep {
     bucket: usize,
     /// (place, draw), each bucket in the order of the unshifted places.
     buckets: VecDeque<Vec<(f64, u64)>>,
-    /// Empty buckets for reuse, and memory for a span's draws.
-    spare: Vec<Vec<(f64, u64)>>,
+    /// Memory for a span's draws.
     draws: Vec<u32>,
+    /// Memory for sorting.
+    counts: Vec<u32>,
+    sorted: Vec<(f64, u64)>,
 }
 
 impl Sweep {
@@ -150,7 +153,7 @@ impl Sweep {
                 continue;
             };
             while self.buckets.len() <= bucket {
-                self.buckets.push_back(self.spare.pop().unwrap_or_default());
+                self.buckets.push_back(Vec::new());
             }
             self.buckets[bucket].push((place, begin + u64::from(draw)));
         }
@@ -179,10 +182,7 @@ impl Sweep {
             bucket = 0;
         }
         loop {
-            self.spare.extend(self.buckets.drain(..).map(|mut bucket| {
-                bucket.clear();
-                bucket
-            }));
+            self.buckets.clear();
             self.bucket = bucket;
             let place = bucket as f64 * BUCKET;
             let first =
@@ -203,10 +203,44 @@ impl Sweep {
     fn take_bucket(&mut self, shuffle: &Py1e, node: usize) -> Vec<(f64, u64)> {
         self.open_first_bucket(shuffle, node);
         let mut samples = self.buckets.pop_front().unwrap_or_default();
+        self.sort(&mut samples);
         self.bucket += 1;
-        // Stable: of equal places, the one shifted from further ahead comes first.
-        samples.sort_by(|a, b| a.0.total_cmp(&b.0));
         samples
+    }
+
+    /// Sorts the first bucket by place, stably: of equal places, the one shifted from further ahead comes first.
+    ///
+    /// There is about one sample to each whole place, so samples are dealt to their whole places and then only have
+    /// to pass the few that share one: a third of what a comparison sort takes.
+    fn sort(&mut self, samples: &mut [(f64, u64)]) {
+        let first = self.bucket as f64 * BUCKET;
+        let whole_place = |place: f64| (place - first) as usize;
+        self.counts.clear();
+        self.counts.resize(BUCKET as usize + 1, 0);
+        for &(place, _) in samples.iter() {
+            self.counts[whole_place(place) + 1] += 1;
+        }
+        for at in 1..self.counts.len() {
+            self.counts[at] += self.counts[at - 1];
+        }
+        self.sorted.clear();
+        self.sorted.resize(samples.len(), (0.0, 0));
+        for &sample in samples.iter() {
+            let next = &mut self.counts[whole_place(sample.0)];
+            self.sorted[*next as usize] = sample;
+            *next += 1;
+        }
+        let sorted = &mut self.sorted;
+        for at in 1..sorted.len() {
+            let sample = sorted[at];
+            let mut to = at;
+            while to > 0 && sorted[to - 1].0 > sample.0 {
+                sorted[to] = sorted[to - 1];
+                to -= 1;
+            }
+            sorted[to] = sample;
+        }
+        samples.copy_from_slice(&self.sorted);
     }
 }
 
@@ -224,7 +258,7 @@ impl Windows for Py1e {
         let is_whole = positions.end - positions.start <= self.whole_max;
         window.reset(sweep.position, self.nodes.total());
         while sweep.position < positions.end {
-            let mut samples = sweep.take_bucket(self, node);
+            let samples = sweep.take_bucket(self, node);
             sweep.position += samples.len() as u64;
             let is_last = !is_whole && sweep.position > position;
             if is_last || is_whole {
@@ -232,8 +266,6 @@ impl Windows for Py1e {
             } else {
                 window.reset(sweep.position, self.nodes.total());
             }
-            samples.clear();
-            sweep.spare.push(samples);
             if is_last {
                 break;
             }
