@@ -1,7 +1,7 @@
 //! The commands and their arguments.
 
 use crate::report::Report;
-use crate::{scenario, synth};
+use crate::{scenario, serve, synth};
 use clap::{Args, Parser, Subcommand};
 use forebay_loader::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -27,6 +27,10 @@ enum Command {
     /// One order in this process; `order` calls it
     #[command(hide = true)]
     OrderChild(scenario::order::WayArgs),
+    /// Fetching over HTTP and HTTPS: the engine's store and curl
+    Store(Measured<scenario::store::StoreArgs>),
+    /// Serve a folder as an object store on loopback
+    Serve(serve::ServeArgs),
     /// forebay, WebDataset, MosaicML streaming, ImageFolder and others over the same files
     Peers(Measured<scenario::peers::PeersArgs>),
 }
@@ -59,6 +63,8 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Disk(m) => m.output.publish(scenario::disk::run(&m.scenario)?),
         Command::Order(m) => m.output.publish(scenario::order::run(&m.scenario)?),
         Command::OrderChild(way) => scenario::order::run_child(&way),
+        Command::Store(m) => m.output.publish(scenario::store::run(&m.scenario)?),
+        Command::Serve(args) => serve::run(&args),
         Command::Peers(m) => m.output.publish(scenario::peers::run(&m.scenario)?),
     }
 }

@@ -14,6 +14,7 @@ mod machine;
 mod python;
 mod report;
 mod scenario;
+mod serve;
 mod synth;
 
 use clap::Parser;

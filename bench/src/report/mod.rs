@@ -103,6 +103,9 @@ pub(crate) struct Report {
     pub(crate) skipped: Vec<Skipped>,
     /// Sentences the reader needs.
     pub(crate) notes: Vec<String>,
+    /// Text for the terminal that is no row: tables within a row.
+    #[serde(skip)]
+    pub(crate) blocks: Vec<String>,
 }
 
 impl Report {
@@ -123,6 +126,7 @@ impl Report {
             baseline: None,
             skipped: Vec::new(),
             notes: Vec::new(),
+            blocks: Vec::new(),
         };
         if cfg!(debug_assertions) {
             report.notes.push("built without optimisation (debug): figures of our own code are too low".to_owned());

@@ -20,6 +20,9 @@ pub(super) fn render(report: &Report) -> String {
         out.push('\n');
         block(&mut out, report, group);
     }
+    for text in &report.blocks {
+        let _ = write!(out, "\n{text}");
+    }
     if !report.skipped.is_empty() {
         out.push('\n');
     }

@@ -4,3 +4,5 @@ pub(crate) mod decode;
 pub(crate) mod disk;
 pub(crate) mod order;
 pub(crate) mod peers;
+mod served;
+pub(crate) mod store;

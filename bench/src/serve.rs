@@ -1,0 +1,75 @@
+//! `serve`: the embedded object server over a folder, as a process of its own.
+
+use clap::Args;
+use forebay_loader::{Error, Result};
+use forebay_tests::server::{Keys, ObjectServer, Options, Root};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to serve, and how badly.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The folder
+    root: PathBuf,
+    /// Port on 127.0.0.1; 0 takes a free one
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Serve the folder as this bucket too: S3 in path style
+    #[arg(long)]
+    bucket: Option<String>,
+    /// Want every request signed with this key
+    #[arg(long, requires = "secret_key")]
+    access_key: Option<String>,
+    /// The secret of --access-key
+    #[arg(long, requires = "access_key")]
+    secret_key: Option<String>,
+    /// Serve https with the test certificate
+    #[arg(long)]
+    tls: bool,
+    /// Threads that serve
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// All bodies together are no faster than this
+    #[arg(long, value_name = "BYTES")]
+    bytes_per_s: Option<u64>,
+    /// Every answer starts this much later
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    latency_ms: u64,
+    /// End when standard input ends, so that the server does not outlive whoever started it
+    #[arg(long)]
+    until_eof: bool,
+}
+
+/// Serves until the process is ended, or its input.
+pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+    if !args.root.is_dir() {
+        return Err(Error::config("there is no such folder to serve").with("root", args.root.display()));
+    }
+    let options = Options {
+        port: args.port,
+        bucket: args.bucket.clone(),
+        keys: args.access_key.as_deref().zip(args.secret_key.as_deref()).map(|(a, s)| Keys::new(a, s)),
+        tls: args.tls,
+        threads: args.threads.max(1),
+        bytes_per_s: args.bytes_per_s,
+        latency: Duration::from_millis(args.latency_ms),
+        ..Options::default()
+    };
+    let failed = |e| Error::from_io(e, "the server cannot start; is the port taken?").with("port", args.port);
+    let server = ObjectServer::start(Root::folder(&args.root), options).map_err(failed)?;
+    println!("serving {} at {}", args.root.display(), server.url());
+    // Whoever waits for the address reads a pipe, which is not flushed by the line.
+    std::io::stdout().flush().map_err(|e| Error::from_io(e, "the address cannot be printed"))?;
+    if args.until_eof {
+        let mut rest = Vec::new();
+        // An input that breaks has ended as well.
+        let _ = std::io::stdin().take(1 << 20).read_to_end(&mut rest);
+        let c = server.counters();
+        eprintln!("served {} requests, {:.1} MB", c.requests, c.bytes as f64 / 1e6);
+        return Ok(());
+    }
+    loop {
+        std::thread::park();
+    }
+}
