@@ -12,17 +12,6 @@ pub struct ArrayEncoding {
     pub shape: Option<Vec<usize>>,
 }
 
-/// A stored array.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Array<'a> {
-    /// Element type.
-    pub dtype: DType,
-    /// Lengths of the dimensions, 1 to 63 of them, all above 0.
-    pub shape: Vec<usize>,
-    /// Elements in C order, little-endian.
-    pub values: &'a [u8],
-}
-
 /// The product of `shape`, if it fits.
 pub fn elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d))
@@ -57,11 +46,12 @@ impl ArrayEncoding {
         Ok(Some(Self { dtype: Some(dtype), shape }))
     }
 
-    /// Reads a stored array.
+    /// Reads a stored array: its type, and its elements in C order, little-endian. The lengths of its dimensions, 1 to
+    /// 63 of them and all above 0, replace what is in `shape`, which is kept from array to array.
     ///
     /// # Errors
     /// Bytes that end early or do not fit the shape.
-    pub fn read<'a>(&self, bytes: &'a [u8]) -> Result<Array<'a>> {
+    pub fn read<'a>(&self, bytes: &'a [u8], shape: &mut Vec<usize>) -> Result<(DType, &'a [u8])> {
         let short = || Error::decode("the array ends within its header").with("bytes", bytes.len());
         let mut rest = bytes;
         let mut take = |n: usize| {
@@ -77,25 +67,26 @@ impl ArrayEncoding {
                     .ok_or_else(|| Error::decode("the array has an unknown type code").with("code", code))?
             }
         };
-        let shape = match &self.shape {
-            Some(shape) => shape.clone(),
+        shape.clear();
+        match &self.shape {
+            Some(fixed) => shape.extend(fixed),
             None => {
                 let head = take(1)?[0];
                 let (dimensions, width) = (usize::from(head >> 2), 1 << (head & 3));
                 let stored = take(dimensions * width)?;
                 let length = |b: &[u8]| b.iter().rev().fold(0_u64, |n, b| n << 8 | u64::from(*b)) as usize;
-                stored.chunks_exact(width).map(length).collect()
+                shape.extend(stored.chunks_exact(width).map(length));
             }
-        };
+        }
         let values = rest;
-        let expected = elements(&shape).and_then(|n| n.checked_mul(dtype.size()));
+        let expected = elements(shape).and_then(|n| n.checked_mul(dtype.size()));
         if shape.is_empty() || expected != Some(values.len()) || values.is_empty() {
             return Err(Error::decode("the array's shape and bytes do not fit")
                 .with("shape", format!("{shape:?}"))
                 .with("dtype", dtype)
                 .with("bytes", values.len()));
         }
-        Ok(Array { dtype, shape, values })
+        Ok((dtype, values))
     }
 }
 
@@ -151,10 +142,11 @@ mod tests {
     #[test]
     fn the_three_forms_are_read() {
         let bytes = [0x11, 8, 2, 3, 0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0];
-        let array = encoding("ndarray").read(&bytes).unwrap();
-        assert_eq!((array.dtype, &array.shape[..], array.values), (DType::Int16, &[2, 3][..], &bytes[4..]));
-        assert_eq!(encoding("ndarray:int16").read(&bytes[1..]).unwrap(), array);
-        assert_eq!(encoding("ndarray:int16:2,3").read(&bytes[4..]).unwrap(), array);
+        for (name, skipped) in [("ndarray", 0), ("ndarray:int16", 1), ("ndarray:int16:2,3", 4)] {
+            let mut shape = vec![9; 9];
+            let read = encoding(name).read(&bytes[skipped..], &mut shape).unwrap();
+            assert_eq!((read, &shape[..]), ((DType::Int16, &bytes[4..]), &[2, 3][..]), "{name}");
+        }
     }
 
     #[test]
@@ -179,11 +171,11 @@ mod tests {
         for bytes in
             [&[][..], &[1], &[8], &[8, 0], &[8, 0, 1], &[8, 255], &[8, 7, 255, 255, 255, 255, 255, 255, 255, 255]]
         {
-            assert!(encoding("ndarray").read(bytes).is_err(), "{bytes:?}");
+            assert!(encoding("ndarray").read(bytes, &mut Vec::new()).is_err(), "{bytes:?}");
         }
         let wrapping: Vec<u8> = [8, 2 << 2 | 3].into_iter().chain([0, 0, 0, 0, 1, 0, 0, 0].repeat(2)).collect();
-        assert!(encoding("ndarray").read(&wrapping).is_err());
-        assert!(encoding("ndarray:int8:4").read(&[1, 2, 3]).is_err());
+        assert!(encoding("ndarray").read(&wrapping, &mut Vec::new()).is_err());
+        assert!(encoding("ndarray:int8:4").read(&[1, 2, 3], &mut Vec::new()).is_err());
     }
 
     #[test]

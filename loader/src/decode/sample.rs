@@ -23,11 +23,13 @@ pub enum Row<'a> {
 pub struct SampleDecoder {
     plan: Arc<FieldPlan>,
     images: ImageDecoder,
+    /// The current array's.
+    shape: Vec<usize>,
 }
 
 impl SampleDecoder {
     pub(super) fn new(plan: Arc<FieldPlan>) -> Self {
-        Self { plan, images: ImageDecoder::new() }
+        Self { plan, images: ImageDecoder::new(), shape: Vec::new() }
     }
 
     /// Decodes one sample. `columns` are all columns' stored bytes in index order (those the plan does not use may be
@@ -37,14 +39,14 @@ impl SampleDecoder {
     /// [`crate::ErrorKind::Decode`] or [`crate::ErrorKind::Unsupported`] for what is wrong with the sample, naming
     /// field and column; [`crate::ErrorKind::Internal`] for rows and columns that are not the plan's.
     pub fn decode(&mut self, columns: &[&[u8]], key: DrawKey, rows: &mut [Row<'_>]) -> Result<()> {
-        let Self { plan, images } = self;
+        let Self { plan, images, shape } = self;
         if columns.len() != plan.columns().len() || rows.len() != plan.outputs().len() {
             return Err(Error::internal("the sample does not have the plan's columns and rows")
                 .with("columns", columns.len())
                 .with("rows", rows.len()));
         }
         for ((step, output), row) in plan.steps().iter().zip(plan.outputs()).zip(rows) {
-            step_into(step, columns[step.column], key, row, images)
+            step_into(step, columns[step.column], key, row, images, shape)
                 .context("column", || &plan.columns()[step.column].name)
                 .context("field", || &output.name)?;
         }
@@ -52,28 +54,32 @@ impl SampleDecoder {
     }
 }
 
-fn step_into(step: &Step, bytes: &[u8], key: DrawKey, row: &mut Row<'_>, images: &mut ImageDecoder) -> Result<()> {
+fn step_into(
+    step: &Step,
+    bytes: &[u8],
+    key: DrawKey,
+    row: &mut Row<'_>,
+    images: &mut ImageDecoder,
+    shape: &mut Vec<usize>,
+) -> Result<()> {
     match &step.work {
         Work::Image(field) => images.decode(bytes, field, key, row),
         Work::Scalar { source, dtype } => number(bytes, *source, fixed(row, dtype.size())?, *dtype),
         Work::Tokens { source, length, dtype, pad } => {
-            let (values, from) = match source {
-                Ok(encoding) => {
-                    let array = encoding.read(bytes)?;
-                    (array.values, array.dtype)
-                }
-                Err(stored) => (bytes, *stored),
+            let (from, values) = match source {
+                Ok(encoding) => encoding.read(bytes, shape)?,
+                Err(stored) => (*stored, bytes),
             };
             tokens(values, from, fixed(row, length * dtype.size())?, *dtype, *pad)
         }
         Work::Array { encoding, dtype } => {
-            let array = encoding.read(bytes)?;
-            let to = dtype.unwrap_or(array.dtype);
+            let (from, values) = encoding.read(bytes, shape)?;
+            let to = dtype.unwrap_or(from);
             let out = match row {
                 Row::Fixed(out) => &mut **out,
-                Row::Var(out) => start_ragged(out, to, &array.shape)?,
+                Row::Var(out) => start_ragged(out, to, shape)?,
             };
-            numeric::convert(array.values, array.dtype, out, to)
+            numeric::convert(values, from, out, to)
         }
         Work::Text => {
             if let Err(e) = std::str::from_utf8(bytes) {

@@ -11,7 +11,14 @@ use crate::decode::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Progressive files may have many scans, each of which costs a pass over the picture. Encoders write about ten.
-const SCANS_MAX: c_int = 500;
+const SCANS_MAX: u64 = 500;
+
+/// Pixels times scans that one file may cost, so that a small file cannot keep a thread busy for minutes; a picture of
+/// any size may have [`SCANS_USUAL`].
+const SCANNED_PIXELS_MAX: u64 = 1 << 30;
+
+/// More than any encoder writes.
+const SCANS_USUAL: u64 = 32;
 
 /// Fancy upsampling looks one chroma sample to each side, two pixels at half resolution, so that many more columns
 /// are decoded than asked for.
@@ -22,11 +29,12 @@ const WIDTH_MIN: u32 = 16;
 
 /// Warnings that leave the pixels right. Every other one (bad Huffman code, premature end, lost restart marker) means
 /// that part of the picture is made up.
-const HARMLESS: [&str; 4] = [
+const HARMLESS: [&str; 5] = [
     "extraneous bytes before marker",
     "unknown JFIF revision",
     "Unknown Adobe color transform",
     "Inconsistent progression",
+    "Invalid SOS parameters for sequential JPEG",
 ];
 
 /// A TurboJPEG instance.
@@ -121,7 +129,6 @@ impl Turbo {
     /// No memory.
     pub fn new() -> Result<Self> {
         let mut instance = Instance::new(tj::TJINIT_TJINIT_DECOMPRESS)?;
-        instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, SCANS_MAX)?;
         // Colour profiles are not looked at: do not copy them.
         instance.set(tj::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
         Ok(Self { instance })
@@ -222,6 +229,9 @@ impl Turbo {
     fn decode_region(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
         let header = self.header(bytes)?;
         let region = widen(region, &header)?;
+        let picture = u64::from(header.size.w) * u64::from(header.size.h);
+        let scans_max = (SCANNED_PIXELS_MAX / picture).clamp(SCANS_USUAL, SCANS_MAX);
+        self.instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, scans_max as c_int)?;
         let channels = if header.is_cmyk { 4 } else { 3 };
         let out = pixels.start(region, channels);
         if let Some(last) = self.decompress(bytes, &header, region, out)? {
