@@ -22,7 +22,7 @@ import torch
 import torchvision.transforms.functional as F
 from PIL import Image
 
-BILINEAR = F.InterpolationMode.BILINEAR
+BILINEAR, NEAREST = F.InterpolationMode.BILINEAR, F.InterpolationMode.NEAREST
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
 
 
@@ -90,17 +90,18 @@ def crop_box(w, h, scale, ratio, draws):
 # Operations as torchvision does them on Pillow images.
 
 
-def apply(image, ops, seed, field, key):
+def apply(image, ops, seed, field, key, labels):
     seen = {}
+    filter = NEAREST if labels else BILINEAR
     for op in ops:
         kind = op["op"]
         nth = seen[kind] = seen.get(kind, -1) + 1
         if kind == "random_resized_crop":
             draws = Draws(seed, field, *key, 1, nth)
             x, y, w, h = crop_box(*image.size, op["scale"], op["ratio"], draws)
-            image = F.resized_crop(image, y, x, h, w, op["size"], BILINEAR)
+            image = F.resized_crop(image, y, x, h, w, op["size"], filter)
         elif kind == "resize":
-            image = F.resize(image, op["size"], BILINEAR, antialias=True)
+            image = F.resize(image, op["size"], filter, antialias=True)
         elif kind == "center_crop":
             image = F.center_crop(image, op["size"])
         elif kind == "random_horizontal_flip":
@@ -146,13 +147,16 @@ class Recorder:
     def __init__(self, out):
         self.out, self.cases = out, []
 
-    def add(self, image, kind, ops, layout="NHWC", **options):
+    def add(self, image, kind, ops, layout="NHWC", labels=False, **options):
         n = len(self.cases)
         data = file(image, kind, **options)
         seed, key = n * 7919, (n % 5, n % 3, n * 1_000_003 << (n % 20))
         ops = [{"scale": [0.08, 1.0], "ratio": [3 / 4, 4 / 3], **op} if op["op"] == "random_resized_crop" else op for op in ops]
-        want = apply(rgb(data, kind), ops, seed, "x", key)
+        source = image if labels else rgb(data, kind)
+        want = apply(source, ops, seed, "x", key, labels)
         dtype = "float32" if want.dtype == np.float32 else "uint8"
+        if labels:
+            layout, want = "mask", np.asarray(want, np.uint8)
         if dtype == "uint8" and layout == "NCHW":
             want = want.transpose(2, 0, 1)
         if dtype == "float32" and layout == "NHWC":
@@ -207,7 +211,7 @@ def fixed(r):
     # What operations do: on PNG, so that only they count.
     for w, h, ops in [
         (97, 75, [resize(48)]), (97, 75, [resize(150)]), (75, 97, [resize(48)]), (97, 75, [resize([64, 31])]),
-        (97, 75, [resize([20, 140])]), (97, 75, [resize([140, 20])]), (200, 140, [resize(17)]), (5, 3, [resize([60, 60])]),
+        (97, 75, [resize([20, 140])]), (97, 75, [resize([140, 20])]), (150, 110, [resize(17)]), (5, 3, [resize([60, 60])]),
         (1, 1, [resize([7, 9])]), (2, 90, [resize(11)]), (97, 75, [resize(64), center([56, 56])]),
         (97, 75, [center([120, 41])]), (97, 75, [center([41, 120])]), (40, 30, [center([61, 60])]),
         (97, 75, [resize(40), center([60, 70]), MIRROR]), (97, 75, [center([50, 51]), resize([33, 34])]),
@@ -215,11 +219,17 @@ def fixed(r):
         (97, 75, [resize(60), resize([31, 29])]), (97, 75, [center([120, 120]), resize([50, 50])]),
         (97, 75, [MIRROR, center([41, 42])]), (97, 75, [crop([64, 64], scale=[1, 1], ratio=[0.5, 0.6])]),
         (97, 75, [crop([64, 64], scale=[1, 1], ratio=[2, 3])]), (90, 90, [crop([40, 50], scale=[1, 1], ratio=[1, 1])]),
-        (240, 180, [crop([96, 96], scale=[1, 1]), FLIP]), (97, 75, [resize(90), crop([48, 48]), FLIP]),
+        (180, 135, [crop([80, 80], scale=[1, 1]), FLIP]), (97, 75, [resize(90), crop([48, 48]), FLIP]),
     ]:
         r.add(picture(w, h, w * h), "png", ops)
     for i in range(16):
-        r.add(picture(120 + i, 90 + 3 * i, i), "png" if i % 2 else "jpeg", [crop([48, 48]), FLIP], layout=("NHWC", "NCHW")[i % 4 // 2])
+        r.add(picture(80 + i, 60 + 2 * i, i), "png" if i % 2 else "jpeg", [crop([48, 48]), FLIP], layout=("NHWC", "NCHW")[i % 4 // 2])
+    for i, ops in enumerate([[], [resize(40)], [resize([150, 33])], [center([120, 41]), MIRROR], [crop([48, 48]), FLIP],
+                             [crop([60, 90]), FLIP], [resize(64), crop([30, 31]), FLIP]]):
+        for colours in (2, 4, 16, 200):
+            labels = picture(97 + i, 75 + colours % 7, i).quantize(colours)
+            r.add(labels, "png" if i % 2 else "pil", ops, labels=True)
+    r.add(p.convert("L"), "png", [resize(40)], labels=True)
     r.add(p, "png", [center([33, 35]), NORM], layout="NCHW")
     r.add(p, "png", [center([33, 35]), NORM], layout="NHWC")
     r.add(p, "png", [crop([40, 40]), FLIP, NORM], layout="NCHW")
@@ -243,6 +253,10 @@ def at_random(r, n, seed):
         kind = rng.choice(["png", "jpeg"])
         options = dict(quality=rng.randint(60, 98), subsampling=rng.choice([0, 1, 2]), progressive=rng.random() < 0.3) if kind == "jpeg" else {}
         r.add(picture(w, h, i), kind, ops, **options)
+        if i % 4 == 0:
+            # Mirrored first, a centre on the border of two samples has the other one for its neighbour: flips go last.
+            ops = sorted(ops, key=lambda op: op is FLIP)
+            r.add(picture(w, h, i).quantize(rng.randint(2, 256)), "png", ops, labels=True)
 
 
 def main():

@@ -35,6 +35,18 @@ pub enum FieldSpec {
         #[serde(default)]
         layout: Layout,
     },
+    /// A picture of labels, as for segmentation: stored values unchanged, one channel, nearest neighbour. In a `Joint`
+    /// with its picture it is cut and mirrored alike.
+    Mask {
+        /// The column: a PNG of one channel (grey or palette), or `pil` of mode L or P.
+        column: String,
+        /// Operations in order, without `Normalize`.
+        #[serde(default)]
+        ops: Vec<Op>,
+        /// An integer type that holds 255.
+        #[serde(default = "int64")]
+        dtype: DType,
+    },
     /// A number per sample.
     Scalar {
         /// The column.

@@ -53,6 +53,16 @@ pub struct Window {
     pub size: Size,
 }
 
+/// How a picture is resized.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Filter {
+    /// Antialiased bilinear, for pictures.
+    #[default]
+    Bilinear,
+    /// Nearest neighbour, for labels.
+    Nearest,
+}
+
 /// One step from picture to picture: crop, resize, look through a window, mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {

@@ -2,7 +2,7 @@
 
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
-use super::geometry::{Region, Size, Stage, resolve};
+use super::geometry::{Filter, Region, Size, Stage, resolve};
 use super::jpeg::{JpegDecoder, Turbo};
 use super::ndarray::start_ragged;
 use super::normalise::Writer;
@@ -35,11 +35,31 @@ pub enum ImageEncoding {
     Raw,
 }
 
+/// What a picture's values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Colours: converted to RGB and blended.
+    Colours,
+    /// Labels: kept as they are stored.
+    Labels,
+}
+
+impl Content {
+    fn filter(self) -> Filter {
+        match self {
+            Self::Colours => Filter::Bilinear,
+            Self::Labels => Filter::Nearest,
+        }
+    }
+}
+
 /// A field of pictures, ready to be decoded.
 #[derive(Clone, Debug)]
 pub struct ImageField {
     /// How the column stores them.
     pub encoding: ImageEncoding,
+    /// What their values are.
+    pub content: Content,
     /// What happens to them.
     pub ops: Vec<Op>,
     /// Where the random operations get their numbers.
@@ -91,8 +111,9 @@ impl ImageDecoder {
                 .with("pixels_max", field.limits.pixels_max));
         }
         resolve(&field.ops, size, field.draws, key, field.limits.pixels_max, &mut self.stages)?;
-        let mut needed = self.resizer.plan(&self.stages[0]);
-        self.region(bytes, format, needed)?;
+        let filter = field.content.filter();
+        let needed = self.resizer.plan(&self.stages[0], filter);
+        self.region(bytes, format, field.content, needed)?;
         for i in 1..self.stages.len() {
             let output = self.stages[i - 1].output();
             let stride = output.w as usize * 3;
@@ -105,9 +126,8 @@ impl ImageDecoder {
                 });
             });
             std::mem::swap(&mut self.source, &mut self.between);
-            needed = self.resizer.plan(&self.stages[i]);
+            self.resizer.plan(&self.stages[i], filter);
         }
-        debug_assert!(needed.w > 0);
         let output = self.stages[self.stages.len() - 1].output();
         let out = match row {
             Row::Fixed(out) => {
@@ -119,7 +139,7 @@ impl ImageDecoder {
                 }
                 &mut **out
             }
-            Row::Var(out) => start_ragged(out, field.writer.dtype(), &field.writer.shape(output))?,
+            Row::Var(out) => start_ragged(out, field.writer.dtype(), field.writer.shape(output).as_slice())?,
         };
         self.resizer.run(&self.source, |y, row| field.writer.write(out, output, y, row));
         Ok(())
@@ -135,15 +155,19 @@ impl ImageDecoder {
     }
 
     /// Decodes at least `region` into `source`.
-    fn region(&mut self, bytes: &[u8], format: Format, region: Region) -> Result<()> {
+    fn region(&mut self, bytes: &[u8], format: Format, content: Content, region: Region) -> Result<()> {
         let Self { jpeg, source, .. } = self;
         match format {
+            Format::Jpeg if content == Content::Labels => {
+                Err(Error::decode("a JPEG cannot hold labels: its compression changes them")
+                    .of_kind(ErrorKind::Unsupported))
+            }
             Format::Jpeg => match jpeg {
                 Some(jpeg) => jpeg.decode(bytes, region, source),
                 None => Err(Error::internal("a JPEG was decoded before its header was read")),
             },
-            Format::Png => png::decode(bytes, region, source),
-            Format::Raw => pil::decode(bytes, region, source),
+            Format::Png => png::decode(bytes, region, content, source),
+            Format::Raw => pil::decode(bytes, region, content, source),
         }
     }
 

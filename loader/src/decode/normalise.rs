@@ -7,11 +7,19 @@ use super::field::Layout;
 use super::geometry::Size;
 use crate::error::{Error, Result};
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Planes,
+    Interleaved,
+    /// One channel, unchanged.
+    Labels,
+}
+
 /// How one field's pixels are written.
 #[derive(Clone, Debug)]
 pub struct Writer {
     dtype: DType,
-    layout: Layout,
+    order: Order,
     /// value = grey level * scale + offset, per channel.
     scale: [f32; 3],
     offset: [f32; 3],
@@ -50,7 +58,22 @@ impl Writer {
         } else {
             Vec::new()
         };
-        Ok(Self { dtype, layout, scale, offset, halves })
+        let order = match layout {
+            Layout::Nchw => Order::Planes,
+            Layout::Nhwc => Order::Interleaved,
+        };
+        Ok(Self { dtype, order, scale, offset, halves })
+    }
+
+    /// A writer of labels: one channel, values as they are.
+    ///
+    /// # Errors
+    /// A type that is not an integer, or too small for 255.
+    pub fn labels(dtype: DType) -> Result<Self> {
+        if dtype.is_float() || dtype == DType::Int8 {
+            return Err(Error::config("labels come as integers that hold 255").with("dtype", dtype));
+        }
+        Ok(Self { dtype, order: Order::Labels, scale: [1.0; 3], offset: [0.0; 3], halves: Vec::new() })
     }
 
     /// The element type.
@@ -59,31 +82,33 @@ impl Writer {
     }
 
     /// The shape of a picture of `size`.
-    pub fn shape(&self, size: Size) -> [usize; 3] {
+    pub fn shape(&self, size: Size) -> Shape {
         let (w, h) = (size.w as usize, size.h as usize);
-        match self.layout {
-            Layout::Nchw => [3, h, w],
-            Layout::Nhwc => [h, w, 3],
+        match self.order {
+            Order::Planes => Shape::Colours([3, h, w]),
+            Order::Interleaved => Shape::Colours([h, w, 3]),
+            Order::Labels => Shape::Labels([h, w]),
         }
     }
 
     /// Bytes of a picture of `size`.
     pub fn bytes(&self, size: Size) -> usize {
-        size.w as usize * size.h as usize * 3 * self.dtype.size()
+        self.shape(size).as_slice().iter().product::<usize>() * self.dtype.size()
     }
 
     /// Writes row `y` of a picture of `size`, pixels as `0x00BBGGRR`, into `out`, which is the whole picture.
     pub fn write(&self, out: &mut [u8], size: Size, y: u32, row: &[u32]) {
         let (w, h, y) = (size.w as usize, size.h as usize, y as usize);
         let item = self.dtype.size();
-        match self.layout {
-            Layout::Nchw => {
+        match self.order {
+            Order::Planes => {
                 for c in 0..3 {
                     let out = &mut out[(c * h + y) * w * item..][..w * item];
                     self.plane(out, row, c);
                 }
             }
-            Layout::Nhwc => self.interleaved(&mut out[y * w * 3 * item..][..w * 3 * item], row),
+            Order::Interleaved => self.interleaved(&mut out[y * w * 3 * item..][..w * 3 * item], row),
+            Order::Labels => labels(&mut out[y * w * item..][..w * item], item, row),
         }
     }
 
@@ -132,6 +157,35 @@ impl Writer {
                 }
             }),
         }
+    }
+}
+
+/// The dimensions of one picture in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Three, in the layout's order.
+    Colours([usize; 3]),
+    /// Rows and columns.
+    Labels([usize; 2]),
+}
+
+impl Shape {
+    /// The dimensions.
+    pub fn as_slice(&self) -> &[usize] {
+        match self {
+            Self::Colours(shape) => shape,
+            Self::Labels(shape) => shape,
+        }
+    }
+}
+
+fn labels(out: &mut [u8], item: usize, row: &[u32]) {
+    let label = |p: &u32| (p & 255) as u8;
+    match item {
+        1 => out.iter_mut().zip(row).for_each(|(out, p)| *out = label(p)),
+        2 => out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = u16::from(label(p)).to_ne_bytes()),
+        4 => out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = u32::from(label(p)).to_ne_bytes()),
+        _ => out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = u64::from(label(p)).to_ne_bytes()),
     }
 }
 

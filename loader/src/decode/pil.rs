@@ -1,6 +1,7 @@
 //! The MDS encoding `pil`: a picture's raw pixels behind its size and Pillow's name for its mode.
 
 use super::geometry::{Region, Size};
+use super::image::Content;
 use super::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -36,14 +37,15 @@ pub fn size(bytes: &[u8]) -> Result<Size> {
     Ok(parse(bytes)?.size)
 }
 
-/// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped.
+/// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped. Labels come out in all three channels.
 ///
 /// # Errors
 /// Too few bytes, or a mode whose pixels are not bytes (or whose palette the encoding has lost).
-pub fn decode(bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
+pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixels) -> Result<()> {
     let raw = parse(bytes)?;
     let channels: usize = match raw.mode {
         b"L" => 1,
+        b"P" if content == Content::Labels => 1,
         b"LA" => 2,
         b"RGB" => 3,
         b"RGBA" | b"RGBX" | b"CMYK" => 4,
@@ -52,6 +54,10 @@ pub fn decode(bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
                 .with("mode", other.escape_ascii()));
         }
     };
+    if content == Content::Labels && channels != 1 {
+        return Err(Error::new(ErrorKind::Unsupported, "labels need a picture of one channel")
+            .with("mode", raw.mode.escape_ascii()));
+    }
     let stride = raw.size.w as usize * channels;
     if (stride as u128) * u128::from(raw.size.h) != raw.pixels.len() as u128 {
         return Err(Error::decode("the raw picture's size and bytes do not fit")
@@ -112,10 +118,10 @@ mod tests {
     fn modes_become_rgb_and_regions_are_cut_out() {
         let mut pixels = Pixels::new();
         let grey = picture(2, 2, "L", &[1, 2, 3, 4]);
-        decode(&grey, Region { x: 1, y: 0, w: 1, h: 2 }, &mut pixels).unwrap();
+        decode(&grey, Region { x: 1, y: 0, w: 1, h: 2 }, Content::Colours, &mut pixels).unwrap();
         assert_eq!(pixels.rgb(), [2, 2, 2, 4, 4, 4]);
         let rgba = picture(1, 2, "RGBA", &[1, 2, 3, 4, 5, 6, 7, 8]);
-        decode(&rgba, Region { x: 0, y: 1, w: 1, h: 1 }, &mut pixels).unwrap();
+        decode(&rgba, Region { x: 0, y: 1, w: 1, h: 1 }, Content::Colours, &mut pixels).unwrap();
         assert_eq!(pixels.rgb(), [5, 6, 7]);
         assert_eq!(size(&rgba).unwrap(), Size { w: 1, h: 2 });
     }
@@ -133,7 +139,7 @@ mod tests {
             picture(1, 1, "I;16", &[1, 2]),
             vec![1, 0, 0, 0, 1, 0, 0, 0, 255, 255, 255, 255],
         ] {
-            assert!(decode(&bytes, one, &mut pixels).is_err(), "{bytes:?}");
+            assert!(decode(&bytes, one, Content::Colours, &mut pixels).is_err(), "{bytes:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use super::draw::FieldDraws;
 use super::dtype::DType;
 use super::field::{Column, FieldSpec, Op};
 use super::geometry::{Size, resize_to};
-use super::image::{ImageEncoding, ImageField, Limits};
+use super::image::{Content, ImageEncoding, ImageField, Limits};
 use super::ndarray::{ArrayEncoding, elements};
 use super::normalise::Writer;
 use super::numeric;
@@ -157,19 +157,16 @@ impl FieldPlan {
     fn step(&self, spec: &FieldSpec, draws: FieldDraws, limits: Limits) -> Result<(usize, Work, DType, RowShape)> {
         Ok(match spec {
             FieldSpec::Image { column, ops, dtype, layout } => {
-                let (index, column) = self.find(column)?;
-                if column.text || numbers(column)?.is_some() || ArrayEncoding::parse(&column.encoding)?.is_some() {
-                    return Err(unfit(column, "an Image field needs a column of pictures: jpeg, png, pil or bytes"));
-                }
-                let encoding = if column.encoding == "pil" { ImageEncoding::Raw } else { ImageEncoding::File };
                 let (size, normalise) = check_ops(ops, limits)?;
                 let writer = Writer::new(*dtype, *layout, normalise)?;
-                let shape = match size {
-                    Some(size) => RowShape::Fixed(writer.shape(size).to_vec()),
-                    None => RowShape::RaggedArray,
-                };
-                let field = ImageField { encoding, ops: ops.clone(), draws, writer, limits };
-                (index, Work::Image(field), *dtype, shape)
+                self.pictures(column, ops, Content::Colours, size, writer, draws, limits)?
+            }
+            FieldSpec::Mask { column, ops, dtype } => {
+                let (size, normalise) = check_ops(ops, limits)?;
+                if normalise.is_some() {
+                    return Err(Error::config("a Mask holds labels: Normalize would change them"));
+                }
+                self.pictures(column, ops, Content::Labels, size, Writer::labels(*dtype)?, draws, limits)?
             }
             FieldSpec::Scalar { column, dtype } => {
                 let (index, column) = self.find(column)?;
@@ -224,6 +221,31 @@ impl FieldPlan {
             FieldSpec::Bytes { column } => (self.find(column)?.0, Work::Bytes, DType::UInt8, RowShape::Bytes),
             FieldSpec::Joint { .. } => return Err(Error::config("a Joint field cannot hold another Joint")),
         })
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one field, each used once")]
+    fn pictures(
+        &self,
+        column: &str,
+        ops: &[Op],
+        content: Content,
+        size: Option<Size>,
+        writer: Writer,
+        draws: FieldDraws,
+        limits: Limits,
+    ) -> Result<(usize, Work, DType, RowShape)> {
+        let (index, column) = self.find(column)?;
+        if column.text || numbers(column)?.is_some() || ArrayEncoding::parse(&column.encoding)?.is_some() {
+            return Err(unfit(column, "Image and Mask need a column of pictures: jpeg, png, pil or bytes"));
+        }
+        let encoding = if column.encoding == "pil" { ImageEncoding::Raw } else { ImageEncoding::File };
+        let shape = match size {
+            Some(size) => RowShape::Fixed(writer.shape(size).as_slice().to_vec()),
+            None => RowShape::RaggedArray,
+        };
+        let dtype = writer.dtype();
+        let field = ImageField { encoding, content, ops: ops.to_vec(), draws, writer, limits };
+        Ok((index, Work::Image(field), dtype, shape))
     }
 
     fn find(&self, name: &str) -> Result<(usize, &Column)> {

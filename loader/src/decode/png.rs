@@ -3,9 +3,10 @@
 use std::io::Cursor;
 
 use super::geometry::{Region, Size};
+use super::image::Content;
 use super::pil::rgb_row;
 use super::pixels::Pixels;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The first bytes of every PNG file.
 pub const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
@@ -30,12 +31,16 @@ pub fn size(bytes: &[u8]) -> Result<Size> {
 }
 
 /// Decodes `region`, which lies inside the picture. Rows below it are not looked at, unless the file is interlaced.
+/// Labels, the stored values of one channel, come out in all three.
 ///
 /// # Errors
 /// Damaged or truncated data.
-pub fn decode(bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
+pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixels) -> Result<()> {
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: LIMIT_BYTES });
-    decoder.set_transformations(png::Transformations::normalize_to_color8());
+    decoder.set_transformations(match content {
+        Content::Colours => png::Transformations::normalize_to_color8(),
+        Content::Labels => png::Transformations::IDENTITY,
+    });
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
     let mut reader = decoder.read_info().map_err(damaged)?;
@@ -43,11 +48,25 @@ pub fn decode(bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
     if region.x + region.w > w || region.y + region.h > h {
         return Err(Error::internal("a region outside of the picture was asked for"));
     }
-    let channels = reader.output_color_type().0.samples();
+    let (colour, depth) = reader.output_color_type();
+    let is_label = matches!(colour, png::ColorType::Grayscale | png::ColorType::Indexed);
+    if content == Content::Labels && (!is_label || depth == png::BitDepth::Sixteen) {
+        return Err(Error::new(ErrorKind::Unsupported, "labels need a PNG of one channel and at most 8 bits")
+            .with("colours", format!("{colour:?}"))
+            .with("bits", depth as u8));
+    }
+    let (channels, bits) = (colour.samples(), depth as usize);
     let out = pixels.start(region, 3);
     let mut out_rows = out.chunks_exact_mut(region.w as usize * 3);
     let mut take = |row: &[u8]| {
-        if let Some(out) = out_rows.next() {
+        let Some(out) = out_rows.next() else { return };
+        if bits < 8 {
+            for (x, out) in (region.x as usize..).zip(out.as_chunks_mut::<3>().0) {
+                // The first pixel is in the highest bits.
+                let (byte, place) = (row[x * bits / 8], 8 - bits - x * bits % 8);
+                *out = [byte >> place & ((1 << bits) - 1); 3];
+            }
+        } else {
             rgb_row(&row[region.x as usize * channels..][..region.w as usize * channels], channels, out);
         }
     };
@@ -55,7 +74,7 @@ pub fn decode(bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
         let bytes = reader.output_buffer_size().ok_or_else(|| Error::decode("the PNG is too large"))?;
         let mut whole = vec![0; bytes];
         reader.next_frame(&mut whole).map_err(damaged)?;
-        whole.chunks_exact(w as usize * channels).skip(region.y as usize).for_each(&mut take);
+        whole.chunks_exact((w as usize * channels * bits).div_ceil(8)).skip(region.y as usize).for_each(&mut take);
         return Ok(());
     }
     for y in 0..region.y + region.h {
@@ -99,7 +118,7 @@ mod tests {
         ] {
             let bytes = file(colour, depth, 2, 1, data);
             assert_eq!(size(&bytes).unwrap(), Size { w: 2, h: 1 });
-            decode(&bytes, one, &mut pixels).unwrap();
+            decode(&bytes, one, Content::Colours, &mut pixels).unwrap();
             assert_eq!(pixels.rgb(), want, "{colour:?} {depth:?}");
         }
     }
@@ -110,13 +129,38 @@ mod tests {
         let bytes = file(png::ColorType::Grayscale, png::BitDepth::Eight, 32, 32, &data);
         let all = Region { x: 0, y: 0, w: 32, h: 32 };
         let mut pixels = Pixels::new();
-        decode(&bytes, all, &mut pixels).unwrap();
+        decode(&bytes, all, Content::Colours, &mut pixels).unwrap();
         // The last row is complete before the checksums behind it are.
         for cut in 0..bytes.len() - 24 {
-            assert!(size(&bytes[..cut]).is_err() || decode(&bytes[..cut], all, &mut pixels).is_err(), "{cut}");
+            assert!(
+                size(&bytes[..cut]).is_err() || decode(&bytes[..cut], all, Content::Colours, &mut pixels).is_err(),
+                "{cut}"
+            );
         }
         let mut flipped = bytes.clone();
         flipped[60] ^= 4;
-        assert!(decode(&flipped, all, &mut pixels).is_err());
+        assert!(decode(&flipped, all, Content::Colours, &mut pixels).is_err());
+    }
+
+    #[test]
+    fn labels_are_the_stored_values() {
+        use png::{BitDepth as D, ColorType as C};
+        let mut pixels = Pixels::new();
+        let last = Region { x: 2, y: 0, w: 1, h: 1 };
+        for (colour, depth, data, want) in [
+            (C::Grayscale, D::Eight, &[1_u8, 2, 200][..], 200),
+            (C::Indexed, D::Eight, &[0, 1, 1], 1),
+            (C::Indexed, D::One, &[0b0010_0000], 1),
+            (C::Indexed, D::Two, &[0b0001_1000], 2),
+            (C::Grayscale, D::Four, &[0x12, 0x70], 7),
+        ] {
+            decode(&file(colour, depth, 3, 1, data), last, Content::Labels, &mut pixels).unwrap();
+            assert_eq!(pixels.rgb(), [want; 3], "{colour:?} {depth:?}");
+        }
+        let colours = file(C::Rgb, D::Eight, 3, 1, &[0; 9]);
+        let e = decode(&colours, last, Content::Labels, &mut pixels).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Unsupported);
+        let deep = file(C::Grayscale, D::Sixteen, 3, 1, &[0; 6]);
+        assert!(decode(&deep, last, Content::Labels, &mut pixels).is_err());
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::draw::{DrawKey, FieldDraws};
 use super::dtype::DType;
 use super::field::{Layout, Op};
-use super::geometry::{Region, Size, Stage, resolve};
-use super::image::{ImageDecoder, ImageEncoding, ImageField, Limits};
+use super::geometry::{Filter, Region, Size, Stage, resolve};
+use super::image::{Content, ImageDecoder, ImageEncoding, ImageField, Limits};
 use super::jpeg::{JpegDecoder, Turbo};
 use super::normalise::Writer;
 use super::pixels::Pixels;
@@ -42,6 +42,7 @@ pub fn training_field(dtype: DType, layout: Layout) -> Result<ImageField> {
     let normalise = dtype.is_float().then_some((MEAN, STD));
     Ok(ImageField {
         encoding: ImageEncoding::File,
+        content: Content::Colours,
         ops: vec![
             Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [3.0 / 4.0, 4.0 / 3.0] },
             Op::RandomHorizontalFlip { p: 0.5 },
@@ -93,13 +94,13 @@ pub fn measure(jpegs: &[Vec<u8>], rounds: u32, now: &mut dyn FnMut() -> Duration
         run(1, "full decode, crop, resize", &mut |bytes, draw| {
             let (size, stage) = stage_of(&mut turbo, bytes, draw)?;
             turbo.decode(bytes, Region::all(size), &mut pixels)?;
-            resizer.plan(&stage);
+            resizer.plan(&stage, Filter::Bilinear);
             resizer.run(&pixels, |y, pixels| planar.writer.write(&mut row, stage.output(), y, pixels));
             Ok(())
         })?;
         run(2, "region decode", &mut |bytes, draw| {
             let (_, stage) = stage_of(&mut turbo, bytes, draw)?;
-            let needed = resizer.plan(&stage);
+            let needed = resizer.plan(&stage, Filter::Bilinear);
             turbo.decode(bytes, needed, &mut pixels)
         })?;
         for (part, name, field) in [
@@ -123,7 +124,7 @@ pub fn measure(jpegs: &[Vec<u8>], rounds: u32, now: &mut dyn FnMut() -> Duration
         let mut whole = Pixels::new();
         whole.start(Region::all(all.size()), 3).copy_from_slice(pixels.rgb());
         run(6, "resize alone, the last region to 224 x 224", &mut |_, _| {
-            resizer.plan(&stage);
+            resizer.plan(&stage, Filter::Bilinear);
             resizer.run(&whole, |y, pixels| planar.writer.write(&mut row, stage.output(), y, pixels));
             Ok(())
         })?;

@@ -231,3 +231,35 @@ fn a_claim_of_too_many_pixels_is_refused_before_memory_is_taken() {
     let e = decode(&plan, &[&ramp(10, 11)], 0).unwrap_err();
     assert!(e.to_string().contains("pixels_max 100"), "{e}");
 }
+
+#[test]
+fn a_mask_is_cut_like_its_picture_and_keeps_its_labels() {
+    // The labels are the picture's red channel; every label is a column's number, so a blend would show.
+    let (w, h) = (90, 60);
+    let picture = ramp(w, h);
+    let mut mask = Vec::new();
+    for word in [w, h, 1] {
+        mask.extend(word.to_le_bytes());
+    }
+    mask.push(b'P');
+    mask.extend((0..w * h).map(|i| if (i % w) < w / 2 { 3 } else { 200_u8 }));
+    let ops = r#""ops": [{"op": "random_resized_crop", "size": [16, 20]}, {"op": "random_horizontal_flip"}]"#;
+    let json = format!(
+        r#"[["j", {{"kind": "joint", "fields": [["x", {{"kind": "image", "column": "a", {ops}}}],
+            ["m", {{"kind": "mask", "column": "b", {ops}}}]]}}]]"#
+    );
+    let plan = compile(&json, &[column("a", "pil"), column("b", "pil")]).unwrap();
+    assert_eq!(plan.outputs()[1].shape, RowShape::Fixed(vec![16, 20]));
+    for draw in 0..50 {
+        let out = decode(&plan, &[&picture, &mask], draw).unwrap();
+        let labels: Vec<i64> = out[1].chunks_exact(8).map(|c| i64::from_ne_bytes(c.try_into().unwrap())).collect();
+        for (red, label) in out[0][..16 * 20].iter().zip(labels) {
+            let expected = if f64::from(*red) < 44.5 { 3 } else { 200 };
+            // Where the border runs through a pixel either label is near.
+            assert!(label == expected || red.abs_diff(44) <= 3, "{red} {label}");
+            assert!(label == 3 || label == 200);
+        }
+    }
+    let e = compile(r#"[["m", {"kind": "mask", "column": "a", "dtype": "float32"}]]"#, &[column("a", "png")]);
+    assert!(e.unwrap_err().to_string().contains("integers"));
+}

@@ -280,7 +280,7 @@ mod tests {
         for (input, output, rows) in [(500, 224, 5), (100, 224, 2), (7, 3, 1), (1000, 10, 3), (1, 6, 1), (448, 224, 4)]
         {
             let mut axis = Axis::default();
-            axis.compute(input, output, (0, output), rows == 3);
+            axis.compute(crate::decode::geometry::Filter::Bilinear, input, output, (0, output), rows == 3);
             let mut columns = Columns::default();
             columns.pack(&axis);
             let values = input as usize * 3;

@@ -9,7 +9,7 @@
 mod kernel;
 mod weights;
 
-use super::geometry::{Region, Stage};
+use super::geometry::{Filter, Region, Stage};
 use super::pixels::Pixels;
 use weights::Axis;
 
@@ -44,8 +44,8 @@ impl Resizer {
         Self::default()
     }
 
-    /// Works out the weights for `stage` and says which region of the source [`run`](Self::run) will read.
-    pub fn plan(&mut self, stage: &Stage) -> Region {
+    /// Works out the weights of `filter` for `stage` and says which region of the source [`run`](Self::run) will read.
+    pub fn plan(&mut self, stage: &Stage, filter: Filter) -> Region {
         let Stage { crop, resized, window, flip } = *stage;
         let shown = |corner: i64, side: u32, of: u32| {
             let start = corner.clamp(0, i64::from(of)) as u32;
@@ -55,8 +55,8 @@ impl Resizer {
         };
         let x = shown(window.x, window.size.w, resized.w);
         let y = shown(window.y, window.size.h, resized.h);
-        self.columns.compute(crop.w, resized.w, x, flip);
-        self.rows.compute(crop.h, resized.h, y, false);
+        self.columns.compute(filter, crop.w, resized.w, x, flip);
+        self.rows.compute(filter, crop.h, resized.h, y, false);
         self.packed.pack(&self.columns);
         let (cx, cy) = (self.columns.span(), self.rows.span());
         let needed = Region { x: crop.x + cx.0, y: crop.y + cy.0, w: cx.1 - cx.0, h: cy.1 - cy.0 };
@@ -133,7 +133,7 @@ mod tests {
 
     fn run(stage: &Stage, source: &Pixels) -> Vec<Vec<u32>> {
         let mut resizer = Resizer::new();
-        resizer.plan(stage);
+        resizer.plan(stage, Filter::Bilinear);
         let mut out = Vec::new();
         resizer.run(source, |y, row| {
             assert_eq!(y as usize, out.len());
@@ -252,7 +252,7 @@ mod tests {
             window: Window { x: 5, y: 6, size: Size { w: 9, h: 8 } },
             flip: true,
         };
-        let needed = Resizer::new().plan(&stage);
+        let needed = Resizer::new().plan(&stage, Filter::Bilinear);
         assert!(needed.w < 40 && needed.h < 35, "{needed:?}");
         let mut part = Pixels::new();
         let rows = source.rgb().chunks_exact(80 * 3).skip(needed.y as usize);

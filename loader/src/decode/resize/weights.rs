@@ -1,5 +1,7 @@
 //! The weights of one axis: which source samples make an output sample, and how much each counts.
 
+use crate::decode::geometry::Filter;
+
 /// 1.0 as a weight. With 14 bits the largest blend of 8-bit samples leaves 7 bits of fraction in 16.
 pub(super) const ONE: i32 = 1 << 14;
 
@@ -18,9 +20,39 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Computes weights of Pillow's antialiased bilinear filter for the output samples `shown.0 .. shown.1` of
-    /// `output` out of `input`, last first if `flip`.
-    pub(super) fn compute(&mut self, input: u32, output: u32, shown: (u32, u32), flip: bool) {
+    /// Computes weights for the output samples `shown.0 .. shown.1` of `output` out of `input`, last first if `flip`.
+    pub(super) fn compute(&mut self, filter: Filter, input: u32, output: u32, shown: (u32, u32), flip: bool) {
+        match filter {
+            Filter::Bilinear => self.bilinear(input, output, shown, flip),
+            Filter::Nearest => self.nearest(input, output, shown, flip),
+        }
+    }
+
+    /// Pillow's nearest neighbour, its running sum included: where an output sample's centre falls on the border of
+    /// two source samples, the sum's rounding decides. Stages mirror last, so a picture that is mirrored before it is
+    /// resized gets the other neighbour there than it would in Pillow.
+    fn nearest(&mut self, input: u32, output: u32, shown: (u32, u32), flip: bool) {
+        let scale = f64::from(input) / f64::from(output);
+        self.taps = 1;
+        self.first.clear();
+        let mut center = scale * 0.5;
+        for o in 0..shown.1 {
+            if o >= shown.0 {
+                self.first.push((center as u32).min(input - 1));
+            }
+            center += scale;
+        }
+        if flip {
+            self.first.reverse();
+        }
+        self.used.clear();
+        self.used.resize(self.first.len(), 1);
+        self.weights.clear();
+        self.weights.resize(self.first.len(), ONE as i16);
+    }
+
+    /// Pillow's antialiased bilinear filter.
+    fn bilinear(&mut self, input: u32, output: u32, shown: (u32, u32), flip: bool) {
         let scale = f64::from(input) / f64::from(output);
         // The triangle is as wide as a source sample when enlarging, as an output sample when shrinking.
         let support = scale.max(1.0);
@@ -99,7 +131,7 @@ mod tests {
     fn weights_add_up_to_one_and_stay_inside() {
         let mut axis = Axis::default();
         for (input, output) in [(1, 1), (1, 9), (500, 224), (224, 500), (3, 2), (20_000, 7), (65_500, 224), (10, 10)] {
-            axis.compute(input, output, (0, output), false);
+            axis.compute(Filter::Bilinear, input, output, (0, output), false);
             for i in 0..axis.len() {
                 let (first, weights) = axis.taps(i);
                 assert!(first as usize + weights.len() <= input as usize);
@@ -112,7 +144,7 @@ mod tests {
     #[test]
     fn nothing_is_blended_when_nothing_changes() {
         let mut axis = Axis::default();
-        axis.compute(10, 10, (2, 8), false);
+        axis.compute(Filter::Bilinear, 10, 10, (2, 8), false);
         assert_eq!(axis.taps_max(), 1);
         assert_eq!(axis.span(), (2, 8));
     }
