@@ -1,10 +1,12 @@
 //! One data set's handle on one directory: what is resident, and who fetches the rest.
 
 use super::claim;
-use super::directory::{Directory, RAW, Wants, ZIP};
+use super::directory::{Directory, RAW, ZIP};
 use super::open::OpenShard;
 use super::patience::Patience;
-use super::{ShardFiles, evict, open};
+use super::publish::{Claim, Claimed};
+use super::table::Wants;
+use super::{CacheGroup, ShardFiles, listing, open};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{Counter, Stats};
@@ -25,6 +27,11 @@ pub struct CacheDirConfig {
     pub keep_zip: bool,
     /// Bytes that the directory may hold, `index.json` included; `None` for as many as the disk has.
     pub cache_limit: Option<u64>,
+    /// Directories that share a limit, instead of `cache_limit`.
+    pub group: Option<Arc<CacheGroup>>,
+    /// The number of shard 0 where the data set's plan counts shards through all streams: what `next_use` is asked
+    /// with. All other numbers are those of this directory's index.
+    pub first_shard: u32,
     /// Trust the medium's write cache: link shards without waiting for their bytes to be on disk. A machine that loses
     /// power may then keep a shard of the right size with holes in it.
     pub skip_sync: bool,
@@ -45,17 +52,6 @@ pub enum ShardState {
     Resident,
 }
 
-/// The answer to a claim.
-#[derive(Debug)]
-pub enum Claim {
-    /// The caller fetches the shard.
-    Mine(Claimed),
-    /// It is here, and stays until [`CacheDir::mark_read`].
-    Resident,
-    /// Somebody else fetches it; see [`CacheDir::wait_resident`]. Never the answer of [`CacheDir::claim`].
-    Busy,
-}
-
 /// Shards of one stream on local disk, as one data set sees them.
 ///
 /// Belongs to the process that opened it: in a forked child every call is an error that says so.
@@ -66,6 +62,8 @@ pub struct CacheDir {
     pub(super) has_remote: bool,
     pub(super) keep_zip: bool,
     pub(super) sync: bool,
+    pub(super) group: Option<Arc<CacheGroup>>,
+    pub(super) first_shard: u32,
     pub(super) clock: Clock,
     /// Shards that this data set has published or found and not yet read.
     holds: Mutex<HashSet<u32>>,
@@ -96,8 +94,9 @@ impl CacheDir {
             make_directory(&config.dir)?;
         }
         let directory = Directory::join(&config.dir, config.shards)?;
+        let limit = config.group.as_ref().map_or(config.cache_limit, |group| group.cache_limit());
         let wants = Wants {
-            limit: config.cache_limit.filter(|_| config.has_remote),
+            limit: limit.filter(|_| config.has_remote),
             keep_zip: config.keep_zip,
             local_only: !config.has_remote,
         };
@@ -113,6 +112,8 @@ impl CacheDir {
             has_remote: config.has_remote,
             keep_zip: config.keep_zip,
             sync: !config.skip_sync,
+            group: config.group,
+            first_shard: config.first_shard,
             clock: config.clock,
             holds: Mutex::new(HashSet::new()),
             counters: Counters {
@@ -123,8 +124,12 @@ impl CacheDir {
                 lost_races: stats.counter("cache_lost_races"),
             },
         };
-        evict::survey(&dir);
-        Ok(Arc::new(dir))
+        listing::survey(&dir);
+        let dir = Arc::new(dir);
+        if let Some(group) = &dir.group {
+            group.join(&dir);
+        }
+        Ok(dir)
     }
 
     /// The directory, absolute.
@@ -264,7 +269,7 @@ impl CacheDir {
     pub fn mark_read(&self, shard: u32) {
         if self.directory.is_own_process() && self.holds.lock().remove(&shard) {
             self.directory.table.lock().unhold(&self.directory, shard);
-            self.directory.watch.wake();
+            self.wake();
         }
     }
 
@@ -279,14 +284,22 @@ impl CacheDir {
             table.unhold(&self.directory, shard);
         }
         drop(table);
-        self.directory.watch.wake();
+        self.wake();
     }
 
-    /// Wakes every thread of this process that waits on this directory: the plan moved on, or a stop flag was set.
+    /// Wakes every thread of this process that waits on this directory or its group: the plan moved on, or a stop flag was set.
     pub fn wake(&self) {
         if self.directory.is_own_process() {
             self.directory.watch.wake();
+            if let Some(group) = &self.group {
+                group.wake();
+            }
         }
+    }
+
+    /// The directories that share this one's limit, itself among them.
+    pub(super) fn members(self: &Arc<Self>) -> Vec<Arc<Self>> {
+        self.group.as_ref().map_or_else(|| vec![self.clone()], |group| group.members(self))
     }
 
     /// Keeps `shard` until [`mark_read`](Self::mark_read); false while another process evicts it.
@@ -355,41 +368,6 @@ impl Drop for CacheDir {
         }
         self.mark_all_read();
         self.directory.table.lock().leave(&self.directory, self.wants);
-    }
-}
-
-/// The right and duty to fetch one shard; dropping it lets the next waiter try.
-#[derive(Debug)]
-pub struct Claimed {
-    pub(super) dir: Arc<CacheDir>,
-    pub(super) shard: u32,
-}
-
-impl Claimed {
-    /// The shard.
-    pub fn shard(&self) -> u32 {
-        self.shard
-    }
-
-    /// The compressed files, when they are complete on disk and only have to be unpacked. In the order of the index.
-    pub fn packed(&self) -> Option<Vec<PathBuf>> {
-        let directory = &self.dir.directory;
-        let packed = directory.look(self.shard) & ZIP != 0;
-        packed.then(|| directory.shards[self.shard as usize].zip.iter().map(|f| directory.path_of(f)).collect())
-    }
-}
-
-impl Drop for Claimed {
-    fn drop(&mut self) {
-        let directory = &self.dir.directory;
-        if !directory.is_own_process() {
-            return;
-        }
-        let mut table = directory.table.lock();
-        table.claims.remove(&self.shard);
-        table.release(directory, claim::CLAIM + u64::from(self.shard));
-        drop(table);
-        directory.watch.wake();
     }
 }
 

@@ -1,15 +1,14 @@
-//! The process's table of one directory, shared by all its handles and threads.
-//!
-//! Locks of one process do not conflict with each other, so what threads and data sets of this process do is kept in
-//! [`Table`], and a lock is taken for the first of them and given back with the last.
+//! One directory in one process, shared by all its handles and threads.
 
-use super::claim::{self, Lock, LockFile};
+use super::claim;
 use super::open::OpenShard;
+use super::table::Table;
 use super::watch::Watch;
 use super::{CacheFile, INDEX_NAME, ShardFiles};
 use crate::error::{Error, ErrorKind, Result};
+use crate::io;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::AtomicU8;
@@ -39,28 +38,15 @@ pub(super) struct Directory {
     /// Makes room, one thread at a time.
     pub(super) admission: Mutex<()>,
     pub(super) watch: Watch,
+    /// Folders that hold shard files, with the prefix of names in them: the directory itself first, then, for merged
+    /// indexes, those below it.
+    pub(super) folders: Vec<(PathBuf, String)>,
+    /// What reading has learnt about the file system.
+    pub(super) reads: Arc<io::Directory>,
     /// False once the file system refused an unnamed file.
     pub(super) unnamed_files: AtomicBool,
     /// False once access times could not be set.
     pub(super) access_times: AtomicBool,
-}
-
-/// What this process's threads and data sets do in the directory.
-#[derive(Debug, Default)]
-pub(super) struct Table {
-    /// `None` until `index.json` is there to be opened.
-    locks: Option<LockFile>,
-    /// Why locks do not work here; told once.
-    pub(super) no_locks: Option<rustix::io::Errno>,
-    pub(super) claims: HashSet<u32>,
-    pub(super) reserved: HashSet<u32>,
-    pub(super) holds: HashMap<u32, u32>,
-    pub(super) opens: HashMap<u32, u32>,
-    /// Descriptors of this process to files that are evicted, in bytes.
-    pub(super) evicted_open_bytes: u64,
-    limits: HashMap<u64, u32>,
-    keep_zip: u32,
-    local_only: u32,
 }
 
 /// Handles on directories by device and inode, so that two paths to one directory share a table.
@@ -78,8 +64,8 @@ impl Directory {
     /// `Stale` when another data set of this process uses the directory with different shards; `Format` when a file
     /// name leads out of the directory or occurs twice.
     pub(super) fn join(path: &Path, shards: Vec<ShardFiles>) -> Result<Arc<Self>> {
-        let io = |e| Error::from_io(e, "the cache directory cannot be used").with("directory", path.display());
-        let meta = std::fs::metadata(path).map_err(io)?;
+        let failed = |e| Error::from_io(e, "the cache directory cannot be used").with("directory", path.display());
+        let meta = std::fs::metadata(path).map_err(failed)?;
         if !meta.is_dir() {
             return Err(Error::config("the cache directory is a file: choose another `local`")
                 .with("directory", path.display()));
@@ -102,7 +88,7 @@ impl Directory {
             }
             return Ok(directory);
         }
-        let directory = Arc::new(Self::new(std::path::absolute(path).map_err(io)?, shards)?);
+        let directory = Arc::new(Self::new(std::path::absolute(path).map_err(failed)?, shards)?);
         known.insert((meta.dev(), meta.ino()), Arc::downgrade(&directory));
         Ok(directory)
     }
@@ -123,6 +109,10 @@ impl Directory {
                 }
             }
         }
+        let below: BTreeSet<&str> =
+            names.keys().map(|n| &**n).filter_map(|n: &str| n.rfind('/').map(|at| &n[..=at])).collect();
+        let below = below.into_iter().map(|prefix| (path.join(prefix), prefix.to_owned()));
+        let folders = std::iter::once((path.clone(), String::new())).chain(below).collect();
         Ok(Self {
             path,
             process: std::process::id(),
@@ -133,6 +123,8 @@ impl Directory {
             table: Mutex::new(Table::default()),
             admission: Mutex::new(()),
             watch: Watch::new(),
+            folders,
+            reads: io::Directory::new(),
             unnamed_files: AtomicBool::new(true),
             access_times: AtomicBool::new(true),
         })
@@ -192,201 +184,11 @@ impl Directory {
         bits
     }
 
-    /// Folders that hold shard files: the directory and, for merged indexes, those below it.
-    pub(super) fn folders(&self) -> HashSet<PathBuf> {
-        let mut folders = HashSet::from([self.path.clone()]);
-        folders.extend(self.names.keys().filter_map(|n| n.rfind('/').map(|at| self.path.join(&n[..at]))));
-        folders
-    }
-
     /// The folder that `shard` appears in.
     pub(super) fn folder_of(&self, shard: u32) -> PathBuf {
         let path = self.path_of(&self.shards[shard as usize].raw[0]);
         path.parent().map_or_else(|| self.path.clone(), Path::to_owned)
     }
-}
-
-impl Table {
-    /// The lock file, opened as soon as there is an index to open.
-    pub(super) fn locks(&mut self, directory: &Directory) -> Option<&LockFile> {
-        if self.locks.is_none() && self.no_locks.is_none() {
-            match LockFile::open(&directory.path.join(INDEX_NAME)) {
-                Ok(locks) => {
-                    // What was wanted before there was an index to say it on.
-                    let limits = self.limits.keys().map(|limit| claim::LIMIT + limit.min(&claim::LIMIT_MAX));
-                    let keep_zip = (self.keep_zip > 0).then_some(claim::KEEP_ZIP);
-                    let local_only = (self.local_only > 0).then_some(claim::LOCAL_ONLY);
-                    for position in limits.chain(keep_zip).chain(local_only) {
-                        locks.try_shared(position);
-                    }
-                    self.locks = Some(locks);
-                }
-                Err(rustix::io::Errno::NOENT) => {}
-                Err(errno) => self.give_up_locks(directory, errno),
-            }
-        }
-        self.locks.as_ref()
-    }
-
-    fn give_up_locks(&mut self, directory: &Directory, errno: rustix::io::Errno) {
-        if self.no_locks.replace(errno).is_none() {
-            log::warn!(
-                "no locks on {}/{INDEX_NAME} ({errno}): several processes may fetch the same shard",
-                directory.path.display()
-            );
-        }
-    }
-
-    /// Locks a byte for this process alone. True also where locks do not work: then nobody can be in the way.
-    pub(super) fn exclusive(&mut self, directory: &Directory, position: u64) -> bool {
-        let Some(locks) = self.locks(directory) else { return true };
-        match locks.try_exclusive(position) {
-            Lock::Taken => true,
-            Lock::Busy => false,
-            Lock::Unavailable(errno) => {
-                self.give_up_locks(directory, errno);
-                true
-            }
-        }
-    }
-
-    /// Locks a byte together with others; as [`exclusive`](Self::exclusive).
-    pub(super) fn shared(&mut self, directory: &Directory, position: u64) -> bool {
-        let Some(locks) = self.locks(directory) else { return true };
-        // Shared locks also work on an index that may only be read, so a refusal here says nothing about claims.
-        locks.try_shared(position) != Lock::Busy
-    }
-
-    /// Gives a byte back.
-    pub(super) fn release(&mut self, directory: &Directory, position: u64) {
-        if let Some(locks) = self.locks(directory) {
-            locks.release(position);
-        }
-    }
-
-    /// Whether claims conflict between processes here.
-    pub(super) fn locks_work(&mut self, directory: &Directory) -> bool {
-        self.locks(directory).is_some() && self.no_locks.is_none()
-    }
-
-    /// Announces what a handle wants; undone by [`leave`](Self::leave).
-    pub(super) fn announce(&mut self, directory: &Directory, wants: Wants) {
-        if let Some(limit) = wants.limit {
-            let count = self.limits.entry(limit).or_default();
-            *count += 1;
-            if *count == 1 {
-                self.shared(directory, claim::LIMIT + limit.min(claim::LIMIT_MAX));
-            }
-        }
-        if wants.keep_zip {
-            self.keep_zip += 1;
-            self.shared(directory, claim::KEEP_ZIP);
-        }
-        if wants.local_only {
-            self.local_only += 1;
-            self.shared(directory, claim::LOCAL_ONLY);
-        }
-    }
-
-    /// Takes back what [`announce`](Self::announce) said.
-    pub(super) fn leave(&mut self, directory: &Directory, wants: Wants) {
-        if let Some(limit) = wants.limit
-            && let Some(count) = self.limits.get_mut(&limit)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.limits.remove(&limit);
-                self.release(directory, claim::LIMIT + limit.min(claim::LIMIT_MAX));
-            }
-        }
-        if wants.keep_zip {
-            self.keep_zip -= 1;
-            if self.keep_zip == 0 {
-                self.release(directory, claim::KEEP_ZIP);
-            }
-        }
-        if wants.local_only {
-            self.local_only -= 1;
-            if self.local_only == 0 {
-                self.release(directory, claim::LOCAL_ONLY);
-            }
-        }
-    }
-
-    /// The smallest `cache_limit` of all live jobs on this directory.
-    pub(super) fn strictest_limit(&mut self, directory: &Directory) -> Option<u64> {
-        let own = self.limits.keys().copied().min();
-        let bound = own.unwrap_or(claim::LIMIT_MAX).min(claim::LIMIT_MAX);
-        let others = self.others(directory, claim::LIMIT..claim::LIMIT + bound);
-        others.iter().map(|r| r.start - claim::LIMIT).chain(own).min()
-    }
-
-    /// Whether a job wants compressed files to stay.
-    pub(super) fn zips_stay(&mut self, directory: &Directory) -> bool {
-        self.keep_zip > 0 || self.locks(directory).is_some_and(|l| l.locked_by_other(claim::KEEP_ZIP))
-    }
-
-    /// Whether a job has no remote to fetch shards from again.
-    pub(super) fn nothing_may_go(&mut self, directory: &Directory) -> bool {
-        self.local_only > 0 || self.locks(directory).is_some_and(|l| l.locked_by_other(claim::LOCAL_ONLY))
-    }
-
-    /// What other processes have locked within `range`.
-    pub(super) fn others(&mut self, directory: &Directory, range: std::ops::Range<u64>) -> Vec<std::ops::Range<u64>> {
-        self.locks(directory).map_or_else(Vec::new, |l| l.others(range))
-    }
-
-    /// Keeps `shard` from being evicted; false while another process evicts it.
-    pub(super) fn hold(&mut self, directory: &Directory, shard: u32) -> bool {
-        if !self.holds.contains_key(&shard) && !self.shared(directory, claim::HOLD + u64::from(shard)) {
-            return false;
-        }
-        *self.holds.entry(shard).or_default() += 1;
-        true
-    }
-
-    /// Undoes one [`hold`](Self::hold).
-    pub(super) fn unhold(&mut self, directory: &Directory, shard: u32) {
-        if count_down(&mut self.holds, shard) {
-            self.release(directory, claim::HOLD + u64::from(shard));
-        }
-    }
-
-    /// Counts open descriptors of `shard`.
-    pub(super) fn opened(&mut self, directory: &Directory, shard: u32) {
-        let count = self.opens.entry(shard).or_default();
-        *count += 1;
-        if *count == 1 {
-            self.shared(directory, claim::OPEN + u64::from(shard));
-        }
-    }
-
-    /// Undoes one [`opened`](Self::opened).
-    pub(super) fn closed(&mut self, directory: &Directory, shard: u32) {
-        if count_down(&mut self.opens, shard) {
-            self.release(directory, claim::OPEN + u64::from(shard));
-        }
-    }
-}
-
-/// Takes one from `counts[shard]`; true when none is left.
-fn count_down(counts: &mut HashMap<u32, u32>, shard: u32) -> bool {
-    match counts.get_mut(&shard) {
-        Some(count) if *count > 1 => {
-            *count -= 1;
-            false
-        }
-        Some(_) => counts.remove(&shard).is_some(),
-        None => false,
-    }
-}
-
-/// What one handle announces to the other jobs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wants {
-    pub(super) limit: Option<u64>,
-    pub(super) keep_zip: bool,
-    pub(super) local_only: bool,
 }
 
 /// A name must stay below the directory and must not be the index.

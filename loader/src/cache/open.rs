@@ -4,9 +4,9 @@ use super::CacheFile;
 use super::dir::CacheDir;
 use super::directory::Directory;
 use crate::error::{Error, ErrorKind, Result};
+use crate::io::{self, ShardFile};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
-use std::fs::File;
 use std::path::PathBuf;
 
 /// Access times are set this often at most, in seconds; eviction by least recent use needs no better.
@@ -17,8 +17,8 @@ const TOUCH_EVERY_S: u64 = 10;
 pub struct OpenFile {
     /// Where it was opened.
     pub path: PathBuf,
-    /// Read with positions, since all readers share it.
-    pub file: File,
+    /// All readers share it. Only the data file is also read past the page cache.
+    pub file: Arc<ShardFile>,
     /// Its size, as the index and the file system agree.
     pub bytes: u64,
 }
@@ -46,7 +46,7 @@ impl OpenShard {
     /// Whether the shard was evicted, here or by another process: its bytes are freed when the last reader drops it.
     pub fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::Acquire)
-            || self.files.iter().any(|f| rustix::fs::fstat(&f.file).is_ok_and(|stat| stat.st_nlink == 0))
+            || self.files.iter().any(|f| rustix::fs::fstat(f.file.buffered()).is_ok_and(|stat| stat.st_nlink == 0))
     }
 
     /// Notes an eviction by this process; the table is locked by the caller.
@@ -123,16 +123,18 @@ pub(super) fn open_shard(dir: &Arc<CacheDir>, shard: u32) -> Result<Option<Arc<O
 
 fn open_file(dir: &CacheDir, shard: u32, file: &CacheFile) -> Result<Option<OpenFile>> {
     let path = dir.directory.path_of(file);
-    let fail = |e| Error::from_io(e, "a shard cannot be opened").with("shard", shard).with("file", path.display());
-    let opened = match File::open(&path) {
+    // The other files are small and read once; they need no second descriptor.
+    let table = io::Directory::buffered_only();
+    let is_data = std::ptr::eq(file, &raw const dir.directory.shards[shard as usize].raw[0]);
+    let opened = match ShardFile::open(&path, if is_data { &dir.directory.reads } else { &table }) {
         Ok(opened) => opened,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound && dir.has_remote => return Ok(None),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(dir.absent(shard)),
-        Err(e) => return Err(fail(e)),
+        Err(e) if e.kind() == ErrorKind::NotFound && dir.has_remote => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(dir.absent(shard)),
+        Err(e) => return Err(e.with("shard", shard)),
     };
-    let bytes = opened.metadata().map_err(fail)?.len();
+    let bytes = opened.len();
     if bytes == file.bytes {
-        return Ok(Some(OpenFile { path, file: opened, bytes }));
+        return Ok(Some(OpenFile { path, file: Arc::new(opened), bytes }));
     }
     if dir.has_remote {
         return Ok(None);
@@ -165,7 +167,7 @@ fn touch(dir: &CacheDir, open: &OpenShard) {
         last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
     };
     if let Some(data) = open.files.first()
-        && let Err(errno) = rustix::fs::futimens(&data.file, &times)
+        && let Err(errno) = rustix::fs::futimens(data.file.buffered(), &times)
     {
         // Read-only, or another user's file: the kernel's own access times have to do.
         log::debug!("access times cannot be set in {}: {errno}", directory.path.display());

@@ -1,7 +1,7 @@
 //! From a claim to a resident shard: room, bytes, name.
 
 use super::claim;
-use super::dir::{CacheDir, Claimed};
+use super::dir::CacheDir;
 use super::directory::{RAW, ZIP};
 use super::evict::{self, Room};
 use super::patience::Patience;
@@ -10,6 +10,53 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::hash::{HashAlgo, cheapest};
 use crate::sync::Arc;
 use std::fmt;
+use std::path::PathBuf;
+
+/// The answer to a claim.
+#[derive(Debug)]
+pub enum Claim {
+    /// The caller fetches the shard.
+    Mine(Claimed),
+    /// It is here, and stays until [`CacheDir::mark_read`].
+    Resident,
+    /// Somebody else fetches it; see [`CacheDir::wait_resident`]. Never the answer of [`CacheDir::claim`].
+    Busy,
+}
+
+/// The right and duty to fetch one shard; dropping it lets the next waiter try.
+#[derive(Debug)]
+pub struct Claimed {
+    pub(super) dir: Arc<CacheDir>,
+    pub(super) shard: u32,
+}
+
+impl Claimed {
+    /// The shard.
+    pub fn shard(&self) -> u32 {
+        self.shard
+    }
+
+    /// The compressed files, when they are complete on disk and only have to be unpacked. In the order of the index.
+    pub fn packed(&self) -> Option<Vec<PathBuf>> {
+        let directory = &self.dir.directory;
+        let packed = directory.look(self.shard) & ZIP != 0;
+        packed.then(|| directory.shards[self.shard as usize].zip.iter().map(|f| directory.path_of(f)).collect())
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        let directory = &self.dir.directory;
+        if !directory.is_own_process() {
+            return;
+        }
+        let mut table = directory.table.lock();
+        table.claims.remove(&self.shard);
+        table.release(directory, claim::CLAIM + u64::from(self.shard));
+        drop(table);
+        directory.watch.wake();
+    }
+}
 
 /// The answer to [`Claimed::try_admit`].
 #[derive(Debug)]
@@ -72,7 +119,7 @@ impl<'a> PublishFile<'a> {
 impl Claimed {
     /// Reserves room for the shard, evicting others if the limit or the disk asks for it. Does not wait.
     ///
-    /// `next_use` says when this node uses a shard next, in any unit that grows with time; `None` for shards that the
+    /// `next_use` says when this node uses a shard next (numbered from `first_shard`), in any unit that grows with time; `None` for shards that the
     /// plan does not use any more or never knew. A shard that is fetched without being in the plan (random access)
     /// counts as wanted now.
     ///

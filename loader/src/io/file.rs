@@ -175,6 +175,13 @@ impl ShardFile {
     }
 }
 
+/// The descriptor that goes through the page cache.
+impl AsFd for ShardFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.buffered()
+    }
+}
+
 fn open_retrying(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::io::retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
 }

@@ -1,0 +1,72 @@
+//! Which shards go. Pure: what may go and when it is used comes in, an order comes out.
+
+/// A shard that might go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// Which of the directories it lies in.
+    pub(super) member: usize,
+    pub(super) shard: u32,
+    /// What its going frees.
+    pub(super) bytes: u64,
+    /// When the plan uses it next.
+    pub(super) next_use: Option<u64>,
+    /// When somebody last used it, for those the plan does not know.
+    pub(super) accessed_ns: u128,
+    /// Another process has it open: its bytes are freed only when that closes it.
+    pub(super) open: bool,
+}
+
+/// Which of `candidates` go so that `need` bytes are freed, in order; `None` when they do not suffice.
+///
+/// `wanted` is the next use of the shard that is to come. Nothing that is used sooner goes. Those that the plan does not
+/// use at all go first, the least recently used of them first; then those with the farthest next use. Shards whose
+/// descriptors are open elsewhere come last, whatever their use, because their room is not free at once.
+pub(super) fn choose(mut candidates: Vec<Candidate>, wanted: Option<u64>, need: u64) -> Option<Vec<Candidate>> {
+    // A shard that is fetched without being in the plan is wanted now.
+    let wanted = wanted.unwrap_or(0);
+    candidates.retain(|c| c.next_use.is_none_or(|next| next >= wanted));
+    candidates.sort_by_key(|c| {
+        let farthest = std::cmp::Reverse(c.next_use.unwrap_or(u64::MAX));
+        let oldest = if c.next_use.is_none() { c.accessed_ns } else { 0 };
+        (c.open, c.next_use.is_some(), farthest, oldest, c.member, c.shard)
+    });
+    let mut freed = 0u64;
+    let mut count = 0;
+    while freed < need {
+        freed = freed.saturating_add(candidates.get(count)?.bytes);
+        count += 1;
+    }
+    candidates.truncate(count);
+    Some(candidates)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(shard: u32, next_use: Option<u64>, accessed_ns: u128, open: bool) -> Candidate {
+        Candidate { member: 0, shard, bytes: 10, next_use, accessed_ns, open }
+    }
+
+    fn order(candidates: &[Candidate], wanted: Option<u64>, need: u64) -> Option<Vec<u32>> {
+        choose(candidates.to_vec(), wanted, need).map(|chosen| chosen.iter().map(|c| c.shard).collect())
+    }
+
+    #[test]
+    fn the_unplanned_go_by_last_use_then_the_planned_by_farthest_use_and_open_ones_last() {
+        let all = [
+            candidate(0, Some(7), 0, false),
+            candidate(1, None, 30, false),
+            candidate(2, Some(90), 0, false),
+            candidate(3, None, 20, false),
+            candidate(4, None, 1, true),
+            candidate(5, Some(6), 0, false),
+        ];
+        assert_eq!(order(&all, Some(6), 60), Some(vec![3, 1, 2, 0, 5, 4]));
+        assert_eq!(order(&all, Some(6), 11), Some(vec![3, 1]), "no more than needed");
+        assert_eq!(order(&all, Some(6), 61), None, "not enough: then none at all");
+        assert_eq!(order(&all, Some(7), 60), None, "shard 5 is used sooner");
+        assert_eq!(order(&all, None, 60), Some(vec![3, 1, 2, 0, 5, 4]), "random access is wanted now");
+        assert_eq!(order(&all, Some(6), 0), Some(Vec::new()));
+    }
+}
