@@ -26,7 +26,6 @@ pub mod pil;
 pub mod pixels;
 pub mod plan;
 pub mod png;
-pub mod rate;
 pub mod resize;
 pub mod sample;
 

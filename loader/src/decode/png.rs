@@ -163,4 +163,31 @@ mod tests {
         let deep = file(C::Grayscale, D::Sixteen, 3, 1, &[0; 6]);
         assert!(decode(&deep, last, Content::Labels, &mut pixels).is_err());
     }
+
+    #[test]
+    fn changed_bytes_never_do_worse_than_an_error() {
+        let mut state = 1_u32;
+        let mut below = |n: usize| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as usize % n
+        };
+        let data: Vec<u8> = (0..40 * 30 * 3).map(|i| (i * 7 % 251) as u8).collect();
+        let clean = file(png::ColorType::Rgb, png::BitDepth::Eight, 40, 30, &data);
+        let mut pixels = Pixels::new();
+        let mut errors = 0;
+        for round in 0..4000 {
+            let mut bytes = clean.clone();
+            for _ in 0..1 + below(4) {
+                let at = below(bytes.len());
+                bytes[at] = below(256) as u8;
+            }
+            let content = if round % 2 == 0 { Content::Colours } else { Content::Labels };
+            let outcome = size(&bytes).and_then(|found| {
+                let wanted = Region { x: found.w / 2, y: found.h / 2, w: 1, h: 1 };
+                decode(&bytes, wanted, content, &mut pixels)
+            });
+            errors += u32::from(outcome.is_err());
+        }
+        assert!(errors > 1000, "{errors}");
+    }
 }
