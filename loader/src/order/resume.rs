@@ -2,6 +2,7 @@
 
 use super::config::{CANONICAL_NODES_MAX, OrderConfig, ShuffleAlgo};
 use super::error::OrderError;
+use super::shape::SAMPLES_MAX;
 use super::world::World;
 
 /// The reference's checkpoint: its five keys.
@@ -53,6 +54,9 @@ impl Start {
         }
         if resume.and_then(|r| r.initial_physical_nodes).is_some_and(|n| !(1..=1 << 24).contains(&n)) {
             return Err(OrderError::OutOfRange { argument: "initial_physical_nodes", allowed: "from 1 to 16,777,216" });
+        }
+        if resume.is_some_and(|r| r.sample_in_epoch > 4 * SAMPLES_MAX) {
+            return Err(OrderError::OutOfRange { argument: "sample_in_epoch", allowed: "at most 2^50" });
         }
         let current = resume.filter(|resume| resume.epoch >= epoch);
         Ok(Self {

@@ -25,8 +25,8 @@ impl EpochPlan {
     /// at canonical nodes or seen several times. Sorted by `first`, then by `last`.
     ///
     /// These are bounds, worked out per part and not per sample: exact to a part of a shard for `py1s` and `py2s`, to
-    /// a block for `py1br`, to about a block at either side for `py1e`, to a global batch for all batching methods but
-    /// `random`. With `naive`, every shard is used all the time.
+    /// a block for `py1br`, to a few thousand samples for `py1e` (where one bound in 10^14 may be wrong), to a global
+    /// batch for all batching methods but `random`. With `naive`, every shard is used all the time.
     ///
     /// # Panics
     /// `node` is not one of this world.

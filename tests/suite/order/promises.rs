@@ -1,9 +1,11 @@
 //! What every plan promises, over a third of the recorded cases: each is read in several ways.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use forebay_loader::order::{
-    BatchingMethod, DataSetShape, EpochPlan, Node, OrderConfig, Planned, Rank, Resume, ShuffleAlgo, World,
+    BatchingMethod, DataSetShape, EpochPlan, Node, OrderConfig, PartitionAlgo, Planned, Rank, Resume, SamplingMethod,
+    ShuffleAlgo, Weight, World,
 };
 
 use super::recorded;
@@ -136,15 +138,13 @@ fn global_batches(plan: &EpochPlan) -> Vec<Vec<(u32, u64)>> {
 const ALGOS: [ShuffleAlgo; 5] =
     [ShuffleAlgo::Naive, ShuffleAlgo::Py1s, ShuffleAlgo::Py2s, ShuffleAlgo::Py1br, ShuffleAlgo::Py1e];
 
+const METHODS: [BatchingMethod; 4] =
+    [BatchingMethod::Random, BatchingMethod::PerStream, BatchingMethod::DevicePerStream, BatchingMethod::Stratified];
+
 #[test]
 fn resuming_anywhere_on_another_world_sees_the_global_batches_that_are_left() {
     for algo in ALGOS {
-        for method in [
-            BatchingMethod::Random,
-            BatchingMethod::PerStream,
-            BatchingMethod::DevicePerStream,
-            BatchingMethod::Stratified,
-        ] {
+        for method in METHODS {
             let config = OrderConfig {
                 shuffle: true,
                 shuffle_algo: algo,
@@ -194,4 +194,82 @@ fn the_digest_follows_the_arguments_and_not_the_world() {
     assert_eq!(plan(&OrderConfig { batch_size: 5, ..config.clone() }, world, None).digest(), digest);
     assert_ne!(plan(&OrderConfig { shuffle: true, ..config.clone() }, world, None).digest(), digest);
     assert_ne!(plan(&OrderConfig { epoch_size: Some(100), ..config }, world, None).digest(), digest);
+}
+
+/// Picks by a linear congruential generator: the same ones in every run.
+struct Picks(Cell<u64>);
+
+impl Picks {
+    fn number(&self, below: usize) -> usize {
+        let next = self.0.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0.set(next);
+        (next >> 33) as usize % below
+    }
+
+    fn of<T: Copy>(&self, items: &[T]) -> T {
+        items[self.number(items.len())]
+    }
+}
+
+#[test]
+fn absurd_arguments_give_a_plan_or_an_error_and_no_panic() {
+    let pick = Picks(Cell::new(1));
+    let mut planned = 0;
+    for _ in 0..3000 {
+        // One argument in ten is absurd.
+        let large = |usual: u64| match pick.number(10) {
+            0 => pick.of(&[0, 1, 5, 1 << 16, 1 << 47, u64::MAX - 1, u64::MAX]),
+            _ => usual,
+        };
+        let count = |usual: u32| match pick.number(10) {
+            0 => pick.of(&[0, 3, 1 << 10, u32::MAX]),
+            _ => usual,
+        };
+        let streams: Vec<Vec<u64>> =
+            (0..1 + pick.number(3)).map(|_| vec![pick.of(&[0, 1, 7, 100]), large(pick.of(&[1, 2, 50]))]).collect();
+        let weight = match pick.number(12) {
+            0 => Weight::Proportion(pick.of(&[0.0, -1.0, 1e-300, 0.5, 1e300, f64::NAN, f64::INFINITY])),
+            1 => Weight::Repeat(pick.of(&[0.0, -0.0, 1e-9, 2.5, 1e18, f64::NAN, f64::NEG_INFINITY])),
+            2..=4 => Weight::Choose(large(30)),
+            5..=6 => Weight::Proportion(1.0),
+            _ => Weight::Unset,
+        };
+        let config = OrderConfig {
+            shuffle: pick.number(4) > 0,
+            shuffle_algo: pick.of(&ALGOS),
+            shuffle_seed: large(9176),
+            shuffle_block_size: pick.of(&[None, Some(large(60))]),
+            partition_algo: pick.of(&[PartitionAlgo::Orig, PartitionAlgo::Relaxed]),
+            num_canonical_nodes: pick.of(&[None, Some(large(2))]),
+            batch_size: large(pick.of(&[1, 2, 3, 8])),
+            sampling_method: pick.of(&[SamplingMethod::Balanced, SamplingMethod::Fixed]),
+            sampling_granularity: large(1),
+            batching_method: pick.of(&METHODS),
+            replication: pick.of(&[None, None, None, Some(count(2))]),
+            epoch_size: pick.of(&[None, None, None, Some(large(40))]),
+            weights: vec![weight; if pick.number(20) == 0 { 9 } else { streams.len() }],
+        };
+        let world = World {
+            nodes: count(pick.of(&[1, 2])),
+            ranks_per_node: count(pick.of(&[1, 2])),
+            workers_per_rank: count(pick.of(&[1, 2])),
+        };
+        let state = Resume {
+            epoch: large(3),
+            sample_in_epoch: large(pick.of(&[0, 8])),
+            num_canonical_nodes: large(2),
+            shuffle_seed: large(1),
+            initial_physical_nodes: pick.of(&[None, Some(large(1)), Some(large(3))]),
+        };
+        let resume = (pick.number(3) == 0).then_some(&state);
+        let Ok(shape) = DataSetShape::new(&streams) else { continue };
+        let Ok(plan) = EpochPlan::new(&shape, &config, world, large(1), resume) else { continue };
+        planned += 1;
+        let last = Rank(world.ranks() as u32 - 1);
+        let seen = plan.rank(last).take(100).count() as u64;
+        assert_eq!(seen, plan.len_of_rank(last).min(100));
+        assert!(plan.worker(Rank(0), 0).take(100).all(|id| (-1..shape.num_samples() as i64).contains(&id)));
+        plan.shard_uses(Node(world.nodes - 1));
+    }
+    assert!(planned > 500, "only {planned} plans were made");
 }

@@ -5,6 +5,7 @@
 //! makes windows as positions are asked for and keeps the last two of each canonical node. Only `naive`, which mixes
 //! everything with everything, holds 4 bytes a sample.
 
+mod expect;
 mod naive;
 mod py1br;
 mod py1e;

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use super::expect::{Spread, before};
 use super::spans::{NodeSpans, Span};
 use super::{ShuffleArgs, Stretch, Window, Windows};
 use crate::order::error::{OrderError, OrderWarning};
@@ -16,6 +17,9 @@ use crate::order::shape::Steps;
 /// Samples of a bucket, about: sorting one stays in a core's cache. Buckets are not reused but grow as they fill: half
 /// of those that wait are half empty, and there may be a sweep for each of many canonical nodes.
 const BUCKET: f64 = 8_192.0;
+
+/// Samples by which rounding places to whole ones may mislead expected counts.
+const SLACK: f64 = 8.0;
 
 #[derive(Debug)]
 pub(in crate::order) struct Py1e {
@@ -96,22 +100,40 @@ impl Py1e {
         Ok(Self { nodes, offsets, generator, shifts, whole_max: 2 * args.block })
     }
 
-    /// Bounds from the spans' reaches alone. The samples before a place are at least those of the spans that end
-    /// before it and at most those of the spans that start before it.
+    /// Bounds from the spans' reaches alone, in two ways. Surely, the samples before a place are at least those of the
+    /// spans that end before it and at most those of the spans that start before it. And of m samples that may fall
+    /// on either side, as many do as are expected, give or take 4 times the root of m but for one in 10^14 (Hoeffding).
     pub(super) fn visit_spans(&self, canonical: u32, visit: &mut dyn FnMut(Stretch)) {
         let node = canonical as usize;
         let (spans, positions) = (self.nodes.of_node(node), self.nodes.positions(node));
         let shifts = &self.shifts[spans.clone()];
-        for span in spans.clone() {
-            let before = (self.offsets.start(span) - positions.start) as f64;
-            let earliest = before + self.shifts[span].low;
-            let latest = before + f64::from(self.nodes.spans[span].size - 1) + self.shifts[span].high;
-            let surely_before = shifts.partition_point(|s| s.latest_until_here < earliest);
-            let perhaps_before = shifts.partition_point(|s| s.earliest_from_here <= latest);
+        let spread = |span: usize| Spread {
+            start: (self.offsets.start(span) - positions.start) as f64,
+            size: f64::from(self.nodes.spans[span].size),
+            low: self.shifts[span].low,
+            high: self.shifts[span].high,
+        };
+        let spreads: Vec<Spread> = spans.clone().map(spread).collect();
+        let earliest = spreads.iter().map(|s| s.start + s.low);
+        let latest = spreads.iter().map(|s| s.start + s.size - 1.0 + s.high);
+        let places: Vec<f64> = earliest.chain(latest).collect();
+        let expected = before(&spreads, &places);
+        // Positions before a place: between the first and the second, and most likely between the others.
+        let bounds = |place: usize| {
+            let surely = shifts.partition_point(|s| s.latest_until_here < places[place]);
+            let perhaps = shifts.partition_point(|s| s.earliest_from_here <= places[place]);
+            let surely = self.offsets.start(spans.start + surely) - positions.start;
+            let perhaps = self.offsets.start(spans.start + perhaps) - positions.start;
+            let slack = SLACK + 4.0 * (perhaps.saturating_sub(surely) as f64).sqrt();
+            let likely = (expected[place] - slack).max(0.0) as u64..(expected[place] + slack) as u64;
+            (surely.max(likely.start), perhaps.min(likely.end).max(1))
+        };
+        for (at, span) in spans.clone().enumerate() {
+            let (first, last) = (bounds(at).0, bounds(spreads.len() + at).1);
             visit(Stretch {
                 draw: self.nodes.spans[span].begin,
-                first: self.offsets.start(spans.start + surely_before),
-                last: self.offsets.range(spans.start + perhaps_before - 1).end - 1,
+                first: positions.start + first.min(last - 1),
+                last: positions.start + last - 1,
             });
         }
     }
