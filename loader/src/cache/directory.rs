@@ -43,6 +43,9 @@ pub(super) struct Directory {
     pub(super) folders: Vec<(PathBuf, String)>,
     /// What reading has learnt about the file system.
     pub(super) reads: Arc<io::Directory>,
+    /// What tests say is left on the disk.
+    #[cfg(test)]
+    pub(super) disk_available: Mutex<Option<u64>>,
     /// False once the file system refused an unnamed file.
     pub(super) unnamed_files: AtomicBool,
     /// False once access times could not be set.
@@ -125,6 +128,8 @@ impl Directory {
             watch: Watch::new(),
             folders,
             reads: io::Directory::new(),
+            #[cfg(test)]
+            disk_available: Mutex::default(),
             unnamed_files: AtomicBool::new(true),
             access_times: AtomicBool::new(true),
         })
@@ -182,6 +187,17 @@ impl Directory {
         let bits = if whole(&files.raw) { RAW } else { 0 } | if whole(&files.zip) { ZIP } else { 0 };
         self.set_present(shard, bits);
         bits
+    }
+
+    /// Bytes that the file system has left for this user; `None` when it does not say.
+    pub(super) fn disk_available_bytes(&self) -> Option<u64> {
+        #[cfg(test)]
+        if let Some(bytes) = *self.disk_available.lock() {
+            return Some(bytes);
+        }
+        let stat = rustix::fs::statvfs(&self.path).ok()?;
+        // Some network file systems report no size at all.
+        (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
     /// The folder that `shard` appears in.

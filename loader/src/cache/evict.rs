@@ -19,10 +19,10 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 /// Disk space that is left alone, for what other programs write meanwhile.
-const DISK_RESERVE_BYTES: u64 = 16 << 20;
+pub(super) const DISK_RESERVE_BYTES: u64 = 16 << 20;
 
 /// Attempts to get the admission lock, [`ADMISSION_PAUSE`] apart. It is held for milliseconds.
-const ADMISSION_ATTEMPTS: u32 = 20;
+const ADMISSION_ATTEMPTS: u32 = 50;
 const ADMISSION_PAUSE: Duration = Duration::from_millis(1);
 
 /// The answer to a wish for room.
@@ -89,7 +89,8 @@ pub(super) fn make_room(dir: &Arc<CacheDir>, shard: u32, next_use: &dyn Fn(u32) 
     let evictable = books.iter().enumerate().filter(|(_, b)| over_disk == 0 || Arc::ptr_eq(&b.dir, dir));
     let candidates: Vec<Candidate> = evictable.flat_map(|(i, b)| b.candidates(i, dir, shard, next_use)).collect();
     let Some(victims) = choose(candidates, next_use(dir.first_shard + shard), over) else {
-        if resident == 0 && in_flight == 0 && over_disk > 0 {
+        let empty = own.is_none_or(|b| b.listing.files.iter().all(|files| *files == 0));
+        if empty && in_flight == 0 && over_disk > 0 {
             return Err(Error::new(ErrorKind::Full, "the disk of the cache directory is full: free space on it")
                 .with("directory", directory.path.display())
                 .with("bytes_needed", need)
@@ -200,16 +201,12 @@ fn reserve(directory: &Directory, shard: u32) {
 /// What of the disk is free for shards: not what is promised and not written yet, and not the reserve. `None` when the
 /// file system does not say.
 fn free_bytes(directory: &Directory, reserved: &HashSet<u32>) -> Option<u64> {
-    let stat = rustix::fs::statvfs(&directory.path).ok()?;
     let promised = reserved.iter().fold(0u64, |sum, &s| {
         let files = &directory.shards[s as usize];
         sum.saturating_add(files.raw_bytes()).saturating_add(files.zip_bytes())
     });
-    // Some network file systems report no size at all.
-    (stat.f_blocks > 0).then(|| {
-        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-        free.saturating_sub(promised).saturating_sub(DISK_RESERVE_BYTES)
-    })
+    let available = directory.disk_available_bytes()?;
+    Some(available.saturating_sub(promised).saturating_sub(DISK_RESERVE_BYTES))
 }
 
 /// When somebody last used `shard`, by its data file.

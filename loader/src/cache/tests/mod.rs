@@ -533,3 +533,24 @@ fn a_hash_is_compared_before_anything_is_written() {
     admitted.publish(&[PublishFile::new("shard.00000.mds", b"abc").hashed(&hex)]).unwrap();
     assert_eq!(dir.state(0), ShardState::Resident);
 }
+
+#[test]
+fn a_full_disk_is_made_room_on_and_is_an_error_when_nothing_can_go() {
+    let folder = folder();
+    let dir = open(folder.path(), shards(3, 100, false));
+    let left = |bytes: u64| *dir.directory.disk_available.lock() = Some(evict::DISK_RESERVE_BYTES + bytes);
+    left(99);
+    let e = mine(&dir, 0).try_admit(&unplanned).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Full);
+    assert!(e.to_string().contains("bytes_needed 100, bytes_free 99"), "{e}");
+    left(199);
+    let first = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
+    // What is promised to the first is not there for the second.
+    let Admit::Wait(second) = mine(&dir, 1).try_admit(&unplanned).unwrap() else { panic!("promised twice") };
+    publish(&dir, first).unwrap();
+    left(99);
+    let Admit::Wait(second) = second.try_admit(&unplanned).unwrap() else { panic!("shard 0 is unread") };
+    dir.mark_read(0);
+    publish(&dir, second.admit(&unplanned, no_patience()).unwrap()).unwrap();
+    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00001.mds"]);
+}
