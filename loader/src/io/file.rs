@@ -5,6 +5,7 @@ use crate::memory::BLOCK_BYTES;
 use crate::memory::page_cache::PageCache;
 use crate::sync::{Arc, AtomicBool, AtomicU32, OnceLock, Ordering};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::io::{Errno, ReadWriteFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -51,11 +52,11 @@ impl Directory {
         }
     }
 
-    pub(super) fn is_nowait(&self) -> bool {
+    fn is_nowait(&self) -> bool {
         self.nowait.load(Ordering::Relaxed)
     }
 
-    pub(super) fn refuse_nowait(&self) {
+    fn refuse_nowait(&self) {
         self.nowait.store(false, Ordering::Relaxed);
     }
 }
@@ -94,8 +95,8 @@ impl ShardFile {
     /// files; [`ErrorKind::Format`] for something that is no regular file.
     pub fn open(path: impl Into<PathBuf>, directory: &Arc<Directory>) -> Result<Self> {
         let path = path.into();
-        let failed = |errno: rustix::io::Errno| match errno {
-            rustix::io::Errno::MFILE | rustix::io::Errno::NFILE => Error::new(
+        let failed = |errno: Errno| match errno {
+            Errno::MFILE | Errno::NFILE => Error::new(
                 ErrorKind::Full,
                 "too many files are open: raise the limit (ulimit -n), each resident shard takes two",
             )
@@ -158,18 +159,70 @@ impl ShardFile {
     }
 
     /// Whether the page cache has all of the range; `None` where the kernel does not tell.
-    pub(super) fn is_cached(&self, offset: u64, len: usize) -> Option<bool> {
+    fn is_cached(&self, offset: u64, len: usize) -> Option<bool> {
         let page_cache = self.page_cache.get_or_init(|| PageCache::of(self.buffered(), self.len));
         page_cache.is_cached(self.buffered(), offset, len)
     }
 
+    /// Fills `into` from `offset` if the page cache has all of it, on the calling thread and without waiting for a disk;
+    /// false, with `into` unspecified, if not.
+    pub fn read_cached(&self, offset: u64, into: &mut [u8]) -> bool {
+        self.copy_cached(offset, into) == into.len()
+    }
+
+    /// Copies what the page cache has of the range, if it seems to have all of it; how much that was.
+    pub(super) fn copy_cached(&self, offset: u64, into: &mut [u8]) -> usize {
+        let len = into.len();
+        let nowait = self.directory.is_nowait();
+        let mut known = false;
+        // A file that keeps being hot is not asked: if it turns cold, the first read costs some readahead.
+        if !(nowait && self.is_hot()) {
+            match self.is_cached(offset, len) {
+                Some(true) => known = true,
+                Some(false) => {
+                    self.remember(false);
+                    return 0;
+                }
+                // The kernel does not tell. Hot data must not be read from the disk, and asking by RWF_NOWAIT would
+                // fetch what is cold twice (its miss starts readahead of the range): everything goes through the cache.
+                None => {
+                    self.directory.refuse_direct();
+                    if !nowait {
+                        return 0;
+                    }
+                }
+            }
+        }
+        let mut flags = if nowait { ReadWriteFlags::NOWAIT } else { ReadWriteFlags::empty() };
+        let copied = loop {
+            let slices = &mut [std::io::IoSliceMut::new(into)];
+            match rustix::io::preadv2(&self.buffered, slices, offset, flags) {
+                Ok(read) => break read.min(len),
+                Err(Errno::INTR) => {}
+                // The file system (tmpfs, NFS) or the kernel does not know the flag. What is known to be cached is read
+                // without it.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if !flags.is_empty() => {
+                    self.directory.refuse_nowait();
+                    if !known {
+                        break 0;
+                    }
+                    flags = ReadWriteFlags::empty();
+                }
+                // EAGAIN: not there. Anything else comes again by the ordinary way, which tells what it means.
+                Err(_) => break 0,
+            }
+        };
+        self.remember(copied == len);
+        copied
+    }
+
     /// Whether the last reads all came out of the page cache.
-    pub(super) fn is_hot(&self) -> bool {
+    fn is_hot(&self) -> bool {
         self.hot.load(Ordering::Relaxed) >= HOT_STREAK
     }
 
     /// Remembers whether the page cache had a read. A lost update between threads costs one question more or less.
-    pub(super) fn remember(&self, cached: bool) {
+    fn remember(&self, cached: bool) {
         let streak = if cached { self.hot.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
         self.hot.store(streak, Ordering::Relaxed);
     }
@@ -202,7 +255,7 @@ fn open_direct(path: &Path, buffered: &OwnedFd, directory: &Directory) -> Option
     match open_retrying(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::DIRECT) {
         Ok(fd) => Some(fd),
         // EINVAL: the file system cannot do it.
-        Err(rustix::io::Errno::INVAL) => {
+        Err(Errno::INVAL) => {
             directory.refuse_direct();
             None
         }

@@ -117,6 +117,10 @@ pub trait Reader: Send {
     /// Requests submitted and not yet handed out as completions.
     fn in_flight(&self) -> usize;
 
+    /// How many completions [`wait`](Self::wait) would hand out without asking the kernel: reads that the page cache
+    /// answered, mostly. Whoever takes them before submitting more works on slots that are still in the CPU's cache.
+    fn ready(&self) -> usize;
+
     /// Starts a read. What goes wrong with the read itself, even at once, is told by its completion.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use super::{Completion, Counters, ReadRequest, ShardFile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{BLOCK_BYTES, ReadLease, ReadPool};
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -75,51 +75,8 @@ impl Op {
     /// Copies the bytes out of the page cache if it has them all; true then, and the read is done.
     pub(super) fn try_cached(&mut self) -> bool {
         let len = self.lease.len();
-        let directory = self.file.directory();
-        let nowait = directory.is_nowait();
-        // A file that keeps being hot is not asked: if it turns cold, the first read costs some readahead.
-        let mut known = false;
-        if !(nowait && self.file.is_hot()) {
-            match self.file.is_cached(self.offset, len) {
-                Some(true) => known = true,
-                Some(false) => {
-                    self.file.remember(false);
-                    return false;
-                }
-                // The kernel does not tell. Hot data must not be read from the disk, and asking by RWF_NOWAIT would fetch
-                // what is cold twice (its miss starts readahead of the range): everything goes through the cache.
-                None => {
-                    directory.refuse_direct();
-                    if !nowait {
-                        return false;
-                    }
-                }
-            }
-        }
-        let mut flags = if nowait { ReadWriteFlags::NOWAIT } else { ReadWriteFlags::empty() };
-        let cached = loop {
-            let slices = &mut [std::io::IoSliceMut::new(self.lease.bytes_mut())];
-            match rustix::io::preadv2(self.file.buffered(), slices, self.offset, flags) {
-                Ok(read) => {
-                    self.filled = read.min(len);
-                    break read >= len;
-                }
-                Err(Errno::INTR) => {}
-                // The file system (tmpfs, NFS) or the kernel does not know the flag. What is known to be cached is read
-                // without it.
-                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if !flags.is_empty() => {
-                    directory.refuse_nowait();
-                    if !known {
-                        break false;
-                    }
-                    flags = ReadWriteFlags::empty();
-                }
-                // EAGAIN: not there. Anything else comes again by the ordinary way, which tells what it means.
-                Err(_) => break false,
-            }
-        };
-        self.file.remember(cached);
-        cached
+        self.filled = self.file.copy_cached(self.offset, self.lease.bytes_mut());
+        self.filled >= len
     }
 
     /// Prepares for the disk after the page cache did not have everything.

@@ -100,6 +100,10 @@ impl Reader for PreadReader {
         self.out + self.ready.len()
     }
 
+    fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
     fn submit(&mut self, request: ReadRequest) -> Result<()> {
         if self.room() == 0 {
             return Err(super::op::no_room(self.depth));

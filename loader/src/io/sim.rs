@@ -112,6 +112,10 @@ impl Reader for SimReader {
         self.running.len() + self.stalled.len() + self.ready.len()
     }
 
+    fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
     fn submit(&mut self, request: ReadRequest) -> Result<()> {
         if self.room() == 0 {
             return Err(no_room(self.depth));

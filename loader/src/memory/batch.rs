@@ -83,7 +83,10 @@ impl BatchPool {
         // A device's registration does not survive a copy-on-write, so registered slots stay out of children.
         let options = MapOptions { dont_fork: registrar.is_some(), node: config.node };
         // One piece where possible, so that a batch never meets a seam; a larger pool has several.
-        let (slab, free) = Slab::new(config.bytes, PIECE_BYTES_MAX, options, registrar, config.populate)?;
+        let (slab, free) = Slab::new(config.bytes, PIECE_BYTES_MAX, options, registrar)?;
+        if config.populate {
+            slab.start_populating();
+        }
         let shared = Arc::new(Shared {
             slab,
             state: Mutex::new(State {

@@ -22,7 +22,8 @@ pub struct ReadPoolConfig {
     pub sample_bytes_max: usize,
     /// The NUMA node (kernel's number) whose memory is preferred.
     pub node: Option<u32>,
-    /// Populate the pages in the background.
+    /// Populate the pages in the background, from the first lease on: an epoch that is hot in the page cache may take
+    /// none. Only populated pieces are registered with a ring.
     pub populate: bool,
 }
 
@@ -51,6 +52,7 @@ struct Shared {
     /// Longest sample that shares the slab, in bytes.
     slot_bytes_max: usize,
     sample_bytes_max: usize,
+    populate: bool,
     options: MapOptions,
     pid: u32,
 }
@@ -84,7 +86,7 @@ impl ReadPool {
     pub fn with_registrar(config: &ReadPoolConfig, registrar: Option<&dyn Registrar>) -> Result<Self> {
         // The kernel may write into a slot while the process forks: a child's copy-on-write would tear it from the ring.
         let options = MapOptions { dont_fork: true, node: config.node };
-        let (slab, free) = Slab::new(config.bytes, config.piece_bytes_max, options, registrar, config.populate)?;
+        let (slab, free) = Slab::new(config.bytes, config.piece_bytes_max, options, registrar)?;
         // At most half of a piece: two samples always pass each other, and a run is found before the pool is empty.
         let slot_bytes_max = slab.run_bytes_max() / 2;
         Ok(Self {
@@ -102,6 +104,7 @@ impl ReadPool {
                 returned: Condvar::new(),
                 slot_bytes_max,
                 sample_bytes_max: config.sample_bytes_max,
+                populate: config.populate,
                 options,
                 pid: std::process::id(),
             }),
@@ -243,6 +246,9 @@ impl Shared {
     }
 
     fn lease(self: &Arc<Self>, grant: Grant, len: usize, need: usize) -> Result<ReadLease> {
+        if self.populate {
+            self.slab.start_populating();
+        }
         let (home, base) = match grant {
             Grant::Run(run) => (Home::Run(run), self.slab.ptr(run)),
             Grant::Own => match Mapping::new(need, self.options) {
@@ -530,6 +536,8 @@ mod tests {
     #[test]
     fn pages_are_populated_in_the_background() {
         let pool = ReadPool::new(&ReadPoolConfig { bytes: 8 << 20, ..ReadPoolConfig::default() }).unwrap();
+        assert_eq!(pool.state().populated_bytes, 0, "nothing before the first lease");
+        drop(pool.lease(1).unwrap());
         while !pool.pieces().iter().all(Piece::is_populated) {
             std::thread::yield_now();
         }

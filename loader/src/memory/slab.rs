@@ -5,7 +5,7 @@ use super::map::{MapOptions, Mapping};
 use super::populate::Populate;
 use super::register::{Registrar, Registration};
 use crate::error::{Error, Result};
-use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicUsize, OnceLock, Ordering};
 use std::ptr::NonNull;
 
 /// Runs start and end on this boundary: a page, and no less than what O_DIRECT asks for on the disks that we serve.
@@ -82,8 +82,8 @@ pub(super) struct Run {
 pub(super) struct Slab {
     /// Ended before the memory goes: fields drop in order.
     registrations: Vec<Box<dyn Registration>>,
-    /// Stops and joins its thread when dropped.
-    populate: Option<Populate>,
+    /// Stops and joins its thread when dropped; `None` where the system refused a thread.
+    populate: OnceLock<Option<Populate>>,
     pieces: Vec<Piece>,
     pid: u32,
 }
@@ -104,7 +104,6 @@ impl Slab {
         piece_bytes_max: usize,
         options: MapOptions,
         registrar: Option<&dyn Registrar>,
-        populate: bool,
     ) -> Result<(Self, Free)> {
         let total = in_blocks(bytes).filter(|t| *t > 0).ok_or_else(|| {
             Error::config("a pool must have at least one byte and fit the address space").with("bytes", bytes)
@@ -128,9 +127,7 @@ impl Slab {
             }
         };
         let free = Free { extents: pieces.iter().map(|p| Extents::new(p.len())).collect() };
-        // A refused thread costs only the early population.
-        let populate = if populate { Populate::start(pieces.clone()).ok() } else { None };
-        Ok((Self { registrations, populate, pieces, pid: std::process::id() }, free))
+        Ok((Self { registrations, populate: OnceLock::new(), pieces, pid: std::process::id() }, free))
     }
 
     pub(super) fn pieces(&self) -> &[Piece] {
@@ -168,9 +165,15 @@ impl Slab {
         unsafe { self.pieces[run.piece].shared.map.discard(run.at, run.len) };
     }
 
+    /// Has a thread make the pages in the background, once.
+    pub(super) fn start_populating(&self) {
+        // A refused thread costs only the early population.
+        self.populate.get_or_init(|| Populate::start(self.pieces.clone()).ok());
+    }
+
     /// Ends the background population without waiting for it.
     pub(super) fn stop_populating(&self) {
-        if let Some(populate) = &self.populate {
+        if let Some(Some(populate)) = self.populate.get() {
             populate.stop();
         }
     }

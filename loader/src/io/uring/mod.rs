@@ -133,6 +133,10 @@ impl Reader for UringReader {
         self.in_flight.len() + self.ready.len()
     }
 
+    fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
     fn submit(&mut self, request: ReadRequest) -> Result<()> {
         if self.room() == 0 {
             return Err(no_room(self.depth));

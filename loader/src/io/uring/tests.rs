@@ -83,6 +83,7 @@ fn pieces_become_fixed_buffers_once_they_have_their_pages() {
         return;
     }
     let ((_keep, file), pool, stats) = (file(), pool(4 << 20, 1 << 20), Arc::new(Stats::default()));
+    drop(pool.lease(1).unwrap());
     while !pool.pieces().iter().all(Piece::is_populated) {
         std::thread::yield_now();
     }
@@ -121,6 +122,7 @@ fn without_the_right_to_lock_memory_reads_go_on_unregistered_and_a_note_names_th
         .unwrap();
         let bytes = limit as usize + (16 << 20);
         let ((_keep, file), pool, stats) = (file(), pool(bytes, bytes), Arc::new(Stats::default()));
+        drop(pool.lease(1).unwrap());
         while !pool.pieces().iter().all(Piece::is_populated) {
             std::thread::yield_now();
         }
