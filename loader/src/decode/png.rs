@@ -1,4 +1,5 @@
-//! PNG through the `png` crate: every colour type and depth, as 8-bit RGB; alpha is dropped.
+//! PNG through the `png` crate: every colour type and depth, as 8-bit RGB; alpha is dropped. Of 16 bits the upper 8
+//! stay (Pillow clips a grey picture of 16 bits at 255, which leaves it white).
 
 use std::io::Cursor;
 

@@ -70,6 +70,24 @@ fn a_region_has_the_pixels_of_the_whole() {
 }
 
 #[test]
+fn a_grey_picture_with_sampling_factors_decodes_like_one_without() {
+    let size = Size { w: 75, h: 61 };
+    let plain = encode(&picture(size, &mut Lcg(7)), size, 90, Subsampling::Grey, false).unwrap();
+    let mut odd = plain.clone();
+    let frame = odd.windows(2).position(|w| w == [0xff, 0xc0]).unwrap();
+    // A single component's factors mean nothing, but many encoders write 2 x 2.
+    assert_eq!(odd[frame + 11], 0x11);
+    odd[frame + 11] = 0x22;
+    let mut turbo = Turbo::new().unwrap();
+    let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+    turbo.decode(&plain, Region::all(size), &mut whole).unwrap();
+    for wanted in [Region::all(size), Region { x: 21, y: 13, w: 30, h: 29 }, Region { x: 60, y: 50, w: 15, h: 11 }] {
+        turbo.decode(&odd, wanted, &mut part).unwrap();
+        assert_part_of(&whole, &part, wanted, &format!("{wanted:?}"));
+    }
+}
+
+#[test]
 fn a_region_leaves_most_of_a_large_picture_alone() {
     let size = Size { w: 320, h: 240 };
     let bytes = encode(&picture(size, &mut Lcg(2)), size, 90, Subsampling::S420, false).unwrap();

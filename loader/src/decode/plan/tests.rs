@@ -263,3 +263,15 @@ fn a_mask_is_cut_like_its_picture_and_keeps_its_labels() {
     let e = compile(r#"[["m", {"kind": "mask", "column": "a", "dtype": "float32"}]]"#, &[column("a", "png")]);
     assert!(e.unwrap_err().to_string().contains("integers"));
 }
+
+#[test]
+fn a_decoder_can_move_to_its_thread() {
+    let plan = compile(r#"[["x", {"kind": "scalar", "column": "n"}]]"#, &[column("n", "int")]).unwrap();
+    let mut decoder = plan.decoder();
+    let value = std::thread::spawn(move || {
+        let mut row = [0; 8];
+        decoder.decode(&[&5_i64.to_le_bytes()], DrawKey::default(), &mut [Row::Fixed(&mut row)]).unwrap();
+        i64::from_ne_bytes(row)
+    });
+    assert_eq!(value.join().unwrap(), 5);
+}
