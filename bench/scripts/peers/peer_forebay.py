@@ -14,6 +14,8 @@ def build(config):
     if config["kind"] == "images":
         crop = fb.Image("image", fb.RandomResizedCrop(config["crop"]), fb.RandomHorizontalFlip(), dtype="uint8")
         fields = {"x": crop, "y": fb.Scalar("class", dtype="int64")}
+    elif config["kind"] == "bytes":
+        fields = {"x": fb.Bytes("image"), "y": fb.Scalar("class", dtype="int64")}
     else:
         fields = {"x": fb.Array("tokens")}
     return fb.Loader(

@@ -9,8 +9,14 @@ def versions():
     return torchpeer.versions(torchvision=torchvision.__version__)
 
 
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
 def build(config):
-    dataset = ImageFolder(config["files"], torchpeer.crop_and_flip(config))
+    more = {"loader": read} if config["kind"] == "bytes" else {}
+    dataset = ImageFolder(config["files"], torchpeer.crop_and_flip(config), **more)
     return torchpeer.loader(dataset, config, shuffle=True)
 
 

@@ -15,6 +15,8 @@ class Images(StreamingDataset):
 
     def __getitem__(self, index):
         sample = super().__getitem__(index)
+        if self.crop is None:
+            return sample["image"], sample["class"]
         return self.crop(sample["image"].convert("RGB")), sample["class"]
 
 
@@ -31,10 +33,14 @@ def versions():
 
 def build(config):
     common = {"local": config["mds"], "remote": None, "shuffle": True, "batch_size": config["batch"]}
-    if config["kind"] == "images":
+    if config["kind"] != "tokens":
         dataset = Images(torchpeer.crop_and_flip(config), **common)
     else:
         dataset = Tokens(**common)
+    if config["kind"] == "bytes":
+        for shard in dataset.shards:
+            # The same stored bytes, without the header being parsed by Pillow.
+            shard.column_encodings = ["bytes" if e == "jpeg" else e for e in shard.column_encodings]
     return torchpeer.loader(dataset, config, cls=StreamingDataLoader)
 
 

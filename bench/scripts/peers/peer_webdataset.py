@@ -14,14 +14,12 @@ def versions():
 def build(config):
     shards = sorted(glob.glob(os.path.join(config["tar"], "*.tar")))
     transform = torchpeer.crop_and_flip(config)
-    dataset = (
-        wds.WebDataset(shards, shardshuffle=len(shards), workersplitter=wds.split_by_worker)
-        .shuffle(1000)
-        .decode("pil")
-        .to_tuple("jpg", "cls")
-        .map_tuple(transform, None)
-        .batched(config["batch"])
-    )
+    dataset = wds.WebDataset(shards, shardshuffle=len(shards), workersplitter=wds.split_by_worker).shuffle(1000)
+    if transform is None:
+        dataset = dataset.to_tuple("jpg", "cls").map_tuple(None, int)
+    else:
+        dataset = dataset.decode("pil").to_tuple("jpg", "cls").map_tuple(transform, None)
+    dataset = dataset.batched(config["batch"])
     return torchpeer.loader(dataset, config, cls=wds.WebLoader, batch_size=None)
 
 

@@ -5,7 +5,9 @@ from torch.utils.data import DataLoader
 
 
 def crop_and_flip(config):
-    """torchvision's random resized crop and flip on a PIL image, as a uint8 tensor (channels first)."""
+    """torchvision's random resized crop and flip on a PIL image, as a uint8 tensor (channels first); None for bytes."""
+    if config["kind"] == "bytes":
+        return None
     from torchvision import transforms
 
     return transforms.Compose(

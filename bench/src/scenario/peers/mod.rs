@@ -15,6 +15,7 @@ use crate::synth::{DataSet, Kind, read_through};
 use child::{Epoch, First, Peer};
 use clap::Args;
 use forebay_loader::{Error, ErrorKind, Result};
+use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,20 +42,38 @@ struct Entrant {
     module: &'static str,
     /// The form of the data set it reads: a folder in it.
     form: &'static str,
-    /// Whether it reads tokens too.
-    tokens: bool,
+    /// What it takes part in beside crops.
+    also: &'static [Work],
 }
 
 const ENTRANTS: &[Entrant] = &[
-    Entrant { id: "forebay", name: "forebay", module: "forebay", form: "mds", tokens: true },
-    Entrant { id: "dali-files", name: "DALI (files)", module: "dali", form: "files", tokens: false },
-    Entrant { id: "dali-tar", name: "DALI (tar)", module: "dali", form: "tar", tokens: false },
-    Entrant { id: "spdl", name: "SPDL", module: "spdl", form: "files", tokens: false },
-    Entrant { id: "imagefolder", name: "ImageFolder", module: "imagefolder", form: "files", tokens: false },
-    Entrant { id: "litdata", name: "LitData", module: "litdata", form: "litdata", tokens: false },
-    Entrant { id: "webdataset", name: "WebDataset", module: "webdataset", form: "tar", tokens: false },
-    Entrant { id: "streaming", name: "MosaicML streaming", module: "streaming", form: "mds", tokens: true },
+    Entrant { id: "forebay", name: "forebay", module: "forebay", form: "mds", also: &[Work::Bytes, Work::Tokens] },
+    Entrant { id: "dali-files", name: "DALI (files)", module: "dali", form: "files", also: &[] },
+    Entrant { id: "dali-tar", name: "DALI (tar)", module: "dali", form: "tar", also: &[] },
+    Entrant { id: "spdl", name: "SPDL", module: "spdl", form: "files", also: &[] },
+    Entrant { id: "imagefolder", name: "ImageFolder", module: "imagefolder", form: "files", also: &[Work::Bytes] },
+    Entrant { id: "litdata", name: "LitData", module: "litdata", form: "litdata", also: &[] },
+    Entrant { id: "webdataset", name: "WebDataset", module: "webdataset", form: "tar", also: &[Work::Bytes] },
+    Entrant {
+        id: "streaming",
+        name: "MosaicML streaming",
+        module: "streaming",
+        form: "mds",
+        also: &[Work::Bytes, Work::Tokens],
+    },
 ];
+
+/// What the loaders do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Work {
+    /// Decode JPEGs, crop, flip.
+    Images,
+    /// Hand out JPEG files as they are stored.
+    Bytes,
+    /// Hand out arrays as they are stored.
+    Tokens,
+}
 
 /// What to run, and on what.
 #[derive(Debug, Args)]
@@ -65,6 +84,9 @@ pub(crate) struct PeersArgs {
     /// Interpreter with the loaders installed; may be repeated: the first that has a loader runs it
     #[arg(long, value_name = "PATH", default_value = "python3")]
     python: Vec<PathBuf>,
+    /// Hand out the JPEG files as they are, neither decoded nor cropped
+    #[arg(long)]
+    undecoded: bool,
     /// Which loaders, in this order [default: all that read such data]
     #[arg(long, value_name = "ID,...", value_delimiter = ',', value_parser = ENTRANTS.iter().map(|e| e.id).collect::<Vec<_>>())]
     only: Vec<String>,
@@ -99,18 +121,29 @@ struct Outcome {
     others_s: f64,
 }
 
+impl PeersArgs {
+    fn work(&self, data: &DataSet) -> Work {
+        match data.kind {
+            Kind::Images if self.undecoded => Work::Bytes,
+            Kind::Images => Work::Images,
+            Kind::Tokens => Work::Tokens,
+        }
+    }
+}
+
 /// Runs every loader on every CPU set.
 pub(crate) fn run(args: &PeersArgs) -> Result<Report> {
     let data = DataSet::open(&args.data)?;
     let allowed = cpus_allowed();
     let sizes = cpu_set_sizes(&args.cpus, allowed.len())?;
     let scripts = Scripts::unpack(SCRIPTS)?;
+    let work = args.work(&data);
     let chosen: Vec<&Entrant> = if args.only.is_empty() {
-        ENTRANTS.iter().filter(|e| data.kind == Kind::Images || e.tokens).collect()
+        ENTRANTS.iter().filter(|e| work == Work::Images || e.also.contains(&work)).collect()
     } else {
         args.only.iter().filter_map(|id| ENTRANTS.iter().find(|e| e.id == *id)).collect()
     };
-    let mut report = Report::new("peers", title(args, &data), columns(data.kind));
+    let mut report = Report::new("peers", title(args, &data), columns(work));
     report.baseline = ENTRANTS.iter().find(|e| e.id == args.baseline).map(|e| e.name.to_owned());
     let mut outcomes: BTreeMap<(usize, usize), Outcome> = BTreeMap::new();
     let mut out_of_it = vec![false; chosen.len()];
@@ -156,27 +189,28 @@ fn cpu_set_sizes(asked: &[usize], allowed: usize) -> Result<Vec<usize>> {
 
 fn title(args: &PeersArgs, data: &DataSet) -> String {
     let samples = data.samples;
-    match data.kind {
-        Kind::Images => {
-            let kb = data.bytes as f64 / data.samples.max(1) as f64 / 1e3;
+    let kb = data.bytes as f64 / data.samples.max(1) as f64 / 1e3;
+    let batch = args.batch;
+    match args.work(data) {
+        Work::Bytes => format!("{samples} JPEGs of {kb:.0} kB, as they are stored, batches of {batch}, cached"),
+        Work::Images => {
             let crop = args.crop;
-            let batch = args.batch;
             format!(
                 "{samples} JPEGs of {kb:.0} kB, random-resized-crop {crop} + flip, uint8, batches of {batch}, cached"
             )
         }
-        Kind::Tokens => {
-            format!("{samples} samples of {} uint16 tokens, batches of {}, cached", data.length, args.batch)
+        Work::Tokens => {
+            format!("{samples} samples of {} uint16 tokens, batches of {batch}, cached", data.length)
         }
     }
 }
 
-fn columns(kind: Kind) -> Vec<Column> {
-    let (rate, per_cpu, cost) = match kind {
-        Kind::Images => ("images/s", "images per CPU s", "CPU s per 1,000 images"),
-        Kind::Tokens => ("samples/s", "samples per CPU s", "CPU s per 1,000 samples"),
+fn columns(work: Work) -> Vec<Column> {
+    let (rate, per_cpu, cost) = match work {
+        Work::Images | Work::Bytes => ("images/s", "images per CPU s", "CPU s per 1,000 images"),
+        Work::Tokens => ("samples/s", "samples per CPU s", "CPU s per 1,000 samples"),
     };
-    let cost_decimals = if kind == Kind::Images { 2 } else { 4 };
+    let cost_decimals = if work == Work::Images { 2 } else { 4 };
     vec![
         Column::new("items_per_s", rate, 0, Better::Higher).plotted(),
         Column::new("items_per_s_per_core", "per core", 0, Better::Higher),
@@ -198,7 +232,7 @@ fn measure(
     versions: &mut BTreeMap<String, String>,
 ) -> Result<()> {
     let config = json!({
-        "kind": data.kind, "cpus": cpus, "workers": cpus.len(), "batch": args.batch, "crop": args.crop,
+        "kind": args.work(data), "cpus": cpus, "workers": cpus.len(), "batch": args.batch, "crop": args.crop,
         "length": data.length, "source": entrant.form, "files": data.form("files"), "tar": data.form("tar"),
         "mds": data.form("mds"), "litdata": data.form("litdata"),
     });
