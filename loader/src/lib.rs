@@ -15,18 +15,27 @@
 //! The pure parts (`order`, `format`, `decode`) take values and return values; time, files and network come in through
 //! `clock`, `io` and `store`. The engine knows nothing of CUDA, Python or C.
 
+pub mod batch;
 pub mod cache;
+mod catalog;
 pub mod clock;
+pub mod config;
 pub mod decode;
+pub mod dlpack;
 pub mod error;
 pub mod format;
 pub mod io;
+pub mod loader;
 pub mod memory;
 pub mod order;
-pub mod pipeline;
+mod pipeline;
+pub mod state;
 pub mod stats;
 pub mod store;
 pub mod sync;
+pub mod target;
 pub mod topology;
 
+pub use config::LoaderConfig;
 pub use error::{Error, ErrorKind, Result};
+pub use loader::{Loader, Next};

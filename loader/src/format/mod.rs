@@ -37,7 +37,7 @@ mod xsv;
 pub use compress::Compression;
 pub use encoding::{Encoding, Value};
 pub use hash::HashAlgo;
-pub use index::{FileInfo, INDEX_BASENAME, Index, Shard};
+pub use index::{FileInfo, FilePair, INDEX_BASENAME, Index, Shard};
 pub use layout::{Column, Layout, SampleColumns, Scratch, ShardFormat, XsvKind};
 pub use table::OffsetTable;
 pub use writer::Writer;

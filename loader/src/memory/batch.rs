@@ -410,6 +410,22 @@ pub struct RowMut {
     len: usize,
 }
 
+impl RowMut {
+    /// Splits the first `len` bytes off, for use on another thread; the rest stays here.
+    ///
+    /// # Panics
+    ///
+    /// When there are fewer than `len` bytes.
+    #[must_use]
+    pub fn split_front(&mut self, len: usize) -> Self {
+        assert!(len <= self.len, "{len} of {} bytes", self.len);
+        let front = Self { bytes: self.bytes.clone(), start: self.start, len };
+        self.start += len;
+        self.len -= len;
+        front
+    }
+}
+
 impl Deref for RowMut {
     type Target = [u8];
 

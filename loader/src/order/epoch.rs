@@ -226,7 +226,8 @@ pub fn shares_of(shape: &DataSetShape, config: &OrderConfig) -> Result<EpochShar
     epoch_shares(&config.weights, &samples, config.epoch_size, config.shuffle_seed)
 }
 
-fn arguments(shape: &DataSetShape, config: &OrderConfig) -> Vec<(&'static str, String)> {
+/// The arguments that must not change between a checkpoint and its resumption, as names and values.
+pub fn arguments(shape: &DataSetShape, config: &OrderConfig) -> Vec<(&'static str, String)> {
     let mut weights = Hasher::default();
     for weight in &config.weights {
         weights.bytes(format!("{weight:?};").as_bytes());

@@ -41,7 +41,7 @@ pub use config::{
     BATCH_SIZE_MAX, BatchingMethod, CANONICAL_NODES_MAX, OrderConfig, PartitionAlgo, SHUFFLE_BLOCK_MAX, SamplingMethod,
     ShuffleAlgo, Weight,
 };
-pub use epoch::{EpochPlan, shares_of};
+pub use epoch::{EpochPlan, arguments, shares_of};
 pub use error::{OrderError, OrderWarning};
 pub use ids::{Node, Rank, SampleId, ShardId, StreamId};
 pub use rank::{Planned, RankOrder, WorkerOrder};

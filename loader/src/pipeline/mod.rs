@@ -1,1 +1,84 @@
-//! Placeholder root of `pipeline`.
+//! One epoch under way: threads, queues, and what flows between them.
+//!
+//! ```text
+//!  schedule --announce--> residency --wanted--> shard plane (fetch, unpack, publish)
+//!      |                      |                        |
+//!      | chunk (all shards    | chunks that waited <---+ resident
+//!      |  resident)           v
+//!      +----------------> [chunks] --> decode threads --miss--> read thread (ring)
+//!                                        ^   |                      |
+//!                                        |   +--last row--> place --|--> reorder --> Loader::next
+//!                                        +------- [loaded] <--------+
+//! ```
+//!
+//! * `schedule` walks the plan and hands out chunks of rows, batch after batch.
+//! * `residency` knows which shards are on disk and parks the chunks that must wait.
+//! * `shard` is the shard plane, `sample` the sample plane, `open` the descriptors between them.
+//! * `reorder` puts batches back into plan order and sets the pace.
+//! * `shutdown` is how everything ends.
+//!
+//! Bounds: at most `prefetch + 1` batches are under way, so chunks, misses and loaded samples are bounded by their rows;
+//! read slots are bounded by their pool; shards under way by the shard plane's threads and byte budget.
+
+mod epoch;
+mod open;
+mod reorder;
+mod residency;
+mod sample;
+mod schedule;
+mod shard;
+mod shutdown;
+
+pub(crate) use epoch::{Epoch, EpochParts};
+pub(crate) use open::OpenShards;
+pub(crate) use reorder::Taken;
+pub(crate) use sample::collate::BatchLayout;
+pub(crate) use schedule::Pace;
+pub(crate) use shard::{CachedShards, uses_of};
+
+use crate::error::Result;
+use crate::memory::{ReadLease, RowMut};
+use crate::order::{Planned, ShardId};
+use crate::sync::Arc;
+use open::OpenShard;
+use sample::collate::Building;
+
+/// One sample on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    planned: Planned,
+    shard: ShardId,
+    /// Number of the sample in its shard.
+    index: u32,
+}
+
+/// Consecutive rows of one batch, all of whose shards are resident when it reaches a decode thread.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    batch: Arc<Building>,
+    /// Row of the first sample in the batch.
+    first_row: usize,
+    samples: Vec<Task>,
+    /// The rows' places: one per fixed output, covering all samples of the chunk.
+    rows: Vec<RowMut>,
+}
+
+/// A sample that was not in the page cache.
+#[derive(Debug)]
+pub(crate) struct Miss {
+    batch: Arc<Building>,
+    row: usize,
+    task: Task,
+    /// The row's place in each fixed output.
+    place: Vec<RowMut>,
+    open: Arc<OpenShard>,
+    offset: u64,
+    bytes: usize,
+}
+
+/// A [`Miss`] whose bytes have been read.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    miss: Miss,
+    bytes: Result<ReadLease>,
+}

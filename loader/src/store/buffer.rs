@@ -60,6 +60,13 @@ impl From<Vec<u8>> for FetchBuffer {
     }
 }
 
+impl From<FetchBuffer> for Vec<u8> {
+    /// Without a copy: a buffer that has come back is in one piece and nobody else's.
+    fn from(buffer: FetchBuffer) -> Self {
+        buffer.0.into()
+    }
+}
+
 impl std::ops::Deref for FetchBuffer {
     type Target = [u8];
 

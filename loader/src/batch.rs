@@ -1,0 +1,160 @@
+//! A finished batch: tensors and lists by output name.
+
+use crate::decode::DType;
+use crate::sync::Arc;
+use crate::target::{Device, TensorMemory};
+
+/// One batch, in plan order.
+#[derive(Debug)]
+pub struct Batch {
+    /// Epoch it belongs to.
+    pub epoch: u64,
+    /// Number of the batch in its epoch, counted from the epoch's first even after a resume.
+    pub number: u64,
+    /// Rows in every output: `batch_size`, or fewer in the last batch and where samples were skipped.
+    pub rows: usize,
+    /// Outputs in the order of the fields.
+    pub outputs: Vec<(Arc<str>, Output)>,
+    /// Rows that the plan has for it, skipped ones included: what a checkpoint counts.
+    pub(crate) planned_rows: u64,
+}
+
+impl Batch {
+    /// The output called `name`.
+    pub fn get(&self, name: &str) -> Option<&Output> {
+        self.outputs.iter().find(|(n, _)| &**n == name).map(|(_, output)| output)
+    }
+
+    /// Tells the memory's owner that the consumer has the batch now.
+    pub(crate) fn hand_over(&self) {
+        for (_, output) in &self.outputs {
+            if let Output::Tensor(tensor) = output {
+                tensor.memory().hand_over();
+            }
+        }
+    }
+}
+
+/// One output of a batch.
+#[derive(Debug)]
+pub enum Output {
+    /// Rows of equal shape, stacked: the first dimension is the row.
+    Tensor(Tensor),
+    /// UTF-8 text of each row.
+    Text(Vec<String>),
+    /// Bytes of each row.
+    Bytes(Vec<Vec<u8>>),
+    /// An array of its own shape for each row, in the encoding of an MDS `ndarray` with dynamic type and shape.
+    Ragged(Vec<Vec<u8>>),
+}
+
+/// A dense row-major tensor that shares its batch's memory.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    memory: Arc<dyn TensorMemory>,
+    /// Bytes from the start of the memory.
+    offset: usize,
+    dtype: DType,
+    /// Whether the elements are bytes 0 and 1 that mean false and true.
+    is_bool: bool,
+    shape: Vec<i64>,
+}
+
+impl Tensor {
+    /// The `shape` elements of `dtype` that start `offset` bytes into `memory`.
+    pub(crate) fn new(memory: Arc<dyn TensorMemory>, offset: usize, dtype: DType, shape: Vec<i64>) -> Self {
+        Self { memory, offset, dtype, is_bool: false, shape }
+    }
+
+    /// The same bytes as truth values.
+    pub(crate) fn of_bool(self) -> Self {
+        Self { is_bool: true, ..self }
+    }
+
+    /// Element type; `UInt8` for truth values, see [`is_bool`](Self::is_bool).
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Whether the elements are bytes 0 and 1 that mean false and true.
+    pub fn is_bool(&self) -> bool {
+        self.is_bool
+    }
+
+    /// Sizes, rows first.
+    pub fn shape(&self) -> &[i64] {
+        &self.shape
+    }
+
+    /// Bytes of all elements.
+    pub fn bytes(&self) -> usize {
+        self.shape.iter().product::<i64>() as usize * self.dtype.size()
+    }
+
+    /// Where it lies.
+    pub fn device(&self) -> Device {
+        self.memory.device()
+    }
+
+    /// The memory it shares with the batch's other tensors.
+    pub fn memory(&self) -> &Arc<dyn TensorMemory> {
+        &self.memory
+    }
+
+    /// Address of the first element, on [`device`](Self::device). Valid while the tensor lives.
+    pub fn address(&self) -> *mut u8 {
+        self.memory.address().wrapping_add(self.offset)
+    }
+
+    /// The elements as bytes; `None` on a device.
+    pub fn host(&self) -> Option<&[u8]> {
+        self.memory.host().and_then(|all| all.get(self.offset..self.offset + self.bytes()))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::error::Result;
+    use crate::sync::Weak;
+    use std::any::Any;
+
+    #[derive(Debug)]
+    struct Heap(Vec<u8>);
+
+    impl TensorMemory for Heap {
+        fn device(&self) -> Device {
+            Device::Cpu
+        }
+        fn address(&self) -> *mut u8 {
+            self.0.as_ptr().cast_mut()
+        }
+        fn host(&self) -> Option<&[u8]> {
+            Some(&self.0)
+        }
+        fn order_before(&self, _consumer: Option<i64>) -> Result<()> {
+            Ok(())
+        }
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
+    }
+
+    /// A uint8 tensor and a way to see whether its memory lives.
+    pub(crate) fn host_tensor(shape: &[i64]) -> (Tensor, Weak<dyn TensorMemory>) {
+        let bytes = shape.iter().product::<i64>() as usize;
+        let memory: Arc<dyn TensorMemory> = Arc::new(Heap((0..bytes as u8).collect()));
+        let alive = Arc::downgrade(&memory);
+        (Tensor::new(memory, 0, DType::UInt8, shape.to_vec()), alive)
+    }
+
+    #[test]
+    fn tensors_of_one_batch_share_its_memory() {
+        let (whole, alive) = host_tensor(&[6]);
+        let part = Tensor::new(whole.memory().clone(), 2, DType::UInt8, vec![2, 2]);
+        drop(whole);
+        assert_eq!(part.host(), Some(&[2u8, 3, 4, 5][..]));
+        drop(part);
+        assert!(alive.upgrade().is_none());
+    }
+}

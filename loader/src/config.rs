@@ -1,0 +1,341 @@
+//! Everything a loader can be told, with its default, and the one place where it is checked.
+//!
+//! A [`LoaderConfig`] is also a JSON document (unknown names are refused): the Python package and the C ABI build that
+//! document and nothing else, so all three speak of the same arguments.
+
+use crate::decode::field::FieldSpec;
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The largest sample that is read at all unless the user says otherwise: 1 GiB.
+pub const SAMPLE_BYTES_MAX: u64 = 1 << 30;
+
+/// One directory of shards, remote and local, and its weight in the mix.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StreamConfig {
+    /// URL or path of the shards; `None`: what is in `local` is all there is.
+    pub remote: Option<String>,
+    /// Directory that holds, or will hold, the shards. `None`: a stable folder in the user's cache directory.
+    pub local: Option<PathBuf>,
+    /// Sub-directory of both.
+    pub split: Option<String>,
+    /// Share of this stream in an epoch, relative to the other streams' proportions.
+    pub proportion: Option<f64>,
+    /// How often an epoch sees each sample.
+    pub repeat: Option<f64>,
+    /// How many samples of this stream an epoch has.
+    pub choose: Option<u64>,
+    /// Total attempts per download; `None`: the loader's.
+    pub download_retry: Option<u32>,
+    /// Seconds without a byte; `None`: the loader's.
+    pub download_timeout: Option<f64>,
+    /// Hash that must match after a download; `None`: the loader's.
+    pub validate_hash: Option<String>,
+    /// Keep the compressed shard beside the unpacked one; `None`: the loader's.
+    pub keep_zip: Option<bool>,
+}
+
+/// Which process of the training job this is.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorldConfig {
+    /// This process among all.
+    pub rank: u32,
+    /// All processes.
+    pub world_size: u32,
+    /// This process among those of its node.
+    pub local_rank: u32,
+    /// Processes of one node.
+    pub local_world_size: u32,
+}
+
+impl Default for WorldConfig {
+    fn default() -> Self {
+        Self { rank: 0, world_size: 1, local_rank: 0, local_world_size: 1 }
+    }
+}
+
+/// What happens when a sample cannot be read or decoded.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// `next` returns the error.
+    #[default]
+    Raise,
+    /// The batch is one row shorter, within `max_errors` per epoch.
+    Skip,
+}
+
+/// A loader's arguments. Names, meanings and defaults are those of the Python `Loader`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoaderConfig {
+    /// The data: at least one stream.
+    pub streams: Vec<StreamConfig>,
+    /// Outputs by name; `None`: every column under its own name, undecoded.
+    pub fields: Option<Vec<(String, FieldSpec)>>,
+    /// Rows per batch and device; required, at least 1.
+    pub batch_size: u32,
+    /// Leave out a last batch that is not full.
+    pub drop_last: bool,
+    /// Add the bool output `repeat`: true for rows that only make ranks equally long.
+    pub mark_repeats: bool,
+    /// Shuffle samples.
+    pub shuffle: bool,
+    /// Seed of the order.
+    pub shuffle_seed: u64,
+    /// Seed of random augmentation; `None`: `shuffle_seed`.
+    pub augment_seed: Option<u64>,
+    /// `naive`, `py1s`, `py2s`, `py1br` or `py1e`.
+    pub shuffle_algo: String,
+    /// Samples per shuffle block; `None`: max(4,000,000 / canonical nodes, 262,144).
+    pub shuffle_block_size: Option<u64>,
+    /// `relaxed` or `orig`.
+    pub partition_algo: String,
+    /// Canonical nodes; `None`: the reference's rule (nodes, or 64 times as many for py1s and py2s).
+    pub num_canonical_nodes: Option<u32>,
+    /// Consecutive ranks that get the same samples.
+    pub replication: Option<u32>,
+    /// Samples per epoch; `None`: what the weights give.
+    pub epoch_size: Option<u64>,
+    /// `balanced` or `fixed`.
+    pub sampling_method: String,
+    /// Samples that are drawn together.
+    pub sampling_granularity: u32,
+    /// `random`, `stratified`, `per_stream` or `device_per_stream`.
+    pub batching_method: String,
+    /// Which process this is.
+    pub world: WorldConfig,
+    /// Decode threads; `None`: the CPUs this process may use, divided by its node's processes.
+    pub threads: Option<u32>,
+    /// Bind each decode thread to one CPU.
+    pub pin_threads: bool,
+    /// Batches made ahead of the consumer; at least 1.
+    pub prefetch: u32,
+    /// Bytes for batches and encoded samples; `None`: see the memory rule in the documentation.
+    pub memory: Option<u64>,
+    /// Samples whose shards are fetched ahead; `None`: enough for `prefetch` batches and at least 8 batches.
+    pub predownload: Option<u64>,
+    /// Bytes of local disk the shards may take; `None`: no limit.
+    pub cache_limit: Option<u64>,
+    /// Keep compressed shards beside the unpacked ones.
+    pub keep_zip: bool,
+    /// Hash that must match after a download.
+    pub validate_hash: Option<String>,
+    /// Total attempts per download; at least 1.
+    pub download_retry: u32,
+    /// Seconds without a byte before an attempt fails.
+    pub download_timeout: f64,
+    /// Threads that talk to the store; `None`: one per 4 CPUs.
+    pub fetch_threads: Option<u32>,
+    /// Seconds without any progress before `next` fails with what it waited for.
+    pub stall_timeout: f64,
+    /// What a bad sample does.
+    pub on_error: OnError,
+    /// Bad samples per epoch that `on_error = skip` forgives.
+    pub max_errors: u64,
+    /// Largest sample that is read, in bytes.
+    pub sample_bytes_max: u64,
+    /// Allow columns of Python pickles; they are delivered as bytes either way.
+    pub allow_unsafe_types: bool,
+    /// Keep a trace of every timed span.
+    pub trace: bool,
+}
+
+impl Default for LoaderConfig {
+    fn default() -> Self {
+        Self {
+            streams: Vec::new(),
+            fields: None,
+            batch_size: 0,
+            drop_last: false,
+            mark_repeats: false,
+            shuffle: false,
+            shuffle_seed: 9176,
+            augment_seed: None,
+            shuffle_algo: "py1e".into(),
+            shuffle_block_size: None,
+            partition_algo: "relaxed".into(),
+            num_canonical_nodes: None,
+            replication: None,
+            epoch_size: None,
+            sampling_method: "balanced".into(),
+            sampling_granularity: 1,
+            batching_method: "random".into(),
+            world: WorldConfig::default(),
+            threads: None,
+            pin_threads: false,
+            prefetch: 3,
+            memory: None,
+            predownload: None,
+            cache_limit: None,
+            keep_zip: false,
+            validate_hash: None,
+            download_retry: 2,
+            download_timeout: 60.0,
+            fetch_threads: None,
+            stall_timeout: 600.0,
+            on_error: OnError::Raise,
+            max_errors: 0,
+            sample_bytes_max: SAMPLE_BYTES_MAX,
+            allow_unsafe_types: false,
+            trace: false,
+        }
+    }
+}
+
+impl LoaderConfig {
+    /// Reads the JSON document.
+    ///
+    /// # Errors
+    ///
+    /// `Config`, naming the argument, for unknown names and wrong types.
+    pub fn from_json(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|e| Error::config(format!("the loader's arguments cannot be read: {e}")))
+    }
+
+    /// Checks what can be checked without looking at the data.
+    ///
+    /// # Errors
+    ///
+    /// `Config` with a sentence that says what to change.
+    pub fn validate(&self) -> Result<()> {
+        let require = |ok: bool, message: &str| if ok { Ok(()) } else { Err(Error::config(message)) };
+        require(!self.streams.is_empty(), "there is no data: give remote, local or streams")?;
+        for (i, stream) in self.streams.iter().enumerate() {
+            stream.validate().map_err(|e| e.with("stream", i))?;
+        }
+        require(self.batch_size >= 1, "batch_size is required and must be at least 1")?;
+        require(self.prefetch >= 1, "prefetch must be at least 1 batch")?;
+        require(self.threads != Some(0), "threads must be at least 1")?;
+        require(self.fetch_threads != Some(0), "fetch_threads must be at least 1")?;
+        require(self.sampling_granularity >= 1, "sampling_granularity must be at least 1")?;
+        require(self.download_retry >= 1, "download_retry is the total number of attempts: at least 1")?;
+        require(positive(self.download_timeout), "download_timeout must be a positive number of seconds")?;
+        require(positive(self.stall_timeout), "stall_timeout must be a positive number of seconds")?;
+        require(self.sample_bytes_max >= 1, "sample_bytes_max must be at least 1")?;
+        self.world.validate()?;
+        if let Some(r) = self.replication {
+            require(
+                r >= 1 && self.world.world_size % r == 0,
+                "replication must be at least 1 and divide the number of ranks",
+            )?;
+        }
+        if self.mark_repeats
+            && let Some(fields) = &self.fields
+        {
+            require(
+                fields.iter().all(|(name, _)| name != "repeat"),
+                "mark_repeats adds an output called `repeat`: rename the field of that name",
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Seed of random augmentation.
+    pub fn augment_seed(&self) -> u64 {
+        self.augment_seed.unwrap_or(self.shuffle_seed)
+    }
+}
+
+fn positive(seconds: f64) -> bool {
+    seconds.is_finite() && seconds > 0.0
+}
+
+impl StreamConfig {
+    fn validate(&self) -> Result<()> {
+        if self.remote.is_none() && self.local.is_none() {
+            return Err(Error::config("a stream needs remote, local or both"));
+        }
+        let weights = [self.proportion.is_some(), self.repeat.is_some(), self.choose.is_some()];
+        if weights.iter().filter(|w| **w).count() > 1 {
+            return Err(Error::config("a stream takes only one of proportion, repeat and choose"));
+        }
+        for (name, weight) in [("proportion", self.proportion), ("repeat", self.repeat)] {
+            if weight.is_some_and(|w| !w.is_finite() || w < 0.0) {
+                return Err(Error::config(format!("{name} must be a number of at least 0")));
+            }
+        }
+        if self.download_retry == Some(0) {
+            return Err(Error::config("download_retry is the total number of attempts: at least 1"));
+        }
+        if self.download_timeout.is_some_and(|t| !positive(t)) {
+            return Err(Error::config("download_timeout must be a positive number of seconds"));
+        }
+        Ok(())
+    }
+}
+
+impl WorldConfig {
+    /// Nodes of the job.
+    pub fn nodes(&self) -> u32 {
+        self.world_size / self.local_world_size
+    }
+
+    fn validate(&self) -> Result<()> {
+        let ok = self.local_world_size >= 1
+            && self.world_size >= 1
+            && self.world_size % self.local_world_size == 0
+            && self.rank < self.world_size
+            && self.local_rank < self.local_world_size;
+        if ok {
+            return Ok(());
+        }
+        Err(Error::config(
+            "rank must be below world_size, local_rank below local_world_size, and world_size a multiple of local_world_size",
+        )
+        .with("rank", self.rank)
+        .with("world_size", self.world_size)
+        .with("local_rank", self.local_rank)
+        .with("local_world_size", self.local_world_size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> LoaderConfig {
+        LoaderConfig {
+            streams: vec![StreamConfig { local: Some("data".into()), ..StreamConfig::default() }],
+            batch_size: 4,
+            ..LoaderConfig::default()
+        }
+    }
+
+    #[test]
+    fn a_config_survives_its_own_json() {
+        let text = serde_json::to_string(&good()).expect("serialisable");
+        let back = LoaderConfig::from_json(&text).expect("own JSON");
+        assert_eq!(serde_json::to_string(&back).expect("serialisable"), text);
+        back.validate().expect("valid");
+    }
+
+    #[test]
+    fn an_unknown_argument_is_named() {
+        let e = LoaderConfig::from_json(r#"{"batchsize": 3}"#).expect_err("unknown");
+        assert!(e.to_string().contains("batchsize"), "{e}");
+    }
+
+    #[test]
+    fn each_bad_argument_is_refused_with_its_name() {
+        let cases: [(fn(&mut LoaderConfig), &str); 8] = [
+            (|c| c.streams.clear(), "no data"),
+            (|c| c.batch_size = 0, "batch_size"),
+            (|c| c.prefetch = 0, "prefetch"),
+            (|c| c.download_retry = 0, "download_retry"),
+            (|c| c.stall_timeout = f64::NAN, "stall_timeout"),
+            (|c| c.world.rank = 7, "rank"),
+            (|c| c.replication = Some(3), "replication"),
+            (|c| (c.streams[0].repeat, c.streams[0].choose) = (Some(1.0), Some(2)), "only one"),
+        ];
+        for (spoil, word) in cases {
+            let mut config = good();
+            spoil(&mut config);
+            let e = config.validate().expect_err(word);
+            assert!(e.to_string().contains(word), "{e}");
+        }
+    }
+}

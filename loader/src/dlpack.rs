@@ -1,0 +1,220 @@
+//! DLPack, the exchange format of tensor libraries: the plain structures and the export of a [`Tensor`].
+//!
+//! The layout is that of DLPack 1.0 (`DLManagedTensorVersioned`) and of the older `DLManagedTensor`. An exported tensor
+//! owns a share of its batch's memory and gives it back in the deleter, on whatever thread that runs.
+
+use crate::batch::Tensor;
+use crate::decode::DType;
+use crate::target::Device;
+use std::ffi::c_void;
+
+/// `DLDevice`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DlDevice {
+    /// 1: host memory; 2: CUDA.
+    pub device_type: i32,
+    /// Number of the device, 0 for host memory.
+    pub device_id: i32,
+}
+
+/// `DLDataType`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DlDataType {
+    /// 0 signed, 1 unsigned, 2 float, 4 bfloat, 6 bool.
+    pub code: u8,
+    /// Bits of one element.
+    pub bits: u8,
+    /// Always 1 here.
+    pub lanes: u16,
+}
+
+/// `DLTensor`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct DlTensor {
+    /// First byte of the memory.
+    pub data: *mut c_void,
+    /// Where it lies.
+    pub device: DlDevice,
+    /// Number of dimensions.
+    pub ndim: i32,
+    /// Element type.
+    pub dtype: DlDataType,
+    /// `ndim` sizes.
+    pub shape: *mut i64,
+    /// `ndim` strides in elements.
+    pub strides: *mut i64,
+    /// Bytes from `data` to the first element.
+    pub byte_offset: u64,
+}
+
+/// `DLManagedTensor` (before DLPack 1.0).
+#[repr(C)]
+#[derive(Debug)]
+pub struct DlManagedTensor {
+    /// The tensor.
+    pub dl_tensor: DlTensor,
+    /// Owner's data.
+    pub manager_ctx: *mut c_void,
+    /// Called once by the consumer.
+    pub deleter: Option<unsafe extern "C" fn(*mut DlManagedTensor)>,
+}
+
+/// `DLManagedTensorVersioned` (DLPack 1.0).
+#[repr(C)]
+#[derive(Debug)]
+pub struct DlManagedTensorVersioned {
+    /// Major and minor version.
+    pub version: [u32; 2],
+    /// Owner's data.
+    pub manager_ctx: *mut c_void,
+    /// Called once by the consumer.
+    pub deleter: Option<unsafe extern "C" fn(*mut DlManagedTensorVersioned)>,
+    /// Bit 0: read only.
+    pub flags: u64,
+    /// The tensor.
+    pub dl_tensor: DlTensor,
+}
+
+/// What an exported structure keeps alive: the tensor, and the arrays that the structure points into.
+struct Owner<M> {
+    managed: M,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+    _tensor: Tensor,
+    /// The process that exported: a deleter in a forked child must leave the parent's pool alone.
+    pid: u32,
+}
+
+fn describe(tensor: &Tensor, shape: &mut [i64], strides: &mut [i64]) -> DlTensor {
+    DlTensor {
+        data: tensor.address().cast(),
+        device: device(tensor.device()),
+        ndim: shape.len() as i32,
+        dtype: dtype(tensor),
+        shape: shape.as_mut_ptr(),
+        strides: strides.as_mut_ptr(),
+        byte_offset: 0,
+    }
+}
+
+/// DLPack's name for `device`.
+pub fn device(device: Device) -> DlDevice {
+    match device {
+        Device::Cpu => DlDevice { device_type: 1, device_id: 0 },
+        Device::Cuda(number) => DlDevice { device_type: 2, device_id: number as i32 },
+    }
+}
+
+/// DLPack's name for the elements of `tensor`.
+pub fn dtype(tensor: &Tensor) -> DlDataType {
+    let dtype = tensor.dtype();
+    let code = match dtype {
+        _ if tensor.is_bool() => 6,
+        DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => 0,
+        DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64 => 1,
+        DType::Float16 | DType::Float32 | DType::Float64 => 2,
+        DType::BFloat16 => 4,
+    };
+    DlDataType { code, bits: dtype.size() as u8 * 8, lanes: 1 }
+}
+
+fn contiguous(shape: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i] * shape[i];
+    }
+    strides
+}
+
+/// Exports `tensor` in the form of DLPack 1.0. Whoever gets the pointer calls its deleter once.
+pub fn export_versioned(tensor: Tensor) -> *mut DlManagedTensorVersioned {
+    let (mut shape, mut strides) = (tensor.shape().to_vec(), contiguous(tensor.shape()));
+    let managed = DlManagedTensorVersioned {
+        version: [1, 0],
+        manager_ctx: std::ptr::null_mut(),
+        deleter: Some(delete_versioned),
+        flags: 0,
+        dl_tensor: describe(&tensor, &mut shape, &mut strides),
+    };
+    let owner = Box::into_raw(Box::new(Owner { managed, shape, strides, _tensor: tensor, pid: std::process::id() }));
+    // SAFETY: `owner` was just made by Box::into_raw, so it is valid and nobody else has it.
+    let owner_ref = unsafe { &mut *owner };
+    owner_ref.managed.manager_ctx = owner.cast();
+    // The vectors moved into the box, their elements did not; set again so that it is plain to see.
+    owner_ref.managed.dl_tensor.shape = owner_ref.shape.as_mut_ptr();
+    owner_ref.managed.dl_tensor.strides = owner_ref.strides.as_mut_ptr();
+    &mut owner_ref.managed
+}
+
+/// Exports `tensor` in the older form. Whoever gets the pointer calls its deleter once.
+pub fn export(tensor: Tensor) -> *mut DlManagedTensor {
+    let (mut shape, mut strides) = (tensor.shape().to_vec(), contiguous(tensor.shape()));
+    let managed = DlManagedTensor {
+        dl_tensor: describe(&tensor, &mut shape, &mut strides),
+        manager_ctx: std::ptr::null_mut(),
+        deleter: Some(delete),
+    };
+    let owner = Box::into_raw(Box::new(Owner { managed, shape, strides, _tensor: tensor, pid: std::process::id() }));
+    // SAFETY: `owner` was just made by Box::into_raw, so it is valid and nobody else has it.
+    let owner_ref = unsafe { &mut *owner };
+    owner_ref.managed.manager_ctx = owner.cast();
+    owner_ref.managed.dl_tensor.shape = owner_ref.shape.as_mut_ptr();
+    owner_ref.managed.dl_tensor.strides = owner_ref.strides.as_mut_ptr();
+    &mut owner_ref.managed
+}
+
+/// # Safety
+///
+/// `managed` comes from [`export_versioned`] and is not used afterwards.
+unsafe extern "C" fn delete_versioned(managed: *mut DlManagedTensorVersioned) {
+    // SAFETY: by the contract above the pointer is the one we handed out, still alive.
+    let owner = unsafe { (*managed).manager_ctx }.cast::<Owner<DlManagedTensorVersioned>>();
+    // SAFETY: manager_ctx is the box that `export_versioned` leaked, and this is its one release.
+    release(unsafe { Box::from_raw(owner) });
+}
+
+/// # Safety
+///
+/// `managed` comes from [`export`] and is not used afterwards.
+unsafe extern "C" fn delete(managed: *mut DlManagedTensor) {
+    // SAFETY: by the contract above the pointer is the one we handed out, still alive.
+    let owner = unsafe { (*managed).manager_ctx }.cast::<Owner<DlManagedTensor>>();
+    // SAFETY: manager_ctx is the box that `export` leaked, and this is its one release.
+    release(unsafe { Box::from_raw(owner) });
+}
+
+fn release<M>(owner: Box<Owner<M>>) {
+    if owner.pid != std::process::id() {
+        // A forked child has a copy of the pool whose locks may be held by threads that do not exist here.
+        std::mem::forget(owner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::tests::host_tensor;
+
+    #[test]
+    fn an_exported_tensor_gives_its_memory_back_in_the_deleter() {
+        let (tensor, alive) = host_tensor(&[2, 3]);
+        let managed = export_versioned(tensor);
+        // SAFETY: just exported.
+        let dl = unsafe { &(*managed).dl_tensor };
+        assert_eq!((dl.ndim, dl.dtype, dl.device.device_type), (2, DlDataType { code: 1, bits: 8, lanes: 1 }, 1));
+        // SAFETY: strides has ndim elements.
+        assert_eq!(unsafe { std::slice::from_raw_parts(dl.strides, 2) }, [3, 1]);
+        assert_eq!(alive.upgrade().map(|_| ()), Some(()));
+        // SAFETY: once, and the pointer is not used again.
+        unsafe { delete_versioned(managed) };
+        assert!(alive.upgrade().is_none());
+        let (tensor, alive) = host_tensor(&[1]);
+        let managed = export(tensor);
+        // SAFETY: once, and the pointer is not used again.
+        unsafe { delete(managed) };
+        assert!(alive.upgrade().is_none());
+    }
+}

@@ -1,0 +1,457 @@
+//! The loader: what the shells hold.
+//!
+//! A [`Loader`] owns the data set's catalogue, the memory pools and the statistics for its whole life, and one running
+//! epoch at a time. Every method may be called from any thread; nothing is started before the first epoch.
+
+mod plan;
+
+pub use plan::parse_bytes;
+
+use crate::batch::Batch;
+use crate::catalog::Catalog;
+use crate::clock::Clock;
+use crate::config::LoaderConfig;
+use crate::decode::{DRAWS_VERSION, FieldPlan};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::HashAlgo;
+use crate::memory::{BatchPool, BatchPoolConfig, ReadPool, ReadPoolConfig, default_bytes, split};
+use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
+use crate::pipeline::{BatchLayout, CachedShards, Epoch, EpochParts, OpenShards, Pace, Taken, uses_of};
+use crate::state::{Own, STATE_VERSION, State};
+use crate::stats::{Snapshot, Spent, Stats};
+use crate::sync::{Arc, Mutex};
+use crate::target::{BatchTarget, HostTarget};
+use crate::topology::{CpuSet, Topology};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What [`Loader::next_within`] answers.
+#[derive(Debug)]
+pub enum Next {
+    /// The next batch in plan order.
+    Batch(Batch),
+    /// The epoch is over; the next [`Loader::start_epoch`] begins the one after it.
+    End,
+    /// Nothing yet: call again. Gives a shell the chance to look at signals.
+    Pending,
+}
+
+/// Bytes of read slots at most: a queue of 64 samples of a megabyte, four times over.
+const READ_BYTES_MAX: u64 = 256 << 20;
+
+/// Samples per chunk at most: enough to make a chunk's own costs vanish beside the smallest samples.
+const CHUNK_MAX: usize = 64;
+
+/// Threads of the shard plane: one shard is unpacked and written while others arrive.
+const SHARD_THREADS_MIN: usize = 2;
+
+/// A data set as an endless row of epochs of batches. Made by [`Loader::new`]; `Send` and `Sync`.
+///
+/// ```no_run
+/// use forebay_loader::config::{LoaderConfig, StreamConfig};
+/// use forebay_loader::loader::{Loader, Next};
+///
+/// let data = StreamConfig { remote: Some("s3://bucket/imagenet".into()), split: Some("train".into()), ..Default::default() };
+/// let loader = Loader::new(LoaderConfig { streams: vec![data], batch_size: 256, shuffle: true, ..Default::default() })?;
+/// loader.start_epoch()?;
+/// while let Next::Batch(batch) = loader.next()? {
+///     println!("batch {} of {} rows", batch.number, batch.rows);
+/// }
+/// # Ok::<(), forebay_loader::Error>(())
+/// ```
+pub struct Loader {
+    config: LoaderConfig,
+    order: OrderConfig,
+    world: World,
+    catalog: Arc<Catalog>,
+    fields: Vec<Arc<FieldPlan>>,
+    layout: Arc<BatchLayout>,
+    open: Arc<OpenShards>,
+    target: Arc<dyn BatchTarget>,
+    stats: Arc<Stats>,
+    topology: Topology,
+    /// The pools, made with the first epoch.
+    pools: Mutex<Option<Pools>>,
+    position: Mutex<Position>,
+    /// The epoch under way.
+    running: Mutex<Option<Arc<Epoch>>>,
+    /// The process that made the loader: its threads do not exist in a forked child.
+    pid: u32,
+}
+
+#[derive(Clone)]
+struct Pools {
+    batches: BatchPool,
+    reads: ReadPool,
+}
+
+/// Where the loader stands.
+struct Position {
+    /// The epoch under way, or the one that the next start begins.
+    epoch: u64,
+    /// A checkpoint that the next start resumes, or that fixed the order's constants.
+    resume: Option<Resume>,
+    plan: Option<EpochPlan>,
+    /// Rows of the plan handed out since its start, skipped ones included.
+    delivered: u64,
+    /// Whether an epoch has been started and is neither ended nor replaced.
+    under_way: bool,
+}
+
+impl std::fmt::Debug for Loader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loader").field("streams", &self.config.streams.len()).finish_non_exhaustive()
+    }
+}
+
+impl Loader {
+    /// Opens the data set for batches in host memory: reads every stream's index and looks at the local shards.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for arguments that cannot work, and what store and cache say about the data.
+    pub fn new(config: LoaderConfig) -> Result<Self> {
+        Self::with_target(config, Arc::new(HostTarget))
+    }
+
+    /// The same, for batches at `target`.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_target(config: LoaderConfig, target: Arc<dyn BatchTarget>) -> Result<Self> {
+        config.validate()?;
+        let stats = Arc::new(Stats::new(config.trace));
+        // The table's order is the data's way, whichever stage happens to work first.
+        for stage in ["schedule", "shard", "fetch", "unpack", "publish", "read", "decode", "place", "next"] {
+            stats.stage(stage);
+        }
+        let catalog = Arc::new(Catalog::open(&config, &stats, &Clock::system())?);
+        let (order, world) = plan::order_of(&config)?;
+        // Mistakes in the order's arguments show here rather than with the first batch; the plan itself comes later.
+        crate::order::shares_of(catalog.shape(), &order)?;
+        let fields = plan::fields_of(&config, &catalog)?;
+        let layout = Arc::new(BatchLayout::new(&fields[0], config.batch_size as usize, config.mark_repeats)?);
+        let open = Arc::new(OpenShards::new(catalog.clone(), config.cache_limit.is_some()));
+        let position = Position { epoch: 0, resume: None, plan: None, delivered: 0, under_way: false };
+        Ok(Self {
+            order,
+            world,
+            fields,
+            layout,
+            open,
+            target,
+            stats,
+            topology: Topology::detect()?,
+            pools: Mutex::new(None),
+            position: Mutex::new(position),
+            running: Mutex::new(None),
+            pid: std::process::id(),
+            catalog,
+            config,
+        })
+    }
+}
+
+impl Loader {
+    /// The outputs of every batch, `repeat` excepted.
+    pub fn outputs(&self) -> &[crate::decode::Output] {
+        self.fields[0].outputs()
+    }
+
+    /// The arguments.
+    pub fn config(&self) -> &LoaderConfig {
+        &self.config
+    }
+
+    /// Samples of the data set, before any weights.
+    pub fn samples(&self) -> u64 {
+        self.catalog.shape().num_samples()
+    }
+
+    /// The epoch that the next [`start_epoch`](Self::start_epoch) begins or resumes.
+    pub fn epoch(&self) -> u64 {
+        let position = self.position.lock();
+        position.epoch + u64::from(position.under_way)
+    }
+
+    /// Batches of a whole epoch for this rank.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for an order that cannot be.
+    pub fn batches(&self) -> Result<u64> {
+        let position = self.position.lock();
+        let resume = position.resume.map(|r| Resume { sample_in_epoch: 0, ..r });
+        drop(position);
+        let plan = EpochPlan::new(
+            self.catalog.shape(),
+            &self.order,
+            self.world,
+            0,
+            resume.map(|r| Resume { epoch: 0, ..r }).as_ref(),
+        )?;
+        let rank = Rank(self.config.world.rank);
+        let full = self.config.drop_last.then(|| plan.len_of_rank(rank) / u64::from(self.config.batch_size));
+        Ok(full.unwrap_or_else(|| plan.batches(rank)))
+    }
+
+    /// Ends the epoch under way, if there is one, and begins the next, or the loaded position.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for an order that cannot be, `Full` for memory that cannot be had, `Closed` in a forked child.
+    pub fn start_epoch(&self) -> Result<()> {
+        if self.pid != std::process::id() {
+            let message = "the loader belongs to the process that made it: make it after the fork, or use its batches in the parent";
+            return Err(Error::new(ErrorKind::Closed, message));
+        }
+        // Threads of the old epoch are joined before those of the new one start.
+        drop(self.running.lock().take());
+        let mut position = self.position.lock();
+        if position.under_way {
+            position.epoch += 1;
+            position.under_way = false;
+        }
+        let plan =
+            EpochPlan::new(self.catalog.shape(), &self.order, self.world, position.epoch, position.resume.as_ref())?;
+        for warning in plan.warnings() {
+            log::warn!("{warning}");
+        }
+        let rank = Rank(self.config.world.rank);
+        let order = plan.rank(rank);
+        let batch = self.config.batch_size as usize;
+        let pools = self.pools()?;
+        let threads = self.threads();
+        let uses = uses_of(&plan, self.catalog.shape().num_shards(), self.world, rank);
+        let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
+        let ahead = u64::from(self.config.prefetch) + 1;
+        let global = plan.parallel_world().ranks() * batch as u64;
+        let parts = EpochParts {
+            epoch: plan.epoch(),
+            first_batch: plan.sample_in_epoch() / global,
+            shape: self.catalog.shape().clone(),
+            fields: self.fields.clone(),
+            layout: self.layout.clone(),
+            batches: pools.batches,
+            reads: pools.reads,
+            open: self.open.clone(),
+            source: Arc::new(CachedShards::new(self.catalog.clone(), uses, self.stats.clone(), stall_timeout)),
+            target: self.target.clone(),
+            stats: self.stats.clone(),
+            on_error: self.config.on_error,
+            max_errors: self.config.max_errors,
+            sample_bytes_max: self.config.sample_bytes_max,
+            ahead,
+            stall_timeout,
+            shard_threads: SHARD_THREADS_MIN.max(threads.len().div_ceil(4)),
+            pace: Pace {
+                batch,
+                drop_last: self.config.drop_last,
+                predownload: self.predownload(),
+                // Four chunks for each thread in every batch, so that the last ones end together.
+                chunk: (batch / (threads.len() * 4)).clamp(1, CHUNK_MAX),
+            },
+            threads,
+        };
+        position.epoch = plan.epoch();
+        position.under_way = true;
+        position.delivered = 0;
+        // What the first plan resolved holds for all later epochs, as in the reference.
+        position.resume = Some(plan.state(plan.sample_in_epoch()));
+        position.plan = Some(plan);
+        drop(position);
+        *self.running.lock() = Some(Arc::new(Epoch::start(parts, order)?));
+        Ok(())
+    }
+
+    /// The next batch in plan order, or the end of the epoch; waits for it.
+    ///
+    /// # Errors
+    ///
+    /// The failure of a sample or a stage; `Timeout` when nothing has moved for the stall timeout; `Closed` when no epoch
+    /// is under way.
+    pub fn next(&self) -> Result<Next> {
+        loop {
+            match self.next_within(Duration::from_secs(1))? {
+                Next::Pending => {}
+                next => return Ok(next),
+            }
+        }
+    }
+
+    /// As [`next`](Self::next), but answers [`Next::Pending`] after about `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next).
+    pub fn next_within(&self, limit: Duration) -> Result<Next> {
+        let Some(epoch) = self.running.lock().clone() else {
+            if self.position.lock().under_way {
+                return Ok(Next::End);
+            }
+            return Err(Error::new(ErrorKind::Closed, "no epoch is under way: call start_epoch first"));
+        };
+        let stage = self.stats.stage("next");
+        match stage.timed(Spent::Input, || epoch.take(limit)) {
+            Ok(Taken::Item(batch)) => {
+                batch.hand_over();
+                let mut position = self.position.lock();
+                position.delivered += batch.planned_rows;
+                stage.done(1, 0);
+                Ok(Next::Batch(batch))
+            }
+            Ok(Taken::End) => {
+                drop(epoch);
+                *self.running.lock() = None;
+                let mut position = self.position.lock();
+                position.under_way = false;
+                position.epoch += 1;
+                position.delivered = 0;
+                position.plan = None;
+                Ok(Next::End)
+            }
+            Ok(Taken::Pending) => Ok(Next::Pending),
+            Ok(Taken::Stopped) => Err(Error::new(ErrorKind::Closed, "the loader was closed")),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The position after the batches handed out so far: what is prefetched does not count.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for an order that cannot be.
+    pub fn state(&self) -> Result<State> {
+        let position = self.position.lock();
+        let next = |epoch, resume: Option<&Resume>| -> Result<Resume> {
+            let plan = EpochPlan::new(self.catalog.shape(), &self.order, self.world, epoch, resume)?;
+            Ok(plan.state(plan.sample_in_epoch()))
+        };
+        let now = match &position.plan {
+            Some(plan) if position.under_way => {
+                let ranks = plan.parallel_world().ranks();
+                let place = plan.sample_in_epoch() + position.delivered * ranks;
+                // The reference refuses places behind this one, which padding for canonical nodes can reach: such an
+                // epoch is over.
+                let samples = plan.shares().epoch_size;
+                match place <= samples + (ranks - samples % ranks) {
+                    true => plan.state(place),
+                    false => next(position.epoch + 1, Some(&plan.state(0)))?,
+                }
+            }
+            _ => next(position.epoch, position.resume.as_ref())?,
+        };
+        Ok(State {
+            epoch: now.epoch,
+            sample_in_epoch: now.sample_in_epoch,
+            num_canonical_nodes: now.num_canonical_nodes,
+            shuffle_seed: now.shuffle_seed,
+            initial_physical_nodes: now.initial_physical_nodes,
+            forebay: Some(self.own()?),
+        })
+    }
+
+    /// Makes the next [`start_epoch`](Self::start_epoch) resume `state`, and ends the epoch under way.
+    ///
+    /// # Errors
+    ///
+    /// `State`, listing the arguments that differ, unless `strict` is false.
+    pub fn load_state(&self, state: &State, strict: bool) -> Result<()> {
+        if strict {
+            state.check(&self.own()?)?;
+        }
+        drop(self.running.lock().take());
+        let mut position = self.position.lock();
+        *position =
+            Position { epoch: state.epoch, resume: Some(state.resume()), plan: None, delivered: 0, under_way: false };
+        Ok(())
+    }
+
+    /// The figures so far.
+    pub fn stats(&self) -> Snapshot {
+        self.stats.snapshot()
+    }
+
+    /// The trace in Chrome's format, if the configuration asked for one.
+    pub fn trace_json(&self) -> Option<String> {
+        self.stats.trace_json()
+    }
+
+    /// Ends the epoch under way at once; the next [`start_epoch`](Self::start_epoch) begins the one after it.
+    pub fn close(&self) {
+        drop(self.running.lock().take());
+        *self.pools.lock() = None;
+    }
+
+    fn own(&self) -> Result<Own> {
+        let plan = crate::order::arguments(self.catalog.shape(), &self.order);
+        let mut plan: BTreeMap<String, String> =
+            plan.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let digests: Vec<&str> = self.catalog.streams().iter().map(|s| s.index_digest.as_str()).collect();
+        let digest = HashAlgo::Xxh3_64.hex(digests.join(",").as_bytes());
+        plan.insert("index".to_owned(), digest);
+        Ok(Own {
+            version: STATE_VERSION,
+            batch_size: self.config.batch_size.into(),
+            draws_version: DRAWS_VERSION,
+            augment_seed: self.config.augment_seed(),
+            plan,
+        })
+    }
+
+    /// Batches announced ahead.
+    fn predownload(&self) -> usize {
+        let batch = u64::from(self.config.batch_size);
+        let samples = self.config.predownload.unwrap_or(8 * batch);
+        usize::try_from(samples.div_ceil(batch)).unwrap_or(usize::MAX).max(self.config.prefetch as usize)
+    }
+
+    /// The decode threads, each with the CPUs it is bound to.
+    fn threads(&self) -> Vec<Option<CpuSet>> {
+        let local = self.config.world.local_world_size as usize;
+        let threads = self.config.threads.map_or_else(|| self.topology.threads_default(local), |t| t as usize);
+        let cpus: Vec<u32> = self.topology.cpus_usable().iter().collect();
+        let homes = self.topology.spread(threads);
+        let bound = |(i, home): (usize, usize)| match self.config.pin_threads {
+            true => {
+                let first = self.config.world.local_rank as usize * threads;
+                let mut one = CpuSet::default();
+                one.insert(cpus[(first + i) % cpus.len()]);
+                Some(one)
+            }
+            false => self.topology.pin_set(home),
+        };
+        homes.into_iter().enumerate().map(bound).collect()
+    }
+
+    fn pools(&self) -> Result<Pools> {
+        let mut pools = self.pools.lock();
+        if let Some(pools) = &*pools {
+            return Ok(pools.clone());
+        }
+        let batch_bytes = self.layout.bytes() as u64;
+        let batches = u64::from(self.config.prefetch) + 2;
+        let local = self.config.world.local_world_size as usize;
+        let memory = match self.config.memory {
+            Some(bytes) => bytes,
+            None => default_bytes(self.topology.memory_limit_bytes(), local, batch_bytes)?,
+        };
+        let split = split(memory, batch_bytes, batches)?;
+        let reads = ReadPoolConfig {
+            bytes: split.read_bytes.min(READ_BYTES_MAX) as usize,
+            // Pages come with the first reads: an epoch that is hot in the page cache needs none.
+            populate: false,
+            sample_bytes_max: usize::try_from(self.config.sample_bytes_max).unwrap_or(usize::MAX),
+            ..ReadPoolConfig::default()
+        };
+        let registrar = self.target.registrar();
+        let slots = BatchPoolConfig { bytes: split.batch_bytes as usize, populate: true, ..BatchPoolConfig::default() };
+        let new = Pools {
+            batches: BatchPool::with_registrar(&slots, registrar)?,
+            reads: ReadPool::with_registrar(&reads, None)?,
+        };
+        *pools = Some(new.clone());
+        Ok(new)
+    }
+}

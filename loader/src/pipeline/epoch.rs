@@ -1,0 +1,257 @@
+//! The threads of one epoch and what they share.
+
+use super::open::OpenShards;
+use super::reorder::{Reorder, Taken};
+use super::residency::Residency;
+use super::sample::collate::BatchLayout;
+use super::sample::decode::DecodeThread;
+use super::sample::read;
+use super::schedule::{Pace, schedule};
+use super::shard::{self, ShardSource};
+use super::shutdown::Run;
+use super::{Chunk, Task};
+use crate::batch::Batch;
+use crate::config::OnError;
+use crate::decode::FieldPlan;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{BatchPool, ReadPool};
+use crate::order::{DataSetShape, RankOrder, SampleId, ShardId};
+use crate::stats::{Counter, Stats};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, spawn};
+use crate::target::BatchTarget;
+use crate::topology::CpuSet;
+use crossbeam::channel::{Sender, unbounded};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Everything an epoch is made of; the parts outlive it.
+pub(crate) struct EpochParts {
+    pub(crate) epoch: u64,
+    /// Number of the run's first batch in the epoch: not 0 after a resume.
+    pub(crate) first_batch: u64,
+    pub(crate) shape: DataSetShape,
+    /// One plan for each layout of the data set's shards, all with the same outputs.
+    pub(crate) fields: Vec<Arc<FieldPlan>>,
+    pub(crate) layout: Arc<BatchLayout>,
+    pub(crate) batches: BatchPool,
+    pub(crate) reads: ReadPool,
+    pub(crate) open: Arc<OpenShards>,
+    pub(crate) source: Arc<dyn ShardSource>,
+    pub(crate) target: Arc<dyn BatchTarget>,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) on_error: OnError,
+    pub(crate) max_errors: u64,
+    pub(crate) sample_bytes_max: u64,
+    /// Batches under way, the one the consumer waits for included.
+    pub(crate) ahead: u64,
+    pub(crate) stall_timeout: Duration,
+    /// Decode threads, each with the CPUs it is bound to.
+    pub(crate) threads: Vec<Option<CpuSet>>,
+    /// Threads of the shard plane.
+    pub(crate) shard_threads: usize,
+    pub(crate) pace: Pace,
+}
+
+/// What the threads of one epoch share.
+pub(crate) struct Shared {
+    parts: EpochParts,
+    pub(crate) run: Arc<Run>,
+    pub(crate) residency: Residency<Chunk>,
+    pub(crate) reorder: Reorder<Result<Batch>>,
+    /// Where ready chunks go; taken away at the end so that decode threads see it.
+    chunks: Mutex<Option<Sender<Chunk>>>,
+    skipped: AtomicU64,
+    skipped_count: Arc<Counter>,
+}
+
+impl std::ops::Deref for Shared {
+    type Target = EpochParts;
+
+    fn deref(&self) -> &EpochParts {
+        &self.parts
+    }
+}
+
+impl Shared {
+    /// The shard of `sample`, and the sample's number in it.
+    pub(crate) fn locate(&self, sample: SampleId) -> Result<(ShardId, u32)> {
+        self.shape.locate(sample).ok_or_else(|| {
+            Error::internal("the plan names a sample that the data does not have").with("sample", sample.0)
+        })
+    }
+
+    /// Sends `chunk` to the decode threads, now or as soon as its shards are resident.
+    pub(crate) fn dispatch(&self, chunk: Chunk) {
+        let shards: Vec<ShardId> = chunk.samples.iter().map(|t| t.shard).collect();
+        if let Some(ready) = self.residency.park(chunk, shards) {
+            self.send(ready);
+        }
+    }
+
+    pub(crate) fn send(&self, chunk: Chunk) {
+        if let Some(chunks) = &*self.chunks.lock() {
+            // An error means that the decode threads are gone, which only a stop brings about.
+            let _ = chunks.send(chunk);
+        }
+    }
+
+    /// `error` with what it happened to.
+    pub(crate) fn describe(&self, error: Error, task: &Task) -> Error {
+        self.source
+            .describe(error, task.shard)
+            .with("sample in shard", task.index)
+            .with("sample", task.planned.sample.0)
+    }
+
+    /// Whether a bad sample is forgiven; counts it if so.
+    pub(crate) fn may_skip(&self, error: &Error) -> bool {
+        let sample_is_bad = matches!(
+            error.kind(),
+            ErrorKind::Decode | ErrorKind::Format | ErrorKind::Unsupported | ErrorKind::Checksum
+        );
+        if self.on_error != OnError::Skip || !sample_is_bad {
+            return false;
+        }
+        let forgiven = self.skipped.fetch_add(1, Ordering::Relaxed) < self.max_errors;
+        if forgiven {
+            self.skipped_count.add(1);
+        }
+        forgiven
+    }
+}
+
+/// A running epoch. Dropping it stops and joins every thread.
+pub(crate) struct Epoch {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    /// Progress seen last, and when it last moved.
+    watch: Mutex<(u64, Instant, bool)>,
+}
+
+impl Epoch {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    ///
+    /// `Full` when the system refuses a thread.
+    pub(crate) fn start(parts: EpochParts, order: RankOrder) -> Result<Self> {
+        let run = Run::new();
+        let (chunks, chunks_end) = unbounded();
+        let (misses, misses_end) = unbounded();
+        let (loaded, loaded_end) = unbounded();
+        let shared = Arc::new(Shared {
+            run: run.clone(),
+            residency: Residency::new(parts.shape.num_shards()),
+            reorder: Reorder::new(parts.ahead),
+            chunks: Mutex::new(Some(chunks)),
+            skipped: AtomicU64::new(0),
+            skipped_count: parts.stats.counter("samples_skipped"),
+            parts,
+        });
+        let weak = Arc::downgrade(&shared);
+        run.on_stop(move || {
+            if let Some(shared) = weak.upgrade() {
+                shared.chunks.lock().take();
+                shared.residency.close();
+                shared.source.stop();
+                shared.reorder.stop();
+            }
+        });
+        let mut epoch = Self { shared, threads: Vec::new(), watch: Mutex::new((0, Instant::now(), false)) };
+        epoch.thread("fb-schedule", move |shared| {
+            let stage = shared.stats.stage("schedule");
+            schedule(shared, shared.pace, order, &stage)
+        })?;
+        for i in 0..epoch.shared.shard_threads {
+            epoch.thread(&format!("fb-shard-{i}"), shard::run)?;
+        }
+        epoch.thread("fb-read", move |shared| read::run(shared, &misses_end, &loaded))?;
+        for i in 0..epoch.shared.threads.len() {
+            let (chunks_end, loaded_end, misses) = (chunks_end.clone(), loaded_end.clone(), misses.clone());
+            epoch.thread(&format!("fb-decode-{i}"), move |shared| {
+                if let Some(cpus) = &shared.threads[i] {
+                    // A refused binding costs speed, nothing else.
+                    if let Err(e) = crate::topology::affinity::pin_current_thread(cpus) {
+                        shared.stats.note(format!("decode threads are not bound: {e}"));
+                    }
+                }
+                DecodeThread::new(shared, misses).run(&chunks_end, &loaded_end)
+            })?;
+        }
+        Ok(epoch)
+    }
+
+    fn thread(&mut self, name: &str, body: impl FnOnce(&Shared) -> Result<()> + Send + 'static) -> Result<()> {
+        let shared = self.shared.clone();
+        let thread = spawn(name, move || shared.run.clone().guard("epoch", || body(&shared))).map_err(|e| {
+            Error::from_io(e, "a thread could not be started: lower `threads` or raise the process limit")
+        })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// The next batch, waiting at most `limit` for it.
+    ///
+    /// # Errors
+    ///
+    /// What made the batch or the epoch fail; `Timeout` when nothing has moved for the stall timeout.
+    pub(crate) fn take(&self, limit: Duration) -> Result<Taken<Batch>> {
+        let taken = match self.shared.reorder.take(limit) {
+            Taken::Item(batch) => Taken::Item(batch?),
+            Taken::End => Taken::End,
+            Taken::Pending => Taken::Pending,
+            Taken::Stopped => Taken::Stopped,
+        };
+        if let Some(failure) = self.shared.run.failure() {
+            return Err(failure);
+        }
+        if matches!(taken, Taken::Pending) {
+            self.watch_for_stall()?;
+        }
+        Ok(taken)
+    }
+}
+
+impl Drop for Epoch {
+    fn drop(&mut self) {
+        self.shared.run.stop();
+        for thread in self.threads.drain(..) {
+            // The body catches panics, so the only error left is one in the guard itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A wait this long is worth a log line that names the culprit.
+const STALL_WARNING: Duration = Duration::from_secs(30);
+
+impl Epoch {
+    /// Notes whether anything has moved since the last call.
+    fn watch_for_stall(&self) -> Result<()> {
+        let mut watch = self.watch.lock();
+        let progress = self.shared.run.progress();
+        if progress != watch.0 {
+            *watch = (progress, Instant::now(), false);
+            return Ok(());
+        }
+        let still = watch.1.elapsed();
+        if still >= self.shared.stall_timeout {
+            let message = format!("nothing has moved for {} s: {}", still.as_secs(), self.culprit());
+            return Err(Error::new(ErrorKind::Timeout, message)
+                .with("batch", self.shared.first_batch + self.shared.reorder.next()));
+        }
+        if still >= STALL_WARNING && !watch.2 {
+            watch.2 = true;
+            log::warn!("no progress for {} s: {}", still.as_secs(), self.culprit());
+        }
+        Ok(())
+    }
+
+    /// What the next batch waits for.
+    fn culprit(&self) -> String {
+        match self.shared.residency.awaited() {
+            Some(shard) => self.shared.source.awaited(shard),
+            None => "samples of the next batch are being read or decoded".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Batches finish in any order and leave in plan order.
+//!
+//! [`Reorder`] is also where the pace is set: a batch may be begun when fewer than `ahead` batches lie between it and
+//! the one the consumer takes next. So the number of batches in memory is bounded without ever waiting for the consumer
+//! to drop a tensor.
+
+use crate::sync::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// An ordered hand-over of items numbered from 0.
+#[derive(Debug)]
+pub(crate) struct Reorder<T> {
+    state: Mutex<State<T>>,
+    /// Something for the consumer.
+    filled: Condvar,
+    /// Something for the producer.
+    taken: Condvar,
+    /// Items that may be begun and not yet taken; at least 1.
+    ahead: u64,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    waiting: BTreeMap<u64, T>,
+    /// The consumer's next item.
+    next: u64,
+    /// Items in all, once it is known.
+    end: Option<u64>,
+    stopped: bool,
+}
+
+/// What the consumer gets.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken<T> {
+    /// The next item.
+    Item(T),
+    /// There are no more.
+    End,
+    /// Nothing yet; call again.
+    Pending,
+    /// The run was stopped.
+    Stopped,
+}
+
+impl<T> Reorder<T> {
+    /// An empty hand-over in which `ahead` items may be under way.
+    pub(crate) fn new(ahead: u64) -> Self {
+        let state = State { waiting: BTreeMap::new(), next: 0, end: None, stopped: false };
+        Self { state: Mutex::new(state), filled: Condvar::new(), taken: Condvar::new(), ahead: ahead.max(1) }
+    }
+
+    /// Waits until item `number` may be begun; false if the run was stopped.
+    pub(crate) fn wait_turn(&self, number: u64) -> bool {
+        let mut state = self.state.lock();
+        while !state.stopped && number >= state.next + self.ahead {
+            state = self.taken.wait(state);
+        }
+        !state.stopped
+    }
+
+    /// Hands item `number` over.
+    pub(crate) fn put(&self, number: u64, item: T) {
+        let mut state = self.state.lock();
+        if state.stopped {
+            return;
+        }
+        let is_next = number == state.next;
+        let old = state.waiting.insert(number, item);
+        debug_assert!(old.is_none(), "item {number} came twice");
+        if is_next {
+            self.filled.notify_all();
+        }
+    }
+
+    /// There are `count` items and no more.
+    pub(crate) fn end(&self, count: u64) {
+        self.state.lock().end = Some(count);
+        self.filled.notify_all();
+    }
+
+    /// Wakes everybody for good and drops what nobody will take.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(waiting);
+        self.filled.notify_all();
+        self.taken.notify_all();
+    }
+
+    /// Takes the next item, waiting at most `limit`.
+    pub(crate) fn take(&self, limit: Duration) -> Taken<T> {
+        let mut state = self.state.lock();
+        loop {
+            let next = state.next;
+            if let Some(item) = state.waiting.remove(&next) {
+                state.next += 1;
+                self.taken.notify_all();
+                return Taken::Item(item);
+            }
+            if state.end.is_some_and(|end| next >= end) {
+                return Taken::End;
+            }
+            if state.stopped {
+                return Taken::Stopped;
+            }
+            let (guard, timed_out) = self.filled.wait_timeout(state, limit);
+            state = guard;
+            if timed_out
+                && !state.waiting.contains_key(&state.next)
+                && !state.stopped
+                && state.end.is_none_or(|end| state.next < end)
+            {
+                return Taken::Pending;
+            }
+        }
+    }
+
+    /// Number of the item the consumer takes next.
+    pub(crate) fn next(&self) -> u64 {
+        self.state.lock().next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::ZERO;
+
+    #[test]
+    fn items_leave_in_order_whatever_order_they_come_in() {
+        let r = Reorder::new(3);
+        r.put(2, 'c');
+        r.put(0, 'a');
+        assert_eq!(r.take(NOW), Taken::Item('a'));
+        assert_eq!(r.take(NOW), Taken::Pending);
+        r.put(1, 'b');
+        r.end(3);
+        assert_eq!((r.take(NOW), r.take(NOW), r.take(NOW)), (Taken::Item('b'), Taken::Item('c'), Taken::End));
+    }
+
+    #[test]
+    fn only_so_many_items_are_begun_ahead_of_the_consumer() {
+        let r = std::sync::Arc::new(Reorder::new(2));
+        assert!(r.wait_turn(1));
+        r.put(0, ());
+        let other = r.clone();
+        let waiter = std::thread::spawn(move || other.wait_turn(2));
+        assert_eq!(r.take(NOW), Taken::Item(()));
+        assert!(waiter.join().expect("no panic"));
+    }
+
+    #[test]
+    fn a_stop_wakes_producer_and_consumer() {
+        let r = std::sync::Arc::new(Reorder::<()>::new(1));
+        let (a, b) = (r.clone(), r.clone());
+        let producer = std::thread::spawn(move || a.wait_turn(9));
+        let consumer = std::thread::spawn(move || b.take(Duration::from_secs(3600)));
+        r.stop();
+        assert!(!producer.join().expect("no panic"));
+        assert_eq!(consumer.join().expect("no panic"), Taken::Stopped);
+    }
+}

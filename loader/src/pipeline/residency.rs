@@ -1,0 +1,242 @@
+//! Which shards are on local disk, and who waits for one that is not.
+//!
+//! A chunk of samples whose shards are all resident goes straight to the decode threads. One that must wait is parked:
+//! it holds no read slot (DESIGN's second progress rule), only its place in its batch, and every shard it misses knows
+//! it. The shard plane takes wanted shards in the order of their first use.
+
+use crate::order::ShardId;
+use crate::sync::{Arc, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Work that waits for shards.
+#[derive(Debug)]
+pub(crate) struct Parked<T> {
+    work: Mutex<Option<T>>,
+    /// Shards still missing, plus one while the work is being parked.
+    missing: AtomicUsize,
+}
+
+#[derive(Debug)]
+enum State<T> {
+    /// Nobody has asked yet.
+    Unknown,
+    /// Asked for; these wait.
+    Wanted(Vec<Arc<Parked<T>>>),
+    /// On disk, as far as we know.
+    Resident,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    state: State<T>,
+    /// Plan positions of announced samples that have not been read. Reads take the first, whichever sample it was.
+    unread: VecDeque<u64>,
+    /// Nobody has read a sample since the shard became resident.
+    fresh: bool,
+}
+
+/// The table of one epoch. `T` is the work that waits.
+#[derive(Debug)]
+pub(crate) struct Residency<T> {
+    shards: Vec<Mutex<Entry<T>>>,
+    /// Every sample before this position of the plan has been announced.
+    announced: AtomicU64,
+    wanted: Mutex<Wanted>,
+    more: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Wanted {
+    /// Smallest first use on top.
+    queue: BinaryHeap<Reverse<(u64, ShardId)>>,
+    closed: bool,
+}
+
+impl<T> Residency<T> {
+    /// A table of `shards` shards, none of them asked for.
+    pub(crate) fn new(shards: usize) -> Self {
+        let entry = || Mutex::new(Entry { state: State::Unknown, unread: VecDeque::new(), fresh: false });
+        Self {
+            shards: (0..shards).map(|_| entry()).collect(),
+            announced: AtomicU64::new(0),
+            wanted: Mutex::default(),
+            more: Condvar::new(),
+        }
+    }
+
+    /// Announces a sample of `shard` at plan position `position`: asks for the shard if nobody has.
+    pub(crate) fn announce(&self, shard: ShardId, position: u64) {
+        self.announced.store(position + 1, Ordering::Relaxed);
+        let mut entry = self.shards[shard.index()].lock();
+        entry.unread.push_back(position);
+        if matches!(entry.state, State::Unknown) {
+            entry.state = State::Wanted(Vec::new());
+            drop(entry);
+            self.want(shard, position);
+        }
+    }
+
+    /// A sample that was announced has been read, or given up; true for the first one since the shard became resident.
+    pub(crate) fn read(&self, shard: ShardId) -> bool {
+        let mut entry = self.shards[shard.index()].lock();
+        entry.unread.pop_front();
+        std::mem::take(&mut entry.fresh)
+    }
+
+    /// Plan position of the next announced sample of `shard`.
+    pub(crate) fn next_read(&self, shard: ShardId) -> Option<u64> {
+        self.shards[shard.index()].lock().unread.front().copied()
+    }
+
+    /// Every sample before this plan position has been announced.
+    pub(crate) fn announced(&self) -> u64 {
+        self.announced.load(Ordering::Relaxed)
+    }
+
+    fn want(&self, shard: ShardId, position: u64) {
+        self.wanted.lock().queue.push(Reverse((position, shard)));
+        self.more.notify_one();
+    }
+
+    /// Gives `work` back if all `shards` are resident; otherwise keeps it until they are.
+    pub(crate) fn park(&self, work: T, shards: impl IntoIterator<Item = ShardId>) -> Option<T> {
+        // One extra keeps the work here until every shard has been looked at.
+        let parked = Arc::new(Parked { work: Mutex::new(Some(work)), missing: AtomicUsize::new(1) });
+        for shard in shards {
+            let mut entry = self.shards[shard.index()].lock();
+            match &mut entry.state {
+                State::Resident => continue,
+                State::Wanted(waiting) => {
+                    parked.missing.fetch_add(1, Ordering::AcqRel);
+                    waiting.push(parked.clone());
+                }
+                State::Unknown => {
+                    parked.missing.fetch_add(1, Ordering::AcqRel);
+                    entry.state = State::Wanted(vec![parked.clone()]);
+                    let position = entry.unread.front().copied().unwrap_or(0);
+                    drop(entry);
+                    self.want(shard, position);
+                }
+            }
+        }
+        Self::unpark(&parked)
+    }
+
+    /// One thing less to wait for; the work when that was the last.
+    fn unpark(parked: &Parked<T>) -> Option<T> {
+        // AcqRel: whoever takes the counter to zero sees everything that the other releasers did before.
+        if parked.missing.fetch_sub(1, Ordering::AcqRel) == 1 { parked.work.lock().take() } else { None }
+    }
+
+    /// The next shard to make resident, in order of first use; waits for one. `None` once closed.
+    pub(crate) fn next_wanted(&self) -> Option<(u64, ShardId)> {
+        let mut wanted = self.wanted.lock();
+        loop {
+            if wanted.closed {
+                return None;
+            }
+            if let Some(Reverse(first)) = wanted.queue.pop() {
+                return Some(first);
+            }
+            wanted = self.more.wait(wanted);
+        }
+    }
+
+    /// `shard` is on disk: the work that waited for nothing else.
+    #[must_use]
+    pub(crate) fn resident(&self, shard: ShardId) -> Vec<T> {
+        let mut entry = self.shards[shard.index()].lock();
+        entry.fresh = true;
+        let old = std::mem::replace(&mut entry.state, State::Resident);
+        drop(entry);
+        match old {
+            State::Wanted(waiting) => waiting.iter().filter_map(|p| Self::unpark(p)).collect(),
+            State::Unknown | State::Resident => Vec::new(),
+        }
+    }
+
+    /// `shard` turned out not to be on disk (evicted, or deleted by somebody): the next user asks for it again.
+    pub(crate) fn lost(&self, shard: ShardId) {
+        let mut entry = self.shards[shard.index()].lock();
+        if matches!(entry.state, State::Resident) {
+            entry.state = State::Unknown;
+        }
+    }
+
+    /// A shard somebody waits for, for the report of a stall.
+    pub(crate) fn awaited(&self) -> Option<ShardId> {
+        let waits = |s: &Mutex<Entry<T>>| matches!(&s.lock().state, State::Wanted(waiting) if !waiting.is_empty());
+        self.shards.iter().position(waits).map(|i| ShardId(i as u32))
+    }
+
+    /// Ends the table: nobody waits for wanted shards any more, and what was parked is dropped.
+    pub(crate) fn close(&self) {
+        self.wanted.lock().closed = true;
+        self.more.notify_all();
+        for entry in &self.shards {
+            let mut entry = entry.lock();
+            if let State::Wanted(waiting) = &mut entry.state {
+                let parked: Vec<_> = waiting.drain(..).filter_map(|p| p.work.lock().take()).collect();
+                drop(entry);
+                drop(parked);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn s(i: u32) -> ShardId {
+        ShardId(i)
+    }
+
+    #[test]
+    fn work_is_released_by_the_last_shard_it_misses() {
+        let table = Residency::new(3);
+        assert_eq!(table.park("work", [s(0), s(2), s(0)]), None);
+        assert!(table.resident(s(2)).is_empty());
+        assert_eq!(table.resident(s(0)), ["work"]);
+        assert_eq!(table.park("next", [s(0), s(2)]), Some("next"));
+    }
+
+    #[test]
+    fn shards_are_wanted_once_and_in_order_of_first_use() {
+        let table = Residency::<()>::new(4);
+        for (shard, position) in [(3, 7), (1, 2), (3, 1), (0, 5)] {
+            table.announce(s(shard), position);
+        }
+        assert_eq!(table.next_wanted(), Some((2, s(1))));
+        assert_eq!(table.next_wanted(), Some((5, s(0))));
+        assert_eq!(table.next_wanted(), Some((7, s(3))));
+        table.close();
+        assert_eq!(table.next_wanted(), None);
+    }
+
+    #[test]
+    fn a_shard_knows_its_next_use_and_its_first_read() {
+        let table = Residency::<()>::new(1);
+        table.announce(s(0), 3);
+        table.announce(s(0), 8);
+        assert_eq!((table.next_read(s(0)), table.announced()), (Some(3), 9));
+        assert!(table.resident(s(0)).is_empty());
+        assert!(table.read(s(0)));
+        assert_eq!(table.next_read(s(0)), Some(8));
+        assert!(!table.read(s(0)));
+        assert_eq!(table.next_read(s(0)), None);
+    }
+
+    #[test]
+    fn a_lost_shard_is_asked_for_again() {
+        let table = Residency::new(1);
+        assert_eq!(table.park(1, [s(0)]), None);
+        assert_eq!(table.next_wanted(), Some((0, s(0))));
+        assert_eq!(table.resident(s(0)), [1]);
+        table.lost(s(0));
+        assert_eq!(table.park(2, [s(0)]), None);
+        assert_eq!(table.next_wanted(), Some((0, s(0))));
+        assert_eq!(table.awaited(), Some(s(0)));
+    }
+}

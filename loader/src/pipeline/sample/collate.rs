@@ -1,0 +1,269 @@
+//! A batch while it is being filled, and what it becomes.
+//!
+//! All outputs of fixed shape lie one behind another in one slot of the batch pool, each aligned for any device copy.
+//! Decode threads write rows in place, in any order; the one that finishes the last row turns the slot into a batch.
+
+use crate::batch::{Batch, Output, Tensor};
+use crate::decode::{DType, FieldPlan, RowShape};
+use crate::error::{Error, Result};
+use crate::memory::{BatchSlot, RowMut};
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use crate::target::BatchTarget;
+use std::ops::Range;
+
+/// Outputs start at multiples of this many bytes: a cache line pair, and what device copies like.
+const OUTPUT_ALIGN_BYTES: usize = 256;
+
+/// Where every output of a batch lies.
+#[derive(Debug)]
+pub(crate) struct BatchLayout {
+    outputs: Vec<Place>,
+    /// Rows of a full batch.
+    rows: usize,
+    /// Bytes of the whole slot.
+    bytes: usize,
+    /// Index of the `repeat` output.
+    repeat: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Place {
+    name: Arc<str>,
+    shape: Shape,
+}
+
+#[derive(Debug)]
+enum Shape {
+    Fixed { dtype: DType, row: Vec<i64>, row_bytes: usize, offset: usize },
+    Text,
+    Bytes,
+    Ragged,
+}
+
+impl BatchLayout {
+    /// The layout of batches of `rows` rows of what `plan` decodes, with a `repeat` output at the end if asked for.
+    ///
+    /// # Errors
+    ///
+    /// `Config` when a batch would not fit into memory addresses.
+    pub(crate) fn new(plan: &FieldPlan, rows: usize, mark_repeats: bool) -> Result<Self> {
+        let mut layout = Self { outputs: Vec::new(), rows, bytes: 0, repeat: None };
+        for output in plan.outputs() {
+            match &output.shape {
+                RowShape::Fixed(row) => layout.push_fixed(&output.name, output.dtype, row)?,
+                RowShape::Text => layout.push(&output.name, Shape::Text),
+                RowShape::Bytes => layout.push(&output.name, Shape::Bytes),
+                RowShape::RaggedArray => layout.push(&output.name, Shape::Ragged),
+            }
+        }
+        if mark_repeats {
+            layout.repeat = Some(layout.outputs.len());
+            layout.push_fixed("repeat", DType::UInt8, &[])?;
+        }
+        Ok(layout)
+    }
+
+    fn push(&mut self, name: &str, shape: Shape) {
+        self.outputs.push(Place { name: name.into(), shape });
+    }
+
+    fn push_fixed(&mut self, name: &str, dtype: DType, row: &[usize]) -> Result<()> {
+        let too_large = || Error::config("a batch of this output is too large").with("output", name);
+        let elements = row.iter().try_fold(1usize, |n, d| n.checked_mul(*d)).ok_or_else(too_large)?;
+        let row_bytes = elements.checked_mul(dtype.size()).ok_or_else(too_large)?;
+        let bytes = row_bytes.checked_mul(self.rows).filter(|b| *b < isize::MAX as usize / 2).ok_or_else(too_large)?;
+        let offset = self.bytes.next_multiple_of(OUTPUT_ALIGN_BYTES);
+        self.bytes = offset + bytes;
+        let row = row.iter().map(|d| *d as i64).collect();
+        self.push(name, Shape::Fixed { dtype, row, row_bytes, offset });
+        Ok(())
+    }
+
+    /// Bytes of one batch slot; at least 1, so that a batch of lists has a slot too.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.max(1)
+    }
+
+    /// How many of the outputs are decoded (all but `repeat`).
+    fn decoded(&self) -> &[Place] {
+        &self.outputs[..self.repeat.unwrap_or(self.outputs.len())]
+    }
+}
+
+/// A batch that is being filled.
+#[derive(Debug)]
+pub(crate) struct Building {
+    /// Its number in this run, from 0.
+    pub(crate) number: u64,
+    layout: Arc<BatchLayout>,
+    rows: usize,
+    slot: Mutex<Option<BatchSlot>>,
+    /// Rows not yet decoded or given up, and chunks not yet put down: a chunk holds on to the slot until then.
+    left: AtomicUsize,
+    /// One list per output without fixed shape, in the order of the outputs.
+    lists: Vec<Mutex<Vec<Vec<u8>>>>,
+    outcome: Mutex<Outcome>,
+}
+
+#[derive(Debug, Default)]
+struct Outcome {
+    skipped: Vec<usize>,
+    failure: Option<(usize, Error)>,
+}
+
+impl Building {
+    /// Begins batch `number` in `slot`, with one entry of `repeats` per row.
+    pub(crate) fn begin(number: u64, layout: Arc<BatchLayout>, mut slot: BatchSlot, repeats: &[bool]) -> Arc<Self> {
+        let rows = repeats.len();
+        if let Some(Shape::Fixed { offset, .. }) = layout.repeat.map(|i| &layout.outputs[i].shape)
+            && let Some(bytes) = slot.bytes_mut()
+        {
+            for (byte, repeat) in bytes[*offset..].iter_mut().zip(repeats) {
+                *byte = u8::from(*repeat);
+            }
+        }
+        let is_list = |p: &&Place| !matches!(p.shape, Shape::Fixed { .. });
+        let lists = layout.outputs.iter().filter(is_list).map(|_| Mutex::new(vec![Vec::new(); rows])).collect();
+        Arc::new(Self {
+            number,
+            rows,
+            slot: Mutex::new(Some(slot)),
+            left: AtomicUsize::new(rows),
+            lists,
+            outcome: Mutex::default(),
+            layout,
+        })
+    }
+
+    /// The places of the fixed outputs for each of the `chunks` of rows: one [`RowMut`] per chunk and output.
+    ///
+    /// # Errors
+    ///
+    /// `Internal` when the chunks overlap.
+    pub(crate) fn places(&self, chunks: &[Range<usize>]) -> Result<Vec<Vec<RowMut>>> {
+        let mut ranges = Vec::new();
+        for chunk in chunks {
+            for place in self.layout.decoded() {
+                if let Shape::Fixed { row_bytes, offset, .. } = place.shape {
+                    ranges.push(offset + chunk.start * row_bytes..offset + chunk.end * row_bytes);
+                }
+            }
+        }
+        let per_chunk = ranges.len() / chunks.len().max(1);
+        let mut slot = self.slot.lock();
+        let slot = slot.as_mut().expect("the slot stays until the last row is done");
+        let mut all = slot.rows(&ranges)?.into_iter();
+        Ok(chunks.iter().map(|_| all.by_ref().take(per_chunk).collect()).collect())
+    }
+
+    /// Bytes of one row of each fixed output.
+    pub(crate) fn row_bytes(&self) -> impl Iterator<Item = usize> + '_ {
+        self.layout.decoded().iter().filter_map(|p| match p.shape {
+            Shape::Fixed { row_bytes, .. } => Some(row_bytes),
+            _ => None,
+        })
+    }
+
+    /// For each decoded output, whether it has a fixed shape.
+    pub(crate) fn fixed(&self) -> impl Iterator<Item = bool> + '_ {
+        self.layout.decoded().iter().map(|p| matches!(p.shape, Shape::Fixed { .. }))
+    }
+
+    /// Keeps a row of the outputs without fixed shape.
+    pub(crate) fn put_lists(&self, row: usize, values: impl IntoIterator<Item = Vec<u8>>) {
+        for (list, value) in self.lists.iter().zip(values) {
+            list.lock()[row] = value;
+        }
+    }
+
+    /// Gives row `row` up; the batch gets shorter.
+    pub(crate) fn skip(&self, row: usize) {
+        self.outcome.lock().skipped.push(row);
+    }
+
+    /// Row `row` makes the whole batch fail. The lowest row's error is the one that is reported, whatever the threads.
+    pub(crate) fn fail(&self, row: usize, error: Error) {
+        let mut outcome = self.outcome.lock();
+        if outcome.failure.as_ref().is_none_or(|(first, _)| row < *first) {
+            outcome.failure = Some((row, error));
+        }
+    }
+
+    /// There are `chunks` more chunks of this batch.
+    pub(crate) fn add_chunks(&self, chunks: usize) {
+        // Relaxed: the caller holds a chunk or rows of its own, so the count cannot reach zero meanwhile.
+        self.left.fetch_add(chunks, Ordering::Relaxed);
+    }
+
+    /// So many rows and chunks are done, and their [`RowMut`]s gone; true for the caller that must finish the batch.
+    pub(crate) fn done(&self, rows_and_chunks: usize) -> bool {
+        // AcqRel: the finisher sees every other thread's rows.
+        self.left.fetch_sub(rows_and_chunks, Ordering::AcqRel) == rows_and_chunks
+    }
+
+    /// Turns the filled slot into a batch at its target.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the lowest failed row; `Decode` when every row was skipped; what the target says.
+    pub(crate) fn finish(&self, epoch: u64, first_number: u64, target: &dyn BatchTarget) -> Result<Batch> {
+        let Outcome { mut skipped, failure } = std::mem::take(&mut *self.outcome.lock());
+        if let Some((row, error)) = failure {
+            return Err(error.with("batch", first_number + self.number).with("row", row));
+        }
+        let mut slot = self.slot.lock().take().expect("a batch is finished once");
+        let mut lists: Vec<Vec<Vec<u8>>> = self.lists.iter().map(|l| std::mem::take(&mut *l.lock())).collect();
+        let rows = self.rows - skipped.len();
+        if !skipped.is_empty() {
+            if rows == 0 {
+                return Err(
+                    Error::decode("every sample of a batch was skipped").with("batch", first_number + self.number)
+                );
+            }
+            skipped.sort_unstable();
+            let bytes = slot.bytes_mut().ok_or_else(|| Error::internal("a batch was finished before its rows were"))?;
+            self.close_gaps(&skipped, bytes, &mut lists);
+        }
+        let filled = slot.freeze().map_err(|_| Error::internal("a batch was finished before its rows were"))?;
+        let memory = target.place(filled, self.layout.bytes)?;
+        let mut lists = lists.into_iter();
+        let outputs = self.layout.outputs.iter().enumerate().map(|(i, place)| {
+            let output = match &place.shape {
+                Shape::Fixed { dtype, row, offset, .. } => {
+                    let shape = std::iter::once(rows as i64).chain(row.iter().copied()).collect();
+                    let tensor = Tensor::new(memory.clone(), *offset, *dtype, shape);
+                    Output::Tensor(if self.layout.repeat == Some(i) { tensor.of_bool() } else { tensor })
+                }
+                Shape::Text => Output::Text(text(lists.next().unwrap_or_default())?),
+                Shape::Bytes => Output::Bytes(lists.next().unwrap_or_default()),
+                Shape::Ragged => Output::Ragged(lists.next().unwrap_or_default()),
+            };
+            Ok((place.name.clone(), output))
+        });
+        let outputs = outputs.collect::<Result<Vec<_>>>()?;
+        let planned_rows = self.rows as u64;
+        Ok(Batch { epoch, number: first_number + self.number, rows, outputs, planned_rows })
+    }
+
+    /// Moves rows up over the `skipped` ones (ascending).
+    fn close_gaps(&self, skipped: &[usize], slot: &mut [u8], lists: &mut [Vec<Vec<u8>>]) {
+        let kept: Vec<usize> = (0..self.rows).filter(|row| skipped.binary_search(row).is_err()).collect();
+        for place in &self.layout.outputs {
+            if let Shape::Fixed { row_bytes, offset, .. } = place.shape {
+                for (to, from) in kept.iter().enumerate() {
+                    let start = offset + from * row_bytes;
+                    slot.copy_within(start..start + row_bytes, offset + to * row_bytes);
+                }
+            }
+        }
+        for list in lists {
+            *list = kept.iter().map(|row| std::mem::take(&mut list[*row])).collect();
+        }
+    }
+}
+
+fn text(rows: Vec<Vec<u8>>) -> Result<Vec<String>> {
+    rows.into_iter()
+        .map(|bytes| String::from_utf8(bytes).map_err(|_| Error::decode("a text sample is not valid UTF-8")))
+        .collect()
+}

@@ -1,0 +1,113 @@
+//! The read thread: samples that are not in the page cache, from disk, with a deep queue.
+//!
+//! It alone takes read slots, for open shards only, and a slot is always on its way to a decode thread, which waits for
+//! nothing but work. So slots come back by themselves (DESIGN's second rule).
+
+use crate::error::Result;
+use crate::io::{Completion, IoConfig, ReadRequest, Reader, reader};
+use crate::pipeline::epoch::Shared;
+use crate::pipeline::{Loaded, Miss};
+use crate::stats::{Spent, Stage};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// While reads are in flight, how long a new miss may have to wait until it is looked at.
+const LOOK_EVERY: Duration = Duration::from_micros(500);
+
+/// While nothing is in flight, how often the end of the run is looked for.
+const IDLE: Duration = Duration::from_millis(100);
+
+struct ReadThread<'a> {
+    shared: &'a Shared,
+    reader: Box<dyn Reader>,
+    /// Misses that wait for a slot, in order.
+    waiting: VecDeque<Miss>,
+    /// Misses being read, by token.
+    in_flight: Vec<Option<Miss>>,
+    /// Tokens that are free.
+    free: Vec<usize>,
+    loaded: &'a Sender<Loaded>,
+}
+
+/// Serves `misses` until the run stops.
+pub(crate) fn run(shared: &Shared, misses: &Receiver<Miss>, loaded: &Sender<Loaded>) -> Result<()> {
+    // The ring is made with the first miss: an epoch that is read from the page cache needs none.
+    let stage = shared.stats.stage("read");
+    let mut thread: Option<ReadThread<'_>> = None;
+    let mut done = Vec::new();
+    loop {
+        let idle = thread.as_ref().is_none_or(|t| t.reader.in_flight() == 0 && t.waiting.is_empty());
+        match if idle { misses.recv_timeout(IDLE) } else { misses.try_recv().map_err(timeout) } {
+            Ok(miss) => match &mut thread {
+                Some(thread) => thread.waiting.push_back(miss),
+                None => thread.insert(ReadThread::new(shared, loaded)?).waiting.push_back(miss),
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) if idle => return Ok(()),
+            Err(RecvTimeoutError::Disconnected) => {}
+        }
+        if shared.run.is_stopped() {
+            return Ok(());
+        }
+        if let Some(thread) = &mut thread {
+            // Everything that has come in goes out in one go, so the queue fills before the first wait.
+            thread.waiting.extend(misses.try_iter());
+            thread.submit()?;
+            thread.complete(&mut done, &stage)?;
+        }
+    }
+}
+
+fn timeout(error: TryRecvError) -> RecvTimeoutError {
+    match error {
+        TryRecvError::Empty => RecvTimeoutError::Timeout,
+        TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+    }
+}
+
+impl<'a> ReadThread<'a> {
+    fn new(shared: &'a Shared, loaded: &'a Sender<Loaded>) -> Result<Self> {
+        let reader = reader(&IoConfig::default(), &shared.reads, &shared.stats)?;
+        shared.stats.note(format!("samples that are not in the page cache are read with {}", reader.name()));
+        Ok(Self { shared, reader, waiting: VecDeque::new(), in_flight: Vec::new(), free: Vec::new(), loaded })
+    }
+
+    fn submit(&mut self) -> Result<()> {
+        while self.reader.room() > 0
+            && let Some(miss) = self.waiting.front()
+        {
+            let Some(slot) = self.shared.reads.try_lease(miss.bytes)? else {
+                // All slots are with the decode threads or in flight; one comes back without our help.
+                return Ok(());
+            };
+            let miss = self.waiting.pop_front().expect("looked at just now");
+            let token = self.free.pop().unwrap_or_else(|| {
+                self.in_flight.push(None);
+                self.in_flight.len() - 1
+            });
+            let (file, offset) = (miss.open.file().clone(), miss.offset);
+            self.in_flight[token] = Some(miss);
+            self.reader.submit(ReadRequest { file, offset, into: slot, token: token as u64 })?;
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, done: &mut Vec<Completion>, stage: &Stage) -> Result<()> {
+        if self.reader.in_flight() > 0 {
+            stage.timed(Spent::Input, || self.reader.wait(done, LOOK_EVERY))?;
+        } else if !self.waiting.is_empty() {
+            // Every slot is being decoded.
+            stage.timed(Spent::Output, || std::thread::sleep(LOOK_EVERY));
+        }
+        for Completion { token, result } in done.drain(..) {
+            let token = token as usize;
+            let miss = self.in_flight[token].take().expect("a token completes once");
+            self.free.push(token);
+            stage.done(1, miss.bytes as u64);
+            // An error means that the decode threads are gone, which only a stop brings about.
+            let _ = self.loaded.send(Loaded { miss, bytes: result });
+        }
+        Ok(())
+    }
+}

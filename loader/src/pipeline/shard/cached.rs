@@ -1,0 +1,195 @@
+//! Shards of a catalogue: on local disk, or fetched there.
+
+use super::ShardSource;
+use super::fetch::Downloads;
+use crate::cache::{self, Claim, Claimed, Patience, PublishFile};
+use crate::catalog::{Catalog, Stream};
+use crate::error::{Context, Error, Result};
+use crate::format::{FilePair, Shard};
+use crate::memory::Budget;
+use crate::order::{EpochPlan, Rank, ShardId, World};
+use crate::pipeline::epoch::Shared;
+use crate::stats::{Spent, Stats};
+use crate::sync::Arc;
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// Bytes of shards in memory on their way to disk, compressed and unpacked together: a few shards of the usual 64 MiB.
+const IN_MEMORY_BYTES: u64 = 512 << 20;
+
+/// The shard plane's view of one epoch.
+pub(crate) struct CachedShards {
+    catalog: Arc<Catalog>,
+    downloads: Downloads,
+    budget: Budget,
+    /// For each shard, first and last position in this node's samples; `None` for one that the epoch does not use.
+    uses: Vec<Option<(u64, u64)>>,
+    stats: Arc<Stats>,
+    /// How long to wait for another process, or for room.
+    patience: Duration,
+}
+
+impl std::fmt::Debug for CachedShards {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CachedShards").field("shards", &self.uses.len()).finish_non_exhaustive()
+    }
+}
+
+/// One file on its way: its raw bytes and, if it is kept, its compressed ones.
+struct Unpacked<'a> {
+    pair: FilePair<'a>,
+    raw: Cow<'a, [u8]>,
+    zip: Option<Cow<'a, [u8]>>,
+}
+
+impl CachedShards {
+    /// The shards of `catalog`, used in this epoch when `uses` says (positions in this rank's samples).
+    pub(crate) fn new(
+        catalog: Arc<Catalog>,
+        uses: Vec<Option<(u64, u64)>>,
+        stats: Arc<Stats>,
+        patience: Duration,
+    ) -> Self {
+        let budget = Budget::new(IN_MEMORY_BYTES.max(catalog.shard_bytes_max()));
+        Self { catalog, downloads: Downloads::default(), budget, uses, stats, patience }
+    }
+
+    /// When this rank uses `shard` next: exactly for announced samples, by the plan's span for those further away.
+    fn next_use(&self, shard: ShardId, shared: &Shared) -> Option<u64> {
+        if let Some(position) = shared.residency.next_read(shard) {
+            return Some(position);
+        }
+        let announced = shared.residency.announced();
+        let (first, last) = (*self.uses.get(shard.index())?)?;
+        (last >= announced).then(|| first.max(announced))
+    }
+
+    /// Fetches and unpacks every file of a claimed shard.
+    fn bring<'a>(
+        &self,
+        stream: &Stream,
+        shard: &'a Shard,
+        claimed: &Claimed,
+        shared: &Shared,
+    ) -> Result<Vec<Unpacked<'a>>> {
+        let packed = claimed.packed();
+        let mut files = Vec::new();
+        // The cache lists the data file first, the index the meta file.
+        for (i, pair) in shard.files().collect::<Vec<_>>().into_iter().rev().enumerate() {
+            let stored: Cow<'_, [u8]> = match (&packed, &stream.remote) {
+                (Some(paths), _) => {
+                    let read = std::fs::read(&paths[i]);
+                    read.map_err(|e| {
+                        Error::from_io(e, "a compressed shard cannot be read").with("file", paths[i].display())
+                    })?
+                    .into()
+                }
+                (None, Some(remote)) => {
+                    let fetch = self.stats.stage("fetch");
+                    let file = pair.stored();
+                    let buffer =
+                        fetch.timed(Spent::Busy, || self.downloads.fetch(stream, remote, file, &shared.run))?;
+                    fetch.done(1, file.bytes);
+                    Cow::Owned(buffer.into())
+                }
+                (None, None) => return Err(Error::internal("a shard without remote was claimed")),
+            };
+            files.push(self.unpack(shard, pair, stored)?);
+        }
+        Ok(files)
+    }
+
+    fn unpack<'a>(&self, shard: &Shard, pair: FilePair<'a>, stored: Cow<'a, [u8]>) -> Result<Unpacked<'a>> {
+        let (Some(compression), Some(zip)) = (shard.compression, pair.zip) else {
+            return Ok(Unpacked { pair, raw: stored, zip: None });
+        };
+        let unpack = self.stats.stage("unpack");
+        let mut raw = Vec::new();
+        unpack
+            .timed(Spent::Busy, || compression.decompress(&stored, pair.raw.bytes, &mut raw))
+            .context("file", || &zip.basename)?;
+        unpack.done(1, pair.raw.bytes);
+        Ok(Unpacked { pair, raw: raw.into(), zip: Some(stored) })
+    }
+}
+
+impl ShardSource for CachedShards {
+    fn make_resident(&self, id: ShardId, shared: &Shared) -> Result<()> {
+        let (stream, local) = self.catalog.locate(id);
+        let shard = &stream.shards[local as usize];
+        let stopped = || shared.run.is_stopped();
+        let patience = Patience::new(&stopped, self.patience);
+        let claimed = match stream.dir.claim(local, patience)? {
+            Claim::Resident => return Ok(()),
+            Claim::Mine(claimed) => claimed,
+            Claim::Busy => return Err(Error::internal("a claim that waits was answered with busy")),
+        };
+        // Memory first, then disk: whoever holds disk room holds it for the length of one download only.
+        let _memory = self.budget.reserve(shard.raw_bytes() + shard.zip_bytes().unwrap_or(0))?;
+        let next_use = |shard: u32| self.next_use(ShardId(shard), shared);
+        let files = self.bring(stream, shard, &claimed, shared)?;
+        // Descriptors of evicted shards hold their bytes, so the table lets go of what nobody reads before more is asked.
+        shared.open.close_evicted();
+        let admitted = claimed.admit(&next_use, patience)?;
+        shared.open.close_evicted();
+        let publish = self.stats.stage("publish");
+        let mut list = Vec::new();
+        for file in &files {
+            list.push(PublishFile::new(&file.pair.raw.basename, &file.raw));
+            if let (Some(zip), Some(info)) = (&file.zip, file.pair.zip) {
+                list.push(PublishFile::new(&info.basename, zip));
+            }
+        }
+        publish.timed(Spent::Busy, || admitted.publish(&list))?;
+        publish.done(1, shard.raw_bytes());
+        Ok(())
+    }
+
+    fn open(&self, shard: ShardId) -> Result<Option<Arc<cache::OpenShard>>> {
+        let (stream, local) = self.catalog.locate(shard);
+        stream.dir.open_shard(local)
+    }
+
+    fn first_read(&self, shard: ShardId) {
+        let (stream, local) = self.catalog.locate(shard);
+        stream.dir.mark_read(local);
+    }
+
+    fn describe(&self, error: Error, shard: ShardId) -> Error {
+        let (stream, local) = self.catalog.locate(shard);
+        error.with("shard", &stream.shards[local as usize].raw_data.basename).with("stream", &stream.name)
+    }
+
+    fn awaited(&self, shard: ShardId) -> String {
+        let (stream, local) = self.catalog.locate(shard);
+        let entry = &stream.shards[local as usize];
+        let download = entry.files().find_map(|pair| self.downloads.describe(&pair.stored().basename));
+        let what = download.unwrap_or_else(|| format!("{} is wanted", entry.raw_data.basename));
+        format!("{what} (stream {})", stream.name)
+    }
+
+    fn stop(&self) {
+        self.budget.close();
+        for stream in self.catalog.streams() {
+            stream.dir.wake();
+        }
+    }
+}
+
+impl Drop for CachedShards {
+    fn drop(&mut self) {
+        for stream in self.catalog.streams() {
+            stream.dir.mark_all_read();
+        }
+    }
+}
+
+/// When `rank` uses each shard, from its node's uses: a node's positions are dealt to its ranks in turn.
+pub(crate) fn uses_of(plan: &EpochPlan, shards: usize, world: World, rank: Rank) -> Vec<Option<(u64, u64)>> {
+    let mut uses = vec![None; shards];
+    let ranks = u64::from(world.ranks_per_node);
+    for u in plan.shard_uses(world.node_of(rank)) {
+        uses[u.shard.index()] = Some((u.first / ranks, u.last / ranks));
+    }
+    uses
+}

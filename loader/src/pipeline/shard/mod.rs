@@ -1,0 +1,59 @@
+//! The shard plane: large, sequential, rare. Makes shards resident in the order of their first use.
+//!
+//! A few threads each take the wanted shard that is needed first and see it through: claim, room, fetch, unpack,
+//! publish. They hold no sample slots, and whoever waits for a shard holds none either, so the two planes cannot wait
+//! for each other.
+//!
+//! * [`ShardSource`] is the seam: what the sample plane needs of the shard plane;
+//! * `cached` is the one behind a [`Catalog`](crate::catalog::Catalog): cache directories in front of stores;
+//! * `fetch` brings bytes and compares hashes.
+
+mod cached;
+mod fetch;
+
+pub(crate) use cached::{CachedShards, uses_of};
+
+use super::epoch::Shared;
+use crate::cache;
+use crate::error::{Error, Result};
+use crate::order::ShardId;
+use crate::stats::Spent;
+use crate::sync::Arc;
+use std::fmt::Debug;
+
+/// Brings shards to local disk and opens them.
+pub(crate) trait ShardSource: Send + Sync + Debug {
+    /// Returns once `shard` is on local disk, fetching it if it has to. It stays until [`first_read`](Self::first_read).
+    fn make_resident(&self, shard: ShardId, shared: &Shared) -> Result<()>;
+
+    /// The descriptors of `shard`; `None` when it is not on disk any more.
+    fn open(&self, shard: ShardId) -> Result<Option<Arc<cache::OpenShard>>>;
+
+    /// The sample that `shard` was made resident for has been read.
+    fn first_read(&self, shard: ShardId);
+
+    /// What an error about `shard` should name: the shard's file and its stream.
+    fn describe(&self, error: Error, shard: ShardId) -> Error;
+
+    /// What is being done about `shard`, for the report of a stall: key, attempt, bytes so far.
+    fn awaited(&self, shard: ShardId) -> String;
+
+    /// The run has ended: whoever waits in here returns.
+    fn stop(&self);
+}
+
+/// One thread of the shard plane: until the run stops, takes the wanted shard with the earliest use and sees it through.
+pub(crate) fn run(shared: &Shared) -> Result<()> {
+    let stage = shared.stats.stage("shard");
+    while let Some((_, shard)) = stage.timed(Spent::Input, || shared.residency.next_wanted()) {
+        stage
+            .timed(Spent::Busy, || shared.source.make_resident(shard, shared))
+            .map_err(|e| shared.source.describe(e, shard))?;
+        stage.done(1, 0);
+        shared.run.advance();
+        for chunk in shared.residency.resident(shard) {
+            shared.send(chunk);
+        }
+    }
+    Ok(())
+}

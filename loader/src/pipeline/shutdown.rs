@@ -1,0 +1,147 @@
+//! How an epoch ends: by its last batch, by the user, or by a failure.
+//!
+//! Every thread of an epoch holds the same [`Run`]. Stopping it sets a flag and then calls every registered waker, so a
+//! thread that sleeps on any condition wakes up and sees the flag. A panic in a stage is a failure of the epoch, never
+//! of the process.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+type Waker = Box<dyn Fn() + Send + Sync>;
+
+/// The life of one epoch, shared by its threads.
+#[derive(Default)]
+pub(crate) struct Run {
+    stopped: AtomicBool,
+    failure: Mutex<Option<Error>>,
+    wakers: Mutex<Vec<Waker>>,
+    /// Samples read, decoded and shards published: moves whenever anything moves.
+    progress: AtomicU64,
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("stopped", &self.is_stopped()).finish_non_exhaustive()
+    }
+}
+
+impl Run {
+    /// A run that goes on.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Whether threads should return.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// `Closed` once the run has stopped, for use with `?`.
+    ///
+    /// # Errors
+    ///
+    /// `Closed`.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.is_stopped() { Err(Error::new(ErrorKind::Closed, "the epoch was stopped")) } else { Ok(()) }
+    }
+
+    /// Ends the run; wakes everybody.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        for wake in self.wakers.lock().iter() {
+            wake();
+        }
+    }
+
+    /// Ends the run with `error`; the first failure counts, and `Closed` is an echo of a stop, not a failure.
+    pub(crate) fn fail(&self, error: Error) {
+        if error.kind() != ErrorKind::Closed || !self.is_stopped() {
+            let mut failure = self.failure.lock();
+            if failure.is_none() {
+                *failure = Some(error);
+            }
+        }
+        self.stop();
+    }
+
+    /// What ended the run early, if something did.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failure.lock().as_ref().map(Error::duplicate)
+    }
+
+    /// Calls `wake` when the run stops; at once if it has.
+    pub(crate) fn on_stop(&self, wake: impl Fn() + Send + Sync + 'static) {
+        // The flag is read under the lock that `stop` takes after setting it: either `stop` sees this waker, or we see
+        // the flag.
+        let mut wakers = self.wakers.lock();
+        if self.is_stopped() {
+            wake();
+        }
+        wakers.push(Box::new(wake));
+    }
+
+    /// Something moved.
+    pub(crate) fn advance(&self) {
+        self.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often something moved.
+    pub(crate) fn progress(&self) -> u64 {
+        self.progress.load(Ordering::Relaxed)
+    }
+
+    /// Runs a stage's body; an error or a panic in it ends the run.
+    pub(crate) fn guard(&self, stage: &'static str, body: impl FnOnce() -> Result<()>) {
+        match catch_unwind(AssertUnwindSafe(body)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.fail(error.with("stage", stage)),
+            Err(panic) => {
+                let text = panic
+                    .downcast_ref::<&str>()
+                    .map(|s| (*s).to_owned())
+                    .or_else(|| panic.downcast_ref::<String>().cloned())
+                    .unwrap_or_else(|| "no message".to_owned());
+                self.fail(Error::internal(format!("a stage panicked: {text}")).with("stage", stage));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_in_a_stage_becomes_the_runs_failure() {
+        let run = Run::new();
+        run.guard("decode", || panic!("row {}", 3));
+        assert!(run.is_stopped());
+        let failure = run.failure().expect("failed");
+        assert_eq!(failure.kind(), ErrorKind::Internal);
+        assert!(failure.to_string().contains("row 3") && failure.to_string().contains("decode"));
+    }
+
+    #[test]
+    fn the_first_failure_wins_and_a_stop_is_none() {
+        let run = Run::new();
+        run.stop();
+        run.fail(Error::new(ErrorKind::Closed, "echo"));
+        assert!(run.failure().is_none());
+        run.fail(Error::config("first"));
+        run.fail(Error::config("second"));
+        assert_eq!(run.failure().expect("failed").message(), "first");
+    }
+
+    #[test]
+    fn wakers_are_called_whether_they_come_before_or_after_the_stop() {
+        let run = Run::new();
+        let woken = Arc::new(AtomicU64::new(0));
+        let count = woken.clone();
+        run.on_stop(move || drop(count.fetch_add(1, Ordering::Relaxed)));
+        run.stop();
+        let count = woken.clone();
+        run.on_stop(move || drop(count.fetch_add(10, Ordering::Relaxed)));
+        assert_eq!(woken.load(Ordering::Relaxed), 11);
+    }
+}

@@ -1,0 +1,137 @@
+//! Checkpoints: where an epoch stands, in the reference's words and a few of ours.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::order::Resume;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the `forebay` part. It covers the generator of random augmentation as well.
+pub const STATE_VERSION: u32 = 1;
+
+/// What a checkpoint holds. The first five keys are the reference's, which reads the rest past.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct State {
+    /// The epoch under way, or the next one when none is.
+    pub epoch: u64,
+    /// Plan positions handed out in it, all ranks together.
+    pub sample_in_epoch: u64,
+    /// Canonical nodes of the order.
+    pub num_canonical_nodes: u64,
+    /// Seed of the order.
+    pub shuffle_seed: u64,
+    /// Nodes of the run that began the epoch.
+    pub initial_physical_nodes: Option<u64>,
+    /// What only this loader knows; absent in the reference's checkpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forebay: Option<Own>,
+}
+
+/// What the order and the augmentation depend on beyond the reference's keys.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Own {
+    /// [`STATE_VERSION`] of the writer.
+    pub version: u32,
+    /// Rows per device.
+    pub batch_size: u64,
+    /// Version of the generator of random augmentation.
+    pub draws_version: u32,
+    /// Seed of random augmentation.
+    pub augment_seed: u64,
+    /// Arguments that decide the order, each as a short text or a hash.
+    pub plan: BTreeMap<String, String>,
+}
+
+impl State {
+    /// Reads the JSON of a checkpoint, ours or the reference's.
+    ///
+    /// # Errors
+    ///
+    /// `State`, naming the key.
+    pub fn from_json(text: &str) -> Result<Self> {
+        serde_json::from_str(text)
+            .map_err(|e| Error::new(ErrorKind::State, format!("the checkpoint of the loader cannot be read: {e}")))
+    }
+
+    /// The JSON of this checkpoint; under 1 kB.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("plain maps and numbers")
+    }
+
+    /// The part that the order needs.
+    pub(crate) fn resume(&self) -> Resume {
+        Resume {
+            epoch: self.epoch,
+            sample_in_epoch: self.sample_in_epoch,
+            num_canonical_nodes: self.num_canonical_nodes,
+            shuffle_seed: self.shuffle_seed,
+            initial_physical_nodes: self.initial_physical_nodes,
+        }
+    }
+
+    /// Compares with the loader that is to resume.
+    ///
+    /// # Errors
+    ///
+    /// `State`, listing every argument that differs.
+    pub(crate) fn check(&self, now: &Own) -> Result<()> {
+        let Some(then) = &self.forebay else { return Ok(()) };
+        if then.version > STATE_VERSION {
+            return Err(Error::new(ErrorKind::State, "the checkpoint was written by a newer forebay: upgrade")
+                .with("version", then.version));
+        }
+        let mut differing = Vec::new();
+        let mut compare = |name: &str, then: &str, now: &str| {
+            if then != now {
+                differing.push(format!("{name} was {then} and is {now}"));
+            }
+        };
+        for (name, was) in &then.plan {
+            compare(name, was, now.plan.get(name).map_or("absent", String::as_str));
+        }
+        compare("augment_seed", &then.augment_seed.to_string(), &now.augment_seed.to_string());
+        compare("the augmentation's generator", &then.draws_version.to_string(), &now.draws_version.to_string());
+        if differing.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "the checkpoint belongs to another plan: {}; build the loader with the same arguments, or load with strict=False",
+            differing.join("; ")
+        );
+        Err(Error::new(ErrorKind::State, message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Own {
+        let plan = [("shuffle".to_owned(), "true".to_owned())].into();
+        Own { version: STATE_VERSION, batch_size: 4, draws_version: 1, augment_seed: 9, plan }
+    }
+
+    #[test]
+    fn the_references_checkpoint_is_read() {
+        let text = r#"{"epoch": 3, "sample_in_epoch": 128, "num_canonical_nodes": 2, "shuffle_seed": 9176, "initial_physical_nodes": null}"#;
+        let state = State::from_json(text).expect("theirs");
+        assert_eq!((state.epoch, state.sample_in_epoch, state.initial_physical_nodes), (3, 128, None));
+        state.check(&own()).expect("nothing to compare");
+    }
+
+    #[test]
+    fn every_argument_that_differs_is_listed() {
+        let mut state = State::from_json(
+            r#"{"epoch": 0, "sample_in_epoch": 0, "num_canonical_nodes": 1, "shuffle_seed": 1, "initial_physical_nodes": 1}"#,
+        )
+        .expect("good");
+        state.forebay = Some(own());
+        assert_eq!(State::from_json(&state.to_json()).expect("own"), state);
+        let now = Own { augment_seed: 8, plan: [("shuffle".to_owned(), "false".to_owned())].into(), ..own() };
+        let message = state.check(&now).expect_err("differs").to_string();
+        assert!(
+            message.contains("shuffle was true and is false") && message.contains("augment_seed was 9"),
+            "{message}"
+        );
+        state.check(&own()).expect("same");
+    }
+}

@@ -1,0 +1,106 @@
+//! Where finished batches go.
+//!
+//! The pipeline fills a batch in host memory and hands it to a [`BatchTarget`]. The host target gives the memory itself
+//! to the user; a device target (in the `gpu` crate) starts a copy on its own stream and answers at once. Nothing here
+//! knows what the device is.
+
+use crate::error::Result;
+use crate::memory::{BatchMemory, Registrar};
+use crate::sync::Arc;
+use std::any::Any;
+use std::fmt::Debug;
+
+/// A place where tensors lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Device {
+    /// Ordinary host memory.
+    Cpu,
+    /// A CUDA device by its number.
+    Cuda(u32),
+}
+
+/// Memory that tensors of one batch share, wherever it lies.
+pub trait TensorMemory: Send + Sync + Debug {
+    /// Where it lies.
+    fn device(&self) -> Device;
+
+    /// First byte; for a device, an address of that device. Valid while `self` lives.
+    fn address(&self) -> *mut u8;
+
+    /// The bytes, if the host can read them.
+    fn host(&self) -> Option<&[u8]>;
+
+    /// Makes work that `consumer` is given from now on wait until the bytes are there, without blocking the caller.
+    /// `consumer` is DLPack's stream number. Host memory is always there.
+    ///
+    /// # Errors
+    ///
+    /// When the device refuses.
+    fn order_before(&self, consumer: Option<i64>) -> Result<()>;
+
+    /// The consumer has it from now on, and may keep it as long as it likes. May be called again.
+    fn hand_over(&self) {}
+
+    /// The concrete type, for a target that gets its own memory back.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Takes filled batches to where the user wants them.
+pub trait BatchTarget: Send + Sync + Debug {
+    /// Where batches end up.
+    fn device(&self) -> Device;
+
+    /// What registers batch slots with the device, if it copies from them.
+    fn registrar(&self) -> Option<&dyn Registrar>;
+
+    /// Takes a filled batch of `bytes` bytes. Must not wait for the device.
+    ///
+    /// # Errors
+    ///
+    /// When the device has no memory left or has failed.
+    fn place(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>>;
+}
+
+/// Batches stay in host memory: `place` hands the slot itself over, and it returns to the pool when the user drops it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostTarget;
+
+impl BatchTarget for HostTarget {
+    fn device(&self) -> Device {
+        Device::Cpu
+    }
+
+    fn registrar(&self) -> Option<&dyn Registrar> {
+        None
+    }
+
+    fn place(&self, filled: BatchMemory, _bytes: usize) -> Result<Arc<dyn TensorMemory>> {
+        Ok(Arc::new(filled))
+    }
+}
+
+impl TensorMemory for BatchMemory {
+    fn device(&self) -> Device {
+        Device::Cpu
+    }
+
+    fn address(&self) -> *mut u8 {
+        self.ptr().as_ptr()
+    }
+
+    fn host(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+
+    fn order_before(&self, _consumer: Option<i64>) -> Result<()> {
+        Ok(())
+    }
+
+    fn hand_over(&self) {
+        Self::hand_over(self);
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,123 @@
+//! What goes wrong, and what it says.
+
+use super::*;
+use forebay_loader::ErrorKind;
+use forebay_loader::config::OnError;
+
+/// Overwrites the picture of sample `index` in its shard's file so that it is no JPEG any more.
+fn spoil(directory: &Path, index: usize) {
+    let path = directory.join("shard.00000.mds");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let word = |at: usize, bytes: &[u8]| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let (start, end) = (word(4 + 4 * index, &bytes), word(8 + 4 * index, &bytes));
+    // The markers at the front stay: it is still recognised as a JPEG.
+    bytes[start + 16..end].fill(0);
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn pictures(directory: &Path, count: u64) {
+    let size = forebay_loader::decode::geometry::Size { w: 40, h: 30 };
+    let jpegs = (0..count).map(|i| forebay_tests::data::jpeg(size, i).map(|jpeg| (jpeg, i as i64)));
+    forebay_tests::data::images(directory, jpegs, Options::default()).expect("a data set");
+}
+
+fn fields() -> Option<Vec<(String, forebay_loader::decode::FieldSpec)>> {
+    let json = r#"[["x", {"kind": "image", "column": "image", "ops": [{"op": "random_resized_crop", "size": [16, 16]}]}],
+                   ["y", {"kind": "scalar", "column": "class"}]]"#;
+    Some(serde_json::from_str(json).expect("fields"))
+}
+
+fn classes(batches: &[Batch]) -> Vec<i64> {
+    let class = |b: &Batch| match b.get("y") {
+        Some(Output::Tensor(y)) => {
+            y.host().unwrap().chunks_exact(8).map(|c| i64::from_le_bytes(c.try_into().unwrap())).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    batches.iter().flat_map(class).collect()
+}
+
+#[test]
+fn a_corrupt_picture_is_an_error_that_names_shard_and_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    pictures(dir.path(), 40);
+    spoil(dir.path(), 20);
+    let config =
+        LoaderConfig { shuffle: false, batch_size: 8, fields: fields(), ..config(stream(Some(dir.path()), None)) };
+    let loader = Loader::new(config).unwrap();
+    loader.start_epoch().unwrap();
+    let mut whole = 0;
+    let error = loop {
+        match loader.next() {
+            Ok(Next::Batch(_)) => whole += 1,
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(whole, 2, "batches before the bad one are delivered");
+    assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
+    for word in ["shard.00000.mds", "sample 20", "batch 2", "image"] {
+        assert!(error.to_string().contains(word), "{word} is missing: {error}");
+    }
+}
+
+#[test]
+fn a_corrupt_picture_is_skipped_within_the_budget_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    pictures(dir.path(), 40);
+    spoil(dir.path(), 20);
+    spoil(dir.path(), 23);
+    let skip = |max_errors| {
+        let config = config(stream(Some(dir.path()), None));
+        let config = LoaderConfig {
+            shuffle: false,
+            batch_size: 8,
+            fields: fields(),
+            on_error: OnError::Skip,
+            max_errors,
+            ..config
+        };
+        Loader::new(config).unwrap()
+    };
+    let loader = skip(2);
+    let batches = epoch(&loader);
+    assert_eq!(batches.iter().map(|b| b.rows).collect::<Vec<_>>(), [8, 8, 6, 8, 8]);
+    let kept: Vec<i64> = (0..40).filter(|i| *i != 20 && *i != 23).collect();
+    assert_eq!(classes(&batches), kept);
+    assert!(loader.stats().counters.contains(&("samples_skipped", 2)));
+    let loader = skip(1);
+    loader.start_epoch().unwrap();
+    let error = std::iter::from_fn(|| Some(loader.next())).find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
+}
+
+#[test]
+fn a_missing_shard_of_a_local_stream_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    tokens(dir.path(), 200, None);
+    std::fs::remove_file(dir.path().join("shard.00003.mds")).unwrap();
+    let loader = Loader::new(config(stream(Some(dir.path()), None))).unwrap();
+    loader.start_epoch().unwrap();
+    let error = std::iter::from_fn(|| Some(loader.next())).find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("shard.00003.mds"), "{error}");
+}
+
+#[test]
+fn next_without_an_epoch_says_what_to_call() {
+    let dir = tempfile::tempdir().unwrap();
+    tokens(dir.path(), 20, None);
+    let loader = Loader::new(config(stream(Some(dir.path()), None))).unwrap();
+    assert!(loader.next().unwrap_err().to_string().contains("start_epoch"));
+}
+
+#[test]
+fn unknown_columns_and_algorithms_are_refused_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    tokens(dir.path(), 20, None);
+    let plain = config(stream(Some(dir.path()), None));
+    let e = Loader::new(LoaderConfig { fields: fields(), ..plain.clone() }).unwrap_err();
+    assert!(e.to_string().contains("image") && e.to_string().contains("tokens"), "{e}");
+    let e = Loader::new(LoaderConfig { shuffle_algo: "py3".into(), ..plain }).unwrap_err();
+    assert!(e.to_string().contains("py1e"), "{e}");
+}

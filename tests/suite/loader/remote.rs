@@ -1,0 +1,29 @@
+//! Shards behind a server: what is fetched, how often, and what stays on disk.
+
+use super::*;
+use forebay_tests::server::{ObjectServer, Options as ServerOptions, Root};
+
+fn serve(directory: &Path) -> ObjectServer {
+    ObjectServer::start(Root::folder(directory), ServerOptions::default()).expect("a server")
+}
+
+#[test]
+fn shards_are_fetched_once_and_the_second_epoch_asks_for_nothing() {
+    for compression in [None, Some("zstd")] {
+        let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let counts = tokens(data.path(), 1000, compression);
+        let server = serve(data.path());
+        let config = config(stream(Some(cache.path()), Some(&server.url())));
+        let loader = Loader::new(config.clone()).unwrap();
+        assert_eq!(rows(&epoch(&loader)), expected(&planned(&counts, &config, 0)));
+        let cold = server.counters().requests;
+        assert_eq!(cold, 1 + counts.len() as u64, "the index and each shard");
+        assert_eq!(rows(&epoch(&loader)), expected(&planned(&counts, &config, 1)));
+        assert_eq!(server.counters().requests, cold);
+        let mut names: Vec<_> = std::fs::read_dir(cache.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        let shards = (0..counts.len()).map(|i| format!("shard.{i:05}.mds").into());
+        let all: Vec<std::ffi::OsString> = std::iter::once("index.json".into()).chain(shards).collect();
+        assert_eq!(names, all, "nothing but shards and the index");
+    }
+}
