@@ -219,7 +219,7 @@ impl LoaderConfig {
         self.world.validate()?;
         if let Some(r) = self.replication {
             require(
-                r >= 1 && self.world.world_size % r == 0,
+                r >= 1 && self.world.world_size.is_multiple_of(r),
                 "replication must be at least 1 and divide the number of ranks",
             )?;
         }
@@ -277,7 +277,7 @@ impl WorldConfig {
     fn validate(&self) -> Result<()> {
         let ok = self.local_world_size >= 1
             && self.world_size >= 1
-            && self.world_size % self.local_world_size == 0
+            && self.world_size.is_multiple_of(self.local_world_size)
             && self.rank < self.world_size
             && self.local_rank < self.local_world_size;
         if ok {
@@ -321,7 +321,8 @@ mod tests {
 
     #[test]
     fn each_bad_argument_is_refused_with_its_name() {
-        let cases: [(fn(&mut LoaderConfig), &str); 8] = [
+        type Spoil = fn(&mut LoaderConfig);
+        let cases: [(Spoil, &str); 8] = [
             (|c| c.streams.clear(), "no data"),
             (|c| c.batch_size = 0, "batch_size"),
             (|c| c.prefetch = 0, "prefetch"),

@@ -138,10 +138,14 @@ mod tests {
         let run = Run::new();
         let woken = Arc::new(AtomicU64::new(0));
         let count = woken.clone();
-        run.on_stop(move || drop(count.fetch_add(1, Ordering::Relaxed)));
+        run.on_stop(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
         run.stop();
         let count = woken.clone();
-        run.on_stop(move || drop(count.fetch_add(10, Ordering::Relaxed)));
+        run.on_stop(move || {
+            count.fetch_add(10, Ordering::Relaxed);
+        });
         assert_eq!(woken.load(Ordering::Relaxed), 11);
     }
 }

@@ -7,12 +7,12 @@ use forebay_loader::config::OnError;
 /// Overwrites the picture of sample `index` in its shard's file so that it is no JPEG any more.
 fn spoil(directory: &Path, index: usize) {
     let path = directory.join("shard.00000.mds");
-    let mut bytes = std::fs::read(&path).unwrap();
-    let word = |at: usize, bytes: &[u8]| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-    let (start, end) = (word(4 + 4 * index, &bytes), word(8 + 4 * index, &bytes));
+    let mut bytes = std::fs::read(&path).expect("a shard");
+    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
+    let (start, end) = (word(4 + 4 * index), word(8 + 4 * index));
     // The markers at the front stay: it is still recognised as a JPEG.
     bytes[start + 16..end].fill(0);
-    std::fs::write(path, bytes).unwrap();
+    std::fs::write(path, bytes).expect("a shard is written");
 }
 
 fn pictures(directory: &Path, count: u64) {
@@ -30,7 +30,8 @@ fn fields() -> Option<Vec<(String, forebay_loader::decode::FieldSpec)>> {
 fn classes(batches: &[Batch]) -> Vec<i64> {
     let class = |b: &Batch| match b.get("y") {
         Some(Output::Tensor(y)) => {
-            y.host().unwrap().chunks_exact(8).map(|c| i64::from_le_bytes(c.try_into().unwrap())).collect::<Vec<_>>()
+            let (words, _) = y.host().expect("host memory").as_chunks();
+            words.iter().map(|word| i64::from_le_bytes(*word)).collect::<Vec<_>>()
         }
         other => panic!("{other:?}"),
     };
