@@ -4,7 +4,11 @@
 mod file;
 #[path = "store/http.rs"]
 mod http;
+#[path = "store/nginx.rs"]
+mod nginx;
 #[path = "store/rig.rs"]
 mod rig;
 #[path = "store/s3.rs"]
 mod s3;
+#[path = "store/wrap.rs"]
+mod wrap;

@@ -43,6 +43,8 @@ pub struct StoreConfig {
     pub user_agent: String,
     /// Certificates (PEM) to trust beside the system's, for stores with a private authority.
     pub ca_file: Option<PathBuf>,
+    /// Whether fetch threads use io_uring where the kernel allows it.
+    pub io_uring: bool,
     /// Sockets.
     pub transport: Transport,
     /// Settings of `s3://`; `None` reads the environment and the AWS files when the first `s3://` remote is opened.
@@ -65,6 +67,7 @@ impl Default for StoreConfig {
             seed: 0,
             user_agent: concat!("forebay/", env!("CARGO_PKG_VERSION")).to_owned(),
             ca_file: None,
+            io_uring: true,
             transport: Transport::default(),
             s3: None,
             on_thread_start: None,

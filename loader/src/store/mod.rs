@@ -33,6 +33,7 @@ mod thread;
 mod ticket;
 mod transfer;
 mod url;
+mod wrap;
 
 pub use buffer::FetchBuffer;
 pub use config::{StoreConfig, ThreadStart, Transport};
@@ -41,3 +42,4 @@ pub use s3::S3Settings;
 pub use source::{ObjectInfo, Version};
 pub use stores::Stores;
 pub use ticket::{FetchRequest, FetchTicket, Progress};
+pub use wrap::{Counts, Faults};

@@ -6,6 +6,7 @@ use super::thread::ThreadContext;
 use super::ticket::{FetchRequest, FetchTicket, Job};
 use super::transfer::{self, Part};
 use super::url::check_key;
+use super::wrap::{Count, Counts, Fault, Faults, Throttle};
 use crate::error::Context as _;
 use crate::sync::Arc;
 use crate::{Error, ErrorKind, Result};
@@ -29,6 +30,28 @@ impl Remote {
     /// The remote as the user wrote it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The same remote, all of whose bodies together give at most `bytes_per_s`.
+    #[must_use]
+    pub fn throttled(&self, bytes_per_s: u64) -> Self {
+        self.wrapped(|source| Arc::new(Throttle::new(source, bytes_per_s, self.inner.shared.clock.clone())))
+    }
+
+    /// The same remote, and counters of what it is asked through the handle returned here.
+    pub fn counted(&self) -> (Self, Arc<Counts>) {
+        let counts = Arc::new(Counts::default());
+        (self.wrapped(|source| Arc::new(Count::new(source, counts.clone()))), counts)
+    }
+
+    /// The same remote, failing now and then.
+    #[must_use]
+    pub fn faulty(&self, faults: Faults) -> Self {
+        self.wrapped(|source| Arc::new(Fault::new(source, faults)))
+    }
+
+    fn wrapped(&self, wrap: impl FnOnce(Arc<dyn Source>) -> Arc<dyn Source>) -> Self {
+        Self { inner: self.inner.clone(), source: wrap(self.source.clone()), name: self.name.clone() }
     }
 
     /// Starts fetching an object into the request's memory, in ranges side by side, and returns at once.

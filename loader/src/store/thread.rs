@@ -108,6 +108,8 @@ pub(crate) struct ThreadContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) client: Rc<Client>,
     pub(crate) draws: RefCell<Draws>,
+    /// Whether this thread's runtime has a ring.
+    pub(crate) has_ring: bool,
 }
 
 impl ThreadContext {
@@ -140,7 +142,10 @@ impl ThreadContext {
 }
 
 /// Whether this process may make a ring of the size that tokio-uring asks for; its own start panics when it may not.
-fn ring_is_allowed() -> std::io::Result<()> {
+fn ring_is_allowed(config: &StoreConfig) -> std::io::Result<()> {
+    if !config.io_uring {
+        return Err(std::io::Error::other("turned off by the configuration"));
+    }
     io_uring::IoUring::new(256).map(drop)
 }
 
@@ -149,14 +154,14 @@ pub(crate) fn run(shared: Arc<Shared>, index: usize) {
     if let Some(on_start) = &shared.config.on_thread_start {
         on_start(index);
     }
-    let ring = ring_is_allowed().and_then(|()| tokio_uring::Runtime::new(&tokio_uring::builder()));
+    let ring = ring_is_allowed(&shared.config).and_then(|()| tokio_uring::Runtime::new(&tokio_uring::builder()));
     match ring {
-        Ok(runtime) => runtime.block_on(serve(shared, index)),
+        Ok(runtime) => runtime.block_on(serve(shared, index, true)),
         Err(why) => {
             shared.stats.note(format!("fetch threads run without io_uring: {why}"));
             match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => {
-                    tokio::task::LocalSet::new().block_on(&runtime, serve(shared, index));
+                    tokio::task::LocalSet::new().block_on(&runtime, serve(shared, index, false));
                 }
                 Err(why) => {
                     log::error!("a fetch thread cannot start its runtime: {why}");
@@ -167,11 +172,12 @@ pub(crate) fn run(shared: Arc<Shared>, index: usize) {
     }
 }
 
-async fn serve(shared: Arc<Shared>, index: usize) {
+async fn serve(shared: Arc<Shared>, index: usize, has_ring: bool) {
     let seed = shared.config.seed ^ ((index as u64) << 32);
     let context = Rc::new(ThreadContext {
         client: Rc::new(Client::new(shared.config.parts_in_flight, shared.clock.clone())),
         draws: RefCell::new(Draws::new(seed)),
+        has_ring,
         shared: shared.clone(),
     });
     let mut tasks = tokio::task::JoinSet::new();

@@ -1,6 +1,8 @@
 //! From a host name to an HTTP/1.1 connection.
 
 use super::client::{Origin, Sender};
+use super::uring::UringStream;
+use crate::store::config::Transport;
 use crate::store::source::Failure;
 use crate::store::thread::ThreadContext;
 use crate::sync::spawn;
@@ -16,7 +18,26 @@ const ADDRESSES_MAX: usize = 8;
 
 /// Opens a connection; its background half runs on this thread until either side closes it.
 pub(crate) async fn connect(context: &ThreadContext, origin: &Origin) -> Result<Sender, Failure> {
-    let stream = tcp(context, origin).await?;
+    let addresses = addresses(context, origin).await?;
+    if context.has_ring && context.shared.config.transport == Transport::Uring {
+        let stream = first_open(origin, addresses, UringStream::connect).await?;
+        return secure(context, origin, stream).await;
+    }
+    let stream = first_open(origin, addresses, async |address| {
+        let stream = TcpStream::connect(address).await?;
+        // Requests are one small packet each: waiting for more to send would only delay them.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    });
+    secure(context, origin, stream.await?).await
+}
+
+/// TLS where the address asks for it, then HTTP.
+async fn secure(
+    context: &ThreadContext,
+    origin: &Origin,
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+) -> Result<Sender, Failure> {
     context.shared.counters.connections.add(1);
     if !origin.tls {
         return handshake(stream).await;
@@ -53,31 +74,37 @@ async fn handshake(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Res
     Ok(sender)
 }
 
-/// Tries the name's addresses, starting at a drawn one so that the threads spread over the servers behind it.
-async fn tcp(context: &ThreadContext, origin: &Origin) -> Result<TcpStream, Failure> {
-    let host = origin.host.trim_matches(['[', ']']);
-    let problem = |e: std::io::Error, what: &str| {
-        Failure::transient(Error::new(ErrorKind::Network, what).caused_by(e).with("host", origin))
-    };
-    let mut addresses = resolve(host, origin.port).await.map_err(|e| problem(e, "the host name cannot be resolved"))?;
-    addresses.truncate(ADDRESSES_MAX);
+fn broken(error: std::io::Error, what: &str, origin: &Origin) -> Failure {
+    Failure::transient(Error::new(ErrorKind::Network, what).caused_by(error).with("host", origin))
+}
+
+/// The name's addresses, starting at a drawn one so that connections spread over the servers behind it.
+async fn addresses(context: &ThreadContext, origin: &Origin) -> Result<Vec<SocketAddr>, Failure> {
+    let found = resolve(origin.host.trim_matches(['[', ']']), origin.port).await;
+    let mut addresses = found.map_err(|e| broken(e, "the host name cannot be resolved", origin))?;
     if addresses.is_empty() {
         return Err(Failure::network("the host name has no address"));
     }
+    addresses.truncate(ADDRESSES_MAX);
     let first = (context.draws.borrow_mut().next() % addresses.len() as u64) as usize;
     addresses.rotate_left(first);
-    let mut last = None;
+    Ok(addresses)
+}
+
+/// The first address that takes a connection.
+async fn first_open<S>(
+    origin: &Origin,
+    addresses: Vec<SocketAddr>,
+    open: impl AsyncFn(SocketAddr) -> std::io::Result<S>,
+) -> Result<S, Failure> {
+    let mut last = std::io::Error::from(std::io::ErrorKind::NotFound);
     for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                // Requests are one small packet each: waiting for more to send would only delay them.
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Err(e) => last = Some(e),
+        match open(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(e) => last = e,
         }
     }
-    Err(problem(last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into()), "cannot connect"))
+    Err(broken(last, "cannot connect", origin))
 }
 
 /// Asks the system's resolver, on a thread of its own: it may hang for long, and neither this thread's transfers nor

@@ -1,13 +1,14 @@
 //! `http(s)://`: a folder on a web server. `s3://` is the same with signed requests and its own listing.
 //!
 //! [`HttpSource`] makes one exchange of a request, redirects included, and reads its answer as the standard says;
-//! [`client`] keeps connections, [`connect`] opens them, [`tls`] decides whom to trust, [`answer`] turns everything but
+//! [`client`] keeps connections, [`connect`] opens them (over [`uring`] if asked), [`tls`] decides whom to trust, [`answer`] turns everything but
 //! the wanted bytes into an error that says whether to try again.
 
 mod answer;
 mod client;
 mod connect;
 mod tls;
+mod uring;
 
 pub(crate) use answer::meaning;
 pub(crate) use client::{Client, Exchange};

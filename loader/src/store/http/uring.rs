@@ -1,0 +1,101 @@
+//! A socket whose reads and writes go through the thread's io_uring, in the clothes of a tokio stream.
+//!
+//! The ring wants to own a buffer until the kernel is done with it, hyper and rustls lend theirs: so bytes pass through
+//! a buffer of the adapter's own, one copy more than readiness-based sockets need. It is here to be measured against
+//! them, and for kernels on which that comparison comes out the other way.
+
+use std::future::Future;
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_uring::net::TcpStream;
+
+/// Bytes of the adapter's buffer: what a socket gives at once on a fast network.
+const BUFFER_BYTES: usize = 128 << 10;
+
+type Operation<T> = Pin<Box<dyn Future<Output = (io::Result<T>, Vec<u8>)>>>;
+
+/// A connected socket.
+pub(super) struct UringStream {
+    stream: Rc<TcpStream>,
+    /// What the last read brought, and how much of it has been taken.
+    received: Vec<u8>,
+    taken: usize,
+    /// Kept across polls: the kernel writes into its buffer until it completes.
+    reading: Option<Operation<usize>>,
+    writing: Option<Operation<()>>,
+}
+
+impl UringStream {
+    pub(super) async fn connect(address: SocketAddr) -> io::Result<Self> {
+        let stream = Rc::new(TcpStream::connect(address).await?);
+        let _ = stream.set_nodelay(true);
+        Ok(Self { stream, received: Vec::with_capacity(BUFFER_BYTES), taken: 0, reading: None, writing: None })
+    }
+
+    fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(writing) = &mut self.writing else { return Poll::Ready(Ok(())) };
+        let (result, _) = ready!(writing.as_mut().poll(cx));
+        self.writing = None;
+        Poll::Ready(result)
+    }
+}
+
+impl Drop for UringStream {
+    /// A read in flight holds the socket until the peer speaks or leaves; a shut-down socket ends it now.
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+impl AsyncRead for UringStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.taken == this.received.len() {
+            let reading = this.reading.get_or_insert_with(|| {
+                let (stream, mut buffer) = (this.stream.clone(), std::mem::take(&mut this.received));
+                buffer.clear();
+                Box::pin(async move { stream.read(buffer).await })
+            });
+            let (result, buffer) = ready!(reading.as_mut().poll(cx));
+            this.reading = None;
+            this.received = buffer;
+            this.taken = 0;
+            if let Err(e) = result {
+                this.received.clear();
+                return Poll::Ready(Err(e));
+            }
+        }
+        let rest = &this.received[this.taken..];
+        let n = rest.len().min(out.remaining());
+        out.put_slice(&rest[..n]);
+        this.taken += n;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for UringStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_written(cx))?;
+        let n = bytes.len().min(BUFFER_BYTES);
+        let (stream, buffer) = (self.stream.clone(), bytes[..n].to_vec());
+        self.writing = Some(Box::pin(async move { stream.write_all(buffer).await }));
+        // Starts it; its end is waited for by the next write or flush.
+        match self.poll_written(cx) {
+            Poll::Ready(Err(e)) => Poll::Ready(Err(e)),
+            _ => Poll::Ready(Ok(n)),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_written(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_written(cx))?;
+        Poll::Ready(self.stream.shutdown(Shutdown::Write))
+    }
+}
