@@ -58,12 +58,12 @@ impl AsyncRead for UringStream {
             let reading = this.reading.get_or_insert_with(|| {
                 let (stream, mut buffer) = (this.stream.clone(), std::mem::take(&mut this.received));
                 buffer.clear();
+                this.taken = 0;
                 Box::pin(async move { stream.read(buffer).await })
             });
             let (result, buffer) = ready!(reading.as_mut().poll(cx));
             this.reading = None;
             this.received = buffer;
-            this.taken = 0;
             if let Err(e) = result {
                 this.received.clear();
                 return Poll::Ready(Err(e));
