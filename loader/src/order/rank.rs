@@ -177,3 +177,17 @@ impl Iterator for WorkerOrder {
 }
 
 impl ExactSizeIterator for WorkerOrder {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_shared_between_threads_and_orders_move_to_theirs() {
+        fn is_shared<T: Send + Sync>() {}
+        fn moves<T: Send + 'static>() {}
+        is_shared::<EpochPlan>();
+        moves::<RankOrder>();
+        moves::<WorkerOrder>();
+    }
+}

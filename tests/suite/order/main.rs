@@ -1,6 +1,7 @@
 //! The order against the reference's own, and against what every order promises.
 //!
 //! * `golden` — thousands of recorded cases give the reference's ids or its error;
+//! * `huge` — 100 million samples, resumed anywhere, in a process that may not have more than 0.5 GB;
 //! * `promises` — over the same cases: all ways to read a plan agree, uses of shards cover what is read, resuming
 //!   continues, worlds see the same global batches;
 //! * `live` — random cases against an installed reference (ignored unless asked for).
@@ -8,6 +9,7 @@
 #![allow(clippy::unwrap_used, reason = "a suite fails by panicking")]
 
 mod golden;
+mod huge;
 mod live;
 mod promises;
 
