@@ -236,7 +236,13 @@ impl Loader {
             batches: pools.batches,
             reads: pools.reads,
             open: self.open.clone(),
-            source: Arc::new(CachedShards::new(self.catalog.clone(), uses, self.stats.clone(), stall_timeout)),
+            source: Arc::new(CachedShards::new(
+                self.catalog.clone(),
+                uses,
+                self.stats.clone(),
+                self.config.cache_limit.is_some(),
+                stall_timeout,
+            )),
             target: self.target.clone(),
             stats: self.stats.clone(),
             on_error: self.config.on_error,
@@ -249,8 +255,12 @@ impl Loader {
                 batch,
                 drop_last: self.config.drop_last,
                 predownload: self.predownload(),
-                // Four chunks for each thread in every batch, so that the last ones end together.
-                chunk: (batch / (threads.len() * 4)).clamp(1, CHUNK_MAX),
+                // Four chunks for each thread in every batch, so that the last ones end together; single samples under
+                // a cache limit, so that none waits for more than one shard.
+                chunk: match self.config.cache_limit {
+                    Some(_) => 1,
+                    None => (batch / (threads.len() * 4)).clamp(1, CHUNK_MAX),
+                },
             },
             threads,
         };
@@ -440,8 +450,8 @@ impl Loader {
         let split = split(memory, batch_bytes, batches)?;
         let reads = ReadPoolConfig {
             bytes: split.read_bytes.min(READ_BYTES_MAX) as usize,
-            // Pages come with the first reads: an epoch that is hot in the page cache needs none.
-            populate: false,
+            // Pages come from the first lease on: an epoch that is hot in the page cache needs none.
+            populate: true,
             sample_bytes_max: usize::try_from(self.config.sample_bytes_max).unwrap_or(usize::MAX),
             ..ReadPoolConfig::default()
         };

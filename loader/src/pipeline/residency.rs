@@ -8,6 +8,7 @@ use crate::order::ShardId;
 use crate::sync::{Arc, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
 
 /// Work that waits for shards.
 #[derive(Debug)]
@@ -44,6 +45,9 @@ pub(crate) struct Residency<T> {
     announced: AtomicU64,
     wanted: Mutex<Wanted>,
     more: Condvar,
+    /// Reads after which a shard may go wake those who wait for room.
+    idle: Mutex<()>,
+    idler: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +66,8 @@ impl<T> Residency<T> {
             announced: AtomicU64::new(0),
             wanted: Mutex::default(),
             more: Condvar::new(),
+            idle: Mutex::new(()),
+            idler: Condvar::new(),
         }
     }
 
@@ -81,7 +87,29 @@ impl<T> Residency<T> {
     pub(crate) fn read(&self, shard: ShardId) -> bool {
         let mut entry = self.shards[shard.index()].lock();
         entry.unread.pop_front();
-        std::mem::take(&mut entry.fresh)
+        let first = std::mem::take(&mut entry.fresh);
+        let idle = first || entry.unread.is_empty();
+        drop(entry);
+        if idle {
+            self.idler.notify_all();
+        }
+        first
+    }
+
+    /// Waits until a shard may have become free to go, at most `limit`.
+    pub(crate) fn wait_idle(&self, limit: Duration) {
+        drop(self.idler.wait_timeout(self.idle.lock(), limit));
+    }
+
+    /// Shards with announced samples that have not been read: each with the position of the next one, and whether we
+    /// take it for resident.
+    pub(crate) fn unread(&self) -> Vec<(ShardId, u64, bool)> {
+        let look = |(i, entry): (usize, &Mutex<Entry<T>>)| {
+            let entry = entry.lock();
+            let next = *entry.unread.front()?;
+            Some((ShardId(i as u32), next, matches!(entry.state, State::Resident)))
+        };
+        self.shards.iter().enumerate().filter_map(look).collect()
     }
 
     /// Plan position of the next announced sample of `shard`.
@@ -156,12 +184,20 @@ impl<T> Residency<T> {
         }
     }
 
-    /// `shard` turned out not to be on disk (evicted, or deleted by somebody): the next user asks for it again.
+    /// `shard` turned out not to be on disk (evicted, or deleted by somebody): it is asked for again.
     pub(crate) fn lost(&self, shard: ShardId) {
         let mut entry = self.shards[shard.index()].lock();
-        if matches!(entry.state, State::Resident) {
-            entry.state = State::Unknown;
+        if !matches!(entry.state, State::Resident) {
+            return;
         }
+        // Samples that are announced will need it: it queues where the first of them stands.
+        let Some(position) = entry.unread.front().copied() else {
+            entry.state = State::Unknown;
+            return;
+        };
+        entry.state = State::Wanted(Vec::new());
+        drop(entry);
+        self.want(shard, position);
     }
 
     /// A shard somebody waits for, for the report of a stall.
@@ -174,6 +210,7 @@ impl<T> Residency<T> {
     pub(crate) fn close(&self) {
         self.wanted.lock().closed = true;
         self.more.notify_all();
+        self.idler.notify_all();
         for entry in &self.shards {
             let mut entry = entry.lock();
             if let State::Wanted(waiting) = &mut entry.state {

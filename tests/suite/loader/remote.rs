@@ -27,3 +27,21 @@ fn shards_are_fetched_once_and_the_second_epoch_asks_for_nothing() {
         assert_eq!(names, all, "nothing but shards and the index");
     }
 }
+#[test]
+fn a_cache_limit_holds_and_the_epoch_is_whole() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let counts = tokens(data.path(), 1000, None);
+    let server = serve(data.path());
+    let limit = 24 << 10;
+    let config = LoaderConfig { cache_limit: Some(limit), ..config(stream(Some(cache.path()), Some(&server.url()))) };
+    let loader = Loader::new(config.clone()).unwrap();
+    loader.start_epoch().unwrap();
+    let mut batches = Vec::new();
+    while let Next::Batch(batch) = loader.next().unwrap() {
+        batches.push(batch);
+        let used: u64 =
+            std::fs::read_dir(cache.path()).unwrap().map(|e| e.unwrap().metadata().map_or(0, |m| m.len())).sum();
+        assert!(used <= limit, "{used} bytes on disk");
+    }
+    assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
+}

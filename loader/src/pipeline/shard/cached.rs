@@ -2,7 +2,7 @@
 
 use super::ShardSource;
 use super::fetch::Downloads;
-use crate::cache::{self, Claim, Claimed, Patience, PublishFile};
+use crate::cache::{self, Admit, Admitted, Claim, Claimed, Patience, PublishFile, ShardState};
 use crate::catalog::{Catalog, Stream};
 use crate::error::{Context, Error, Result};
 use crate::format::{FilePair, Shard};
@@ -17,6 +17,9 @@ use std::time::Duration;
 /// Bytes of shards in memory on their way to disk, compressed and unpacked together: a few shards of the usual 64 MiB.
 const IN_MEMORY_BYTES: u64 = 512 << 20;
 
+/// Longest time between two looks for room.
+const ROOM_LOOK_EVERY: Duration = Duration::from_millis(250);
+
 /// The shard plane's view of one epoch.
 pub(crate) struct CachedShards {
     catalog: Arc<Catalog>,
@@ -25,7 +28,9 @@ pub(crate) struct CachedShards {
     /// For each shard, first and last position in this node's samples; `None` for one that the epoch does not use.
     uses: Vec<Option<(u64, u64)>>,
     stats: Arc<Stats>,
-    /// How long to wait for another process, or for room.
+    /// Whether shards may have to go.
+    limited: bool,
+    /// How long to wait for another process.
     patience: Duration,
 }
 
@@ -48,10 +53,11 @@ impl CachedShards {
         catalog: Arc<Catalog>,
         uses: Vec<Option<(u64, u64)>>,
         stats: Arc<Stats>,
+        limited: bool,
         patience: Duration,
     ) -> Self {
         let budget = Budget::new(IN_MEMORY_BYTES.max(catalog.shard_bytes_max()));
-        Self { catalog, downloads: Downloads::default(), budget, uses, stats, patience }
+        Self { catalog, downloads: Downloads::default(), budget, uses, stats, limited, patience }
     }
 
     /// When this rank uses `shard` next: exactly for announced samples, by the plan's span for those further away.
@@ -62,6 +68,46 @@ impl CachedShards {
         let announced = shared.residency.announced();
         let (first, last) = (*self.uses.get(shard.index())?)?;
         (last >= announced).then(|| first.max(announced))
+    }
+
+    /// Waits for room on disk: as long as it takes, since what is in the way goes when the consumer has taken it.
+    ///
+    /// The shard with the earliest use always gets on: what was fetched for later samples gives way to it, read or not,
+    /// and is fetched again. Without that, shards for later samples could fill the limit while an earlier one waits.
+    fn admit(&self, id: ShardId, mut claimed: Claimed, shared: &Shared) -> Result<Admitted> {
+        let position = shared.residency.next_read(id).unwrap_or(0);
+        let next_use = |shard: u32| self.next_use(ShardId(shard), shared);
+        loop {
+            // Descriptors hold the bytes of evicted shards, so the table lets go of them before more is asked for.
+            shared.open.close_evicted();
+            match claimed.try_admit(&next_use)? {
+                Admit::Admitted(admitted) => {
+                    self.want_evicted(shared);
+                    return Ok(admitted);
+                }
+                Admit::Wait(back) => claimed = back,
+            }
+            shared.run.check()?;
+            for (shard, next, _) in shared.residency.unread() {
+                if next > position {
+                    self.first_read(shard);
+                }
+            }
+            shared.residency.wait_idle(ROOM_LOOK_EVERY);
+        }
+    }
+
+    /// Asks again for shards that had to go although announced samples need them.
+    fn want_evicted(&self, shared: &Shared) {
+        if !self.limited {
+            return;
+        }
+        for (shard, _, resident) in shared.residency.unread() {
+            let (stream, local) = self.catalog.locate(shard);
+            if resident && stream.dir.state(local) == ShardState::Absent {
+                shared.residency.lost(shard);
+            }
+        }
     }
 
     /// Fetches and unpacks every file of a claimed shard.
@@ -126,12 +172,8 @@ impl ShardSource for CachedShards {
         };
         // Memory first, then disk: whoever holds disk room holds it for the length of one download only.
         let _memory = self.budget.reserve(shard.raw_bytes() + shard.zip_bytes().unwrap_or(0))?;
-        let next_use = |shard: u32| self.next_use(ShardId(shard), shared);
         let files = self.bring(stream, shard, &claimed, shared)?;
-        // Descriptors of evicted shards hold their bytes, so the table lets go of what nobody reads before more is asked.
-        shared.open.close_evicted();
-        let admitted = claimed.admit(&next_use, patience)?;
-        shared.open.close_evicted();
+        let admitted = self.admit(id, claimed, shared)?;
         let publish = self.stats.stage("publish");
         let mut list = Vec::new();
         for file in &files {
