@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::HashAlgo;
 use crate::memory::{BatchPool, BatchPoolConfig, ReadPool, ReadPoolConfig, default_bytes, split};
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
-use crate::pipeline::{BatchLayout, CachedShards, Epoch, EpochParts, OpenShards, Pace, Taken, uses_of};
+use crate::pipeline::{BatchLayout, CachedShards, Epoch, EpochParts, OpenShards, Pace, Taken};
 use crate::state::{Own, STATE_VERSION, State};
 use crate::stats::{Snapshot, Spent, Stats};
 use crate::sync::{Arc, Mutex};
@@ -223,7 +223,6 @@ impl Loader {
         let batch = self.config.batch_size as usize;
         let pools = self.pools()?;
         let threads = self.threads();
-        let uses = uses_of(&plan, self.catalog.shape().num_shards(), self.world, rank);
         let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
         let ahead = u64::from(self.config.prefetch) + 1;
         let global = plan.parallel_world().ranks() * batch as u64;
@@ -238,9 +237,9 @@ impl Loader {
             open: self.open.clone(),
             source: Arc::new(CachedShards::new(
                 self.catalog.clone(),
-                uses,
+                plan.clone(),
+                rank,
                 self.stats.clone(),
-                self.config.cache_limit.is_some(),
                 stall_timeout,
             )),
             target: self.target.clone(),

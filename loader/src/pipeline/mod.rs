@@ -34,7 +34,7 @@ pub(crate) use open::OpenShards;
 pub(crate) use reorder::Taken;
 pub(crate) use sample::collate::BatchLayout;
 pub(crate) use schedule::Pace;
-pub(crate) use shard::{CachedShards, uses_of};
+pub(crate) use shard::CachedShards;
 
 use crate::error::Result;
 use crate::memory::{ReadLease, RowMut};

@@ -121,9 +121,6 @@ impl OpenShards {
 
     /// Lets go of shards that were evicted; their bytes are freed with the last reader.
     pub(crate) fn close_evicted(&self) {
-        if !self.may_be_evicted {
-            return;
-        }
         let opened: Vec<ShardId> = self.opened.lock().0.iter().copied().collect();
         for id in opened {
             let mut slot = self.shards[id.index()].lock();

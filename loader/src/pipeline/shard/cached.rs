@@ -9,8 +9,8 @@ use crate::format::{FilePair, Shard};
 use crate::memory::Budget;
 use crate::order::{EpochPlan, Rank, ShardId, World};
 use crate::pipeline::epoch::Shared;
-use crate::stats::{Spent, Stats};
-use crate::sync::Arc;
+use crate::stats::{Counter, Spent, Stats};
+use crate::sync::{Arc, AtomicU64, OnceLock, Ordering};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -25,18 +25,22 @@ pub(crate) struct CachedShards {
     catalog: Arc<Catalog>,
     downloads: Downloads,
     budget: Budget,
-    /// For each shard, first and last position in this node's samples; `None` for one that the epoch does not use.
-    uses: Vec<Option<(u64, u64)>>,
+    /// When this rank uses each shard: worked out when the first shard has to go.
+    uses: OnceLock<Uses>,
+    plan: EpochPlan,
+    world: World,
+    rank: Rank,
     stats: Arc<Stats>,
-    /// Whether shards may have to go.
-    limited: bool,
+    /// Shards this process has evicted, and how many of them `want_evicted` has seen.
+    evicted: Arc<Counter>,
+    evicted_seen: AtomicU64,
     /// How long to wait for another process.
     patience: Duration,
 }
 
 impl std::fmt::Debug for CachedShards {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CachedShards").field("shards", &self.uses.len()).finish_non_exhaustive()
+        f.debug_struct("CachedShards").field("rank", &self.rank).finish_non_exhaustive()
     }
 }
 
@@ -48,16 +52,29 @@ struct Unpacked<'a> {
 }
 
 impl CachedShards {
-    /// The shards of `catalog`, used in this epoch when `uses` says (positions in this rank's samples).
+    /// The shards of `catalog` in the epoch of `plan`, as `rank` uses them.
     pub(crate) fn new(
         catalog: Arc<Catalog>,
-        uses: Vec<Option<(u64, u64)>>,
+        plan: EpochPlan,
+        rank: Rank,
         stats: Arc<Stats>,
-        limited: bool,
         patience: Duration,
     ) -> Self {
         let budget = Budget::new(IN_MEMORY_BYTES.max(catalog.shard_bytes_max()));
-        Self { catalog, downloads: Downloads::default(), budget, uses, stats, limited, patience }
+        let evicted = stats.counter("cache_evicted");
+        Self {
+            downloads: Downloads::default(),
+            budget,
+            uses: OnceLock::new(),
+            world: plan.world(),
+            plan,
+            rank,
+            evicted_seen: AtomicU64::new(evicted.get()),
+            evicted,
+            stats,
+            patience,
+            catalog,
+        }
     }
 
     /// When this rank uses `shard` next: exactly for announced samples, by the plan's span for those further away.
@@ -66,8 +83,8 @@ impl CachedShards {
             return Some(position);
         }
         let announced = shared.residency.announced();
-        let (first, last) = (*self.uses.get(shard.index())?)?;
-        (last >= announced).then(|| first.max(announced))
+        let uses = self.uses.get_or_init(|| Uses::of(&self.plan, self.world, self.rank));
+        uses.next(shard, announced)
     }
 
     /// Waits for room on disk: as long as it takes, since what is in the way goes when the consumer has taken it.
@@ -99,7 +116,8 @@ impl CachedShards {
 
     /// Asks again for shards that had to go although announced samples need them.
     fn want_evicted(&self, shared: &Shared) {
-        if !self.limited {
+        let evicted = self.evicted.get();
+        if self.evicted_seen.swap(evicted, Ordering::Relaxed) == evicted {
             return;
         }
         for (shard, _, resident) in shared.residency.unread() {
@@ -226,12 +244,38 @@ impl Drop for CachedShards {
     }
 }
 
-/// When `rank` uses each shard, from its node's uses: a node's positions are dealt to its ranks in turn.
-pub(crate) fn uses_of(plan: &EpochPlan, shards: usize, world: World, rank: Rank) -> Vec<Option<(u64, u64)>> {
-    let mut uses = vec![None; shards];
-    let ranks = u64::from(world.ranks_per_node);
-    for u in plan.shard_uses(world.node_of(rank)) {
-        uses[u.shard.index()] = Some((u.first / ranks, u.last / ranks));
+/// When a rank uses each shard, in positions of its own samples: shard, first and last, sorted. A shard may be used more
+/// than once.
+struct Uses(Vec<(ShardId, u64, u64)>);
+
+impl Uses {
+    /// The uses of `rank`, from its node's: a node's positions are dealt to its ranks in turn.
+    fn of(plan: &EpochPlan, world: World, rank: Rank) -> Self {
+        let ranks = u64::from(world.ranks_per_node);
+        let uses = plan.shard_uses(world.node_of(rank));
+        let mut uses: Vec<_> = uses.iter().map(|u| (u.shard, u.first / ranks, u.last / ranks)).collect();
+        uses.sort_unstable();
+        Self(uses)
     }
-    uses
+
+    /// The first position from `from` on at which `shard` is used.
+    fn next(&self, shard: ShardId, from: u64) -> Option<u64> {
+        let start = self.0.partition_point(|u| u.0 < shard);
+        let uses = self.0[start..].iter().take_while(|u| u.0 == shard);
+        uses.filter(|u| u.2 >= from).map(|u| u.1.max(from)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_use_of_a_shard_is_the_first_that_is_not_over() {
+        let uses = Uses(vec![(ShardId(1), 5, 9), (ShardId(1), 40, 50), (ShardId(2), 0, 3)]);
+        assert_eq!(uses.next(ShardId(1), 0), Some(5));
+        assert_eq!(uses.next(ShardId(1), 7), Some(7));
+        assert_eq!(uses.next(ShardId(1), 10), Some(40));
+        assert_eq!((uses.next(ShardId(1), 51), uses.next(ShardId(2), 4), uses.next(ShardId(0), 0)), (None, None, None));
+    }
 }

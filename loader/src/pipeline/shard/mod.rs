@@ -11,7 +11,7 @@
 mod cached;
 mod fetch;
 
-pub(crate) use cached::{CachedShards, uses_of};
+pub(crate) use cached::CachedShards;
 
 use super::epoch::Shared;
 use crate::cache;
