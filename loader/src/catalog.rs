@@ -115,6 +115,11 @@ impl Catalog {
         &stream.shards[local as usize]
     }
 
+    /// Bytes of all shards, unpacked.
+    pub(crate) fn raw_bytes(&self) -> u64 {
+        self.streams.iter().flat_map(|s| &s.shards).map(Shard::raw_bytes).sum()
+    }
+
     /// Bytes of the largest shard, stored and unpacked together.
     pub(crate) fn shard_bytes_max(&self) -> u64 {
         let shards = self.streams.iter().flat_map(|s| &s.shards);

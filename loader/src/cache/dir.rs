@@ -150,6 +150,11 @@ impl CacheDir {
         })
     }
 
+    /// Lets reads of the shards fill the page cache: for data that fits there and is read again every epoch.
+    pub fn keep_in_page_cache(&self) {
+        self.directory.reads.keep_in_page_cache();
+    }
+
     /// What is known about `shard` without looking at the disk; another process may since have changed it.
     pub fn state(&self, shard: u32) -> ShardState {
         if shard as usize >= self.directory.shards.len() {

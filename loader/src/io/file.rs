@@ -45,6 +45,11 @@ impl Directory {
         self.direct.load(Ordering::Relaxed)
     }
 
+    /// Lets misses fill the page cache from now on: for data that fits there and is read again.
+    pub fn keep_in_page_cache(&self) {
+        self.direct.store(false, Ordering::Relaxed);
+    }
+
     /// Turns O_DIRECT off for all files of the folder.
     pub(super) fn refuse_direct(&self) {
         if self.direct.swap(false, Ordering::Relaxed) {
