@@ -17,5 +17,6 @@ gate: ## the checks that run no test: format, lints, docs, layering, drift
 build: ## the extension in place, for PYTHONPATH=python/py_src
 	@python/scripts/system.sh && python/scripts/extension.sh release
 
-wheel: ## an abi3 wheel under target/wheels
-	@python/scripts/system.sh && "$$(python/scripts/venv.sh)" -m maturin build --release --locked --manifest-path python/Cargo.toml
+wheel: ## an abi3 wheel under target/wheels, with hwloc inside
+	@python/scripts/system.sh && python=$$(python/scripts/venv.sh) && PATH="$$(dirname "$$python"):$$PATH" \
+		"$$python" -m maturin build --release --locked --manifest-path python/Cargo.toml

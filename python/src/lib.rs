@@ -8,13 +8,16 @@
 //!     engine, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
 //! ```
 //!
-//! Every call into the engine goes through [`enter`]: it lets go of the interpreter's lock,
-//! turns errors into exceptions ([`error`]) and hands log lines to Python ([`logging`]).
+//! Every call into the engine goes through [`enter`]: it lets go of the interpreter's lock, looks at signals while it waits,
+//! turns errors into exceptions ([`error`]) and hands log lines to Python ([`logging`]). `unsafe` stands in [`capsule`] only.
 
+mod capsule;
+mod engine;
 mod enter;
 mod error;
 mod logging;
 mod shards;
+mod tensor;
 mod writer;
 
 /// The module that Python loads.
@@ -23,7 +26,11 @@ mod _forebay {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use super::engine::{Engine, Ragged};
+    #[pymodule_export]
     use super::shards::{Index, Offsets};
+    #[pymodule_export]
+    use super::tensor::Tensor;
     #[pymodule_export]
     use super::writer::MdsWriter;
 

@@ -12,7 +12,7 @@ def test_a_training_picture_says_its_operations_in_order():
     norm = fb.Normalize(fb.IMAGENET_MEAN, fb.IMAGENET_STD)
     fields = {
         "x": fb.Image("image", fb.RandomResizedCrop(224), fb.RandomHorizontalFlip(), norm, dtype="float16"),
-        "y": fb.Scalar("class"),
+        "y": fb.Scalar("class", dtype="int64"),
     }
     assert specs(fields) == [
         [
@@ -50,7 +50,7 @@ def test_what_is_no_field_is_named():
         specs({"x": fb.Image})
     with pytest.raises(TypeError, match="is not an operation"):
         fb.Image("a", 224)
-    with pytest.raises(TypeError, match="only an Image"):
+    with pytest.raises(TypeError, match="only an Image or a Mask"):
         fb.Joint(mask=fb.Scalar("m"))
 
 

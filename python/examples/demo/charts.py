@@ -93,7 +93,10 @@ def bars(rows: Sequence[tuple[str, Sequence[float]]], parts: Sequence[tuple[str,
                 f"<title>{escape(name)}: {escape(part)} {number(value)} {unit}</title></rect>"
             )
             x += length
-        out.append(f'<text class="tick" x="{x + 6:.1f}" y="{y + 20}">{number(sum(values))} {unit}</text>')
+        total = sum(values)
+        # A stage that did next to nothing has no bar, and needs no digits either.
+        label = f"{number(round(total, 2))} {unit}" if total >= 0.005 else ""
+        out.append(f'<text class="tick" x="{x + 6:.1f}" y="{y + 20}">{label}</text>')
     out.append(f'<text class="title" x="{left + wide / 2}" y="{height - 6}" text-anchor="middle">thread-seconds</text>')
     out.append("</svg>" + legend(parts))
     return "".join(out)

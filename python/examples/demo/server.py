@@ -14,14 +14,15 @@ class Server:
         self.url = url
 
     def stop(self) -> None:
-        """Ends it."""
-        self._process.terminate()
+        """Ends it: the server lives as long as its standard input."""
+        self._process.stdin.close()
         self._process.wait()
 
 
 def start(binary: str, folder: str) -> Server:
     """Serves `folder` on a free port of loopback and waits until it says where."""
-    process = subprocess.Popen([binary, "serve", folder], stdout=subprocess.PIPE, text=True)
+    command = [binary, "serve", folder, "--until-eof"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
         found = re.search(r"http://[\w.:\[\]-]+(?:/[\w./-]*)?", line)
         if found:

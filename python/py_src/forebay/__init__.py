@@ -11,8 +11,9 @@ from .errors import *  # noqa: F403
 from .errors import __all__ as _errors
 from .fields import *  # noqa: F403
 from .fields import __all__ as _fields
+from .loader import Loader
 from .shards import MDSWriter, ShardReader, read_index
 from .streams import Stream
 from .world import World
 
-__all__ = [*_errors, *_fields, "MDSWriter", "ShardReader", "Stream", "World", "__version__", "read_index"]
+__all__ = [*_errors, *_fields, "Loader", "MDSWriter", "ShardReader", "Stream", "World", "__version__", "read_index"]

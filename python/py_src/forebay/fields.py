@@ -23,6 +23,7 @@ __all__ = [
     "Image",
     "ImageOp",
     "Joint",
+    "Mask",
     "Normalize",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
@@ -143,11 +144,8 @@ class Image:
     __slots__ = ("column", "dtype", "layout", "ops")
 
     def __init__(self, column: str, *ops: ImageOp, dtype: str | None = None, layout: str = "NCHW") -> None:
-        for op in ops:
-            if not hasattr(op, "_spec"):
-                raise TypeError(f"Image({column!r}): {op!r} is not an operation such as Resize(256)")
         self.column = column
-        self.ops = ops
+        self.ops = _operations("Image", column, ops)
         self.layout = layout
         if dtype is None:
             dtype = "float32" if any(isinstance(op, Normalize) for op in ops) else "uint8"
@@ -167,17 +165,47 @@ class Image:
         }
 
 
+class Mask:
+    """A picture of labels, as for segmentation: stored values unchanged, nearest neighbour; a tensor of shape (N, H, W).
+
+    Args:
+        column: The column that holds it: PNG of one channel (grey or palette), or raw pixels of mode L or P.
+        *ops: What is done to it, in this order, without `Normalize`. In a `Joint` the draws are those of its picture.
+        dtype: An integer type that holds 255.
+    """
+
+    __slots__ = ("column", "dtype", "ops")
+
+    def __init__(self, column: str, *ops: ImageOp, dtype: str = "int64") -> None:
+        self.column = column
+        self.ops = _operations("Mask", column, ops)
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"Mask({', '.join([repr(self.column), *map(repr, self.ops), f'dtype={self.dtype!r}'])})"
+
+    def _spec(self) -> dict[str, Any]:
+        return {"kind": "mask", "column": self.column, "ops": [op._spec() for op in self.ops], "dtype": self.dtype}
+
+
+def _operations(kind: str, column: str, ops: tuple[ImageOp, ...]) -> tuple[ImageOp, ...]:
+    for op in ops:
+        if not isinstance(op, ImageOp.__args__):
+            raise TypeError(f"{kind}({column!r}): {op!r} is not an operation such as Resize(256)")
+    return ops
+
+
 @dataclass(frozen=True)
 class Scalar:
     """A number: a tensor of shape (N,).
 
     Args:
         column: The column that holds it.
-        dtype: What comes out, such as "int64" or "float32". A value that does not fit is an error.
+        dtype: What comes out, such as "int64" or "float32"; a value that does not fit is an error. None: the column's own.
     """
 
     column: str
-    dtype: str = "int64"
+    dtype: str | None = None
 
     def _spec(self) -> dict[str, Any]:
         return {"kind": "scalar", "column": self.column, "dtype": self.dtype}
@@ -192,28 +220,40 @@ class Tokens:
         length: Ids in a row. A longer sample is cut; a shorter one is padded, or an error without `pad`.
         dtype: What comes out. Narrower ids, such as uint16, are widened without a copy in Python.
         pad: The id that fills a short row.
+        stored: The type of the ids in a column of raw bytes, such as "uint16"; an array says it itself.
     """
 
     column: str
     length: int
     dtype: str = "int64"
     pad: int | None = None
+    stored: str | None = None
 
     def _spec(self) -> dict[str, Any]:
-        spec: dict[str, Any] = {"kind": "tokens", "column": self.column, "length": self.length, "dtype": self.dtype}
-        if self.pad is not None:
-            spec["pad"] = self.pad
-        return spec
+        return {
+            "kind": "tokens",
+            "column": self.column,
+            "length": self.length,
+            "dtype": self.dtype,
+            "pad": self.pad,
+            "stored": self.stored,
+        }
 
 
 @dataclass(frozen=True)
 class Array:
-    """An array of one shape and type in all samples: a tensor of shape (N, *shape)."""
+    """An array: a tensor of shape (N, *shape) where the column's encoding fixes type and shape, else a list of N arrays.
+
+    Args:
+        column: The column that holds it.
+        dtype: What comes out. None: the column's own.
+    """
 
     column: str
+    dtype: str | None = None
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "array", "column": self.column}
+        return {"kind": "array", "column": self.column, "dtype": self.dtype}
 
 
 @dataclass(frozen=True)
@@ -240,17 +280,17 @@ class Joint:
     """Pictures that share their random draws, such as a photograph and its mask: the same crop, the same flip.
 
     Args:
-        **fields: Each output's name and its `Image`.
+        **fields: Each output's name and its `Image` or `Mask`.
 
     The outputs stand in the batch under their own names; the name that the `Joint` has in `fields` keys the draws.
     """
 
     __slots__ = ("fields",)
 
-    def __init__(self, **fields: Image) -> None:
+    def __init__(self, **fields: Image | Mask) -> None:
         for name, field in fields.items():
-            if not isinstance(field, Image):
-                raise TypeError(f"Joint: {name} is {field!r}, but only an Image has random draws to share")
+            if not isinstance(field, (Image, Mask)):
+                raise TypeError(f"Joint: {name} is {field!r}, but only an Image or a Mask has random draws to share")
         self.fields = fields
 
     def __repr__(self) -> str:
@@ -260,7 +300,7 @@ class Joint:
         return {"kind": "joint", "fields": [[name, field._spec()] for name, field in self.fields.items()]}
 
 
-Field = Union[Image, Scalar, Tokens, Array, Text, Bytes, Joint]
+Field = Union[Image, Mask, Scalar, Tokens, Array, Text, Bytes, Joint]
 """What `fields` maps an output's name to."""
 
 
@@ -272,7 +312,7 @@ def specs(fields: Mapping[str, Field] | None) -> list[list[Any]] | None:
         raise TypeError(f"fields maps names to fields, such as {{'x': Image('jpg')}}, but it is {fields!r}")
     pairs = []
     for name, field in fields.items():
-        if isinstance(field, type) or not hasattr(field, "_spec") or not isinstance(field, Field.__args__):
+        if not isinstance(field, Field.__args__):
             raise TypeError(f"fields: {name} is {field!r}, which is not a field such as Image('jpg')")
         pairs.append([str(name), field._spec()])
     return pairs

@@ -1,0 +1,348 @@
+"""The loader: shards to batches, in threads of this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from . import _forebay
+from .convert import converter
+from .errors import ClosedError, ConfigError
+from .fields import Field, byte_size, specs
+from .streams import Stream
+from .world import World, detect
+
+__all__ = ["Loader"]
+
+
+class Loader:
+    """Yields batches of training samples, in MosaicML streaming's order, made ahead in threads of this process.
+
+    Iterating gives a dict of outputs for each batch: with `fields={"x": Image(...), "y": Scalar(...)}` that is
+    `batch["x"]`, a tensor of shape (N, C, H, W), and `batch["y"]`, one of shape (N,). `iter` starts the next epoch, after
+    a `break` too, or goes on where `load_state_dict` said. Only one iterator is alive at a time. A batch's memory goes back to
+    the loader when its last tensor is dropped; keeping batches costs memory and nothing else.
+
+        with Loader(remote="s3://bucket/set", batch_size=256, shuffle=True) as loader:
+            for epoch in range(loader.epoch, 90):
+                for batch in loader:
+                    ...
+
+    Args:
+        remote: URL (`s3://`, `http://`, `https://`, `file://`) or path of the shards; in place of `streams`.
+        split: Sub-folder, such as "train"; also for the streams that name none.
+        streams: Several sources with their shares.
+        local: Folder for the shards. None: a stable folder in the user's cache directory. With `remote=None` the shards are
+            already there.
+        fields: The batch's outputs by name. None: every column under its own name, undecoded.
+        transform: Called with each batch in the thread that iterates; what it returns is yielded.
+        framework: What tensors are: "torch", "numpy", or "dlpack" for objects with `__dlpack__`.
+        batch_size: Rows of a batch on each device.
+        drop_last: Leave out a last batch that is not full.
+        mark_repeats: Add a bool output `repeat`, true for rows that only make ranks equally long.
+        shuffle: Shuffle samples, anew in each epoch.
+        shuffle_seed: Seed of the order.
+        augment_seed: Seed of random crops and flips. None: `shuffle_seed`.
+        shuffle_algo: "py1e", "py1br", "py1s", "py2s" or "naive".
+        shuffle_block_size: Samples that are shuffled together. None: max(4,000,000 / canonical nodes, 262,144).
+        partition_algo: "relaxed" or "orig".
+        num_canonical_nodes: What the order is laid out for. None: this job's nodes (64 times as many for py1s and py2s).
+        replication: This many consecutive ranks get the same samples.
+        epoch_size: Samples of an epoch. None: what the streams' shares give.
+        sampling_method: "balanced" draws anew in each epoch, "fixed" once.
+        sampling_granularity: Samples that are drawn together.
+        batching_method: "random", "stratified", "per_stream" or "device_per_stream".
+        device: Where batches are delivered: "cpu" or "cuda:0". A list yields a list of batches, one per device, and each
+            device counts as a rank of its own.
+        rank: This process among all. None, like the three after it: asked of `torch.distributed`, then of the launcher's
+            environment (torchrun, SLURM, MPI), else one process.
+        world_size: All processes.
+        local_rank: This process among those of its node.
+        local_world_size: The processes of this node.
+        threads: Decode threads. None: the CPUs that this process may use, shared with the node's other ranks.
+        prefetch: Batches made ahead.
+        memory: Bytes for batches and encoded samples, as a number or "2gb". None: a share of what the machine has.
+        predownload: Samples whose shards are fetched ahead.
+        cache_limit: Bytes that the shards may take in `local`, as a number or "100gb"; those needed last leave first.
+        keep_zip: Keep compressed shards beside the unpacked ones.
+        validate_hash: Hash that must match after a download, such as "xxh64". None: the cheapest that the index lists.
+        download_retry: Total attempts per download.
+        download_timeout: Seconds without a byte before an attempt fails.
+        stall_timeout: Seconds without any progress before iterating fails and names what it waited for.
+        on_error: "raise", or "skip" to make a batch shorter by a sample that cannot be read or decoded.
+        max_errors: Samples per epoch that "skip" forgives.
+        allow_unsafe_types: Accept columns of Python pickles; they are delivered as bytes.
+        fetch_threads: Threads that talk to the store. None: one per 4 CPUs.
+        pin_threads: Bind each decode thread to one CPU.
+        sample_bytes_max: Largest sample that is read, in bytes or as "1gb".
+        trace: Keep what `trace_json` gives.
+
+    Raises:
+        ConfigError: An argument is wrong; the sentence says what to change.
+        ClosedError: This is a DataLoader worker, where the loader's threads must not run.
+        Error: The index cannot be read; see `forebay.errors`.
+    """
+
+    def __init__(
+        self,
+        *,
+        remote: str | None = None,
+        split: str | None = None,
+        streams: Sequence[Stream] | None = None,
+        local: str | os.PathLike[str] | None = None,
+        fields: Mapping[str, Field] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        framework: str = "torch",
+        batch_size: int,
+        drop_last: bool = False,
+        mark_repeats: bool = False,
+        shuffle: bool = False,
+        shuffle_seed: int = 9176,
+        augment_seed: int | None = None,
+        shuffle_algo: str = "py1e",
+        shuffle_block_size: int | None = None,
+        partition_algo: str = "relaxed",
+        num_canonical_nodes: int | None = None,
+        replication: int | None = None,
+        epoch_size: int | None = None,
+        sampling_method: str = "balanced",
+        sampling_granularity: int = 1,
+        batching_method: str = "random",
+        device: str | Sequence[str] = "cpu",
+        rank: int | None = None,
+        world_size: int | None = None,
+        local_rank: int | None = None,
+        local_world_size: int | None = None,
+        threads: int | None = None,
+        prefetch: int = 3,
+        memory: int | str | None = None,
+        predownload: int | None = None,
+        cache_limit: int | str | None = None,
+        keep_zip: bool = False,
+        validate_hash: str | None = None,
+        download_retry: int = 2,
+        download_timeout: float = 60.0,
+        stall_timeout: float = 600.0,
+        on_error: str = "raise",
+        max_errors: int = 0,
+        allow_unsafe_types: bool = False,
+        fetch_threads: int | None = None,
+        pin_threads: bool = False,
+        sample_bytes_max: int | str = 1 << 30,
+        trace: bool = False,
+    ) -> None:
+        _refuse_worker()
+        if streams is None:
+            streams = [Stream(remote=remote, local=local)]
+        elif remote is not None or local is not None:
+            raise ConfigError("streams name their own remote and local: give either streams, or remote and local")
+        self._convert = converter(framework)
+        self._transform = transform
+        self._pid = os.getpid()
+        self._closed = False
+        world = detect(rank, world_size, local_rank, local_world_size)
+        config = {
+            "streams": [stream._config(split) for stream in streams],
+            "fields": specs(fields),
+            "batch_size": batch_size,
+            "drop_last": drop_last,
+            "mark_repeats": mark_repeats,
+            "shuffle": shuffle,
+            "shuffle_seed": shuffle_seed,
+            "augment_seed": augment_seed,
+            "shuffle_algo": shuffle_algo,
+            "shuffle_block_size": shuffle_block_size,
+            "partition_algo": partition_algo,
+            "num_canonical_nodes": num_canonical_nodes,
+            "replication": replication,
+            "epoch_size": epoch_size,
+            "sampling_method": sampling_method,
+            "sampling_granularity": sampling_granularity,
+            "batching_method": batching_method,
+            "threads": threads,
+            "prefetch": prefetch,
+            "memory": byte_size(memory, "memory"),
+            "predownload": predownload,
+            "cache_limit": byte_size(cache_limit, "cache_limit"),
+            "keep_zip": keep_zip,
+            "validate_hash": validate_hash,
+            "download_retry": download_retry,
+            "download_timeout": download_timeout,
+            "stall_timeout": stall_timeout,
+            "on_error": on_error,
+            "max_errors": max_errors,
+            "allow_unsafe_types": allow_unsafe_types,
+            "fetch_threads": fetch_threads,
+            "pin_threads": pin_threads,
+            "sample_bytes_max": byte_size(sample_bytes_max, "sample_bytes_max"),
+            "trace": trace,
+        }
+        self._single = isinstance(device, str) or not isinstance(device, Sequence)
+        devices = [device] if self._single else list(device)
+        if not devices:
+            raise ConfigError("device is an empty list: name at least one device")
+        self._engines = []
+        try:
+            for number, name in enumerate(devices):
+                config["world"] = _world_of_device(world, number, len(devices))
+                self._engines.append(_forebay.Engine(json.dumps(config), str(name)))
+        except BaseException:
+            for engine in self._engines:
+                engine.close()
+            raise
+        self._iterator: _Epoch | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        """Starts the next epoch, or goes on where `load_state_dict` said. An earlier iterator ends."""
+        self._check()
+        if self._iterator is not None:
+            self._iterator.abandoned = True
+        for engine in self._engines:
+            engine.start()
+        self._iterator = _Epoch(self)
+        return self._iterator
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch."""
+        self._check()
+        return self._engines[0].batches()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next `iter` runs, from 0."""
+        return self._engines[0].epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader stands: the batches handed out so far count, those made ahead do not.
+
+        Small, made of plain numbers and strings, equal on all ranks, and readable by MosaicML streaming.
+        """
+        self._check()
+        return json.loads(self._engines[0].state_dict())
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Makes the next `iter` go on where `state` was taken, on any legal number of ranks.
+
+        Args:
+            state: From `state_dict`, or from MosaicML streaming's.
+            strict: Refuse a state of another plan, such as other data, weights or batch size.
+
+        Raises:
+            StateError: The state belongs to another plan; the sentence lists the arguments that differ.
+        """
+        self._check()
+        if self._iterator is not None:
+            self._iterator.abandoned = True
+            self._iterator = None
+        text = json.dumps(dict(state))
+        for engine in self._engines:
+            engine.load_state_dict(text, strict)
+
+    def stats(self) -> dict[str, Any]:
+        """What every stage did with its time since the loader was made.
+
+        `stages` maps a stage to `busy_s`, `input_s` (waiting for the stage before it), `output_s` (waiting for the one behind
+        it), each in seconds summed over its threads, and `items` and `bytes`. `counters` holds plain numbers, `notes`
+        sentences about choices the loader made, `elapsed_s` the loader's age.
+        """
+        every = [json.loads(engine.stats()) for engine in self._engines]
+        total = every[0]
+        for other in every[1:]:
+            for name, stage in other["stages"].items():
+                mine = total["stages"].setdefault(name, dict.fromkeys(stage, 0))
+                for key, value in stage.items():
+                    mine[key] += value
+            for name, value in other["counters"].items():
+                total["counters"][name] = total["counters"].get(name, 0) + value
+            total["notes"] += [note for note in other["notes"] if note not in total["notes"]]
+        return total
+
+    def prometheus(self) -> str:
+        """The same figures as Prometheus text, labelled with the rank."""
+        return "".join(engine.prometheus() for engine in self._engines)
+
+    def trace_json(self) -> str | None:
+        """Every stage's spans of time in Chrome's format, which Perfetto opens. None without `trace=True`."""
+        return self._engines[0].trace_json()
+
+    def close(self) -> None:
+        """Ends it: threads, files and locks are gone when this returns. Batches handed out stay valid."""
+        self._closed = True
+        if os.getpid() != self._pid:
+            return
+        if self._iterator is not None:
+            self._iterator.abandoned = True
+            self._iterator = None
+        for engine in self._engines:
+            engine.close()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<forebay.Loader, epoch {self.epoch}, {len(self)} batches>"
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClosedError("this loader was closed: make another one")
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                "this loader was made in another process: its threads did not come along in the fork, so make a loader here"
+            )
+
+
+class _Epoch:
+    """The iterator of one epoch."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._over = False
+        self.abandoned = False
+
+    def __iter__(self) -> _Epoch:
+        return self
+
+    def __next__(self) -> Any:
+        loader = self._loader
+        loader._check()
+        if self.abandoned:
+            raise ClosedError("a newer iterator, load_state_dict or close ended this one: only one is alive at a time")
+        if self._over:
+            raise StopIteration
+        batches = []
+        for engine in loader._engines:
+            outputs = engine.next()
+            if outputs is None:
+                self._over = True
+                raise StopIteration
+            batches.append({name: loader._convert(value) for name, value in outputs.items()})
+        batch = batches[0] if loader._single else batches
+        return batch if loader._transform is None else loader._transform(batch)
+
+
+def _world_of_device(world: World, number: int, devices: int) -> dict[str, int]:
+    """Each of a process's devices is a rank."""
+    return {
+        "rank": world.rank * devices + number,
+        "world_size": world.world_size * devices,
+        "local_rank": world.local_rank * devices + number,
+        "local_world_size": world.local_world_size * devices,
+    }
+
+
+def _refuse_worker() -> None:
+    data = sys.modules.get("torch.utils.data")
+    if data is not None and data.get_worker_info() is not None:
+        raise ClosedError(
+            "forebay.Loader inside a DataLoader worker: it has threads of its own, so iterate it in the training process, "
+            "without a DataLoader around it"
+        )

@@ -1,0 +1,181 @@
+//! The engine's loader, one for each device.
+
+use crate::enter;
+use crate::tensor::Tensor;
+use forebay_loader::batch::{Batch, Output};
+use forebay_loader::config::LoaderConfig;
+use forebay_loader::error::{Error, ErrorKind, Result};
+use forebay_loader::loader::{Loader, Next};
+use forebay_loader::state::State;
+use forebay_loader::stats::Snapshot;
+use forebay_loader::sync::Arc;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+/// A loader of the engine.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct Engine {
+    /// None only while it is dropped.
+    loader: Option<Arc<Loader>>,
+    /// The process that made it.
+    pid: u32,
+}
+
+impl Engine {
+    fn loader(&self) -> Result<&Arc<Loader>> {
+        self.loader.as_ref().ok_or_else(|| Error::new(ErrorKind::Closed, "the loader is gone"))
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let loader = self.loader.take();
+        if self.pid != std::process::id() {
+            // A forked child has a copy of the loader but not its threads: whoever waits for them waits for ever.
+            std::mem::forget(loader);
+            return;
+        }
+        // The threads are waited for without the interpreter's lock; at the interpreter's end there is none to let go.
+        let mut loader = Some(loader);
+        Python::try_attach(|py| py.detach(|| drop(loader.take())));
+        drop(loader);
+    }
+}
+
+#[pymethods]
+impl Engine {
+    /// Opens the data set that the JSON document `config` describes, for batches on `device`.
+    #[new]
+    fn new(py: Python<'_>, config: &str, device: &str) -> PyResult<Self> {
+        let (config, device) = (config.to_owned(), device.to_owned());
+        let loader = enter::apart(py, move || {
+            let config = LoaderConfig::from_json(&config)?;
+            match device.as_str() {
+                "cpu" => Loader::new(config),
+                _ => Err(Error::config(format!("`{device}` is no device: use \"cpu\""))),
+            }
+        })?;
+        let loader = Arc::new(loader);
+        Ok(Self { loader: Some(loader), pid: std::process::id() })
+    }
+
+    /// Batches of a whole epoch.
+    fn batches(&self, py: Python<'_>) -> PyResult<u64> {
+        enter::enter(py, || self.loader()?.batches())
+    }
+
+    /// The epoch that the next start runs.
+    #[getter]
+    fn epoch(&self, py: Python<'_>) -> PyResult<u64> {
+        enter::enter(py, || Ok(self.loader()?.epoch()))
+    }
+
+    /// Starts the next epoch, or the loaded position.
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        let loader = enter::enter(py, || self.loader().cloned())?;
+        enter::apart(py, move || loader.start_epoch())
+    }
+
+    /// The next batch's outputs by name; None at the epoch's end.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let next = enter::wait(py, || match self.loader()?.next_within(enter::SIGNALS_EVERY)? {
+            Next::Batch(batch) => Ok(Some(Some(batch))),
+            Next::End => Ok(Some(None)),
+            Next::Pending => Ok(None),
+        })?;
+        next.map(|batch| outputs(py, batch)).transpose()
+    }
+
+    /// Where the loader stands, as JSON.
+    fn state_dict(&self, py: Python<'_>) -> PyResult<String> {
+        enter::enter(py, || Ok(self.loader()?.state()?.to_json()))
+    }
+
+    /// Goes on where the JSON document `state` was taken.
+    fn load_state_dict(&self, py: Python<'_>, state: &str, strict: bool) -> PyResult<()> {
+        enter::enter(py, || self.loader()?.load_state(&State::from_json(state)?, strict))
+    }
+
+    /// What every stage did so far, as JSON.
+    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+        enter::enter(py, || Ok(to_json(&self.loader()?.stats())))
+    }
+
+    /// The same as Prometheus text.
+    fn prometheus(&self, py: Python<'_>) -> PyResult<String> {
+        enter::enter(py, || {
+            let loader = self.loader()?;
+            Ok(loader.stats().prometheus(&format!("rank=\"{}\"", loader.config().world.rank)))
+        })
+    }
+
+    /// The trace, if one was asked for.
+    fn trace_json(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        enter::enter(py, || Ok(self.loader()?.trace_json()))
+    }
+
+    /// Ends the epoch under way: threads, files and pools are gone.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        enter::enter(py, || {
+            self.loader()?.close();
+            Ok(())
+        })
+    }
+}
+
+/// A batch as a dict, in the order of the fields.
+fn outputs(py: Python<'_>, batch: Batch) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, output) in batch.outputs {
+        match output {
+            Output::Tensor(tensor) => dict.set_item(&*name, Bound::new(py, Tensor::new(tensor))?)?,
+            Output::Text(rows) => dict.set_item(&*name, rows)?,
+            Output::Bytes(rows) => dict.set_item(&*name, bytes(py, &rows)?)?,
+            Output::Ragged(rows) => {
+                let rows = bytes(py, &rows)?.unbind();
+                dict.set_item(&*name, Bound::new(py, Ragged { rows })?)?;
+            }
+        }
+    }
+    Ok(dict)
+}
+
+fn bytes<'py>(py: Python<'py>, rows: &[Vec<u8>]) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, rows.iter().map(|row| PyBytes::new(py, row)))
+}
+
+/// Arrays that each have a shape of their own, in MDS's encoding of type, dimensions and values.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct Ragged {
+    rows: Py<PyList>,
+}
+
+#[pymethods]
+impl Ragged {
+    /// One encoded array per row.
+    #[getter]
+    fn rows<'py>(&self, py: Python<'py>) -> &Bound<'py, PyList> {
+        self.rows.bind(py)
+    }
+}
+
+fn to_json(shot: &Snapshot) -> String {
+    let stages = shot.stages.iter().map(|s| {
+        let figures = serde_json::json!({
+            "busy_s": s.busy.as_secs_f64(),
+            "input_s": s.input.as_secs_f64(),
+            "output_s": s.output.as_secs_f64(),
+            "items": s.items,
+            "bytes": s.bytes,
+        });
+        (s.name.to_owned(), figures)
+    });
+    let counters = shot.counters.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
+    serde_json::json!({
+        "elapsed_s": shot.elapsed.as_secs_f64(),
+        "stages": serde_json::Map::from_iter(stages),
+        "counters": serde_json::Map::from_iter(counters),
+        "notes": shot.notes,
+    })
+    .to_string()
+}

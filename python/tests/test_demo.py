@@ -1,0 +1,75 @@
+"""`make run`, small: the script that it hands over to, and the README's examples."""
+
+import ast
+import inspect
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import forebay as fb
+
+ROOT = pathlib.Path(__file__).parents[2]
+DEMO = ROOT / "python" / "examples" / "demo"
+
+
+def test_the_demonstration_trains_and_writes_its_page(tmp_path):
+    pytest.importorskip("torchvision")
+    command = [sys.executable, str(DEMO), "--folder", str(tmp_path / "demo"), "--report", str(tmp_path / "page.html")]
+    command += ["--pictures", "48", "--batch-size", "8", "--steps", "2"]
+    first = subprocess.run(command, capture_output=True, text=True)
+    assert first.returncode == 0, first.stderr
+    assert "training: 2 steps" in first.stdout and "cached epoch: 48 images" in first.stdout
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<svg") == 7 and "nan" not in page and "http" not in page
+    # The second time the set is there, and one may point at it as at one's own.
+    (made,) = (tmp_path / "demo").glob("photos-*")
+    own = [*command[:6], "--data", str(made), "--batch-size", "8", "--steps", "0"]
+    second = subprocess.run(own, capture_output=True, text=True)
+    assert second.returncode == 0, second.stderr
+    assert "pictures" not in second.stdout
+
+
+def test_the_report_s_ticks_are_round_and_cover_the_data():
+    sys.path.insert(0, str(DEMO))
+    try:
+        from charts import ticks
+        from report import rates
+    finally:
+        sys.path.remove(str(DEMO))
+    assert ticks(2276) == [0, 500, 1000, 1500, 2000, 2500]
+    assert ticks(0) == [0.0, 1.0] and ticks(0.07)[-1] >= 0.07
+    assert sum(rate for _, rate in rates([(0.1, 64), (0.9, 64), (1.9, 64), (2.0, 64)], 2.0)) == pytest.approx(256)
+
+
+def calls(source):
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "fb":
+            yield node.func.attr, [k.arg for k in node.keywords]
+
+
+def test_the_readme_names_arguments_that_exist():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert len(blocks) >= 2
+    found = [call for block in blocks for call in calls(block)]
+    assert {"Loader", "MDSWriter", "ShardReader"} <= {name for name, _ in found}
+    for name, keywords in found:
+        parameters = inspect.signature(getattr(fb, name)).parameters
+        assert set(keywords) <= set(parameters), name
+
+
+def test_every_public_name_has_a_docstring_and_the_loader_documents_every_argument():
+    for name in fb.__all__:
+        value = getattr(fb, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert value.__doc__, name
+    for name in inspect.signature(fb.Loader).parameters:
+        assert re.search(rf"^    +{name}: ", fb.Loader.__doc__, re.M), name
+
+
+def test_the_package_says_that_it_is_typed():
+    folder = pathlib.Path(fb.__file__).parent
+    assert (folder / "py.typed").exists() and os.path.exists(folder / "_forebay.pyi")
