@@ -1,10 +1,12 @@
 """forebay.Loader as API and README promise it."""
 
 import gc
+import http.server
 import json
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -373,25 +375,101 @@ def test_a_dataloader_worker_is_told_where_to_iterate(pictures):
     assert len(found) == 1 and "without a DataLoader" in found[0]
 
 
-def test_ctrl_c_ends_a_wait_at_once(tmp_path):
-    """A server that takes the request and never answers: what waits for it ends with KeyboardInterrupt."""
-    import socket
+def interrupt(program, said):
+    """Runs `program`, sends Ctrl-C when it has said `said` and `said` only, and gives what it says then."""
+    text = textwrap.dedent(program)
+    child = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline().strip() == said
+    yield
+    child.send_signal(signal.SIGINT)
+    yield child.communicate(timeout=60)[0].strip()
 
+
+def test_ctrl_c_ends_the_opening_of_a_data_set(tmp_path):
+    """A server takes the request for the index and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        program = f"""
+        steps = interrupt(
+            f"""
             import forebay as fb
             try:
-                print("waiting", flush=True)
+                print("opening", flush=True)
                 fb.Loader(remote="http://127.0.0.1:{server.getsockname()[1]}", local={str(tmp_path)!r}, batch_size=1)
             except KeyboardInterrupt:
                 print("interrupted", flush=True)
-        """
-        child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True)
-        assert child.stdout.readline() == "waiting\n"
+            """,
+            "opening",
+        )
+        next(steps)
         connection, _ = server.accept()
-        child.send_signal(signal.SIGINT)
-        assert child.communicate(timeout=60)[0] == "interrupted\n"
+        assert next(steps) == "interrupted"
         connection.close()
+
+
+class Silent(http.server.BaseHTTPRequestHandler):
+    """Serves the index of `folder` and takes every other request without an answer."""
+
+    folder = ""
+    asked = threading.Event()
+    over = threading.Event()
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def do_GET(self):
+        if not self.path.endswith("index.json"):
+            self.asked.set()
+            self.over.wait()
+            return
+        with open(os.path.join(self.folder, "index.json"), "rb") as file:
+            body = file.read()
+        self.send_response(206 if "Range" in self.headers else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", '"one"')
+        if "Range" in self.headers:
+            self.send_header("Content-Range", f"bytes 0-{len(body) - 1}/{len(body)}")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_ctrl_c_ends_a_wait_for_a_batch(packed, tmp_path):
+    Silent.folder = packed
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        steps = interrupt(
+            f"""
+            import forebay as fb
+            loader = fb.Loader(remote="http://127.0.0.1:{server.server_port}", local={str(tmp_path)!r}, batch_size=1)
+            batches = iter(loader)
+            try:
+                print("waiting", flush=True)
+                next(batches)
+            except KeyboardInterrupt:
+                loader.close()
+                print("interrupted", flush=True)
+            """,
+            "waiting",
+        )
+        next(steps)
+        assert Silent.asked.wait(60)
+        assert next(steps) == "interrupted"
+        Silent.over.set()
+        server.shutdown()
+
+
+def test_a_program_may_end_with_an_epoch_under_way(pictures):
+    program = f"""
+        import forebay as fb
+        loader = fb.Loader(local={pictures!r}, batch_size=4)
+        batches = iter(loader)
+        kept = next(batches)
+        print("done", flush=True)
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")
 
 
 def test_errors_are_what_one_would_catch():
