@@ -31,17 +31,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("batch", BELOW_PIPELINE),
     ("target", BELOW_PIPELINE),
     ("dlpack", BELOW_PIPELINE),
+    ("state", BELOW_PIPELINE),
     ("pipeline", BELOW_LOADER),
     ("loader", ALL),
 ];
 const BELOW_PIPELINE: &[&str] = &[
     "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "cache",
-    "config", "catalog", "batch", "target", "dlpack",
+    "config", "catalog", "batch", "target", "dlpack", "state",
 ];
 const BELOW_LOADER: &[&str] = BELOW_PIPELINE;
 const ALL: &[&str] = &[
     "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "cache",
-    "config", "catalog", "batch", "target", "dlpack", "pipeline",
+    "config", "catalog", "batch", "target", "dlpack", "state", "pipeline",
 ];
 
 /// Where `unsafe` may stand: crate, then module path; `*` is any one module.
