@@ -31,6 +31,8 @@ enum Command {
     Store(Measured<scenario::store::StoreArgs>),
     /// Serve a folder as an object store on loopback
     Serve(serve::ServeArgs),
+    /// The whole engine without Python, and where each stage's time goes
+    Pipeline(Measured<scenario::pipeline::PipelineArgs>),
     /// forebay, WebDataset, MosaicML streaming, ImageFolder and others over the same files
     Peers(Measured<scenario::peers::PeersArgs>),
 }
@@ -65,6 +67,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::OrderChild(way) => scenario::order::run_child(&way),
         Command::Store(m) => m.output.publish(scenario::store::run(&m.scenario)?),
         Command::Serve(args) => serve::run(&args),
+        Command::Pipeline(m) => m.output.publish(scenario::pipeline::run(&m.scenario)?),
         Command::Peers(m) => m.output.publish(scenario::peers::run(&m.scenario)?),
     }
 }

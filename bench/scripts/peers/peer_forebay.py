@@ -1,13 +1,11 @@
 """forebay itself, through its Python package, under the same protocol."""
 
-import importlib.metadata
-
 import forebay as fb
 import torch
 
 
 def versions():
-    return {"forebay": importlib.metadata.version("forebay"), "torch": torch.__version__}
+    return {"forebay": fb.__version__, "torch": torch.__version__}
 
 
 def build(config):

@@ -4,5 +4,6 @@ pub(crate) mod decode;
 pub(crate) mod disk;
 pub(crate) mod order;
 pub(crate) mod peers;
+pub(crate) mod pipeline;
 mod served;
 pub(crate) mod store;

@@ -25,6 +25,16 @@ pub(crate) enum Kind {
     Tokens,
 }
 
+impl Kind {
+    /// In a sentence.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Images => "JPEGs",
+            Self::Tokens => "samples of tokens",
+        }
+    }
+}
+
 /// A form of the data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
