@@ -15,7 +15,7 @@ cargo gate
 
 say "Rust tests"
 if command -v cargo-nextest >/dev/null; then
-    cargo nextest run --locked --workspace --status-level fail --final-status-level fail
+    cargo nextest run --locked --workspace --no-fail-fast --status-level fail --final-status-level fail
     # nextest leaves the examples in the documentation out.
     cargo test --locked --workspace --doc --quiet
 else
