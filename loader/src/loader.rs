@@ -96,6 +96,8 @@ struct Position {
     delivered: u64,
     /// Whether an epoch has been started and is neither ended nor replaced.
     under_way: bool,
+    /// Batches of a whole epoch, once somebody has asked.
+    batches: Option<u64>,
 }
 
 impl std::fmt::Debug for Loader {
@@ -140,7 +142,7 @@ impl Loader {
         let fields = plan::fields_of(&config, &catalog)?;
         let layout = Arc::new(BatchLayout::new(&fields[0], config.batch_size as usize, config.mark_repeats)?);
         let open = Arc::new(OpenShards::new(catalog.clone(), config.cache_limit.is_some()));
-        let position = Position { epoch: 0, resume: None, plan: None, delivered: 0, under_way: false };
+        let position = Position { epoch: 0, resume: None, plan: None, delivered: 0, under_way: false, batches: None };
         Ok(Self {
             order,
             world,
@@ -188,19 +190,19 @@ impl Loader {
     ///
     /// `Config` for an order that cannot be.
     pub fn batches(&self) -> Result<u64> {
-        let position = self.position.lock();
-        let resume = position.resume.map(|r| Resume { sample_in_epoch: 0, ..r });
-        drop(position);
-        let plan = EpochPlan::new(
-            self.catalog.shape(),
-            &self.order,
-            self.world,
-            0,
-            resume.map(|r| Resume { epoch: 0, ..r }).as_ref(),
-        )?;
+        let mut position = self.position.lock();
+        if let Some(batches) = position.batches {
+            return Ok(batches);
+        }
+        let resume = position.resume.map(|r| Resume { epoch: 0, sample_in_epoch: 0, ..r });
+        let plan = EpochPlan::new(self.catalog.shape(), &self.order, self.world, 0, resume.as_ref())?;
         let rank = Rank(self.config.world.rank);
-        let full = self.config.drop_last.then(|| plan.len_of_rank(rank) / u64::from(self.config.batch_size));
-        Ok(full.unwrap_or_else(|| plan.batches(rank)))
+        let batches = match self.config.drop_last {
+            true => plan.len_of_rank(rank) / u64::from(self.config.batch_size),
+            false => plan.batches(rank),
+        };
+        position.batches = Some(batches);
+        Ok(batches)
     }
 
     /// Ends the epoch under way, if there is one, and begins the next, or the loaded position.
@@ -379,8 +381,14 @@ impl Loader {
         }
         drop(self.running.lock().take());
         let mut position = self.position.lock();
-        *position =
-            Position { epoch: state.epoch, resume: Some(state.resume()), plan: None, delivered: 0, under_way: false };
+        *position = Position {
+            epoch: state.epoch,
+            resume: Some(state.resume()),
+            plan: None,
+            delivered: 0,
+            under_way: false,
+            batches: None,
+        };
         Ok(())
     }
 

@@ -124,6 +124,8 @@ impl Shared {
 pub(crate) struct Epoch {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// The process whose threads these are.
+    pid: u32,
     /// Progress seen last, and when it last moved.
     watch: Mutex<(u64, Instant, bool)>,
 }
@@ -157,7 +159,12 @@ impl Epoch {
                 shared.reorder.stop();
             }
         });
-        let mut epoch = Self { shared, threads: Vec::new(), watch: Mutex::new((0, Instant::now(), false)) };
+        let mut epoch = Self {
+            shared,
+            threads: Vec::new(),
+            pid: std::process::id(),
+            watch: Mutex::new((0, Instant::now(), false)),
+        };
         epoch.thread("fb-schedule", move |shared| {
             let stage = shared.stats.stage("schedule");
             schedule(shared, shared.pace, order, &stage)
@@ -214,6 +221,12 @@ impl Epoch {
 
 impl Drop for Epoch {
     fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            // A forked child: there are no threads to join, and locks may be held by threads that do not exist here.
+            std::mem::take(&mut self.threads).into_iter().for_each(std::mem::forget);
+            std::mem::forget(self.shared.clone());
+            return;
+        }
         self.shared.run.stop();
         for thread in self.threads.drain(..) {
             // The body catches panics, so the only error left is one in the guard itself.
