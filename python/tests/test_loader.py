@@ -2,6 +2,7 @@
 
 import gc
 import http.server
+import io
 import json
 import os
 import pickle
@@ -13,8 +14,9 @@ import textwrap
 import threading
 
 import numpy as np
+import PIL.Image
 import pytest
-from conftest import CLASSES, SAMPLES, write_pictures
+from conftest import CLASSES, SAMPLES, jpeg, write_pictures
 
 import forebay as fb
 
@@ -234,6 +236,52 @@ def test_a_batch_outlives_its_loader(pictures):
     assert all(torch.equal(a, b) for a, b in zip(kept, copies))
 
 
+@pytest.mark.parametrize("framework", ["torch", "numpy", "dlpack"])
+def test_pictures_without_a_fixed_size_come_one_by_one(pictures, framework):
+    fields = {"x": fb.Image("image"), "small": fb.Image("image", fb.Resize(20), dtype="float32", layout="NHWC")}
+    with fb.Loader(local=pictures, batch_size=4, fields=fields, framework=framework) as loader:
+        batch = next(iter(loader))
+    for number, (x, small) in enumerate(zip(batch["x"], batch["small"])):
+        expected = np.asarray(PIL.Image.open(io.BytesIO(jpeg(number)))).transpose(2, 0, 1)
+        assert isinstance(x, torch.Tensor if framework == "torch" else np.ndarray)
+        assert x.shape == expected.shape and np.abs(np.asarray(x).astype(int) - expected).max() <= 2
+        assert min(small.shape[:2]) == 20 and small.shape[2] == 3 and str(small.dtype).endswith("float32")
+        # One's own memory: it can be written.
+        x[0, 0, 0] = 1
+
+
+def test_half_precision_pictures_without_a_fixed_size(pictures):
+    fields = {"x": fb.Image("image", dtype="bfloat16")}
+    with fb.Loader(local=pictures, batch_size=2, fields=fields) as loader:
+        assert next(iter(loader))["x"][0].dtype == torch.bfloat16
+    with fb.Loader(local=pictures, batch_size=2, fields=fields, framework="numpy") as loader:
+        with pytest.raises(fb.ConfigError, match="bfloat16"):
+            next(iter(loader))
+
+
+def test_arrays_of_any_shape_come_one_by_one(tmp_path):
+    arrays = [np.arange(6, dtype=np.int16).reshape(2, 3), np.array([2.5]), np.ones((1, 4, 2), np.uint8)]
+    with fb.MDSWriter(out=tmp_path, columns={"a": "ndarray"}) as writer:
+        for array in arrays:
+            writer.write({"a": array})
+    for framework in ("torch", "numpy"):
+        with fb.Loader(local=tmp_path, batch_size=3, framework=framework) as loader:
+            for got, array in zip(next(iter(loader))["a"], arrays):
+                assert str(got.dtype).removeprefix("torch.") == array.dtype.name and np.array_equal(np.asarray(got), array)
+                assert tuple(got.shape) == array.shape
+
+
+def test_what_takes_a_dataloader_is_told_to_leave_it_out(pictures):
+    from torch.utils.data import DataLoader
+
+    with ordered(pictures) as loader:
+        with pytest.raises(TypeError, match="leave out the DataLoader"):
+            next(iter(DataLoader(loader, batch_size=None)))
+        with pytest.raises(TypeError, match="state_dict"):
+            pickle.dumps(loader)
+    assert repr(loader) == "<forebay.Loader, closed>"
+
+
 def test_a_transform_runs_on_each_batch(pictures):
     with ordered(pictures, transform=lambda batch: batch["number"].sum().item()) as loader:
         assert sum(loader) == sum(range(SAMPLES))
@@ -332,8 +380,8 @@ def test_dropping_a_loader_half_way_leaves_no_thread_and_no_file(pictures):
         loader = ordered(pictures)
         next(iter(loader))
         assert len(threads_of_the_engine()) > len(threads)
+        # No collection of garbage: the last reference ends it.
         del loader
-        gc.collect()
     assert sorted(threads_of_the_engine()) == threads
     assert len(os.listdir("/proc/self/fd")) == files
 

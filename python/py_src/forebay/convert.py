@@ -7,23 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 from ._forebay import Ragged, Tensor
-from .errors import ConfigError, FormatError
+from .errors import ConfigError, InternalError
 
-# Codes in front of an MDS array: numpy's type, and the width of a dimension.
-_TYPES = {
-    8: "uint8",
-    9: "int8",
-    16: "uint16",
-    17: "int16",
-    18: "float16",
-    32: "uint32",
-    33: "int32",
-    34: "float32",
-    64: "uint64",
-    65: "int64",
-    66: "float64",
-}
-_WIDTHS = {0: "B", 1: "H", 2: "I", 3: "Q"}
+# The engine's types, in the order of the number in front of an array that has a shape of its own.
+_TYPES = (
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+)
 
 
 def converter(framework: str) -> Callable[[Any], Any]:
@@ -31,35 +31,50 @@ def converter(framework: str) -> Callable[[Any], Any]:
     if framework == "torch":
         import torch
 
-        return _outputs(torch.from_dlpack, lambda array: torch.from_numpy(array.copy()))
+        def array(row: bytes) -> torch.Tensor:
+            dtype, shape, start = _header(row)
+            # A bytearray: torch's tensors are writable, and bytes are not. It takes no empty buffer.
+            values = bytearray(memoryview(row)[start:])
+            kind = getattr(torch, dtype)
+            return torch.frombuffer(values, dtype=kind).reshape(shape) if values else torch.empty(shape, dtype=kind)
+
+        return _outputs(torch.from_dlpack, array)
     if framework == "numpy":
         import numpy
 
-        return _outputs(numpy.from_dlpack, lambda array: array)
+        return _outputs(numpy.from_dlpack, _array)
     if framework == "dlpack":
-        return _outputs(lambda tensor: tensor, lambda array: array)
+        return _outputs(lambda tensor: tensor, _array)
     raise ConfigError(f'framework is "torch", "numpy" or "dlpack", but it is {framework!r}')
 
 
-def _outputs(tensor: Callable[[Tensor], Any], array: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _outputs(tensor: Callable[[Tensor], Any], array: Callable[[bytes], Any]) -> Callable[[Any], Any]:
     def convert(value: Any) -> Any:
         if isinstance(value, Tensor):
             return tensor(value)
         if isinstance(value, Ragged):
-            return [array(_array(row)) for row in value.rows]
+            return [array(row) for row in value.rows]
         return value
 
     return convert
 
 
 def _array(row: bytes) -> Any:
-    """One array in the encoding of MDS: type, dimensions, values."""
+    """One array with a shape of its own, as numpy's."""
     import numpy
 
+    dtype, shape, start = _header(row)
+    if dtype == "bfloat16":
+        raise ConfigError('numpy has no bfloat16: use framework="torch", or another dtype')
+    return numpy.frombuffer(bytearray(memoryview(row)[start:]), dtype).reshape(shape)
+
+
+def _header(row: bytes) -> tuple[str, tuple[int, ...], int]:
+    """Type, shape and where the values start, of what the engine makes of an array with a shape of its own: one byte
+    for the type, one for the number of dimensions, six unused, the dimensions as u64, the values.
+    """
     try:
-        dtype = numpy.dtype(_TYPES[row[0]])
-        shape = struct.unpack_from(f"<{row[1] >> 2}{_WIDTHS[row[1] & 3]}", row, 2)
-        start = 2 + (row[1] >> 2) * struct.calcsize(_WIDTHS[row[1] & 3])
-        return numpy.frombuffer(row, dtype, offset=start).reshape(shape)
-    except (KeyError, IndexError, struct.error, ValueError) as error:
-        raise FormatError(f"an array of {len(row)} bytes is not in the encoding of MDS: {error}") from None
+        shape = struct.unpack_from(f"={row[1]}Q", row, 8)
+        return _TYPES[row[0]], shape, 8 + 8 * len(shape)
+    except (IndexError, struct.error) as error:
+        raise InternalError(f"an array of {len(row)} bytes has a broken header: {error}") from None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from . import _forebay
 from .convert import converter
-from .errors import ClosedError, ConfigError
+from .errors import ClosedError, ConfigError, StateError
 from .fields import Field, byte_size, specs
 from .streams import Stream
 from .world import World, detect
@@ -194,17 +195,23 @@ class Loader:
             for engine in self._engines:
                 engine.close()
             raise
-        self._iterator: _Epoch | None = None
+        # Weak: the iterator holds the loader, and without a cycle both end when the last of them is dropped.
+        self._iterator: Callable[[], _Epoch | None] = lambda: None
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the next epoch, or goes on where `load_state_dict` said. An earlier iterator ends."""
         self._check()
-        if self._iterator is not None:
-            self._iterator.abandoned = True
+        self._abandon()
         for engine in self._engines:
             engine.start()
-        self._iterator = _Epoch(self)
-        return self._iterator
+        iterator = _Epoch(self)
+        self._iterator = weakref.ref(iterator)
+        return iterator
+
+    def __getitem__(self, at: object) -> Any:
+        raise TypeError(
+            "forebay.Loader is iterated, not indexed: it makes the batches itself, so leave out the DataLoader around it"
+        )
 
     def __len__(self) -> int:
         """Batches of a whole epoch."""
@@ -235,9 +242,9 @@ class Loader:
             StateError: The state belongs to another plan; the sentence lists the arguments that differ.
         """
         self._check()
-        if self._iterator is not None:
-            self._iterator.abandoned = True
-            self._iterator = None
+        if not isinstance(state, Mapping):
+            raise StateError(f"a state is the dict that state_dict() gave, but this is a {type(state).__name__}")
+        self._abandon()
         text = json.dumps(dict(state))
         for engine in self._engines:
             engine.load_state_dict(text, strict)
@@ -274,9 +281,7 @@ class Loader:
         self._closed = True
         if os.getpid() != self._pid:
             return
-        if self._iterator is not None:
-            self._iterator.abandoned = True
-            self._iterator = None
+        self._abandon()
         for engine in self._engines:
             engine.close()
 
@@ -289,12 +294,27 @@ class Loader:
         self.close()
 
     def __repr__(self) -> str:
+        if self._closed or os.getpid() != self._pid:
+            return "<forebay.Loader, closed>"
         return f"<forebay.Loader, epoch {self.epoch}, {len(self)} batches>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "forebay.Loader cannot be pickled: it is threads of this process. Make one in each process; for a checkpoint "
+            "save state_dict()"
+        )
+
+    def _abandon(self) -> None:
+        """Ends the iterator that is alive, if one is."""
+        iterator = self._iterator()
+        if iterator is not None:
+            iterator.abandoned = True
 
     def _check(self) -> None:
         if self._closed:
             raise ClosedError("this loader was closed: make another one")
         if os.getpid() != self._pid:
+            _refuse_worker()
             raise ClosedError(
                 "this loader was made in another process: its threads did not come along in the fork, so make a loader here"
             )
