@@ -188,11 +188,9 @@ impl CacheDir {
             if !self.hold(shard) {
                 return Ok(Claim::Busy);
             }
-            // Held, it cannot go any more; whether it was still there is seen now.
-            if self.suffices(shard, directory.look(shard)) {
+            if self.still_here(shard) {
                 return Ok(Claim::Resident);
             }
-            self.mark_read(shard);
         }
         let mut table = directory.table.lock();
         if table.claims.contains(&shard) {
@@ -212,7 +210,17 @@ impl CacheDir {
             table.release(directory, claim::CLAIM + u64::from(shard));
         }
         drop(table);
-        if self.hold(shard) { Ok(Claim::Resident) } else { Ok(Claim::Busy) }
+        // It was here, but not held: it may have gone since.
+        if self.hold(shard) && self.still_here(shard) { Ok(Claim::Resident) } else { Ok(Claim::Busy) }
+    }
+
+    /// Whether `shard`, which has just been held and so cannot go any more, was still there; gives the hold back if not.
+    fn still_here(&self, shard: u32) -> bool {
+        let here = self.suffices(shard, self.directory.look(shard));
+        if !here {
+            self.mark_read(shard);
+        }
+        here
     }
 
     /// As [`try_claim`](Self::try_claim), but waits while somebody else fetches the shard.
