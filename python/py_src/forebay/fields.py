@@ -8,10 +8,13 @@ Shapes below are one batch's: N rows, H and W in pixels, C channels.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
+
+from .errors import ConfigError
 
 __all__ = [
     "IMAGENET_MEAN",
@@ -45,10 +48,40 @@ Size = Union[int, Sequence[int]]
 
 def _pair(size: Size) -> list[int]:
     """(height, width) of a size."""
-    if isinstance(size, int):
-        return [size, size]
-    height, width = size
-    return [int(height), int(width)]
+    try:
+        pair = [operator.index(v) for v in (size if isinstance(size, Sequence) else (size, size))]
+    except TypeError:
+        pair = []
+    if len(pair) != 2:
+        raise ConfigError(f"a size is a whole number of pixels or (height, width), but it is {size!r}")
+    return pair
+
+
+_DTYPES = (
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+)
+
+
+def _dtype(value: Any) -> str | None:
+    """The name of a type; torch's and numpy's own objects are taken as well."""
+    if value is None:
+        return None
+    name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
+    name = name.removeprefix("torch.")
+    if name not in _DTYPES:
+        raise ConfigError(f"{value!r} is no type of a field; these are: {', '.join(_DTYPES)}")
+    return name
 
 
 @dataclass(frozen=True)
@@ -95,7 +128,7 @@ class Resize:
     size: Size
 
     def _spec(self) -> dict[str, Any]:
-        return {"op": "resize", "size": self.size if isinstance(self.size, int) else _pair(self.size)}
+        return {"op": "resize", "size": _pair(self.size) if isinstance(self.size, Sequence) else _pair(self.size)[0]}
 
 
 @dataclass(frozen=True)
@@ -121,6 +154,8 @@ class Normalize:
     std: Sequence[float]
 
     def _spec(self) -> dict[str, Any]:
+        if len(self.mean) != 3 or len(self.std) != 3:
+            raise ConfigError(f"Normalize takes one number for each of the three channels, twice, but it is {self!r}")
         return {"op": "normalize", "mean": [float(v) for v in self.mean], "std": [float(v) for v in self.std]}
 
 
@@ -131,8 +166,8 @@ ImageOp = Union[RandomResizedCrop, RandomHorizontalFlip, Resize, CenterCrop, Nor
 class Image:
     """A picture: JPEG or PNG bytes, or one of the raw image encodings, as a tensor of pixels.
 
-    Every picture of a batch must come out in one size, so `ops` ends up at a fixed one. The result is
-    (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with three channels: grey is repeated.
+    The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with three channels: grey is
+    repeated. Where `ops` does not end at a fixed size it is a list of N pictures, each of its own height and width.
 
     Args:
         column: The column that holds the encoded picture.
@@ -160,7 +195,7 @@ class Image:
             "kind": "image",
             "column": self.column,
             "ops": [op._spec() for op in self.ops],
-            "dtype": self.dtype,
+            "dtype": _dtype(self.dtype),
             "layout": self.layout,
         }
 
@@ -185,11 +220,13 @@ class Mask:
         return f"Mask({', '.join([repr(self.column), *map(repr, self.ops), f'dtype={self.dtype!r}'])})"
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "mask", "column": self.column, "ops": [op._spec() for op in self.ops], "dtype": self.dtype}
+        return {"kind": "mask", "column": self.column, "ops": [op._spec() for op in self.ops], "dtype": _dtype(self.dtype)}
 
 
 def _operations(kind: str, column: str, ops: tuple[ImageOp, ...]) -> tuple[ImageOp, ...]:
     for op in ops:
+        if isinstance(op, (list, tuple)):
+            raise TypeError(f"{kind}({column!r}): pass the operations one after the other, not as a {type(op).__name__}")
         if not isinstance(op, ImageOp.__args__):
             raise TypeError(f"{kind}({column!r}): {op!r} is not an operation such as Resize(256)")
     return ops
@@ -208,7 +245,7 @@ class Scalar:
     dtype: str | None = None
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "scalar", "column": self.column, "dtype": self.dtype}
+        return {"kind": "scalar", "column": self.column, "dtype": _dtype(self.dtype)}
 
 
 @dataclass(frozen=True)
@@ -234,9 +271,9 @@ class Tokens:
             "kind": "tokens",
             "column": self.column,
             "length": self.length,
-            "dtype": self.dtype,
+            "dtype": _dtype(self.dtype),
             "pad": self.pad,
-            "stored": self.stored,
+            "stored": _dtype(self.stored),
         }
 
 
@@ -253,7 +290,7 @@ class Array:
     dtype: str | None = None
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "array", "column": self.column, "dtype": self.dtype}
+        return {"kind": "array", "column": self.column, "dtype": _dtype(self.dtype)}
 
 
 @dataclass(frozen=True)
@@ -328,8 +365,8 @@ def byte_size(value: int | float | str | None, argument: str) -> int | None:
     if isinstance(value, str):
         match = _SIZE.fullmatch(value.strip().lower())
         if match is None:
-            raise ValueError(f'{argument} is a number of bytes or a size such as "2gb", but it is {value!r}')
+            raise ConfigError(f'{argument} is a number of bytes or a size such as "2gb", but it is {value!r}')
         value = float(match[1]) * 1024 ** "bkmgtp".index(match[2] or "b")
     if not 0 <= value < 2**63:
-        raise ValueError(f"{argument} is a number of bytes, but it is {value!r}")
+        raise ConfigError(f"{argument} is a number of bytes, but it is {value!r}")
     return int(value)

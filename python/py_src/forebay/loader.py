@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import sys
 import weakref
@@ -141,6 +142,8 @@ class Loader:
             streams = [Stream(remote=remote, local=local)]
         elif remote is not None or local is not None:
             raise ConfigError("streams name their own remote and local: give either streams, or remote and local")
+        elif isinstance(streams, Stream) or not all(isinstance(stream, Stream) for stream in streams):
+            raise ConfigError(f"streams is a list of forebay.Stream, such as [Stream(remote=...)], but it is {streams!r}")
         self._convert = converter(framework)
         self._transform = transform
         self._pid = os.getpid()
@@ -182,6 +185,7 @@ class Loader:
             "sample_bytes_max": byte_size(sample_bytes_max, "sample_bytes_max"),
             "trace": trace,
         }
+        _check_types(config)
         self._single = isinstance(device, str) or not isinstance(device, Sequence)
         devices = [device] if self._single else list(device)
         if not devices:
@@ -347,6 +351,49 @@ class _Epoch:
             batches.append({name: loader._convert(value) for name, value in outputs.items()})
         batch = batches[0] if loader._single else batches
         return batch if loader._transform is None else loader._transform(batch)
+
+
+_WHOLE = (
+    "batch_size",
+    "shuffle_seed",
+    "augment_seed",
+    "shuffle_block_size",
+    "num_canonical_nodes",
+    "replication",
+    "epoch_size",
+    "sampling_granularity",
+    "threads",
+    "prefetch",
+    "predownload",
+    "download_retry",
+    "max_errors",
+    "fetch_threads",
+)
+_REAL = ("download_timeout", "stall_timeout")
+_CHOICE = ("drop_last", "mark_repeats", "shuffle", "keep_zip", "allow_unsafe_types", "pin_threads", "trace")
+
+
+def _check_types(config: dict[str, Any]) -> None:
+    """Refuses what is of the wrong type under the argument's name; the engine only sees one document. numpy's numbers
+    become Python's.
+    """
+    for name in _WHOLE:
+        value = config[name]
+        if value is None:
+            continue
+        if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 0:
+            raise ConfigError(f"{name} is a whole number, at least 0, but it is {value!r}")
+        config[name] = operator.index(value)
+    for name in _REAL:
+        if isinstance(config[name], (bool, str)) or not hasattr(config[name], "__float__"):
+            raise ConfigError(f"{name} is a number of seconds, but it is {config[name]!r}")
+        config[name] = float(config[name])
+    for name in _CHOICE:
+        if config[name] not in (True, False):
+            raise ConfigError(f"{name} is True or False, but it is {config[name]!r}")
+        config[name] = bool(config[name])
+    if config["on_error"] not in ("raise", "skip"):
+        raise ConfigError(f'on_error is "raise" or "skip", but it is {config["on_error"]!r}')
 
 
 def _world_of_device(world: World, number: int, devices: int) -> dict[str, int]:

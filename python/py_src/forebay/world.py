@@ -76,11 +76,11 @@ def detect(
     environ = os.environ if environ is None else environ
     given = (rank, world_size, local_rank, local_world_size)
     if all(value is not None for value in given):
-        return _checked(given, "the arguments")
+        return _checked(given, "the call")
     if (rank is None) != (world_size is None):
         raise ConfigError("rank and world_size belong together: pass both, or neither")
     if rank is not None:
-        found, source = (rank, world_size, None, None), "the arguments"
+        found, source = (rank, world_size, None, None), "the call"
     else:
         found, source = _torch() or _launcher(environ) or ((0, 1, 0, 1), "a single process")
     merged = [mine if mine is not None else theirs for mine, theirs in zip(given, found)]
@@ -153,7 +153,7 @@ def _checked(values, source: str) -> World:
     rank, world_size, local_rank, local_world_size = map(int, values)
     if not (0 <= rank < world_size and 0 <= local_rank < local_world_size <= world_size):
         raise ConfigError(
-            f"{source} says rank {rank} of {world_size}, and {local_rank} of {local_world_size} on this node: "
+            f"rank {rank} of {world_size}, and {local_rank} of {local_world_size} on this node, says {source}: "
             "a rank counts from 0 and is below its world size"
         )
     return World(rank, world_size, local_rank, local_world_size, source)
