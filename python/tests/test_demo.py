@@ -42,7 +42,17 @@ def test_the_report_s_ticks_are_round_and_cover_the_data():
         sys.path.remove(str(DEMO))
     assert ticks(2276) == [0, 500, 1000, 1500, 2000, 2500]
     assert ticks(0) == [0.0, 1.0] and ticks(0.07)[-1] >= 0.07
-    assert sum(rate for _, rate in rates([(0.1, 64), (0.9, 64), (1.9, 64), (2.0, 64)], 2.0)) == pytest.approx(256)
+    # A batch each tenth of a second is a flat line, with a short rest left out.
+    steady = rates([(0.1 * i, 64) for i in range(1, 103)], bins=20)
+    assert len(steady) == 17 and [rate for _, rate in steady] == pytest.approx([640] * 17)
+    assert rates([(0.5, 8)]) == [(0.25, 16)] and rates([]) == []
+
+
+def test_what_cannot_be_read_is_a_sentence_and_no_traceback(tmp_path, packed):
+    command = [sys.executable, str(DEMO), "--report", str(tmp_path / "page.html"), "--steps", "0", "--data"]
+    for data, said in (([str(tmp_path / "none")], "index.json"), ([packed, "--image-column", "jpg"], "no such column")):
+        ended = subprocess.run([*command, *data], capture_output=True, text=True)
+        assert ended.returncode == 1 and said in ended.stderr and "Traceback" not in ended.stderr
 
 
 def calls(source):

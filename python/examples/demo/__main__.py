@@ -134,3 +134,5 @@ if __name__ == "__main__":
         main()
     except KeyboardInterrupt:
         sys.exit("\nstopped")
+    except fb.Error as error:
+        sys.exit(f"\nerror: {error}")

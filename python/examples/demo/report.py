@@ -62,14 +62,22 @@ class Results:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def rates(arrivals: Sequence[tuple[float, int]], seconds: float, bins: int = 40) -> list[tuple[float, float]]:
-    """Images per second over time, in at most `bins` stretches of equal length and never fewer batches than stretches."""
-    count = max(1, min(bins, len(arrivals) // 2))
-    width = seconds / count
-    sums = [0] * count
-    for at, images in arrivals:
-        sums[min(count - 1, int(at / width))] += images
-    return [((i + 0.5) * width, images / width) for i, images in enumerate(sums)]
+def rates(arrivals: Sequence[tuple[float, int]], bins: int = 40) -> list[tuple[float, float]]:
+    """Images per second over time: in groups of as many batches each, at least four, with the time that they took.
+
+    Stretches of equal time would hold one batch or two in turn, and show that as a rate that jumps.
+    """
+    size = max(4, -(-len(arrivals) // bins))
+    out, start = [], 0.0
+    for first in range(0, len(arrivals), size):
+        group = arrivals[first : first + size]
+        # A rest of a batch or two would be noise again; a short run has nothing else.
+        if len(group) < size and out:
+            break
+        end = group[-1][0]
+        out.append(((start + end) / 2, sum(images for _, images in group) / max(end - start, 1e-9)))
+        start = end
+    return out
 
 
 def stage_table(stats: Mapping[str, Any]) -> list[list[str]]:
@@ -110,12 +118,12 @@ def render(results: Results) -> str:
     out = [f"<h1>{escape(results.title)}</h1>", f'<div class="cards">{"".join(cards)}</div>']
 
     out.append("<h2>Throughput over time</h2><p>What the loader alone delivers, batch by batch.</p>")
-    series = [(p.name, colour, rates(p.arrivals, p.seconds)) for p, colour in zip(results.epochs, colours)]
+    series = [(p.name, colour, rates(p.arrivals)) for p, colour in zip(results.epochs, colours)]
     out.append(lines(series, "seconds since the epoch began", "images/s"))
     if results.training:
         training = results.training
         out.append(f"<h2>Training</h2><p>{escape(training.phase.about)}</p>")
-        out.append(lines([("images/s", "busy", rates(training.phase.arrivals, training.phase.seconds))], "seconds", "images/s", 220))
+        out.append(lines([("images/s", "busy", rates(training.phase.arrivals))], "seconds", "images/s", 220))
         out.append(lines([("loss", "output", [(float(s), v) for s, v in training.losses])], "step", "loss", 200))
         stall = [(at, 100 * share) for at, share in training.stalls]
         out.append(lines([("stall", "input", stall)], "seconds", "% of time waiting", 180, 100))
@@ -158,7 +166,7 @@ svg {{ width: 100%; height: auto; display: block }}
 th, td {{ text-align: right; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line) }}
 th:first-child, td:first-child {{ text-align: left }}
 th {{ font-weight: 600; color: var(--soft) }} summary {{ cursor: pointer; color: var(--soft); font-size: 13px }}
-pre {{ background: var(--card); border-radius: 8px; padding: .8rem 1rem; overflow-x: auto; font-size: 13px }}
+pre {{ background: var(--card); border-radius: 8px; padding: .8rem 1rem; overflow-x: auto; font-size: 12px }}
 </style></head><body>
 {body}
 </body></html>

@@ -19,6 +19,16 @@ SECONDS_MAX = 200
 """A slow machine makes fewer steps rather than keep somebody waiting."""
 
 
+def _loader(device: str, **arguments: Any) -> fb.Loader:
+    """Batches on `device`, or in host memory where the loader cannot deliver to it; the step then moves them."""
+    try:
+        return fb.Loader(device=device, **arguments)
+    except (fb.ConfigError, fb.UnsupportedError):
+        if device == "cpu":
+            raise
+        return fb.Loader(**arguments)
+
+
 def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.Training:
     """Trains for `args.steps` steps over as many epochs as that takes."""
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
@@ -35,7 +45,7 @@ def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.
     print(f"training: {about}")
     progress = Progress("training")
     arrivals, losses, stalls, waited, images = [], [], [], 0.0, 0
-    with fb.Loader(fields=fields, device=device, drop_last=True, **data) as loader:
+    with _loader(device, fields=fields, drop_last=True, **data) as loader:
         before, start = loader.stats(), time.perf_counter()
         first = recent_start = start
         recent_wait = 0.0
@@ -48,10 +58,11 @@ def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.
                 if batch is None or got - start > SECONDS_MAX:
                     break
                 # Rows of channels side by side are what torch calls channels_last: a view, no copy.
-                x = batch["x"].permute(0, 3, 1, 2)
+                x = batch["x"].to(device, non_blocking=True).permute(0, 3, 1, 2)
+                y = batch["y"].to(device, non_blocking=True)
                 # On the GPU the multiplications are done in bfloat16, as one would.
                 with torch.autocast("cuda", torch.bfloat16, enabled=device != "cpu"):
-                    loss = torch.nn.functional.cross_entropy(model(x), batch["y"])
+                    loss = torch.nn.functional.cross_entropy(model(x), y)
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()
                 optimiser.step()
@@ -75,6 +86,9 @@ def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.
         seconds = time.perf_counter() - start
         stats = difference(before, loader.stats())
     share = waited / max(seconds - (first - start), 1e-9)
-    progress.end(f"{len(losses)} steps, {images / seconds:,.0f} images/s, stall {share:.1%}, loss {losses[-1][1]:.3f}")
+    # Why the number asked for was not reached, on the terminal and on the page.
+    short = f" of {args.steps}, as {SECONDS_MAX} s were over" if len(losses) < args.steps else ""
+    about += f" {len(losses)} steps{short}."
+    progress.end(f"{len(losses)} steps{short}, {images / seconds:,.0f} images/s, stall {share:.1%}, loss {losses[-1][1]:.3f}")
     phase = report.Phase("training", about, seconds, images, arrivals, stats, first - start)
     return report.Training(phase, losses, stalls, share)
