@@ -73,8 +73,6 @@ pub struct Loader {
     /// The pools, made with the first epoch.
     pools: Mutex<Option<Pools>>,
     position: Mutex<Position>,
-    /// The epoch under way.
-    running: Mutex<Option<Arc<Epoch>>>,
     /// The process that made the loader: its threads do not exist in a forked child.
     pid: u32,
 }
@@ -98,6 +96,22 @@ struct Position {
     under_way: bool,
     /// Batches of a whole epoch, once somebody has asked.
     batches: Option<u64>,
+    /// The threads of the epoch under way; none once it was closed.
+    running: Option<Arc<Epoch>>,
+}
+
+impl Position {
+    /// Whether `epoch` is still the one that runs: another thread may have ended or replaced it meanwhile.
+    fn runs(&self, epoch: &Arc<Epoch>) -> bool {
+        self.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, epoch))
+    }
+
+    /// Ends the threads of the epoch under way, also for those who wait in `next`.
+    fn stop(&mut self) {
+        if let Some(epoch) = self.running.take() {
+            epoch.end();
+        }
+    }
 }
 
 impl std::fmt::Debug for Loader {
@@ -142,7 +156,15 @@ impl Loader {
         let fields = plan::fields_of(&config, &catalog)?;
         let layout = Arc::new(BatchLayout::new(&fields[0], config.batch_size as usize, config.mark_repeats)?);
         let open = Arc::new(OpenShards::new(catalog.clone(), config.cache_limit.is_some()));
-        let position = Position { epoch: 0, resume: None, plan: None, delivered: 0, under_way: false, batches: None };
+        let position = Position {
+            epoch: 0,
+            resume: None,
+            plan: None,
+            delivered: 0,
+            under_way: false,
+            batches: None,
+            running: None,
+        };
         Ok(Self {
             order,
             world,
@@ -154,7 +176,6 @@ impl Loader {
             topology,
             pools: Mutex::new(None),
             position: Mutex::new(position),
-            running: Mutex::new(None),
             pid: std::process::id(),
             catalog,
             config,
@@ -211,13 +232,10 @@ impl Loader {
     ///
     /// `Config` for an order that cannot be, `Full` for memory that cannot be had, `Closed` in a forked child.
     pub fn start_epoch(&self) -> Result<()> {
-        if self.pid != std::process::id() {
-            let message = "the loader belongs to the process that made it: make it after the fork, or use its batches in the parent";
-            return Err(Error::new(ErrorKind::Closed, message));
-        }
+        self.check_process()?;
         // Threads of the old epoch are joined before those of the new one start.
-        drop(self.running.lock().take());
         let mut position = self.position.lock();
+        position.stop();
         if position.under_way {
             position.epoch += 1;
             position.under_way = false;
@@ -272,14 +290,13 @@ impl Loader {
             },
             threads,
         };
+        position.running = Some(Arc::new(Epoch::start(parts, order)?));
         position.epoch = plan.epoch();
         position.under_way = true;
         position.delivered = 0;
         // What the first plan resolved holds for all later epochs, as in the reference.
         position.resume = Some(plan.state(plan.sample_in_epoch()));
         position.plan = Some(plan);
-        drop(position);
-        *self.running.lock() = Some(Arc::new(Epoch::start(parts, order)?));
         Ok(())
     }
 
@@ -304,33 +321,45 @@ impl Loader {
     ///
     /// As [`next`](Self::next).
     pub fn next_within(&self, limit: Duration) -> Result<Next> {
-        let Some(epoch) = self.running.lock().clone() else {
-            if self.position.lock().under_way {
-                return Ok(Next::End);
-            }
-            return Err(Error::new(ErrorKind::Closed, "no epoch is under way: call start_epoch first"));
+        self.check_process()?;
+        let position = self.position.lock();
+        let Some(epoch) = position.running.clone() else {
+            let message = match position.under_way {
+                true => "the epoch was closed before its end: call start_epoch for the one after it",
+                false => "no epoch is under way: call start_epoch first",
+            };
+            return Err(Error::new(ErrorKind::Closed, message));
         };
+        drop(position);
         let stage = self.stats.stage("next");
         match stage.timed(Spent::Input, || epoch.take(limit)) {
             Ok(Taken::Item(batch)) => {
                 batch.hand_over();
                 let mut position = self.position.lock();
-                position.delivered += batch.planned_rows;
+                if position.runs(&epoch) {
+                    position.delivered += batch.planned_rows;
+                }
+                drop(position);
                 stage.done(1, 0);
                 Ok(Next::Batch(batch))
             }
             Ok(Taken::End) => {
-                drop(epoch);
-                *self.running.lock() = None;
                 let mut position = self.position.lock();
-                position.under_way = false;
-                position.epoch += 1;
-                position.delivered = 0;
-                position.plan = None;
+                // Of several threads that see the end, one counts it.
+                if position.runs(&epoch) {
+                    position.stop();
+                    position.under_way = false;
+                    position.epoch += 1;
+                    position.delivered = 0;
+                    position.plan = None;
+                }
                 Ok(Next::End)
             }
             Ok(Taken::Pending) => Ok(Next::Pending),
-            Ok(Taken::Stopped) => Err(Error::new(ErrorKind::Closed, "the loader was closed")),
+            Ok(Taken::Stopped) => Err(Error::new(
+                ErrorKind::Closed,
+                "the epoch was ended by another thread while this one waited for a batch",
+            )),
             Err(error) => Err(error),
         }
     }
@@ -379,8 +408,8 @@ impl Loader {
         if strict {
             state.check(&self.own()?)?;
         }
-        drop(self.running.lock().take());
         let mut position = self.position.lock();
+        position.stop();
         *position = Position {
             epoch: state.epoch,
             resume: Some(state.resume()),
@@ -388,6 +417,7 @@ impl Loader {
             delivered: 0,
             under_way: false,
             batches: None,
+            running: None,
         };
         Ok(())
     }
@@ -404,8 +434,17 @@ impl Loader {
 
     /// Ends the epoch under way at once; the next [`start_epoch`](Self::start_epoch) begins the one after it.
     pub fn close(&self) {
-        drop(self.running.lock().take());
+        self.position.lock().stop();
         *self.pools.lock() = None;
+    }
+
+    /// A forked child has none of the threads, and would wait for them.
+    fn check_process(&self) -> Result<()> {
+        if self.pid != std::process::id() {
+            let message = "the loader belongs to the process that made it: make it after the fork, or use its batches in the parent";
+            return Err(Error::new(ErrorKind::Closed, message));
+        }
+        Ok(())
     }
 
     fn own(&self) -> Result<Own> {

@@ -22,6 +22,11 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    /// The value, without a lock: nobody else has one.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     /// Takes the value out.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -123,11 +123,21 @@ impl Shared {
 /// A running epoch. Dropping it stops and joins every thread.
 pub(crate) struct Epoch {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     /// The process whose threads these are.
     pid: u32,
-    /// Progress seen last, and when it last moved.
-    watch: Mutex<(u64, Instant, bool)>,
+    watch: Mutex<Watch>,
+}
+
+/// What is known about a stall.
+#[derive(Default)]
+struct Watch {
+    /// Progress seen last.
+    progress: u64,
+    /// How long the consumer has waited since it moved. The time between its calls is its own.
+    waited: Duration,
+    /// Whether the log has been told.
+    warned: bool,
 }
 
 impl Epoch {
@@ -159,12 +169,7 @@ impl Epoch {
                 shared.reorder.stop();
             }
         });
-        let mut epoch = Self {
-            shared,
-            threads: Vec::new(),
-            pid: std::process::id(),
-            watch: Mutex::new((0, Instant::now(), false)),
-        };
+        let epoch = Self { shared, threads: Mutex::default(), pid: std::process::id(), watch: Mutex::default() };
         epoch.thread("fb-schedule", move |shared| {
             let stage = shared.stats.stage("schedule");
             schedule(shared, shared.pace, order, &stage)
@@ -188,12 +193,12 @@ impl Epoch {
         Ok(epoch)
     }
 
-    fn thread(&mut self, name: &str, body: impl FnOnce(&Shared) -> Result<()> + Send + 'static) -> Result<()> {
+    fn thread(&self, name: &str, body: impl FnOnce(&Shared) -> Result<()> + Send + 'static) -> Result<()> {
         let shared = self.shared.clone();
         let thread = spawn(name, move || shared.run.clone().guard("epoch", || body(&shared))).map_err(|e| {
             Error::from_io(e, "a thread could not be started: lower `threads` or raise the process limit")
         })?;
-        self.threads.push(thread);
+        self.threads.lock().push(thread);
         Ok(())
     }
 
@@ -203,8 +208,14 @@ impl Epoch {
     ///
     /// What made the batch or the epoch fail; `Timeout` when nothing has moved for the stall timeout.
     pub(crate) fn take(&self, limit: Duration) -> Result<Taken<Batch>> {
+        let begun = Instant::now();
         let taken = match self.shared.reorder.take(limit) {
-            Taken::Item(batch) => Taken::Item(batch?),
+            Taken::Item(Ok(batch)) => Taken::Item(batch),
+            Taken::Item(Err(error)) => {
+                // It stays the answer from now on: the batch after this one would hide the gap.
+                self.shared.run.fail(error);
+                Taken::Stopped
+            }
             Taken::End => Taken::End,
             Taken::Pending => Taken::Pending,
             Taken::Stopped => Taken::Stopped,
@@ -213,24 +224,32 @@ impl Epoch {
             return Err(failure);
         }
         if matches!(taken, Taken::Pending) {
-            self.watch_for_stall()?;
+            self.watch_for_stall(begun.elapsed())?;
         }
         Ok(taken)
+    }
+
+    /// Stops and joins every thread; whoever waits in [`take`](Self::take) gets [`Taken::Stopped`].
+    pub(crate) fn end(&self) {
+        if self.pid != std::process::id() {
+            // A forked child: there are no threads to join, and locks may be held by threads that do not exist here.
+            std::mem::forget(self.shared.clone());
+            return;
+        }
+        self.shared.run.stop();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            // The body catches panics, so the only error left is one in the guard itself.
+            let _ = thread.join();
+        }
     }
 }
 
 impl Drop for Epoch {
     fn drop(&mut self) {
+        self.end();
         if self.pid != std::process::id() {
-            // A forked child: there are no threads to join, and locks may be held by threads that do not exist here.
-            std::mem::take(&mut self.threads).into_iter().for_each(std::mem::forget);
-            std::mem::forget(self.shared.clone());
-            return;
-        }
-        self.shared.run.stop();
-        for thread in self.threads.drain(..) {
-            // The body catches panics, so the only error left is one in the guard itself.
-            let _ = thread.join();
+            self.threads.get_mut().drain(..).for_each(std::mem::forget);
         }
     }
 }
@@ -239,22 +258,23 @@ impl Drop for Epoch {
 const STALL_WARNING: Duration = Duration::from_secs(30);
 
 impl Epoch {
-    /// Notes whether anything has moved since the last call.
-    fn watch_for_stall(&self) -> Result<()> {
+    /// Adds a wait of `waited` in vain, unless something has moved since the last one.
+    fn watch_for_stall(&self, waited: Duration) -> Result<()> {
         let mut watch = self.watch.lock();
         let progress = self.shared.run.progress();
-        if progress != watch.0 {
-            *watch = (progress, Instant::now(), false);
+        if progress != watch.progress {
+            *watch = Watch { progress, ..Watch::default() };
             return Ok(());
         }
-        let still = watch.1.elapsed();
+        watch.waited += waited;
+        let still = watch.waited;
         if still >= self.shared.stall_timeout {
             let message = format!("nothing has moved for {} s: {}", still.as_secs(), self.culprit());
             return Err(Error::new(ErrorKind::Timeout, message)
                 .with("batch", self.shared.first_batch + self.shared.reorder.next()));
         }
-        if still >= STALL_WARNING && !watch.2 {
-            watch.2 = true;
+        if still >= STALL_WARNING && !watch.warned {
+            watch.warned = true;
             log::warn!("no progress for {} s: {}", still.as_secs(), self.culprit());
         }
         Ok(())

@@ -60,6 +60,8 @@ fn a_corrupt_picture_is_an_error_that_names_shard_and_sample() {
     for word in ["shard.00000.mds", "sample 20", "batch 2", "image"] {
         assert!(error.to_string().contains(word), "{word} is missing: {error}");
     }
+    assert_eq!(loader.next().unwrap_err().to_string(), error.to_string(), "no batch after the gap");
+    assert_eq!(loader.state().unwrap().sample_in_epoch, 16, "the bad batch comes again");
 }
 
 #[test]
@@ -121,4 +123,47 @@ fn unknown_columns_and_algorithms_are_refused_at_the_start() {
     assert!(e.to_string().contains("image") && e.to_string().contains("tokens"), "{e}");
     let e = Loader::new(LoaderConfig { shuffle_algo: "py3".into(), ..plain }).unwrap_err();
     assert!(e.to_string().contains("py1e"), "{e}");
+}
+
+#[test]
+fn a_closed_epoch_is_an_error_and_never_looks_like_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    tokens(dir.path(), 400, None);
+    let loader = Loader::new(config(stream(Some(dir.path()), None))).unwrap();
+    loader.start_epoch().unwrap();
+    loader.next().unwrap();
+    loader.close();
+    for _ in 0..2 {
+        let error = loader.next().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed);
+        assert!(error.to_string().contains("before its end"), "{error}");
+    }
+    assert_eq!(loader.state().unwrap().sample_in_epoch, 16, "it can still be saved");
+    assert_eq!(epoch(&loader)[0].epoch, 1);
+}
+
+#[test]
+fn several_threads_that_see_the_end_end_one_epoch() {
+    let dir = tempfile::tempdir().unwrap();
+    tokens(dir.path(), 100, None);
+    let loader = Loader::new(config(stream(Some(dir.path()), None))).unwrap();
+    for number in 0..50 {
+        assert_eq!(loader.epoch(), number);
+        loader.start_epoch().unwrap();
+        let together = std::sync::Barrier::new(3);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    together.wait();
+                    loop {
+                        match loader.next() {
+                            Ok(Next::End) => break,
+                            Ok(_) => {}
+                            Err(e) => return assert_eq!(e.kind(), ErrorKind::Closed, "{e}"),
+                        }
+                    }
+                });
+            }
+        });
+    }
 }
