@@ -10,7 +10,7 @@ use crate::error::{Context, Error, Result};
 use crate::format::{Layout, OffsetTable, SampleColumns, Scratch};
 use crate::io::{ShardFile, read_exact_at};
 use crate::order::ShardId;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, Weak};
 use std::collections::VecDeque;
 
 /// Bytes of offset tables kept for shards nobody reads at the moment.
@@ -73,13 +73,35 @@ impl OpenShard {
     }
 }
 
+/// What the table holds, in the order of opening: one entry for each opening, gone when that opening is let go.
+#[derive(Debug, Default)]
+struct Opened {
+    order: VecDeque<Entry>,
+    /// Bytes of all entries' tables.
+    table_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: ShardId,
+    /// Tells this opening from a later one of the same shard.
+    open: Weak<OpenShard>,
+    table_bytes: usize,
+}
+
+impl Entry {
+    /// Lets go of the shard if it is still this opening that the table holds.
+    fn take(&self, slot: &mut Option<Arc<OpenShard>>) -> Option<Arc<OpenShard>> {
+        slot.take_if(|open| std::ptr::eq(Arc::as_ptr(open), self.open.as_ptr()))
+    }
+}
+
 /// The table of open shards.
 #[derive(Debug)]
 pub(crate) struct OpenShards {
     catalog: Arc<Catalog>,
     shards: Vec<Mutex<Option<Arc<OpenShard>>>>,
-    /// In the order of opening, with the bytes of their tables.
-    opened: Mutex<(VecDeque<ShardId>, usize)>,
+    opened: Mutex<Opened>,
     shards_max: usize,
     /// Whether shards may be evicted while we have them open, and must then be let go.
     may_be_evicted: bool,
@@ -115,36 +137,44 @@ impl OpenShards {
         let open = Arc::new(OpenShard::open(&self.catalog, id, resident)?);
         *slot = Some(open.clone());
         drop(slot);
-        self.close_oldest(id, open.table.memory_bytes());
+        self.close_oldest(id, &open);
         Ok(Some(open))
     }
 
     /// Lets go of shards that were evicted; their bytes are freed with the last reader.
     pub(crate) fn close_evicted(&self) {
-        let opened: Vec<ShardId> = self.opened.lock().0.iter().copied().collect();
-        for id in opened {
-            let mut slot = self.shards[id.index()].lock();
-            if slot.as_ref().is_some_and(|open| open.resident.is_evicted()) {
-                let evicted = slot.take();
-                drop(slot);
-                drop(evicted);
+        let mut closed = Vec::new();
+        let mut opened = self.opened.lock();
+        let Opened { order, table_bytes } = &mut *opened;
+        order.retain(|entry| {
+            let mut slot = self.shards[entry.id.index()].lock();
+            let evicted = slot.as_ref().is_none_or(|open| open.resident.is_evicted());
+            let ours = slot.as_ref().is_some_and(|open| std::ptr::eq(Arc::as_ptr(open), entry.open.as_ptr()));
+            if ours && !evicted {
+                return true;
             }
-        }
+            closed.extend(entry.take(&mut slot));
+            *table_bytes -= entry.table_bytes;
+            false
+        });
+        drop(opened);
+        // Closed outside of the lock: the last reader's drop talks to the cache.
+        drop(closed);
     }
 
-    fn close_oldest(&self, opened: ShardId, table_bytes: usize) {
+    fn close_oldest(&self, id: ShardId, open: &Arc<OpenShard>) {
+        let table_bytes = open.table.memory_bytes();
         let mut closed = Vec::new();
         {
-            let mut order = self.opened.lock();
-            order.0.push_back(opened);
-            order.1 += table_bytes;
-            while order.0.len() > 1 && (order.0.len() > self.shards_max || order.1 > TABLE_BYTES_MAX) {
-                let Some(oldest) = order.0.pop_front() else { break };
-                // A lock that is taken is being opened right now: it is young whatever the order says.
-                if let Some(open) = self.shards[oldest.index()].lock().take() {
-                    order.1 = order.1.saturating_sub(open.table.memory_bytes());
-                    closed.push(open);
-                }
+            let mut opened = self.opened.lock();
+            opened.order.push_back(Entry { id, open: Arc::downgrade(open), table_bytes });
+            opened.table_bytes += table_bytes;
+            while opened.order.len() > 1
+                && (opened.order.len() > self.shards_max || opened.table_bytes > TABLE_BYTES_MAX)
+            {
+                let Some(oldest) = opened.order.pop_front() else { break };
+                opened.table_bytes -= oldest.table_bytes;
+                closed.extend(oldest.take(&mut self.shards[oldest.id.index()].lock()));
             }
         }
         // Closed outside of the lock: the last reader's drop talks to the cache.
