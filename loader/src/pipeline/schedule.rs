@@ -39,6 +39,10 @@ pub(crate) fn schedule(shared: &Shared, pace: Pace, mut order: RankOrder, stage:
         }
         stage.timed(Spent::Busy, || {
             while window.len() <= pace.predownload && order.next_batch(&mut rows) {
+                if pace.drop_last && rows.len() < pace.batch {
+                    // The last one, which nobody gets: its shards are not asked for either.
+                    break;
+                }
                 let mut tasks = Vec::with_capacity(rows.len());
                 for planned in rows.drain(..) {
                     let (shard, index) = shared.locate(planned.sample)?;
@@ -50,8 +54,7 @@ pub(crate) fn schedule(shared: &Shared, pace: Pace, mut order: RankOrder, stage:
             }
             Ok::<_, Error>(())
         })?;
-        let tasks = window.pop_front().filter(|tasks| !pace.drop_last || tasks.len() == pace.batch);
-        let Some(tasks) = tasks else {
+        let Some(tasks) = window.pop_front() else {
             shared.reorder.end(number);
             return Ok(());
         };

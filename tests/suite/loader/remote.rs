@@ -45,3 +45,21 @@ fn a_cache_limit_holds_and_the_epoch_is_whole() {
     }
     assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
 }
+
+#[test]
+fn a_batch_that_is_left_out_asks_for_no_shards() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let counts = tokens(data.path(), 1000, None);
+    let last = counts[counts.len() - 1];
+    let server = serve(data.path());
+    let config = LoaderConfig {
+        shuffle: false,
+        batch_size: (1000 - last) as u32,
+        drop_last: true,
+        ..config(stream(Some(cache.path()), Some(&server.url())))
+    };
+    assert!(last < 1000 - last, "the last shard is the batch that is left out");
+    let loader = Loader::new(config).unwrap();
+    assert_eq!(epoch(&loader).len(), 1);
+    assert_eq!(server.counters().requests, counts.len() as u64, "the index and all shards but the last");
+}
