@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--report", default="report/index.html", help="the page to write")
     parser.add_argument("--server", help="the forebay-bench binary; left out: the set is read from its folder")
     parser.add_argument("--pictures", type=int, default=dataset.PICTURES, help="size of the demonstration's own set")
-    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--batch-size", type=int, help="left out: 64, and 16 for training on a CPU")
     parser.add_argument("--steps", type=int, default=100, help="steps of training; 0 leaves it out")
     return parser.parse_args()
 
@@ -79,13 +79,13 @@ def measure(args: argparse.Namespace, remote: str | None, local: str, classes: i
     if remote is not None:
         # Cold means that no shard lies here yet.
         shutil.rmtree(local, ignore_errors=True)
-    data = {"remote": remote, "local": local, "batch_size": args.batch_size, "shuffle": True}
+    data = {"remote": remote, "local": local, "batch_size": args.batch_size or 64, "shuffle": True}
     size = 224
     fields = {
         "x": fb.Image(args.image_column, fb.RandomResizedCrop(size), fb.RandomHorizontalFlip()),
         "y": fb.Scalar(args.label_column, dtype="int64"),
     }
-    about = f"{size} pixels, random crop and flip, uint8, batches of {args.batch_size}"
+    about = f"{size} pixels, random crop and flip, uint8, batches of {data['batch_size']}"
     with fb.Loader(fields=fields, **data) as loader:
         print(f"epochs: {len(loader):,} batches each, {about}")
         epochs = [drain(loader, "cold epoch", about), drain(loader, "cached epoch", about)]

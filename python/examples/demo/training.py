@@ -32,16 +32,19 @@ def _loader(device: str, **arguments: Any) -> fb.Loader:
 def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.Training:
     """Trains for `args.steps` steps over as many epochs as that takes."""
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    if device == "cpu" and args.batch_size is None:
+        # Small enough for a hundred steps on a few cores before SECONDS_MAX is over.
+        data = {**data, "batch_size": 16}
     torch.manual_seed(7)
     model = torchvision.models.resnet18(num_classes=classes).to(device, memory_format=torch.channels_last)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05 * data["batch_size"] / 64, momentum=0.9, weight_decay=1e-4)
     norm = fb.Normalize(fb.IMAGENET_MEAN, fb.IMAGENET_STD)
     fields = {
         "x": fb.Image(args.image_column, fb.RandomResizedCrop(PIXELS), fb.RandomHorizontalFlip(), norm, dtype="float32", layout="NHWC"),
         "y": fb.Scalar(args.label_column, dtype="int64"),
     }
     where = torch.cuda.get_device_name() if device != "cpu" else f"the CPU, {torch.get_num_threads()} threads"
-    about = f"ResNet-18 at {PIXELS} pixels, batches of {args.batch_size}, on {where}."
+    about = f"ResNet-18 at {PIXELS} pixels, batches of {data['batch_size']}, on {where}."
     print(f"training: {about}")
     progress = Progress("training")
     arrivals, losses, stalls, waited, images = [], [], [], 0.0, 0

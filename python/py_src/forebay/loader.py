@@ -42,7 +42,8 @@ class Loader:
             already there.
         fields: The batch's outputs by name. None: every column under its own name, undecoded.
         transform: Called with each batch in the thread that iterates; what it returns is yielded.
-        framework: What tensors are: "torch", "numpy", or "dlpack" for objects with `__dlpack__`.
+        framework: What tensors are: "torch", "numpy" (read-only under numpy 2.1, which makes all of DLPack's arrays so), or
+            "dlpack" for objects with `__dlpack__`.
         batch_size: Rows of a batch on each device.
         drop_last: Leave out a last batch that is not full.
         mark_repeats: Add a bool output `repeat`, true for rows that only make ranks equally long.
