@@ -242,6 +242,7 @@ impl Epoch {
             // The body catches panics, so the only error left is one in the guard itself.
             let _ = thread.join();
         }
+        self.shared.open.rest();
     }
 }
 

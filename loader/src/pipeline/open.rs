@@ -162,6 +162,25 @@ impl OpenShards {
         drop(closed);
     }
 
+    /// Lets go of evicted shards if there can be any: another process may wait for their room.
+    pub(crate) fn sweep(&self) {
+        if self.may_be_evicted {
+            self.close_evicted();
+        }
+    }
+
+    /// Lets go of all shards if they can be evicted: nobody would notice between two epochs.
+    pub(crate) fn rest(&self) {
+        if !self.may_be_evicted {
+            return;
+        }
+        let opened = std::mem::take(&mut *self.opened.lock());
+        for entry in opened.order {
+            let closed = entry.take(&mut self.shards[entry.id.index()].lock());
+            drop(closed);
+        }
+    }
+
     fn close_oldest(&self, id: ShardId, open: &Arc<OpenShard>) {
         let table_bytes = open.table.memory_bytes();
         let mut closed = Vec::new();

@@ -63,3 +63,27 @@ fn a_batch_that_is_left_out_asks_for_no_shards() {
     assert_eq!(epoch(&loader).len(), 1);
     assert_eq!(server.counters().requests, counts.len() as u64, "the index and all shards but the last");
 }
+
+#[test]
+fn a_loader_that_rests_keeps_no_room_from_another() {
+    for ended in [true, false] {
+        let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let counts = tokens(data.path(), 400, None);
+        let server = serve(data.path());
+        let config = LoaderConfig {
+            cache_limit: Some(6 << 10),
+            prefetch: 40,
+            stall_timeout: 10.0,
+            ..config(stream(Some(cache.path()), Some(&server.url())))
+        };
+        let idle = Loader::new(config.clone()).unwrap();
+        idle.start_epoch().unwrap();
+        if ended {
+            rest(&idle);
+        } else {
+            idle.next().unwrap();
+        }
+        let busy = Loader::new(config.clone()).unwrap();
+        assert_eq!(rows(&epoch(&busy)), expected(&planned(&counts, &config, 0)), "ended: {ended}");
+    }
+}

@@ -10,13 +10,17 @@ use crate::pipeline::{Loaded, Miss};
 use crate::stats::{Spent, Stage};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// While reads are in flight, how long a new miss may have to wait until it is looked at.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
 
 /// While nothing is in flight, how often the end of the run is looked for.
 const IDLE: Duration = Duration::from_millis(100);
+
+/// How often shards that were evicted are let go. It is done here because this thread never waits for the shard plane:
+/// another process may wait for their room while this one waits for the shard that is to have it.
+const SWEEP_EVERY: Duration = Duration::from_millis(250);
 
 struct ReadThread<'a> {
     shared: &'a Shared,
@@ -36,7 +40,12 @@ pub(crate) fn run(shared: &Shared, misses: &Receiver<Miss>, loaded: &Sender<Load
     let stage = shared.stats.stage("read");
     let mut thread: Option<ReadThread<'_>> = None;
     let mut done = Vec::new();
+    let mut swept = Instant::now();
     loop {
+        if swept.elapsed() >= SWEEP_EVERY {
+            shared.open.sweep();
+            swept = Instant::now();
+        }
         let idle = thread.as_ref().is_none_or(|t| t.reader.in_flight() == 0 && t.waiting.is_empty());
         match if idle { misses.recv_timeout(IDLE) } else { misses.try_recv().map_err(timeout) } {
             Ok(miss) => match &mut thread {
