@@ -21,7 +21,7 @@ pub struct Generated {
 pub const GENERATED: &[Generated] = &[Generated {
     path: "ffi/include/forebay.h",
     source: "ffi/src/bin/header.rs",
-    args: &["run", "--quiet", "--locked", "-p", "forebay-ffi", "--bin", "header"],
+    args: &["run", "--quiet", "--locked", "-p", "forebay-ffi", "--features", "header", "--bin", "header"],
 }];
 
 impl Generated {

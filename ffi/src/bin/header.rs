@@ -1,0 +1,28 @@
+//! Prints `forebay.h`, which is committed as `include/forebay.h`; the gate compares the two.
+
+use cbindgen::{Builder, Config, DocumentationStyle, Language, RenameRule};
+use std::path::Path;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut config = Config {
+        language: Language::C,
+        cpp_compat: true,
+        include_guard: Some("FOREBAY_H".to_owned()),
+        header: Some("/* The C interface of forebay. Generated from ffi/src; do not edit. */".to_owned()),
+        after_includes: Some(
+            "\n/* Of dlpack.h, which only those who look into a tensor need. */\nstruct DLManagedTensorVersioned;"
+                .to_owned(),
+        ),
+        documentation_style: DocumentationStyle::C99,
+        usize_is_size_t: true,
+        ..Config::default()
+    };
+    config.enumeration.rename_variants = RenameRule::QualifiedScreamingSnakeCase;
+    let dlpack = ("DlManagedTensorVersioned".to_owned(), "struct DLManagedTensorVersioned".to_owned());
+    config.export.rename.extend([dlpack]);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = ["status.rs", "loader.rs", "batch.rs"];
+    let builder = files.iter().fold(Builder::new().with_config(config), |b, file| b.with_src(source.join(file)));
+    builder.generate()?.write(std::io::stdout());
+    Ok(())
+}
