@@ -3,9 +3,10 @@
 use crate::batch::{self, ForebayBatch};
 use crate::handles::Handles;
 use crate::status::{Failure, ForebayStatus, Out, guard, leak, text_at};
+use forebay_gpu::CudaTarget;
 use forebay_loader::state::State;
 use forebay_loader::stats::Snapshot;
-use forebay_loader::{Error, ErrorKind, Loader, LoaderConfig, Next};
+use forebay_loader::{Error, Loader, LoaderConfig, Next};
 use serde_json::{Map, Value, json};
 use std::ffi::c_char;
 
@@ -19,7 +20,7 @@ static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 
 /// Opens a data set. `config` is a JSON object whose names, meanings and defaults are those of the Python `Loader`:
 /// `{"streams": [{"remote": "s3://bucket/set", "local": "/cache"}], "batch_size": 256, "shuffle": true}`.
-/// `device` is where batches go: NULL or "cpu".
+/// `device` is where batches go: NULL or "cpu", or "cuda:0" for that CUDA device.
 ///
 /// # Safety
 ///
@@ -46,10 +47,11 @@ pub unsafe extern "C" fn forebay_loader_new(
 }
 
 fn open(config: LoaderConfig, device: &str) -> Result<Loader, Error> {
-    match device {
-        "cpu" => Loader::new(config),
-        _ => Err(Error::new(ErrorKind::Unsupported, "this interface delivers to host memory: device must be \"cpu\"")
-            .with("device", device)),
+    let number = device.strip_prefix("cuda:").and_then(|n| n.parse().ok());
+    match (device, number) {
+        ("cpu", _) => Loader::new(config),
+        (_, Some(number)) => Loader::with_target(config, CudaTarget::new(number)?),
+        _ => Err(Error::config("device must be \"cpu\" or \"cuda:\" and a number").with("device", device)),
     }
 }
 

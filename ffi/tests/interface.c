@@ -46,7 +46,7 @@ static void mistakes_are_answered(const char *config) {
     SAYS("not UTF-8");
     CHECK(forebay_loader_new("{\"batch\": 1}", NULL, &loader) == FOREBAY_STATUS_CONFIG);
     SAYS("batch");
-    CHECK(forebay_loader_new(config, "tpu", &loader) == FOREBAY_STATUS_UNSUPPORTED);
+    CHECK(forebay_loader_new(config, "tpu", &loader) == FOREBAY_STATUS_CONFIG);
     CHECK(loader == NULL);
     CHECK(forebay_loader_start_epoch(NULL) == FOREBAY_STATUS_INVALID);
     CHECK(forebay_loader_next((ForebayLoader *)&loader, &batch) == FOREBAY_STATUS_INVALID);

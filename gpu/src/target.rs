@@ -1,0 +1,239 @@
+//! The target: a copy stream, the batches it fills, and the thread that gives host slots back.
+
+use crate::context::{Context, Event, Stream};
+use crate::driver::Object;
+use crate::memory::{Block, Blocks};
+use crate::register::HostMemory;
+use forebay_loader::memory::{BatchMemory, Registrar};
+use forebay_loader::sync::{Arc, Mutex};
+use forebay_loader::target::{BatchTarget, Device, TensorMemory};
+use forebay_loader::topology::Topology;
+use forebay_loader::{Error, ErrorKind, Result};
+use std::any::Any;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// DLPack's number of the per-thread default stream, which is another one on every thread.
+const PER_THREAD_STREAM: i64 = 2;
+
+/// Work for the keeper: what has to wait on the host, which nobody else may.
+enum Kept {
+    /// A slot whose copy is under way; in the order of the copies. Bounded by the pool's slots.
+    Slot(Arc<Event>, BatchMemory),
+    /// A block whose last readers cannot be named by an event.
+    Block(Block),
+}
+
+/// Batches on a CUDA device.
+///
+/// [`place`](BatchTarget::place) starts a copy on the target's own stream and returns; the host slot goes back to its
+/// pool when the copy's event has fired. Device memory is kept for reuse, which waits on the device for what consumers
+/// had queued on the streams they named. Work that reads a batch on other streams is for the consumer to order.
+pub struct CudaTarget {
+    shared: Arc<Shared>,
+    registrar: HostMemory,
+}
+
+struct Shared {
+    context: Arc<Context>,
+    stream: Stream,
+    blocks: Arc<Blocks>,
+    keeper: Mutex<Sender<Kept>>,
+    /// Held over taking a block and starting its copy: copies and the keeper's queue have one order.
+    order: Mutex<()>,
+}
+
+impl std::fmt::Debug for CudaTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CudaTarget").field("device", &self.shared.context.number).finish_non_exhaustive()
+    }
+}
+
+impl CudaTarget {
+    /// Batches on CUDA device `device`, counted as the driver does. The driver library is the one that
+    /// `FOREBAY_CUDA_LIBRARY` names, or the system's.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported`, saying what is missing, without a driver, a device, or a function of the driver.
+    pub fn new(device: u32) -> Result<Arc<Self>> {
+        Self::open(device, None)
+    }
+
+    /// The same with the driver library at `library`.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_library(device: u32, library: &Path) -> Result<Arc<Self>> {
+        Self::open(device, Some(library))
+    }
+
+    fn open(device: u32, library: Option<&Path>) -> Result<Arc<Self>> {
+        let context = Context::open(device, library)?;
+        let stream = Stream::new(&context)?;
+        let blocks = Arc::new(Blocks::default());
+        let (keeper, work) = channel();
+        let (its_context, its_blocks) = (context.clone(), blocks.clone());
+        std::thread::Builder::new()
+            .name("forebay-copied".to_owned())
+            .spawn(move || keep(&work, &its_context, &its_blocks))
+            .map_err(|e| Error::from_io(e, "the thread that waits for copies cannot be started"))?;
+        let (keeper, order) = (Mutex::new(keeper), Mutex::new(()));
+        let shared = Arc::new(Shared { context: context.clone(), stream, blocks, keeper, order });
+        Ok(Arc::new(Self { shared, registrar: HostMemory(context) }))
+    }
+
+    /// The index in `topology.nodes()` of the NUMA node that the device hangs on, where the machine says.
+    pub fn node(&self, topology: &Topology) -> Option<usize> {
+        topology.node_of_device(&self.shared.context.bus_id().ok()?)
+    }
+}
+
+/// The keeper's life: ends when target and batches have gone and all copies are done.
+fn keep(work: &Receiver<Kept>, context: &Context, blocks: &Blocks) {
+    while let Ok(kept) = work.recv() {
+        match kept {
+            Kept::Slot(copied, slot) => match copied.wait() {
+                Ok(()) => drop(slot),
+                Err(error) => {
+                    log::error!("a batch's host memory is given up, the device may still read it: {error}");
+                    std::mem::forget(slot);
+                }
+            },
+            Kept::Block(block) => match context.synchronize() {
+                Ok(()) => blocks.give_back(block, Vec::new()),
+                Err(error) => {
+                    log::error!("device memory is given up: {error}");
+                    std::mem::forget(block);
+                }
+            },
+        }
+    }
+}
+
+impl BatchTarget for CudaTarget {
+    fn device(&self) -> Device {
+        Device::Cuda(self.shared.context.number)
+    }
+
+    fn registrar(&self) -> Option<&dyn Registrar> {
+        Some(&self.registrar)
+    }
+
+    fn place(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
+        let shared = &self.shared;
+        if bytes > filled.len() {
+            let message = "a batch is larger than the memory it was filled in";
+            return Err(Error::internal(message).with("bytes", bytes).with("memory", filled.len()));
+        }
+        let copied = Arc::new(Event::new(&shared.context)?);
+        let _order = shared.order.lock();
+        let block = shared.blocks.take(&shared.context, bytes, &shared.stream)?;
+        let source = filled.ptr().as_ptr().cast_const();
+        let started = shared.context.enter(|driver| {
+            // SAFETY: `filled` has `bytes` bytes and the keeper holds it until the copy's event has fired; the block is
+            // at least as long and nobody else has it.
+            let code = unsafe { (driver.copy_to_device)(block.address, source.cast(), bytes, shared.stream.handle) };
+            driver.check(code, "cuMemcpyHtoDAsync")
+        });
+        if let Err(error) = started.and_then(|()| copied.record(shared.stream.handle)) {
+            // Nothing says when the device is done with the two, if it ever began.
+            std::mem::forget((filled, block));
+            return Err(error);
+        }
+        if let Err(lost) = shared.keeper.lock().send(Kept::Slot(copied.clone(), filled)) {
+            std::mem::forget((lost, block));
+            return Err(Error::new(ErrorKind::Internal, "the thread that waits for copies has ended"));
+        }
+        let streams = Mutex::new(Vec::new());
+        Ok(Arc::new(DeviceBatch { shared: shared.clone(), block: Some(block), copied, streams }))
+    }
+}
+
+/// A batch on the device.
+struct DeviceBatch {
+    shared: Arc<Shared>,
+    /// Taken when dropped.
+    block: Option<Block>,
+    copied: Arc<Event>,
+    /// The consumers' streams, by DLPack's numbers.
+    streams: Mutex<Vec<i64>>,
+}
+
+impl std::fmt::Debug for DeviceBatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeviceBatch").field("device", &self.shared.context.number).finish_non_exhaustive()
+    }
+}
+
+/// The stream of DLPack's number: 1 and 2 are the driver's own markers for the default streams.
+fn stream(number: i64) -> Object {
+    std::ptr::with_exposed_provenance_mut(number as usize)
+}
+
+impl TensorMemory for DeviceBatch {
+    fn device(&self) -> Device {
+        Device::Cuda(self.shared.context.number)
+    }
+
+    fn address(&self) -> *mut u8 {
+        let address = self.block.as_ref().map_or(0, |b| b.address);
+        std::ptr::with_exposed_provenance_mut(address as usize)
+    }
+
+    fn host(&self) -> Option<&[u8]> {
+        None
+    }
+
+    fn order_before(&self, consumer: Option<i64>) -> Result<()> {
+        let number = match consumer {
+            // The consumer orders its work itself.
+            Some(-1) => return Ok(()),
+            // Without a number it is the legacy default stream.
+            None => 1,
+            Some(number) if number > 0 => number,
+            Some(number) => {
+                let message = "this is not a stream: DLPack allows -1, 1, 2 and addresses of streams";
+                return Err(Error::config(message).with("stream", number));
+            }
+        };
+        self.copied.hold_back(stream(number))?;
+        let mut streams = self.streams.lock();
+        if !streams.contains(&number) {
+            streams.push(number);
+        }
+        Ok(())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for DeviceBatch {
+    fn drop(&mut self) {
+        let Some(block) = self.block.take().filter(|_| self.shared.context.is_ours()) else {
+            return;
+        };
+        let streams = std::mem::take(&mut *self.streams.lock());
+        let record = |number: &i64| {
+            let event = Event::new(&self.shared.context)?;
+            event.record(stream(*number)).map(|()| event)
+        };
+        let events: Result<Vec<Event>> = match streams.contains(&PER_THREAD_STREAM) {
+            // The deleter may run on another thread, whose default stream is not the consumer's.
+            true => Err(Error::internal("a stream without a name")),
+            false => streams.iter().map(record).collect(),
+        };
+        match events {
+            Ok(readers) => self.shared.blocks.give_back(block, readers),
+            // Without an event the host has to wait, and here it must not.
+            Err(_) => {
+                if let Err(lost) = self.shared.keeper.lock().send(Kept::Block(block)) {
+                    std::mem::forget(lost);
+                }
+            }
+        }
+    }
+}
