@@ -2,6 +2,7 @@
 
 use forebay_loader::config::{LoaderConfig, StreamConfig};
 use forebay_loader::format::writer::Options;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -57,6 +58,13 @@ impl Rig {
         rig
     }
 
+    /// `program` without cargo's search path, whose first folder may hold an older libforebay.so.
+    fn run(program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.env_remove("LD_LIBRARY_PATH");
+        command
+    }
+
     fn config(&self) -> PathBuf {
         self.folder.path().join("config.json")
     }
@@ -80,14 +88,14 @@ fn sum_of_all_tokens() -> String {
 #[test]
 fn a_c_program_reads_every_token_and_is_told_its_mistakes() {
     let rig = Rig::new("tests/interface.c");
-    let run = Command::new(rig.program()).arg(rig.config()).output().expect("it runs");
+    let run = Rig::run(rig.program()).arg(rig.config()).output().expect("it runs");
     assert_eq!(printed(run), sum_of_all_tokens());
 }
 
 #[test]
 fn the_example_counts_the_rows() {
     let rig = Rig::new("examples/tokens.c");
-    let run = Command::new(rig.program()).arg(rig.config()).output().expect("it runs");
+    let run = Rig::run(rig.program()).arg(rig.config()).output().expect("it runs");
     assert_eq!(printed(run), format!("{SAMPLES} rows\n"));
 }
 
@@ -99,7 +107,7 @@ fn valgrind_finds_no_fault_in_how_mistakes_are_answered() {
         return;
     }
     let rig = Rig::new("tests/interface.c");
-    let run = Command::new("valgrind")
+    let run = Rig::run("valgrind")
         .args(["--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite"])
         .arg(rig.program())
         .arg(rig.config())
