@@ -59,8 +59,8 @@ class Loader:
         sampling_method: "balanced" draws anew in each epoch, "fixed" once.
         sampling_granularity: Samples that are drawn together.
         batching_method: "random", "stratified", "per_stream" or "device_per_stream".
-        device: Where batches are delivered: "cpu" or "cuda:0". A list yields a list of batches, one per device, and each
-            device counts as a rank of its own.
+        device: Where batches are delivered: "cpu"; CUDA devices are refused for now. A list yields a list of batches, one
+            per device, and each device counts as a rank of its own.
         rank: This process among all. None, like the three after it: asked of `torch.distributed`, then of the launcher's
             environment (torchrun, SLURM, MPI), else one process.
         world_size: All processes.
