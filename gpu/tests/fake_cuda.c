@@ -13,7 +13,7 @@ enum { COPY, RECORD, WAIT };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static Stream *streams[64], legacy;
-static int stream_count, allocated, registered;
+static int stream_count, allocated, registered, waiting;
 
 static Stream *stream_of(void *s) { return (uintptr_t)s <= 2 ? &legacy : s; }
 
@@ -35,16 +35,21 @@ static int push(void *stream, Op op) {
     pthread_mutex_unlock(&lock);
     return 0;
 }
-/* For tests: */
-void fake_cuda_run(void) {
+static void run(int with_legacy) {
     pthread_mutex_lock(&lock);
     for (int again = 1; again;) {
-        again = step(&legacy);
+        again = with_legacy && step(&legacy);
         for (int i = 0; i < stream_count; i++) again |= step(streams[i]);
     }
     pthread_cond_broadcast(&moved);
     pthread_mutex_unlock(&lock);
 }
+/* For tests: */
+void fake_cuda_run(void) { run(1); }
+/* Everything but the default stream, where the tests' consumers are. */
+void fake_cuda_run_copies(void) { run(0); }
+/* Threads that have begun to wait for an event, ever. */
+int fake_cuda_waiting(void) { return __atomic_load_n(&waiting, __ATOMIC_SEQ_CST); }
 int fake_cuda_registered(void) { return __atomic_load_n(&registered, __ATOMIC_SEQ_CST); }
 int fake_cuda_allocated(void) { return __atomic_load_n(&allocated, __ATOMIC_SEQ_CST); }
 
@@ -71,6 +76,7 @@ int cuEventRecord(void *e, void *s) { return push(s, (Op){.kind = RECORD, .event
 int cuEventSynchronize(void *event) {
     Event *e = event;
     pthread_mutex_lock(&lock);
+    __atomic_add_fetch(&waiting, 1, __ATOMIC_SEQ_CST);
     for (int asked = e->asked; e->fired < asked;) pthread_cond_wait(&moved, &lock);
     pthread_mutex_unlock(&lock);
     return 0;

@@ -71,13 +71,13 @@ fn a_slot_returns_to_its_pool_only_after_its_copy() {
     let first = rig.place(1);
     assert_eq!(first.device(), Device::Cuda(0));
     assert!(first.host().is_none());
-    // Dropping what `place` gave does not end the copy.
-    let second = {
-        assert!(rig.pool.try_take(BYTES).expect("open").is_none());
-        assert_eq!(on_device(&*first), (0xEE, 0xEE));
-        rig.call("fake_cuda_run");
-        rig.place(2)
-    };
+    // The slot's keeper has it and waits for the copy.
+    let waits = (0..100_000_000).any(|_| rig.call("fake_cuda_waiting") == 1);
+    assert!(waits);
+    assert!(rig.pool.try_take(BYTES).expect("open").is_none());
+    assert_eq!(on_device(&*first), (0xEE, 0xEE));
+    rig.call("fake_cuda_run");
+    let second = rig.place(2);
     assert_eq!(on_device(&*first), (1, 1));
     rig.call("fake_cuda_run");
     // The slot that comes back is written over; the device keeps what it was given.
@@ -96,6 +96,8 @@ fn device_memory_is_used_again_only_after_its_reader() {
     drop(first);
     let second = rig.place(2);
     assert_eq!(second.address(), address);
+    // The copies could go on, the reader has not been there yet.
+    rig.call("fake_cuda_run_copies");
     assert_eq!(on_device(&*second), (1, 1));
     rig.call("fake_cuda_run");
     assert_eq!(on_device(&*second), (2, 2));
