@@ -9,8 +9,9 @@ from typing import Any
 from ._forebay import Ragged, Tensor
 from .errors import ConfigError, InternalError
 
-# The engine's types, in the order of the number in front of an array that has a shape of its own.
-_TYPES = (
+# The engine's types, by numpy's and torch's names, in the order of the number in front of an array that has a shape of its
+# own.
+DTYPES = (
     "uint8",
     "uint16",
     "uint32",
@@ -75,6 +76,6 @@ def _header(row: bytes) -> tuple[str, tuple[int, ...], int]:
     """
     try:
         shape = struct.unpack_from(f"={row[1]}Q", row, 8)
-        return _TYPES[row[0]], shape, 8 + 8 * len(shape)
+        return DTYPES[row[0]], shape, 8 + 8 * len(shape)
     except (IndexError, struct.error) as error:
         raise InternalError(f"an array of {len(row)} bytes has a broken header: {error}") from None

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
+from .convert import DTYPES
 from .errors import ConfigError
 
 __all__ = [
@@ -57,30 +58,14 @@ def _pair(size: Size) -> list[int]:
     return pair
 
 
-_DTYPES = (
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-)
-
-
 def _dtype(value: Any) -> str | None:
     """The name of a type; torch's and numpy's own objects are taken as well."""
     if value is None:
         return None
     name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
     name = name.removeprefix("torch.")
-    if name not in _DTYPES:
-        raise ConfigError(f"{value!r} is no type of a field; these are: {', '.join(_DTYPES)}")
+    if name not in DTYPES:
+        raise ConfigError(f"{value!r} is no type of a field; these are: {', '.join(DTYPES)}")
     return name
 
 
