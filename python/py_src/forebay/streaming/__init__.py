@@ -1,0 +1,73 @@
+"""`forebay.streaming`: MosaicML `streaming` on forebay's engine.
+
+The same names, arguments, formats, order and errors; a program changes its import, or imports `forebay.streaming.alias`
+first and nothing else. The module tree is the reference's:
+
+    base/          what everything else stands on
+      partition, shuffle, sampling, batching   the order: the engine's, as numpy arrays
+      spanner, array, world                    which shard holds a sample, indexing, who this process is
+      format/      mds, json, xsv: encodings, readers, writers
+      compression, hashing                     the engine's
+      storage/     uploads and downloads by scheme
+      shared/, stream, dataset, dataloader     StreamingDataset and what its processes share
+      local, converters, util, registry_utils
+    text/, vision/, multimodal/                data set classes, and converters that write them
+    alias          `import streaming` means this package
+
+Nothing heavy is imported before it is used.
+"""
+
+from typing import TYPE_CHECKING
+
+from ._lazy import lazy
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from . import multimodal, text, vision
+    from .base import (
+        CSVWriter,
+        JSONWriter,
+        LocalDataset,
+        MDSWriter,
+        Stream,
+        StreamingDataLoader,
+        StreamingDataset,
+        TSVWriter,
+        XSVWriter,
+    )
+
+__all__ = [
+    "CSVWriter",
+    "JSONWriter",
+    "LocalDataset",
+    "MDSWriter",
+    "Stream",
+    "StreamingDataLoader",
+    "StreamingDataset",
+    "TSVWriter",
+    "XSVWriter",
+    "__version__",
+    "multimodal",
+    "text",
+    "vision",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "base": (
+            "CSVWriter",
+            "JSONWriter",
+            "LocalDataset",
+            "MDSWriter",
+            "Stream",
+            "StreamingDataLoader",
+            "StreamingDataset",
+            "TSVWriter",
+            "XSVWriter",
+        ),
+        "multimodal": (),
+        "text": (),
+        "vision": (),
+    },
+)

@@ -1,0 +1,65 @@
+"""Indexing as numpy's, over anything that can give one item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Array"]
+
+
+class Array:
+    """A read-only sequence that takes integers, slices, and lists and arrays of them in any nesting.
+
+    A subclass provides `size` and `get_item`.
+    """
+
+    @property
+    def size(self) -> int:
+        """Number of items."""
+        raise NotImplementedError
+
+    def get_item(self, idx: int) -> Any:
+        """The item at `idx`, from 0 to `size`, its end exclusive."""
+        raise NotImplementedError
+
+    def _each_slice_index(self, at: slice) -> Iterator[int]:
+        """The indices of a slice.
+
+        As in the reference and other than in Python, a start or stop that is left out is 0 or `size` whatever the step's
+        sign.
+        """
+        size = self.size
+
+        def wrapped(bound: int | None, default: int) -> int:
+            if bound is None:
+                return default
+            return bound + size if -size <= bound < 0 else bound
+
+        start, stop = wrapped(at.start, 0), wrapped(at.stop, size)
+        step = 1 if at.step is None else at.step
+        if step > 0:
+            start, stop = max(start, 0), min(stop, size)
+        else:
+            start, stop = min(start, size - 1), max(stop, -1)
+        yield from range(start, stop, step)
+
+    def __getitem__(self, at: int | slice | list[int] | NDArray[np.int64]) -> Any:
+        """An item, or for anything but an integer a list of items.
+
+        Args:
+            at: An index, negative ones count from the end; a slice; a list or an array of indices.
+
+        Raises:
+            ValueError: `at` is none of these.
+        """
+        if isinstance(at, (int, np.integer)):
+            return self.get_item(at + self.size if -self.size <= at < 0 else at)
+        if isinstance(at, slice):
+            return [self.get_item(index) for index in self._each_slice_index(at)]
+        if isinstance(at, (list, np.ndarray)):
+            return [self[item] for item in at]
+        raise ValueError(f"Unsupported argument type passed to __getitem__: {type(at)}.")

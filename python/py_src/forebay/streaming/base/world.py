@@ -1,0 +1,116 @@
+"""Which node, rank and worker this process is, and of how many."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ... import world
+
+__all__ = ["World"]
+
+
+class World:
+    """Nodes, ranks and workers of a job, and which of them this process is.
+
+    All nodes have the same number of ranks and all ranks the same number of workers. A rank without worker processes
+    counts as its own only worker. Counts are of the whole job where the name does not say of what:
+
+    * `node` of `num_nodes`; `is_multinode`
+    * `rank` of `num_ranks`; `rank_of_node` of `ranks_per_node`
+    * `worker` of `num_workers`; `worker_of_node` of `workers_per_node`; `worker_of_rank` of `workers_per_rank`
+    * `is_leader` of the job; `is_local_leader` of the node
+
+    Args:
+        num_nodes: Nodes.
+        ranks_per_node: Ranks of each node.
+        workers_per_rank: Workers of each rank.
+        worker: This worker, among all.
+    """
+
+    def __init__(self, num_nodes: int, ranks_per_node: int, workers_per_rank: int, worker: int) -> None:
+        workers_per_node = ranks_per_node * workers_per_rank
+        rank = worker // workers_per_rank
+
+        self.node = worker // workers_per_node
+        self.num_nodes = num_nodes
+        self.is_multinode = num_nodes > 1
+
+        self.rank = rank
+        self.num_ranks = num_nodes * ranks_per_node
+        self.rank_of_node = rank % ranks_per_node
+        self.ranks_per_node = ranks_per_node
+
+        self.worker = worker
+        self.num_workers = num_nodes * workers_per_node
+        self.worker_of_node = worker % workers_per_node
+        self.workers_per_node = workers_per_node
+        self.worker_of_rank = worker % workers_per_rank
+        self.workers_per_rank = workers_per_rank
+        self.is_leader = worker == 0
+        self.is_local_leader = self.worker_of_node == 0
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields by name."""
+        return dict(vars(self))
+
+    @classmethod
+    def detect(
+        cls,
+        rank: int | None = None,
+        world_size: int | None = None,
+        local_rank: int | None = None,
+        local_world_size: int | None = None,
+    ) -> World:
+        """This process's place: the arguments, else `torch.distributed`, else the launcher's environment, else one process.
+
+        Args:
+            rank: Overrides what is found, like the three after it. The reference has none of them.
+            world_size: All ranks.
+            local_rank: Among the ranks of this node.
+            local_world_size: The ranks of this node.
+
+        Raises:
+            ConfigError: Only a part of it is known, or the parts contradict each other.
+        """
+        found = world.detect(rank, world_size, local_rank, local_world_size)
+        nodes = found.world_size // found.local_world_size
+        return cls._of_rank(nodes, found.local_world_size, found.rank)
+
+    @classmethod
+    def _of_rank(cls, num_nodes: int, ranks_per_node: int, rank: int) -> World:
+        """The world as this process, a worker or not, of `rank` sees it."""
+        worker_of_rank, workers_per_rank = _torch_worker()
+        return cls(num_nodes, ranks_per_node, workers_per_rank, rank * workers_per_rank + worker_of_rank)
+
+    def copy(self) -> World:
+        """The same again."""
+        return World(self.num_nodes, self.ranks_per_node, self.workers_per_rank, self.worker)
+
+    def replicate(self, replication: int) -> World:
+        """The world in which `replication` consecutive ranks, which see the same samples, count as one.
+
+        Where the groups do not fill nodes evenly they count as ranks of a single node.
+
+        Raises:
+            ValueError: `replication` is not positive or does not divide the ranks.
+        """
+        if replication <= 0:
+            raise ValueError("Replication factor must be positive.")
+        if self.num_ranks % replication:
+            raise ValueError("World size must be divisible by your replication factor.")
+        num_ranks = self.num_ranks // replication
+        num_nodes = 1 if num_ranks % self.ranks_per_node else num_ranks // self.ranks_per_node
+        worker = self.rank // replication * self.workers_per_rank + self.worker_of_rank
+        return World(num_nodes, num_ranks // num_nodes, self.workers_per_rank, worker)
+
+    def detect_workers(self) -> World:
+        """The same ranks, with the workers as they are where this is called."""
+        return self._of_rank(self.num_nodes, self.ranks_per_node, self.rank)
+
+
+def _torch_worker() -> tuple[int, int]:
+    """Number of this DataLoader worker and of how many; 0 of 1 outside of one. A worker has torch, so it is not imported."""
+    data = sys.modules.get("torch.utils.data")
+    info = data.get_worker_info() if data is not None else None
+    return (info.id, info.num_workers) if info is not None else (0, 1)

@@ -1,0 +1,129 @@
+"""`import streaming` through the alias, each time in a process of its own."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+def run(*arguments, code=None, timeout=120):
+    """Output of a Python process; its failure is the test's."""
+    command = [sys.executable, *(["-c", textwrap.dedent(code)] if code else arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_module_is_the_same_module_under_both_names():
+    run(
+        code="""
+        import forebay.streaming.alias
+        import streaming, forebay.streaming
+        from streaming.base import spanner
+        import streaming.base.spanner
+        import forebay.streaming.base.spanner as real
+        assert streaming is forebay.streaming
+        assert spanner is real is streaming.base.spanner
+        assert real.__spec__.name == real.__name__ == "forebay.streaming.base.spanner"
+        import importlib
+        assert importlib.reload(real) is real
+        """
+    )
+
+
+def test_what_is_patched_by_a_dotted_path_is_patched():
+    run(
+        code="""
+        import forebay.streaming.alias
+        from unittest.mock import patch
+        with patch("streaming.base.spanner.Spanner", 7):
+            from forebay.streaming.base import spanner
+            assert spanner.Spanner == 7
+        """
+    )
+
+
+def test_a_pickle_that_names_the_reference_opens():
+    run(
+        code="""
+        import forebay.streaming.alias
+        import pickle
+        from forebay.streaming.base.world import World
+        assert pickle.loads(b"cstreaming.base.world\\nWorld\\n.") is World
+        """
+    )
+
+
+def test_a_module_that_does_not_exist_is_named():
+    run(
+        code="""
+        import forebay.streaming.alias
+        try:
+            import streaming.nothing
+        except ModuleNotFoundError as error:
+            assert error.name == "streaming.nothing", error.name
+        else:
+            raise SystemExit("it was found")
+        """
+    )
+
+
+def test_the_alias_refuses_to_come_second():
+    run(
+        code="""
+        import sys, types
+        sys.modules["streaming"] = types.ModuleType("streaming")
+        try:
+            import forebay.streaming.alias
+        except ImportError as error:
+            assert "before" in str(error)
+        else:
+            raise SystemExit("two packages of one name")
+        """
+    )
+
+
+def test_nothing_heavy_is_imported_before_it_is_used():
+    heavy = "torch torchvision transformers boto3 google pyspark PIL"
+    run(
+        code=f"""
+        import sys
+        import forebay.streaming, forebay.streaming.base, forebay.streaming.base.spanner
+        found = [name for name in "{heavy}".split() if name in sys.modules]
+        assert not found, found
+        """
+    )
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_script_and_its_workers_run_through_the_alias(tmp_path, method):
+    script = tmp_path / "train.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import multiprocessing, sys
+            from streaming.base.spanner import Spanner
+            from beside import NAME
+
+            class Mine(Spanner):
+                pass
+
+            def work(cls):
+                return cls is Mine, cls.__mro__[1].__module__
+
+            if __name__ == "__main__":
+                with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
+                    print(pool.apply(work, (Mine,)), NAME, sys.argv[2:])
+            """
+        )
+    )
+    (tmp_path / "beside.py").write_text("NAME = 'beside'")
+    out = run("-m", "forebay.streaming.alias", str(script), method, "--lr", "1")
+    assert out.strip() == "(True, 'forebay.streaming.base.spanner') beside ['--lr', '1']"
+
+
+def test_pytest_takes_the_alias_as_a_plugin(tmp_path):
+    test = tmp_path / "test_it.py"
+    test.write_text("import streaming\ndef test_it(): assert streaming.__name__ == 'forebay.streaming'\n")
+    run("-m", "pytest", "-q", "-p", "forebay.streaming.alias", "-p", "no:cacheprovider", str(test))
