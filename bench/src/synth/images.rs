@@ -1,23 +1,14 @@
 //! JPEG files, cut by a Python script, and packed into the other forms here.
 
+use super::files::{list, read};
 use super::{DataSet, Form, Kind, Photos, SynthArgs, mds, shuffle, tar};
 use crate::python::Scripts;
 use forebay_loader::{Error, Result};
 use forebay_tests::data;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const SCRIPT: (&str, &str) = ("synth_images.py", include_str!("../../scripts/synth_images.py"));
-
-/// One JPEG file and the number of its class.
-pub(super) struct Sample {
-    /// The file.
-    pub(super) path: PathBuf,
-    /// Index of its class folder in sorted order, as ImageFolder numbers them.
-    pub(super) class: i64,
-    /// Length of the file.
-    pub(super) bytes: u64,
-}
 
 /// Makes the files if they are not there, then the other forms.
 pub(super) fn make(args: &SynthArgs) -> Result<DataSet> {
@@ -37,12 +28,6 @@ pub(super) fn make(args: &SynthArgs) -> Result<DataSet> {
     let bytes = samples.iter().map(|s| s.bytes).sum();
     let count = samples.len() as u64;
     Ok(DataSet { kind: Kind::Images, samples: count, bytes, length: 0, seed: args.seed, root: args.out.clone() })
-}
-
-fn read(sample: &Sample) -> Result<(Vec<u8>, i64)> {
-    let file =
-        fs::read(&sample.path).map_err(|e| Error::from_io(e, "a picture").with("file", sample.path.display()))?;
-    Ok((file, sample.class))
 }
 
 /// Cuts the photographs; the folder appears when all of it is there.
@@ -66,23 +51,4 @@ fn cut(args: &SynthArgs, files: &Path) -> Result<()> {
     let argv = [text(&part), args.samples.to_string(), args.seed.to_string(), source.to_owned(), text(&photos)];
     Scripts::unpack(&[SCRIPT])?.call(&args.python, SCRIPT.0, &argv)?;
     fs::rename(&part, files).map_err(failed)
-}
-
-/// Every JPEG in the class folders, in sorted order.
-fn list(files: &Path) -> Result<Vec<Sample>> {
-    let failed = |e| Error::from_io(e, "the files cannot be listed").with("folder", files.display());
-    let sorted = |folder: &Path| -> Result<Vec<PathBuf>> {
-        let entries = fs::read_dir(folder).map_err(failed)?;
-        let mut paths = entries.map(|e| e.map(|e| e.path())).collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
-        paths.sort();
-        Ok(paths)
-    };
-    let mut samples = Vec::new();
-    for (class, folder) in sorted(files)?.into_iter().enumerate() {
-        for path in sorted(&folder)? {
-            let bytes = path.metadata().map_err(failed)?.len();
-            samples.push(Sample { path, class: class as i64, bytes });
-        }
-    }
-    Ok(samples)
 }

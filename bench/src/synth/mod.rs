@@ -4,6 +4,7 @@
 //! ImageFolder reads them), `tar` (WebDataset) and `mds` (forebay and MosaicML streaming). All forms hold the same samples,
 //! tar and mds in the same order, which is a shuffle of the files' by the seed.
 
+mod files;
 mod images;
 mod mds;
 mod tar;

@@ -1,6 +1,6 @@
 //! Tar files in WebDataset's manner: `00000000.jpg` and `00000000.cls` beside each other.
 
-use super::images::Sample;
+use super::files::Sample;
 use forebay_loader::{Error, Result};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

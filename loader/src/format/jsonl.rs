@@ -1,8 +1,8 @@
 //! JSONL samples: one JSON object each. A column's bytes are its text unescaped, or its number as it is written.
 
+use super::columns::{Column, Scratch, Span};
 use super::encoding::Encoding;
 use super::json;
-use super::layout::{Column, Scratch, Span};
 use crate::error::{Error, Result};
 
 /// Divides `sample` into `columns`, which are sorted by name. Keys that are no column are passed over; of a key twice the last counts, as in Python.
@@ -62,8 +62,9 @@ fn content(column: &Column, object: &[u8], range: std::ops::Range<usize>, side: 
 
 #[cfg(test)]
 mod tests {
+    use crate::format::columns::{Column, Scratch};
     use crate::format::encoding::{Encoding, Value};
-    use crate::format::layout::{Column, Layout, Scratch, ShardFormat};
+    use crate::format::layout::{Layout, ShardFormat};
 
     fn layout() -> Layout {
         let column = |(name, encoding): (&str, Encoding)| Column { name: name.into(), encoding, size: None };

@@ -1,7 +1,6 @@
-//! What all shards of a data set have in common: format and columns, and how a sample's bytes divide into columns.
+//! What all shards of a data set have in common: format and columns.
 
-use std::ops::Range;
-
+use super::columns::{Column, SampleColumns, Scratch};
 use super::encoding::Encoding;
 use super::{jsonl, mds, xsv};
 use crate::error::{Error, Result};
@@ -65,18 +64,6 @@ impl ShardFormat {
     pub fn is_split(&self) -> bool {
         !matches!(self, Self::Mds)
     }
-}
-
-/// A column of a data set.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// How its values are stored. The text formats' `str`, `int` and `float` are [`Encoding::Str`],
-    /// [`Encoding::StrInt`] and [`Encoding::StrFloat`].
-    pub encoding: Encoding,
-    /// Bytes of every value, if that is fixed; else each sample says.
-    pub size: Option<u32>,
 }
 
 /// Format and columns, shared by all shards that have the same.
@@ -157,7 +144,7 @@ impl Layout {
         if scratch.spans.len() != self.columns.len() {
             return Err(Error::internal("a sample was split into another number of columns than the layout has"));
         }
-        Ok(SampleColumns { sample, scratch })
+        Ok(SampleColumns::new(sample, scratch))
     }
 }
 
@@ -176,59 +163,5 @@ fn sorted(columns: impl IntoIterator<Item = Column>) -> Result<Vec<Column>> {
     match columns.windows(2).find(|pair| pair[0].name == pair[1].name) {
         Some(pair) => Err(Error::config("a column stands twice").with("column", &pair[0].name)),
         None => Ok(columns),
-    }
-}
-
-/// Where the columns of one sample lie; reused from sample to sample.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    pub(super) spans: Vec<Span>,
-    /// Bytes that do not stand in the sample as they are, such as unescaped JSON strings.
-    pub(super) side: Vec<u8>,
-}
-
-/// A column's bytes.
-#[derive(Clone, Debug)]
-pub(super) enum Span {
-    /// In the sample.
-    Sample(Range<usize>),
-    /// In [`Scratch::side`].
-    Side(Range<usize>),
-}
-
-/// One sample, divided into columns.
-#[derive(Clone, Copy, Debug)]
-pub struct SampleColumns<'a> {
-    sample: &'a [u8],
-    scratch: &'a Scratch,
-}
-
-impl<'a> SampleColumns<'a> {
-    /// Number of columns.
-    pub fn len(&self) -> usize {
-        self.scratch.spans.len()
-    }
-
-    /// Whether there is no column.
-    pub fn is_empty(&self) -> bool {
-        self.scratch.spans.is_empty()
-    }
-
-    /// The bytes of column `i` of the layout, as its encoding takes them.
-    ///
-    /// # Panics
-    ///
-    /// When the layout has no column `i`.
-    pub fn get(&self, i: usize) -> &'a [u8] {
-        match &self.scratch.spans[i] {
-            Span::Sample(range) => &self.sample[range.clone()],
-            Span::Side(range) => &self.scratch.side[range.clone()],
-        }
-    }
-
-    /// The columns' bytes in their order.
-    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> {
-        let this = *self;
-        (0..this.len()).map(move |i| this.get(i))
     }
 }

@@ -1,6 +1,6 @@
 //! MDS samples: a `u32` size for each column of variable size, then all columns' bytes, both in column order.
 
-use super::layout::{Column, Scratch, Span};
+use super::columns::{Column, Scratch, Span};
 use crate::error::{Error, Result};
 
 /// Divides `sample` into `columns`; it must be used up exactly.
@@ -31,8 +31,9 @@ pub(super) fn split(columns: &[Column], sample: &[u8], scratch: &mut Scratch) ->
 
 #[cfg(test)]
 mod tests {
+    use crate::format::columns::{Column, Scratch};
     use crate::format::encoding::Encoding;
-    use crate::format::layout::{Column, Layout, Scratch, ShardFormat};
+    use crate::format::layout::{Layout, ShardFormat};
 
     fn layout(columns: &[(&str, &str)]) -> Layout {
         let column = |&(name, encoding): &(&str, &str)| {

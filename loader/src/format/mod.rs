@@ -21,6 +21,7 @@
 //! hand files to a sink. Nothing read is trusted: lengths are checked before anything is allocated for them, nesting is
 //! bounded, names cannot leave their directory, and an error names file and field.
 
+mod columns;
 pub mod compress;
 pub mod encoding;
 pub mod hash;
@@ -34,10 +35,11 @@ pub mod tar;
 pub mod writer;
 mod xsv;
 
+pub use columns::{Column, SampleColumns, Scratch};
 pub use compress::Compression;
 pub use encoding::{Encoding, Value};
 pub use hash::HashAlgo;
 pub use index::{FileInfo, FilePair, INDEX_BASENAME, Index, Shard};
-pub use layout::{Column, Layout, SampleColumns, Scratch, ShardFormat, XsvKind};
+pub use layout::{Layout, ShardFormat, XsvKind};
 pub use table::OffsetTable;
 pub use writer::Writer;

@@ -1,7 +1,7 @@
 //! XSV samples: one row of cells each, no quoting. A column's bytes are its cell.
 
+use super::columns::{Column, Scratch, Span};
 use super::encoding::Encoding;
-use super::layout::{Column, Scratch, Span};
 use crate::error::{Error, Result};
 
 /// The text formats' name of an encoding: `str`, `int` or `float`.
@@ -56,8 +56,9 @@ pub(super) fn split(
 
 #[cfg(test)]
 mod tests {
+    use crate::format::columns::{Column, Scratch};
     use crate::format::encoding::Encoding;
-    use crate::format::layout::{Column, Layout, Scratch, ShardFormat, XsvKind};
+    use crate::format::layout::{Layout, ShardFormat, XsvKind};
 
     #[test]
     fn a_row_has_as_many_cells_as_columns_or_is_refused() {

@@ -9,7 +9,8 @@ use serde_json::{Map, Value as Json};
 
 use super::{FileInfo, INDEX_BASENAME, Index, Shard, VERSION};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::layout::{Column, Layout, ShardFormat, XsvKind};
+use crate::format::columns::Column;
+use crate::format::layout::{Layout, ShardFormat, XsvKind};
 use crate::format::table::OffsetTable;
 use crate::format::{Compression, Encoding, HashAlgo, json, xsv};
 

@@ -10,10 +10,11 @@ use super::sample;
 use super::shard::{Frame, Samples, too_large};
 use super::sink::Sink;
 use crate::error::{Error, Result};
+use crate::format::columns::Scratch;
 use crate::format::encoding::Value;
 use crate::format::hash::Hasher;
 use crate::format::index::{FileInfo, Index, Settings, Shard};
-use crate::format::layout::{Layout, Scratch};
+use crate::format::layout::Layout;
 use crate::format::{Compression, HashAlgo};
 
 /// The reference's limit on a shard's raw size, in bytes.

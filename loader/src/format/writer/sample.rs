@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use crate::error::{Context, Error, Result};
+use crate::format::columns::{Column, Scratch};
 use crate::format::encoding::{Encoding, Value};
 use crate::format::json::{self, FloatWords};
-use crate::format::layout::{Column, Layout, Scratch, ShardFormat};
+use crate::format::layout::{Layout, ShardFormat};
 
 /// Appends the sample of `values`, one for each column of `layout` in its order.
 ///

@@ -3,9 +3,10 @@ use std::sync::{Arc, Mutex};
 use super::{LocalDir, Options, Sink, Writer};
 use crate::ErrorKind;
 use crate::error::{Error, Result};
+use crate::format::columns::Scratch;
 use crate::format::encoding::{Encoding, Value};
 use crate::format::hash::HashAlgo;
-use crate::format::layout::{Layout, Scratch, XsvKind};
+use crate::format::layout::{Layout, XsvKind};
 use crate::format::{Compression, Index};
 
 type NamedBytes = (String, Vec<u8>);
