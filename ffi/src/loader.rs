@@ -147,7 +147,7 @@ pub unsafe extern "C" fn forebay_loader_stats(loader: *const ForebayLoader, stat
     guard(|| {
         // SAFETY: by the contract above.
         let out = unsafe { Out::new(stats, "stats") }?;
-        out.put(leak(figures(&LOADERS.get(loader)?.stats()).to_string())?);
+        out.put(leak(figures(&LOADERS.get(loader)?.stats()?).to_string())?);
         Ok(ForebayStatus::Ok)
     })
 }

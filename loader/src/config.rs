@@ -64,7 +64,8 @@ pub enum OnError {
     /// `next` returns the error.
     #[default]
     Raise,
-    /// The batch is one row shorter, within `max_errors` per epoch.
+    /// The batch is one row shorter, within `max_errors` per epoch. A batch that loses every row is not delivered when
+    /// this is the only rank; with other ranks, which would wait for it, it is an error.
     Skip,
 }
 

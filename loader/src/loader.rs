@@ -4,6 +4,8 @@
 //! epoch at a time. Every method may be called from any thread; nothing is started before the first epoch.
 
 mod plan;
+#[cfg(test)]
+mod tests;
 
 pub use plan::parse_bytes;
 
@@ -19,7 +21,7 @@ use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
 use crate::pipeline::{BatchLayout, CachedShards, Epoch, EpochParts, OpenShards, Pace, Taken};
 use crate::state::{Own, STATE_VERSION, State};
 use crate::stats::{Snapshot, Spent, Stats};
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::target::{BatchTarget, HostTarget};
 use crate::topology::{CpuSet, Topology};
 use std::collections::BTreeMap;
@@ -200,18 +202,22 @@ impl Loader {
     }
 
     /// The epoch that the next [`start_epoch`](Self::start_epoch) begins or resumes.
-    pub fn epoch(&self) -> u64 {
-        let position = self.position.lock();
-        position.epoch + u64::from(position.under_way)
-    }
-
-    /// Batches of a whole epoch for this rank.
     ///
     /// # Errors
     ///
-    /// `Config` for an order that cannot be.
+    /// `Closed` in a forked child.
+    pub fn epoch(&self) -> Result<u64> {
+        let position = self.position()?;
+        Ok(position.epoch + u64::from(position.under_way))
+    }
+
+    /// Batches of a whole epoch for this rank, those that turn out to be empty because every sample was skipped included.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for an order that cannot be, `Closed` in a forked child.
     pub fn batches(&self) -> Result<u64> {
-        let mut position = self.position.lock();
+        let mut position = self.position()?;
         if let Some(batches) = position.batches {
             return Ok(batches);
         }
@@ -232,9 +238,8 @@ impl Loader {
     ///
     /// `Config` for an order that cannot be, `Full` for memory that cannot be had, `Closed` in a forked child.
     pub fn start_epoch(&self) -> Result<()> {
-        self.check_process()?;
         // Threads of the old epoch are joined before those of the new one start.
-        let mut position = self.position.lock();
+        let mut position = self.position()?;
         position.stop();
         if position.under_way {
             position.epoch += 1;
@@ -272,6 +277,7 @@ impl Loader {
             target: self.target.clone(),
             stats: self.stats.clone(),
             on_error: self.config.on_error,
+            is_alone: self.world.ranks() == 1,
             max_errors: self.config.max_errors,
             sample_bytes_max: self.config.sample_bytes_max,
             ahead,
@@ -321,8 +327,7 @@ impl Loader {
     ///
     /// As [`next`](Self::next).
     pub fn next_within(&self, limit: Duration) -> Result<Next> {
-        self.check_process()?;
-        let position = self.position.lock();
+        let position = self.position()?;
         let Some(epoch) = position.running.clone() else {
             let message = match position.under_way {
                 true => "the epoch was closed before its end: call start_epoch for the one after it",
@@ -340,6 +345,10 @@ impl Loader {
                     position.delivered += batch.planned_rows;
                 }
                 drop(position);
+                if batch.rows == 0 {
+                    // Every sample of it was skipped: it counts for the position and is not delivered.
+                    return Ok(Next::Pending);
+                }
                 stage.done(1, 0);
                 Ok(Next::Batch(batch))
             }
@@ -368,9 +377,9 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// `Config` for an order that cannot be.
+    /// `Config` for an order that cannot be, `Closed` in a forked child.
     pub fn state(&self) -> Result<State> {
-        let position = self.position.lock();
+        let position = self.position()?;
         let next = |epoch, resume: Option<&Resume>| -> Result<Resume> {
             let plan = EpochPlan::new(self.catalog.shape(), &self.order, self.world, epoch, resume)?;
             Ok(plan.state(plan.sample_in_epoch()))
@@ -403,12 +412,12 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// `State`, listing the arguments that differ, unless `strict` is false.
+    /// `State`, listing the arguments that differ, unless `strict` is false; `Closed` in a forked child.
     pub fn load_state(&self, state: &State, strict: bool) -> Result<()> {
         if strict {
             state.check(&self.own()?)?;
         }
-        let mut position = self.position.lock();
+        let mut position = self.position()?;
         position.stop();
         *position = Position {
             epoch: state.epoch,
@@ -423,19 +432,40 @@ impl Loader {
     }
 
     /// The figures so far.
-    pub fn stats(&self) -> Snapshot {
-        self.stats.snapshot()
+    ///
+    /// # Errors
+    ///
+    /// `Closed` in a forked child.
+    pub fn stats(&self) -> Result<Snapshot> {
+        self.check_process()?;
+        Ok(self.stats.snapshot())
     }
 
     /// The trace in Chrome's format, if the configuration asked for one.
-    pub fn trace_json(&self) -> Option<String> {
-        self.stats.trace_json()
+    ///
+    /// # Errors
+    ///
+    /// `Closed` in a forked child.
+    pub fn trace_json(&self) -> Result<Option<String>> {
+        self.check_process()?;
+        Ok(self.stats.trace_json())
     }
 
     /// Ends the epoch under way at once; the next [`start_epoch`](Self::start_epoch) begins the one after it.
-    pub fn close(&self) {
-        self.position.lock().stop();
+    ///
+    /// # Errors
+    ///
+    /// `Closed` in a forked child, where there is nothing to end.
+    pub fn close(&self) -> Result<()> {
+        self.position()?.stop();
         *self.pools.lock() = None;
+        Ok(())
+    }
+
+    /// The only way to the position: in a forked child the lock may be held by a thread that does not exist there.
+    fn position(&self) -> Result<MutexGuard<'_, Position>> {
+        self.check_process()?;
+        Ok(self.position.lock())
     }
 
     /// A forked child has none of the threads, and would wait for them.

@@ -67,7 +67,7 @@ impl Engine {
     /// The epoch that the next start runs.
     #[getter]
     fn epoch(&self, py: Python<'_>) -> PyResult<u64> {
-        enter::enter(py, || Ok(self.loader()?.epoch()))
+        enter::enter(py, || self.loader()?.epoch())
     }
 
     /// Starts the next epoch, or the loaded position.
@@ -98,28 +98,25 @@ impl Engine {
 
     /// What every stage did so far, as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
-        enter::enter(py, || Ok(to_json(&self.loader()?.stats())))
+        enter::enter(py, || Ok(to_json(&self.loader()?.stats()?)))
     }
 
     /// The same as Prometheus text.
     fn prometheus(&self, py: Python<'_>) -> PyResult<String> {
         enter::enter(py, || {
             let loader = self.loader()?;
-            Ok(loader.stats().prometheus(&format!("rank=\"{}\"", loader.config().world.rank)))
+            Ok(loader.stats()?.prometheus(&format!("rank=\"{}\"", loader.config().world.rank)))
         })
     }
 
     /// The trace, if one was asked for.
     fn trace_json(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        enter::enter(py, || Ok(self.loader()?.trace_json()))
+        enter::enter(py, || self.loader()?.trace_json())
     }
 
     /// Ends the epoch under way: threads, files and pools are gone.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        enter::enter(py, || {
-            self.loader()?.close();
-            Ok(())
-        })
+        enter::enter(py, || self.loader()?.close())
     }
 }
 

@@ -380,6 +380,14 @@ def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
         assert caught.value.kind == "decode" and caught.value.context
     with fb.Loader(local=folder, batch_size=8, fields=fields, on_error="skip", max_errors=1) as loader:
         assert sum(len(b["number"]) for b in loader) == 39
+    # A batch of its own: left out, unless another rank would wait for it.
+    with fb.Loader(local=folder, batch_size=1, fields=fields, on_error="skip", max_errors=1) as loader:
+        assert numbers(loader) == [[number] for number in range(1, 40)]
+        assert len(loader) == 40
+    two = {"rank": 0, "world_size": 2, "local_rank": 0, "local_world_size": 2}
+    with fb.Loader(local=folder, batch_size=1, fields=fields, on_error="skip", max_errors=1, **two) as loader:
+        with pytest.raises(fb.DecodeError, match="other ranks"):
+            list(loader)
 
 
 def test_a_closed_loader_says_so(pictures):

@@ -148,7 +148,7 @@ fn drain(args: &PipelineArgs, stream: StreamConfig, fields: Value, threads: u32,
     let loader = Loader::new(config)?;
     let first = epoch(&loader, cpu, start)?;
     let epochs = (0..epochs).map(|_| epoch(&loader, own_cpu_seconds(), Instant::now())).collect::<Result<Vec<_>>>()?;
-    Ok(Outcome { first, epochs, stats: loader.stats(), trace: loader.trace_json() })
+    Ok(Outcome { first, epochs, stats: loader.stats()?, trace: loader.trace_json()? })
 }
 
 fn epoch(loader: &Loader, cpu: f64, start: Instant) -> Result<Drained> {

@@ -41,6 +41,8 @@ pub(crate) struct EpochParts {
     pub(crate) stats: Arc<Stats>,
     pub(crate) on_error: OnError,
     pub(crate) max_errors: u64,
+    /// Whether there are no other ranks, which would wait for one with fewer batches.
+    pub(crate) is_alone: bool,
     pub(crate) sample_bytes_max: u64,
     /// Batches under way, the one the consumer waits for included.
     pub(crate) ahead: u64,
@@ -170,17 +172,17 @@ impl Epoch {
             }
         });
         let epoch = Self { shared, threads: Mutex::default(), pid: std::process::id(), watch: Mutex::default() };
-        epoch.thread("fb-schedule", move |shared| {
+        epoch.thread("fb-schedule", "schedule", move |shared| {
             let stage = shared.stats.stage("schedule");
             schedule(shared, shared.pace, order, &stage)
         })?;
         for i in 0..epoch.shared.shard_threads {
-            epoch.thread(&format!("fb-shard-{i}"), shard::run)?;
+            epoch.thread(&format!("fb-shard-{i}"), "shard", shard::run)?;
         }
-        epoch.thread("fb-read", move |shared| read::run(shared, &misses_end, &loaded))?;
+        epoch.thread("fb-read", "read", move |shared| read::run(shared, &misses_end, &loaded))?;
         for i in 0..epoch.shared.threads.len() {
             let (chunks_end, loaded_end, misses) = (chunks_end.clone(), loaded_end.clone(), misses.clone());
-            epoch.thread(&format!("fb-decode-{i}"), move |shared| {
+            epoch.thread(&format!("fb-decode-{i}"), "decode", move |shared| {
                 if let Some(cpus) = &shared.threads[i] {
                     // A refused binding costs speed, nothing else.
                     if let Err(e) = crate::topology::affinity::pin_current_thread(cpus) {
@@ -193,9 +195,14 @@ impl Epoch {
         Ok(epoch)
     }
 
-    fn thread(&self, name: &str, body: impl FnOnce(&Shared) -> Result<()> + Send + 'static) -> Result<()> {
+    fn thread(
+        &self,
+        name: &str,
+        stage: &'static str,
+        body: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
         let shared = self.shared.clone();
-        let thread = spawn(name, move || shared.run.clone().guard("epoch", || body(&shared))).map_err(|e| {
+        let thread = spawn(name, move || shared.run.clone().guard(stage, || body(&shared))).map_err(|e| {
             Error::from_io(e, "a thread could not be started: lower `threads` or raise the process limit")
         })?;
         self.threads.lock().push(thread);

@@ -70,13 +70,15 @@ class Loader:
         prefetch: Batches made ahead.
         memory: Bytes for batches and encoded samples, as a number or "2gb". None: a share of what the machine has.
         predownload: Samples whose shards are fetched ahead.
-        cache_limit: Bytes that the shards may take in `local`, as a number or "100gb"; those needed last leave first.
+        cache_limit: Bytes that the shards may take in `local`, as a number or "100gb"; those needed last leave first, the
+            next epoch's order included. At least the sizes of the largest shard and of index.json together.
         keep_zip: Keep compressed shards beside the unpacked ones.
         validate_hash: Hash that must match after a download, such as "xxh64". None: the cheapest that the index lists.
         download_retry: Total attempts per download.
         download_timeout: Seconds without a byte before an attempt fails.
         stall_timeout: Seconds without any progress before iterating fails and names what it waited for.
-        on_error: "raise", or "skip" to make a batch shorter by a sample that cannot be read or decoded.
+        on_error: "raise", or "skip" to make a batch shorter by a sample that cannot be read or decoded. A batch that loses
+            all its samples is not delivered; with several ranks, which must take equal numbers of steps, it is an error.
         max_errors: Samples per epoch that "skip" forgives.
         allow_unsafe_types: Accept columns of Python pickles; they are delivered as bytes.
         fetch_threads: Threads that talk to the store. None: one per 4 CPUs.

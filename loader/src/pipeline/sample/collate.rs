@@ -205,21 +205,34 @@ impl Building {
     ///
     /// # Errors
     ///
-    /// The failure of the lowest failed row; `Decode` when every row was skipped; what the target says.
-    pub(crate) fn finish(&self, epoch: u64, first_number: u64, target: &dyn BatchTarget) -> Result<Batch> {
+    /// The failure of the lowest failed row; what the target says; `Decode` when every row was skipped, unless the
+    /// batch `may_be_empty`: then it has no rows and no outputs.
+    pub(crate) fn finish(
+        &self,
+        epoch: u64,
+        first_number: u64,
+        target: &dyn BatchTarget,
+        may_be_empty: bool,
+    ) -> Result<Batch> {
         let Outcome { mut skipped, failure } = std::mem::take(&mut *self.outcome.lock());
+        let (number, planned_rows) = (first_number + self.number, self.rows as u64);
         if let Some((row, error)) = failure {
-            return Err(error.with("batch", first_number + self.number).with("row", row));
+            return Err(error.with("batch", number).with("row", row));
         }
         let mut slot = self.slot.lock().take().expect("a batch is finished once");
         let mut lists: Vec<Vec<Vec<u8>>> = self.lists.iter().map(|l| std::mem::take(&mut *l.lock())).collect();
         let rows = self.rows - skipped.len();
-        if !skipped.is_empty() {
-            if rows == 0 {
-                return Err(
-                    Error::decode("every sample of a batch was skipped").with("batch", first_number + self.number)
-                );
+        if rows == 0 {
+            if may_be_empty {
+                return Ok(Batch { epoch, number, rows, outputs: Vec::new(), planned_rows });
             }
+            return Err(Error::decode(
+                "every sample of a batch was skipped, and a rank that leaves a batch out keeps the other ranks waiting: \
+                 repair the data, or choose a larger batch_size",
+            )
+            .with("batch", number));
+        }
+        if !skipped.is_empty() {
             skipped.sort_unstable();
             let bytes = slot.bytes_mut().ok_or_else(|| Error::internal("a batch was finished before its rows were"))?;
             self.close_gaps(&skipped, bytes, &mut lists);
@@ -241,8 +254,7 @@ impl Building {
             Ok((place.name.clone(), output))
         });
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
-        let planned_rows = self.rows as u64;
-        Ok(Batch { epoch, number: first_number + self.number, rows, outputs, planned_rows })
+        Ok(Batch { epoch, number, rows, outputs, planned_rows })
     }
 
     /// Moves rows up over the `skipped` ones (ascending).
