@@ -57,6 +57,7 @@ impl Catalog {
     pub(crate) fn open(config: &LoaderConfig, stats: &Arc<Stats>, clock: &Clock) -> Result<Self> {
         let opener = Opener { config, stats, clock };
         let opened = opener.open_all()?;
+        check_cache_limit(config.cache_limit, &opened)?;
         let group = CacheGroup::new(config.cache_limit);
         let mut streams = Vec::new();
         let mut shards = 0;
@@ -139,6 +140,7 @@ struct Opened {
     remote: Option<Remote>,
     path: PathBuf,
     index: Index,
+    index_bytes: u64,
     digest: String,
     keep_zip: bool,
     validate_hash: Option<HashAlgo>,
@@ -192,7 +194,7 @@ impl Opener<'_> {
         let split = stream.split.as_deref().unwrap_or("");
         let name = match &stream.remote {
             Some(remote) => join(remote, split),
-            None => stream.local.as_deref().unwrap_or(Path::new("")).join(split).display().to_string(),
+            None => join(&stream.local.as_deref().unwrap_or(Path::new("")).display().to_string(), split),
         };
         self.open_named(stream, split, &name, stores).context("stream", || &name)
     }
@@ -214,8 +216,8 @@ impl Opener<'_> {
         let keep_zip = stream.keep_zip.unwrap_or(self.config.keep_zip);
         let opened = |remote, path, bytes: &[u8]| -> Result<Opened> {
             let index = Index::parse(bytes, &format!("{name}/{INDEX_BASENAME}"))?;
-            let digest = HashAlgo::Xxh3_64.hex(bytes);
-            Ok(Opened { name: name.to_owned(), remote, path, index, digest, keep_zip, validate_hash })
+            let (digest, index_bytes) = (HashAlgo::Xxh3_64.hex(bytes), bytes.len() as u64);
+            Ok(Opened { name: name.to_owned(), remote, path, index, index_bytes, digest, keep_zip, validate_hash })
         };
         let Some(remote) = remote else {
             let path = stream.local.clone().unwrap_or_default().join(split);
@@ -224,6 +226,13 @@ impl Opener<'_> {
         };
         if let (None, Some(folder)) = (&stream.local, local_folder(name)) {
             // A folder on this machine is read where it lies, unless its shards must be unpacked somewhere.
+            if !folder.join(INDEX_BASENAME).exists() {
+                let message = match folder.is_dir() {
+                    true => "the folder that `remote` and `split` name holds no index.json: it is no data set",
+                    false => "the folder that `remote` and `split` name does not exist",
+                };
+                return Err(Error::new(ErrorKind::NotFound, message).with("folder", folder.display()));
+            }
             let bytes = self.index(&folder, name, None)?;
             let in_place = opened(None, folder, &bytes)?;
             if in_place.index.shards.iter().all(|s| s.compression.is_none()) {
@@ -256,6 +265,12 @@ impl Opener<'_> {
 }
 
 impl Opened {
+    /// Bytes that `shard` takes in the cache.
+    fn bytes_of(&self, shard: &Shard) -> u64 {
+        let zip = if self.keep_zip { shard.zip_bytes().unwrap_or(0) } else { 0 };
+        shard.raw_bytes().saturating_add(zip)
+    }
+
     fn finish(&self, opener: &Opener<'_>, group: &Arc<CacheGroup>, first_shard: u32) -> Result<Stream> {
         if self.index.samples() == 0 {
             return Err(Error::config("the stream contains no samples"));
@@ -310,9 +325,36 @@ fn files_of(shard: &Shard) -> ShardFiles {
     }
 }
 
-/// `remote` and `split` as one URL or path.
-fn join(remote: &str, split: &str) -> String {
-    if split.is_empty() { remote.to_owned() } else { format!("{}/{split}", remote.trim_end_matches('/')) }
+/// `root` and `split` as one URL or path, without slashes at the end or two in a row where they meet.
+fn join(root: &str, split: &str) -> String {
+    let (folder, split) = (root.trim_end_matches('/'), split.trim_matches('/'));
+    match (split.is_empty(), folder.is_empty() || folder.ends_with(':')) {
+        // The root of a file system, or nothing at all.
+        (true, true) => root.to_owned(),
+        (true, false) => folder.to_owned(),
+        (false, _) if root.is_empty() => split.to_owned(),
+        (false, _) => format!("{folder}/{split}"),
+    }
+}
+
+/// Refuses a limit under which the cache could not hold all indexes and the largest shard: with those, one shard after
+/// the other can take its turn.
+fn check_cache_limit(limit: Option<u64>, streams: &[Opened]) -> Result<()> {
+    let Some(limit) = limit else { return Ok(()) };
+    let cached = || streams.iter().filter(|stream| stream.remote.is_some());
+    let index_bytes: u64 = cached().map(|stream| stream.index_bytes).sum();
+    let sizes =
+        cached().flat_map(|stream| stream.index.shards.iter().map(move |shard| (stream.bytes_of(shard), shard)));
+    let Some((bytes, shard)) = sizes.max_by_key(|(bytes, _)| *bytes) else { return Ok(()) };
+    let needed = index_bytes.saturating_add(bytes);
+    if limit >= needed {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "cache_limit is {limit} bytes and must be at least {needed}: {bytes} for the largest shard and {index_bytes} for \
+         index.json; several times as much keeps shards from being fetched again and again"
+    ))
+    .with("shard", &shard.raw_data.basename))
 }
 
 /// The folder behind a remote that lies on this machine.

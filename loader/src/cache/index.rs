@@ -74,6 +74,7 @@ pub fn install_index(
             .with("file", path.display()));
     };
     // A directory that cannot be made or written is found out again, with a sentence, when a shard is to be written.
+    let absent = dir.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
     let made = std::fs::create_dir_all(dir).is_ok();
     let watch = Watch::new();
     let mut waiting = patience.start(clock);
@@ -91,7 +92,7 @@ pub fn install_index(
         let left = waiting.left(|| format!("{}, which another process fetches from {remote}", path.display()))?;
         watch.wait(version, left);
     };
-    let bytes = fetch()?;
+    let bytes = fetch().inspect_err(|_| remove_empty(absent))?;
     let unnamed_files = AtomicBool::new(true);
     let how = How { sync: true, alone: lock.is_some(), unnamed_files: &unnamed_files };
     let installed = match write_file(&path, &bytes, how) {
@@ -103,6 +104,12 @@ pub fn install_index(
         }
     };
     Ok(IndexFile { bytes, installed, unchecked: None })
+}
+
+/// Removes folders that were made for an index that then could not be had, the innermost first. One that somebody else
+/// has put something into stays.
+fn remove_empty(folders: Vec<&Path>) {
+    let _ = folders.into_iter().try_for_each(std::fs::remove_dir);
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>> {

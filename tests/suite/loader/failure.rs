@@ -87,11 +87,80 @@ fn a_corrupt_picture_is_skipped_within_the_budget_and_counted() {
     assert_eq!(batches.iter().map(|b| b.rows).collect::<Vec<_>>(), [8, 8, 6, 8, 8]);
     let kept: Vec<i64> = (0..40).filter(|i| *i != 20 && *i != 23).collect();
     assert_eq!(classes(&batches), kept);
-    assert!(loader.stats().counters.contains(&("samples_skipped", 2)));
+    assert!(loader.stats().unwrap().counters.contains(&("samples_skipped", 2)));
     let loader = skip(1);
     loader.start_epoch().unwrap();
     let error = std::iter::from_fn(|| Some(loader.next())).find_map(Result::err).unwrap();
     assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
+}
+
+#[test]
+fn a_batch_of_nothing_but_skipped_samples_is_left_out_on_one_rank_and_an_error_on_several() {
+    let dir = tempfile::tempdir().unwrap();
+    pictures(dir.path(), 12);
+    spoil(dir.path(), 3);
+    spoil(dir.path(), 7);
+    let skip = |world_size| {
+        let world = forebay_loader::config::WorldConfig { world_size, ..Default::default() };
+        let config = config(stream(Some(dir.path()), None));
+        LoaderConfig {
+            shuffle: false,
+            batch_size: 1,
+            fields: fields(),
+            on_error: OnError::Skip,
+            max_errors: 2,
+            world,
+            ..config
+        }
+    };
+    let loader = Loader::new(skip(1)).unwrap();
+    loader.start_epoch().unwrap();
+    let mut first = Vec::new();
+    while first.len() < 4 {
+        let Next::Batch(batch) = loader.next().unwrap() else { panic!("ended early") };
+        first.push(batch);
+    }
+    assert_eq!(loader.state().unwrap().sample_in_epoch, 5, "the batch that was left out counts");
+    first.extend(rest(&loader));
+    assert_eq!(classes(&first), [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]);
+    assert_eq!(first.iter().map(|b| b.number).collect::<Vec<_>>(), [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]);
+    // A second rank would wait for the batch that this one leaves out.
+    let loader = Loader::new(skip(2)).unwrap();
+    loader.start_epoch().unwrap();
+    let error = std::iter::from_fn(|| Some(loader.next())).find_map(Result::err).unwrap();
+    assert!(error.kind() == ErrorKind::Decode && error.to_string().contains("other ranks"), "{error}");
+}
+
+#[test]
+fn a_shard_of_another_size_is_named_with_both_sizes() {
+    let dir = tempfile::tempdir().unwrap();
+    tokens(dir.path(), 200, None);
+    let path = dir.path().join("shard.00003.mds");
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(7).unwrap();
+    let loader = Loader::new(config(stream(Some(dir.path()), None))).unwrap();
+    loader.start_epoch().unwrap();
+    let error = std::iter::from_fn(|| Some(loader.next())).find_map(Result::err).unwrap().to_string();
+    for word in ["size differs", "bytes 7,", &format!("expected {bytes}"), &path.display().to_string()] {
+        assert!(error.contains(word), "{word} is missing: {error}");
+    }
+}
+
+#[test]
+fn a_remote_that_is_a_missing_folder_says_so_and_an_open_that_fails_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    let e = Loader::new(config(stream(None, Some(&format!("{}/", missing.display()))))).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotFound);
+    let text = e.to_string();
+    assert!(text.contains("does not exist") && text.contains(&missing.display().to_string()), "{text}");
+    assert!(!text.contains("//"), "{text}");
+    let e = Loader::new(config(stream(None, dir.path().to_str()))).unwrap_err();
+    assert!(e.to_string().contains("no data set"), "{e}");
+    let cache = dir.path().join("cache");
+    let e = Loader::new(config(stream(Some(&cache.join("deep")), missing.to_str()))).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotFound, "{e}");
+    assert!(!cache.exists(), "the folders that were made for it are gone");
 }
 
 #[test]
@@ -104,6 +173,7 @@ fn a_missing_shard_of_a_local_stream_is_named() {
     let error = std::iter::from_fn(|| Some(loader.next())).find_map(Result::err).unwrap();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("shard.00003.mds"), "{error}");
+    assert_eq!(error.to_string().matches("stage shard").count(), 1, "{error}");
 }
 
 #[test]
@@ -132,7 +202,7 @@ fn a_closed_epoch_is_an_error_and_never_looks_like_its_end() {
     let loader = Loader::new(config(stream(Some(dir.path()), None))).unwrap();
     loader.start_epoch().unwrap();
     loader.next().unwrap();
-    loader.close();
+    loader.close().unwrap();
     for _ in 0..2 {
         let error = loader.next().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Closed);
@@ -148,7 +218,7 @@ fn several_threads_that_see_the_end_end_one_epoch() {
     tokens(dir.path(), 100, None);
     let loader = Loader::new(config(stream(Some(dir.path()), None))).unwrap();
     for number in 0..50 {
-        assert_eq!(loader.epoch(), number);
+        assert_eq!(loader.epoch().unwrap(), number);
         loader.start_epoch().unwrap();
         let together = std::sync::Barrier::new(3);
         std::thread::scope(|scope| {
