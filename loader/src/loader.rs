@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::HashAlgo;
 use crate::memory::{BatchPool, BatchPoolConfig, ReadPool, ReadPoolConfig, default_bytes, split};
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
-use crate::pipeline::{BatchLayout, CachedShards, Epoch, EpochParts, OpenShards, Pace, Taken};
+use crate::pipeline::{BatchLayout, CachedShards, Epoch, EpochParts, NextPlan, OpenShards, Pace, Taken};
 use crate::state::{Own, STATE_VERSION, State};
 use crate::stats::{Snapshot, Spent, Stats};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -157,7 +157,7 @@ impl Loader {
         crate::order::shares_of(catalog.shape(), &order)?;
         let fields = plan::fields_of(&config, &catalog)?;
         let layout = Arc::new(BatchLayout::new(&fields[0], config.batch_size as usize, config.mark_repeats)?);
-        let open = Arc::new(OpenShards::new(catalog.clone(), config.cache_limit.is_some()));
+        let open = Arc::new(OpenShards::new(catalog.clone()));
         let position = Position {
             epoch: 0,
             resume: None,
@@ -270,9 +270,9 @@ impl Loader {
             source: Arc::new(CachedShards::new(
                 self.catalog.clone(),
                 plan.clone(),
+                self.next_plan(&plan),
                 rank,
                 self.stats.clone(),
-                stall_timeout,
             )),
             target: self.target.clone(),
             stats: self.stats.clone(),
@@ -475,6 +475,13 @@ impl Loader {
             return Err(Error::new(ErrorKind::Closed, message));
         }
         Ok(())
+    }
+
+    /// Plans the epoch after that of `plan`, for whoever wants to know.
+    fn next_plan(&self, plan: &EpochPlan) -> NextPlan {
+        let (catalog, order, world) = (self.catalog.clone(), self.order.clone(), self.world);
+        let (epoch, resume) = (plan.epoch() + 1, plan.state(0));
+        Box::new(move || Ok(EpochPlan::new(catalog.shape(), &order, world, epoch, Some(&resume))?))
     }
 
     fn own(&self) -> Result<Own> {

@@ -2,18 +2,18 @@
 
 /// A shard that might go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     /// Which of the directories it lies in.
-    pub(super) member: usize,
-    pub(super) shard: u32,
+    pub(crate) member: usize,
+    pub(crate) shard: u32,
     /// What its going frees.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// When the plan uses it next.
-    pub(super) next_use: Option<u64>,
+    pub(crate) next_use: Option<u64>,
     /// When somebody last used it, for those the plan does not know.
-    pub(super) accessed_ns: u128,
+    pub(crate) accessed_ns: u128,
     /// Another process has it open: its bytes are freed only when that closes it.
-    pub(super) open: bool,
+    pub(crate) open: bool,
 }
 
 /// Which of `candidates` go so that `need` bytes are freed, in order; `None` when they do not suffice.
@@ -21,7 +21,7 @@ pub(super) struct Candidate {
 /// `wanted` is the next use of the shard that is to come. Nothing that is used sooner goes. Those that the plan does not
 /// use at all go first, the least recently used of them first; then those with the farthest next use. Shards whose
 /// descriptors are open elsewhere come last, whatever their use, because their room is not free at once.
-pub(super) fn choose(mut candidates: Vec<Candidate>, wanted: Option<u64>, need: u64) -> Option<Vec<Candidate>> {
+pub(crate) fn choose(mut candidates: Vec<Candidate>, wanted: Option<u64>, need: u64) -> Option<Vec<Candidate>> {
     // A shard that is fetched without being in the plan is wanted now.
     let wanted = wanted.unwrap_or(0);
     candidates.retain(|c| c.next_use.is_none_or(|next| next >= wanted));

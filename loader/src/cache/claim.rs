@@ -11,6 +11,7 @@
 //! | [`RESERVE`] + shard | the process that has room reserved for a shard not yet published | exclusive |
 //! | [`HOLD`] + shard | processes that wait to read the shard; an evictor for a moment, exclusively | shared |
 //! | [`OPEN`] + shard | processes with open descriptors of the shard | shared |
+//! | [`PULSE`] + shard | every other second, the process whose fetch of the shard gets on | exclusive |
 //! | [`ADMISSION`] | the process that is making room | exclusive |
 //! | [`KEEP_ZIP`] | processes that want compressed files to stay | shared |
 //! | [`LOCAL_ONLY`] | processes that have no remote to fetch evicted shards from | shared |
@@ -35,6 +36,8 @@ pub(super) const RESERVE: u64 = 1 << 32;
 pub(super) const HOLD: u64 = 2 << 32;
 /// First position of the open marks.
 pub(super) const OPEN: u64 = 3 << 32;
+/// First position of the pulses, behind the single bytes that follow.
+pub(super) const PULSE: u64 = 5 << 32;
 /// Making room.
 pub(super) const ADMISSION: u64 = 4 << 32;
 /// Compressed files stay.

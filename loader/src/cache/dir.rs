@@ -205,7 +205,7 @@ impl CacheDir {
             // Between the look and the lock another process may have published it and let go.
             if !self.suffices(shard, directory.look(shard)) {
                 table.claims.insert(shard);
-                return Ok(Claim::Mine(Claimed { dir: self.clone(), shard }));
+                return Ok(Claim::Mine(Claimed::new(self.clone(), shard)));
             }
             table.release(directory, claim::CLAIM + u64::from(shard));
         }
@@ -234,6 +234,7 @@ impl CacheDir {
             let version = self.directory.watch.version(&self.folder_of(shard)?);
             match self.try_claim(shard)? {
                 Claim::Busy => {
+                    waiting.feel(self.pulse(shard));
                     let left = waiting.left(|| format!("{}, which {} fetches", self.name(shard), self.who(shard)))?;
                     self.directory.watch.wait(version, left);
                 }
@@ -260,6 +261,7 @@ impl CacheDir {
             if !self.has_remote && present & ZIP == 0 {
                 return Err(self.absent(shard));
             }
+            waiting.feel(self.pulse(shard));
             let left = waiting.left(|| format!("{}, which {} fetches", self.name(shard), self.who(shard)))?;
             self.directory.watch.wait(version, left);
         }
@@ -340,11 +342,40 @@ impl CacheDir {
         format!("shard {shard} ({file})")
     }
 
+    /// Why a stream without a remote cannot use `shard`: the first of its files that is missing or has another size.
     pub(super) fn absent(&self, shard: u32) -> Error {
-        let file = &self.directory.shards[shard as usize].raw[0].name;
-        Error::new(ErrorKind::NotFound, "a shard is missing and the stream has no remote to fetch it from")
-            .with("shard", shard)
-            .with("file", self.directory.path.join(&**file).display())
+        let missing = "a shard is missing and the stream has no remote to fetch it from";
+        let of_another_size = "a shard's size differs from the index, and the stream has no remote to fetch it from";
+        let files = &self.directory.shards[shard as usize].raw;
+        let size = |file| std::fs::metadata(self.directory.path_of(file)).ok().map(|meta| meta.len());
+        let (file, found) = files
+            .iter()
+            .map(|file| (file, size(file)))
+            .find(|(file, found)| *found != Some(file.bytes))
+            // All are there by now: the caller looked a moment earlier.
+            .unwrap_or((&files[0], None));
+        let error = match found {
+            Some(bytes) => {
+                Error::new(ErrorKind::Checksum, of_another_size).with("bytes", bytes).with("expected", file.bytes)
+            }
+            None => Error::new(ErrorKind::NotFound, missing),
+        };
+        error.with("file", self.directory.path_of(file).display()).with("shard", shard)
+    }
+
+    /// The pulse of whoever fetches `shard`: it turns while bytes come in.
+    fn pulse(&self, shard: u32) -> bool {
+        self.directory.table.lock().pulse(&self.directory, shard)
+    }
+
+    /// Whether any live job limits what the directory may hold.
+    pub fn is_limited(&self) -> bool {
+        self.directory.is_own_process() && self.directory.table.lock().strictest_limit(&self.directory).is_some()
+    }
+
+    /// Bytes of evicted shards that this process still has open, and that no other shard can have until it closes them.
+    pub fn evicted_open_bytes(&self) -> u64 {
+        if self.directory.is_own_process() { self.directory.table.lock().evicted_open_bytes } else { 0 }
     }
 
     pub(super) fn folder_of(&self, shard: u32) -> Result<PathBuf> {

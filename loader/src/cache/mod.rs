@@ -45,6 +45,8 @@ mod table;
 mod watch;
 mod write;
 
+#[cfg(test)]
+pub(crate) use choose::{Candidate, choose};
 pub use dir::{CacheDir, CacheDirConfig, ShardState};
 pub use group::CacheGroup;
 pub use index::{IndexCheck, IndexFile, install_index};

@@ -3,7 +3,7 @@
 use super::CacheFile;
 use super::dir::CacheDir;
 use super::directory::Directory;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::io::{self, ShardFile};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
@@ -139,14 +139,7 @@ fn open_file(dir: &CacheDir, shard: u32, file: &CacheFile) -> Result<Option<Open
     if dir.has_remote {
         return Ok(None);
     }
-    Err(Error::new(
-        ErrorKind::Checksum,
-        "a shard's size differs from the index, and there is no remote to fetch it from",
-    )
-    .with("shard", shard)
-    .with("file", path.display())
-    .with("bytes", bytes)
-    .with("expected", file.bytes))
+    Err(dir.absent(shard))
 }
 
 /// Sets the access time, which other jobs' evictions go by.

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::time::Duration;
 
-/// A wait this long is told to the log, once, with what it waits for.
+/// A wait in vain this long is told to the log, once, with what it waits for.
 const REPORT_AFTER: Duration = Duration::from_secs(30);
 
 /// The terms of a wait.
@@ -13,6 +13,8 @@ const REPORT_AFTER: Duration = Duration::from_secs(30);
 pub struct Patience<'a> {
     stop: &'a (dyn Fn() -> bool + Sync),
     limit: Duration,
+    /// Called when whoever is waited for has got on.
+    moved: Option<&'a (dyn Fn() + Sync)>,
 }
 
 impl fmt::Debug for Patience<'_> {
@@ -22,16 +24,22 @@ impl fmt::Debug for Patience<'_> {
 }
 
 impl<'a> Patience<'a> {
-    /// Waits at most `limit` and ends early when `stop` returns true.
+    /// Waits until nothing has moved for `limit`, and ends early when `stop` returns true.
     ///
     /// `stop` is asked about four times a second and after every [`CacheDir::wake`](super::CacheDir::wake).
     pub fn new(stop: &'a (dyn Fn() -> bool + Sync), limit: Duration) -> Self {
-        Self { stop, limit }
+        Self { stop, limit, moved: None }
+    }
+
+    /// Calls `moved` when another process's fetch of what is waited for gets on.
+    #[must_use]
+    pub fn on_progress(self, moved: &'a (dyn Fn() + Sync)) -> Self {
+        Self { moved: Some(moved), ..self }
     }
 
     /// Starts to wait.
     pub(super) fn start(&self, clock: &Clock) -> Waiting<'a> {
-        Waiting { patience: *self, clock: clock.clone(), since: clock.now(), reported: false }
+        Waiting { patience: *self, clock: clock.clone(), since: clock.now(), reported: false, pulse: None }
     }
 }
 
@@ -39,11 +47,24 @@ impl<'a> Patience<'a> {
 pub(super) struct Waiting<'a> {
     patience: Patience<'a>,
     clock: Clock,
+    /// When the wait began, or what is waited for last got on.
     since: Duration,
     reported: bool,
+    /// The pulse of the fetch that is waited for, as last seen.
+    pulse: Option<bool>,
 }
 
 impl Waiting<'_> {
+    /// Looks at the `pulse` of the fetch that is waited for: a turn means that bytes have come in.
+    pub(super) fn feel(&mut self, pulse: bool) {
+        if self.pulse.replace(pulse).is_some_and(|before| before != pulse) {
+            self.since = self.clock.now();
+            if let Some(moved) = self.patience.moved {
+                moved();
+            }
+        }
+    }
+
     /// What is left of the wait.
     ///
     /// # Errors

@@ -8,9 +8,10 @@ use super::patience::Patience;
 use super::write::{How, Linked, moment, tmp_path, write_file};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::hash::{HashAlgo, cheapest};
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The answer to a claim.
 #[derive(Debug)]
@@ -26,14 +27,33 @@ pub enum Claim {
 /// The right and duty to fetch one shard; dropping it lets the next waiter try.
 #[derive(Debug)]
 pub struct Claimed {
-    pub(super) dir: Arc<CacheDir>,
-    pub(super) shard: u32,
+    dir: Arc<CacheDir>,
+    shard: u32,
+    /// When the last beat was passed on.
+    beaten: Mutex<Option<Duration>>,
 }
 
+/// Pulses turn this often at most, and whoever waits looks four times as often, so that no turn is missed.
+const PULSE_EVERY: Duration = Duration::from_secs(1);
+
 impl Claimed {
+    pub(super) fn new(dir: Arc<CacheDir>, shard: u32) -> Self {
+        Self { dir, shard, beaten: Mutex::default() }
+    }
+
     /// The shard.
     pub fn shard(&self) -> u32 {
         self.shard
+    }
+
+    /// Bytes of the shard have come in: tells those who wait for it, in whichever process, not to give up.
+    pub fn beat(&self) {
+        let now = self.dir.clock.now();
+        let mut beaten = self.beaten.lock();
+        if beaten.is_none_or(|last| now >= last + PULSE_EVERY) && self.dir.directory.is_own_process() {
+            *beaten = Some(now);
+            self.dir.directory.table.lock().beat(&self.dir.directory, self.shard);
+        }
     }
 
     /// The compressed files, when they are complete on disk and only have to be unpacked. In the order of the index.
@@ -51,6 +71,7 @@ impl Drop for Claimed {
             return;
         }
         let mut table = directory.table.lock();
+        table.stop_pulse(directory, self.shard);
         table.claims.remove(&self.shard);
         table.release(directory, claim::CLAIM + u64::from(self.shard));
         drop(table);
@@ -63,8 +84,13 @@ impl Drop for Claimed {
 pub enum Admit {
     /// There is room, and it is the caller's.
     Admitted(Admitted),
-    /// Not yet: what is in the way is still needed. The claim comes back.
-    Wait(Claimed),
+    /// Not yet: what is in the way is still needed.
+    Wait {
+        /// The claim, which comes back.
+        claimed: Claimed,
+        /// What is in the way, in words.
+        why: String,
+    },
 }
 
 /// A claim with room for its bytes; dropping it gives both back.
@@ -119,9 +145,9 @@ impl<'a> PublishFile<'a> {
 impl Claimed {
     /// Reserves room for the shard, evicting others if the limit or the disk asks for it. Does not wait.
     ///
-    /// `next_use` says when this node uses a shard next (numbered from `first_shard`), in any unit that grows with time; `None` for shards that the
-    /// plan does not use any more or never knew. A shard that is fetched without being in the plan (random access)
-    /// counts as wanted now.
+    /// `next_use` says when this node uses a shard next (numbered from `first_shard`), in any unit that grows with time;
+    /// `None` for shards that the plan does not use any more or never knew. A shard that is fetched without being in the
+    /// plan (random access) counts as wanted now.
     ///
     /// # Errors
     ///
@@ -130,7 +156,7 @@ impl Claimed {
     pub fn try_admit(self, next_use: &dyn Fn(u32) -> Option<u64>) -> Result<Admit> {
         match evict::make_room(&self.dir, self.shard, next_use)? {
             Room::Made => Ok(Admit::Admitted(Admitted { claimed: self })),
-            Room::Wait(_) => Ok(Admit::Wait(self)),
+            Room::Wait(why) => Ok(Admit::Wait { claimed: self, why }),
         }
     }
 
@@ -174,8 +200,8 @@ impl Admitted {
     /// `Checksum` for a wrong size, whatever a check returned, `Full`, `Permission` or `Io` from the disk; `Internal`
     /// for a name that is not the shard's. The shard is then absent and may be claimed again.
     pub fn publish(self, files: &[PublishFile<'_>]) -> Result<()> {
-        let Claimed { dir, shard } = &self.claimed;
-        let (shard, directory) = (*shard, &dir.directory);
+        let (dir, shard) = (&self.claimed.dir, self.claimed.shard);
+        let directory = &dir.directory;
         directory.check_process()?;
         let all = &directory.shards[shard as usize];
         for file in files {
@@ -192,7 +218,7 @@ impl Admitted {
         for wanted in zips.chain(all.raw.iter().rev()) {
             let Some(file) = files.iter().find(|f| *f.name == *wanted.name) else { continue };
             match write_file(&directory.path_of(wanted), file.bytes, how) {
-                Ok(Linked::Yes) => {}
+                Ok(Linked::Yes) => dir.counters.published_bytes.add(wanted.bytes),
                 Ok(Linked::Already) => dir.counters.lost_races.add(1),
                 Err(e) => {
                     dir.mark_read(shard);
@@ -216,7 +242,6 @@ impl Admitted {
             directory.set_present(shard, RAW);
         }
         dir.counters.published.add(1);
-        dir.counters.published_bytes.add(files.iter().map(|f| f.bytes.len() as u64).sum());
         Ok(())
     }
 }

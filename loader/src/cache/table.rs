@@ -19,6 +19,8 @@ pub(super) struct Table {
     pub(super) no_locks: Option<Errno>,
     pub(super) claims: HashSet<u32>,
     pub(super) reserved: HashSet<u32>,
+    /// Claimed shards whose pulse is up.
+    pulses: HashSet<u32>,
     pub(super) holds: HashMap<u32, u32>,
     pub(super) opens: HashMap<u32, u32>,
     /// Descriptors of this process to files that are evicted, in bytes.
@@ -172,6 +174,29 @@ impl Table {
         if count_down(&mut self.holds, shard) {
             self.release(directory, claim::HOLD + u64::from(shard));
         }
+    }
+
+    /// Turns the pulse of `shard`, which this process has claimed, from down to up or from up to down.
+    pub(super) fn beat(&mut self, directory: &Directory, shard: u32) {
+        if !self.stop_pulse(directory, shard) {
+            self.pulses.insert(shard);
+            self.exclusive(directory, claim::PULSE + u64::from(shard));
+        }
+    }
+
+    /// Takes the pulse of `shard` down; whether it was up.
+    pub(super) fn stop_pulse(&mut self, directory: &Directory, shard: u32) -> bool {
+        let up = self.pulses.remove(&shard);
+        if up {
+            self.release(directory, claim::PULSE + u64::from(shard));
+        }
+        up
+    }
+
+    /// Whether the pulse of `shard` is up, whoever fetches it.
+    pub(super) fn pulse(&mut self, directory: &Directory, shard: u32) -> bool {
+        let position = claim::PULSE + u64::from(shard);
+        self.pulses.contains(&shard) || self.locks(directory).is_some_and(|l| l.locked_by_other(position))
     }
 
     /// Counts open descriptors of `shard`.

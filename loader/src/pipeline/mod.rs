@@ -34,7 +34,7 @@ pub(crate) use open::OpenShards;
 pub(crate) use reorder::Taken;
 pub(crate) use sample::collate::BatchLayout;
 pub(crate) use schedule::Pace;
-pub(crate) use shard::CachedShards;
+pub(crate) use shard::{CachedShards, NextPlan};
 
 use crate::error::Result;
 use crate::memory::{ReadLease, RowMut};
@@ -50,6 +50,8 @@ pub(crate) struct Task {
     shard: ShardId,
     /// Number of the sample in its shard.
     index: u32,
+    /// Its place among the rank's samples of this run, from 0.
+    position: u64,
 }
 
 /// Consecutive rows of one batch, all of whose shards are resident when it reaches a decode thread.

@@ -12,6 +12,7 @@ use crate::io::{ShardFile, read_exact_at};
 use crate::order::ShardId;
 use crate::sync::{Arc, Mutex, Weak};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Bytes of offset tables kept for shards nobody reads at the moment.
 const TABLE_BYTES_MAX: usize = 256 << 20;
@@ -79,6 +80,8 @@ struct Opened {
     order: VecDeque<Entry>,
     /// Bytes of all entries' tables.
     table_bytes: usize,
+    /// Where the next sweep goes on.
+    sweep_at: usize,
 }
 
 #[derive(Debug)]
@@ -103,19 +106,22 @@ pub(crate) struct OpenShards {
     shards: Vec<Mutex<Option<Arc<OpenShard>>>>,
     opened: Mutex<Opened>,
     shards_max: usize,
-    /// Whether shards may be evicted while we have them open, and must then be let go.
+    /// Whether shards may be evicted while we have them open, by this job or another one, and must then be let go.
     may_be_evicted: bool,
 }
 
+/// Entries that one [`OpenShards::sweep`] looks at: some 0.3 ms of system calls.
+const SWEPT_AT_ONCE: usize = 1_024;
+
 impl OpenShards {
     /// A table for `catalog`. It takes half of the descriptors that the process may have, two for each shard.
-    pub(crate) fn new(catalog: Arc<Catalog>, may_be_evicted: bool) -> Self {
+    pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
         Self {
             shards: (0..catalog.shape().num_shards()).map(|_| Mutex::new(None)).collect(),
             opened: Mutex::default(),
             shards_max: (limit / 4).clamp(16, 1 << 16) as usize,
-            may_be_evicted,
+            may_be_evicted: catalog.streams().iter().any(|stream| stream.remote.is_some()),
             catalog,
         }
     }
@@ -127,11 +133,9 @@ impl OpenShards {
     /// `Format` when its table contradicts the index; what the file system says.
     pub(crate) fn get(&self, id: ShardId, source: &dyn ShardSource) -> Result<Option<Arc<OpenShard>>> {
         let mut slot = self.shards[id.index()].lock();
+        // Evicted or not: its bytes are whole, and a sweep lets go of it soon.
         if let Some(open) = &*slot {
-            if !self.may_be_evicted || !open.resident.is_evicted() {
-                return Ok(Some(open.clone()));
-            }
-            *slot = None;
+            return Ok(Some(open.clone()));
         }
         let Some(resident) = source.open(id)? else { return Ok(None) };
         let open = Arc::new(OpenShard::open(&self.catalog, id, resident)?);
@@ -143,30 +147,50 @@ impl OpenShards {
 
     /// Lets go of shards that were evicted; their bytes are freed with the last reader.
     pub(crate) fn close_evicted(&self) {
-        let mut closed = Vec::new();
         let mut opened = self.opened.lock();
-        let Opened { order, table_bytes } = &mut *opened;
+        let all = 0..opened.order.len();
+        let closed = self.take_evicted(&mut opened, all);
+        drop(opened);
+        // Closed outside of the lock: the last reader's drop talks to the cache.
+        drop(closed);
+    }
+
+    /// Lets go of evicted shards among some of the open ones, each call among the ones after those of the last: other
+    /// processes evict without telling us, and may wait for the room.
+    pub(crate) fn sweep(&self) {
+        if !self.may_be_evicted {
+            return;
+        }
+        let mut opened = self.opened.lock();
+        let from = if opened.sweep_at < opened.order.len() { opened.sweep_at } else { 0 };
+        let to = opened.order.len().min(from + SWEPT_AT_ONCE);
+        let before = opened.order.len();
+        let closed = self.take_evicted(&mut opened, from..to);
+        opened.sweep_at = to - (before - opened.order.len());
+        drop(opened);
+        drop(closed);
+    }
+
+    /// Takes the entries in `places` whose shards were evicted, or which hold nothing any more.
+    fn take_evicted(&self, opened: &mut Opened, places: Range<usize>) -> Vec<Arc<OpenShard>> {
+        let mut closed = Vec::new();
+        let mut place = 0;
+        let Opened { order, table_bytes, .. } = opened;
         order.retain(|entry| {
+            place += 1;
+            if !places.contains(&(place - 1)) {
+                return true;
+            }
             let mut slot = self.shards[entry.id.index()].lock();
-            let evicted = slot.as_ref().is_none_or(|open| open.resident.is_evicted());
-            let ours = slot.as_ref().is_some_and(|open| std::ptr::eq(Arc::as_ptr(open), entry.open.as_ptr()));
-            if ours && !evicted {
+            let ours = slot.as_ref().filter(|open| std::ptr::eq(Arc::as_ptr(open), entry.open.as_ptr()));
+            if ours.is_some_and(|open| !open.resident.is_evicted()) {
                 return true;
             }
             closed.extend(entry.take(&mut slot));
             *table_bytes -= entry.table_bytes;
             false
         });
-        drop(opened);
-        // Closed outside of the lock: the last reader's drop talks to the cache.
-        drop(closed);
-    }
-
-    /// Lets go of evicted shards if there can be any: another process may wait for their room.
-    pub(crate) fn sweep(&self) {
-        if self.may_be_evicted {
-            self.close_evicted();
-        }
+        closed
     }
 
     /// Lets go of all shards if they can be evicted: nobody would notice between two epochs.

@@ -7,7 +7,7 @@
 use crate::order::ShardId;
 use crate::sync::{Arc, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::time::Duration;
 
 /// Work that waits for shards.
@@ -31,7 +31,7 @@ enum State<T> {
 #[derive(Debug)]
 struct Entry<T> {
     state: State<T>,
-    /// Plan positions of announced samples that have not been read. Reads take the first, whichever sample it was.
+    /// Plan positions of announced samples that have not been read, ascending.
     unread: VecDeque<u64>,
     /// Nobody has read a sample since the shard became resident.
     fresh: bool,
@@ -41,6 +41,9 @@ struct Entry<T> {
 #[derive(Debug)]
 pub(crate) struct Residency<T> {
     shards: Vec<Mutex<Entry<T>>>,
+    /// Shards with announced samples that have not been read: a handful of all, so that nobody has to look through
+    /// 100,000 shards for them. Locked after an entry, never before one.
+    unread: Mutex<BTreeSet<ShardId>>,
     /// Every sample before this position of the plan has been announced.
     announced: AtomicU64,
     wanted: Mutex<Wanted>,
@@ -63,6 +66,7 @@ impl<T> Residency<T> {
         let entry = || Mutex::new(Entry { state: State::Unknown, unread: VecDeque::new(), fresh: false });
         Self {
             shards: (0..shards).map(|_| entry()).collect(),
+            unread: Mutex::default(),
             announced: AtomicU64::new(0),
             wanted: Mutex::default(),
             more: Condvar::new(),
@@ -75,6 +79,9 @@ impl<T> Residency<T> {
     pub(crate) fn announce(&self, shard: ShardId, position: u64) {
         self.announced.store(position + 1, Ordering::Relaxed);
         let mut entry = self.shards[shard.index()].lock();
+        if entry.unread.is_empty() {
+            self.unread.lock().insert(shard);
+        }
         entry.unread.push_back(position);
         if matches!(entry.state, State::Unknown) {
             entry.state = State::Wanted(Vec::new());
@@ -83,33 +90,42 @@ impl<T> Residency<T> {
         }
     }
 
-    /// A sample that was announced has been read, or given up; true for the first one since the shard became resident.
-    pub(crate) fn read(&self, shard: ShardId) -> bool {
+    /// The sample announced at `position` has been read, or given up; true for the first one since the shard became
+    /// resident.
+    pub(crate) fn read(&self, shard: ShardId, position: u64) -> bool {
         let mut entry = self.shards[shard.index()].lock();
-        entry.unread.pop_front();
+        // Samples are not read in the order of their announcement. It must be the right one that goes: what the shard
+        // is needed for next decides who has to wait.
+        if let Ok(place) = entry.unread.binary_search(&position) {
+            entry.unread.remove(place);
+        }
         let first = std::mem::take(&mut entry.fresh);
-        let idle = first || entry.unread.is_empty();
+        let last = entry.unread.is_empty();
+        if last {
+            self.unread.lock().remove(&shard);
+        }
         drop(entry);
-        if idle {
+        if first || last {
             self.idler.notify_all();
         }
         first
     }
 
-    /// Waits until a shard may have become free to go, at most `limit`.
+    /// Waits until a shard may have become free to go, or another one is wanted; at most `limit`.
     pub(crate) fn wait_idle(&self, limit: Duration) {
         drop(self.idler.wait_timeout(self.idle.lock(), limit));
     }
 
     /// Shards with announced samples that have not been read: each with the position of the next one, and whether we
-    /// take it for resident.
+    /// take it for resident. Costs as much as there are such shards.
     pub(crate) fn unread(&self) -> Vec<(ShardId, u64, bool)> {
-        let look = |(i, entry): (usize, &Mutex<Entry<T>>)| {
-            let entry = entry.lock();
+        let shards: Vec<ShardId> = self.unread.lock().iter().copied().collect();
+        let look = |shard: ShardId| {
+            let entry = self.shards[shard.index()].lock();
             let next = *entry.unread.front()?;
-            Some((ShardId(i as u32), next, matches!(entry.state, State::Resident)))
+            Some((shard, next, matches!(entry.state, State::Resident)))
         };
-        self.shards.iter().enumerate().filter_map(look).collect()
+        shards.into_iter().filter_map(look).collect()
     }
 
     /// Plan position of the next announced sample of `shard`.
@@ -125,6 +141,8 @@ impl<T> Residency<T> {
     fn want(&self, shard: ShardId, position: u64) {
         self.wanted.lock().queue.push(Reverse((position, shard)));
         self.more.notify_one();
+        // Who waits for room may have to give way to this one.
+        self.idler.notify_all();
     }
 
     /// Gives `work` back if all `shards` are resident; otherwise keeps it until they are.
@@ -164,11 +182,41 @@ impl<T> Residency<T> {
             if wanted.closed {
                 return None;
             }
-            if let Some(Reverse(first)) = wanted.queue.pop() {
-                return Some(first);
+            let Some(Reverse((position, shard))) = wanted.queue.pop() else {
+                wanted = self.more.wait(wanted);
+                continue;
+            };
+            drop(wanted);
+            if self.is_needed(shard) {
+                return Some((position, shard));
             }
-            wanted = self.more.wait(wanted);
+            wanted = self.wanted.lock();
         }
+    }
+
+    /// Whether samples still wait for a wanted shard: all may have been read from descriptors of a copy that was evicted.
+    fn is_needed(&self, shard: ShardId) -> bool {
+        let mut entry = self.shards[shard.index()].lock();
+        let needed = !entry.unread.is_empty() || !matches!(&entry.state, State::Wanted(waiting) if waiting.is_empty());
+        if !needed {
+            entry.state = State::Unknown;
+        }
+        needed
+    }
+
+    /// Takes the wanted shard with the earliest use in exchange for `shard`, which then waits in its stead; `None` when
+    /// no shard is wanted before `position`, the next use of `shard`.
+    pub(crate) fn exchange_for_earlier(&self, shard: ShardId, position: u64) -> Option<ShardId> {
+        let mut wanted = self.wanted.lock();
+        let Reverse((first, _)) = *wanted.queue.peek()?;
+        if first >= position {
+            return None;
+        }
+        let Reverse((_, earlier)) = wanted.queue.pop()?;
+        wanted.queue.push(Reverse((position, shard)));
+        drop(wanted);
+        self.more.notify_one();
+        Some(earlier)
     }
 
     /// `shard` is on disk: the work that waited for nothing else.
@@ -200,10 +248,10 @@ impl<T> Residency<T> {
         self.want(shard, position);
     }
 
-    /// A shard somebody waits for, for the report of a stall.
+    /// Of the shards that work waits for, the one that is needed first: for the report of a stall.
     pub(crate) fn awaited(&self) -> Option<ShardId> {
-        let waits = |s: &Mutex<Entry<T>>| matches!(&s.lock().state, State::Wanted(waiting) if !waiting.is_empty());
-        self.shards.iter().position(waits).map(|i| ShardId(i as u32))
+        let waits = |shard: ShardId| matches!(&self.shards[shard.index()].lock().state, State::Wanted(waiting) if !waiting.is_empty());
+        self.unread().into_iter().filter(|(shard, ..)| waits(*shard)).min_by_key(|(_, next, _)| *next).map(|s| s.0)
     }
 
     /// Ends the table: nobody waits for wanted shards any more, and what was parked is dropped.
@@ -259,10 +307,23 @@ mod tests {
         table.announce(s(0), 8);
         assert_eq!((table.next_read(s(0)), table.announced()), (Some(3), 9));
         assert!(table.resident(s(0)).is_empty());
-        assert!(table.read(s(0)));
+        assert!(table.read(s(0), 3));
         assert_eq!(table.next_read(s(0)), Some(8));
-        assert!(!table.read(s(0)));
+        assert!(!table.read(s(0), 8));
         assert_eq!(table.next_read(s(0)), None);
+    }
+
+    #[test]
+    fn a_shard_stays_needed_for_its_earliest_sample_when_a_later_one_is_read_first() {
+        let table = Residency::<()>::new(1);
+        for position in [10, 30, 50] {
+            table.announce(s(0), position);
+        }
+        assert_eq!(table.next_wanted(), Some((10, s(0))));
+        assert!(table.resident(s(0)).is_empty());
+        assert!(table.read(s(0), 50));
+        table.lost(s(0));
+        assert_eq!(table.next_wanted(), Some((10, s(0))));
     }
 
     #[test]
@@ -274,6 +335,56 @@ mod tests {
         table.lost(s(0));
         assert_eq!(table.park(2, [s(0)]), None);
         assert_eq!(table.next_wanted(), Some((0, s(0))));
-        assert_eq!(table.awaited(), Some(s(0)));
+    }
+
+    #[test]
+    fn a_shard_whose_samples_were_all_read_meanwhile_is_not_fetched() {
+        let table = Residency::<()>::new(2);
+        for (shard, position) in [(0, 1), (1, 2)] {
+            table.announce(s(shard), position);
+        }
+        table.read(s(0), 1);
+        assert_eq!(table.next_wanted(), Some((2, s(1))));
+        table.announce(s(0), 3);
+        assert_eq!(table.next_wanted(), Some((3, s(0))), "it is asked for again when it is needed again");
+    }
+
+    #[test]
+    fn the_shard_that_is_awaited_is_the_one_needed_first() {
+        let table = Residency::new(3);
+        for (shard, position) in [(2, 3), (0, 8), (1, 1)] {
+            table.announce(s(shard), position);
+        }
+        assert_eq!(table.awaited(), None, "they are wanted, but no work waits yet");
+        assert!(table.resident(s(1)).is_empty());
+        assert_eq!((table.park("late", [s(0)]), table.park("soon", [s(2)])), (None, None));
+        assert_eq!(table.awaited(), Some(s(2)));
+    }
+
+    #[test]
+    fn a_shard_in_hand_is_exchanged_for_one_that_is_needed_earlier() {
+        let table = Residency::<()>::new(3);
+        table.announce(s(0), 4);
+        table.announce(s(1), 9);
+        assert_eq!(table.next_wanted(), Some((4, s(0))));
+        assert_eq!(table.exchange_for_earlier(s(0), 4), None, "the other one is needed later");
+        table.announce(s(2), 2);
+        assert_eq!(table.exchange_for_earlier(s(0), 4), Some(s(2)));
+        assert_eq!(table.exchange_for_earlier(s(2), 2), None);
+        assert_eq!((table.next_wanted(), table.next_wanted()), (Some((4, s(0))), Some((9, s(1)))));
+    }
+
+    #[test]
+    fn looking_for_unread_shards_costs_as_much_as_there_are_and_not_as_the_data_set_has() {
+        let table = Residency::<()>::new(100_000);
+        for (position, shard) in [70_000, 3, 70_000, 99_999].into_iter().enumerate() {
+            table.announce(s(shard), position as u64);
+        }
+        // Somebody is busy with a shard that has nothing unread: who looked at all shards would wait for it.
+        let _busy = table.shards[50_000].lock();
+        assert_eq!(table.unread(), [(s(3), 1, false), (s(70_000), 0, false), (s(99_999), 3, false)]);
+        table.read(s(70_000), 0);
+        table.read(s(3), 1);
+        assert_eq!(table.unread(), [(s(70_000), 2, false), (s(99_999), 3, false)]);
     }
 }

@@ -47,8 +47,8 @@ pub(crate) fn schedule(shared: &Shared, pace: Pace, mut order: RankOrder, stage:
                 for planned in rows.drain(..) {
                     let (shard, index) = shared.locate(planned.sample)?;
                     shared.residency.announce(shard, position);
+                    tasks.push(Task { planned, shard, index, position });
                     position += 1;
-                    tasks.push(Task { planned, shard, index });
                 }
                 window.push_back(tasks);
             }

@@ -46,6 +46,103 @@ fn a_cache_limit_holds_and_the_epoch_is_whole() {
     assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
 }
 
+/// Asks again and again until `done`: what another thread is about to do.
+fn until(what: &str, done: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !done() {
+        assert!(begun.elapsed().as_secs() < 60, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_least_limit_that_is_accepted_is_enough_and_one_byte_less_is_refused_at_once() {
+    for compression in [None, Some("zstd")] {
+        let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let counts = tokens(data.path(), 120, compression);
+        let server = serve(data.path());
+        let size = |name: &str| std::fs::metadata(data.path().join(name)).unwrap().len();
+        let with = |limit| {
+            let stream = stream(Some(cache.path()), Some(&server.url()));
+            LoaderConfig { cache_limit: Some(limit), stall_timeout: 30.0, ..config(stream) }
+        };
+        let error = Loader::new(with(size("index.json"))).unwrap_err();
+        assert_eq!(error.kind(), forebay_loader::ErrorKind::Config);
+        let needed = error.message().split_once("at least ").unwrap().1.split(':').next().unwrap().parse().unwrap();
+        if compression.is_none() {
+            let largest = (0..counts.len()).map(|i| size(&format!("shard.{i:05}.mds"))).max().unwrap();
+            assert_eq!(needed, size("index.json") + largest);
+        }
+        assert!(Loader::new(with(needed - 1)).is_err());
+        let config = with(needed);
+        assert_eq!(rows(&epoch(&Loader::new(config.clone()).unwrap())), expected(&planned(&counts, &config, 0)));
+    }
+}
+
+#[test]
+fn a_shard_that_is_wanted_again_early_gets_a_thread_though_all_wait_for_room_for_later_ones() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let counts = tokens(data.path(), 400, None);
+    let server = serve(data.path());
+    let path = |name: &str| cache.path().join(name);
+    let size = |i: usize| std::fs::metadata(data.path().join(format!("shard.{i:05}.mds"))).unwrap().len();
+    let index = std::fs::metadata(data.path().join("index.json")).unwrap().len();
+    let config = LoaderConfig {
+        shuffle: false,
+        batch_size: 4,
+        prefetch: 1,
+        predownload: Some(200),
+        cache_limit: Some(index + size(0) + size(1) + size(2) / 2),
+        stall_timeout: 10.0,
+        ..config(stream(Some(cache.path()), Some(&server.url())))
+    };
+    assert!(counts[0] > 16, "the first shard is not read to its end when it goes");
+    let loader = Loader::new(config.clone()).unwrap();
+    loader.start_epoch().unwrap();
+    let Next::Batch(first) = loader.next().unwrap() else { panic!("ended early") };
+    // Two shards are on disk and the threads of the shard plane, which are two, have the next ones in memory.
+    until("index and four shards are asked for", || server.counters().requests == 5);
+    // Another job takes the room of the first shard.
+    let mut grown = std::fs::OpenOptions::new().append(true).open(path("index.json")).unwrap();
+    std::io::Write::write_all(&mut grown, &vec![b' '; size(0) as usize]).unwrap();
+    std::fs::remove_file(path("shard.00000.mds")).unwrap();
+    until("the first shard is let go", || !is_open(&path("shard.00000.mds")));
+    let batches: Vec<Batch> = std::iter::once(first).chain(rest(&loader)).collect();
+    assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
+}
+
+/// Whether this process has a descriptor of a file that stands, or stood, at `path`.
+fn is_open(path: &Path) -> bool {
+    let path = path.display().to_string();
+    let links = std::fs::read_dir("/proc/self/fd")
+        .expect("the process's own descriptors")
+        .filter_map(|e| std::fs::read_link(e.ok()?.path()).ok());
+    links.into_iter().any(|link| link.display().to_string().starts_with(&path))
+}
+
+#[test]
+fn a_loader_without_a_limit_lets_go_of_shards_that_another_job_evicts() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let counts = tokens(data.path(), 400, None);
+    let server = serve(data.path());
+    let config = LoaderConfig {
+        shuffle: false,
+        batch_size: 4,
+        prefetch: 1,
+        ..config(stream(Some(cache.path()), Some(&server.url())))
+    };
+    let loader = Loader::new(config.clone()).unwrap();
+    loader.start_epoch().unwrap();
+    let Next::Batch(first) = loader.next().unwrap() else { panic!("ended early") };
+    let evicted = cache.path().join("shard.00000.mds");
+    assert!(is_open(&evicted));
+    std::fs::remove_file(&evicted).unwrap();
+    until("the shard is let go", || !is_open(&evicted));
+    let batches: Vec<Batch> = std::iter::once(first).chain(rest(&loader)).collect();
+    assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
+    assert_eq!(server.counters().requests, 1 + counts.len() as u64 + 1, "one shard is fetched again");
+}
+
 #[test]
 fn a_batch_that_is_left_out_asks_for_no_shards() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -186,7 +186,7 @@ fn the_limit_holds_and_the_farthest_next_use_goes_first() {
     }
     assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00002.mds", "shard.00003.mds"]);
     // Shard 4 is used last of all: nothing that is needed sooner goes for it.
-    let Admit::Wait(claimed) = mine(&dir, 4).try_admit(&plan).unwrap() else { panic!("no room to have") };
+    let Admit::Wait { claimed, .. } = mine(&dir, 4).try_admit(&plan).unwrap() else { panic!("no room to have") };
     let e = claimed.admit(&plan, no_patience()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Full);
     assert!(e.to_string().contains("cache_limit 350"), "{e}");
@@ -205,10 +205,10 @@ fn claimed_and_unread_shards_are_never_evicted() {
     let first = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
     let second = mine(&dir, 1).admit(&unplanned, no_patience()).unwrap();
     // Reserved bytes count before anything is written.
-    assert!(matches!(mine(&dir, 2).try_admit(&unplanned).unwrap(), Admit::Wait(_)));
+    assert!(matches!(mine(&dir, 2).try_admit(&unplanned).unwrap(), Admit::Wait { .. }));
     publish(&dir, first).unwrap();
     publish(&dir, second).unwrap();
-    assert!(matches!(mine(&dir, 2).try_admit(&unplanned).unwrap(), Admit::Wait(_)), "both are unread");
+    assert!(matches!(mine(&dir, 2).try_admit(&unplanned).unwrap(), Admit::Wait { .. }), "both are unread");
     dir.mark_read(1);
     put(&dir, 2, &unplanned);
     assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00002.mds"]);
@@ -224,13 +224,52 @@ fn evicted_bytes_count_until_their_reader_closes_them() {
     .unwrap();
     put(&dir, 0, &unplanned);
     let reader = dir.open_shard(0).unwrap().unwrap();
-    let Admit::Wait(claimed) = mine(&dir, 1).try_admit(&unplanned).unwrap() else { panic!("its bytes are not free") };
+    let Admit::Wait { claimed, .. } = mine(&dir, 1).try_admit(&unplanned).unwrap() else {
+        panic!("its bytes are not free")
+    };
     assert!(reader.is_evicted());
     assert!(dir.open_shard(0).unwrap().is_none(), "an evicted shard is not handed out again");
     let mut read = [0u8; 100];
     crate::io::read_exact_at(&reader.files[0].file, &mut read, 0).unwrap();
     drop(reader);
     assert!(matches!(claimed.try_admit(&unplanned).unwrap(), Admit::Admitted(_)));
+}
+
+#[test]
+fn what_was_published_and_not_evicted_is_what_is_on_disk() {
+    for keep_zip in [false, true] {
+        let folder = folder();
+        let (stats, limit) = (Stats::default(), Some(2 + 330));
+        let config = CacheDirConfig { keep_zip, cache_limit: limit, ..config(folder.path(), shards(4, 100, true)) };
+        let dir = CacheDir::open(config, &stats).unwrap();
+        (0..4).for_each(|shard| put(&dir, shard, &unplanned));
+        let counter = |name| stats.counter(name).get();
+        assert!(counter("cache_evicted") > 0);
+        let left = counter("cache_published_bytes") - counter("cache_evicted_bytes");
+        assert_eq!(left, bytes_on_disk(folder.path()) - 2, "keep_zip: {keep_zip}");
+    }
+}
+
+#[test]
+fn pulses_turn_once_a_second_at_most() {
+    let folder = folder();
+    let clock = Clock::manual();
+    let config = CacheDirConfig { clock: clock.clone(), ..config(folder.path(), shards(1, 100, false)) };
+    let dir = CacheDir::open(config, &Stats::default()).unwrap();
+    let claimed = mine(&dir, 0);
+    let pulse = || dir.directory.table.lock().pulse(&dir.directory, 0);
+    let mut turns = Vec::new();
+    for _ in 0..4 {
+        claimed.beat();
+        turns.push(pulse());
+        clock.advance(Duration::from_millis(600));
+    }
+    assert_eq!(turns, [true, true, false, false]);
+    clock.advance(Duration::from_secs(1));
+    claimed.beat();
+    assert!(pulse());
+    drop(claimed);
+    assert!(!pulse(), "it ends with the claim");
 }
 
 #[test]
@@ -290,7 +329,7 @@ fn directories_of_a_group_share_one_limit_and_one_plan() {
     put(&b, 0, &plan);
     assert_eq!((a.state(0), a.state(1), b.state(0)), (ShardState::Resident, ShardState::Absent, ShardState::Resident));
     // Number 1 of the second stream is number 3 of the plan, used after both that are there.
-    assert!(matches!(mine(&b, 1).try_admit(&plan).unwrap(), Admit::Wait(_)));
+    assert!(matches!(mine(&b, 1).try_admit(&plan).unwrap(), Admit::Wait { .. }));
     assert_eq!(local.state(0), ShardState::Resident);
 }
 
@@ -322,7 +361,7 @@ fn two_data_sets_of_a_process_share_claims_holds_and_the_strictest_limit() {
     put(&a, 0, &unplanned);
     assert!(matches!(b.try_claim(0).unwrap(), Claim::Resident));
     // `a` has no limit of its own, but `b`'s holds for it too, and `b` has not read shard 0.
-    assert!(matches!(mine(&a, 1).try_admit(&unplanned).unwrap(), Admit::Wait(_)));
+    assert!(matches!(mine(&a, 1).try_admit(&unplanned).unwrap(), Admit::Wait { .. }));
     drop(b);
     put(&a, 1, &unplanned);
     let e = CacheDir::open(config(folder.path(), shards(2, 100, false)), &Stats::default()).unwrap_err();
@@ -391,10 +430,11 @@ fn a_stream_without_a_remote_loses_nothing_and_says_what_is_missing() {
     assert_eq!(dir.open_shard(1).unwrap_err().kind(), ErrorKind::NotFound);
     let e = dir.open_shard(2).unwrap_err();
     assert!(e.kind() == ErrorKind::Checksum && e.to_string().contains("bytes 60, expected 100"), "{e}");
+    assert_eq!(dir.try_claim(2).unwrap_err().to_string(), e.to_string(), "whoever notices says the same");
     // Another data set of the same directory that has a remote and a limit evicts nothing either.
     let limited = CacheDirConfig { cache_limit: Some(250), ..config(folder.path(), shards(3, 100, true)) };
     let limited = CacheDir::open(limited, &Stats::default()).unwrap();
-    assert!(matches!(mine(&limited, 1).try_admit(&unplanned).unwrap(), Admit::Wait(_)));
+    assert!(matches!(mine(&limited, 1).try_admit(&unplanned).unwrap(), Admit::Wait { .. }));
     assert_eq!(listing(folder.path()), before);
 }
 
@@ -546,10 +586,14 @@ fn a_full_disk_is_made_room_on_and_is_an_error_when_nothing_can_go() {
     left(199);
     let first = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
     // What is promised to the first is not there for the second.
-    let Admit::Wait(second) = mine(&dir, 1).try_admit(&unplanned).unwrap() else { panic!("promised twice") };
+    let Admit::Wait { claimed: second, .. } = mine(&dir, 1).try_admit(&unplanned).unwrap() else {
+        panic!("promised twice")
+    };
     publish(&dir, first).unwrap();
     left(99);
-    let Admit::Wait(second) = second.try_admit(&unplanned).unwrap() else { panic!("shard 0 is unread") };
+    let Admit::Wait { claimed: second, .. } = second.try_admit(&unplanned).unwrap() else {
+        panic!("shard 0 is unread")
+    };
     dir.mark_read(0);
     publish(&dir, second.admit(&unplanned, no_patience()).unwrap()).unwrap();
     assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00001.mds"]);

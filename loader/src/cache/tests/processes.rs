@@ -158,11 +158,15 @@ impl Obedient {
                     self.admitted.insert(shard, admitted);
                     said("made")
                 }
-                Admit::Wait(claimed) => {
+                Admit::Wait { claimed, .. } => {
                     self.claimed.insert(shard, claimed);
                     said("wait")
                 }
             },
+            "beat" => {
+                dir.directory.table.lock().beat(&dir.directory, shard);
+                said("ok")
+            }
             "admit-wait" => {
                 let admitted = self.claimed.remove(&shard).unwrap().admit(&unplanned, patience())?;
                 self.admitted.insert(shard, admitted);
@@ -243,6 +247,33 @@ fn the_claim_of_a_killed_process_falls_to_one_that_waits() {
     assert_eq!(b.answer(), "mine");
     assert_eq!(b.ask("admit 0"), "made");
     assert_eq!(b.ask("publish 0"), "ok");
+}
+
+#[test]
+fn who_waits_for_another_process_is_patient_while_bytes_come_in() {
+    const BEATS: u64 = 4;
+    let folder = folder();
+    let clock = Clock::manual();
+    let other = crate::sync::Mutex::new(Child::open(folder.path(), 1, 100, None));
+    assert_eq!(other.lock().ask("claim 0"), "mine");
+    let config = CacheDirConfig { clock: clock.clone(), ..config(folder.path(), shards(1, 100, false)) };
+    let dir = CacheDir::open(config, &Stats::default()).unwrap();
+    let (looks, moved) = (AtomicU64::new(0), AtomicU64::new(0));
+    // Asked before every look at the time: 40 s of 60 pass, and bytes come in only in the beginning.
+    let stop = || {
+        if looks.fetch_add(1, Ordering::Relaxed) < BEATS {
+            assert_eq!(other.lock().ask("beat 0"), "ok");
+        }
+        clock.advance(Duration::from_secs(40));
+        false
+    };
+    let count = || {
+        moved.fetch_add(1, Ordering::Relaxed);
+    };
+    let e = dir.claim(0, Patience::new(&stop, Duration::from_secs(60)).on_progress(&count)).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Timeout, "{e}");
+    assert_eq!(moved.load(Ordering::Relaxed), BEATS);
+    assert_eq!(looks.load(Ordering::Relaxed), BEATS + 2, "60 s after the last byte it is enough");
 }
 
 #[test]

@@ -205,7 +205,7 @@ impl DecodeThread<'_> {
 
     /// Books a sample's outcome: decoded, skipped within the budget, or the batch's failure.
     fn settle(&self, batch: &Building, row: usize, task: &Task, outcome: Result<()>) {
-        if self.shared.residency.read(task.shard) {
+        if self.shared.residency.read(task.shard, task.position) {
             self.shared.source.first_read(task.shard);
         }
         self.shared.run.advance();
@@ -222,9 +222,10 @@ impl DecodeThread<'_> {
     /// Hands the batch on when these were its last rows.
     fn finish(&self, batch: &Building, rows_and_chunks: usize) {
         if batch.done(rows_and_chunks) {
-            let finished = self
-                .place
-                .timed(Spent::Busy, || batch.finish(self.shared.epoch, self.shared.first_batch, &*self.shared.target));
+            let shared = self.shared;
+            let finished = self.place.timed(Spent::Busy, || {
+                batch.finish(shared.epoch, shared.first_batch, &*shared.target, shared.is_alone)
+            });
             self.place.done(1, self.shared.layout.bytes() as u64);
             self.shared.reorder.put(batch.number, finished);
         }

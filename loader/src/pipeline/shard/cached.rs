@@ -1,13 +1,15 @@
 //! Shards of a catalogue: on local disk, or fetched there.
 
-use super::ShardSource;
-use super::fetch::Downloads;
+use super::activity::{Activity, InHand, Step};
+use super::fetch::fetch;
+use super::uses::Uses;
+use super::{Outcome, ShardSource};
 use crate::cache::{self, Admit, Admitted, Claim, Claimed, Patience, PublishFile, ShardState};
 use crate::catalog::{Catalog, Stream};
 use crate::error::{Context, Error, Result};
 use crate::format::{FilePair, Shard};
 use crate::memory::Budget;
-use crate::order::{EpochPlan, Rank, ShardId, World};
+use crate::order::{EpochPlan, Rank, ShardId};
 use crate::pipeline::epoch::Shared;
 use crate::stats::{Counter, Spent, Stats};
 use crate::sync::{Arc, AtomicU64, OnceLock, Ordering};
@@ -20,28 +22,36 @@ const IN_MEMORY_BYTES: u64 = 512 << 20;
 /// Longest time between two looks for room.
 const ROOM_LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// Makes the plan of the epoch after the one under way.
+pub(crate) type NextPlan = Box<dyn Fn() -> Result<EpochPlan> + Send + Sync>;
+
 /// The shard plane's view of one epoch.
 pub(crate) struct CachedShards {
     catalog: Arc<Catalog>,
-    downloads: Downloads,
+    activity: Activity,
     budget: Budget,
-    /// When this rank uses each shard: worked out when the first shard has to go.
+    /// When this rank uses each shard, in this epoch and the next: worked out when the first shard may have to go.
     uses: OnceLock<Uses>,
     plan: EpochPlan,
-    world: World,
+    next_plan: NextPlan,
     rank: Rank,
     stats: Arc<Stats>,
     /// Shards this process has evicted, and how many of them `want_evicted` has seen.
     evicted: Arc<Counter>,
     evicted_seen: AtomicU64,
-    /// How long to wait for another process.
-    patience: Duration,
 }
 
 impl std::fmt::Debug for CachedShards {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CachedShards").field("rank", &self.rank).finish_non_exhaustive()
     }
+}
+
+/// The answer to a wish for room.
+enum Room {
+    Made(Admitted),
+    /// A shard that is needed earlier is to be made resident instead.
+    GivenTo(ShardId),
 }
 
 /// One file on its way: its raw bytes and, if it is kept, its compressed ones.
@@ -52,27 +62,27 @@ struct Unpacked<'a> {
 }
 
 impl CachedShards {
-    /// The shards of `catalog` in the epoch of `plan`, as `rank` uses them.
+    /// The shards of `catalog` in the epoch of `plan`, as `rank` uses them; `next_plan` is asked for when shards have to
+    /// go.
     pub(crate) fn new(
         catalog: Arc<Catalog>,
         plan: EpochPlan,
+        next_plan: NextPlan,
         rank: Rank,
         stats: Arc<Stats>,
-        patience: Duration,
     ) -> Self {
         let budget = Budget::new(IN_MEMORY_BYTES.max(catalog.shard_bytes_max()));
         let evicted = stats.counter("cache_evicted");
         Self {
-            downloads: Downloads::default(),
+            activity: Activity::default(),
             budget,
             uses: OnceLock::new(),
-            world: plan.world(),
             plan,
+            next_plan,
             rank,
             evicted_seen: AtomicU64::new(evicted.get()),
             evicted,
             stats,
-            patience,
             catalog,
         }
     }
@@ -83,28 +93,54 @@ impl CachedShards {
             return Some(position);
         }
         let announced = shared.residency.announced();
-        let uses = self.uses.get_or_init(|| Uses::of(&self.plan, self.world, self.rank));
-        uses.next(shard, announced)
+        self.uses().next(shard, announced)
+    }
+
+    fn uses(&self) -> &Uses {
+        self.uses.get_or_init(|| {
+            let next = (self.next_plan)().inspect_err(|e| {
+                self.stats.note(format!("what the next epoch uses is no part of which shards go: {e}"));
+            });
+            Uses::of(&self.plan, next.ok().as_ref(), self.rank)
+        })
     }
 
     /// Waits for room on disk: as long as it takes, since what is in the way goes when the consumer has taken it.
     ///
-    /// The shard with the earliest use always gets on: what was fetched for later samples gives way to it, read or not,
-    /// and is fetched again. Without that, shards for later samples could fill the limit while an earlier one waits.
-    fn admit(&self, id: ShardId, mut claimed: Claimed, shared: &Shared) -> Result<Admitted> {
-        let position = shared.residency.next_read(id).unwrap_or(0);
+    /// The shard with the earliest use always gets on. What was fetched for later samples gives way to it, read or not,
+    /// and is fetched again; without that, shards for later samples could fill the limit while an earlier one waits.
+    /// And when a shard with an earlier use is wanted while this one waits (another process has evicted it), this one
+    /// goes back into the queue; without that, every thread could wait for room for later shards and none would be
+    /// left for it.
+    fn admit(&self, id: ShardId, mut claimed: Claimed, in_hand: &InHand<'_>, shared: &Shared) -> Result<Room> {
         let next_use = |shard: u32| self.next_use(ShardId(shard), shared);
+        let (stream, _) = self.catalog.locate(id);
+        if stream.dir.is_limited() {
+            // Planned before, so that other processes need not wait for it while we make room.
+            self.uses();
+        }
         loop {
-            // Descriptors hold the bytes of evicted shards, so the table lets go of them before more is asked for.
-            shared.open.close_evicted();
+            // Descriptors hold the bytes of evicted shards: they go before another shard does.
+            if self.catalog.streams().iter().any(|stream| stream.dir.evicted_open_bytes() > 0) {
+                shared.open.close_evicted();
+            }
             match claimed.try_admit(&next_use)? {
                 Admit::Admitted(admitted) => {
                     self.want_evicted(shared);
-                    return Ok(admitted);
+                    return Ok(Room::Made(admitted));
                 }
-                Admit::Wait(back) => claimed = back,
+                Admit::Wait { claimed: back, why } => {
+                    claimed = back;
+                    in_hand.at(Step::Room(why));
+                }
             }
             shared.run.check()?;
+            self.want_evicted(shared);
+            // It moves while we wait: samples may still be read from a copy that was evicted.
+            let position = shared.residency.next_read(id).unwrap_or(u64::MAX);
+            if let Some(earlier) = shared.residency.exchange_for_earlier(id, position) {
+                return Ok(Room::GivenTo(earlier));
+            }
             for (shard, next, _) in shared.residency.unread() {
                 if next > position {
                     self.first_read(shard);
@@ -134,6 +170,7 @@ impl CachedShards {
         stream: &Stream,
         shard: &'a Shard,
         claimed: &Claimed,
+        in_hand: &InHand<'_>,
         shared: &Shared,
     ) -> Result<Vec<Unpacked<'a>>> {
         let packed = claimed.packed();
@@ -149,11 +186,18 @@ impl CachedShards {
                     .into()
                 }
                 (None, Some(remote)) => {
-                    let fetch = self.stats.stage("fetch");
+                    let stage = self.stats.stage("fetch");
                     let file = pair.stored();
-                    let buffer =
-                        fetch.timed(Spent::Busy, || self.downloads.fetch(stream, remote, file, &shared.run))?;
-                    fetch.done(1, file.bytes);
+                    let watch = |progress, moved| {
+                        in_hand.at(Step::Download { key: file.basename.clone(), progress });
+                        if moved {
+                            shared.run.advance();
+                            claimed.beat();
+                        }
+                    };
+                    let buffer = stage.timed(Spent::Busy, || fetch(stream, remote, file, &shared.run, watch))?;
+                    stage.done(1, file.bytes);
+                    in_hand.at(Step::Local);
                     Cow::Owned(buffer.into())
                 }
                 (None, None) => return Err(Error::internal("a shard without remote was claimed")),
@@ -178,20 +222,29 @@ impl CachedShards {
 }
 
 impl ShardSource for CachedShards {
-    fn make_resident(&self, id: ShardId, shared: &Shared) -> Result<()> {
+    fn make_resident(&self, id: ShardId, shared: &Shared) -> Result<Outcome> {
         let (stream, local) = self.catalog.locate(id);
         let shard = &stream.shards[local as usize];
+        let in_hand = self.activity.take(id);
         let stopped = || shared.run.is_stopped();
-        let patience = Patience::new(&stopped, self.patience);
+        let moved = || shared.run.advance();
+        // However long: whoever has it may wait for its consumer, and ours, if it waits in vain, knows how long it has.
+        let patience = Patience::new(&stopped, Duration::MAX).on_progress(&moved);
         let claimed = match stream.dir.claim(local, patience)? {
-            Claim::Resident => return Ok(()),
+            Claim::Resident => return Ok(Outcome::Resident),
             Claim::Mine(claimed) => claimed,
             Claim::Busy => return Err(Error::internal("a claim that waits was answered with busy")),
         };
         // Memory first, then disk: whoever holds disk room holds it for the length of one download only.
+        in_hand.at(Step::Memory);
         let _memory = self.budget.reserve(shard.raw_bytes() + shard.zip_bytes().unwrap_or(0))?;
-        let files = self.bring(stream, shard, &claimed, shared)?;
-        let admitted = self.admit(id, claimed, shared)?;
+        in_hand.at(Step::Local);
+        let files = self.bring(stream, shard, &claimed, &in_hand, shared)?;
+        let admitted = match self.admit(id, claimed, &in_hand, shared)? {
+            Room::Made(admitted) => admitted,
+            Room::GivenTo(earlier) => return Ok(Outcome::GaveWay(earlier)),
+        };
+        in_hand.at(Step::Local);
         let publish = self.stats.stage("publish");
         let mut list = Vec::new();
         for file in &files {
@@ -202,7 +255,7 @@ impl ShardSource for CachedShards {
         }
         publish.timed(Spent::Busy, || admitted.publish(&list))?;
         publish.done(1, shard.raw_bytes());
-        Ok(())
+        Ok(Outcome::Resident)
     }
 
     fn open(&self, shard: ShardId) -> Result<Option<Arc<cache::OpenShard>>> {
@@ -222,9 +275,9 @@ impl ShardSource for CachedShards {
 
     fn awaited(&self, shard: ShardId) -> String {
         let (stream, local) = self.catalog.locate(shard);
-        let entry = &stream.shards[local as usize];
-        let download = entry.files().find_map(|pair| self.downloads.describe(&pair.stored().basename));
-        let what = download.unwrap_or_else(|| format!("{} is wanted", entry.raw_data.basename));
+        let name = &stream.shards[local as usize].raw_data.basename;
+        let what = self.activity.describe(shard, name);
+        let what = what.unwrap_or_else(|| format!("{name} waits for a thread of the shard plane"));
         format!("{what} (stream {})", stream.name)
     }
 
@@ -241,41 +294,5 @@ impl Drop for CachedShards {
         for stream in self.catalog.streams() {
             stream.dir.mark_all_read();
         }
-    }
-}
-
-/// When a rank uses each shard, in positions of its own samples: shard, first and last, sorted. A shard may be used more
-/// than once.
-struct Uses(Vec<(ShardId, u64, u64)>);
-
-impl Uses {
-    /// The uses of `rank`, from its node's: a node's positions are dealt to its ranks in turn.
-    fn of(plan: &EpochPlan, world: World, rank: Rank) -> Self {
-        let ranks = u64::from(world.ranks_per_node);
-        let uses = plan.shard_uses(world.node_of(rank));
-        let mut uses: Vec<_> = uses.iter().map(|u| (u.shard, u.first / ranks, u.last / ranks)).collect();
-        uses.sort_unstable();
-        Self(uses)
-    }
-
-    /// The first position from `from` on at which `shard` is used.
-    fn next(&self, shard: ShardId, from: u64) -> Option<u64> {
-        let start = self.0.partition_point(|u| u.0 < shard);
-        let uses = self.0[start..].iter().take_while(|u| u.0 == shard);
-        uses.filter(|u| u.2 >= from).map(|u| u.1.max(from)).min()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_next_use_of_a_shard_is_the_first_that_is_not_over() {
-        let uses = Uses(vec![(ShardId(1), 5, 9), (ShardId(1), 40, 50), (ShardId(2), 0, 3)]);
-        assert_eq!(uses.next(ShardId(1), 0), Some(5));
-        assert_eq!(uses.next(ShardId(1), 7), Some(7));
-        assert_eq!(uses.next(ShardId(1), 10), Some(40));
-        assert_eq!((uses.next(ShardId(1), 51), uses.next(ShardId(2), 4), uses.next(ShardId(0), 0)), (None, None, None));
     }
 }

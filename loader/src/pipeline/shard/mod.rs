@@ -6,12 +6,16 @@
 //!
 //! * [`ShardSource`] is the seam: what the sample plane needs of the shard plane;
 //! * `cached` is the one behind a [`Catalog`](crate::catalog::Catalog): cache directories in front of stores;
-//! * `fetch` brings bytes and compares hashes.
+//! * `fetch` brings bytes and compares hashes;
+//! * `uses` says when a shard is needed next, in this epoch and the one after it: what eviction goes by;
+//! * `activity` knows what is being done about each shard in hand, for the report of a stall.
 
+mod activity;
 mod cached;
 mod fetch;
+mod uses;
 
-pub(crate) use cached::CachedShards;
+pub(crate) use cached::{CachedShards, NextPlan};
 
 use super::epoch::Shared;
 use crate::cache;
@@ -23,8 +27,9 @@ use std::fmt::Debug;
 
 /// Brings shards to local disk and opens them.
 pub(crate) trait ShardSource: Send + Sync + Debug {
-    /// Returns once `shard` is on local disk, fetching it if it has to. It stays until [`first_read`](Self::first_read).
-    fn make_resident(&self, shard: ShardId, shared: &Shared) -> Result<()>;
+    /// Returns once `shard` is on local disk, fetching it if it has to, or has given way to another one. On disk, it
+    /// stays until [`first_read`](Self::first_read).
+    fn make_resident(&self, shard: ShardId, shared: &Shared) -> Result<Outcome>;
 
     /// The descriptors of `shard`; `None` when it is not on disk any more.
     fn open(&self, shard: ShardId) -> Result<Option<Arc<cache::OpenShard>>>;
@@ -42,17 +47,36 @@ pub(crate) trait ShardSource: Send + Sync + Debug {
     fn stop(&self);
 }
 
+/// What became of the wish to have a shard on local disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is there.
+    Resident,
+    /// It is wanted again, and the thread goes on with this shard, which is needed earlier.
+    GaveWay(ShardId),
+}
+
 /// One thread of the shard plane: until the run stops, takes the wanted shard with the earliest use and sees it through.
 pub(crate) fn run(shared: &Shared) -> Result<()> {
     let stage = shared.stats.stage("shard");
-    while let Some((_, shard)) = stage.timed(Spent::Input, || shared.residency.next_wanted()) {
-        stage
+    let mut in_exchange = None;
+    let next_wanted = || stage.timed(Spent::Input, || shared.residency.next_wanted()).map(|(_, shard)| shard);
+    while let Some(shard) = in_exchange.take().or_else(next_wanted) {
+        let outcome = stage
             .timed(Spent::Busy, || shared.source.make_resident(shard, shared))
             .map_err(|e| shared.source.describe(e, shard))?;
+        if let Outcome::GaveWay(earlier) = outcome {
+            in_exchange = Some(earlier);
+            continue;
+        }
         stage.done(1, 0);
         shared.run.advance();
         for chunk in shared.residency.resident(shard) {
             shared.send(chunk);
+        }
+        if shared.residency.next_read(shard).is_none() {
+            // Its samples were read meanwhile, from a copy that had been evicted: nobody else says that it may go.
+            shared.source.first_read(shard);
         }
     }
     Ok(())
