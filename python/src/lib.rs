@@ -5,17 +5,19 @@
 //! ```text
 //! package forebay (Python): arguments, world, iterators
 //!        |  JSON, bytes                          ^  Tensor, lists           ^ forebay.errors
-//!     engine, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
+//!     engine, order, codec, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
 //! ```
 //!
 //! Every call into the engine goes through [`enter`]: it lets go of the interpreter's lock, looks at signals while it waits,
 //! turns errors into exceptions ([`error`]) and hands log lines to Python ([`logging`]). `unsafe` stands in [`capsule`] only.
 
 mod capsule;
+mod codec;
 mod engine;
 mod enter;
 mod error;
 mod logging;
+mod order;
 mod shards;
 mod tensor;
 mod writer;
@@ -26,7 +28,11 @@ mod _forebay {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use super::codec::{compress, compressions, decompress, hashes, hex_digest, offset_table};
+    #[pymodule_export]
     use super::engine::{Engine, Ragged};
+    #[pymodule_export]
+    use super::order::{epoch_ids, partition, resample, sample_shards, shuffle};
     #[pymodule_export]
     use super::shards::{Index, Offsets};
     #[pymodule_export]

@@ -185,6 +185,43 @@ impl Compression {
         self.decompress_into(packed, out).inspect_err(|_| out.clear())
     }
 
+    /// Unpacks `packed`, of which nobody says how much it holds, up to `raw_bytes_max`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`] when the stream is damaged or holds more than `raw_bytes_max`.
+    pub fn decompress_all(self, packed: &[u8], raw_bytes_max: u64) -> Result<Vec<u8>> {
+        let mut raw = Vec::new();
+        let mut read = |reader: &mut dyn Read| -> Result<()> {
+            let limit = raw_bytes_max.saturating_add(1);
+            let held = reader.take(limit).read_to_end(&mut raw).map_err(|e| self.damaged().caused_by(e))?;
+            match held as u64 > raw_bytes_max {
+                true => Err(Error::format(format!("the {self} stream holds more than {raw_bytes_max} bytes"))),
+                false => Ok(()),
+            }
+        };
+        match self.algo {
+            CompressionAlgo::Brotli => read(&mut brotli::Decompressor::new(packed, BUFFER_BYTES))?,
+            CompressionAlgo::Bzip2 => read(&mut bzip2::read::MultiBzDecoder::new(packed))?,
+            CompressionAlgo::Gzip => read(&mut flate2::read::MultiGzDecoder::new(packed))?,
+            CompressionAlgo::Snappy => {
+                // The stream says how much it holds, and cannot hold more than 4 GiB.
+                let declared = snap::raw::decompress_len(packed).map_err(|e| self.damaged().caused_by(e))?;
+                let declared = declared as u64;
+                if declared > raw_bytes_max {
+                    return Err(Error::format(format!("the {self} stream holds more than {raw_bytes_max} bytes")));
+                }
+                self.decompress(packed, declared, &mut raw)?;
+            }
+            CompressionAlgo::Zstd => {
+                let mut decoder =
+                    zstd::stream::read::Decoder::with_buffer(packed).map_err(|e| self.damaged().caused_by(e))?;
+                read(&mut decoder)?;
+            }
+        }
+        Ok(raw)
+    }
+
     /// Fills `out` from `reader` and makes sure that nothing is left.
     fn drain(self, mut reader: impl Read, out: &mut [u8]) -> Result<()> {
         let mut filled = 0;
@@ -257,6 +294,20 @@ mod tests {
                 compression.decompress(&packed, raw.len() as u64, &mut out).unwrap();
                 assert!(out == raw, "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn a_stream_of_unknown_size_is_unpacked_up_to_the_bound() {
+        let raw = sample();
+        for text in ["br:1", "bz2:1", "gz:1", "snappy", "zstd"] {
+            let compression = Compression::parse(text).unwrap();
+            let packed = compression.compress(&raw).unwrap();
+            assert!(compression.decompress_all(&packed, raw.len() as u64).unwrap() == raw, "{text}");
+            let e = compression.decompress_all(&packed, raw.len() as u64 - 1).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Format, "{text}");
+            let e = compression.decompress_all(&packed[..packed.len() / 2], u64::MAX).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Format, "{text}");
         }
     }
 

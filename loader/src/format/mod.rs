@@ -41,5 +41,5 @@ pub use encoding::{Encoding, Value};
 pub use hash::HashAlgo;
 pub use index::{FileInfo, FilePair, INDEX_BASENAME, Index, Shard};
 pub use layout::{Layout, ShardFormat, XsvKind};
-pub use table::OffsetTable;
+pub use table::{OffsetTable, offset_table};
 pub use writer::Writer;

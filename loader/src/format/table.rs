@@ -9,6 +9,35 @@ pub struct OffsetTable {
     offsets: Box<[u32]>,
 }
 
+/// The table of a shard whose samples have these sizes in bytes and start at offset `first` of the data file, with
+/// `config` behind it.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Config`] when the data file passes 4 GiB, which its offsets cannot express.
+pub fn offset_table(sizes: &[u32], first: u64, config: &[u8]) -> Result<Vec<u8>> {
+    let end = sizes.iter().fold(first, |end, &size| end.saturating_add(size.into()));
+    let (Ok(_), Ok(count)) = (u32::try_from(end), u32::try_from(sizes.len())) else {
+        return Err(too_large(end));
+    };
+    let mut table = Vec::with_capacity(8 + 4 * sizes.len() + config.len());
+    table.extend(count.to_le_bytes());
+    // All offsets are at most `end`, which fits.
+    let mut offset = first as u32;
+    table.extend(offset.to_le_bytes());
+    for size in sizes {
+        offset += size;
+        table.extend(offset.to_le_bytes());
+    }
+    table.extend_from_slice(config);
+    Ok(table)
+}
+
+/// The error of a shard that its offsets cannot express.
+pub(super) fn too_large(bytes: u64) -> Error {
+    Error::config(format!("a shard of {bytes} bytes passes the 4 GiB that its offsets can express; set a size limit"))
+}
+
 impl OffsetTable {
     /// Bytes of the table of a shard of `samples` samples.
     pub fn bytes(samples: u64) -> u64 {

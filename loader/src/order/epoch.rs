@@ -59,8 +59,29 @@ impl EpochPlan {
         epoch: u64,
         resume: Option<&Resume>,
     ) -> Result<Self, OrderError> {
+        let shares = shares_of(shape, config)?;
+        Self::of_shares(shape, config, shares, world, epoch, resume)
+    }
+
+    /// As [`new`](Self::new), where the weights have been worked out before: the reference does so once, with the seed
+    /// of its constructor, and keeps them when a checkpoint brings another seed. The configuration's weights and epoch
+    /// size are not looked at.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); there are not as many shares as streams.
+    pub fn of_shares(
+        shape: &DataSetShape,
+        config: &OrderConfig,
+        shares: EpochShares,
+        world: World,
+        epoch: u64,
+        resume: Option<&Resume>,
+    ) -> Result<Self, OrderError> {
         world.validate()?;
         config.validate(shape.num_streams())?;
+        if shares.choose.len() != shape.num_streams() || shares.proportion.len() != shape.num_streams() {
+            return Err(OrderError::OutOfRange { argument: "shares", allowed: "as many as streams" });
+        }
         let parallel = match config.replication {
             Some(replication) => world.replicate(replication)?,
             None => world,
@@ -68,7 +89,6 @@ impl EpochPlan {
         if parallel.ranks() * config.batch_size > BATCH_SIZE_MAX << 8 {
             return Err(OrderError::OutOfRange { argument: "the global batch", allowed: "at most 2^32" });
         }
-        let shares = shares_of(shape, config)?;
         let start = Start::new(config, parallel, epoch, resume)?;
         let args = BatchingArgs { shape, config, shares: &shares, world: parallel, start };
         let mut warnings = Vec::new();

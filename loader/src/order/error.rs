@@ -255,10 +255,16 @@ impl fmt::Display for OrderWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FewSamplesForNodes { samples, canonical } => {
-                write!(f, "partitioning {samples} samples over {canonical} canonical nodes repeats many of them")
+                write!(
+                    f,
+                    "Trying to partition {samples} samples over {canonical} canonical nodes: many will be repeated"
+                )
             }
             Self::FewSamplesForRanks { samples, ranks } => {
-                write!(f, "partitioning {samples} samples of a node over {ranks} ranks repeats many of them")
+                write!(
+                    f,
+                    "Attempting to partition {samples} samples of a node over {ranks} ranks: many will be repeated"
+                )
             }
             Self::ResumeRoundedDown { multiple } => {
                 write!(f, "sample_in_epoch was rounded down to a multiple of {multiple}")

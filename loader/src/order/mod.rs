@@ -13,6 +13,8 @@
 //!                                                                --> shard_uses (when a node uses each shard)
 //! ```
 //!
+//! [`arrays`] has the reference's own functions, which fill whole arrays, for programs that call them.
+//!
 //! Words: a *draw* is an index in the epoch's resampled list; a *position* is an index in the shuffled epoch; a *place*
 //! is where the deal puts a position (node, rank, index). *Canonical nodes* cut the epoch into parts that do not
 //! depend on how many physical nodes there are, which keeps global batches the same on any legal world.
@@ -21,6 +23,7 @@
 //! Where the reference sorts equal keys in an order that depends on numpy's build and the CPU (`py1e`, `stratified`
 //! with streams that lose equally by rounding), this order is the stable one.
 
+mod arrays;
 mod batching;
 mod config;
 mod epoch;
@@ -37,6 +40,7 @@ mod uses;
 mod weights;
 mod world;
 
+pub use arrays::{Partitioning, partition, resample, sample_shards, shuffle};
 pub use config::{
     BATCH_SIZE_MAX, BatchingMethod, CANONICAL_NODES_MAX, OrderConfig, PartitionAlgo, SHUFFLE_BLOCK_MAX, SamplingMethod,
     ShuffleAlgo, Weight,

@@ -137,6 +137,12 @@ impl Draws {
     }
 }
 
+/// How many samples of each shard an epoch sees, of shards that are not all empty.
+pub(super) fn shares(sizes: &[u32], choose: u64, granularity: u64, seed: u128) -> Result<Vec<u64>, OrderError> {
+    let shares = Shares::new(sizes, choose, granularity, seed)?;
+    Ok((0..sizes.len()).map(|shard| shares.of(shard)).collect())
+}
+
 fn size_of(shape: &DataSetShape, shard: u32) -> u32 {
     let samples = shape.samples_in(ShardId(shard));
     // The shape bounds a shard to 2^32 - 1 samples.
@@ -239,7 +245,8 @@ impl Permutation {
     }
 }
 
-fn reserve<T>(len: u64) -> Result<Vec<T>, OrderError> {
+/// An empty list with room for `len` items.
+pub(super) fn reserve<T>(len: u64) -> Result<Vec<T>, OrderError> {
     let mut items = Vec::new();
     let bytes = len.saturating_mul(size_of_item::<T>());
     let len = usize::try_from(len).map_err(|_| OrderError::OutOfMemory { bytes })?;

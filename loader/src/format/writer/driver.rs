@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 
 use super::sample;
-use super::shard::{Frame, Samples, too_large};
+use super::shard::{Frame, Samples};
 use super::sink::Sink;
 use crate::error::{Error, Result};
 use crate::format::columns::Scratch;
@@ -15,6 +15,7 @@ use crate::format::encoding::Value;
 use crate::format::hash::Hasher;
 use crate::format::index::{FileInfo, Index, Settings, Shard};
 use crate::format::layout::Layout;
+use crate::format::table::too_large;
 use crate::format::{Compression, HashAlgo};
 
 /// The reference's limit on a shard's raw size, in bytes.

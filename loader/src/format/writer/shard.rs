@@ -1,8 +1,9 @@
 //! The samples of one shard to its raw files.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::index::{Settings, config};
 use crate::format::layout::{Layout, ShardFormat};
+use crate::format::table::offset_table;
 
 /// The part of a shard's files that is the same for all shards of a data set.
 pub(super) struct Frame {
@@ -70,28 +71,11 @@ impl Samples {
     pub(super) fn into_files(self, frame: &Frame) -> Result<RawFiles> {
         let count = self.sizes.len() as u64;
         let end = frame.data_file_bytes(count, self.bytes.len() as u64);
-        let (Ok(_), Ok(count)) = (u32::try_from(end), u32::try_from(count)) else {
-            return Err(too_large(end));
-        };
-        let mut table = Vec::with_capacity(8 + 4 * self.sizes.len() + frame.config.len());
-        table.extend(count.to_le_bytes());
-        // All offsets are at most `end`, which fits.
-        let mut offset = (end - self.bytes.len() as u64) as u32;
-        table.extend(offset.to_le_bytes());
-        for size in &self.sizes {
-            offset += size;
-            table.extend(offset.to_le_bytes());
-        }
-        table.extend_from_slice(&frame.config);
+        let table = offset_table(&self.sizes, end - self.bytes.len() as u64, &frame.config)?;
         Ok(if frame.is_split {
             RawFiles { data: [frame.names.clone(), self.bytes], meta: Some(table) }
         } else {
             RawFiles { data: [table, self.bytes], meta: None }
         })
     }
-}
-
-/// The error of a shard that its offsets cannot express.
-pub(super) fn too_large(bytes: u64) -> Error {
-    Error::config(format!("a shard of {bytes} bytes passes the 4 GiB that its offsets can express; set a size limit"))
 }

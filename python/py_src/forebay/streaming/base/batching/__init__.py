@@ -1,0 +1,57 @@
+"""What batches are made of.
+
+`random` takes all streams together; `stratified` a fixed share of every stream in each global batch; `per_stream` each
+global batch from one stream; `device_per_stream` each rank's batch from one stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .device_per_stream import generate_work_device_per_stream_batching
+from .per_stream import generate_work_per_stream_batching
+from .random import generate_work_random_batching
+from .stratified import generate_work_stratified_batching
+
+if TYPE_CHECKING:
+    from ..dataset import StreamingDataset
+    from ..world import World
+
+__all__ = ["batching_methods", "generate_work"]
+
+batching_methods: dict[str, Callable[..., NDArray[np.int64]]] = {
+    "random": generate_work_random_batching,
+    "stratified": generate_work_stratified_batching,
+    "per_stream": generate_work_per_stream_batching,
+    "device_per_stream": generate_work_device_per_stream_batching,
+}
+"""The functions by name."""
+
+
+def generate_work(
+    batching_method: str, dataset: StreamingDataset, world: World, epoch: int, sample_in_epoch: int
+) -> NDArray[np.int64]:
+    """The sample ids of a whole epoch for a whole world.
+
+    A data set that is iterated makes no such array: each worker is told its own ids as it gets to them.
+
+    Args:
+        batching_method: "random", "stratified", "per_stream" or "device_per_stream".
+        dataset: The data set; only what decides the order is looked at.
+        world: Nodes, ranks and workers to deal to.
+        epoch: The epoch, from 0.
+        sample_in_epoch: Samples of the epoch that were seen before, all ranks together.
+
+    Returns:
+        Sample ids of shape (nodes, ranks of a node, workers of a rank, batches of a worker, batch), -1 where there is none.
+
+    Raises:
+        KeyError: There is no such method.
+        RuntimeError: The data set's `num_canonical_nodes` is not decided yet.
+        ValueError: A stream is too small for the method, or as `get_partitions`.
+    """
+    return batching_methods[batching_method](dataset, world, epoch, sample_in_epoch)

@@ -1,0 +1,152 @@
+"""Compression of whole files, by the names that an index gives: "zstd", or "zstd:7" with a level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ... import _forebay
+
+__all__ = ["compress", "decompress", "get_compression_extension", "get_compressions", "is_compression"]
+
+_LEVELS = dict(_forebay.compressions())
+
+
+class Compression:
+    """A family of compression, as it is without levels."""
+
+    extension: str = ""
+    """The family's name, and what a compressed file's name ends with."""
+
+    @classmethod
+    def each(cls) -> Iterator[tuple[str, Compression]]:
+        """Every name that the family has, and what it stands for."""
+        yield cls.extension, cls()
+
+    @property
+    def _name(self) -> str:
+        return self.extension
+
+    def compress(self, data: bytes) -> bytes:
+        """`data` compressed."""
+        return _forebay.compress(self._name, data)
+
+    def decompress(self, data: bytes) -> bytes:
+        """What compressed `data` holds.
+
+        Raises:
+            FormatError: It is damaged.
+        """
+        return _forebay.decompress(self._name, data)
+
+
+class LevelledCompression(Compression):
+    """A family with levels.
+
+    Args:
+        level: One of `levels`. None: the family's own choice.
+    """
+
+    levels: list[int] = []
+
+    def __init__(self, level: int | None = None) -> None:
+        if level is None:
+            _, _, level = _LEVELS[self.extension]
+        assert level in self.levels, f"{self.extension} has levels {self.levels[0]} to {self.levels[-1]}, not {level}"
+        self.level = level
+
+    def __init_subclass__(cls) -> None:
+        low, high, _ = _LEVELS[cls.extension]
+        cls.levels = list(range(low, high + 1))
+
+    @classmethod
+    def each(cls) -> Iterator[tuple[str, Compression]]:
+        yield cls.extension, cls()
+        for level in cls.levels:
+            yield f"{cls.extension}:{level}", cls(level)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.extension}:{self.level}"
+
+
+class Brotli(LevelledCompression):
+    """Brotli: dense and slow; level 11 if none is given."""
+
+    extension = "br"
+
+
+class Bzip2(LevelledCompression):
+    """Bzip2, level 9 if none is given."""
+
+    extension = "bz2"
+
+
+class Gzip(LevelledCompression):
+    """Gzip, level 9 if none is given. Nothing of the clock enters the file, so its hash can be reproduced."""
+
+    extension = "gz"
+
+
+class Snappy(Compression):
+    """Snappy in its raw form: fast and light."""
+
+    extension = "snappy"
+
+
+class Zstandard(LevelledCompression):
+    """Zstandard, level 3 if none is given."""
+
+    extension = "zstd"
+
+
+_families: dict[str, type[Compression]] = {
+    family.extension: family for family in (Brotli, Bzip2, Gzip, Snappy, Zstandard)
+}
+
+_algorithms: dict[str, Compression] = {
+    name: compression for family in _families.values() for name, compression in family.each()
+}
+
+
+def _find(algo: str) -> Compression:
+    if algo not in _algorithms:
+        raise ValueError(f"{algo} is not a supported compression algorithm.")
+    return _algorithms[algo]
+
+
+def get_compressions() -> set[str]:
+    """All names, with and without levels."""
+    return set(_algorithms)
+
+
+def is_compression(algo: str | None) -> bool:
+    """Whether `algo` is one of them."""
+    return algo in _algorithms
+
+
+def get_compression_extension(algo: str) -> str:
+    """What the name of a file compressed by `algo` ends with, without the dot.
+
+    Raises:
+        ValueError: There is no such compression.
+    """
+    return _find(algo).extension
+
+
+def compress(algo: str | None, data: bytes) -> bytes:
+    """`data` compressed by `algo`, or as it is if that is None.
+
+    Raises:
+        ValueError: There is no such compression.
+    """
+    return data if algo is None else _find(algo).compress(data)
+
+
+def decompress(algo: str | None, data: bytes) -> bytes:
+    """What `data`, compressed by `algo`, holds; `data` itself if that is None.
+
+    Raises:
+        FormatError: It is damaged.
+        ValueError: There is no such compression.
+    """
+    return data if algo is None else _find(algo).decompress(data)

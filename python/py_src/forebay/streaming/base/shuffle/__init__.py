@@ -1,0 +1,65 @@
+"""The order of an epoch's samples.
+
+Every algorithm but `naive` shuffles shards among the canonical nodes first, the same way in each epoch; they differ in how
+far a sample moves from its shard: not at all (`py1s`, `py2s`), within blocks (`py1br`), within a window of its own (`py1e`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .naive import get_shuffle_naive
+from .py1br import get_shuffle_py1br
+from .py1e import get_shuffle_py1e
+from .py1s import get_shuffle_py1s
+from .py2s import get_shuffle_py2s
+
+__all__ = [
+    "algos",
+    "get_shuffle",
+    "get_shuffle_naive",
+    "get_shuffle_py1br",
+    "get_shuffle_py1e",
+    "get_shuffle_py1s",
+    "get_shuffle_py2s",
+]
+
+algos: dict[str, Callable[..., NDArray[np.int64]]] = {
+    "py1br": get_shuffle_py1br,
+    "py1e": get_shuffle_py1e,
+    "py1s": get_shuffle_py1s,
+    "py2s": get_shuffle_py2s,
+    "naive": get_shuffle_naive,
+}
+"""The functions by name."""
+
+
+def get_shuffle(
+    algo: str,
+    shard_sizes: NDArray[np.int64],
+    num_canonical_nodes: int,
+    seed: int,
+    epoch: int,
+    block_size: int = 1 << 18,
+) -> NDArray[np.int64]:
+    """The sample at each place of the shuffled epoch.
+
+    Args:
+        algo: "naive", "py1s", "py2s", "py1br" or "py1e".
+        shard_sizes: Samples of each shard.
+        num_canonical_nodes: Parts into which the epoch is cut.
+        seed: The run's seed.
+        epoch: The epoch, from 0.
+        block_size: Samples of a shuffle block, for the algorithms that have blocks.
+
+    Returns:
+        int64 of shape (samples of all shards,): each sample id once.
+
+    Raises:
+        KeyError: There is no such algorithm.
+        ValueError: The block is too small, or a canonical node has no samples.
+    """
+    return algos[algo](shard_sizes, num_canonical_nodes, seed, epoch, block_size)

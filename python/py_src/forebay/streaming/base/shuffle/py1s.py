@@ -1,0 +1,19 @@
+"""Shards, then the samples within each shard's part of a canonical node."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .... import _forebay
+from .._arrays import int64s, numbers
+
+__all__ = ["get_shuffle_py1s"]
+
+
+def get_shuffle_py1s(
+    shard_sizes: NDArray[np.int64], num_canonical_nodes: int, seed: int, epoch: int, block_size: int = 1 << 18
+) -> NDArray[np.int64]:
+    """As `get_shuffle`, with the algorithm `py1s`."""
+    draws = _forebay.shuffle("py1s", numbers(shard_sizes), num_canonical_nodes, seed, epoch, block_size)
+    return int64s(draws)

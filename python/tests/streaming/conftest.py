@@ -1,0 +1,38 @@
+"""The reference, as it is installed, beside ours."""
+
+import importlib
+import time
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def reference():
+    """Imports a module of the reference: `reference("base.spanner")`. The alias is never installed in this process."""
+
+    def module(name):
+        found = importlib.import_module(f"streaming.{name}")
+        assert found.__name__ == f"streaming.{name}", "the alias stands in the reference's place"
+        return found
+
+    return module
+
+
+def ours(name):
+    """The module of ours in the same place."""
+    return importlib.import_module(f"forebay.streaming.{name}")
+
+
+@pytest.fixture(params=["reference", "ours"])
+def either(request, reference):
+    """Imports a module of the reference or of ours: what a test says then holds for both."""
+    return reference if request.param == "reference" else ours
+
+
+@pytest.fixture(autouse=True, scope="session")
+def impatient_reference():
+    """The reference's writer looks once a second whether its uploads are through."""
+    writer = importlib.import_module("streaming.base.format.base.writer")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "sleep", lambda _: time.sleep(0.001))
+        yield
