@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first asked for: `import forebay.streaming` needs neither torch nor
+"""Names of a module that are imported when they are first asked for: `import forebay.streaming` needs neither torch nor
 torchvision nor a cloud's library, and a program pays for what it uses."""
 
 from __future__ import annotations
@@ -9,18 +9,22 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 
-def lazy(package: str, modules: Mapping[str, Iterable[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """What a package assigns to its `__getattr__` and `__dir__`.
+def lazy(
+    module: str, modules: Mapping[str, Iterable[str]], package: str | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """What a module assigns to its `__getattr__` and `__dir__`.
 
     Args:
-        package: The package's `__name__`.
-        modules: For each module below the package, the names that the package hands on from it. A module that stands
-            without names is itself the name.
+        module: The module's `__name__`.
+        modules: For each module of `package`, the names that are handed on from it. A module that stands without names is
+            itself the name.
+        package: Where they are. None: `module` is their package.
 
     Returns:
         The two functions.
     """
-    homes = {name: module for module, names in modules.items() for name in names}
+    package = package or module
+    homes = {name: home for home, names in modules.items() for name in names}
 
     def find(name: str) -> Any:
         if name in homes:
@@ -28,12 +32,12 @@ def lazy(package: str, modules: Mapping[str, Iterable[str]]) -> tuple[Callable[[
         elif name in modules:
             value = importlib.import_module(f"{package}.{name}")
         else:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
         # The next look-up finds it without this function.
-        setattr(sys.modules[package], name, value)
+        setattr(sys.modules[module], name, value)
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes, *modules})
+        return sorted({*vars(sys.modules[module]), *homes, *modules})
 
     return find, names

@@ -1,0 +1,139 @@
+"""One index for a data set that was written in parts, each in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import tempfile
+import urllib.parse
+from collections.abc import Sequence
+from typing import Any
+
+from .format.index import get_index_basename
+
+logger = logging.getLogger(__name__)
+
+_FILES = ("raw_data", "zip_data", "raw_meta", "zip_meta")
+
+
+def merge_index(*args: Any, **kwargs: Any) -> None:
+    """Writes an index of all shards that the indexes of parts list.
+
+        merge_index(index_file_urls, out, keep_local=True, download_timeout=60)
+        merge_index(out, keep_local=True, download_timeout=60)
+
+    Args:
+        index_file_urls: The parts' indexes: local paths, remote ones, or pairs of both, of which the local one is read if
+            it is there.
+        out: The folder that holds the parts' folders, and into which the index goes: local, remote, or a pair of both.
+            Without `index_file_urls` every index below it is one of a part.
+        keep_local: Whether the local folder stays. Without it, a local `out` is removed.
+        download_timeout: Seconds that each index may take.
+
+    Raises:
+        FileNotFoundError: An index is not there, and its remote is no URL.
+        RuntimeError: An index could not be fetched.
+        ValueError: The arguments are neither of the two forms.
+    """
+    if args and isinstance(args[0], list) and len(args) + len(kwargs) in (2, 3, 4):
+        _merge_list(*args, **kwargs)
+    elif args and isinstance(args[0], (str, tuple)) and len(args) + len(kwargs) in (1, 2, 3):
+        _merge_root(*args, **kwargs)
+    else:
+        raise ValueError(f"Invalid arguments to merge_index: {args}, {kwargs}")
+
+
+def _merge_list(
+    index_file_urls: Sequence[str | tuple[str, str]],
+    out: str | tuple[str, str],
+    keep_local: bool = True,
+    download_timeout: int = 60,
+) -> None:
+    from .storage.upload import CloudUploader
+
+    if not index_file_urls or not out:
+        logger.warning("No index merged: both index_file_urls and out have to be given")
+        return
+    uploader = CloudUploader.get(out, keep_local=True, exist_ok=True)
+    shards: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        # Each once, in the order given.
+        for url in dict.fromkeys(index_file_urls):
+            path = _fetch(url, folder, download_timeout)
+            with open(path, encoding="utf-8") as file:
+                part = json.load(file)
+            shards += [_moved(shard, os.path.basename(os.path.dirname(path))) for shard in part["shards"]]
+        merged = os.path.join(folder, get_index_basename())
+        with open(merged, "w", encoding="utf-8") as file:
+            json.dump({"version": 2, "shards": shards}, file)
+        # Its name is taken by a file that is whole, or not at all.
+        target = os.path.join(uploader.local, get_index_basename())
+        shutil.copyfile(merged, f"{target}.tmp")
+        os.replace(f"{target}.tmp", target)
+    if uploader.remote is not None:
+        uploader.upload_file(get_index_basename())
+    if not keep_local:
+        shutil.rmtree(uploader.local, ignore_errors=True)
+
+
+def _fetch(url: str | tuple[str, str], folder: str, timeout: float) -> str:
+    """Copies a part's index below `folder`, in a folder of the part's name."""
+    from .storage.download import CloudDownloader
+
+    local, remote = (url, None) if isinstance(url, str) else url
+    source = local.rstrip("/").strip()
+    if remote is not None and not os.path.exists(source):
+        source = remote.rstrip("/").strip()
+    if not source:
+        raise FileNotFoundError(
+            f"Check data availability! local index {local} is not accessible, and remote index {remote} is no URL"
+        )
+    target = os.path.join(folder, urllib.parse.urlparse(source).path.lstrip("/"))
+    try:
+        CloudDownloader.direct_download(source, target, timeout)
+    except Exception as error:
+        raise RuntimeError(f"Failed to download index.json: {source} to {target}") from error
+    return target
+
+
+def _moved(shard: dict[str, Any], folder: str) -> dict[str, Any]:
+    """A shard whose files lie in `folder`, as seen from above it."""
+    files = {
+        name: {**shard[name], "basename": os.path.join(folder, shard[name]["basename"])}
+        for name in _FILES
+        if shard.get(name)
+    }
+    return {**shard, **files}
+
+
+def _merge_root(out: str | tuple[str, str], keep_local: bool = True, download_timeout: int = 60) -> None:
+    from .storage.upload import CloudUploader
+
+    if not out:
+        logger.warning("No index merged: no folder is given")
+        return
+    uploader = CloudUploader.get(out, exist_ok=True, keep_local=True)
+    below = CloudUploader.get(uploader.local, exist_ok=True, keep_local=True).list_objects()
+    urls: list[Any] = [path for path in below if path.endswith(".json") and _is_of_part(path, uploader.local)]
+    if uploader.remote is not None:
+        remote = _format_remote_index_files(uploader.remote, uploader.list_objects())
+        urls = list(zip(urls, remote)) if len(urls) == len(remote) else remote
+    _merge_list(urls, out, keep_local=keep_local, download_timeout=download_timeout)
+
+
+def _is_of_part(path: str, out: str) -> bool:
+    """Whether an index lies below `out` and not in it, where the merged one goes."""
+    return os.path.dirname(path).strip("/") != urllib.parse.urlparse(out).path.strip("/")
+
+
+def _format_remote_index_files(remote: str, files: list[str]) -> list[str]:
+    """The URLs of the parts' indexes among the keys that a store lists below `remote`."""
+    url = urllib.parse.urlparse(remote)
+    between = ":/" if remote.startswith("dbfs:/Volumes") else "://"
+    return [
+        url.scheme + between + os.path.join(url.netloc, file)
+        for file in files
+        if file.endswith(get_index_basename()) and _is_of_part(file, remote)
+    ]

@@ -1,0 +1,323 @@
+"""A shard on local disk as a sequence of samples."""
+
+from __future__ import annotations
+
+import os
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .....errors import FormatError
+from ...array import Array
+from ...util import bytes_to_int
+
+__all__ = ["FileInfo", "JointReader", "Reader", "SplitReader"]
+
+_PAIR = struct.Struct("<2I")
+
+
+@dataclass
+class FileInfo:
+    """A file of a shard, as the index describes it."""
+
+    basename: str
+    """Its name, below the data set's folder."""
+    bytes: int
+    """Its size in bytes."""
+    hashes: dict[str, str]
+    """Its hashes by algorithm, in hexadecimal digits."""
+
+
+class Reader(Array, ABC):
+    """The samples of one shard.
+
+    Args:
+        dirname: The data set's folder.
+        split: Sub-folder of it.
+        compression: How the files are compressed, such as "zstd:7".
+        hashes: Algorithms of the hashes that the index lists.
+        samples: Samples of the shard.
+        size_limit: Largest raw shard when it was written, in bytes or as "64mb".
+    """
+
+    format: ClassVar[str]
+    """The format's name in the index."""
+
+    _file_arguments: ClassVar[tuple[str, ...]]
+    """The arguments that describe files."""
+
+    def __init__(
+        self,
+        dirname: str,
+        split: str | None,
+        compression: str | None,
+        hashes: list[str],
+        samples: int,
+        size_limit: int | str | None,
+    ) -> None:
+        if size_limit:
+            size_limit = bytes_to_int(size_limit)
+            if size_limit < 0:
+                raise ValueError(f"`size_limit` must be greater than zero, instead, found as {size_limit}.")
+        self.dirname = dirname
+        self.split = split or ""
+        self.compression = compression
+        self.hashes = hashes
+        self.samples = samples
+        self.size_limit = size_limit
+        self.file_pairs: list[tuple[FileInfo, FileInfo | None]] = []
+
+    @classmethod
+    def from_json(cls, dirname: str, split: str | None, obj: dict[str, Any]) -> Reader:
+        """The reader of a shard as its index describes it.
+
+        Raises:
+            TypeError: The description lacks a field or has one that is not known.
+            ValueError: It has another version or format.
+        """
+        arguments = dict(obj)
+        version = arguments.pop("version")
+        if version != 2:
+            raise ValueError(f"Unsupported streaming data version: {version}. Expected version 2.")
+        format = arguments.pop("format")
+        if format != cls.format:
+            raise ValueError(f"Unsupported data format: {format}. Expected to be `{cls.format}`.")
+        for name in cls._file_arguments:
+            arguments[name] = FileInfo(**arguments[name]) if arguments[name] else None
+        return cls(dirname=dirname, split=split, **arguments)
+
+    def validate(self, allow_unsafe_types: bool) -> None:
+        """Refuses a shard that must be trusted to be read.
+
+        Args:
+            allow_unsafe_types: Whether it is.
+
+        Raises:
+            ValueError: A column holds pickles, and they are not allowed.
+        """
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+        return self.samples
+
+    def __len__(self) -> int:
+        return self.samples
+
+    def _path(self, info: FileInfo) -> str:
+        return os.path.join(self.dirname, self.split, info.basename)
+
+    def _raw_infos(self) -> list[FileInfo]:
+        return [raw for raw, _ in self.file_pairs]
+
+    def _zip_infos(self) -> list[FileInfo]:
+        return [packed for _, packed in self.file_pairs if packed is not None]
+
+    def _remove(self, infos: list[FileInfo]) -> int:
+        """Removes files; how many bytes that frees."""
+        freed = 0
+        for info in infos:
+            try:
+                os.remove(self._path(info))
+            except FileNotFoundError:
+                continue
+            freed += info.bytes
+        return freed
+
+    def _evict_raw(self) -> int:
+        return self._remove(self._raw_infos())
+
+    def _evict_zip(self) -> int:
+        return self._remove(self._zip_infos())
+
+    def evict(self) -> int:
+        """Removes all files of the shard.
+
+        Returns:
+            The bytes that this frees.
+        """
+        return self._evict_raw() + self._evict_zip()
+
+    def set_up_local(self, listing: set[str], safe_keep_zip: bool) -> int:
+        """Removes what is incomplete or not wanted of the shard's files.
+
+        Args:
+            listing: The paths of all files in the data set's folder.
+            safe_keep_zip: Whether compressed files stay beside what is unpacked from them.
+
+        Returns:
+            Bytes of the files that stay; 0 when the shard is not there.
+
+        Raises:
+            ValueError: The shard has a compressed file, but the index says nothing of compression.
+        """
+
+        def complete(infos: list[FileInfo]) -> bool:
+            present = [self._path(info) in listing for info in infos]
+            if any(present) and not all(present):
+                self._remove(infos)
+            return bool(present) and all(present)
+
+        has_raw = complete(self._raw_infos())
+        has_zip = complete(self._zip_infos())
+        if has_zip and not self.compression:
+            raise ValueError("Shard is invalid: compression was not used, but has a compressed form.")
+        if self.compression and has_raw:
+            if has_zip and not safe_keep_zip:
+                # The raw file is what is read.
+                self._evict_zip()
+                has_zip = False
+            elif safe_keep_zip and not has_zip:
+                # What is kept would not be the whole shard.
+                self._evict_raw()
+                has_raw = False
+        return (self.get_raw_size() if has_raw else 0) + ((self.get_zip_size() or 0) if has_zip else 0)
+
+    def get_raw_size(self) -> int:
+        """Bytes of the shard's raw files."""
+        return sum(info.bytes for info in self._raw_infos())
+
+    def get_zip_size(self) -> int | None:
+        """Bytes of its compressed files; None if it has none."""
+        infos = self._zip_infos()
+        return sum(info.bytes for info in infos) if len(infos) == len(self.file_pairs) else None
+
+    def get_max_size(self) -> int:
+        """Most bytes that the shard takes on disk: raw and compressed, while it is unpacked."""
+        return self.get_raw_size() + (self.get_zip_size() or 0)
+
+    def get_persistent_size(self, keep_zip: bool) -> int:
+        """Bytes that the shard takes once it is unpacked.
+
+        Args:
+            keep_zip: Whether compressed files stay.
+        """
+        return self.get_max_size() if self.compression and keep_zip else self.get_raw_size()
+
+    @abstractmethod
+    def decode_sample(self, data: bytes) -> dict[str, Any]:
+        """A sample's columns by name, from its bytes."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def get_sample_data(self, idx: int) -> bytes:
+        """The bytes of the sample at `idx`.
+
+        Raises:
+            FileNotFoundError: The shard's file is not there.
+            IndexError: The shard has no such sample.
+        """
+        raise NotImplementedError
+
+    def get_item(self, idx: int) -> dict[str, Any]:
+        """The sample at `idx`, as a dict of its columns."""
+        return self.decode_sample(self.get_sample_data(idx))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[i] for i in range(len(self)))
+
+    def _read(self, table: FileInfo, data: FileInfo, idx: int) -> bytes:
+        """The bytes of the sample at `idx`, whose offsets stand at the front of `table`."""
+        if not 0 <= idx < self.samples:
+            raise IndexError(f"Relative sample index {idx} is not present in the {data.basename} file.")
+        pair = _read_at(self._path(table), 8, 4 + 4 * idx)
+        if len(pair) < 8:
+            raise FormatError(f"{self._path(table)} ends before the offsets of sample {idx}")
+        begin, end = _PAIR.unpack(pair)
+        sample = _read_at(self._path(data), end - begin, begin) if begin < end else b""
+        if len(sample) != max(0, end - begin):
+            raise FormatError(f"{self._path(data)} ends within sample {idx}, at byte {begin + len(sample)} of {end}")
+        return sample
+
+
+def _read_at(path: str, length: int, offset: int) -> bytes:
+    """`length` bytes of a file from `offset` on, fewer only where it ends."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.pread(file, length, offset)
+        while len(data) < length:
+            # A read stops short at 2 GiB, and at the end of the file.
+            more = os.pread(file, length - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+        return data
+    finally:
+        os.close(file)
+
+
+class JointReader(Reader):
+    """A shard of one file.
+
+    Args:
+        dirname: As for `Reader`, like all but the two files.
+        split: As above.
+        compression: As above.
+        hashes: As above.
+        raw_data: The file, unpacked.
+        samples: As above.
+        size_limit: As above.
+        zip_data: The file, compressed.
+    """
+
+    _file_arguments = ("raw_data", "zip_data")
+
+    def __init__(
+        self,
+        dirname: str,
+        split: str | None,
+        compression: str | None,
+        hashes: list[str],
+        raw_data: FileInfo,
+        samples: int,
+        size_limit: int | str | None,
+        zip_data: FileInfo | None,
+    ) -> None:
+        super().__init__(dirname, split, compression, hashes, samples, size_limit)
+        self.raw_data = raw_data
+        self.zip_data = zip_data
+        self.file_pairs.append((raw_data, zip_data))
+
+
+class SplitReader(Reader):
+    """A shard of two files: data, and a meta file with the offsets.
+
+    Args:
+        dirname: As for `Reader`, like all but the four files.
+        split: As above.
+        compression: As above.
+        hashes: As above.
+        raw_data: The data, unpacked.
+        raw_meta: The meta file, unpacked.
+        samples: As above.
+        size_limit: As above.
+        zip_data: The data, compressed.
+        zip_meta: The meta file, compressed.
+    """
+
+    _file_arguments = ("raw_data", "raw_meta", "zip_data", "zip_meta")
+
+    def __init__(
+        self,
+        dirname: str,
+        split: str | None,
+        compression: str | None,
+        hashes: list[str],
+        raw_data: FileInfo,
+        raw_meta: FileInfo,
+        samples: int,
+        size_limit: int | str | None,
+        zip_data: FileInfo | None,
+        zip_meta: FileInfo | None,
+    ) -> None:
+        super().__init__(dirname, split, compression, hashes, samples, size_limit)
+        self.raw_data = raw_data
+        self.raw_meta = raw_meta
+        self.zip_data = zip_data
+        self.zip_meta = zip_meta
+        self.file_pairs += [(raw_meta, zip_meta), (raw_data, zip_data)]
+
+    def get_sample_data(self, idx: int) -> bytes:
+        return self._read(self.raw_meta, self.raw_data, idx)

@@ -1,0 +1,66 @@
+"""The types that a JSON column may have."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import Any, ClassVar
+
+__all__ = ["Encoding", "Float", "Int", "Str", "is_json_encoded", "is_json_encoding"]
+
+
+class Encoding(ABC):
+    """A type that JSON has as well."""
+
+    kind: ClassVar[type]
+    """The type."""
+
+    @classmethod
+    def is_encoded(cls, obj: Any) -> bool:
+        """True, for a value of the type.
+
+        Raises:
+            AttributeError: The value has another type.
+        """
+        return cls._validate(obj, cls.kind)
+
+    @staticmethod
+    def _validate(data: Any, expected_type: type) -> bool:
+        if not isinstance(data, expected_type):
+            raise AttributeError(f"data should be of type {expected_type}, but instead, found as {type(data)}")
+        return True
+
+
+class Str(Encoding):
+    """Stores str."""
+
+    kind = str
+
+
+class Int(Encoding):
+    """Stores int."""
+
+    kind = int
+
+
+class Float(Encoding):
+    """Stores float."""
+
+    kind = float
+
+
+_encodings: dict[str, type[Encoding]] = {"str": Str, "int": Int, "float": Float}
+
+
+def is_json_encoded(encoding: str, value: Any) -> bool:
+    """True, for a value of `encoding`.
+
+    Raises:
+        AttributeError: The value has another type.
+        KeyError: There is no such encoding.
+    """
+    return _encodings[encoding].is_encoded(value)
+
+
+def is_json_encoding(encoding: str) -> bool:
+    """Whether there is such an encoding."""
+    return encoding in _encodings

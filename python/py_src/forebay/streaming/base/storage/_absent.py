@@ -1,0 +1,32 @@
+"""A storage that the reference has and this package has not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....errors import UnsupportedError
+from .download import CloudDownloader
+from .upload import CloudUploader
+
+_WHY = "alipan:// is not supported: copy the data set to a local folder, or to a store that is (s3, gs, azure, oci, hf)"
+
+
+class AlipanDownloader(CloudDownloader):
+    """Says that Alipan is not supported when a file is asked for."""
+
+    @staticmethod
+    def _client_identifier() -> str:
+        return "alipan"
+
+    def clean_up(self) -> None:
+        pass
+
+    def _download_file_impl(self, remote: str, local: str, timeout: float) -> None:
+        raise UnsupportedError(_WHY)
+
+
+class AlipanUploader(CloudUploader):
+    """Says that Alipan is not supported."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise UnsupportedError(_WHY)

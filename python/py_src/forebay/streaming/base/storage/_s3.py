@@ -1,0 +1,140 @@
+"""Amazon S3 and what speaks like it, through boto3."""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+from ..constant import DEFAULT_TIMEOUT
+from .download import CloudDownloader, whole_file
+from .upload import CloudUploader
+
+__all__ = ["S3Downloader", "S3Uploader", "bucket_and_key", "check_bucket", "list_keys"]
+
+# What stores answer when an object is not there, or when saying so would be telling.
+NOT_FOUND = frozenset(["403", "404", "NoSuchKey"])
+
+
+def bucket_and_key(url: str) -> tuple[str, str]:
+    """The two parts of an object's URL."""
+    parts = urllib.parse.urlparse(url)
+    return parts.netloc, parts.path.lstrip("/")
+
+
+def check_bucket(client: Any, remote: str) -> None:
+    """Asks for the bucket; the client's error says what to look at."""
+    from botocore.exceptions import ClientError
+
+    bucket, _ = bucket_and_key(remote)
+    try:
+        client.head_bucket(Bucket=bucket)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in NOT_FOUND:
+            error.args = (f"Either bucket `{bucket}` does not exist! or check the bucket permission.",)
+        raise
+
+
+def list_keys(client: Any, remote: str, prefix: str | None) -> list[str]:
+    """All keys below `remote` whose rest begins with `prefix`."""
+    bucket, folder = bucket_and_key(remote)
+    pages = client.get_paginator("list_objects_v2").paginate(
+        Bucket=bucket, Prefix=os.path.join(folder, prefix or "")
+    )
+    return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+
+
+class S3Uploader(CloudUploader):
+    """Uploads to S3. S3_ENDPOINT_URL names another server, S3_CANNED_ACL an access list for what is uploaded; arguments as
+    for `CloudUploader`."""
+
+    def __init__(
+        self,
+        out: str | tuple[str, str],
+        keep_local: bool = False,
+        progress_bar: bool = False,
+        retry: int = 2,
+        exist_ok: bool = False,
+    ) -> None:
+        super().__init__(out, keep_local, progress_bar, retry, exist_ok)
+        import boto3
+
+        self.s3 = boto3.session.Session().client("s3", endpoint_url=os.environ.get("S3_ENDPOINT_URL"))
+        self.check_bucket_exists(self.remote)
+
+    def check_bucket_exists(self, remote: str) -> None:
+        """Raises botocore's ClientError if the bucket is not there."""
+        check_bucket(self.s3, remote)
+
+    def _upload(self, local: str, remote: str, advance: Callable[[int], object]) -> None:
+        acl = os.environ.get("S3_CANNED_ACL")
+        arguments = {} if acl is None else {"ACL": acl}
+        self.s3.upload_file(local, *bucket_and_key(remote), ExtraArgs=arguments, Callback=advance)
+
+    def list_objects(self, prefix: str | None = None) -> list[str]:
+        return list_keys(self.s3, self.remote, prefix)
+
+
+class S3Downloader(CloudDownloader):
+    """Fetches from S3. S3_ENDPOINT_URL names another server, MOSAICML_STREAMING_AWS_REQUESTER_PAYS buckets, between commas,
+    whose traffic the reader pays. Without credentials requests are not signed."""
+
+    def __init__(self) -> None:
+        self._s3_client: Any = None
+        pays = os.environ.get("MOSAICML_STREAMING_AWS_REQUESTER_PAYS", "")
+        self._requester_pays_buckets = [name.strip() for name in pays.split(",")]
+
+    @staticmethod
+    def _client_identifier() -> str:
+        return "s3"
+
+    def clean_up(self) -> None:
+        self._s3_client = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A client cannot be pickled; another process makes its own.
+        return {**vars(self), "_s3_client": None}
+
+    def _create_s3_client(self, unsigned: bool = False, timeout: float = DEFAULT_TIMEOUT) -> None:
+        import boto3
+        from botocore import UNSIGNED
+        from botocore.config import Config
+
+        session = boto3.session.Session()
+        unsigned = unsigned or session.get_credentials() is None
+        config = Config(read_timeout=timeout, retries={"mode": "adaptive"})
+        if unsigned:
+            config = config.merge(Config(signature_version=UNSIGNED))
+        self._s3_client = session.client("s3", config=config, endpoint_url=os.environ.get("S3_ENDPOINT_URL"))
+
+    def _download_file_impl(self, remote: str, local: str, timeout: float) -> None:
+        from botocore.exceptions import ClientError
+
+        if self._s3_client is None:
+            self._create_s3_client(timeout=timeout)
+        try:
+            self._fetch(remote, local)
+        except ClientError as error:
+            code = error.response["Error"]["Code"]
+            if code in NOT_FOUND:
+                error.args = (
+                    f"Object {remote} not found! Either check the bucket path or the bucket permission. If the bucket is "
+                    "a requester pays bucket, then provide the bucket name to the environment variable "
+                    "`MOSAICML_STREAMING_AWS_REQUESTER_PAYS`.",
+                )
+            if code != "400":
+                raise
+            # Credentials that the bucket does not know: a public one takes none.
+            self._create_s3_client(unsigned=True, timeout=timeout)
+            self._fetch(remote, local)
+
+    def _fetch(self, remote: str, local: str) -> None:
+        from boto3.s3.transfer import TransferConfig
+
+        bucket, key = bucket_and_key(remote)
+        arguments = {"RequestPayer": "requester"} if bucket in self._requester_pays_buckets else {}
+        with whole_file(local) as path:
+            self._s3_client.download_file(
+                bucket, key, path, ExtraArgs=arguments, Config=TransferConfig(use_threads=False)
+            )

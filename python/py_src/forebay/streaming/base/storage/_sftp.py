@@ -1,0 +1,65 @@
+"""SFTP, through paramiko. A downloader talks to one server."""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+from typing import Any
+
+from .download import CloudDownloader, whole_file
+
+__all__ = ["SFTPDownloader"]
+
+_PORT = 22
+
+
+class SFTPDownloader(CloudDownloader):
+    """Fetches over SFTP. COMPOSER_SFTP_KEY_FILE names a private key, COMPOSER_SFTP_KNOWN_HOSTS_FILE the servers to trust."""
+
+    def __init__(self) -> None:
+        self._ssh_client: Any = None
+        self._server: tuple[Any, ...] | None = None
+
+    @staticmethod
+    def _client_identifier() -> str:
+        return "sftp"
+
+    def clean_up(self) -> None:
+        if self._ssh_client is not None:
+            self._ssh_client.close()
+            self._ssh_client = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_ssh_client": None}
+
+    def _validate_remote_path(self, remote: str) -> None:
+        super()._validate_remote_path(remote)
+        url = urllib.parse.urlsplit(remote)
+        if url.hostname is None:
+            raise ValueError("If specifying a URI, the URI must include the hostname.")
+        if url.query or url.fragment:
+            raise ValueError("Query and fragment parameters are not supported as part of a URI.")
+        server = (url.hostname, url.port or _PORT, url.username, url.password)
+        self._server = self._server or server
+        if server != self._server:
+            raise ValueError(f"{remote} is on another server, or another user's, than the files before it")
+
+    def _create_ssh_client(self, url: urllib.parse.SplitResult) -> None:
+        from paramiko import SSHClient
+
+        self._ssh_client = SSHClient()
+        self._ssh_client.load_system_host_keys(os.environ.get("COMPOSER_SFTP_KNOWN_HOSTS_FILE"))
+        self._ssh_client.connect(
+            hostname=url.hostname,
+            port=url.port or _PORT,
+            username=url.username,
+            password=url.password,
+            key_filename=os.environ.get("COMPOSER_SFTP_KEY_FILE"),
+        )
+
+    def _download_file_impl(self, remote: str, local: str, timeout: float) -> None:
+        url = urllib.parse.urlsplit(remote)
+        if self._ssh_client is None:
+            self._create_ssh_client(url)
+        with whole_file(local) as path, self._ssh_client.open_sftp() as sftp:
+            sftp.get(remotepath=url.path, localpath=path)
