@@ -164,6 +164,18 @@ def test_a_local_file_is_fetched_once_and_whole(either, tmp_path):
         downloader.get().download("s3://bucket/key", str(tmp_path / "other"))
 
 
+def test_a_fetch_that_fails_leaves_nothing(tmp_path):
+    from forebay.streaming.base.storage.download import LocalDownloader, whole_file
+
+    with pytest.raises(FileNotFoundError):
+        LocalDownloader().download(str(tmp_path / "missing"), str(tmp_path / "below" / "target"))
+    with pytest.raises(KeyError), whole_file(str(tmp_path / "below" / "half")) as path:
+        with open(path, "w") as file:
+            file.write("half")
+        raise KeyError("a broken connection")
+    assert os.listdir(tmp_path / "below") == []
+
+
 def test_a_scheme_of_the_user_s_own_is_fetched_from(tmp_path, monkeypatch):
     from forebay.streaming.base.storage import download
 

@@ -6,6 +6,7 @@ import abc
 import contextlib
 import os
 import shutil
+import threading
 import urllib.parse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -168,7 +169,12 @@ class LocalDownloader(CloudDownloader):
 
 @contextlib.contextmanager
 def whole_file(path: str) -> Iterator[str]:
-    """A name to write to; the file gets its own name when it is whole."""
-    temporary = f"{path}.tmp"
-    yield temporary
-    os.replace(temporary, path)
+    """A name to write to, of this thread alone; the file gets its own name when it is whole, and none if that fails."""
+    temporary = f"{path}.{os.getpid()}-{threading.get_ident()}.tmp"
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        raise

@@ -1,0 +1,58 @@
+"""Registries, against the reference."""
+
+import catalogue
+import pytest
+
+
+@pytest.fixture
+def module(either):
+    """`registry_utils`; what is entered is taken back."""
+    found = either("base.registry_utils")
+    with found.save_registry():
+        yield found
+
+
+def test_an_entry_is_found_under_its_name(module):
+    registry = module.create_registry("forebay", "test", generic_type=type, description="for a test")
+    registry.register("int", func=int)
+
+    @registry.register("mine")
+    def mine(x, y):
+        return x * y
+
+    assert registry.get("int") is int and registry.description == "for a test"
+    assert set(registry.get_all()) == {"int", "mine"}
+    with pytest.raises(catalogue.RegistryError):
+        module.create_registry("forebay", "test", "int", generic_type=type)
+
+
+def test_an_entry_makes_what_it_says(module):
+    registry = module.create_registry("forebay", "made", generic_type=object)
+    registry.register("dict", func=dict)
+    registry.register("times", func=lambda x, y: x * y)
+    registry.register("three", func=3)
+    make = module.construct_from_registry
+    assert make("dict", registry, kwargs={"a": 1}, pre_validation_function=dict) == {"a": 1}
+    assert make("times", registry, kwargs={"x": 2})(y=3) == 6
+    assert make("times", registry, partial_function=False, kwargs={"x": 2, "y": 5}) == 10
+    with pytest.raises(ValueError, match="Expected dict to be of type"):
+        make("dict", registry, pre_validation_function=int)
+    with pytest.raises(ValueError, match="Expected three to be a class or function"):
+        make("three", registry)
+
+    def refuse(made):
+        raise ValueError("not this one")
+
+    with pytest.raises(ValueError, match="not this one"):
+        make("dict", registry, post_validation_function=refuse)
+
+
+def test_a_file_that_enters_something_is_run(module, tmp_path):
+    code = tmp_path / "code.py"
+    code.write_text("VALUE = 7")
+    assert module.import_file(code).VALUE == 7
+    code.write_text("nothing_of_that_name")
+    with pytest.raises(RuntimeError, match=r"Error executing .*code.py"):
+        module.import_file(code)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        module.import_file(tmp_path / "missing.py")
