@@ -3,7 +3,7 @@
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
 use super::geometry::{Filter, Region, Size, Stage, resolve};
-use super::jpeg::{JpegDecoder, Turbo};
+use super::jpeg::{Decoder, JpegDecoder};
 use super::ndarray::start_ragged;
 use super::normalise::Writer;
 use super::pixels::Pixels;
@@ -80,8 +80,7 @@ enum Format {
 /// One thread's decoder: keeps memory and library state from picture to picture.
 #[derive(Default)]
 pub struct ImageDecoder {
-    /// Made with the first JPEG.
-    jpeg: Option<Box<dyn JpegDecoder>>,
+    jpeg: Decoder,
     resizer: Resizer,
     stages: Vec<Stage>,
     source: Pixels,
@@ -148,7 +147,7 @@ impl ImageDecoder {
     /// The picture's size, from its header.
     fn size(&mut self, bytes: &[u8], format: Format) -> Result<Size> {
         match format {
-            Format::Jpeg => self.jpeg()?.size(bytes),
+            Format::Jpeg => self.jpeg.size(bytes),
             Format::Png => png::size(bytes),
             Format::Raw => pil::size(bytes),
         }
@@ -162,19 +161,9 @@ impl ImageDecoder {
                 Err(Error::decode("a JPEG cannot hold labels: its compression changes them")
                     .of_kind(ErrorKind::Unsupported))
             }
-            Format::Jpeg => match jpeg {
-                Some(jpeg) => jpeg.decode(bytes, region, source),
-                None => Err(Error::internal("a JPEG was decoded before its header was read")),
-            },
+            Format::Jpeg => jpeg.decode(bytes, region, source),
             Format::Png => png::decode(bytes, region, content, source),
             Format::Raw => pil::decode(bytes, region, content, source),
-        }
-    }
-
-    fn jpeg(&mut self) -> Result<&mut dyn JpegDecoder> {
-        match &mut self.jpeg {
-            Some(jpeg) => Ok(&mut **jpeg),
-            none => Ok(&mut **none.insert(Box::new(Turbo::new()?))),
         }
     }
 }

@@ -1,14 +1,40 @@
-//! JPEG. One trait, one implementation per file; a decoder is given the region that is wanted and skips the rest.
+//! JPEG. A decoder is given the region that is wanted and skips the rest.
 //!
-//! [`turbo`] is libjpeg-turbo: baseline, progressive, arithmetic and restart-marked files, 8 bits, grey, YCbCr, RGB,
-//! CMYK and YCCK in every subsampling. Its pixels within a region equal those of a full decode.
+//! [`Decoder`] is what pictures go to. It decodes sequential Huffman files of 8 bits, grey, YCbCr or RGB in any usual
+//! subsampling, by itself, to the pixels that libjpeg-turbo's full decode gives (accurate integer transform, fancy
+//! upsampling). Everything else is left to [`turbo`], libjpeg-turbo: progressive, arithmetic and lossless files, CMYK,
+//! and whatever is damaged or odd, so that there is one opinion on what can be decoded.
+//!
+//! ```text
+//! bytes --markers--> frame (geometry), tables, scans
+//!   scan --unstuff--> segments between restart markers --mcu--> blocks --entropy--> coefficients of a row of MCUs
+//!                                  (skipped outside the region)    huffman: tables by content
+//!   coefficients --kernel::idct--> plane (samples per component) --emit: upsampling, colours--> pixels
+//! ```
+//!
+//! [`sequential`] drives this. Only `kernel` knows vectors, and only it and `turbo` have `unsafe`: entropy-coded data,
+//! headers and geometry are handled by safe code.
 
+mod decoder;
+mod emit;
+mod entropy;
+mod frame;
+mod huffman;
+mod kernel;
+mod markers;
+mod mcu;
+mod plane;
+mod sequential;
 pub mod turbo;
+mod unstuff;
+
+use std::fmt;
 
 use super::geometry::{Region, Size};
 use super::pixels::Pixels;
 use crate::error::Result;
 
+pub use decoder::Decoder;
 pub use turbo::{Subsampling, Turbo, encode};
 
 /// Decodes regions of JPEG files. A decoder belongs to one thread and keeps its state from picture to picture.
@@ -26,6 +52,16 @@ pub trait JpegDecoder: Send {
     /// Damaged or truncated data within or before the region, and kinds of JPEG that are not supported. A picture
     /// that would only be decoded with wrong pixels is an error, too.
     fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()>;
+}
+
+/// Why a picture is left to libjpeg-turbo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Declined(&'static str);
+
+impl fmt::Display for Declined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
 }
 
 #[cfg(test)]

@@ -204,29 +204,16 @@ impl Turbo {
     }
 }
 
+/// Every picture gets a new instance. An old one keeps tables and sizes, with which it would decode a picture that lacks
+/// its own; and after a failure `tj3DecompressHeader` goes on in the middle of the old header.
 impl JpegDecoder for Turbo {
     fn size(&mut self, bytes: &[u8]) -> Result<Size> {
-        let header = self.header(bytes);
-        self.renewed_after(header).map(|h| h.size)
+        *self = Self::new()?;
+        self.header(bytes).map(|h| h.size)
     }
 
     fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
-        let outcome = self.decode_region(bytes, region, pixels);
-        self.renewed_after(outcome)
-    }
-}
-
-impl Turbo {
-    /// Takes a new instance after a failure: `tj3DecompressHeader` leaves the old one in the middle of the header, and
-    /// the next picture would be read from there.
-    fn renewed_after<T>(&mut self, outcome: Result<T>) -> Result<T> {
-        if outcome.is_err() {
-            *self = Self::new()?;
-        }
-        outcome
-    }
-
-    fn decode_region(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
+        *self = Self::new()?;
         let header = self.header(bytes)?;
         let region = widen(region, &header)?;
         let picture = u64::from(header.size.w) * u64::from(header.size.h);

@@ -1,12 +1,20 @@
 use super::*;
 use crate::error::ErrorKind;
 
+mod equal;
+mod writer;
+
 struct Lcg(u64);
 
 impl Lcg {
     fn below(&mut self, n: u32) -> u32 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % u64::from(n)) as u32
+    }
+
+    fn region(&mut self, size: Size) -> Region {
+        let (x, y) = (self.below(size.w), self.below(size.h));
+        Region { x, y, w: 1 + self.below(size.w - x), h: 1 + self.below(size.h - y) }
     }
 }
 
@@ -22,6 +30,11 @@ fn picture(size: Size, random: &mut Lcg) -> Vec<u8> {
     rgb
 }
 
+/// All that decode: what holds for one must hold for the other.
+fn decoders() -> [Box<dyn JpegDecoder>; 2] {
+    [Box::new(Turbo::new().unwrap()), Box::new(Decoder::new())]
+}
+
 const KINDS: [Subsampling; 7] = [
     Subsampling::S444,
     Subsampling::S422,
@@ -34,8 +47,10 @@ const KINDS: [Subsampling; 7] = [
 
 fn assert_part_of(whole: &Pixels, part: &Pixels, wanted: Region, what: &str) {
     let (all, have) = (whole.region(), part.region());
-    assert!(have.x <= wanted.x && have.x + have.w >= wanted.x + wanted.w, "{what}");
-    assert!(have.y <= wanted.y && have.y + have.h >= wanted.y + wanted.h, "{what}");
+    for have in [all, have] {
+        assert!(have.x <= wanted.x && have.x + have.w >= wanted.x + wanted.w, "{what}");
+        assert!(have.y <= wanted.y && have.y + have.h >= wanted.y + wanted.h, "{what}");
+    }
     for y in wanted.y..wanted.y + wanted.h {
         let row = |p: &Pixels, r: Region| {
             let start = ((y - r.y) * r.w + wanted.x - r.x) as usize * 3;
@@ -48,7 +63,7 @@ fn assert_part_of(whole: &Pixels, part: &Pixels, wanted: Region, what: &str) {
 #[test]
 fn a_region_has_the_pixels_of_the_whole() {
     let mut random = Lcg(1);
-    let mut turbo = Turbo::new().unwrap();
+    let (mut turbo, mut decoders) = (Turbo::new().unwrap(), decoders());
     let (mut whole, mut part) = (Pixels::new(), Pixels::new());
     for kind in KINDS {
         for progressive in [false, true] {
@@ -59,10 +74,11 @@ fn a_region_has_the_pixels_of_the_whole() {
                 turbo.decode(&bytes, Region::all(size), &mut whole).unwrap();
                 assert_eq!(whole.region(), Region::all(size));
                 for _ in 0..40 {
-                    let (x, y) = (random.below(w), random.below(h));
-                    let wanted = Region { x, y, w: 1 + random.below(w - x), h: 1 + random.below(h - y) };
-                    turbo.decode(&bytes, wanted, &mut part).unwrap();
-                    assert_part_of(&whole, &part, wanted, &format!("{kind:?} {progressive} {w}x{h} {wanted:?}"));
+                    let wanted = random.region(size);
+                    for decoder in &mut decoders {
+                        decoder.decode(&bytes, wanted, &mut part).unwrap();
+                        assert_part_of(&whole, &part, wanted, &format!("{kind:?} {progressive} {w}x{h} {wanted:?}"));
+                    }
                 }
             }
         }
@@ -82,8 +98,10 @@ fn a_grey_picture_with_sampling_factors_decodes_like_one_without() {
     let (mut whole, mut part) = (Pixels::new(), Pixels::new());
     turbo.decode(&plain, Region::all(size), &mut whole).unwrap();
     for wanted in [Region::all(size), Region { x: 21, y: 13, w: 30, h: 29 }, Region { x: 60, y: 50, w: 15, h: 11 }] {
-        turbo.decode(&odd, wanted, &mut part).unwrap();
-        assert_part_of(&whole, &part, wanted, &format!("{wanted:?}"));
+        for mut decoder in decoders() {
+            decoder.decode(&odd, wanted, &mut part).unwrap();
+            assert_part_of(&whole, &part, wanted, &format!("{wanted:?}"));
+        }
     }
 }
 
@@ -99,47 +117,61 @@ fn a_region_leaves_most_of_a_large_picture_alone() {
 #[test]
 fn a_truncated_picture_is_an_error_wherever_the_wanted_pixels_are_missing() {
     let size = Size { w: 64, h: 64 };
-    let mut turbo = Turbo::new().unwrap();
     let mut pixels = Pixels::new();
-    for progressive in [false, true] {
+    let whole = Region::all(size);
+    for (mut decoder, progressive) in
+        decoders().into_iter().zip([false, true]).chain(decoders().into_iter().zip([true, false]))
+    {
         let bytes = encode(&picture(size, &mut Lcg(3)), size, 90, Subsampling::S420, progressive).unwrap();
         for cut in 0..bytes.len() - 8 {
-            let whole = Region::all(size);
-            assert!(turbo.decode(&bytes[..cut], whole, &mut pixels).is_err(), "{progressive} {cut} of {}", bytes.len());
+            let outcome = decoder.decode(&bytes[..cut], whole, &mut pixels);
+            assert!(outcome.is_err(), "{progressive} {cut} of {}", bytes.len());
         }
-        turbo.decode(&bytes, Region::all(size), &mut pixels).unwrap();
+        decoder.decode(&bytes, whole, &mut pixels).unwrap();
     }
 }
 
 #[test]
-fn changed_bytes_never_do_worse_than_an_error() {
+fn our_decoder_and_libjpeg_turbo_agree_on_damaged_pictures() {
     let size = Size { w: 48, h: 40 };
     let mut random = Lcg(4);
-    let mut turbo = Turbo::new().unwrap();
-    let mut pixels = Pixels::new();
-    let mut errors = 0;
-    for round in 0..3000 {
+    let [mut turbo, mut own] = decoders();
+    let (mut want, mut got) = (Pixels::new(), Pixels::new());
+    let (mut errors, mut pictures) = (0, 0);
+    for round in 0..4000 {
         let kind = KINDS[round % KINDS.len()];
-        let mut bytes = encode(&picture(size, &mut random), size, 80, kind, round % 2 == 0).unwrap();
-        for _ in 0..1 + random.below(8) {
+        let mut bytes = encode(&picture(size, &mut random), size, 80, kind, round % 8 == 0).unwrap();
+        for _ in 0..1 + random.below(4) {
             let at = random.below(bytes.len() as u32) as usize;
             bytes[at] = random.below(256) as u8;
         }
-        let Ok(found) = turbo.size(&bytes) else {
+        let found = turbo.size(&bytes);
+        assert_eq!(found.as_ref().ok(), own.size(&bytes).as_ref().ok(), "round {round}");
+        let Ok(found) = found else {
             errors += 1;
             continue;
         };
         if u64::from(found.w) * u64::from(found.h) > 1 << 20 {
             continue;
         }
-        let wanted = Region { x: found.w / 3, y: found.h / 3, w: found.w.div_ceil(2), h: found.h.div_ceil(2) };
-        let wanted = Region { w: wanted.w.min(found.w - wanted.x), h: wanted.h.min(found.h - wanted.y), ..wanted };
-        errors += u32::from(turbo.decode(&bytes, wanted, &mut pixels).is_err());
+        let wanted = if round % 2 == 0 { Region::all(found) } else { random.region(found) };
+        let (expected, outcome) = (turbo.decode(&bytes, wanted, &mut want), own.decode(&bytes, wanted, &mut got));
+        // Of a part, libjpeg-turbo reads further than its last block: to the end of a row, and to the row below.
+        let reads_on = wanted != Region::all(found) && outcome.is_ok();
+        assert!(expected.is_ok() == outcome.is_ok() || reads_on, "round {round}: {expected:?} and {outcome:?}");
+        if expected.is_ok() {
+            pictures += 1;
+            assert_part_of(&want, &got, wanted, &format!("round {round}"));
+        } else {
+            errors += 1;
+        }
     }
-    assert!(errors > 300, "{errors}");
-    // The instance still works after all that.
+    assert!(errors > 500 && pictures > 1000, "{errors} refused, {pictures} decoded");
+    // Both still work after all that.
     let bytes = encode(&picture(size, &mut random), size, 80, Subsampling::S444, false).unwrap();
-    turbo.decode(&bytes, Region::all(size), &mut pixels).unwrap();
+    turbo.decode(&bytes, Region::all(size), &mut want).unwrap();
+    own.decode(&bytes, Region::all(size), &mut got).unwrap();
+    assert_eq!(want.rgb(), got.rgb());
 }
 
 #[test]
@@ -153,6 +185,31 @@ fn bytes_between_the_scan_and_the_end_marker_do_no_harm() {
     bytes.splice(end..end, [0, 0, 0]);
     turbo.decode(&bytes, Region::all(size), &mut pixels).unwrap();
     assert_eq!(clean.rgb(), pixels.rgb());
+}
+
+#[test]
+fn a_picture_without_its_tables_is_refused_whatever_came_before_it() {
+    let size = Size { w: 40, h: 40 };
+    let whole = encode(&picture(size, &mut Lcg(8)), size, 80, Subsampling::S420, false).unwrap();
+    for marker in [0xdb, 0xc4] {
+        // Without its first table of this kind: an unknown kind of segment in its place, which is skipped.
+        let mut cut = whole.clone();
+        let segment = cut.windows(2).position(|w| w == [0xff, marker]).unwrap();
+        cut[segment + 1] = 0xe5;
+        for mut decoder in decoders() {
+            let mut pixels = Pixels::new();
+            decoder.decode(&whole, Region::all(size), &mut pixels).unwrap();
+            let outcome = decoder.decode(&cut, Region::all(size), &mut pixels);
+            // libjpeg-turbo knows the standard Huffman tables, which these are.
+            assert_eq!(outcome.is_ok(), marker == 0xc4, "{marker:x}");
+        }
+    }
+    // Tables alone have no size, also not that of the picture before.
+    let tables = [&whole[..whole.windows(2).position(|w| w == [0xff, 0xc0]).unwrap()], &[0xff, 0xd9]].concat();
+    for mut decoder in decoders() {
+        decoder.size(&whole).unwrap();
+        assert!(decoder.size(&tables).is_err());
+    }
 }
 
 #[test]

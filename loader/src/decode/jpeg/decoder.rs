@@ -1,0 +1,57 @@
+//! The decoder that pictures go to: ours for what it takes, libjpeg-turbo for the rest.
+
+use super::kernel::Kernels;
+use super::sequential::Sequential;
+use super::{JpegDecoder, Turbo};
+use crate::decode::geometry::{Region, Size};
+use crate::decode::pixels::Pixels;
+use crate::error::Result;
+
+/// Decodes sequential pictures without libjpeg-turbo, to the same pixels. Whatever is not a flawless picture of an
+/// ordinary kind goes to libjpeg-turbo, which decodes or refuses it; so the two do not disagree about a file. They may
+/// about a part of a damaged one: where this decoder stops reading at the part's last block, libjpeg-turbo reads to the
+/// end of its row and into the next, and refuses the part for damage there.
+pub struct Decoder {
+    own: Sequential,
+    /// Made with the first picture that needs it.
+    turbo: Option<Turbo>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// A decoder for one thread.
+    pub fn new() -> Self {
+        Self { own: Sequential::new(Kernels::new()), turbo: None }
+    }
+
+    fn turbo(&mut self) -> Result<&mut Turbo> {
+        match &mut self.turbo {
+            Some(turbo) => Ok(turbo),
+            none => Ok(none.insert(Turbo::new()?)),
+        }
+    }
+}
+
+impl JpegDecoder for Decoder {
+    fn size(&mut self, bytes: &[u8]) -> Result<Size> {
+        match Sequential::size(bytes) {
+            Ok(size) => Ok(size),
+            Err(_) => self.turbo()?.size(bytes),
+        }
+    }
+
+    fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
+        match self.own.decode(bytes, region, pixels) {
+            Ok(()) => Ok(()),
+            Err(declined) => {
+                log::trace!("libjpeg-turbo decodes a JPEG: {declined}");
+                self.turbo()?.decode(bytes, region, pixels)
+            }
+        }
+    }
+}

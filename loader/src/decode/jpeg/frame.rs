@@ -1,0 +1,192 @@
+//! The frame header, and the geometry that follows from it.
+
+use std::ops::Range;
+
+use super::Declined;
+use crate::decode::geometry::{Region, Size};
+
+/// libjpeg's limit.
+const SIDE_MAX: u32 = 65_500;
+
+/// What the components mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Colours {
+    Grey,
+    YCbCr,
+    Rgb,
+}
+
+/// How a component's samples become one per pixel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Upsampling {
+    /// There is one per pixel.
+    None,
+    /// Twice as many, blended from the nearest samples: libjpeg's "fancy upsampling".
+    Smooth { across: bool, down: bool },
+    /// Each sample this many times across and down.
+    Repeat { across: u32, down: u32 },
+}
+
+/// One component of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Component {
+    pub id: u8,
+    /// Blocks per MCU across and down.
+    pub h: u32,
+    pub v: u32,
+    /// Its quantisation table's slot.
+    pub quantisation: usize,
+    /// In samples; the blocks at the right and lower edges may hold more.
+    pub size: Size,
+    pub upsampling: Upsampling,
+}
+
+/// A frame of one or three components of 8 bits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub size: Size,
+    components: [Component; 3],
+    count: usize,
+    /// The largest sampling factors.
+    pub h_max: u32,
+    pub v_max: u32,
+    pub colours: Colours,
+}
+
+impl Frame {
+    /// Reads a frame header's body; the colours are not in it.
+    pub(super) fn parse(body: &[u8]) -> Result<Self, Declined> {
+        let [precision, h1, h0, w1, w0, count, rest @ ..] = body else { return Err(Declined("a cut frame header")) };
+        let count = usize::from(*count);
+        let (list, []) = rest.as_chunks::<3>() else { return Err(Declined("a frame header of another length")) };
+        if *precision != 8 || list.len() != count || !(count == 1 || count == 3) {
+            return Err(Declined("neither one nor three components of 8 bits"));
+        }
+        let [w, h] = [[*w1, *w0], [*h1, *h0]].map(|bytes| u32::from(u16::from_be_bytes(bytes)));
+        if !(1..=SIDE_MAX).contains(&w) || !(1..=SIDE_MAX).contains(&h) {
+            return Err(Declined("a side of 0 or beyond the limit"));
+        }
+        let size = Size { w, h };
+        // A single component's factors mean nothing.
+        let factors = |i: usize| if count == 1 { (1, 1) } else { (list[i][1] >> 4, list[i][1] & 15) };
+        let all = (0..count).map(factors);
+        let (h_max, v_max) = all.fold((0, 0), |(h_max, v_max), (h, v)| (h_max.max(h), v_max.max(v)));
+        let (h_max, v_max) = (u32::from(h_max), u32::from(v_max));
+        let mut components = [Component { id: 0, h: 1, v: 1, quantisation: 0, size, upsampling: Upsampling::None }; 3];
+        for (i, component) in components.iter_mut().enumerate().take(count) {
+            let (h, v) = (u32::from(factors(i).0), u32::from(factors(i).1));
+            if !(1..=4).contains(&h) || !(1..=4).contains(&v) || h_max % h != 0 || v_max % v != 0 {
+                return Err(Declined("sampling factors that are no whole fractions"));
+            }
+            let id = list[i][0];
+            if list[..i].iter().any(|earlier| earlier[0] == id) {
+                return Err(Declined("two components of one name"));
+            }
+            let size = Size { w: (w * h).div_ceil(h_max), h: (size.h * v).div_ceil(v_max) };
+            let quantisation = usize::from(list[i][2]);
+            let upsampling = Upsampling::of(h_max / h, v_max / v, size);
+            *component = Component { id, h, v, quantisation, size, upsampling };
+        }
+        Ok(Self { size, components, count, h_max, v_max, colours: Colours::Grey })
+    }
+
+    pub(super) fn components(&self) -> &[Component] {
+        &self.components[..self.count]
+    }
+}
+
+impl Upsampling {
+    /// libjpeg's choice.
+    fn of(across: u32, down: u32, size: Size) -> Self {
+        match (across, down) {
+            (1, 1) => Self::None,
+            (1, 2) => Self::Smooth { across: false, down: true },
+            (2, 1 | 2) if size.w > 2 => Self::Smooth { across: true, down: down == 2 },
+            _ => Self::Repeat { across, down },
+        }
+    }
+
+    /// Pixels per sample across and down.
+    pub(super) fn factors(self) -> (u32, u32) {
+        match self {
+            Self::None => (1, 1),
+            Self::Smooth { across, down } => (1 + u32::from(across), 1 + u32::from(down)),
+            Self::Repeat { across, down } => (across, down),
+        }
+    }
+}
+
+impl Component {
+    /// Blocks that hold samples of the picture; an MCU at the edge may have more.
+    pub(super) fn blocks(&self) -> Size {
+        Size { w: self.size.w.div_ceil(8), h: self.size.h.div_ceil(8) }
+    }
+
+    /// The blocks whose samples the pixels of `region` are made from: columns and rows.
+    pub(super) fn needed(&self, region: Region) -> (Range<u32>, Range<u32>) {
+        let (across, down) = self.upsampling.factors();
+        let (smooth_across, smooth_down) = match self.upsampling {
+            Upsampling::Smooth { across, down } => (across, down),
+            _ => (false, false),
+        };
+        let axis = |start: u32, length: u32, factor: u32, smooth: bool, samples: u32| {
+            let reach = u32::from(smooth);
+            let first = (start / factor).saturating_sub(reach);
+            let last = ((start + length - 1) / factor + reach).min(samples - 1);
+            first / 8..last / 8 + 1
+        };
+        (
+            axis(region.x, region.w, across, smooth_across, self.size.w),
+            axis(region.y, region.h, down, smooth_down, self.size.h),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame header of three components with these factors.
+    fn frame(w: u16, h: u16, factors: [u8; 3]) -> Result<Frame, Declined> {
+        let mut body = vec![8];
+        body.extend(h.to_be_bytes());
+        body.extend(w.to_be_bytes());
+        body.push(3);
+        (1..).zip(factors).for_each(|(id, f)| body.extend([id, f, 0]));
+        Frame::parse(&body)
+    }
+
+    #[test]
+    fn a_halved_component_of_an_odd_picture_keeps_its_last_sample() {
+        let frame = frame(17, 33, [0x22, 0x11, 0x11]).unwrap();
+        assert_eq!(frame.components()[1].size, Size { w: 9, h: 17 });
+        assert_eq!(frame.components()[1].blocks(), Size { w: 2, h: 3 });
+        assert_eq!(frame.components()[1].upsampling, Upsampling::Smooth { across: true, down: true });
+    }
+
+    #[test]
+    fn a_narrow_picture_is_not_smoothed_across() {
+        let frame = frame(4, 40, [0x22, 0x11, 0x11]).unwrap();
+        assert_eq!(frame.components()[1].upsampling, Upsampling::Repeat { across: 2, down: 2 });
+    }
+
+    #[test]
+    fn a_region_needs_the_block_beside_it_only_where_smoothing_reaches_into_it() {
+        let frame = frame(160, 160, [0x22, 0x11, 0x11]).unwrap();
+        let chroma = &frame.components()[1];
+        let at = |x, w| chroma.needed(Region { x, y: 40, w, h: 8 }).0;
+        assert_eq!(at(18, 12), 1..2);
+        assert_eq!(at(16, 12), 0..2);
+        assert_eq!(at(18, 14), 1..3);
+        assert_eq!(at(144, 16), 8..10);
+        assert_eq!(frame.components()[0].needed(Region { x: 16, y: 40, w: 16, h: 9 }), (2..4, 5..7));
+    }
+
+    #[test]
+    fn factors_that_are_no_whole_fractions_are_left_to_others() {
+        assert!(frame(16, 16, [0x32, 0x21, 0x11]).is_err());
+        assert!(frame(16, 16, [0x51, 0x11, 0x11]).is_err());
+        assert!(frame(16, 16, [0x01, 0x11, 0x11]).is_err());
+        assert!(frame(0, 16, [0x11, 0x11, 0x11]).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! The inner loops, each for any machine and for two widths of vectors; all give the same bytes.
+//!
+//! [`Kernels`] is what this machine can do, found out once. [`portable`] says what every kernel computes.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod islow;
+mod portable;
+
+use super::Declined;
+use super::entropy::BLOCK;
+use super::mcu::{McuBlocks, Position};
+
+/// Samples that may be read and written behind a row's last one.
+pub(super) const MARGIN: usize = 64;
+
+/// Blocks that are transformed at a time; a row of blocks is filled up to whole groups.
+pub(super) const GROUP: usize = 4;
+
+/// Which kernels run.
+///
+/// Invariant: a level above `Portable` is only made where the machine has what it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kernels(Level);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+/// Runs the kernel of the level: `run!(self, name(arguments))`.
+macro_rules! run {
+    ($kernels:ident, $name:ident($($argument:expr),*)) => {
+        match $kernels.0 {
+            Level::Portable => portable::$name($($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the machine has AVX2, BMI1, BMI2 and LZCNT (invariant of `Kernels`).
+            Level::Avx2 => unsafe { avx2::$name($($argument),*) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the machine has the AVX-512 parts that this module uses (invariant of `Kernels`).
+            Level::Avx512 => unsafe { avx512::$name($($argument),*) },
+        }
+    };
+}
+
+impl Kernels {
+    /// The best that this machine has.
+    pub(super) fn new() -> Self {
+        Self::available().pop().unwrap_or(Self(Level::Portable))
+    }
+
+    /// All that this machine has, the best last.
+    pub(super) fn available() -> Vec<Self> {
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "nothing is added there"))]
+        let mut levels = vec![Self(Level::Portable)];
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt");
+            let avx512 = has!("avx512f") && has!("avx512bw") && has!("avx512vl");
+            if avx2 {
+                levels.push(Self(Level::Avx2));
+            }
+            if avx2 && avx512 && has!("avx512vbmi") && has!("avx512vbmi2") {
+                levels.push(Self(Level::Avx512));
+            }
+        }
+        levels
+    }
+
+    /// Copies entropy-coded bytes up to a marker, leaving out the zeros behind FF. Says how many bytes were read (the
+    /// marker, or an FF that nothing follows, is not) and written. `out` has at least [`MARGIN`] bytes more than `from`.
+    pub(super) fn unstuff(self, from: &[u8], out: &mut [u8]) -> (usize, usize) {
+        assert!(out.len() >= from.len() + MARGIN, "room for whole vectors");
+        run!(self, unstuff(from, out))
+    }
+
+    /// Decodes `count` MCUs one behind the other into `coefficients`, see [`McuBlocks::decode`].
+    pub(super) fn decode(
+        self,
+        blocks: &McuBlocks<'_>,
+        at: &mut Position<'_>,
+        count: usize,
+        coefficients: &mut [i16],
+    ) -> Result<(), Declined> {
+        run!(self, decode(blocks, at, count, coefficients))
+    }
+
+    /// Reads over `count` MCUs.
+    pub(super) fn skip(self, blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
+        run!(self, skip(blocks, at, count))
+    }
+
+    /// Dequantises and transforms a row of blocks: that at `offsets[i]` in `coefficients` becomes the eight columns
+    /// from `8 * i` of eight rows of `out`. There are whole groups of offsets. `quantisation` is in rows.
+    pub(super) fn idct(
+        self,
+        coefficients: &[i16],
+        offsets: &[u32],
+        quantisation: &[i16; BLOCK],
+        out: &mut [u8],
+        stride: usize,
+    ) {
+        assert!(offsets.len().is_multiple_of(GROUP), "whole groups");
+        run!(self, idct(coefficients, offsets, quantisation, out, stride));
+    }
+
+    /// Doubles the columns: two values between each sample's neighbours. `samples` starts with the one before the
+    /// first and goes on for [`MARGIN`] bytes behind the one after the last.
+    pub(super) fn smooth_across(self, samples: &[u8], out: &mut [u8]) {
+        run!(self, smooth_across(samples, out));
+    }
+
+    /// A row between two: three parts of `near`, one of `far`. The bias is 1 where `far` is above, 2 where it is below.
+    pub(super) fn smooth_down(self, near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
+        run!(self, smooth_down(near, far, bias, out));
+    }
+
+    /// Doubles columns and rows; both rows are as in [`smooth_across`](Self::smooth_across).
+    pub(super) fn smooth_both(self, near: &[u8], far: &[u8], out: &mut [u8]) {
+        run!(self, smooth_both(near, far, out));
+    }
+
+    /// Luma and colour differences to RGB pixels. The rows go on for [`MARGIN`] bytes.
+    pub(super) fn ycbcr(self, planes: [&[u8]; 3], out: &mut [u8]) {
+        run!(self, ycbcr(planes, out));
+    }
+
+    /// Three rows of samples to pixels of three bytes. The rows go on for [`MARGIN`] bytes.
+    pub(super) fn interleave(self, planes: [&[u8]; 3], out: &mut [u8]) {
+        run!(self, interleave(planes, out));
+    }
+}

@@ -1,0 +1,185 @@
+//! The kernels for any machine, and what the others have to equal.
+
+use super::super::Declined;
+use super::super::entropy::{BLOCK, ROWS};
+use super::super::mcu::{McuBlocks, Position};
+
+/// See [`Kernels::unstuff`](super::Kernels::unstuff).
+pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
+    const STEP: usize = 16;
+    let (mut read, mut written) = (0, 0);
+    while read < from.len() {
+        if let Some(chunk) = from[read..].first_chunk::<STEP>()
+            && !chunk.contains(&0xff)
+        {
+            out[written..written + STEP].copy_from_slice(chunk);
+            (read, written) = (read + STEP, written + STEP);
+            continue;
+        }
+        // Byte by byte up to the next FF, and over it.
+        let end = (read + STEP).min(from.len());
+        while read < end {
+            let byte = from[read];
+            if byte == 0xff {
+                if from.get(read + 1) != Some(&0) {
+                    return (read, written);
+                }
+                read += 1;
+            }
+            out[written] = byte;
+            (read, written) = (read + 1, written + 1);
+        }
+    }
+    (read, written)
+}
+
+/// See [`Kernels::decode`](super::Kernels::decode).
+pub(super) fn decode(
+    blocks: &McuBlocks<'_>,
+    at: &mut Position<'_>,
+    count: usize,
+    coefficients: &mut [i16],
+) -> Result<(), Declined> {
+    blocks.decode::<true>(at, count, coefficients)
+}
+
+/// See [`Kernels::skip`](super::Kernels::skip).
+pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
+    blocks.skip(at, count)
+}
+
+/// One pass of the transform over eight lanes: `rows[k]` are the k-th inputs. Sums wrap and results saturate where
+/// libjpeg-turbo's vectors do, so that even nonsense gives the same pixels.
+#[inline(always)]
+fn pass<const SHIFT: u32>(rows: &[[i16; 8]; 8]) -> [[i16; 8]; 8] {
+    use super::islow::fix::*;
+    let mut out = [[0; 8]; 8];
+    for i in 0..8 {
+        let [in0, in1, in2, in3, in4, in5, in6, in7] = std::array::from_fn(|k| i32::from(rows[k][i]));
+        let word = |v: i32| i32::from(v as i16);
+        let even_0 = word(in0 + in4) << 13;
+        let even_1 = word(in0 - in4) << 13;
+        let even_2 = in2 * F_0_541 + in6 * (F_0_541 - F_1_847);
+        let even_3 = in2 * (F_0_541 + F_0_765) + in6 * F_0_541;
+        let sums = [even_0 + even_3, even_1 + even_2, even_1 - even_2, even_0 - even_3];
+        let (z3, z4) = (word(in7 + in3), word(in5 + in1));
+        let z3_turned = z3 * (F_1_175 - F_1_961) + z4 * F_1_175;
+        let z4_turned = z3 * F_1_175 + z4 * (F_1_175 - F_0_390);
+        let odds = [
+            (in7 * -F_0_899 + in1 * (F_1_501 - F_0_899)).wrapping_add(z4_turned),
+            (in5 * -F_2_562 + in3 * (F_3_072 - F_2_562)).wrapping_add(z3_turned),
+            (in5 * (F_2_053 - F_2_562) + in3 * -F_2_562).wrapping_add(z4_turned),
+            (in7 * (F_0_298 - F_0_899) + in1 * -F_0_899).wrapping_add(z3_turned),
+        ];
+        let descaled = |v: i32| {
+            let v = v.wrapping_add(1 << (SHIFT - 1)) >> SHIFT;
+            v.clamp(i32::from(i16::MIN), i32::from(i16::MAX)) as i16
+        };
+        for (k, (sum, odd)) in sums.into_iter().zip(odds).enumerate() {
+            out[k][i] = descaled(sum.wrapping_add(odd));
+            out[7 - k][i] = descaled(sum.wrapping_sub(odd));
+        }
+    }
+    out
+}
+
+fn transposed(rows: &[[i16; 8]; 8]) -> [[i16; 8]; 8] {
+    std::array::from_fn(|y| std::array::from_fn(|x| rows[x][y]))
+}
+
+/// One block, in rows.
+#[inline(always)]
+fn idct_block(block: &[i16; BLOCK], quantisation: &[i16; BLOCK]) -> [[u8; 8]; 8] {
+    let mut rows = [[0; 8]; 8];
+    for (row, (values, steps)) in
+        rows.iter_mut().zip(block.as_chunks::<8>().0.iter().zip(quantisation.as_chunks::<8>().0))
+    {
+        *row = std::array::from_fn(|i| values[i].wrapping_mul(steps[i]));
+    }
+    let is_flat = block[8..].iter().fold(0, |all, v| all | v) == 0;
+    let columns = if is_flat {
+        // The same as the pass, but for values that do not fit: libjpeg-turbo wraps here.
+        [rows[0].map(|v| v << 2); 8]
+    } else {
+        pass::<11>(&rows)
+    };
+    let result = transposed(&pass::<18>(&transposed(&columns)));
+    result.map(|row| row.map(|v| (v.clamp(-128, 127) + 128) as u8))
+}
+
+/// See [`Kernels::idct`](super::Kernels::idct); blocks in rows.
+#[inline(always)]
+pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
+    for (i, offset) in offsets.iter().enumerate() {
+        let block = coefficients[*offset as usize..].first_chunk().expect("offsets are of whole blocks");
+        for (y, row) in idct_block(block, quantisation).iter().enumerate() {
+            out[y * stride + i * 8..][..8].copy_from_slice(row);
+        }
+    }
+}
+
+/// One block in zigzag order.
+pub(super) fn idct_zigzag(block: &[i16; BLOCK], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
+    let mut rows = [0; BLOCK];
+    for (value, row) in block.iter().zip(ROWS) {
+        rows[usize::from(row)] = *value;
+    }
+    idct(&rows, &[0], quantisation, out, stride);
+}
+
+/// See [`Kernels::smooth_across`](super::Kernels::smooth_across).
+#[inline(always)]
+pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
+    let pairs = out.as_chunks_mut::<2>().0;
+    let samples = &samples[..pairs.len() + 2];
+    for (i, pair) in pairs.iter_mut().enumerate() {
+        let [left, here, right] = [0, 1, 2].map(|k| u16::from(samples[i + k]));
+        *pair = [((here * 3 + left + 1) >> 2) as u8, ((here * 3 + right + 2) >> 2) as u8];
+    }
+}
+
+/// See [`Kernels::smooth_down`](super::Kernels::smooth_down).
+#[inline(always)]
+pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
+    for (out, (near, far)) in out.iter_mut().zip(near.iter().zip(far)) {
+        *out = ((u16::from(*near) * 3 + u16::from(*far) + bias) >> 2) as u8;
+    }
+}
+
+/// See [`Kernels::smooth_both`](super::Kernels::smooth_both).
+#[inline(always)]
+pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
+    let pairs = out.as_chunks_mut::<2>().0;
+    let (near, far) = (&near[..pairs.len() + 2], &far[..pairs.len() + 2]);
+    for (i, pair) in pairs.iter_mut().enumerate() {
+        let [left, here, right] = [0, 1, 2].map(|k| u16::from(near[i + k]) * 3 + u16::from(far[i + k]));
+        *pair = [((here * 3 + left + 8) >> 4) as u8, ((here * 3 + right + 7) >> 4) as u8];
+    }
+}
+
+/// See [`Kernels::ycbcr`](super::Kernels::ycbcr).
+#[inline(always)]
+pub(super) fn ycbcr([y, cb, cr]: [&[u8]; 3], out: &mut [u8]) {
+    const HALF: i32 = 1 << 15;
+    let pixels = out.as_chunks_mut::<3>().0;
+    let (y, cb, cr) = (&y[..pixels.len()], &cb[..pixels.len()], &cr[..pixels.len()]);
+    for (i, pixel) in pixels.iter_mut().enumerate() {
+        let (y, cb, cr) = (i32::from(y[i]), i32::from(cb[i]) - 128, i32::from(cr[i]) - 128);
+        let channels = [
+            y + ((91_881 * cr + HALF) >> 16),
+            y + ((-22_554 * cb - 46_802 * cr + HALF) >> 16),
+            y + ((116_130 * cb + HALF) >> 16),
+        ];
+        *pixel = channels.map(|v| v.clamp(0, 255) as u8);
+    }
+}
+
+/// See [`Kernels::interleave`](super::Kernels::interleave).
+#[inline(always)]
+pub(super) fn interleave(planes: [&[u8]; 3], out: &mut [u8]) {
+    let pixels = out.as_chunks_mut::<3>().0;
+    let planes = planes.map(|p| &p[..pixels.len()]);
+    for (i, pixel) in pixels.iter_mut().enumerate() {
+        *pixel = planes.map(|p| p[i]);
+    }
+}

@@ -1,0 +1,225 @@
+//! The marker segments: what a JPEG file says before, between and after its entropy-coded scans.
+//!
+//! [`Headers`] walks over them up to a scan and keeps what holds from there on: frame, quantisation and Huffman tables,
+//! restart interval. Everything that an ordinary encoder would not write is [`Declined`], also where libjpeg-turbo
+//! would shrug: it then decides about the file.
+
+use super::Declined;
+use super::frame::{Colours, Frame};
+
+const SOI: u8 = 0xd8;
+const EOI: u8 = 0xd9;
+
+/// A zigzag-ordered quantisation table, as it stands in the file.
+pub(super) type Quantisation = [u16; 64];
+
+/// A Huffman table as it stands in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HuffmanSegment<'a> {
+    /// How many codes there are of 1, 2 .. 16 bits.
+    pub counts: &'a [u8; 16],
+    /// The symbols, shortest code first; as many as the counts add up to, at most 256.
+    pub values: &'a [u8],
+}
+
+/// One component of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ScanComponent {
+    /// Which of the frame's components.
+    pub component: usize,
+    /// Which DC and AC tables, 0 to 3.
+    pub dc: usize,
+    pub ac: usize,
+}
+
+/// A sequential scan of one to three components.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scan {
+    components: [ScanComponent; 3],
+    count: usize,
+    /// Where its entropy-coded data starts in the file.
+    pub data: usize,
+}
+
+impl Scan {
+    pub(super) fn components(&self) -> &[ScanComponent] {
+        &self.components[..self.count]
+    }
+}
+
+/// The segments read so far.
+pub(super) struct Headers<'a> {
+    bytes: &'a [u8],
+    /// Where the next marker is.
+    at: usize,
+    frame: Option<Frame>,
+    pub quantisation: [Option<Quantisation>; 4],
+    pub dc: [Option<HuffmanSegment<'a>>; 4],
+    pub ac: [Option<HuffmanSegment<'a>>; 4],
+    /// MCUs between restart markers; 0 means none.
+    pub restart_interval: u32,
+    is_jfif: bool,
+    /// The colour transform of an Adobe marker.
+    adobe: Option<u8>,
+}
+
+impl<'a> Headers<'a> {
+    /// Starts at the first byte of a file.
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Declined> {
+        if !bytes.starts_with(&[0xff, SOI]) {
+            return Err(Declined("no start of image"));
+        }
+        Ok(Self {
+            bytes,
+            at: 2,
+            frame: None,
+            quantisation: [None; 4],
+            dc: [None; 4],
+            ac: [None; 4],
+            restart_interval: 0,
+            is_jfif: false,
+            adobe: None,
+        })
+    }
+
+    /// Reads up to the next scan; `None` is the end of the image.
+    pub(super) fn next_scan(&mut self) -> Result<Option<(Frame, Scan)>, Declined> {
+        loop {
+            match self.marker()? {
+                0xc0 | 0xc1 => {
+                    let body = self.body()?;
+                    if self.frame.is_some() {
+                        return Err(Declined("a second frame"));
+                    }
+                    self.frame = Some(Frame::parse(body)?);
+                }
+                0xc4 => self.huffman()?,
+                0xdb => self.quantisation()?,
+                0xdd => match *self.body()? {
+                    [high, low] => self.restart_interval = u32::from(u16::from_be_bytes([high, low])),
+                    _ => return Err(Declined("a restart interval of another length")),
+                },
+                0xda => return self.scan().map(Some),
+                EOI => return Ok(None),
+                0xe0 => {
+                    let body = self.body()?;
+                    self.is_jfif |= body.starts_with(b"JFIF\0") && body.len() >= 14;
+                }
+                0xee => {
+                    let body = self.body()?;
+                    if body.starts_with(b"Adobe") && body.len() >= 12 {
+                        self.adobe = Some(body[11]);
+                    }
+                }
+                0xe1..=0xef | 0xfe => drop(self.body()?),
+                _ => return Err(Declined("a marker of another kind of JPEG")),
+            }
+        }
+    }
+
+    /// Goes on behind a scan's data, where a marker stands.
+    pub(super) fn resume(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    fn marker(&mut self) -> Result<u8, Declined> {
+        let mut rest = self.bytes[self.at.min(self.bytes.len())..].iter();
+        if rest.next() != Some(&0xff) {
+            return Err(Declined("no marker where one should be"));
+        }
+        // Any number of FF may stand before a marker's code.
+        let code = *rest.find(|b| **b != 0xff).ok_or(Declined("the end of the file instead of a marker"))?;
+        self.at = self.bytes.len() - rest.len();
+        Ok(code)
+    }
+
+    /// A segment without its length.
+    fn body(&mut self) -> Result<&'a [u8], Declined> {
+        let rest = &self.bytes[self.at..];
+        let Some((length, rest)) = rest.split_first_chunk::<2>() else { return Err(Declined("a cut segment")) };
+        let length = usize::from(u16::from_be_bytes(*length)).checked_sub(2).ok_or(Declined("a length below 2"))?;
+        self.at += 2 + length;
+        rest.get(..length).ok_or(Declined("a cut segment"))
+    }
+
+    fn huffman(&mut self) -> Result<(), Declined> {
+        let mut body = self.body()?;
+        while !body.is_empty() {
+            let Some((head, rest)) = body.split_first_chunk::<17>() else { return Err(Declined("a cut table")) };
+            let [class_and_slot, ref counts @ ..] = *head;
+            let total: usize = counts.iter().map(|n| usize::from(*n)).sum();
+            if total > 256 || total > rest.len() {
+                return Err(Declined("a Huffman table with more symbols than bytes"));
+            }
+            let counts = body[1..].first_chunk::<16>().expect("the head was 17 bytes");
+            let (values, rest) = rest.split_at(total);
+            let slot = usize::from(class_and_slot & 15);
+            let tables = match class_and_slot >> 4 {
+                0 => &mut self.dc,
+                1 => &mut self.ac,
+                _ => return Err(Declined("a Huffman table of no class")),
+            };
+            *tables.get_mut(slot).ok_or(Declined("a Huffman table beyond the fourth"))? =
+                Some(HuffmanSegment { counts, values });
+            body = rest;
+        }
+        Ok(())
+    }
+
+    fn quantisation(&mut self) -> Result<(), Declined> {
+        let mut body = self.body()?;
+        while let Some((precision_and_slot, rest)) = body.split_first() {
+            let bytes = match precision_and_slot >> 4 {
+                0 => 1,
+                1 => 2,
+                _ => return Err(Declined("a quantisation table of no precision")),
+            };
+            let Some((values, rest)) = rest.split_at_checked(64 * bytes) else { return Err(Declined("a cut table")) };
+            let mut table = [0; 64];
+            for (out, value) in table.iter_mut().zip(values.chunks_exact(bytes)) {
+                *out = value.iter().fold(0, |sum, b| sum << 8 | u16::from(*b));
+            }
+            let slot = usize::from(precision_and_slot & 15);
+            *self.quantisation.get_mut(slot).ok_or(Declined("a quantisation table beyond the fourth"))? = Some(table);
+            body = rest;
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self) -> Result<(Frame, Scan), Declined> {
+        let body = self.body()?;
+        let mut frame = self.frame.ok_or(Declined("a scan before its frame"))?;
+        let Some((count, rest)) = body.split_first() else { return Err(Declined("an empty scan header")) };
+        let count = usize::from(*count);
+        let Some((list, spectrum)) = rest.split_at_checked(2 * count) else {
+            return Err(Declined("a cut scan header"));
+        };
+        if spectrum != [0, 63, 0] || !(1..=frame.components().len()).contains(&count) {
+            return Err(Declined("a scan that is not sequential"));
+        }
+        let mut components = [ScanComponent { component: 0, dc: 0, ac: 0 }; 3];
+        for (i, (out, entry)) in components.iter_mut().zip(list.as_chunks::<2>().0).enumerate() {
+            let component = frame.components().iter().position(|c| c.id == entry[0]);
+            let component = component.ok_or(Declined("a scan of a component that the frame has not"))?;
+            if list.as_chunks::<2>().0[..i].iter().any(|earlier| earlier[0] == entry[0]) {
+                return Err(Declined("a component twice in a scan"));
+            }
+            *out = ScanComponent { component, dc: usize::from(entry[1] >> 4), ac: usize::from(entry[1] & 15) };
+        }
+        let scan = Scan { components, count, data: self.at };
+        frame.colours = self.colours(&frame);
+        Ok((frame, scan))
+    }
+
+    /// What libjpeg takes three components for.
+    fn colours(&self, frame: &Frame) -> Colours {
+        let [a, b, c] = frame.components() else { return Colours::Grey };
+        match self.adobe {
+            _ if self.is_jfif => Colours::YCbCr,
+            Some(0) => Colours::Rgb,
+            Some(_) => Colours::YCbCr,
+            None if [a.id, b.id, c.id] == *b"RGB" => Colours::Rgb,
+            None => Colours::YCbCr,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The MCUs of one scan, in order: decoded where they are wanted, read over where not, across restart markers.
+
+use super::Declined;
+use super::entropy::{BLOCK, Bits, SLACK};
+use super::huffman::{AcTable, DcTable};
+use super::kernel::Kernels;
+use super::unstuff::Segments;
+
+/// libjpeg's limit.
+const BLOCKS_MAX: usize = 10;
+
+/// The blocks of an MCU and their tables.
+pub(super) struct McuBlocks<'a> {
+    blocks: [Option<McuBlock<'a>>; BLOCKS_MAX],
+    count: usize,
+}
+
+#[derive(Clone, Copy)]
+struct McuBlock<'a> {
+    /// Whose predictor it uses.
+    component: usize,
+    dc: &'a DcTable,
+    ac: &'a AcTable,
+}
+
+/// Where decoding stands within a segment.
+pub(super) struct Position<'a> {
+    bits: Bits<'a>,
+    predictors: [i16; 3],
+}
+
+impl<'a> McuBlocks<'a> {
+    pub(super) fn new() -> Self {
+        Self { blocks: [None; BLOCKS_MAX], count: 0 }
+    }
+
+    /// Adds `count` blocks of the scan's next `component`.
+    pub(super) fn push(
+        &mut self,
+        component: usize,
+        count: usize,
+        dc: &'a DcTable,
+        ac: &'a AcTable,
+    ) -> Result<(), Declined> {
+        let more = self.blocks.get_mut(self.count..self.count + count).ok_or(Declined("an MCU of too many blocks"))?;
+        more.fill(Some(McuBlock { component, dc, ac }));
+        self.count += count;
+        Ok(())
+    }
+
+    /// Blocks per MCU.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Decodes MCUs of one segment, block behind block, into `coefficients`: `len * count` blocks, and [`SLACK`] values
+    /// that are overwritten.
+    #[inline(always)]
+    pub(super) fn decode<const BY_ROWS: bool>(
+        &self,
+        at: &mut Position<'_>,
+        count: usize,
+        coefficients: &mut [i16],
+    ) -> Result<(), Declined> {
+        // Local, so that it lives in registers.
+        let mut bits = at.bits;
+        let mut place = 0;
+        for _ in 0..count {
+            for block in self.blocks[..self.count].iter().flatten() {
+                let out = coefficients[place..].first_chunk_mut::<{ BLOCK + SLACK }>().expect("room for the block");
+                bits.block::<BY_ROWS>(block.dc, block.ac, &mut at.predictors[block.component], out)?;
+                place += BLOCK;
+            }
+        }
+        at.bits = bits;
+        Ok(())
+    }
+
+    /// Reads over MCUs of one segment.
+    #[inline(always)]
+    pub(super) fn skip(&self, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
+        let mut bits = at.bits;
+        for _ in 0..count {
+            for block in self.blocks[..self.count].iter().flatten() {
+                bits.skip(block.dc, block.ac, &mut at.predictors[block.component])?;
+            }
+        }
+        at.bits = bits;
+        Ok(())
+    }
+}
+
+/// A scan's MCUs.
+pub(super) struct Mcus<'a> {
+    kernels: Kernels,
+    blocks: &'a McuBlocks<'a>,
+    segments: &'a Segments,
+    /// The current segment.
+    segment: usize,
+    at: Position<'a>,
+    /// MCUs per segment, and those that the current one still has; without limit where there are no restart markers.
+    interval: usize,
+    left: usize,
+}
+
+impl<'a> Mcus<'a> {
+    /// At the scan's start. An interval of 0 means no restart markers.
+    pub(super) fn new(kernels: Kernels, blocks: &'a McuBlocks<'a>, segments: &'a Segments, interval: u32) -> Self {
+        let interval = if interval == 0 { usize::MAX } else { interval as usize };
+        let at = Position { bits: segments.bits(0).unwrap_or(Bits::new(&[], 0)), predictors: [0; 3] };
+        Self { kernels, blocks, segments, segment: 0, at, interval, left: interval }
+    }
+
+    /// Decodes the next `count` MCUs, see [`McuBlocks::decode`].
+    pub(super) fn decode(&mut self, count: usize, coefficients: &mut [i16]) -> Result<(), Declined> {
+        let mut done = 0;
+        while done < count {
+            let run = self.run(count - done)?;
+            let place = done * self.blocks.len() * BLOCK;
+            self.kernels.decode(self.blocks, &mut self.at, run, &mut coefficients[place..])?;
+            done += run;
+        }
+        Ok(())
+    }
+
+    /// Reads over the next `count` MCUs.
+    pub(super) fn skip(&mut self, count: usize) -> Result<(), Declined> {
+        let mut done = 0;
+        while done < count {
+            let run = self.run(count - done)?;
+            self.kernels.skip(self.blocks, &mut self.at, run)?;
+            done += run;
+        }
+        Ok(())
+    }
+
+    /// How many of the next `wanted` MCUs can be read in one go, behind the restart marker that may come first.
+    fn run(&mut self, wanted: usize) -> Result<usize, Declined> {
+        if self.left == 0 {
+            self.check()?;
+            self.segment += 1;
+            let bits = self.segments.bits(self.segment).ok_or(Declined("a missing restart marker"))?;
+            self.at = Position { bits, predictors: [0; 3] };
+            self.left = self.interval;
+        }
+        let run = wanted.min(self.left);
+        self.left -= run;
+        Ok(run)
+    }
+
+    /// Whether all that was decoded was there.
+    pub(super) fn check(&self) -> Result<(), Declined> {
+        if self.at.bits.is_overrun() { Err(Declined("entropy-coded data that ends too early")) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,90 @@
+//! A component's samples: those of all rows that are wanted, or a few that roll down the picture with its MCU rows.
+
+use std::ops::Range;
+
+use super::frame::{Component, Upsampling};
+use super::kernel::{GROUP, Kernels, MARGIN};
+
+/// Columns of samples of whole blocks, with a margin on both sides. The samples beside the picture's first and last
+/// ones repeat these, so that smoothing needs no special case at the edges.
+#[derive(Default)]
+pub(super) struct Plane {
+    bytes: Vec<u8>,
+    stride: usize,
+    /// The component's column at the start of a row, a whole block's.
+    left: u32,
+    /// The component's row at the buffer's start.
+    top: i64,
+    /// Rows in the buffer.
+    rows: usize,
+}
+
+impl Plane {
+    /// Makes room for blocks of `columns`, and for `rows` rows from `top` on.
+    pub(super) fn start(&mut self, columns: &Range<u32>, top: i64, rows: usize) {
+        let groups = columns.len().next_multiple_of(GROUP);
+        *self = Self {
+            bytes: std::mem::take(&mut self.bytes),
+            stride: MARGIN + groups * 8 + MARGIN,
+            left: columns.start * 8,
+            top,
+            rows,
+        };
+        let bytes = self.stride * rows;
+        if self.bytes.len() < bytes {
+            self.bytes.resize(bytes, 0);
+        }
+    }
+
+    /// Rolls down so that the buffer's last row becomes its first.
+    pub(super) fn roll(&mut self) {
+        let last = (self.rows - 1) * self.stride;
+        self.bytes.copy_within(last..last + self.stride, 0);
+        self.top += self.rows as i64 - 1;
+    }
+
+    /// Transforms a row of blocks into the eight rows from `y` on.
+    pub(super) fn fill(
+        &mut self,
+        kernels: Kernels,
+        y: u32,
+        coefficients: &[i16],
+        offsets: &[u32],
+        quantisation: &[i16; 64],
+        component: &Component,
+    ) {
+        let start = self.index(i64::from(y)) * self.stride;
+        let rows = &mut self.bytes[start..start + 8 * self.stride];
+        kernels.idct(coefficients, offsets, quantisation, &mut rows[MARGIN..], self.stride);
+        if !matches!(component.upsampling, Upsampling::Smooth { across: true, .. }) {
+            return;
+        }
+        // Where the picture's last column is not in the buffer, this is in the margin, or not in the buffer, either.
+        let beside = MARGIN + (component.size.w - self.left) as usize;
+        for row in rows.chunks_exact_mut(self.stride) {
+            if self.left == 0 {
+                row[MARGIN - 1] = row[MARGIN];
+            }
+            if beside < self.stride {
+                row[beside] = row[beside - 1];
+            }
+        }
+    }
+
+    /// The samples of row `y` from column `x` on, and what lies behind them in the buffer: at least a margin.
+    pub(super) fn row(&self, x: u32, y: u32) -> &[u8] {
+        self.row_before(x + 1, y)
+    }
+
+    /// The same, starting with the sample before column `x`.
+    pub(super) fn row_before(&self, x: u32, y: u32) -> &[u8] {
+        let row = &self.bytes[self.index(i64::from(y)) * self.stride..][..self.stride];
+        &row[MARGIN - 1 + (x - self.left) as usize..]
+    }
+
+    fn index(&self, y: i64) -> usize {
+        let index = y - self.top;
+        debug_assert!((0..self.rows as i64).contains(&index), "row {y} is not in the buffer");
+        index as usize
+    }
+}

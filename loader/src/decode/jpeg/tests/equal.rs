@@ -1,0 +1,136 @@
+//! Our decoder against libjpeg-turbo's full decode: the same pixels wherever ours decodes.
+
+use super::super::entropy::BLOCK;
+use super::super::kernel::Kernels;
+use super::super::sequential::Sequential;
+use super::writer::Picture;
+use super::*;
+
+/// Decodes `count` random regions of `bytes` with every kind of kernel and compares them with the whole picture.
+fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
+    let mut turbo = Turbo::new().unwrap();
+    let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+    let size = turbo.size(bytes).unwrap();
+    turbo.decode(bytes, Region::all(size), &mut whole).unwrap();
+    for kernels in Kernels::available() {
+        let mut own = Sequential::new(kernels);
+        assert_eq!(Sequential::size(bytes), Ok(size), "{what}");
+        for i in 0..count {
+            let wanted = if i == 0 { Region::all(size) } else { random.region(size) };
+            let what = format!("{what} {kernels:?} {wanted:?}");
+            own.decode(bytes, wanted, &mut part).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(part.region(), wanted, "{what}");
+            assert_part_of(&whole, &part, wanted, &what);
+        }
+    }
+}
+
+/// Blocks with few or many coefficients of any size.
+fn noise(random: &mut Lcg) -> impl FnMut(usize) -> [i16; BLOCK] + '_ {
+    |_| {
+        let mut block = [0; BLOCK];
+        block[0] = random.below(2047) as i16 - 1023;
+        let (dense, size) = (1 + random.below(64), random.below(11));
+        for value in &mut block[1..] {
+            if random.below(64) < dense {
+                *value = random.below(1 << size) as i16 - (1 << size >> 1);
+            }
+        }
+        block
+    }
+}
+
+#[test]
+fn every_subsampling_and_quality_gives_the_pixels_of_libjpeg_turbo() {
+    let mut random = Lcg(11);
+    for kind in KINDS {
+        for (w, h) in [(1, 1), (2, 3), (5, 4), (9, 3), (16, 16), (17, 33), (31, 64), (33, 15), (97, 75), (150, 131)] {
+            for quality in [3, 50, 90, 100] {
+                let size = Size { w, h };
+                let bytes = encode(&picture(size, &mut random), size, quality, kind, false).unwrap();
+                assert_equal(&bytes, 12, &mut random, &format!("{kind:?} {w}x{h} quality {quality}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_layout_of_scans_and_restarts_gives_the_pixels_of_libjpeg_turbo() {
+    let mut random = Lcg(12);
+    let scans: [&[&[usize]]; 4] = [&[&[0, 1, 2]], &[&[0], &[1], &[2]], &[&[0], &[1, 2]], &[&[2], &[0, 1]]];
+    let factors: [[u8; 3]; 9] = [
+        [0x11, 0x11, 0x11],
+        [0x21, 0x11, 0x11],
+        [0x12, 0x11, 0x11],
+        [0x22, 0x11, 0x11],
+        [0x41, 0x11, 0x11],
+        [0x14, 0x11, 0x11],
+        [0x22, 0x12, 0x12],
+        [0x22, 0x21, 0x21],
+        [0x21, 0x21, 0x21],
+    ];
+    for scans in scans {
+        for factors in factors {
+            for restart_interval in [0, 1, 3, 7] {
+                let (w, h) = (1 + random.below(90) as u16, 1 + random.below(90) as u16);
+                let components = [(1, factors[0]), (2, factors[1]), (3, factors[2])];
+                let picture =
+                    Picture { w, h, components: &components, scans, restart_interval, extra: &[], quantisation: 2 };
+                let bytes = picture.write(&mut noise(&mut random));
+                assert_equal(&bytes, 10, &mut random, &format!("{scans:?} {factors:x?} {restart_interval} {w}x{h}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn coefficients_beyond_every_limit_give_the_pixels_of_libjpeg_turbo() {
+    let mut random = Lcg(13);
+    for round in 0..60 {
+        let components = [(1, 0x22), (2, 0x11), (3, 0x11)];
+        let picture = Picture {
+            w: 50,
+            h: 40,
+            components: &components[..if round % 3 == 0 { 1 } else { 3 }],
+            scans: if round % 3 == 0 { &[&[0]] } else { &[&[0, 1, 2]] },
+            restart_interval: 0,
+            extra: &[],
+            quantisation: [1, 16, 255][round % 3],
+        };
+        let (large, flat) = (random.below(15), round % 2 == 0);
+        let mut block = |_| {
+            let mut block: [i16; BLOCK] = std::array::from_fn(|_| random.below(2 << large) as i16 - (1 << large));
+            block[0] = block[0].clamp(-1023, 1023);
+            // Values in the first row alone go another way.
+            if flat {
+                block.iter_mut().enumerate().filter(|(i, _)| ![0, 1, 5, 6].contains(i)).for_each(|(_, v)| *v = 0);
+            }
+            block
+        };
+        let bytes = picture.write(&mut block);
+        assert_equal(&bytes, 2, &mut Lcg(round as u64), &format!("round {round}"));
+    }
+}
+
+#[test]
+fn colours_are_what_the_markers_and_names_say() {
+    let mut random = Lcg(14);
+    let adobe = |transform| [0xff, 0xee, 0, 14, b'A', b'd', b'o', b'b', b'e', 0, 100, 0, 0, 0, 0, transform];
+    let jfif = [0xff, 0xe0, 0, 16, b'J', b'F', b'I', b'F', 0, 1, 1, 0, 0, 1, 0, 1, 0, 0];
+    for names in [*b"RGB", [1, 2, 3], [0, 1, 2], *b"rgb", [1, 2, 9]] {
+        for extra in [&[][..], &adobe(0), &adobe(1), &jfif, &[&jfif[..], &adobe(0)].concat()] {
+            let components = [(names[0], 0x22), (names[1], 0x11), (names[2], 0x11)];
+            let picture = Picture {
+                w: 37,
+                h: 29,
+                components: &components,
+                scans: &[&[0, 1, 2]],
+                restart_interval: 0,
+                extra,
+                quantisation: 2,
+            };
+            let bytes = picture.write(&mut noise(&mut random));
+            assert_equal(&bytes, 5, &mut random, &format!("{names:?} {extra:?}"));
+        }
+    }
+}
