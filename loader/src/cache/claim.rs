@@ -14,6 +14,7 @@
 //! | [`PULSE`] + shard | every other second, the process whose fetch of the shard gets on | exclusive |
 //! | [`ADMISSION`] | the process that is making room | exclusive |
 //! | [`KEEP_ZIP`] | processes that want compressed files to stay | shared |
+//! | [`NEED`] | processes whose consumer waits for room | shared |
 //! | [`LOCAL_ONLY`] | processes that have no remote to fetch evicted shards from | shared |
 //! | [`LIMIT`] + limit in bytes | processes with a `cache_limit` | shared |
 //!
@@ -44,6 +45,8 @@ pub(super) const ADMISSION: u64 = 4 << 32;
 pub(super) const KEEP_ZIP: u64 = ADMISSION + 1;
 /// Nothing may be evicted.
 pub(super) const LOCAL_ONLY: u64 = ADMISSION + 2;
+/// What is kept for later should go.
+pub(super) const NEED: u64 = ADMISSION + 3;
 /// First position of the limits. Positions end at 2^63, which leaves 2^62 for the limit itself.
 pub(super) const LIMIT: u64 = 1 << 62;
 /// Limits are announced up to here; a larger one limits nothing.

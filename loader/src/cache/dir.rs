@@ -10,7 +10,7 @@ use super::{CacheGroup, ShardFiles, listing, open};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{Counter, Stats};
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -67,6 +67,8 @@ pub struct CacheDir {
     pub(super) clock: Clock,
     /// Shards that this data set has published or found and not yet read.
     holds: Mutex<HashSet<u32>>,
+    /// Its own needs of room among the table's.
+    needs: AtomicU32,
     pub(super) counters: Counters,
 }
 
@@ -116,6 +118,7 @@ impl CacheDir {
             first_shard: config.first_shard,
             clock: config.clock,
             holds: Mutex::new(HashSet::new()),
+            needs: AtomicU32::new(0),
             counters: Counters {
                 published: stats.counter("cache_published"),
                 published_bytes: stats.counter("cache_published_bytes"),
@@ -373,6 +376,22 @@ impl CacheDir {
         self.directory.is_own_process() && self.directory.table.lock().strictest_limit(&self.directory).is_some()
     }
 
+    /// Tells the data sets of all processes that a consumer waits for room, until the answer is dropped.
+    pub fn need_room(self: &Arc<Self>) -> RoomNeeded {
+        if self.directory.is_own_process() {
+            self.needs.fetch_add(1, Ordering::Relaxed);
+            self.directory.table.lock().need(&self.directory);
+        }
+        RoomNeeded(self.clone())
+    }
+
+    /// Whether a consumer of another data set waits for room, in whichever process: who keeps shards for later should let
+    /// go of them.
+    pub fn is_room_needed(&self) -> bool {
+        let own = self.needs.load(Ordering::Relaxed);
+        self.directory.is_own_process() && self.directory.table.lock().room_needed(&self.directory, own)
+    }
+
     /// Bytes of evicted shards that this process still has open, and that no other shard can have until it closes them.
     pub fn evicted_open_bytes(&self) -> u64 {
         if self.directory.is_own_process() { self.directory.table.lock().evicted_open_bytes } else { 0 }
@@ -402,6 +421,20 @@ impl CacheDir {
     fn who(&self, shard: u32) -> &'static str {
         let here = self.directory.is_own_process() && self.directory.table.lock().claims.contains(&shard);
         if here { "another thread" } else { "another process" }
+    }
+}
+
+/// A consumer's need of room, as told to others by [`CacheDir::need_room`].
+#[derive(Debug)]
+pub struct RoomNeeded(Arc<CacheDir>);
+
+impl Drop for RoomNeeded {
+    fn drop(&mut self) {
+        let directory = &self.0.directory;
+        if directory.is_own_process() {
+            directory.table.lock().unneed(directory);
+            self.0.needs.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 

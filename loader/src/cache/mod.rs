@@ -21,7 +21,8 @@
 //!
 //! **Between processes** everything is said by locks on single bytes of `index.json` (the table of them is in `claim`),
 //! which belong to an open file and vanish with the process that holds them: who fetches which shard, whose room is
-//! reserved, which shards wait to be read, which are open, and the limit of every job. Where locks do not work, two
+//! reserved, which shards wait to be read, which are open, how a fetch gets on, whose consumer waits for room, and the
+//! limit of every job. Where locks do not work, two
 //! jobs may fetch the same shard and evict what the other has just fetched; neither ever reads anything wrong.
 //!
 //! **Finished or absent.** A file gets its name only when all its bytes are written, checked and on the medium, so
@@ -47,7 +48,7 @@ mod write;
 
 #[cfg(test)]
 pub(crate) use choose::{Candidate, choose};
-pub use dir::{CacheDir, CacheDirConfig, ShardState};
+pub use dir::{CacheDir, CacheDirConfig, RoomNeeded, ShardState};
 pub use group::CacheGroup;
 pub use index::{IndexCheck, IndexFile, install_index};
 pub use open::{OpenFile, OpenShard};

@@ -25,6 +25,8 @@ pub(super) struct Table {
     pub(super) opens: HashMap<u32, u32>,
     /// Descriptors of this process to files that are evicted, in bytes.
     pub(super) evicted_open_bytes: u64,
+    /// Threads of this process that wait for room because a consumer waits.
+    needs: u32,
     limits: HashMap<u64, u32>,
     keep_zip: u32,
     local_only: u32,
@@ -197,6 +199,27 @@ impl Table {
     pub(super) fn pulse(&mut self, directory: &Directory, shard: u32) -> bool {
         let position = claim::PULSE + u64::from(shard);
         self.pulses.contains(&shard) || self.locks(directory).is_some_and(|l| l.locked_by_other(position))
+    }
+
+    /// A consumer of this process waits for room.
+    pub(super) fn need(&mut self, directory: &Directory) {
+        self.needs += 1;
+        if self.needs == 1 {
+            self.shared(directory, claim::NEED);
+        }
+    }
+
+    /// Undoes one [`need`](Self::need).
+    pub(super) fn unneed(&mut self, directory: &Directory) {
+        self.needs -= 1;
+        if self.needs == 0 {
+            self.release(directory, claim::NEED);
+        }
+    }
+
+    /// Whether a consumer waits for room, in whichever process, `own` ones of the asking data set aside.
+    pub(super) fn room_needed(&mut self, directory: &Directory, own: u32) -> bool {
+        self.needs > own || self.locks(directory).is_some_and(|l| l.locked_by_other(claim::NEED))
     }
 
     /// Counts open descriptors of `shard`.

@@ -46,6 +46,8 @@ pub(crate) struct Residency<T> {
     unread: Mutex<BTreeSet<ShardId>>,
     /// Every sample before this position of the plan has been announced.
     announced: AtomicU64,
+    /// Every sample before this position is on its way into a batch.
+    dispatched: AtomicU64,
     wanted: Mutex<Wanted>,
     more: Condvar,
     /// Reads after which a shard may go wake those who wait for room.
@@ -68,6 +70,7 @@ impl<T> Residency<T> {
             shards: (0..shards).map(|_| entry()).collect(),
             unread: Mutex::default(),
             announced: AtomicU64::new(0),
+            dispatched: AtomicU64::new(0),
             wanted: Mutex::default(),
             more: Condvar::new(),
             idle: Mutex::new(()),
@@ -136,6 +139,16 @@ impl<T> Residency<T> {
     /// Every sample before this plan position has been announced.
     pub(crate) fn announced(&self) -> u64 {
         self.announced.load(Ordering::Relaxed)
+    }
+
+    /// Every sample before this plan position is on its way into a batch; those behind wait for the consumer.
+    pub(crate) fn dispatched(&self) -> u64 {
+        self.dispatched.load(Ordering::Relaxed)
+    }
+
+    /// Samples before `position` are on their way.
+    pub(crate) fn set_dispatched(&self, position: u64) {
+        self.dispatched.store(position, Ordering::Relaxed);
     }
 
     fn want(&self, shard: ShardId, position: u64) {
@@ -248,10 +261,14 @@ impl<T> Residency<T> {
         self.want(shard, position);
     }
 
-    /// Of the shards that work waits for, the one that is needed first: for the report of a stall.
+    /// Of the shards that work waits for, the one that is needed first.
     pub(crate) fn awaited(&self) -> Option<ShardId> {
-        let waits = |shard: ShardId| matches!(&self.shards[shard.index()].lock().state, State::Wanted(waiting) if !waiting.is_empty());
-        self.unread().into_iter().filter(|(shard, ..)| waits(*shard)).min_by_key(|(_, next, _)| *next).map(|s| s.0)
+        let is_awaited = |shard: ShardId| {
+            let entry = self.shards[shard.index()].lock();
+            matches!(&entry.state, State::Wanted(waiting) if !waiting.is_empty())
+        };
+        let awaited = self.unread().into_iter().filter(|(shard, ..)| is_awaited(*shard));
+        awaited.min_by_key(|(_, next, _)| *next).map(|(shard, ..)| shard)
     }
 
     /// Ends the table: nobody waits for wanted shards any more, and what was parked is dropped.

@@ -67,6 +67,9 @@ pub(crate) fn schedule(shared: &Shared, pace: Pace, mut order: RankOrder, stage:
 fn send_batch(shared: &Shared, number: u64, tasks: Vec<Task>, chunk: usize) -> Result<()> {
     let repeats: Vec<bool> = tasks.iter().map(|t| t.planned.repeat).collect();
     let slot = shared.batches.take(shared.layout.bytes())?;
+    if let Some(last) = tasks.last() {
+        shared.residency.set_dispatched(last.position + 1);
+    }
     let batch = Building::begin(number, shared.layout.clone(), slot, &repeats);
     let ranges: Vec<Range<usize>> =
         (0..tasks.len()).step_by(chunk).map(|first| first..(first + chunk).min(tasks.len())).collect();

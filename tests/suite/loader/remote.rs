@@ -56,6 +56,33 @@ fn until(what: &str, done: impl Fn() -> bool) {
 }
 
 #[test]
+fn a_loader_that_waits_for_its_consumer_gives_up_what_it_keeps_for_later_to_one_that_needs_room_now() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let counts = tokens(data.path(), 200, None);
+    let server = serve(data.path());
+    let sizes = ["index.json", "shard.00000.mds", "shard.00001.mds", "shard.00002.mds"];
+    let sizes = sizes.map(|name| std::fs::metadata(data.path().join(name)).unwrap().len());
+    let config = LoaderConfig {
+        shuffle: false,
+        batch_size: 4,
+        prefetch: 1,
+        predownload: Some(200),
+        cache_limit: Some(sizes.iter().sum()),
+        stall_timeout: 10.0,
+        ..config(stream(Some(cache.path()), Some(&server.url())))
+    };
+    let idle = Loader::new(config.clone()).unwrap();
+    idle.start_epoch().unwrap();
+    let Next::Batch(first) = idle.next().unwrap() else { panic!("ended early") };
+    // Three shards are on disk, two of them for later, and the next two in memory.
+    until("index and five shards are asked for", || server.counters().requests == 6);
+    let busy = Loader::new(config.clone()).unwrap();
+    assert_eq!(rows(&epoch(&busy)), expected(&planned(&counts, &config, 0)));
+    let batches: Vec<Batch> = std::iter::once(first).chain(rest(&idle)).collect();
+    assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
+}
+
+#[test]
 fn the_least_limit_that_is_accepted_is_enough_and_one_byte_less_is_refused_at_once() {
     for compression in [None, Some("zstd")] {
         let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

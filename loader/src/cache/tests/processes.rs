@@ -110,6 +110,7 @@ struct Obedient {
     claimed: HashMap<u32, Claimed>,
     admitted: HashMap<u32, Admitted>,
     open: HashMap<u32, Arc<OpenShard>>,
+    needs: Option<RoomNeeded>,
 }
 
 impl Obedient {
@@ -163,6 +164,10 @@ impl Obedient {
                     said("wait")
                 }
             },
+            "need" => {
+                self.needs = Some(dir.need_room());
+                said("ok")
+            }
             "beat" => {
                 dir.directory.table.lock().beat(&dir.directory, shard);
                 said("ok")
@@ -274,6 +279,25 @@ fn who_waits_for_another_process_is_patient_while_bytes_come_in() {
     assert_eq!(e.kind(), ErrorKind::Timeout, "{e}");
     assert_eq!(moved.load(Ordering::Relaxed), BEATS);
     assert_eq!(looks.load(Ordering::Relaxed), BEATS + 2, "60 s after the last byte it is enough");
+}
+
+#[test]
+fn a_need_of_room_is_known_to_all_processes_and_ends_with_its_process() {
+    let folder = folder();
+    let mut other = Child::open(folder.path(), 1, 100, None);
+    let dir = open(folder.path(), shards(1, 100, false));
+    assert!(!dir.is_room_needed());
+    assert_eq!(other.ask("need 0"), "ok");
+    assert!(dir.is_room_needed());
+    other.kill();
+    assert!(!dir.is_room_needed());
+    let second = open(folder.path(), shards(1, 100, false));
+    let (one, two) = (dir.need_room(), dir.need_room());
+    assert!(second.is_room_needed() && !dir.is_room_needed(), "one's own need is not another's");
+    drop(one);
+    assert!(second.is_room_needed());
+    drop(two);
+    assert!(!second.is_room_needed());
 }
 
 #[test]

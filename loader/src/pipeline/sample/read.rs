@@ -18,8 +18,9 @@ const LOOK_EVERY: Duration = Duration::from_micros(500);
 /// While nothing is in flight, how often the end of the run is looked for.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// How often shards that were evicted are let go. It is done here because this thread never waits for the shard plane:
-/// another process may wait for their room while this one waits for the shard that is to have it.
+/// How often shards that were evicted are closed, and those that are kept for later given up if others need the room now.
+/// It is done here because this thread never waits for the shard plane: another process may wait for the room while this
+/// one waits for the shard that is to have it.
 const SWEEP_EVERY: Duration = Duration::from_millis(250);
 
 struct ReadThread<'a> {
@@ -44,6 +45,7 @@ pub(crate) fn run(shared: &Shared, misses: &Receiver<Miss>, loaded: &Sender<Load
     loop {
         if swept.elapsed() >= SWEEP_EVERY {
             shared.open.sweep();
+            shared.source.share_room(shared);
             swept = Instant::now();
         }
         let idle = thread.as_ref().is_none_or(|t| t.reader.in_flight() == 0 && t.waiting.is_empty());

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 pub(super) enum Step {
     /// Another thread, data set or process has claimed it.
     Elsewhere,
+    /// It is fetched ahead only, and another loader's consumer waits for room.
+    Postponed,
     /// Its turn to be held in memory has not come.
     Memory,
     /// A file of it is being downloaded.
@@ -46,10 +48,16 @@ impl Activity {
         in_hand
     }
 
+    /// Whether `shard` is in hand and waits for what another loader or process has: its claim, or room.
+    pub(super) fn waits_for_others(&self, shard: ShardId) -> bool {
+        matches!(self.steps.lock().get(&shard), Some(Step::Elsewhere | Step::Room(_)))
+    }
+
     /// What is being done about `shard`, called `name`, in words; `None` when no thread has it in hand.
     pub(super) fn describe(&self, shard: ShardId, name: &str) -> Option<String> {
         Some(match self.steps.lock().get(&shard)? {
             Step::Elsewhere => format!("{name} is being fetched by another process, or by another loader of this one"),
+            Step::Postponed => format!("{name} waits until the consumer of another loader or process has got its room"),
             Step::Memory => format!("{name} waits until other shards on their way to disk have left memory"),
             Step::Download { key, progress: p } => format!(
                 "{key} is being downloaded: attempt {}, {} of {} bytes, no byte for {} s",
@@ -89,6 +97,7 @@ mod tests {
         first.at(Step::Room("9 bytes over".to_owned()));
         second.at(Step::Local);
         let describe = |shard| activity.describe(ShardId(shard), "shard.00000.mds");
+        assert_eq!([0, 7, 9].map(|shard| activity.waits_for_others(ShardId(shard))), [true, false, false]);
         assert_eq!(describe(0).expect("in hand"), "shard.00000.mds waits for room in the cache: 9 bytes over");
         assert_eq!(describe(7).expect("in hand"), "shard.00000.mds is being unpacked or written");
         drop(first);

@@ -12,7 +12,7 @@ use crate::memory::Budget;
 use crate::order::{EpochPlan, Rank, ShardId};
 use crate::pipeline::epoch::Shared;
 use crate::stats::{Counter, Spent, Stats};
-use crate::sync::{Arc, AtomicU64, OnceLock, Ordering};
+use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -39,6 +39,7 @@ pub(crate) struct CachedShards {
     /// Shards this process has evicted, and how many of them `want_evicted` has seen.
     evicted: Arc<Counter>,
     evicted_seen: AtomicU64,
+    stuck: Mutex<Stuck>,
 }
 
 impl std::fmt::Debug for CachedShards {
@@ -47,9 +48,25 @@ impl std::fmt::Debug for CachedShards {
     }
 }
 
+/// Looks of the read thread, 250 ms apart, after which a consumer that waits is taken for stuck. Whoever downloads what it
+/// waits for shows progress every second.
+const STUCK_LOOKS: u32 = 8;
+
+/// How long our consumer has waited for what others have.
+#[derive(Debug, Default)]
+struct Stuck {
+    /// Progress of the run at the last look, and looks since it moved.
+    progress: u64,
+    looks: u32,
+    /// Tells others, once it is taken for stuck.
+    needed: Option<cache::RoomNeeded>,
+}
+
 /// The answer to a wish for room.
 enum Room {
     Made(Admitted),
+    /// Another loader's consumer needs the room, or this very shard, more than we who fetch ahead.
+    Postponed,
     /// A shard that is needed earlier is to be made resident instead.
     GivenTo(ShardId),
 }
@@ -82,6 +99,7 @@ impl CachedShards {
             rank,
             evicted_seen: AtomicU64::new(evicted.get()),
             evicted,
+            stuck: Mutex::default(),
             stats,
             catalog,
         }
@@ -109,6 +127,7 @@ impl CachedShards {
     ///
     /// The shard with the earliest use always gets on. What was fetched for later samples gives way to it, read or not,
     /// and is fetched again; without that, shards for later samples could fill the limit while an earlier one waits.
+    /// That holds between processes too: they are told, and [share](ShardSource::share_room).
     /// And when a shard with an earlier use is wanted while this one waits (another process has evicted it), this one
     /// goes back into the queue; without that, every thread could wait for room for later shards and none would be
     /// left for it.
@@ -141,13 +160,79 @@ impl CachedShards {
             if let Some(earlier) = shared.residency.exchange_for_earlier(id, position) {
                 return Ok(Room::GivenTo(earlier));
             }
-            for (shard, next, _) in shared.residency.unread() {
-                if next > position {
-                    self.first_read(shard);
-                }
+            if self.is_postponed(id, shared) {
+                return Ok(Room::Postponed);
             }
+            self.let_go_from(position.saturating_add(1), shared);
             shared.residency.wait_idle(ROOM_LOOK_EVERY);
         }
+    }
+
+    /// Whether `id` is wanted only for samples that wait for our consumer, while another's consumer is stuck.
+    fn is_postponed(&self, id: ShardId, shared: &Shared) -> bool {
+        let ahead = shared.residency.next_read(id).is_none_or(|next| next >= shared.residency.dispatched());
+        ahead && self.catalog.streams().iter().any(|stream| stream.dir.is_room_needed())
+    }
+
+    /// Waits while `id` is postponed; the shard to go on with if one is wanted earlier.
+    fn wait_while_postponed(&self, id: ShardId, in_hand: &InHand<'_>, shared: &Shared) -> Result<Option<ShardId>> {
+        while self.is_postponed(id, shared) {
+            in_hand.at(Step::Postponed);
+            let position = shared.residency.next_read(id).unwrap_or(u64::MAX);
+            if let Some(earlier) = shared.residency.exchange_for_earlier(id, position) {
+                return Ok(Some(earlier));
+            }
+            shared.residency.wait_idle(ROOM_LOOK_EVERY);
+            shared.run.check()?;
+        }
+        Ok(None)
+    }
+
+    /// Keeps no shard on disk any more for samples from `position` on.
+    fn let_go_from(&self, position: u64, shared: &Shared) {
+        for (shard, next, _) in shared.residency.unread() {
+            if next >= position {
+                self.first_read(shard);
+            }
+        }
+    }
+
+    /// One attempt at all steps; `None` when it has been postponed on the way.
+    fn try_make_resident(&self, id: ShardId, in_hand: &InHand<'_>, shared: &Shared) -> Result<Option<Outcome>> {
+        let (stream, local) = self.catalog.locate(id);
+        let shard = &stream.shards[local as usize];
+        in_hand.at(Step::Elsewhere);
+        let stopped = || shared.run.is_stopped();
+        let moved = || shared.run.advance();
+        // However long: whoever has it may wait for its consumer, and ours, if it waits in vain, knows how long it has.
+        let patience = Patience::new(&stopped, Duration::MAX).on_progress(&moved);
+        let claimed = match stream.dir.claim(local, patience)? {
+            Claim::Resident => return Ok(Some(Outcome::Resident)),
+            Claim::Mine(claimed) => claimed,
+            Claim::Busy => return Err(Error::internal("a claim that waits was answered with busy")),
+        };
+        // Memory first, then disk: whoever holds disk room holds it for the length of one download only.
+        in_hand.at(Step::Memory);
+        let _memory = self.budget.reserve(shard.raw_bytes() + shard.zip_bytes().unwrap_or(0))?;
+        in_hand.at(Step::Local);
+        let files = self.bring(stream, shard, &claimed, in_hand, shared)?;
+        let admitted = match self.admit(id, claimed, in_hand, shared)? {
+            Room::Made(admitted) => admitted,
+            Room::GivenTo(earlier) => return Ok(Some(Outcome::GaveWay(earlier))),
+            Room::Postponed => return Ok(None),
+        };
+        in_hand.at(Step::Local);
+        let publish = self.stats.stage("publish");
+        let mut list = Vec::new();
+        for file in &files {
+            list.push(PublishFile::new(&file.pair.raw.basename, &file.raw));
+            if let (Some(zip), Some(info)) = (&file.zip, file.pair.zip) {
+                list.push(PublishFile::new(&info.basename, zip));
+            }
+        }
+        publish.timed(Spent::Busy, || admitted.publish(&list))?;
+        publish.done(1, shard.raw_bytes());
+        Ok(Some(Outcome::Resident))
     }
 
     /// Asks again for shards that had to go although announced samples need them.
@@ -223,39 +308,15 @@ impl CachedShards {
 
 impl ShardSource for CachedShards {
     fn make_resident(&self, id: ShardId, shared: &Shared) -> Result<Outcome> {
-        let (stream, local) = self.catalog.locate(id);
-        let shard = &stream.shards[local as usize];
         let in_hand = self.activity.take(id);
-        let stopped = || shared.run.is_stopped();
-        let moved = || shared.run.advance();
-        // However long: whoever has it may wait for its consumer, and ours, if it waits in vain, knows how long it has.
-        let patience = Patience::new(&stopped, Duration::MAX).on_progress(&moved);
-        let claimed = match stream.dir.claim(local, patience)? {
-            Claim::Resident => return Ok(Outcome::Resident),
-            Claim::Mine(claimed) => claimed,
-            Claim::Busy => return Err(Error::internal("a claim that waits was answered with busy")),
-        };
-        // Memory first, then disk: whoever holds disk room holds it for the length of one download only.
-        in_hand.at(Step::Memory);
-        let _memory = self.budget.reserve(shard.raw_bytes() + shard.zip_bytes().unwrap_or(0))?;
-        in_hand.at(Step::Local);
-        let files = self.bring(stream, shard, &claimed, &in_hand, shared)?;
-        let admitted = match self.admit(id, claimed, &in_hand, shared)? {
-            Room::Made(admitted) => admitted,
-            Room::GivenTo(earlier) => return Ok(Outcome::GaveWay(earlier)),
-        };
-        in_hand.at(Step::Local);
-        let publish = self.stats.stage("publish");
-        let mut list = Vec::new();
-        for file in &files {
-            list.push(PublishFile::new(&file.pair.raw.basename, &file.raw));
-            if let (Some(zip), Some(info)) = (&file.zip, file.pair.zip) {
-                list.push(PublishFile::new(&info.basename, zip));
+        loop {
+            if let Some(earlier) = self.wait_while_postponed(id, &in_hand, shared)? {
+                return Ok(Outcome::GaveWay(earlier));
+            }
+            if let Some(outcome) = self.try_make_resident(id, &in_hand, shared)? {
+                return Ok(outcome);
             }
         }
-        publish.timed(Spent::Busy, || admitted.publish(&list))?;
-        publish.done(1, shard.raw_bytes());
-        Ok(Outcome::Resident)
     }
 
     fn open(&self, shard: ShardId) -> Result<Option<Arc<cache::OpenShard>>> {
@@ -266,6 +327,24 @@ impl ShardSource for CachedShards {
     fn first_read(&self, shard: ShardId) {
         let (stream, local) = self.catalog.locate(shard);
         stream.dir.mark_read(local);
+    }
+
+    fn share_room(&self, shared: &Shared) {
+        let awaited = shared.residency.awaited().filter(|shard| self.activity.waits_for_others(*shard));
+        let mut stuck = self.stuck.lock();
+        match awaited {
+            Some(shard) if stuck.progress == shared.run.progress() => {
+                stuck.looks += 1;
+                if stuck.looks >= STUCK_LOOKS && stuck.needed.is_none() {
+                    stuck.needed = Some(self.catalog.locate(shard).0.dir.need_room());
+                }
+            }
+            _ => *stuck = Stuck { progress: shared.run.progress(), ..Stuck::default() },
+        }
+        drop(stuck);
+        if self.catalog.streams().iter().any(|stream| stream.dir.is_room_needed()) {
+            self.let_go_from(shared.residency.dispatched(), shared);
+        }
     }
 
     fn describe(&self, error: Error, shard: ShardId) -> Error {

@@ -37,6 +37,11 @@ pub(crate) trait ShardSource: Send + Sync + Debug {
     /// The sample that `shard` was made resident for has been read.
     fn first_read(&self, shard: ShardId);
 
+    /// Tells other loaders and processes when our consumer is stuck for want of room, or of a shard that they have claimed;
+    /// and when theirs is, lets go of shards that are kept for samples which wait for our consumer. Without that, one rank could fill the cache with what it needs later and wait for the others' step, while
+    /// another rank waits for room for what it needs now.
+    fn share_room(&self, shared: &Shared);
+
     /// What an error about `shard` should name: the shard's file and its stream.
     fn describe(&self, error: Error, shard: ShardId) -> Error;
 
