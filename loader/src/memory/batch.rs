@@ -227,11 +227,7 @@ impl Shared {
             Grant::Run(run) => (Home::Run(run), self.slab.ptr(run)),
             Grant::Own => {
                 if !self.warned.swap(true, Ordering::Relaxed) {
-                    log::warn!(
-                        "a batch of {bytes} bytes got memory outside the pool of {} bytes: the consumer holds the \
-                         others, or `memory` is too small for three batches",
-                        self.slab.total_bytes()
-                    );
+                    log::warn!("{}", self.beyond(bytes, need));
                 }
                 match Mapping::new(need, self.options) {
                     Ok(map) => {
@@ -247,6 +243,22 @@ impl Shared {
         };
         let held = Held { shared: self.clone(), home, by_engine: AtomicBool::new(true) };
         Ok(BatchSlot { bytes: Arc::new(Bytes { held, ptr, len: bytes }), lent: BTreeMap::new() })
+    }
+
+    /// Why a batch lies outside the pool, and what to do about it.
+    fn beyond(&self, bytes: usize, need: usize) -> String {
+        let pool = self.slab.total_bytes();
+        match need > self.slab.run_bytes_max() {
+            true => format!(
+                "a batch of {bytes} bytes is larger than the {pool} bytes that are set aside for batches, and takes memory \
+                 of its own every time: raise `memory`, or lower `batch_size`"
+            ),
+            false => format!(
+                "earlier batches are still in use and fill the {pool} bytes that are set aside for batches: a batch of \
+                 {bytes} bytes takes more memory. Nothing is wrong if the program means to keep them; otherwise drop \
+                 batches after use, or copy the part that is kept. This is said once"
+            ),
+        }
     }
 
     /// One slot fewer in the engine's hands.
@@ -574,6 +586,13 @@ mod tests {
         assert!(!waiter.is_finished());
         second.hand_over();
         assert!(waiter.join().unwrap().unwrap(), "the consumer holds both");
+    }
+
+    #[test]
+    fn the_reason_for_memory_outside_the_pool_is_told_apart() {
+        let pool = pool(16 << 10);
+        assert!(pool.shared.beyond(9, 4096).contains("still in use"));
+        assert!(pool.shared.beyond(9, 32 << 10).contains("raise `memory`"));
     }
 
     #[test]
