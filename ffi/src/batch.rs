@@ -2,7 +2,7 @@
 
 use crate::handles::Handles;
 use crate::status::{Answer, Failure, ForebayStatus, Out, guard, text_at};
-use forebay_loader::batch::{Batch, Output};
+use forebay_loader::batch::{Batch, Output, RowBytes};
 use forebay_loader::dlpack::{DlManagedTensorVersioned, export_versioned};
 use std::ffi::{CString, c_char};
 
@@ -201,7 +201,8 @@ pub unsafe extern "C" fn forebay_batch_row(
                 )));
             }
             Output::Text(rows) => rows.get(row).map(|r| r.as_bytes()),
-            Output::Bytes(rows) | Output::Ragged(rows) => rows.get(row).map(|r| &**r),
+            Output::Bytes(rows) => rows.get(row).and_then(RowBytes::own),
+            Output::Ragged(rows) => rows.get(row).map(|r| &**r),
         };
         let rows = held.batch.rows;
         let bytes = bytes.ok_or_else(|| Failure::invalid(format!("there is no row {row}: the batch has {rows}")))?;

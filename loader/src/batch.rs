@@ -2,7 +2,7 @@
 
 use crate::decode::DType;
 use crate::sync::Arc;
-use crate::target::{Device, TensorMemory};
+use crate::target::{Device, RowMemory, TensorMemory};
 
 /// One batch, in plan order.
 #[derive(Debug)]
@@ -43,9 +43,28 @@ pub enum Output {
     /// UTF-8 text of each row.
     Text(Vec<String>),
     /// Bytes of each row.
-    Bytes(Vec<Vec<u8>>),
+    Bytes(Vec<RowBytes>),
     /// An array of its own shape for each row, in the encoding of an MDS `ndarray` with dynamic type and shape.
     Ragged(Vec<Vec<u8>>),
+}
+
+/// The bytes of one row.
+#[derive(Debug)]
+pub enum RowBytes {
+    /// In the engine's memory.
+    Own(Vec<u8>),
+    /// In memory that the consumer gave, all of it filled: see [`RowSource`](crate::target::RowSource).
+    Given(Box<dyn RowMemory>),
+}
+
+impl RowBytes {
+    /// The bytes; `None` in memory that the consumer gave, which the engine only writes.
+    pub fn own(&self) -> Option<&[u8]> {
+        match self {
+            Self::Own(bytes) => Some(bytes),
+            Self::Given(_) => None,
+        }
+    }
 }
 
 /// A dense row-major tensor that shares its batch's memory.

@@ -9,6 +9,7 @@ use crate::memory::{BatchMemory, Registrar};
 use crate::sync::Arc;
 use std::any::Any;
 use std::fmt::Debug;
+use std::mem::MaybeUninit;
 
 /// A place where tensors lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,12 +54,38 @@ pub trait BatchTarget: Send + Sync + Debug {
     /// What registers batch slots with the device, if it copies from them.
     fn registrar(&self) -> Option<&dyn Registrar>;
 
+    /// What gives memory to rows of bytes, if the consumer wants them in memory of its own.
+    fn rows(&self) -> Option<&dyn RowSource> {
+        None
+    }
+
     /// Takes a filled batch of `bytes` bytes. Must not wait for the device.
     ///
     /// # Errors
     ///
     /// When the device has no memory left or has failed.
     fn place(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>>;
+}
+
+/// Memory of the consumer's for rows of bytes (`Output::Bytes`), which are then read from the page cache right into the
+/// consumer's objects. Rows whose length shows only when they have been read lie in the engine's memory all the same.
+pub trait RowSource: Send + Sync + Debug {
+    /// Memory for rows of these lengths, in their order; `None` stays `None`. Called by the threads that are inside
+    /// `Loader::next`, and by no other: a consumer may have locks that only its own threads take.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory; ends the epoch.
+    fn allocate(&self, lengths: &[Option<usize>]) -> Result<Vec<Option<Box<dyn RowMemory>>>>;
+}
+
+/// Memory for one row. Dropped on any thread.
+pub trait RowMemory: Send + Sync + Debug {
+    /// All of it. The engine writes every byte before the row is handed out, and reads none.
+    fn bytes_mut(&mut self) -> &mut [MaybeUninit<u8>];
+
+    /// The concrete type, for a consumer that gets its own memory back.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
 /// Batches stay in host memory: `place` hands the slot itself over, and it returns to the pool when the user drops it.

@@ -1,14 +1,16 @@
 //! The engine's loader, one for each device.
 
-use crate::enter;
+use crate::rows::{Row, WithRows};
 use crate::tensor::Tensor;
-use forebay_loader::batch::{Batch, Output};
+use crate::{enter, error};
+use forebay_loader::batch::{Batch, Output, RowBytes};
 use forebay_loader::config::LoaderConfig;
 use forebay_loader::error::{Error, ErrorKind, Result};
 use forebay_loader::loader::{Loader, Next};
 use forebay_loader::state::State;
 use forebay_loader::stats::Snapshot;
 use forebay_loader::sync::Arc;
+use forebay_loader::target::HostTarget;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
@@ -51,7 +53,7 @@ impl Engine {
         let loader = enter::apart(py, move || {
             let config = LoaderConfig::from_json(&config)?;
             match device.as_str() {
-                "cpu" => Loader::new(config),
+                "cpu" => Loader::with_target(config, Arc::new(WithRows::new(Arc::new(HostTarget)))),
                 _ => Err(Error::config(format!("`{device}` is no device: use \"cpu\""))),
             }
         })?;
@@ -127,7 +129,10 @@ fn outputs(py: Python<'_>, batch: Batch) -> PyResult<Bound<'_, PyDict>> {
         match output {
             Output::Tensor(tensor) => dict.set_item(&*name, Bound::new(py, Tensor::new(tensor))?)?,
             Output::Text(rows) => dict.set_item(&*name, rows)?,
-            Output::Bytes(rows) => dict.set_item(&*name, bytes(py, &rows)?)?,
+            Output::Bytes(rows) => {
+                let rows = rows.into_iter().map(|row| object(py, row)).collect::<PyResult<Vec<_>>>()?;
+                dict.set_item(&*name, PyList::new(py, rows)?)?;
+            }
             Output::Ragged(rows) => {
                 let rows = bytes(py, &rows)?.unbind();
                 dict.set_item(&*name, Bound::new(py, Ragged { rows })?)?;
@@ -135,6 +140,17 @@ fn outputs(py: Python<'_>, batch: Batch) -> PyResult<Bound<'_, PyDict>> {
         }
     }
     Ok(dict)
+}
+
+/// A row of bytes: the object that it was read into, or a copy.
+fn object(py: Python<'_>, row: RowBytes) -> PyResult<Py<PyBytes>> {
+    match row {
+        RowBytes::Own(bytes) => Ok(PyBytes::new(py, &bytes).unbind()),
+        RowBytes::Given(row) => match row.into_any().downcast::<Row>() {
+            Ok(row) => Ok(row.into_object()),
+            Err(_) => Err(error::to_python(py, &Error::internal("a row in memory that Python did not give"))),
+        },
+    }
 }
 
 fn bytes<'py>(py: Python<'py>, rows: &[Vec<u8>]) -> PyResult<Bound<'py, PyList>> {

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Every call into the engine goes through [`enter`]: it lets go of the interpreter's lock, looks at signals while it waits,
-//! turns errors into exceptions ([`error`]) and hands log lines to Python ([`logging`]). `unsafe` stands in [`capsule`] only.
+//! turns errors into exceptions ([`error`]) and hands log lines to Python ([`logging`]). `unsafe` stands in [`capsule`]
+//! and [`rows`] only.
 
 mod capsule;
 mod codec;
@@ -18,6 +19,7 @@ mod enter;
 mod error;
 mod logging;
 mod order;
+mod rows;
 mod shards;
 mod tensor;
 mod writer;

@@ -581,3 +581,24 @@ def test_two_threads_may_ask_for_batches(pictures):
         for taker in takers:
             taker.join()
     assert sorted(sum(found, [])) == list(range(SAMPLES))
+
+
+def test_bytes_and_their_neighbours_come_back_whole_from_memory_and_from_disk(tmp_path):
+    """One column of any size is read right into the objects, two are not, and what the page cache lacks goes a third way."""
+    rows = [bytes([i % 251]) * (i * 37 % 5000) for i in range(200)]
+    for name, columns in {"one": {"b": "bytes", "n": "int"}, "two": {"b": "bytes", "n": "int", "s": "str"}}.items():
+        folder = tmp_path / name
+        with fb.MDSWriter(out=str(folder), columns=columns, size_limit=1 << 16) as writer:
+            for i, row in enumerate(rows):
+                writer.write({"b": row, "n": i, "s": "x" * (i % 3)} if name == "two" else {"b": row, "n": i})
+        for cold in (False, True):
+            for shard in folder.glob("*.mds") if cold else ():
+                with open(shard, "rb") as file:
+                    os.fsync(file.fileno())
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            seen = {}
+            with fb.Loader(local=folder, batch_size=16, shuffle=True) as loader:
+                for batch in loader:
+                    assert all(type(row) is bytes for row in batch["b"])
+                    seen.update(zip(batch["n"].tolist(), batch["b"], strict=True))
+            assert [seen[i] for i in range(200)] == rows, (name, cold)

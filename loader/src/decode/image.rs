@@ -139,6 +139,7 @@ impl ImageDecoder {
                 &mut **out
             }
             Row::Var(out) => start_ragged(out, field.writer.dtype(), field.writer.shape(output).as_slice())?,
+            Row::Sized(_) | Row::Filled => return Err(Error::internal("only bytes have memory of their length")),
         };
         self.resizer.run(&self.source, |y, row| field.writer.write(out, output, y, row));
         Ok(())

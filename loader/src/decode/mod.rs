@@ -33,5 +33,5 @@ pub use draw::{DRAWS_VERSION, DrawKey};
 pub use dtype::DType;
 pub use field::{Column, FieldSpec, Layout, Op, ResizeTo};
 pub use image::Limits;
-pub use plan::{FieldPlan, Output, RowShape};
+pub use plan::{Direct, FieldPlan, Output, RowShape};
 pub use sample::{Row, SampleDecoder};

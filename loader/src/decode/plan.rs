@@ -47,6 +47,19 @@ impl Output {
     }
 }
 
+/// An output whose rows are the bytes of a column as they are stored, so that they can be read straight into place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Direct {
+    /// Its number among the outputs.
+    pub output: usize,
+    /// Its column's number in the index. No other output needs it.
+    pub column: usize,
+    /// Bytes of a sample before the column.
+    pub before: usize,
+    /// Bytes of a sample behind the column.
+    pub after: usize,
+}
+
 /// Where a scalar comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NumberSource {
@@ -77,6 +90,25 @@ pub(super) enum Work {
     },
     Text,
     Bytes,
+}
+
+impl Work {
+    /// Whether a row, where it is as long as the stored value, is the stored value.
+    fn is_copy(&self) -> bool {
+        let as_stored =
+            |stored: DType, out: DType| stored == out && (cfg!(target_endian = "little") || out.size() == 1);
+        let fixed = |encoding: &ArrayEncoding, out: Option<DType>| {
+            let stored = encoding.dtype.filter(|_| encoding.shape.is_some());
+            stored.is_some_and(|stored| as_stored(stored, out.unwrap_or(stored)))
+        };
+        match self {
+            Self::Bytes => true,
+            Self::Array { encoding, dtype } => fixed(encoding, *dtype),
+            Self::Tokens { source: Ok(encoding), dtype, .. } => fixed(encoding, Some(*dtype)),
+            Self::Tokens { source: Err(stored), dtype, .. } => as_stored(*stored, *dtype),
+            Self::Image(_) | Self::Scalar { .. } | Self::Text => false,
+        }
+    }
 }
 
 /// One output's column and work.
@@ -253,6 +285,17 @@ impl FieldPlan {
             let known: Vec<_> = self.columns.iter().map(|c| c.name.as_str()).collect();
             Error::config("the data set has no such column").with("column", name).with("columns", known.join(", "))
         })
+    }
+
+    /// The output that can be read straight into place, the largest if there are several. `around` tells how many bytes
+    /// of every sample stand before and behind a column, if that is the same for all.
+    pub fn direct(&self, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<Direct> {
+        let found = self.steps.iter().enumerate().filter_map(|(output, step)| {
+            let alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
+            let (before, after) = around(step.column).filter(|_| alone && step.work.is_copy())?;
+            Some(Direct { output, column: step.column, before, after })
+        });
+        found.max_by_key(|d| self.outputs[d.output].row_bytes().unwrap_or(usize::MAX))
     }
 
     /// The outputs, in the order of the fields.

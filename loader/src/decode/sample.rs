@@ -1,5 +1,6 @@
 //! Decodes one sample: the columns' bytes into the rows of a batch.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use super::draw::DrawKey;
@@ -16,6 +17,10 @@ pub enum Row<'a> {
     Fixed(&'a mut [u8]),
     /// Memory of its own; what was in it is replaced.
     Var(&'a mut Vec<u8>),
+    /// Memory that was got for just this value, of its length.
+    Sized(&'a mut [MaybeUninit<u8>]),
+    /// The value is there already: it was read straight into its place.
+    Filled,
 }
 
 /// One thread's decoder for a [`FieldPlan`]. It keeps its memory from sample to sample: after the largest sample has
@@ -62,6 +67,9 @@ fn step_into(
     images: &mut ImageDecoder,
     shape: &mut Vec<usize>,
 ) -> Result<()> {
+    if let Row::Filled = row {
+        return Ok(());
+    }
     match &step.work {
         Work::Image(field) => images.decode(bytes, field, key, row),
         Work::Scalar { source, dtype } => number(bytes, *source, fixed(row, dtype.size())?, *dtype),
@@ -78,6 +86,7 @@ fn step_into(
             let out = match row {
                 Row::Fixed(out) => &mut **out,
                 Row::Var(out) => start_ragged(out, to, shape)?,
+                Row::Sized(_) | Row::Filled => return Err(Error::internal("only bytes have memory of their length")),
             };
             numeric::convert(values, from, out, to)
         }
@@ -105,7 +114,14 @@ fn copy(bytes: &[u8], row: &mut Row<'_>) -> Result<()> {
             out.extend_from_slice(bytes);
             Ok(())
         }
-        Row::Fixed(_) => Err(Error::internal("text and bytes have no fixed size")),
+        Row::Sized(out) if out.len() == bytes.len() => {
+            out.iter_mut().zip(bytes).for_each(|(to, from)| {
+                to.write(*from);
+            });
+            Ok(())
+        }
+        Row::Sized(_) => Err(Error::internal("the memory for a value does not have its length")),
+        Row::Fixed(_) | Row::Filled => Err(Error::internal("text and bytes have no fixed size")),
     }
 }
 

@@ -126,18 +126,56 @@ impl Layout {
         self.columns.iter().position(|column| column.name == name)
     }
 
+    /// Bytes that stand before and behind the value of column `column` in every sample; `None` where that depends on the
+    /// sample. A reader that knows them brings the value to where it is wanted, and the rest elsewhere.
+    ///
+    /// # Panics
+    ///
+    /// When the layout has no column `column`.
+    pub fn around(&self, column: usize) -> Option<(usize, usize)> {
+        match self.format {
+            ShardFormat::Mds => mds::around(&self.columns, column),
+            ShardFormat::Jsonl { .. } | ShardFormat::Xsv { .. } => None,
+        }
+    }
+
     /// Divides the bytes of one sample into its columns. `scratch` is overwritten and can be used again and again.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`], naming the column, when the bytes are not a sample of this layout.
     pub fn split<'a>(&self, sample: &'a [u8], scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
+        self.divide(sample, None, scratch)
+    }
+
+    /// The same for a sample from which the `bytes` bytes of column `column` were left out; that column comes out empty.
+    ///
+    /// # Errors
+    ///
+    /// As [`split`](Self::split); [`crate::ErrorKind::Internal`] for a layout without [`around`](Self::around).
+    pub fn split_around<'a>(
+        &self,
+        around: &'a [u8],
+        column: usize,
+        bytes: usize,
+        scratch: &'a mut Scratch,
+    ) -> Result<SampleColumns<'a>> {
+        self.divide(around, Some(mds::Apart { column, bytes }), scratch)
+    }
+
+    fn divide<'a>(
+        &self,
+        sample: &'a [u8],
+        apart: Option<mds::Apart>,
+        scratch: &'a mut Scratch,
+    ) -> Result<SampleColumns<'a>> {
         scratch.spans.clear();
         scratch.side.clear();
-        match &self.format {
-            ShardFormat::Mds => mds::split(&self.columns, sample, scratch)?,
-            ShardFormat::Jsonl { newline } => jsonl::split(&self.columns, newline, sample, scratch)?,
-            ShardFormat::Xsv { separator, newline, .. } => {
+        match (&self.format, apart) {
+            (ShardFormat::Mds, apart) => mds::split(&self.columns, sample, apart, scratch)?,
+            (_, Some(_)) => return Err(Error::internal("a column of a text format was read apart")),
+            (ShardFormat::Jsonl { newline }, None) => jsonl::split(&self.columns, newline, sample, scratch)?,
+            (ShardFormat::Xsv { separator, newline, .. }, None) => {
                 xsv::split(&self.columns, separator, newline, sample, scratch)?;
             }
         }

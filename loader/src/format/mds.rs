@@ -3,18 +3,43 @@
 use super::columns::{Column, Scratch, Span};
 use crate::error::{Error, Result};
 
-/// Divides `sample` into `columns`; it must be used up exactly.
-pub(super) fn split(columns: &[Column], sample: &[u8], scratch: &mut Scratch) -> Result<()> {
-    let head_bytes = 4 * columns.iter().filter(|column| column.size.is_none()).count();
-    let mut sizes = sample.get(..head_bytes).unwrap_or_default().chunks_exact(4);
+/// Bytes of a size at the front of a sample.
+const SIZE_BYTES: usize = 4;
+
+/// A column that lies elsewhere: its place among the columns, and how many bytes it is taken to have.
+pub(super) struct Apart {
+    pub(super) column: usize,
+    pub(super) bytes: usize,
+}
+
+/// What stands before and behind column `at` in every sample: `None` when that depends on the sample.
+pub(super) fn around(columns: &[Column], at: usize) -> Option<(usize, usize)> {
+    let fixed = |columns: &[Column]| columns.iter().map(|c| c.size.map(|size| size as usize)).sum::<Option<usize>>();
+    let head = if columns[at].size.is_none() { SIZE_BYTES } else { 0 };
+    Some((head + fixed(&columns[..at])?, fixed(&columns[at + 1..])?))
+}
+
+/// Divides `sample` into `columns`; it must be used up exactly. The column `apart` is left out of `sample`, its size is
+/// not, and comes out empty.
+pub(super) fn split(columns: &[Column], sample: &[u8], apart: Option<Apart>, scratch: &mut Scratch) -> Result<()> {
+    let head_bytes = SIZE_BYTES * columns.iter().filter(|column| column.size.is_none()).count();
+    let mut sizes = sample.get(..head_bytes).unwrap_or_default().chunks_exact(SIZE_BYTES);
     let mut start = head_bytes;
-    for column in columns {
+    for (i, column) in columns.iter().enumerate() {
         let size = match column.size {
             Some(size) => size,
             None => match sizes.next() {
                 Some(word) => u32::from_le_bytes([word[0], word[1], word[2], word[3]]),
                 None => return Err(Error::format("the sample ends before its sizes").with("column", &column.name)),
             },
+        };
+        let size = match &apart {
+            Some(apart) if apart.column == i && apart.bytes == size as usize => 0,
+            Some(apart) if apart.column == i => {
+                let message = format!("{size} bytes are declared and {} are left", apart.bytes);
+                return Err(Error::format(message).with("column", &column.name));
+            }
+            _ => size,
         };
         let end = start.checked_add(size as usize).filter(|&end| end <= sample.len()).ok_or_else(|| {
             let rest = sample.len().saturating_sub(start);
@@ -56,6 +81,28 @@ mod tests {
         }
         sample.push(0);
         assert!(layout.split(&sample, &mut scratch).unwrap_err().message().contains("1 bytes follow"));
+    }
+
+    #[test]
+    fn a_sample_divides_without_the_column_that_lies_elsewhere() {
+        let layout = layout(&[("a", "int"), ("b", "bytes"), ("c", "int8")]);
+        let (before, after) = layout.around(1).unwrap();
+        assert_eq!((before, after), (12, 1));
+        let mut around = vec![3, 0, 0, 0];
+        around.extend(b"12345678!");
+        let mut scratch = Scratch::default();
+        let columns = layout.split_around(&around, 1, 3, &mut scratch).unwrap();
+        assert_eq!(columns.iter().collect::<Vec<_>>(), [&b"12345678"[..], b"", b"!"]);
+        let e = layout.split_around(&around, 1, 4, &mut scratch).unwrap_err();
+        assert_eq!(e.to_string(), "3 bytes are declared and 4 are left (column b)");
+    }
+
+    #[test]
+    fn what_surrounds_a_column_is_known_only_beside_columns_of_fixed_size() {
+        let fixed = layout(&[("a", "int"), ("b", "int8")]);
+        assert_eq!((fixed.around(0), fixed.around(1)), (Some((0, 1)), Some((8, 0))));
+        let two = layout(&[("a", "str"), ("b", "bytes")]);
+        assert_eq!((two.around(0), two.around(1)), (None, None));
     }
 
     #[test]

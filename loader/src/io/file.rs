@@ -6,6 +6,8 @@ use crate::memory::page_cache::PageCache;
 use crate::sync::{Arc, AtomicBool, AtomicU32, OnceLock, Ordering};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -172,12 +174,41 @@ impl ShardFile {
     /// Fills `into` from `offset` if the page cache has all of it, on the calling thread and without waiting for a disk;
     /// false, with `into` unspecified, if not.
     pub fn read_cached(&self, offset: u64, into: &mut [u8]) -> bool {
-        self.copy_cached(offset, into) == into.len()
+        self.copy_cached(offset, &mut [IoSliceMut::new(into)]) == into.len()
+    }
+
+    /// The same for a range that goes to several places, one behind another in the file.
+    pub fn read_cached_parts(&self, offset: u64, into: &mut [IoSliceMut<'_>]) -> bool {
+        let len: usize = into.iter().map(|part| part.len()).sum();
+        self.copy_cached(offset, into) == len
+    }
+
+    /// The same for a range whose middle goes to memory that nothing was written to yet. All of `middle` is written when
+    /// the answer is true.
+    pub fn read_cached_around(
+        &self,
+        offset: u64,
+        before: &mut [u8],
+        middle: &mut [MaybeUninit<u8>],
+        after: &mut [u8],
+    ) -> bool {
+        let (head, middle_len, tail) = (before.len(), middle.len(), after.len());
+        // There is no call that writes to such memory and never waits for the disk: the page cache is asked every time.
+        if self.is_cached(offset, head + middle_len + tail) != Some(true) {
+            self.remember(false);
+            return false;
+        }
+        let middle_at = offset + head as u64;
+        let after_at = middle_at + middle_len as u64;
+        // A result that is not the length, errors too, comes again by the ordinary way, which tells what it means.
+        (head == 0 || rustix::io::pread(&self.buffered, before, offset) == Ok(head))
+            && rustix::io::pread(&self.buffered, middle, middle_at).is_ok_and(|(_, rest)| rest.is_empty())
+            && (tail == 0 || rustix::io::pread(&self.buffered, after, after_at) == Ok(tail))
     }
 
     /// Copies what the page cache has of the range, if it seems to have all of it; how much that was.
-    pub(super) fn copy_cached(&self, offset: u64, into: &mut [u8]) -> usize {
-        let len = into.len();
+    pub(super) fn copy_cached(&self, offset: u64, into: &mut [IoSliceMut<'_>]) -> usize {
+        let len = into.iter().map(|part| part.len()).sum();
         let nowait = self.directory.is_nowait();
         let mut known = false;
         // A file that keeps being hot is not asked: if it turns cold, the first read costs some readahead.
@@ -200,8 +231,7 @@ impl ShardFile {
         }
         let mut flags = if nowait { ReadWriteFlags::NOWAIT } else { ReadWriteFlags::empty() };
         let copied = loop {
-            let slices = &mut [std::io::IoSliceMut::new(into)];
-            match rustix::io::preadv2(&self.buffered, slices, offset, flags) {
+            match rustix::io::preadv2(&self.buffered, into, offset, flags) {
                 Ok(read) => break read.min(len),
                 Err(Errno::INTR) => {}
                 // The file system (tmpfs, NFS) or the kernel does not know the flag. What is known to be cached is read

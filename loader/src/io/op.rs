@@ -5,6 +5,7 @@ use super::{Completion, Counters, ReadRequest, ShardFile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{BLOCK_BYTES, ReadLease, ReadPool};
 use rustix::io::Errno;
+use std::io::IoSliceMut;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ impl Op {
     /// Copies the bytes out of the page cache if it has them all; true then, and the read is done.
     pub(super) fn try_cached(&mut self) -> bool {
         let len = self.lease.len();
-        self.filled = self.file.copy_cached(self.offset, self.lease.bytes_mut());
+        self.filled = self.file.copy_cached(self.offset, &mut [IoSliceMut::new(self.lease.bytes_mut())]);
         self.filled >= len
     }
 

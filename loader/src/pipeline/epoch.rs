@@ -5,6 +5,7 @@ use super::reorder::{Reorder, Taken};
 use super::residency::Residency;
 use super::sample::collate::BatchLayout;
 use super::sample::decode::DecodeThread;
+use super::sample::given::Wanted;
 use super::sample::read;
 use super::schedule::{Pace, schedule};
 use super::shard::{self, ShardSource};
@@ -60,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) run: Arc<Run>,
     pub(crate) residency: Residency<Chunk>,
     pub(crate) reorder: Reorder<Result<Batch>>,
+    /// Chunks that wait for the consumer's memory.
+    pub(crate) wanted: Wanted,
     /// Where ready chunks go; taken away at the end so that decode threads see it.
     chunks: Mutex<Option<Sender<Chunk>>>,
     skipped: AtomicU64,
@@ -157,6 +160,7 @@ impl Epoch {
             run: run.clone(),
             residency: Residency::new(parts.shape.num_shards()),
             reorder: Reorder::new(parts.ahead),
+            wanted: Wanted::default(),
             chunks: Mutex::new(Some(chunks)),
             skipped: AtomicU64::new(0),
             skipped_count: parts.stats.counter("samples_skipped"),
@@ -166,6 +170,7 @@ impl Epoch {
         run.on_stop(move || {
             if let Some(shared) = weak.upgrade() {
                 shared.chunks.lock().take();
+                shared.wanted.clear();
                 shared.residency.close();
                 shared.source.stop();
                 shared.reorder.stop();
@@ -216,7 +221,17 @@ impl Epoch {
     /// What made the batch or the epoch fail; `Timeout` when nothing has moved for the stall timeout.
     pub(crate) fn take(&self, limit: Duration) -> Result<Taken<Batch>> {
         let begun = Instant::now();
-        let taken = match self.shared.reorder.take(limit) {
+        let taken = loop {
+            self.shared.give_rows()?;
+            match self.shared.reorder.take(limit.saturating_sub(begun.elapsed())) {
+                // Called for the sake of rows, which are given before anything else is waited for.
+                Taken::Pending if !self.shared.wanted.is_empty() => {}
+                taken => break taken,
+            }
+        };
+        // Rows of later batches: they are filled while the consumer works on this one.
+        self.shared.give_rows()?;
+        let taken = match taken {
             Taken::Item(Ok(batch)) => Taken::Item(batch),
             Taken::Item(Err(error)) => {
                 // It stays the answer from now on: the batch after this one would hide the gap.

@@ -40,6 +40,7 @@ use crate::error::Result;
 use crate::memory::{ReadLease, RowMut};
 use crate::order::{Planned, ShardId};
 use crate::sync::Arc;
+use crate::target::RowMemory;
 use open::OpenShard;
 use sample::collate::Building;
 
@@ -63,6 +64,17 @@ pub(crate) struct Chunk {
     samples: Vec<Task>,
     /// The rows' places: one per fixed output, covering all samples of the chunk.
     rows: Vec<RowMut>,
+    /// The consumer's memory for each sample's row of bytes, once it was asked for: see [`sample::given`].
+    given: Option<Vec<Option<Box<dyn RowMemory>>>>,
+}
+
+/// Where one sample goes.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// Its row of each fixed output.
+    fixed: Vec<RowMut>,
+    /// The consumer's memory for its row of bytes.
+    given: Option<Box<dyn RowMemory>>,
 }
 
 /// A sample that was not in the page cache.
@@ -71,8 +83,7 @@ pub(crate) struct Miss {
     batch: Arc<Building>,
     row: usize,
     task: Task,
-    /// The row's place in each fixed output.
-    place: Vec<RowMut>,
+    place: Place,
     open: Arc<OpenShard>,
     offset: u64,
     bytes: usize,

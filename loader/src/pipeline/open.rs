@@ -6,12 +6,14 @@
 use super::shard::ShardSource;
 use crate::cache;
 use crate::catalog::Catalog;
+use crate::decode::{Direct, Row};
 use crate::error::{Context, Error, Result};
 use crate::format::{Layout, OffsetTable, SampleColumns, Scratch};
 use crate::io::{ShardFile, read_exact_at};
 use crate::order::ShardId;
 use crate::sync::{Arc, Mutex, Weak};
 use std::collections::VecDeque;
+use std::io::IoSliceMut;
 use std::ops::Range;
 
 /// Bytes of offset tables kept for shards nobody reads at the moment.
@@ -58,6 +60,19 @@ impl OpenShard {
         self.file.read_cached(offset, into)
     }
 
+    /// The same for a sample whose column goes to `row`, and what stands around it to `around`.
+    pub(crate) fn read_hot_direct(&self, offset: u64, direct: Direct, around: &mut [u8], row: &mut Row<'_>) -> bool {
+        let (before, after) = around.split_at_mut(direct.before);
+        match row {
+            Row::Fixed(row) => {
+                let parts = &mut [IoSliceMut::new(before), IoSliceMut::new(row), IoSliceMut::new(after)];
+                self.file.read_cached_parts(offset, parts)
+            }
+            Row::Sized(row) => self.file.read_cached_around(offset, before, row, after),
+            Row::Var(_) | Row::Filled => false,
+        }
+    }
+
     /// The data file.
     pub(crate) fn file(&self) -> &Arc<ShardFile> {
         &self.file
@@ -66,6 +81,17 @@ impl OpenShard {
     /// The columns of a sample.
     pub(crate) fn split<'a>(&self, sample: &'a [u8], scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
         self.layout.split(sample, scratch)
+    }
+
+    /// The columns of a sample from which the `bytes` bytes of `column` were left out.
+    pub(crate) fn split_around<'a>(
+        &self,
+        around: &'a [u8],
+        column: usize,
+        bytes: usize,
+        scratch: &'a mut Scratch,
+    ) -> Result<SampleColumns<'a>> {
+        self.layout.split_around(around, column, bytes, scratch)
     }
 
     /// Which of the catalogue's layouts its samples have.
@@ -124,6 +150,11 @@ impl OpenShards {
             may_be_evicted: catalog.streams().iter().any(|stream| stream.remote.is_some()),
             catalog,
         }
+    }
+
+    /// The distinct layouts of the shards, by their number.
+    pub(crate) fn layouts(&self) -> &[Arc<Layout>] {
+        self.catalog.layouts()
     }
 
     /// Shard `id`, opened if it is not; `None` when it is not on disk.

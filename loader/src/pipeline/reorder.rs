@@ -27,6 +27,8 @@ struct State<T> {
     next: u64,
     /// Items in all, once it is known.
     end: Option<u64>,
+    /// The consumer is wanted for something else.
+    called: bool,
     stopped: bool,
 }
 
@@ -46,7 +48,7 @@ pub(crate) enum Taken<T> {
 impl<T> Reorder<T> {
     /// An empty hand-over in which `ahead` items may be under way.
     pub(crate) fn new(ahead: u64) -> Self {
-        let state = State { waiting: BTreeMap::new(), next: 0, end: None, stopped: false };
+        let state = State { waiting: BTreeMap::new(), next: 0, end: None, called: false, stopped: false };
         Self { state: Mutex::new(state), filled: Condvar::new(), taken: Condvar::new(), ahead: ahead.max(1) }
     }
 
@@ -79,6 +81,13 @@ impl<T> Reorder<T> {
         self.filled.notify_all();
     }
 
+    /// Has whoever waits in [`take`](Self::take), or else the next one, come back with [`Taken::Pending`] unless there is an
+    /// item.
+    pub(crate) fn call(&self) {
+        self.state.lock().called = true;
+        self.filled.notify_all();
+    }
+
     /// Wakes everybody for good and drops what nobody will take.
     pub(crate) fn stop(&self) {
         let mut state = self.state.lock();
@@ -105,6 +114,9 @@ impl<T> Reorder<T> {
             }
             if state.stopped {
                 return Taken::Stopped;
+            }
+            if std::mem::take(&mut state.called) {
+                return Taken::Pending;
             }
             let (guard, timed_out) = self.filled.wait_timeout(state, limit);
             state = guard;
@@ -151,6 +163,17 @@ mod tests {
         let waiter = std::thread::spawn(move || other.wait_turn(2));
         assert_eq!(r.take(NOW), Taken::Item(()));
         assert!(waiter.join().expect("no panic"));
+    }
+
+    #[test]
+    fn a_call_brings_the_consumer_back_once_and_items_go_first() {
+        let r = Reorder::new(2);
+        r.call();
+        r.put(0, 'a');
+        assert_eq!(r.take(Duration::MAX), Taken::Item('a'));
+        assert_eq!(r.take(Duration::MAX), Taken::Pending);
+        r.put(1, 'b');
+        assert_eq!(r.take(Duration::MAX), Taken::Item('b'));
     }
 
     #[test]

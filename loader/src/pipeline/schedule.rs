@@ -77,7 +77,7 @@ fn send_batch(shared: &Shared, number: u64, tasks: Vec<Task>, chunk: usize) -> R
     let places = batch.places(&ranges)?;
     for (range, rows) in ranges.into_iter().zip(places) {
         let samples = tasks[range.clone()].to_vec();
-        shared.dispatch(Chunk { batch: Arc::clone(&batch), first_row: range.start, samples, rows });
+        shared.dispatch(Chunk { batch: Arc::clone(&batch), first_row: range.start, samples, rows, given: None });
     }
     Ok(())
 }

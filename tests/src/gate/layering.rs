@@ -58,6 +58,7 @@ const MAY_BE_UNSAFE: &[(&str, &[&str])] = &[
     ("gpu", &[]),
     ("ffi", &[]),
     ("python", &["capsule"]),
+    ("python", &["rows"]),
 ];
 
 /// The crates, and the crates of ours that each may use.

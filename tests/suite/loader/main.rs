@@ -3,6 +3,7 @@
 mod delivery;
 mod failure;
 mod remote;
+mod rows;
 
 use forebay_loader::batch::{Batch, Output};
 use forebay_loader::config::{LoaderConfig, StreamConfig};

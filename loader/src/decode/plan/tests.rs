@@ -275,3 +275,34 @@ fn a_decoder_can_move_to_its_thread() {
     });
     assert_eq!(value.join().unwrap(), 5);
 }
+
+/// The direct output where 4 bytes stand before each column and none behind it.
+fn direct(json: &str, columns: &[Column]) -> Option<usize> {
+    compile(json, columns).unwrap().direct(|_| Some((4, 0))).map(|d| d.output)
+}
+
+#[test]
+fn what_is_handed_out_as_it_is_stored_is_read_straight_into_place() {
+    let columns = [column("b", "bytes"), column("n", "int"), column("t", "ndarray:uint16:4")];
+    let number = r#"["n", {"kind": "scalar", "column": "n"}]"#;
+    let bytes = r#"["b", {"kind": "bytes", "column": "b"}]"#;
+    let array = r#"["t", {"kind": "array", "column": "t"}]"#;
+    assert_eq!(direct(&format!("[{number}, {bytes}]"), &columns), Some(1));
+    assert_eq!(direct(&format!("[{array}, {number}]"), &columns), Some(0));
+    assert_eq!(direct(&format!("[{array}, {bytes}]"), &columns), Some(1), "the larger one");
+    let plan = compile(&format!("[{bytes}]"), &columns).unwrap();
+    assert_eq!(plan.direct(|_| None), None, "what stands around the column differs between samples");
+}
+
+#[test]
+fn what_is_changed_or_used_twice_is_not_read_straight_into_place() {
+    let columns = [column("b", "bytes"), column("t", "ndarray:uint16:4"), column("r", "ndarray:uint16")];
+    let wider = r#"[["t", {"kind": "array", "column": "t", "dtype": "int64"}]]"#;
+    let own_shape = r#"[["r", {"kind": "array", "column": "r"}]]"#;
+    let twice = r#"[["a", {"kind": "bytes", "column": "b"}], ["b", {"kind": "bytes", "column": "b"}]]"#;
+    for json in [wider, own_shape, twice] {
+        assert_eq!(direct(json, &columns), None, "{json}");
+    }
+    let same = r#"[["t", {"kind": "tokens", "column": "t", "length": 4, "dtype": "uint16"}]]"#;
+    assert_eq!(direct(same, &columns), Some(0));
+}

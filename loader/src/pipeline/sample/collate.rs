@@ -3,7 +3,7 @@
 //! All outputs of fixed shape lie one behind another in one slot of the batch pool, each aligned for any device copy.
 //! Decode threads write rows in place, in any order; the one that finishes the last row turns the slot into a batch.
 
-use crate::batch::{Batch, Output, Tensor};
+use crate::batch::{Batch, Output, RowBytes, Tensor};
 use crate::decode::{DType, FieldPlan, RowShape};
 use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
@@ -101,7 +101,7 @@ pub(crate) struct Building {
     /// Rows not yet decoded or given up, and chunks not yet put down: a chunk holds on to the slot until then.
     left: AtomicUsize,
     /// One list per output without fixed shape, in the order of the outputs.
-    lists: Vec<Mutex<Vec<Vec<u8>>>>,
+    lists: Vec<Mutex<Vec<RowBytes>>>,
     outcome: Mutex<Outcome>,
 }
 
@@ -123,7 +123,12 @@ impl Building {
             }
         }
         let is_list = |p: &&Place| !matches!(p.shape, Shape::Fixed { .. });
-        let lists = layout.outputs.iter().filter(is_list).map(|_| Mutex::new(vec![Vec::new(); rows])).collect();
+        let lists = layout
+            .outputs
+            .iter()
+            .filter(is_list)
+            .map(|_| Mutex::new((0..rows).map(|_| RowBytes::Own(Vec::new())).collect()))
+            .collect();
         Arc::new(Self {
             number,
             rows,
@@ -170,7 +175,7 @@ impl Building {
     }
 
     /// Keeps a row of the outputs without fixed shape.
-    pub(crate) fn put_lists(&self, row: usize, values: impl IntoIterator<Item = Vec<u8>>) {
+    pub(crate) fn put_lists(&self, row: usize, values: impl IntoIterator<Item = RowBytes>) {
         for (list, value) in self.lists.iter().zip(values) {
             list.lock()[row] = value;
         }
@@ -220,7 +225,7 @@ impl Building {
             return Err(error.with("batch", number).with("row", row));
         }
         let mut slot = self.slot.lock().take().expect("a batch is finished once");
-        let mut lists: Vec<Vec<Vec<u8>>> = self.lists.iter().map(|l| std::mem::take(&mut *l.lock())).collect();
+        let mut lists: Vec<Vec<RowBytes>> = self.lists.iter().map(|l| std::mem::take(&mut *l.lock())).collect();
         let rows = self.rows - skipped.len();
         if rows == 0 {
             if may_be_empty {
@@ -249,7 +254,7 @@ impl Building {
                 }
                 Shape::Text => Output::Text(text(lists.next().unwrap_or_default())?),
                 Shape::Bytes => Output::Bytes(lists.next().unwrap_or_default()),
-                Shape::Ragged => Output::Ragged(lists.next().unwrap_or_default()),
+                Shape::Ragged => Output::Ragged(owned(lists.next().unwrap_or_default())?),
             };
             Ok((place.name.clone(), output))
         });
@@ -258,7 +263,7 @@ impl Building {
     }
 
     /// Moves rows up over the `skipped` ones (ascending).
-    fn close_gaps(&self, skipped: &[usize], slot: &mut [u8], lists: &mut [Vec<Vec<u8>>]) {
+    fn close_gaps(&self, skipped: &[usize], slot: &mut [u8], lists: &mut [Vec<RowBytes>]) {
         let kept: Vec<usize> = (0..self.rows).filter(|row| skipped.binary_search(row).is_err()).collect();
         for place in &self.layout.outputs {
             if let Shape::Fixed { row_bytes, offset, .. } = place.shape {
@@ -269,13 +274,24 @@ impl Building {
             }
         }
         for list in lists {
-            *list = kept.iter().map(|row| std::mem::take(&mut list[*row])).collect();
+            let mut row = 0..;
+            list.retain(|_| row.next().is_some_and(|row| skipped.binary_search(&row).is_err()));
         }
     }
 }
 
-fn text(rows: Vec<Vec<u8>>) -> Result<Vec<String>> {
-    rows.into_iter()
+/// Rows in the engine's memory: the consumer gives its own for bytes alone.
+fn owned(rows: Vec<RowBytes>) -> Result<Vec<Vec<u8>>> {
+    let own = |row| match row {
+        RowBytes::Own(bytes) => Ok(bytes),
+        RowBytes::Given(_) => Err(Error::internal("a row that is not bytes lies in the consumer's memory")),
+    };
+    rows.into_iter().map(own).collect()
+}
+
+fn text(rows: Vec<RowBytes>) -> Result<Vec<String>> {
+    owned(rows)?
+        .into_iter()
         .map(|bytes| String::from_utf8(bytes).map_err(|_| Error::decode("a text sample is not valid UTF-8")))
         .collect()
 }
