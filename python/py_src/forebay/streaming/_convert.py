@@ -1,0 +1,57 @@
+"""What the converters have in common: their arguments, their writer, their progress."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from .base.format import MDSWriter
+from .base.util import get_list_arg
+
+__all__ = ["make_parser", "make_writer", "show_progress"]
+
+T = TypeVar("T")
+
+
+def make_parser(description: str, size_limit: int, compression: str = "", progress: bool = True) -> ArgumentParser:
+    """A parser of what every converter takes.
+
+    Args:
+        description: What the converter does.
+        size_limit: Largest raw shard, in bytes, if nothing is said of it.
+        compression: How shards are compressed, if nothing is said of it. "": not at all.
+        progress: Whether the converter shows its progress.
+    """
+    parser = ArgumentParser(description=description)
+    parser.add_argument("--out_root", type=str, required=True, help="folder that the data set goes to")
+    parser.add_argument("--compression", type=str, default=compression, help='such as "zstd:7"; "": not compressed')
+    parser.add_argument("--hashes", type=str, default="sha1,xxh64", help="hashes to record, between commas")
+    parser.add_argument("--size_limit", type=int, default=size_limit, help="largest raw shard, in bytes")
+    if progress:
+        parser.add_argument("--progress_bar", type=int, default=1, help="whether to show progress, 0 or 1")
+        parser.add_argument("--leave", type=int, default=0, help="whether the shown progress stays, 0 or 1")
+    return parser
+
+
+def make_writer(arguments: Namespace, split: str, columns: dict[str, str]) -> MDSWriter:
+    """The writer of a split, as the arguments say."""
+    return MDSWriter(
+        out=os.path.join(arguments.out_root, split),
+        columns=columns,
+        compression=arguments.compression,
+        hashes=get_list_arg(arguments.hashes),
+        size_limit=arguments.size_limit,
+        progress_bar=bool(getattr(arguments, "progress_bar", False)),
+    )
+
+
+def show_progress(arguments: Namespace, items: Iterable[T], total: int | None = None) -> Iterable[T]:
+    """`items`, with a bar where the arguments ask for one."""
+    if not arguments.progress_bar:
+        return items
+    from tqdm import tqdm
+
+    bar: Any = tqdm(items, total=total, leave=bool(arguments.leave))
+    return bar

@@ -1,0 +1,1 @@
+"""Texts with videos, inside the shards or beside them."""

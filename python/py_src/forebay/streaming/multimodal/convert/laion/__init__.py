@@ -1,0 +1,1 @@
+"""LAION's data sets."""

@@ -1,0 +1,1 @@
+"""WebVid: fetching its videos, and taking them out of the shards again."""

@@ -1,0 +1,60 @@
+"""WebVid with its videos as files, from the data set with its videos in the shards."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+
+from ....base.format import MDSWriter
+from ....base.local import LocalDataset
+from ....base.util import get_list_arg
+
+_FOLDER = 1000
+"""Videos of a folder."""
+
+COLUMNS = {
+    "videoid": "str",
+    "name": "str",
+    "page_idx": "str",
+    "page_dir": "str",
+    "duration": "int",
+    "contentUrl": "str",
+    "content_path": "str",
+}
+
+
+def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
+    """The program's arguments."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--in", type=str, required=True, help="folder of the data set with videos")
+    parser.add_argument("--out_mds", type=str, required=True, help="folder that the data set without videos goes to")
+    parser.add_argument("--out_mp4", type=str, required=True, help="folder that the videos go to")
+    parser.add_argument("--compression", type=str, default="zstd:16", help='such as "zstd:7"; "": not compressed')
+    parser.add_argument("--hashes", type=str, default="sha1,xxh3_64", help="hashes to record, between commas")
+    parser.add_argument("--size_limit", type=int, default=1 << 25, help="largest raw shard, in bytes")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Namespace) -> None:
+    """Writes the videos and the data set."""
+    dataset = LocalDataset(getattr(arguments, "in"))
+    with MDSWriter(
+        out=arguments.out_mds,
+        columns=COLUMNS,
+        compression=arguments.compression,
+        hashes=get_list_arg(arguments.hashes),
+        size_limit=arguments.size_limit,
+    ) as writer:
+        for i in range(len(dataset)):
+            sample = dataset[i]
+            sample["content_path"] = f"{i // _FOLDER:03}/{i % _FOLDER:03}.mp4"
+            filename = os.path.join(arguments.out_mp4, sample["content_path"])
+            os.makedirs(os.path.dirname(filename), exist_ok=True)
+            with open(filename, "wb") as file:
+                file.write(sample.pop("content"))
+            writer.write(sample)
+
+
+if __name__ == "__main__":
+    main(parse_args())

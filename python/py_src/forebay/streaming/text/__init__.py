@@ -1,0 +1,1 @@
+"""Texts: tokenised as they are read, or before."""

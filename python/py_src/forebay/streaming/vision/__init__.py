@@ -1,0 +1,1 @@
+"""Pictures: classes, segmentation, detection."""

@@ -1,0 +1,48 @@
+"""Noise in the form of CIFAR-10, to measure with."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .base import convert_image_class_dataset
+
+_CLASSES = 10
+
+
+def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
+    """The program's arguments."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=str, default="/tmp/fake_cifar10/", help="folder that the data set goes to")
+    parser.add_argument("--num_train", type=int, default=8 * 8 * 16384, help="pictures to train with")
+    parser.add_argument("--num_val", type=int, default=8 * 8 * 2048, help="pictures to validate with")
+    return parser.parse_args(arguments)
+
+
+class _Noise:
+    """Pairs of noise and a class, each made when it is asked for."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        from PIL import Image
+
+        pixels = np.random.randint(0, 256, (32, 32, 3), np.uint8)
+        return Image.fromarray(pixels), int(np.random.randint(_CLASSES))
+
+
+def main(arguments: Namespace) -> None:
+    """Writes both splits."""
+    for split, count in (("train", arguments.num_train), ("val", arguments.num_val)):
+        convert_image_class_dataset(_Noise(count), arguments.out, split)
+
+
+if __name__ == "__main__":
+    main(parse_args())

@@ -1,0 +1,69 @@
+"""ImageNet, from folders of a split's classes: IN_ROOT/train/n01440764/n01440764_18.JPEG."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from glob import glob
+
+import numpy as np
+
+from ..._convert import make_parser, make_writer, show_progress
+from ...base.util import get_list_arg
+
+
+def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
+    """The program's arguments."""
+    parser = make_parser(__doc__, size_limit=1 << 26)
+    parser.add_argument("--in_root", type=str, required=True, help="folder of the splits")
+    parser.add_argument("--splits", type=str, default="train,val", help="splits to write, between commas")
+    parser.add_argument("--validate", type=int, default=1, help="whether to open every picture, 0 or 1")
+    parser.add_argument("--extensions", type=str, default="jpeg", help="what file names end with, between commas")
+    return parser.parse_args(arguments)
+
+
+def check_extensions(filenames: list[str], extensions: set[str]) -> None:
+    """Raises AssertionError for a file whose name ends with something else."""
+    for filename in filenames:
+        extension = filename.rpartition(".")[2].lower()
+        assert extension in extensions, f"{filename} is none of {', '.join(sorted(extensions))}"
+
+
+def get_classes(filenames: list[str], class_names: list[str] | None = None) -> tuple[list[int], list[str]]:
+    """The class of each file, numbered in the order of the folders' names, and those names.
+
+    Raises:
+        AssertionError: `class_names` is given, and the folders are others.
+    """
+    folders = [os.path.basename(os.path.dirname(filename)) for filename in filenames]
+    found = sorted(set(folders))
+    assert class_names is None or class_names == found, "splits have different classes"
+    numbers = {name: number for number, name in enumerate(found)}
+    return [numbers[folder] for folder in folders], found
+
+
+def main(arguments: Namespace) -> None:
+    """Writes the splits, each in a random order."""
+    class_names = None
+    for split in get_list_arg(arguments.splits):
+        filenames = sorted(glob(os.path.join(arguments.in_root, split, "*", "*")))
+        check_extensions(filenames, set(get_list_arg(arguments.extensions)))
+        classes, class_names = get_classes(filenames, class_names)
+        order = np.random.permutation(len(filenames)).tolist()
+        with make_writer(arguments, split, {"i": "int", "x": "jpeg", "y": "int"}) as writer:
+            for i in show_progress(arguments, order):
+                if arguments.validate:
+                    _check_picture(filenames[i])
+                with open(filenames[i], "rb") as file:
+                    writer.write({"i": i, "x": file.read(), "y": classes[i]})
+
+
+def _check_picture(filename: str) -> None:
+    from PIL import Image
+
+    Image.open(filename).close()
+
+
+if __name__ == "__main__":
+    main(parse_args())
