@@ -185,6 +185,73 @@ def test_wikipedia_s_text_from_its_parts(tmp_path):
     assert samples(tmp_path / "out" / "val") == [{"text": "to evaluate"}]
 
 
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(40))]
+
+
+@pytest.fixture
+def wikipedia(tmp_path):
+    """Four files of three documents each, a sentence a line, and a vocabulary."""
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS))
+    rng = np.random.default_rng(0)
+    for part in range(4):
+        documents = []
+        for _ in range(3):
+            lines = [" ".join(f"W{i}" for i in rng.integers(0, 40, rng.integers(2, 9))) for _ in range(6)]
+            documents.append("\n".join(lines))
+        (tmp_path / f"part-{part:05}-of-00500").write_text("\n\n".join(documents))
+    return tmp_path
+
+
+def test_wikipedia_for_bert_from_documents_to_samples(tmp_path, wikipedia):
+    common = ["--vocab_file", wikipedia / "vocab.txt", "--max_seq_length", 24, "--dupe_factor", 2]
+    groups = ("--in_root", wikipedia, "--in_num_shards", 4, "--out_root", tmp_path / "groups")
+    convert("text.convert.enwiki.mds.make_train_parallel", *groups, *common, "--compression", "zstd:1")
+    folders = len(list((tmp_path / "groups").iterdir()))
+    assert folders >= 1
+    merge = ("--in_root", tmp_path / "groups", "--out_root", tmp_path / "train")
+    convert("text.convert.enwiki.mds.merge_shard_groups", *merge)
+    pick = ("--in_root", tmp_path / "train", "--out_root", tmp_path / "eval", "--num_examples_to_pick", 5)
+    convert("text.convert.enwiki.mds.pick_eval_samples", *pick)
+    train, picked = samples(tmp_path / "train"), samples(tmp_path / "eval")
+    assert len(picked) == 5 and all(sample in train for sample in picked)
+    both_kinds = set()
+    for sample in train:
+        fields = {name: np.frombuffer(value, np.int32) for name, value in sample.items() if "weights" not in name}
+        ids, mask = fields["input_ids"], fields["input_mask"]
+        length = mask.sum()
+        assert len(ids) == 24 and ids[0] == 2 and ids[length - 1] == 3 and not ids[length:].any()
+        assert (ids[:length] == 3).sum() == 2, "each of the two texts ends with a mark"
+        assert fields["segment_ids"].max() == 1
+        weights = np.frombuffer(sample["masked_lm_weights"], np.float32)
+        positions = fields["masked_lm_positions"][weights > 0]
+        assert 1 <= len(positions) <= 4 and not set(ids[positions]) & {0, 2, 3}
+        assert (fields["masked_lm_ids"][weights > 0] >= 5).all(), "what stood there is a word"
+        both_kinds.add(int(fields["next_sentence_labels"][0]))
+    assert both_kinds == {0, 1}
+
+
+def test_masking_is_the_seed_s():
+    from random import Random
+
+    masking = converter("text.convert.enwiki.mds._masking")
+    settings = masking.Settings(32, 5, 0.15, 0.1, 3)
+    documents = [[[f"w{d}.{s}.{t}" for t in range(5)] for s in range(7)] for d in range(4)]
+    one, two, other = (masking.make_instances(documents, WORDS, settings, Random(seed)) for seed in (1, 1, 2))
+    assert one == two != other
+    for instance in one:
+        restored = list(instance.tokens)
+        for position, token in zip(instance.masked_positions, instance.masked_tokens):
+            restored[position] = token
+        first = restored[1 : restored.index("[SEP]")]
+        second = restored[restored.index("[SEP]") + 1 : -1]
+        assert len(restored) == len(instance.segment_ids) <= 32 and first and second
+        sources = {token.split(".")[0] for token in second}
+        assert len({token.split(".")[0] for token in first}) == len(sources) == 1
+        if not instance.is_random_next:
+            assert {token.split(".")[0] for token in first} == sources
+    assert {instance.is_random_next for instance in one} == {True, False}
+
+
 class Videos(http.server.BaseHTTPRequestHandler):
     """A server that has every video but the third."""
 

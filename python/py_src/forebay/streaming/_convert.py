@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
+from glob import glob
 from typing import Any, TypeVar
 
 from .base.format import MDSWriter
 from .base.util import get_list_arg
 
-__all__ = ["make_parser", "make_writer", "show_progress"]
+__all__ = ["make_parser", "make_writer", "merge_shard_groups", "show_progress"]
 
 T = TypeVar("T")
 
@@ -55,3 +57,28 @@ def show_progress(arguments: Namespace, items: Iterable[T], total: int | None = 
 
     bar: Any = tqdm(items, total=total, leave=bool(arguments.leave))
     return bar
+
+
+def merge_shard_groups(in_root: str, out_root: str) -> None:
+    """Makes one data set of those in the folders of `in_root`: shards are numbered on and moved, the folders go.
+
+    Unlike `merge_index` it leaves no folders: every shard lies in `out_root`, which may be `in_root` itself.
+    """
+    os.makedirs(out_root, exist_ok=True)
+    shards = []
+    for folder in sorted(glob(os.path.join(in_root, "*", ""))):
+        index = os.path.join(folder, "index.json")
+        with open(index, encoding="utf-8") as file:
+            for shard in json.load(file)["shards"]:
+                for info in filter(None, (shard["raw_data"], shard["zip_data"])):
+                    old = os.path.join(folder, info["basename"])
+                    prefix, _, rest = info["basename"].split(".", 2)
+                    info["basename"] = f"{prefix}.{len(shards):05}.{rest}"
+                    # With compression only the compressed file is there.
+                    if os.path.exists(old):
+                        os.rename(old, os.path.join(out_root, info["basename"]))
+                shards.append(shard)
+        os.remove(index)
+        os.rmdir(folder)
+    with open(os.path.join(out_root, "index.json"), "w", encoding="utf-8") as file:
+        json.dump({"version": 2, "shards": shards}, file, sort_keys=True)

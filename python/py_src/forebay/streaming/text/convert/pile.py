@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from glob import glob
 
-from ..._convert import make_parser, make_writer
+from ..._convert import make_parser, make_writer, merge_shard_groups
 
 _COLUMNS = {"text": "str", "pile_set_name": "str"}
-_FILES = ("raw_data", "zip_data")
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
@@ -48,27 +47,6 @@ def file_to_dir(arguments: Namespace, filename: str) -> dict[str, int]:
     return dict(counts)
 
 
-def merge_shard_groups(root: str) -> None:
-    """Makes one data set of those in the folders of `root`: shards are numbered on and moved up, the folders go."""
-    shards = []
-    for folder in sorted(glob(os.path.join(root, "*", ""))):
-        index = os.path.join(folder, "index.json")
-        with open(index, encoding="utf-8") as file:
-            for shard in json.load(file)["shards"]:
-                for info in filter(None, (shard[name] for name in _FILES)):
-                    old = os.path.join(folder, info["basename"])
-                    prefix, _, rest = info["basename"].split(".", 2)
-                    info["basename"] = f"{prefix}.{len(shards):05}.{rest}"
-                    # With compression only the compressed file is there.
-                    if os.path.exists(old):
-                        os.rename(old, os.path.join(root, info["basename"]))
-                shards.append(shard)
-        os.remove(index)
-        os.rmdir(folder)
-    with open(os.path.join(root, "index.json"), "w", encoding="utf-8") as file:
-        json.dump({"version": 2, "shards": shards}, file, sort_keys=True)
-
-
 def main(arguments: Namespace) -> None:
     """Writes all files, each in a process, and makes one data set of those to train with."""
     files = sorted(glob(os.path.join(arguments.in_root, "train", "*.jsonl")))
@@ -76,7 +54,8 @@ def main(arguments: Namespace) -> None:
     with ProcessPoolExecutor() as pool:
         for filename, counts in zip(files, pool.map(file_to_dir, [arguments] * len(files), files)):
             print(json.dumps({"file": filename, "counts": counts}, sort_keys=True))
-    merge_shard_groups(os.path.join(arguments.out_root, "train"))
+    train = os.path.join(arguments.out_root, "train")
+    merge_shard_groups(train, train)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
+from .....shards import ShardReader
 from ....base.format import MDSWriter
-from ....base.local import LocalDataset
 from ....base.util import get_list_arg
 
 _FOLDER = 1000
@@ -38,7 +38,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
 
 def main(arguments: Namespace) -> None:
     """Writes the videos and the data set."""
-    dataset = LocalDataset(getattr(arguments, "in"))
+    dataset = ShardReader(getattr(arguments, "in"))
     with MDSWriter(
         out=arguments.out_mds,
         columns=COLUMNS,
@@ -46,8 +46,7 @@ def main(arguments: Namespace) -> None:
         hashes=get_list_arg(arguments.hashes),
         size_limit=arguments.size_limit,
     ) as writer:
-        for i in range(len(dataset)):
-            sample = dataset[i]
+        for i, sample in enumerate(dataset):
             sample["content_path"] = f"{i // _FOLDER:03}/{i % _FOLDER:03}.mp4"
             filename = os.path.join(arguments.out_mp4, sample["content_path"])
             os.makedirs(os.path.dirname(filename), exist_ok=True)

@@ -1,0 +1,1 @@
+"""English Wikipedia, tokenised and masked for BERT."""

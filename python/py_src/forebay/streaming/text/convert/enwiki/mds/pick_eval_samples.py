@@ -1,0 +1,42 @@
+"""A data set of some samples of another, at equal distances."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+
+from ......shards import ShardReader
+from .....base.format import MDSWriter
+from .....base.util import get_list_arg
+from .create_pretraining_data import COLUMNS
+
+
+def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
+    """The program's arguments."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--in_root", type=str, required=True, help="folder of the data set to take from")
+    parser.add_argument("--out_root", type=str, required=True, help="folder that the samples go to")
+    parser.add_argument("--compression", type=str, default="zstd:16", help='such as "zstd:7"; "": not compressed')
+    parser.add_argument("--hashes", type=str, default="sha1,xxh3_64", help="hashes to record, between commas")
+    parser.add_argument("--size_limit", type=int, default=1 << 26, help="largest raw shard, in bytes")
+    parser.add_argument("--num_examples_to_pick", type=int, default=10000, help="samples to take")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Namespace) -> None:
+    """Writes the samples."""
+    dataset = ShardReader(arguments.in_root)
+    count = arguments.num_examples_to_pick
+    with MDSWriter(
+        out=arguments.out_root,
+        columns=COLUMNS,
+        compression=arguments.compression,
+        hashes=get_list_arg(arguments.hashes),
+        size_limit=arguments.size_limit,
+    ) as writer:
+        for i in range(count):
+            writer.write(dataset[i * len(dataset) // count])
+
+
+if __name__ == "__main__":
+    main(parse_args())
