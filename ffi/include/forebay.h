@@ -98,7 +98,7 @@ void forebay_string_free(char *string);
 
 // Opens a data set. `config` is a JSON object whose names, meanings and defaults are those of the Python `Loader`:
 // `{"streams": [{"remote": "s3://bucket/set", "local": "/cache"}], "batch_size": 256, "shuffle": true}`.
-// `device` is where batches go: NULL or "cpu", or "cuda:0" for that CUDA device.
+// `device` is where batches go: NULL or "cpu", "cuda:0" for that CUDA device, "cuda" for the one of the world's local rank.
 //
 // # Safety
 //

@@ -3,7 +3,6 @@
 use crate::batch::{self, ForebayBatch};
 use crate::handles::Handles;
 use crate::status::{Failure, ForebayStatus, Out, guard, leak, text_at};
-use forebay_gpu::CudaTarget;
 use forebay_loader::state::State;
 use forebay_loader::stats::Snapshot;
 use forebay_loader::{Error, Loader, LoaderConfig, Next};
@@ -20,7 +19,7 @@ static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 
 /// Opens a data set. `config` is a JSON object whose names, meanings and defaults are those of the Python `Loader`:
 /// `{"streams": [{"remote": "s3://bucket/set", "local": "/cache"}], "batch_size": 256, "shuffle": true}`.
-/// `device` is where batches go: NULL or "cpu", or "cuda:0" for that CUDA device.
+/// `device` is where batches go: NULL or "cpu", "cuda:0" for that CUDA device, "cuda" for the one of the world's local rank.
 ///
 /// # Safety
 ///
@@ -47,12 +46,8 @@ pub unsafe extern "C" fn forebay_loader_new(
 }
 
 fn open(config: LoaderConfig, device: &str) -> Result<Loader, Error> {
-    let number = device.strip_prefix("cuda:").and_then(|n| n.parse().ok());
-    match (device, number) {
-        ("cpu", _) => Loader::new(config),
-        (_, Some(number)) => Loader::with_target(config, CudaTarget::new(number)?),
-        _ => Err(Error::config("device must be \"cpu\" or \"cuda:\" and a number").with("device", device)),
-    }
+    let target = forebay_gpu::target_for(device, config.world.local_rank)?;
+    Loader::with_target(config, target)
 }
 
 /// Ends the epoch under way and frees the loader. Batches that were handed out stay valid. NULL is fine, and so is a

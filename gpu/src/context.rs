@@ -1,17 +1,24 @@
 //! One device's primary context (the one that frameworks use too), its streams and its events.
 
-use crate::driver::{Driver, Object};
-use forebay_loader::Result;
+use crate::driver::{self, checked};
+use cudarc::driver::result::{ctx, device, event, primary_ctx, stream};
+use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUevent_flags, CUevent_wait_flags, CUstream};
 use forebay_loader::sync::Arc;
-use std::ffi::c_int;
+use forebay_loader::{Error, ErrorKind, Result};
+use std::ffi::{CStr, c_int};
 use std::path::Path;
+
+/// Devices that this process sees, which `CUDA_VISIBLE_DEVICES` may restrict.
+pub(crate) fn device_count(library: Option<&Path>) -> Result<u32> {
+    driver::load(library)?;
+    Ok(checked(device::get_count(), "cuDeviceGetCount")?.max(0) as u32)
+}
 
 /// A retained primary context. Its calls work on any thread and leave the thread's current context as it was.
 pub(crate) struct Context {
-    pub(crate) driver: Driver,
     pub(crate) number: u32,
-    device: c_int,
-    context: Object,
+    device: CUdevice,
+    context: CUcontext,
     /// The driver does not work in a forked child, where nothing may be given back.
     pid: u32,
 }
@@ -24,16 +31,18 @@ unsafe impl Sync for Context {}
 impl Context {
     /// Opens device `number`.
     pub(crate) fn open(number: u32, library: Option<&Path>) -> Result<Arc<Self>> {
-        let driver = Driver::load(library)?;
-        let (mut device, mut context) = (0, std::ptr::null_mut());
-        let ordinal = c_int::try_from(number).unwrap_or(c_int::MAX);
-        // SAFETY: writes one int.
-        let code = unsafe { (driver.device_get)(&mut device, ordinal) };
-        driver.check(code, "cuDeviceGet").map_err(|e| e.with("device", number))?;
-        // SAFETY: writes one handle; the device is the one just got.
-        let code = unsafe { (driver.context_retain)(&mut context, device) };
-        driver.check(code, "cuDevicePrimaryCtxRetain").map_err(|e| e.with("device", number))?;
-        Ok(Arc::new(Self { driver, number, device, context, pid: std::process::id() }))
+        let count = device_count(library)?;
+        if number >= count {
+            let message = format!(
+                "there is no CUDA device {number}, this process sees {count}: name one from 0, or change CUDA_VISIBLE_DEVICES"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let of_device = |e: Error| e.with("device", number);
+        let device = checked(device::get(number as c_int), "cuDeviceGet").map_err(of_device)?;
+        // SAFETY: the device is the one just got.
+        let context = checked(unsafe { primary_ctx::retain(device) }, "cuDevicePrimaryCtxRetain").map_err(of_device)?;
+        Ok(Arc::new(Self { number, device, context, pid: std::process::id() }))
     }
 
     /// Whether this process made the context.
@@ -42,30 +51,31 @@ impl Context {
     }
 
     /// Runs `body` with the context current.
-    pub(crate) fn enter<T>(&self, body: impl FnOnce(&Driver) -> Result<T>) -> Result<T> {
+    pub(crate) fn enter<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         // SAFETY: the context is retained while `self` lives.
-        self.driver.check(unsafe { (self.driver.context_push)(self.context) }, "cuCtxPushCurrent")?;
-        let answer = body(&self.driver);
+        let pushed = unsafe { sys::cuCtxPushCurrent_v2(self.context) };
+        checked(pushed.result(), "cuCtxPushCurrent").map_err(|e| e.with("device", self.number))?;
+        let answer = body();
         let mut popped = std::ptr::null_mut();
         // SAFETY: writes one handle; the context was pushed above, on this thread.
-        let code = unsafe { (self.driver.context_pop)(&mut popped) };
-        answer.and_then(|answer| self.driver.check(code, "cuCtxPopCurrent").map(|()| answer))
+        let code = unsafe { sys::cuCtxPopCurrent_v2(&mut popped) };
+        answer
+            .and_then(|answer| checked(code.result(), "cuCtxPopCurrent").map(|()| answer))
+            .map_err(|e| e.with("device", self.number))
     }
 
     /// Waits on the host until everything that was given to the device is done.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        // SAFETY: takes no pointer.
-        self.enter(|driver| driver.check(unsafe { (driver.context_synchronize)() }, "cuCtxSynchronize"))
+        self.enter(|| checked(ctx::synchronize(), "cuCtxSynchronize"))
     }
 
     /// The device's address on the PCI bus, "0000:3b:00.0".
     pub(crate) fn bus_id(&self) -> Result<String> {
         let mut text = [0u8; 32];
         // SAFETY: writes at most 31 bytes and a NUL into an array of 32.
-        let code = unsafe { (self.driver.device_bus_id)(text.as_mut_ptr().cast(), 31, self.device) };
-        self.driver.check(code, "cuDeviceGetPCIBusId")?;
-        let end = text.iter().position(|b| *b == 0).unwrap_or(text.len());
-        Ok(String::from_utf8_lossy(&text[..end]).into_owned())
+        let code = unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), 31, self.device) };
+        checked(code.result(), "cuDeviceGetPCIBusId")?;
+        Ok(CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned())
     }
 }
 
@@ -73,7 +83,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         if self.is_ours() {
             // SAFETY: retained once in `open`, released once here.
-            unsafe { (self.driver.context_release)(self.device) };
+            let _ = unsafe { primary_ctx::release(self.device) };
         }
     }
 }
@@ -81,7 +91,7 @@ impl Drop for Context {
 /// A stream that does not wait for the legacy default stream.
 pub(crate) struct Stream {
     context: Arc<Context>,
-    pub(crate) handle: Object,
+    pub(crate) handle: CUstream,
 }
 
 // SAFETY: the handle is only passed to the driver, which may be called from any thread.
@@ -91,12 +101,7 @@ unsafe impl Sync for Stream {}
 
 impl Stream {
     pub(crate) fn new(context: &Arc<Context>) -> Result<Self> {
-        let mut handle = std::ptr::null_mut();
-        // CU_STREAM_NON_BLOCKING is 1.
-        context.enter(|driver| {
-            // SAFETY: writes one handle.
-            driver.check(unsafe { (driver.stream_create)(&mut handle, 1) }, "cuStreamCreate")
-        })?;
+        let handle = context.enter(|| checked(stream::create(stream::StreamKind::NonBlocking), "cuStreamCreate"))?;
         Ok(Self { context: context.clone(), handle })
     }
 }
@@ -105,17 +110,15 @@ impl Drop for Stream {
     fn drop(&mut self) {
         if self.context.is_ours() {
             // SAFETY: made in `new`, destroyed once; the driver finishes what is queued.
-            let _ = self
-                .context
-                .enter(|driver| driver.check(unsafe { (driver.stream_destroy)(self.handle) }, "cuStreamDestroy"));
+            let _ = self.context.enter(|| checked(unsafe { stream::destroy(self.handle) }, "cuStreamDestroy"));
         }
     }
 }
 
-/// An event without timing.
+/// An event without timing, for which a thread waits asleep rather than in a loop.
 pub(crate) struct Event {
     context: Arc<Context>,
-    handle: Object,
+    handle: CUevent,
 }
 
 // SAFETY: the handle is only passed to the driver, which may be called from any thread.
@@ -125,36 +128,38 @@ unsafe impl Sync for Event {}
 
 impl Event {
     pub(crate) fn new(context: &Arc<Context>) -> Result<Self> {
+        let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 | CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
         let mut handle = std::ptr::null_mut();
-        // CU_EVENT_DISABLE_TIMING is 2.
-        context.enter(|driver| {
+        // cudarc's `event::create` takes one flag.
+        context.enter(|| {
             // SAFETY: writes one handle.
-            driver.check(unsafe { (driver.event_create)(&mut handle, 2) }, "cuEventCreate")
+            checked(unsafe { sys::cuEventCreate(&mut handle, flags) }.result(), "cuEventCreate")
         })?;
         Ok(Self { context: context.clone(), handle })
     }
 
     /// Fires when what `stream` has been given so far is done.
-    pub(crate) fn record(&self, stream: Object) -> Result<()> {
-        self.context.enter(|driver| {
+    pub(crate) fn record(&self, stream: CUstream) -> Result<()> {
+        self.context.enter(|| {
             // SAFETY: the event is alive; the stream is ours or one that the consumer vouches for.
-            driver.check(unsafe { (driver.event_record)(self.handle, stream) }, "cuEventRecord")
+            checked(unsafe { event::record(self.handle, stream) }, "cuEventRecord")
         })
     }
 
     /// Makes what `stream` is given from now on wait for the event. Does not wait itself.
-    pub(crate) fn hold_back(&self, stream: Object) -> Result<()> {
-        self.context.enter(|driver| {
+    pub(crate) fn hold_back(&self, stream: CUstream) -> Result<()> {
+        let flags = CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        self.context.enter(|| {
             // SAFETY: the event is alive; the stream is ours or one that the consumer vouches for.
-            driver.check(unsafe { (driver.stream_wait)(stream, self.handle, 0) }, "cuStreamWaitEvent")
+            checked(unsafe { stream::wait_event(stream, self.handle, flags) }, "cuStreamWaitEvent")
         })
     }
 
     /// Waits on the host.
     pub(crate) fn wait(&self) -> Result<()> {
-        self.context.enter(|driver| {
+        self.context.enter(|| {
             // SAFETY: the event is alive.
-            driver.check(unsafe { (driver.event_synchronize)(self.handle) }, "cuEventSynchronize")
+            checked(unsafe { event::synchronize(self.handle) }, "cuEventSynchronize")
         })
     }
 }
@@ -163,9 +168,7 @@ impl Drop for Event {
     fn drop(&mut self) {
         if self.context.is_ours() {
             // SAFETY: made in `new`, destroyed once; the driver keeps what a stream still waits for.
-            let _ = self
-                .context
-                .enter(|driver| driver.check(unsafe { (driver.event_destroy)(self.handle) }, "cuEventDestroy"));
+            let _ = self.context.enter(|| checked(unsafe { event::destroy(self.handle) }, "cuEventDestroy"));
         }
     }
 }

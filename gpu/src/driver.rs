@@ -1,111 +1,128 @@
-//! The CUDA driver library, loaded when it is first needed: nothing of CUDA is there at build time.
+//! The CUDA driver library, found when it is first needed: nothing of CUDA is there at build time.
 //!
-//! Every function that is used is looked up at loading, so that an old or foreign library is an error that names what is
-//! missing and not a crash in the middle of an epoch.
+//! cudarc has the driver's functions as they are (`sys`) and with results (`result`). It looks the library and each
+//! function up at their first use and panics over what is missing, so [`load`] goes before everything else: it sees that
+//! there is a library, the one that was named if one was, and that it has all of [`FUNCTIONS`].
 
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{self, CUresult};
 use forebay_loader::{Error, ErrorKind, Result};
-use std::ffi::{CStr, OsString, c_char, c_int, c_uint, c_void};
+use libloading::Library;
+use std::ffi::OsString;
 use std::path::Path;
-
-/// The driver's answer; 0 is success. A plain number: a newer driver may answer what we do not know.
-pub(crate) type Code = c_int;
-/// Address in device memory.
-pub(crate) type DevicePtr = u64;
-/// A context, stream or event of the driver.
-pub(crate) type Object = *mut c_void;
 
 /// Names the library when no path is given.
 const LIBRARY_VARIABLE: &str = "FOREBAY_CUDA_LIBRARY";
 
-macro_rules! driver {
-    ($($field:ident = $symbol:literal: fn($($arg:ty),*);)*) => {
-        /// The driver's functions.
-        pub(crate) struct Driver {
-            $(pub(crate) $field: unsafe extern "C" fn($($arg),*) -> Code,)*
-            /// What the functions lie in.
-            _library: libloading::Library,
-        }
+/// Every function of the driver that this crate calls.
+const FUNCTIONS: [&str; 22] = [
+    "cuInit",
+    "cuGetErrorName",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetPCIBusId",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+    "cuCtxSynchronize",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamWaitEvent",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuEventDestroy_v2",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemHostRegister_v2",
+    "cuMemHostUnregister",
+    "cuMemcpyHtoDAsync_v2",
+];
 
-        impl Driver {
-            fn look_up(library: libloading::Library) -> Result<Self, &'static str> {
-                $(
-                    // SAFETY: the type is the one that the driver's header declares for this symbol.
-                    let $field = match unsafe {
-                        library.get::<unsafe extern "C" fn($($arg),*) -> Code>(concat!($symbol, "\0").as_bytes())
-                    } {
-                        Ok(found) => *found,
-                        Err(_) => return Err($symbol),
-                    };
-                )*
-                Ok(Self { $($field,)* _library: library })
-            }
-        }
-    };
-}
-
-driver! {
-    init = "cuInit": fn(c_uint);
-    device_get = "cuDeviceGet": fn(*mut c_int, c_int);
-    device_bus_id = "cuDeviceGetPCIBusId": fn(*mut c_char, c_int, c_int);
-    error_name = "cuGetErrorName": fn(Code, *mut *const c_char);
-    context_retain = "cuDevicePrimaryCtxRetain": fn(*mut Object, c_int);
-    context_release = "cuDevicePrimaryCtxRelease_v2": fn(c_int);
-    context_push = "cuCtxPushCurrent_v2": fn(Object);
-    context_pop = "cuCtxPopCurrent_v2": fn(*mut Object);
-    context_synchronize = "cuCtxSynchronize": fn();
-    stream_create = "cuStreamCreate": fn(*mut Object, c_uint);
-    stream_destroy = "cuStreamDestroy_v2": fn(Object);
-    stream_wait = "cuStreamWaitEvent": fn(Object, Object, c_uint);
-    event_create = "cuEventCreate": fn(*mut Object, c_uint);
-    event_record = "cuEventRecord": fn(Object, Object);
-    event_synchronize = "cuEventSynchronize": fn(Object);
-    event_destroy = "cuEventDestroy_v2": fn(Object);
-    memory_alloc = "cuMemAlloc_v2": fn(*mut DevicePtr, usize);
-    memory_free = "cuMemFree_v2": fn(DevicePtr);
-    host_register = "cuMemHostRegister_v2": fn(*mut c_void, usize, c_uint);
-    host_unregister = "cuMemHostUnregister": fn(*mut c_void);
-    copy_to_device = "cuMemcpyHtoDAsync_v2": fn(DevicePtr, *const c_void, usize, Object);
-}
-
-impl Driver {
-    /// Loads the library at `path`, or the one that the environment names, or the system's.
-    pub(crate) fn load(path: Option<&Path>) -> Result<Self> {
-        let named = path.map(|p| p.as_os_str().to_owned()).or_else(|| std::env::var_os(LIBRARY_VARIABLE));
-        let name = named.unwrap_or_else(|| OsString::from("libcuda.so.1"));
-        let missing =
-            |message: &str| Error::new(ErrorKind::Unsupported, message).with("library", Path::new(&name).display());
+/// Loads and initialises the library at `path`, or the one that the environment names, or the system's. Nothing of
+/// cudarc's may be called before. A process has one driver library: naming another one afterwards is an error.
+///
+/// # Errors
+///
+/// `Unsupported`, saying what is missing.
+pub(crate) fn load(path: Option<&Path>) -> Result<()> {
+    let named = path.map(|p| p.as_os_str().to_owned()).or_else(|| std::env::var_os(LIBRARY_VARIABLE));
+    let shown = named.clone().unwrap_or_else(|| OsString::from("libcuda.so.1"));
+    let unfit =
+        |message: &str| Error::new(ErrorKind::Unsupported, message).with("library", Path::new(&shown).display());
+    let absent = "batches on a GPU need NVIDIA's driver library, and there is none: install the driver, in a container give \
+                  it the GPUs, or name the library in FOREBAY_CUDA_LIBRARY";
+    // Loaded first, a library is the one that its soname finds afterwards.
+    let meant = named.map(|name| {
         // SAFETY: the driver's initialisers do nothing that a program must prepare for.
-        let library = unsafe { libloading::Library::new(&name) }.map_err(|e| {
-            let message = "batches on a GPU need NVIDIA's driver library: install the driver, or name the library in FOREBAY_CUDA_LIBRARY";
-            missing(message).caused_by(e)
-        })?;
-        let driver = Self::look_up(library)
-            .map_err(|symbol| missing("the CUDA driver library lacks a function").with("function", symbol))?;
-        // SAFETY: takes no pointer.
-        driver.check(unsafe { (driver.init)(0) }, "cuInit").map_err(|e| e.of_kind(ErrorKind::Unsupported))?;
-        Ok(driver)
+        unsafe { Library::new(name) }.map_err(|e| unfit(absent).caused_by(e))
+    });
+    let meant = meant.transpose()?;
+    // SAFETY: as above, for a driver that the system finds by its name.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(unfit(absent));
     }
-
-    /// Turns the answer of `call` into an error that names both.
-    pub(crate) fn check(&self, code: Code, call: &'static str) -> Result<()> {
-        if code == 0 {
-            return Ok(());
+    // SAFETY: as above; it is there.
+    let found = unsafe { sys::culib() };
+    for function in FUNCTIONS {
+        if address(meant.as_ref().unwrap_or(found), function).is_none() {
+            let message = "this is no CUDA driver library, or one that is too old: update the driver";
+            return Err(unfit(message).with("function", function));
         }
-        let kind = match code {
-            // CUDA_ERROR_OUT_OF_MEMORY
-            2 => ErrorKind::Full,
-            // CUDA_ERROR_NO_DEVICE and CUDA_ERROR_INVALID_DEVICE
-            100 | 101 => ErrorKind::Unsupported,
-            _ => ErrorKind::Io,
+    }
+    if meant.is_some_and(|meant| address(&meant, "cuInit") != address(found, "cuInit")) {
+        let message = "the process has another CUDA driver library already, or finds one first: a library that is \
+                       named needs the soname libcuda.so or libcuda.so.1, and no other may be on LD_LIBRARY_PATH";
+        return Err(unfit(message));
+    }
+    checked(result::init(), "cuInit").map_err(|e| e.of_kind(ErrorKind::Unsupported))
+}
+
+/// Where `function` lies.
+fn address(library: &Library, function: &str) -> Option<usize> {
+    // SAFETY: the symbol is looked at as a function's address and not called.
+    unsafe { library.get::<unsafe extern "C" fn()>(function) }.ok().map(|f| *f as usize)
+}
+
+/// Turns the driver's refusal of `call` into an error that says what to do about it.
+pub(crate) fn checked<T>(answer: Result<T, DriverError>, call: &'static str) -> Result<T> {
+    answer.map_err(|refusal| {
+        let name = refusal.error_name().map_or("an unknown error".into(), |name| name.to_string_lossy());
+        let (kind, advice) = match refusal.0 {
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => (ErrorKind::Full, ""),
+            CUresult::CUDA_ERROR_NO_DEVICE => {
+                (ErrorKind::Unsupported, ": no GPU is visible to this process, see nvidia-smi and CUDA_VISIBLE_DEVICES")
+            }
+            CUresult::CUDA_ERROR_STUB_LIBRARY => {
+                (ErrorKind::Unsupported, ": this is a toolkit's stub, take its folder off LD_LIBRARY_PATH")
+            }
+            CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH | CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE => {
+                (ErrorKind::Unsupported, ": the kernel's driver and the library are of different versions")
+            }
+            CUresult::CUDA_ERROR_INVALID_DEVICE => (ErrorKind::Unsupported, ""),
+            _ => (ErrorKind::Io, ""),
         };
-        let mut name = std::ptr::null();
-        // SAFETY: the driver writes a pointer to a text of its own, or null.
-        unsafe { (self.error_name)(code, &mut name) };
-        let name = match name.is_null() {
-            true => "unknown".into(),
-            // SAFETY: not null: a C string that lives as long as the library.
-            false => unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned(),
-        };
-        Err(Error::new(kind, format!("the CUDA driver refused: {name}")).with("call", call).with("code", code))
+        Error::new(kind, format!("the CUDA driver refused: {name}{advice}"))
+            .with("call", call)
+            .with("code", refusal.0 as u32)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FUNCTIONS;
+
+    /// The stand-in has what the tests call, so a function that is called and not listed would stand there alone.
+    #[test]
+    fn the_list_of_functions_is_what_the_stand_in_driver_offers() {
+        let source = include_str!("../tests/fake_cuda.c");
+        let names =
+            source.lines().filter_map(|line| line.strip_prefix("int cu")).filter_map(|line| line.split_once('('));
+        let mut offered: Vec<String> = names.map(|(name, _)| format!("cu{name}")).collect();
+        let mut listed = FUNCTIONS.to_vec();
+        offered.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(offered, listed);
     }
 }

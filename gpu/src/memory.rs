@@ -1,14 +1,19 @@
-//! Device memory by size, kept for reuse: `cuMemAlloc` and `cuMemFree` wait for the device, so steady epochs do neither.
+//! Device memory, kept for reuse: `cuMemAlloc` and `cuMemFree` wait for the device, so steady epochs do neither.
 
 use crate::context::{Context, Event, Stream};
-use crate::driver::DevicePtr;
+use crate::driver::checked;
+use cudarc::driver::result::{free_sync, malloc_sync};
+use cudarc::driver::sys::CUdeviceptr;
+use forebay_loader::Result;
 use forebay_loader::sync::{Arc, Mutex};
-use forebay_loader::{ErrorKind, Result};
+
+/// The driver maps device memory in pages of this size: a smaller difference costs nothing.
+const PAGE_BYTES: usize = 2 << 20;
 
 /// A piece of device memory.
 pub(crate) struct Block {
     context: Arc<Context>,
-    pub(crate) address: DevicePtr,
+    pub(crate) address: CUdeviceptr,
     bytes: usize,
     /// What consumers may still have queued that reads it.
     readers: Vec<Event>,
@@ -16,10 +21,9 @@ pub(crate) struct Block {
 
 impl Block {
     fn alloc(context: &Arc<Context>, bytes: usize) -> Result<Self> {
-        let mut address = 0;
-        context.enter(|driver| {
-            // SAFETY: writes one address.
-            driver.check(unsafe { (driver.memory_alloc)(&mut address, bytes) }, "cuMemAlloc")
+        let address = context.enter(|| {
+            // SAFETY: memory that nothing is read from before it has been written.
+            checked(unsafe { malloc_sync(bytes) }, "cuMemAlloc").map_err(|e| e.with("bytes", bytes))
         })?;
         Ok(Self { context: context.clone(), address, bytes, readers: Vec::new() })
     }
@@ -29,35 +33,30 @@ impl Drop for Block {
     fn drop(&mut self) {
         if self.context.is_ours() {
             // SAFETY: allocated in `alloc`, freed once; the driver waits for what still uses it.
-            let _ =
-                self.context.enter(|driver| driver.check(unsafe { (driver.memory_free)(self.address) }, "cuMemFree"));
+            let _ = self.context.enter(|| checked(unsafe { free_sync(self.address) }, "cuMemFree"));
         }
     }
 }
 
-/// Blocks that nobody has.
+/// Blocks that nobody has: at most as many as batches were out at once.
 #[derive(Default)]
 pub(crate) struct Blocks(Mutex<Vec<Block>>);
 
 impl Blocks {
     /// A block of at least `bytes`, which `stream` may write: it waits for the block's last readers, the caller does not.
     pub(crate) fn take(&self, context: &Arc<Context>, bytes: usize, stream: &Stream) -> Result<Block> {
-        // Batches of one loader are equally large up to a short last one; powers of two serve several loaders.
-        let bytes = bytes.max(1).next_power_of_two();
-        let free = {
+        let (fitting, outgrown) = {
             let mut blocks = self.0.lock();
-            blocks.iter().position(|b| b.bytes == bytes).map(|i| blocks.swap_remove(i))
+            // Batches of a loader are equally large up to a short last one, which gets a block of the others.
+            match blocks.iter().position(|b| b.bytes >= bytes) {
+                Some(i) => (Some(blocks.swap_remove(i)), Vec::new()),
+                None => (None, std::mem::take(&mut *blocks)),
+            }
         };
-        let Some(mut block) = free else {
-            return Block::alloc(context, bytes).or_else(|error| {
-                if error.kind() != ErrorKind::Full {
-                    return Err(error);
-                }
-                // Blocks of other sizes may be what is missing.
-                let others = std::mem::take(&mut *self.0.lock());
-                drop(others);
-                Block::alloc(context, bytes).map_err(|e| e.with("bytes", bytes))
-            });
+        let Some(mut block) = fitting else {
+            // Freed before the larger one is asked for, or both would have to fit.
+            drop(outgrown);
+            return Block::alloc(context, bytes.max(1).next_multiple_of(PAGE_BYTES));
         };
         for reader in block.readers.drain(..) {
             reader.hold_back(stream.handle)?;

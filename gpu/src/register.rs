@@ -1,6 +1,8 @@
 //! Registers the pool's memory with the device, so that copies from it are asynchronous.
 
 use crate::context::Context;
+use crate::driver::checked;
+use cudarc::driver::sys;
 use forebay_loader::Result;
 use forebay_loader::memory::{Registrar, Registration};
 use forebay_loader::sync::Arc;
@@ -17,10 +19,11 @@ struct Registered {
 
 impl Registrar for HostMemory {
     fn register(&self, address: *mut u8, len: usize) -> Result<Box<dyn Registration>> {
-        // CU_MEMHOSTREGISTER_PORTABLE is 1: pinned for every context of the process.
-        self.0.enter(|driver| {
+        self.0.enter(|| {
             // SAFETY: by the trait's contract the range is mapped until the guard has been dropped.
-            driver.check(unsafe { (driver.host_register)(address.cast::<c_void>(), len, 1) }, "cuMemHostRegister")
+            let code =
+                unsafe { sys::cuMemHostRegister_v2(address.cast::<c_void>(), len, sys::CU_MEMHOSTREGISTER_PORTABLE) };
+            checked(code.result(), "cuMemHostRegister")
         })?;
         Ok(Box::new(Registered { context: self.0.clone(), address: address.addr() }))
     }
@@ -34,9 +37,9 @@ impl Drop for Registered {
             return;
         }
         let address = std::ptr::with_exposed_provenance_mut::<c_void>(self.address);
-        let ended = self.context.enter(|driver| {
+        let ended = self.context.enter(|| {
             // SAFETY: registered in `register`, ended once.
-            driver.check(unsafe { (driver.host_unregister)(address) }, "cuMemHostUnregister")
+            checked(unsafe { sys::cuMemHostUnregister(address) }.result(), "cuMemHostUnregister")
         });
         if let Err(error) = ended {
             log::warn!("batch memory stays registered with the device: {error}");

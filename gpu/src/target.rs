@@ -1,14 +1,16 @@
 //! The target: a copy stream, the batches it fills, and the thread that gives host slots back.
 
 use crate::context::{Context, Event, Stream};
-use crate::driver::Object;
+use crate::driver::checked;
 use crate::memory::{Block, Blocks};
 use crate::register::HostMemory;
+use cudarc::driver::result::memcpy_htod_async;
+use cudarc::driver::sys::CUstream;
 use forebay_loader::memory::{BatchMemory, Registrar};
 use forebay_loader::sync::{Arc, Mutex};
 use forebay_loader::target::{BatchTarget, Device, TensorMemory};
 use forebay_loader::topology::Topology;
-use forebay_loader::{Error, ErrorKind, Result};
+use forebay_loader::{Error, Result};
 use std::any::Any;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,8 +22,8 @@ const PER_THREAD_STREAM: i64 = 2;
 enum Kept {
     /// A slot whose copy is under way; in the order of the copies. Bounded by the pool's slots.
     Slot(Arc<Event>, BatchMemory),
-    /// A block whose last readers cannot be named by an event.
-    Block(Block),
+    /// Memory whose last use no event names: all that the device has been given is waited for.
+    Unnamed(Option<BatchMemory>, Block),
 }
 
 /// Batches on a CUDA device.
@@ -41,6 +43,16 @@ struct Shared {
     keeper: Mutex<Sender<Kept>>,
     /// Held over taking a block and starting its copy: copies and the keeper's queue have one order.
     order: Mutex<()>,
+}
+
+impl Shared {
+    /// Leaves it to the keeper. Its thread ends after all senders, or by a panic: then the memory is given up.
+    fn keep(&self, kept: Kept) {
+        if let Err(lost) = self.keeper.lock().send(kept) {
+            log::error!("a batch's memory is given up, the thread that waits for the device has ended");
+            std::mem::forget(lost);
+        }
+    }
 }
 
 impl std::fmt::Debug for CudaTarget {
@@ -101,11 +113,14 @@ fn keep(work: &Receiver<Kept>, context: &Context, blocks: &Blocks) {
                     std::mem::forget(slot);
                 }
             },
-            Kept::Block(block) => match context.synchronize() {
-                Ok(()) => blocks.give_back(block, Vec::new()),
+            Kept::Unnamed(slot, block) => match context.synchronize() {
+                Ok(()) => {
+                    blocks.give_back(block, Vec::new());
+                    drop(slot);
+                }
                 Err(error) => {
-                    log::error!("device memory is given up: {error}");
-                    std::mem::forget(block);
+                    log::error!("a batch's memory is given up, the device may still use it: {error}");
+                    std::mem::forget((slot, block));
                 }
             },
         }
@@ -123,29 +138,24 @@ impl BatchTarget for CudaTarget {
 
     fn place(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
         let shared = &self.shared;
-        if bytes > filled.len() {
+        let Some(source) = filled.get(..bytes) else {
             let message = "a batch is larger than the memory it was filled in";
             return Err(Error::internal(message).with("bytes", bytes).with("memory", filled.len()));
-        }
+        };
         let copied = Arc::new(Event::new(&shared.context)?);
         let _order = shared.order.lock();
         let block = shared.blocks.take(&shared.context, bytes, &shared.stream)?;
-        let source = filled.ptr().as_ptr().cast_const();
-        let started = shared.context.enter(|driver| {
-            // SAFETY: `filled` has `bytes` bytes and the keeper holds it until the copy's event has fired; the block is
-            // at least as long and nobody else has it.
-            let code = unsafe { (driver.copy_to_device)(block.address, source.cast(), bytes, shared.stream.handle) };
-            driver.check(code, "cuMemcpyHtoDAsync")
+        let started = shared.context.enter(|| {
+            // SAFETY: the keeper holds `filled`, which nobody writes, until the copy's event has fired; the block is at
+            // least as long as `source` and nobody else has it.
+            let answer = unsafe { memcpy_htod_async(block.address, source, shared.stream.handle) };
+            checked(answer, "cuMemcpyHtoDAsync")
         });
         if let Err(error) = started.and_then(|()| copied.record(shared.stream.handle)) {
-            // Nothing says when the device is done with the two, if it ever began.
-            std::mem::forget((filled, block));
+            shared.keep(Kept::Unnamed(Some(filled), block));
             return Err(error);
         }
-        if let Err(lost) = shared.keeper.lock().send(Kept::Slot(copied.clone(), filled)) {
-            std::mem::forget((lost, block));
-            return Err(Error::new(ErrorKind::Internal, "the thread that waits for copies has ended"));
-        }
+        shared.keep(Kept::Slot(copied.clone(), filled));
         let streams = Mutex::new(Vec::new());
         Ok(Arc::new(DeviceBatch { shared: shared.clone(), block: Some(block), copied, streams }))
     }
@@ -168,7 +178,7 @@ impl std::fmt::Debug for DeviceBatch {
 }
 
 /// The stream of DLPack's number: 1 and 2 are the driver's own markers for the default streams.
-fn stream(number: i64) -> Object {
+fn stream(number: i64) -> CUstream {
     std::ptr::with_exposed_provenance_mut(number as usize)
 }
 
@@ -229,11 +239,7 @@ impl Drop for DeviceBatch {
         match events {
             Ok(readers) => self.shared.blocks.give_back(block, readers),
             // Without an event the host has to wait, and here it must not.
-            Err(_) => {
-                if let Err(lost) = self.shared.keeper.lock().send(Kept::Block(block)) {
-                    std::mem::forget(lost);
-                }
-            }
+            Err(_) => self.shared.keep(Kept::Unnamed(None, block)),
         }
     }
 }

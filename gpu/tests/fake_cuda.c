@@ -1,96 +1,289 @@
-/* A CUDA driver in host memory, for tests only. Streams are queues that run when the test says so:
- * fake_cuda_run() runs everything that can run, and until then nothing is copied, as on a device that is busy. */
+/* A CUDA driver in host memory, for tests only, with two devices. Streams are queues that move as late as is legal: when
+ * the test says so, when a consumer reads, or when the host waits for the whole device. Until then nothing is copied, as
+ * on a device that is busy. Device memory starts as 0xEE. Whatever a device would not forgive aborts. */
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-typedef struct Event { int asked, fired; } Event;
-typedef struct Op { int kind, ticket; Event *event; void *to; const void *from; size_t len; } Op;
-typedef struct Stream { Op ops[256]; int first, last; } Stream;
-enum { COPY, RECORD, WAIT };
+enum { DEVICES = 2, STREAMS_MAX = 256, OPS_MAX = 1024, RANGES_MAX = 256 };
+enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, PINNED_ALREADY = 712 };
+
+typedef struct Stream Stream;
+typedef struct Event { int device, asked, fired; Stream *on; } Event;
+typedef struct Op { enum { COPY, RECORD, WAIT } kind; int ticket; Event *event; void *to; const void *from; size_t len; int staged; } Op;
+struct Stream { int device; Op ops[OPS_MAX]; long first, last; };
+typedef struct Context { int device, retained; } Context;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
-static Stream *streams[64], legacy;
-static int stream_count, allocated, registered, waiting;
+static Context contexts[DEVICES] = {{0, 0}, {1, 0}};
+static Stream *streams[STREAMS_MAX], legacy[DEVICES];
+static int stream_count, allocated, events, waiting;
+static struct { char *at; size_t len; } pinned[RANGES_MAX];
+static struct { char function[64]; int calls_left, code; } fault;
+static _Thread_local Context *current[16];
+static _Thread_local int depth;
 
-static Stream *stream_of(void *s) { return (uintptr_t)s <= 2 ? &legacy : s; }
+static void must(int holds, const char *what) {
+    if (!holds) { fprintf(stderr, "fake CUDA driver: %s\n", what); abort(); }
+}
+static int injected(const char *function) {
+    pthread_mutex_lock(&lock);
+    int hit = !strcmp(fault.function, function) && fault.calls_left > 0 && --fault.calls_left == 0;
+    pthread_mutex_unlock(&lock);
+    return hit ? fault.code : 0;
+}
+#define ENTER do { int code = injected(__func__); if (code) return code; } while (0)
+#define ENTER_CONTEXT ENTER; if (!depth) return INVALID_CONTEXT
 
+static Stream *stream_of(void *s) { return (uintptr_t)s <= 2 ? &legacy[current[depth - 1]->device] : s; }
+
+/* All of these with the lock held. */
 static int step(Stream *s) {
     if (s->first == s->last) return 0;
-    Op *op = &s->ops[s->first % 256];
+    Op *op = &s->ops[s->first % OPS_MAX];
     if (op->kind == WAIT && op->event->fired < op->ticket) return 0;
     if (op->kind == COPY) memcpy(op->to, op->from, op->len);
+    if (op->kind == COPY && op->staged) free((void *)op->from);
     if (op->kind == RECORD) op->event->fired = op->ticket;
     s->first++;
     return 1;
 }
-static int push(void *stream, Op op) {
-    pthread_mutex_lock(&lock);
-    Stream *s = stream_of(stream);
-    if (op.kind == RECORD) op.ticket = ++op.event->asked;
-    if (op.kind == WAIT) op.ticket = op.event->asked;
-    s->ops[s->last++ % 256] = op;
-    pthread_mutex_unlock(&lock);
+/* Moves `s` up to `position`, and of the other streams only what that waits for. */
+static void reach(Stream *s, long position) {
+    while (s->first < position) {
+        if (step(s)) continue;
+        Event *awaited = s->ops[s->first % OPS_MAX].event;
+        must(awaited->on && awaited->on->first < awaited->on->last, "a stream waits for what was never queued");
+        reach(awaited->on, awaited->on->first + 1);
+    }
+    pthread_cond_broadcast(&moved);
+}
+static void run_all(void) {
+    for (int again = 1; again;) {
+        again = 0;
+        for (int d = 0; d < DEVICES; d++) again |= step(&legacy[d]);
+        for (int i = 0; i < stream_count; i++) again |= step(streams[i]);
+    }
+    pthread_cond_broadcast(&moved);
+}
+static int is_pinned(const char *at, size_t len) {
+    for (int i = 0; i < RANGES_MAX; i++)
+        if (pinned[i].at && at >= pinned[i].at && at + len <= pinned[i].at + pinned[i].len) return 1;
     return 0;
 }
-static void run(int with_legacy) {
+static long push(Stream *s, Op op) {
+    must(s->last - s->first < OPS_MAX, "a stream is full");
+    if (op.kind == RECORD) op.ticket = ++op.event->asked, op.event->on = s;
+    if (op.kind == WAIT) op.ticket = op.event->asked;
+    s->ops[s->last % OPS_MAX] = op;
+    return ++s->last;
+}
+
+/* For tests. */
+void fake_cuda_run(void) {
+    pthread_mutex_lock(&lock);
+    run_all();
+    pthread_mutex_unlock(&lock);
+}
+/* Everything but the default streams, where consumers are. */
+void fake_cuda_run_copies(void) {
     pthread_mutex_lock(&lock);
     for (int again = 1; again;) {
-        again = with_legacy && step(&legacy);
+        again = 0;
         for (int i = 0; i < stream_count; i++) again |= step(streams[i]);
     }
     pthread_cond_broadcast(&moved);
     pthread_mutex_unlock(&lock);
 }
-/* For tests: */
-void fake_cuda_run(void) { run(1); }
-/* Everything but the default stream, where the tests' consumers are. */
-void fake_cuda_run_copies(void) { run(0); }
-/* Threads that have begun to wait for an event, ever. */
-int fake_cuda_waiting(void) { return __atomic_load_n(&waiting, __ATOMIC_SEQ_CST); }
-int fake_cuda_registered(void) { return __atomic_load_n(&registered, __ATOMIC_SEQ_CST); }
-int fake_cuda_allocated(void) { return __atomic_load_n(&allocated, __ATOMIC_SEQ_CST); }
-
-int cuInit(unsigned f) { (void)f; return 0; }
-int cuDeviceGet(int *d, int n) { *d = n; return n == 0 ? 0 : 101; }
-int cuDeviceGetPCIBusId(char *t, int n, int d) { (void)d; strncpy(t, "0000:3b:00.0", n); return 0; }
-int cuGetErrorName(int c, const char **t) { *t = c == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR"; return 0; }
-int cuDevicePrimaryCtxRetain(void **c, int d) { (void)d; *c = &lock; return 0; }
-int cuDevicePrimaryCtxRelease_v2(int d) { (void)d; return 0; }
-int cuCtxPushCurrent_v2(void *c) { (void)c; return 0; }
-int cuCtxPopCurrent_v2(void **c) { *c = &lock; return 0; }
-int cuCtxSynchronize(void) { fake_cuda_run(); return 0; }
-int cuStreamCreate(void **s, unsigned f) {
-    (void)f;
+/* A consumer's read on `stream` (0: the default stream of `device`), as late as the stream's order allows; waits for it. */
+void fake_cuda_read(int device, void *stream, const void *from, void *to, size_t len) {
+    Stream *s = (uintptr_t)stream <= 2 ? &legacy[device] : stream;
     pthread_mutex_lock(&lock);
-    *s = streams[stream_count++] = calloc(1, sizeof(Stream));
+    reach(s, push(s, (Op){.kind = COPY, .to = to, .from = from, .len = len}));
+    pthread_mutex_unlock(&lock);
+}
+void *fake_cuda_stream(int device) {
+    Stream *s = calloc(1, sizeof(Stream));
+    s->device = device;
+    pthread_mutex_lock(&lock);
+    must(stream_count < STREAMS_MAX, "too many streams");
+    streams[stream_count++] = s;
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+/* From now on, the `nth` call of `function` answers `code`. */
+void fake_cuda_fail(const char *function, int nth, int code) {
+    pthread_mutex_lock(&lock);
+    snprintf(fault.function, sizeof fault.function, "%s", function);
+    fault.calls_left = nth;
+    fault.code = code;
+    pthread_mutex_unlock(&lock);
+}
+/* The two below give up when what they wait for does not come about, and say so with 0. */
+static struct timespec give_up_at(void) {
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    at.tv_sec += 60;
+    return at;
+}
+/* Comes back when a thread waits for an event that has not fired. */
+int fake_cuda_await_waiter(void) {
+    struct timespec at = give_up_at();
+    int late = 0;
+    pthread_mutex_lock(&lock);
+    while (!waiting && !late) late = pthread_cond_timedwait(&moved, &lock, &at);
+    pthread_mutex_unlock(&lock);
+    return !late;
+}
+/* Runs everything, again and again, until nobody holds a context. */
+int fake_cuda_await_release(void) {
+    struct timespec at = give_up_at();
+    int late = 0;
+    pthread_mutex_lock(&lock);
+    for (run_all(); (contexts[0].retained || contexts[1].retained) && !late; run_all())
+        late = pthread_cond_timedwait(&moved, &lock, &at);
+    pthread_mutex_unlock(&lock);
+    return !late;
+}
+/* Operations that have not run. */
+int fake_cuda_queued(void) {
+    int count = 0;
+    pthread_mutex_lock(&lock);
+    for (int d = 0; d < DEVICES; d++) count += legacy[d].last - legacy[d].first;
+    for (int i = 0; i < stream_count; i++) count += streams[i]->last - streams[i]->first;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+int fake_cuda_retained(int device) { return __atomic_load_n(&contexts[device].retained, __ATOMIC_SEQ_CST); }
+int fake_cuda_allocated(void) { return __atomic_load_n(&allocated, __ATOMIC_SEQ_CST); }
+int fake_cuda_events(void) { return __atomic_load_n(&events, __ATOMIC_SEQ_CST); }
+int fake_cuda_registered(void) {
+    int count = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < RANGES_MAX; i++) count += pinned[i].at != NULL;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+/* The driver: what driver.rs lists, a line each. */
+int cuInit(unsigned f) { (void)f; ENTER; return 0; }
+int cuGetErrorName(int c, const char **t) {
+    *t = c == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OF_THE_TEST";
+    return 0;
+}
+int cuDeviceGetCount(int *n) { ENTER; *n = DEVICES; return 0; }
+int cuDeviceGet(int *d, int n) { ENTER; *d = n; return n >= 0 && n < DEVICES ? 0 : INVALID_DEVICE; }
+int cuDeviceGetPCIBusId(char *t, int n, int d) { ENTER; snprintf(t, n, "0000:3%d:00.0", d); return 0; }
+int cuDevicePrimaryCtxRetain(void **c, int d) {
+    ENTER;
+    *c = &contexts[d];
+    __atomic_add_fetch(&contexts[d].retained, 1, __ATOMIC_SEQ_CST);
+    return 0;
+}
+int cuDevicePrimaryCtxRelease_v2(int d) {
+    ENTER;
+    pthread_mutex_lock(&lock);
+    must(__atomic_sub_fetch(&contexts[d].retained, 1, __ATOMIC_SEQ_CST) >= 0, "a context is released twice");
+    pthread_cond_broadcast(&moved);
     pthread_mutex_unlock(&lock);
     return 0;
 }
-int cuStreamDestroy_v2(void *s) { (void)s; return 0; }
-int cuStreamWaitEvent(void *s, void *e, unsigned f) { (void)f; return push(s, (Op){.kind = WAIT, .event = e}); }
-int cuEventCreate(void **e, unsigned f) { (void)f; *e = calloc(1, sizeof(Event)); return 0; }
-int cuEventRecord(void *e, void *s) { return push(s, (Op){.kind = RECORD, .event = e}); }
+int cuCtxPushCurrent_v2(void *c) {
+    ENTER;
+    must(depth < 16 && ((Context *)c)->retained > 0, "a context is used that nobody holds");
+    current[depth++] = c;
+    return 0;
+}
+int cuCtxPopCurrent_v2(void **c) { ENTER_CONTEXT; *c = current[--depth]; return 0; }
+int cuCtxSynchronize(void) { ENTER_CONTEXT; fake_cuda_run(); return 0; }
+int cuStreamCreate(void **s, unsigned f) { (void)f; ENTER_CONTEXT; *s = fake_cuda_stream(current[depth - 1]->device); return 0; }
+/* Never freed: what is queued is still done. */
+int cuStreamDestroy_v2(void *s) { (void)s; ENTER_CONTEXT; return 0; }
+int cuStreamWaitEvent(void *s, void *e, unsigned f) {
+    (void)f;
+    ENTER_CONTEXT;
+    pthread_mutex_lock(&lock);
+    push(stream_of(s), (Op){.kind = WAIT, .event = e});
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+int cuEventCreate(void **e, unsigned f) {
+    (void)f;
+    ENTER_CONTEXT;
+    Event *event = *e = calloc(1, sizeof(Event));
+    event->device = current[depth - 1]->device;
+    __atomic_add_fetch(&events, 1, __ATOMIC_SEQ_CST);
+    return 0;
+}
+int cuEventRecord(void *e, void *s) {
+    ENTER_CONTEXT;
+    if (((Event *)e)->device != stream_of(s)->device) return INVALID_HANDLE;
+    pthread_mutex_lock(&lock);
+    push(stream_of(s), (Op){.kind = RECORD, .event = e});
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
 int cuEventSynchronize(void *event) {
+    ENTER_CONTEXT;
     Event *e = event;
     pthread_mutex_lock(&lock);
-    __atomic_add_fetch(&waiting, 1, __ATOMIC_SEQ_CST);
+    waiting++;
+    pthread_cond_broadcast(&moved);
     for (int asked = e->asked; e->fired < asked;) pthread_cond_wait(&moved, &lock);
+    waiting--;
     pthread_mutex_unlock(&lock);
     return 0;
 }
 /* Never freed: an operation may still point at it. */
-int cuEventDestroy_v2(void *e) { (void)e; return 0; }
+int cuEventDestroy_v2(void *e) { (void)e; ENTER_CONTEXT; __atomic_sub_fetch(&events, 1, __ATOMIC_SEQ_CST); return 0; }
 int cuMemAlloc_v2(uint64_t *p, size_t n) {
+    ENTER_CONTEXT;
     *p = (uintptr_t)memset(malloc(n), 0xEE, n);
     __atomic_add_fetch(&allocated, 1, __ATOMIC_SEQ_CST);
     return 0;
 }
-int cuMemFree_v2(uint64_t p) { free((void *)(uintptr_t)p); __atomic_sub_fetch(&allocated, 1, __ATOMIC_SEQ_CST); return 0; }
-int cuMemHostRegister_v2(void *p, size_t n, unsigned f) { (void)p, (void)n, (void)f; __atomic_add_fetch(&registered, 1, __ATOMIC_SEQ_CST); return 0; }
-int cuMemHostUnregister(void *p) { (void)p; __atomic_sub_fetch(&registered, 1, __ATOMIC_SEQ_CST); return 0; }
+/* As the driver's, waits for the device. */
+int cuMemFree_v2(uint64_t p) {
+    ENTER_CONTEXT;
+    fake_cuda_run();
+    free((void *)(uintptr_t)p);
+    __atomic_sub_fetch(&allocated, 1, __ATOMIC_SEQ_CST);
+    return 0;
+}
+int cuMemHostRegister_v2(void *p, size_t n, unsigned f) {
+    (void)f;
+    ENTER_CONTEXT;
+    if (is_pinned(p, 1)) return PINNED_ALREADY;
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < RANGES_MAX && pinned[i].at) i++;
+    must(i < RANGES_MAX, "too many registered ranges");
+    pinned[i].at = p;
+    pinned[i].len = n;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+int cuMemHostUnregister(void *p) {
+    ENTER_CONTEXT;
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < RANGES_MAX && pinned[i].at != p) i++;
+    must(i < RANGES_MAX, "memory is unregistered that was not registered");
+    pinned[i].at = NULL;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+/* From registered memory later, from other memory by way of the driver's own, now. */
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
-    return push(s, (Op){.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .len = n});
+    ENTER_CONTEXT;
+    pthread_mutex_lock(&lock);
+    int staged = !is_pinned(from, n);
+    if (staged) from = memcpy(malloc(n), from, n);
+    push(stream_of(s), (Op){.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .len = n, .staged = staged});
+    pthread_mutex_unlock(&lock);
+    return 0;
 }

@@ -1,0 +1,24 @@
+//! From a device's name, as users write it, to the target.
+
+use crate::CudaTarget;
+use crate::context::device_count;
+use forebay_loader::sync::Arc;
+use forebay_loader::target::{BatchTarget, HostTarget};
+use forebay_loader::{Error, Result};
+
+/// Where batches for `device` go: "cpu", "cuda:0", or "cuda" for the device of the process with `local_rank` on its
+/// node, which is the only one where the process sees no other. CUDA is touched for a CUDA device alone.
+///
+/// # Errors
+///
+/// `Config` for another name; those of [`CudaTarget::new`].
+pub fn target_for(device: &str, local_rank: u32) -> Result<Arc<dyn BatchTarget>> {
+    let (kind, number) = device.split_once(':').map_or((device, None), |(kind, number)| (kind, Some(number)));
+    match (kind, number.map(str::parse)) {
+        ("cpu", None) => Ok(Arc::new(HostTarget)),
+        ("cuda", Some(Ok(number))) => Ok(CudaTarget::new(number)?),
+        ("cuda", None) => Ok(CudaTarget::new(if device_count(None)? == 1 { 0 } else { local_rank })?),
+        _ => Err(Error::config("this is no device: use \"cpu\", \"cuda\", or \"cuda:0\" with its number")
+            .with("device", device)),
+    }
+}
