@@ -89,19 +89,26 @@ void fake_cuda_run(void) {
     run_all();
     pthread_mutex_unlock(&lock);
 }
-/* Everything but the default streams, where consumers are. */
-void fake_cuda_run_copies(void) {
+/* Everything but the default streams and `besides`, where consumers are. */
+void fake_cuda_run_copies(void *besides) {
     pthread_mutex_lock(&lock);
     for (int again = 1; again;) {
         again = 0;
-        for (int i = 0; i < stream_count; i++) again |= step(streams[i]);
+        for (int i = 0; i < stream_count; i++) again |= streams[i] != besides && step(streams[i]);
     }
     pthread_cond_broadcast(&moved);
     pthread_mutex_unlock(&lock);
 }
-/* A consumer's read on `stream` (0: the default stream of `device`), as late as the stream's order allows; waits for it. */
+/* A consumer's read on `stream` (0: the default stream of `device`); comes back before it has been done. */
+static Stream *consumer(int device, void *stream) { return (uintptr_t)stream <= 2 ? &legacy[device] : stream; }
+void fake_cuda_read_later(int device, void *stream, const void *from, void *to, size_t len) {
+    pthread_mutex_lock(&lock);
+    push(consumer(device, stream), (Op){.kind = COPY, .to = to, .from = from, .len = len});
+    pthread_mutex_unlock(&lock);
+}
+/* The same, done, and no other stream moved further than that needs. */
 void fake_cuda_read(int device, void *stream, const void *from, void *to, size_t len) {
-    Stream *s = (uintptr_t)stream <= 2 ? &legacy[device] : stream;
+    Stream *s = consumer(device, stream);
     pthread_mutex_lock(&lock);
     reach(s, push(s, (Op){.kind = COPY, .to = to, .from = from, .len = len}));
     pthread_mutex_unlock(&lock);
@@ -127,7 +134,7 @@ void fake_cuda_fail(const char *function, int nth, int code) {
 static struct timespec give_up_at(void) {
     struct timespec at;
     clock_gettime(CLOCK_REALTIME, &at);
-    at.tv_sec += 60;
+    at.tv_sec += 10;
     return at;
 }
 /* Comes back when a thread waits for an event that has not fired. */

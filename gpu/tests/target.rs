@@ -55,7 +55,7 @@ fn device_memory_is_used_again_only_after_its_reader() {
     let second = rig.place(2).expect("placed");
     assert_eq!(second.address(), address);
     // The copies could go on, the reader has not been there yet.
-    rig.call("fake_cuda_run_copies");
+    rig.run_copies();
     // SAFETY: the fake's device memory is host memory that lives while the batch does, and nothing runs.
     assert_eq!(unsafe { second.address().read() }, 1);
     rig.call("fake_cuda_run");

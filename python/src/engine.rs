@@ -10,7 +10,6 @@ use forebay_loader::loader::{Loader, Next};
 use forebay_loader::state::State;
 use forebay_loader::stats::Snapshot;
 use forebay_loader::sync::Arc;
-use forebay_loader::target::HostTarget;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
@@ -52,10 +51,8 @@ impl Engine {
         let (config, device) = (config.to_owned(), device.to_owned());
         let loader = enter::apart(py, move || {
             let config = LoaderConfig::from_json(&config)?;
-            match device.as_str() {
-                "cpu" => Loader::with_target(config, Arc::new(WithRows::new(Arc::new(HostTarget)))),
-                _ => Err(Error::config(format!("`{device}` is no device: use \"cpu\""))),
-            }
+            let target = forebay_gpu::target_for(&device, config.world.local_rank)?;
+            Loader::with_target(config, Arc::new(WithRows::new(target)))
         })?;
         let loader = Arc::new(loader);
         Ok(Self { loader: Some(loader), pid: std::process::id() })

@@ -61,6 +61,14 @@ impl Rig {
         unsafe { function() }
     }
 
+    /// Runs everything but the default streams.
+    pub(crate) fn run_copies(&self) {
+        // SAFETY: the type is the one of the fake's source.
+        let run = unsafe { self.fake.get::<unsafe extern "C" fn(*mut c_void)>("fake_cuda_run_copies") }.expect("there");
+        // SAFETY: the argument is only compared.
+        unsafe { run(std::ptr::null_mut()) }
+    }
+
     /// Makes the `nth` call of `function` from now on answer `code`.
     pub(crate) fn fail(&self, function: &str, nth: c_int, code: c_int) {
         type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);

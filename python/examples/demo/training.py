@@ -19,16 +19,6 @@ SECONDS_MAX = 200
 """A slow machine makes fewer steps rather than keep somebody waiting."""
 
 
-def _loader(device: str, **arguments: Any) -> fb.Loader:
-    """Batches on `device`, or in host memory where the loader cannot deliver to it; the step then moves them."""
-    try:
-        return fb.Loader(device=device, **arguments)
-    except (fb.ConfigError, fb.UnsupportedError):
-        if device == "cpu":
-            raise
-        return fb.Loader(**arguments)
-
-
 def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.Training:
     """Trains for `args.steps` steps over as many epochs as that takes."""
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
@@ -48,7 +38,7 @@ def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.
     print(f"training: {about}")
     progress = Progress("training")
     arrivals, losses, stalls, waited, images = [], [], [], 0.0, 0
-    with _loader(device, fields=fields, drop_last=True, **data) as loader:
+    with fb.Loader(device=device, fields=fields, drop_last=True, **data) as loader:
         before, start = loader.stats(), time.perf_counter()
         first = recent_start = start
         recent_wait = 0.0
@@ -61,8 +51,7 @@ def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.
                 if batch is None or got - start > SECONDS_MAX:
                     break
                 # Rows of channels side by side are what torch calls channels_last: a view, no copy.
-                x = batch["x"].to(device, non_blocking=True).permute(0, 3, 1, 2)
-                y = batch["y"].to(device, non_blocking=True)
+                x, y = batch["x"].permute(0, 3, 1, 2), batch["y"]
                 # On the GPU the multiplications are done in bfloat16, as one would.
                 with torch.autocast("cuda", torch.bfloat16, enabled=device != "cpu"):
                     loss = torch.nn.functional.cross_entropy(model(x), y)

@@ -27,8 +27,8 @@ DTYPES = (
 )
 
 
-def converter(framework: str) -> Callable[[Any], Any]:
-    """What turns one output of the engine into one of `framework`. Imports the framework."""
+def converter(framework: str, devices: list[str]) -> Callable[[Any], Any]:
+    """What turns one output of the engine into one of `framework` on one of `devices`. Imports the framework."""
     if framework == "torch":
         import torch
 
@@ -41,6 +41,11 @@ def converter(framework: str) -> Callable[[Any], Any]:
 
         return _outputs(torch.from_dlpack, array)
     if framework == "numpy":
+        if devices != ["cpu"] * len(devices):
+            raise ConfigError(
+                f'numpy\'s arrays lie in host memory, but device is {", ".join(devices)}: use framework="torch" or "dlpack", '
+                'or device="cpu"'
+            )
         import numpy
 
         return _outputs(numpy.from_dlpack, _array)

@@ -29,6 +29,10 @@ class Loader:
     a `break` too, or goes on where `load_state_dict` said. Only one iterator is alive at a time. A batch's memory goes back to
     the loader when its last tensor is dropped; keeping batches costs memory and nothing else.
 
+    On a CUDA device a batch is still being copied when it is yielded. The stream that is current then waits for the copy, the
+    host does not; and the memory is written again when that stream has done what it was given before the last tensor was
+    dropped. Order other streams that use the batch against it (`wait_stream`), before and after.
+
         with Loader(remote="s3://bucket/set", batch_size=256, shuffle=True) as loader:
             for epoch in range(loader.epoch, 90):
                 for batch in loader:
@@ -42,8 +46,8 @@ class Loader:
             already there.
         fields: The batch's outputs by name. None: every column under its own name, undecoded.
         transform: Called with each batch in the thread that iterates; what it returns is yielded.
-        framework: What tensors are: "torch", "numpy" (read-only under numpy 2.1, which makes all of DLPack's arrays so), or
-            "dlpack" for objects with `__dlpack__`.
+        framework: What tensors are: "torch", "numpy" (read-only under numpy 2.1, which makes all of DLPack's arrays so; host
+            memory only), or "dlpack" for objects with `__dlpack__`, which JAX, CuPy and others take.
         batch_size: Rows of a batch on each device.
         drop_last: Leave out a last batch that is not full.
         mark_repeats: Add a bool output `repeat`, true for rows that only make ranks equally long.
@@ -59,8 +63,10 @@ class Loader:
         sampling_method: "balanced" draws anew in each epoch, "fixed" once.
         sampling_granularity: Samples that are drawn together.
         batching_method: "random", "stratified", "per_stream" or "device_per_stream".
-        device: Where batches are delivered: "cpu"; CUDA devices are refused for now. A list yields a list of batches, one
-            per device, and each device counts as a rank of its own.
+        device: Where tensors are delivered: "cpu", "cuda:0" and so on, or "cuda" for torch's current device where torch uses
+            CUDA already, else the one numbered `local_rank`, or the only one that the process sees. Lists, such as those of
+            `Text` and `Bytes`, stay on the host. A list of devices yields a list of batches, one per device, and each
+            device counts as a rank of its own.
         rank: This process among all. None, like the three after it: asked of `torch.distributed`, then of the launcher's
             environment (torchrun, SLURM, MPI), else one process.
         world_size: All processes.
@@ -88,6 +94,7 @@ class Loader:
 
     Raises:
         ConfigError: An argument is wrong; the sentence says what to change.
+        UnsupportedError: `device` names a CUDA device, and there is no driver, no such device, or too old a driver.
         ClosedError: This is a DataLoader worker, where the loader's threads must not run.
         Error: The index cannot be read; see `forebay.errors`.
     """
@@ -147,7 +154,9 @@ class Loader:
             raise ConfigError("streams name their own remote and local: give either streams, or remote and local")
         elif isinstance(streams, Stream) or not all(isinstance(stream, Stream) for stream in streams):
             raise ConfigError(f"streams is a list of forebay.Stream, such as [Stream(remote=...)], but it is {streams!r}")
-        self._convert = converter(framework)
+        self._single = isinstance(device, str) or not isinstance(device, Sequence)
+        devices = _devices([device] if self._single else list(device))
+        self._convert = converter(framework, devices)
         self._transform = transform
         self._pid = os.getpid()
         self._closed = False
@@ -189,15 +198,11 @@ class Loader:
             "trace": trace,
         }
         _check_types(config)
-        self._single = isinstance(device, str) or not isinstance(device, Sequence)
-        devices = [device] if self._single else list(device)
-        if not devices:
-            raise ConfigError("device is an empty list: name at least one device")
         self._engines = []
         try:
             for number, name in enumerate(devices):
                 config["world"] = _world_of_device(world, number, len(devices))
-                self._engines.append(_forebay.Engine(json.dumps(config), str(name)))
+                self._engines.append(_forebay.Engine(json.dumps(config), name))
         except BaseException:
             for engine in self._engines:
                 engine.close()
@@ -397,6 +402,19 @@ def _check_types(config: dict[str, Any]) -> None:
         config[name] = bool(config[name])
     if config["on_error"] not in ("raise", "skip"):
         raise ConfigError(f'on_error is "raise" or "skip", but it is {config["on_error"]!r}')
+
+
+def _devices(devices: list[Any]) -> list[str]:
+    """The devices' names; torch.device objects are welcome."""
+    names = [str(device) for device in devices]
+    if not names:
+        raise ConfigError("device is an empty list: name at least one device")
+    if "cuda" in names and len(names) > 1:
+        raise ConfigError(f'"cuda" is one device: in a list name each by its number, such as "cuda:0", but it is {names}')
+    torch = sys.modules.get("torch")
+    if names == ["cuda"] and torch is not None and torch.cuda.is_initialized():
+        return [f"cuda:{torch.cuda.current_device()}"]
+    return names
 
 
 def _world_of_device(world: World, number: int, devices: int) -> dict[str, int]:

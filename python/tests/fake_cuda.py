@@ -1,0 +1,133 @@
+"""The engine's stand-in for a CUDA driver, from Python, and a consumer of device tensors by DLPack.
+
+The stand-in's device memory is host memory, and its streams move as late as is legal: a consumer that does not wait for
+a copy sees what was there before.
+"""
+
+import ctypes
+import pathlib
+import subprocess
+
+import numpy as np
+
+SOURCE = pathlib.Path(__file__).parents[2] / "gpu/tests/fake_cuda.c"
+
+CUDA = 2
+"""DLPack's number of the device type."""
+
+LEGACY_STREAM = 1
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p))]
+
+
+class _ManagedVersioned(ctypes.Structure):
+    _fields_ = [
+        ("version", ctypes.c_uint32 * 2),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    ]
+
+
+class Driver:
+    """The stand-in, loaded."""
+
+    def __init__(self, library):
+        self.library = ctypes.CDLL(library)
+        self.library.fake_cuda_stream.restype = ctypes.c_void_p
+        for read in (self.library.fake_cuda_read, self.library.fake_cuda_read_later):
+            read.argtypes = [ctypes.c_int, *[ctypes.c_void_p] * 3, ctypes.c_size_t]
+        self.library.fake_cuda_run_copies.argtypes = [ctypes.c_void_p]
+
+    def run(self):
+        """Lets all streams end what they were given."""
+        self.library.fake_cuda_run()
+
+    def run_copies(self, besides):
+        """Lets all streams but the default ones and `besides` go as far as they can."""
+        self.library.fake_cuda_run_copies(besides)
+
+    def stream(self, device=0):
+        return self.library.fake_cuda_stream(device)
+
+    def fail(self, function, code, nth=1):
+        """The `nth` call of `function` from now on answers `code`."""
+        self.library.fake_cuda_fail(function.encode(), nth, code)
+
+    def retained(self, device):
+        """How often a device's context is held."""
+        return self.library.fake_cuda_retained(device)
+
+    def left(self):
+        """Registered ranges, device memory and events, when everybody has let go of the devices."""
+        assert self.library.fake_cuda_await_release(), "somebody holds a device"
+        counts = ("registered", "allocated", "events")
+        return {name: getattr(self.library, f"fake_cuda_{name}")() for name in counts}
+
+
+def compile_driver(folder):
+    library = folder / "libcuda.so"
+    # The soname is the first that the engine looks for, so it goes before a driver that this machine has.
+    flags = ["-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so"]
+    subprocess.run(["cc", *flags, "-o", library, SOURCE], check=True)
+    return library
+
+
+class Consumer:
+    """What a framework does with a capsule: takes it, reads on its stream, and calls the deleter when it is done."""
+
+    def __init__(self, driver, tensor, stream=LEGACY_STREAM, versioned=True):
+        self._driver, self._stream = driver, stream
+        extra = {"max_version": (1, 0)} if versioned else {}
+        capsule = tensor.__dlpack__(stream=stream, **extra)
+        name, kind = (b"dltensor_versioned", _ManagedVersioned) if versioned else (b"dltensor", _Managed)
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        self._managed = kind.from_address(pointer(capsule, name))
+        rename = ctypes.pythonapi.PyCapsule_SetName
+        rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
+        # The name says that it is taken; it must stay alive as long as the capsule.
+        self._taken = b"used_" + name
+        rename(capsule, self._taken)
+        del capsule
+        assert (kind is _Managed) or list(self._managed.version) == [1, 0]
+        self.device = tuple(self._managed.tensor.device)
+
+    def array(self):
+        """A copy in host memory, as a read on the consumer's stream gives it."""
+        return self._read(self._driver.library.fake_cuda_read)
+
+    def read_later(self):
+        """The same, but the read is only queued: the array is filled when the stream has come to it."""
+        return self._read(self._driver.library.fake_cuda_read_later)
+
+    def _read(self, read):
+        tensor = self._managed.tensor
+        shape = tensor.shape[: tensor.ndim]
+        assert tensor.strides[: tensor.ndim] == [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+        kind = {0: "i", 1: "u", 2: "f"}[tensor.code]
+        out = np.empty(shape, f"{kind}{tensor.bits // 8}")
+        stream = self._stream if self._stream > 2 else 0
+        read(self.device[1], stream, tensor.data, out.ctypes.data, out.nbytes)
+        return out
+
+    def free(self):
+        """Gives it back, on the thread that calls, without the interpreter's lock."""
+        self._managed.deleter(ctypes.addressof(self._managed))

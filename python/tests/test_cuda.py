@@ -1,0 +1,238 @@
+"""Batches on CUDA devices, over a stand-in for the driver: this machine needs no GPU, and has not shown what one does."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+from conftest import SAMPLES
+from fake_cuda import CUDA, Consumer, Driver, compile_driver
+
+import forebay as fb
+
+NORM = fb.Normalize(fb.IMAGENET_MEAN, fb.IMAGENET_STD)
+FIELDS = {
+    "x": fb.Image("image", fb.RandomResizedCrop(16), fb.RandomHorizontalFlip(), NORM, dtype="float32"),
+    "y": fb.Scalar("number"),
+    "name": fb.Text("name"),
+    "raw": fb.Bytes("image"),
+}
+WORLD = {"world_size": 2, "local_world_size": 2, "num_canonical_nodes": 2}
+NOTHING_LEFT = {"registered": 0, "allocated": 0, "events": 0}
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    return compile_driver(tmp_path_factory.mktemp("cuda"))
+
+
+@pytest.fixture
+def driver(library, monkeypatch):
+    """The stand-in; after the test everything must have been given back."""
+    monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(library))
+    driver = Driver(library)
+    yield driver
+    assert driver.left() == NOTHING_LEFT
+
+
+def loader(folder, device, **kwargs):
+    kwargs = {"batch_size": 16, "shuffle": True, "fields": FIELDS, "framework": "dlpack", "memory": "64mb", **kwargs}
+    return fb.Loader(local=folder, device=device, **kwargs)
+
+
+def on_host(folder, **kwargs):
+    """The same batches in host memory, epoch by epoch."""
+    with loader(folder, "cpu", framework="numpy", **kwargs) as batches:
+        return [[{k: v if isinstance(v, list) else v.copy() for k, v in b.items()} for b in batches] for _ in range(2)]
+
+
+def same(consumers, batch):
+    return all(np.array_equal(consumer.array(), batch[name]) for name, consumer in consumers.items())
+
+
+def moving(driver, batches):
+    """Lets the device do what it was given after each batch: without a consumer that reads, it does nothing."""
+    for batch in batches:
+        yield batch
+        del batch
+        driver.run()
+
+
+def take(driver, batch, **kwargs):
+    return {name: Consumer(driver, batch[name], **kwargs) for name in ("x", "y")}
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_batches_on_a_device_are_those_of_the_host(pictures, driver, versioned):
+    expected = on_host(pictures)
+    with loader(pictures, "cuda:0") as batches:
+        for epoch in expected:
+            seen = 0
+            for batch, host in zip(batches, epoch, strict=True):
+                assert batch["x"].__dlpack_device__() == (CUDA, 0) and batch["x"].shape == host["x"].shape
+                # Lists stay where Python has them.
+                assert batch["name"] == host["name"] and batch["raw"] == host["raw"]
+                consumers = take(driver, batch, versioned=versioned)
+                assert all(consumer.device == (CUDA, 0) for consumer in consumers.values())
+                assert same(consumers, host)
+                seen += len(host["y"])
+                del batch
+                for consumer in consumers.values():
+                    consumer.free()
+            assert seen == SAMPLES
+    assert driver.retained(1) == 0
+
+
+def test_memory_is_written_again_only_after_a_consumer_s_stream(pictures, driver):
+    """Every batch is dropped with its read still queued: the reads see their own batch."""
+    (expected, _) = on_host(pictures)
+    stream = driver.stream()
+    outs = []
+    with loader(pictures, "cuda:0", prefetch=1) as batches:
+        for number, batch in enumerate(batches):
+            consumer = Consumer(driver, batch["y"], stream=stream)
+            outs.append(consumer.read_later())
+            consumer.free()
+            del batch, consumer
+            # Copies for later batches go on as far as what they wait for lets them. The consumer is some batches behind,
+            # not so many that all host memory is held by copies that wait for it.
+            driver.run_copies(besides=stream)
+            if number % 4 == 3:
+                driver.run()
+        driver.run()
+    assert [out.tolist() for out in outs] == [batch["y"].tolist() for batch in expected]
+
+
+def test_tensors_may_be_freed_in_any_order_on_any_thread(pictures, driver):
+    (expected, _) = on_host(pictures)
+    with loader(pictures, "cuda:0", prefetch=2) as batches:
+        kept = [(batch, take(driver, batch, stream=driver.stream())) for batch in moving(driver, batches)]
+    del batches
+    assert all(same(consumers, host) for (_, consumers), host in zip(kept, expected, strict=True))
+    last = [consumers["x"] for _, consumers in kept]
+    for _, consumers in reversed(kept):
+        consumers["y"].free()
+    del kept
+    threads = [threading.Thread(target=consumer.free) for consumer in last]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_an_unused_capsule_and_an_unread_batch_are_given_back(pictures, driver):
+    with loader(pictures, "cuda:0") as batches:
+        for number, batch in enumerate(batches):
+            capsule = batch["x"].__dlpack__(stream=1, max_version=(1, 0)), batch["y"].__dlpack__()
+            del capsule, batch
+            driver.run()
+            if number == 4:
+                break
+
+
+def test_a_loader_that_is_closed_early_gives_everything_back(pictures, driver):
+    batches = loader(pictures, "cuda:0")
+    first = next(iter(batches))
+    consumer = Consumer(driver, first["y"])
+    batches.close()
+    del first
+    # A batch outlives its loader.
+    assert consumer.array().shape == (16,)
+    consumer.free()
+
+
+def test_a_device_list_gives_each_device_its_rank_s_batches(pictures, driver):
+    (expected, _) = zip(*(on_host(pictures, rank=rank, local_rank=rank, **WORLD) for rank in range(2)))
+    with loader(pictures, ["cuda:0", "cuda:1"], num_canonical_nodes=2) as batches:
+        for pair, hosts in zip(batches, zip(*expected, strict=True), strict=True):
+            for number, (batch, host) in enumerate(zip(pair, hosts)):
+                consumer = Consumer(driver, batch["y"])
+                assert consumer.device == (CUDA, number)
+                assert np.array_equal(consumer.array(), host["y"])
+                consumer.free()
+            del pair, batch
+
+
+def test_cuda_without_a_number_is_the_local_rank_s_device(pictures, driver):
+    with loader(pictures, "cuda", rank=1, local_rank=1, **WORLD) as batches:
+        batch = next(iter(batches))
+        assert batch["y"].__dlpack_device__() == (CUDA, 1)
+        del batch
+    assert driver.retained(0) == 0
+
+
+def test_cuda_without_a_number_is_torch_s_current_device_where_torch_has_one(pictures, driver, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    with loader(pictures, torch.device("cuda")) as batches:
+        assert next(iter(batches))["y"].__dlpack_device__() == (CUDA, 1)
+    assert driver.retained(0) == 0
+
+
+def test_streams_follow_dlpack(pictures, driver):
+    with loader(pictures, "cuda:0") as batches:
+        batch = next(iter(batches))
+        y = batch["y"]
+        for stream in (None, -1, 1, 2, driver.stream()):
+            y.__dlpack__(stream=stream, max_version=(1, 0))
+        for stream in (0, -2):
+            with pytest.raises(fb.ConfigError, match="stream"):
+                y.__dlpack__(stream=stream)
+        with pytest.raises(BufferError):
+            y.__dlpack__(stream=1, dl_device=(1, 0))
+        del batch, y
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "error"),
+    [("cuMemAlloc_v2", 2, fb.FullError), ("cuMemcpyHtoDAsync_v2", 700, fb.IoError), ("cuEventRecord", 700, fb.IoError)],
+)
+def test_a_device_that_refuses_ends_the_epoch_with_an_error(pictures, driver, function, code, error):
+    with loader(pictures, "cuda:0") as batches:
+        driver.fail(function, code)
+        with pytest.raises(error, match=r"CUDA driver refused.*device 0"):
+            for _ in batches:
+                driver.run()
+        # The next epoch begins anew.
+        assert sum(len(batch["name"]) for batch in moving(driver, batches)) == SAMPLES
+
+
+def test_what_is_missing_is_said(pictures, driver):
+    with pytest.raises(fb.UnsupportedError, match="no CUDA device 5, this process sees 2"):
+        loader(pictures, "cuda:5")
+    with pytest.raises(fb.ConfigError, match='"cuda:0"'):
+        loader(pictures, "gpu")
+    with pytest.raises(fb.ConfigError, match="numpy's arrays lie in host memory"):
+        loader(pictures, "cuda:0", framework="numpy")
+    with pytest.raises(fb.ConfigError, match='"cuda" is one device'):
+        loader(pictures, ["cuda", "cuda"])
+    driver.fail("cuInit", 100)
+    with pytest.raises(fb.UnsupportedError, match="no GPU is visible to this process"):
+        loader(pictures, "cuda:0")
+
+
+def alone(code, **env):
+    """Runs `code` in a Python of its own."""
+    code = textwrap.dedent(code)
+    return subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, timeout=120)
+
+
+def test_the_host_needs_no_driver_and_a_device_says_that_there_is_none(pictures, tmp_path):
+    code = f"""
+        import forebay as fb
+        fields = {{"number": fb.Scalar("number")}}
+        with fb.Loader(local={pictures!r}, fields=fields, batch_size=8, framework="dlpack") as loader:
+            next(iter(loader))
+        assert "libcuda" not in open("/proc/self/maps").read()
+        try:
+            fb.Loader(local={pictures!r}, batch_size=8, framework="dlpack", device="cuda")
+        except fb.UnsupportedError as error:
+            print(error)
+    """
+    done = alone(code, FOREBAY_CUDA_LIBRARY=str(tmp_path / "libcuda.so.1"))
+    assert done.returncode == 0, done.stderr
+    assert "install the driver" in done.stdout and str(tmp_path) in done.stdout
