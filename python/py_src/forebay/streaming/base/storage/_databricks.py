@@ -12,7 +12,13 @@ from ..util import get_import_exception_message
 from .download import CloudDownloader, whole_file
 from .upload import CloudUploader
 
-__all__ = ["DBFSDownloader", "DBFSUploader", "DatabricksUnityCatalogDownloader", "DatabricksUnityCatalogUploader"]
+__all__ = [
+    "DBFSDownloader",
+    "DBFSUploader",
+    "DatabricksUnityCatalogDownloader",
+    "DatabricksUnityCatalogUploader",
+    "DatabricksUploader",
+]
 
 _PIECE_BYTES = 1 << 26
 _WHERE = (

@@ -18,7 +18,7 @@ from ..util import retry as attempts
 if TYPE_CHECKING:
     from ._absent import AlipanUploader
     from ._azure import AzureDataLakeUploader, AzureUploader
-    from ._databricks import DatabricksUnityCatalogUploader, DBFSUploader
+    from ._databricks import DatabricksUnityCatalogUploader, DatabricksUploader, DBFSUploader
     from ._gcs import GCSAuthentication, GCSUploader
     from ._huggingface import HFUploader
     from ._oci import OCIUploader
@@ -31,6 +31,7 @@ __all__ = [
     "CloudUploader",
     "DBFSUploader",
     "DatabricksUnityCatalogUploader",
+    "DatabricksUploader",
     "GCSAuthentication",
     "GCSUploader",
     "HFUploader",
@@ -44,7 +45,7 @@ __getattr__, __dir__ = lazy(
     {
         "_absent": ("AlipanUploader",),
         "_azure": ("AzureDataLakeUploader", "AzureUploader"),
-        "_databricks": ("DBFSUploader", "DatabricksUnityCatalogUploader"),
+        "_databricks": ("DBFSUploader", "DatabricksUnityCatalogUploader", "DatabricksUploader"),
         "_gcs": ("GCSAuthentication", "GCSUploader"),
         "_huggingface": ("HFUploader",),
         "_oci": ("OCIUploader",),
