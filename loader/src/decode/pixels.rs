@@ -8,6 +8,16 @@ pub(super) const PAD: usize = 64;
 /// Above this, memory goes back after the picture: one huge picture must not stay with every thread for good.
 const KEPT_BYTES: usize = 64 << 20;
 
+/// Makes `buffer` at least `bytes` long, contents unspecified, and gives back what a far larger picture left.
+pub(super) fn fit(buffer: &mut Vec<u8>, bytes: usize) {
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
+    } else if buffer.len() > KEPT_BYTES && bytes <= KEPT_BYTES {
+        buffer.truncate(bytes);
+        buffer.shrink_to_fit();
+    }
+}
+
 /// RGB pixels, three bytes each, rows without gaps.
 #[derive(Debug, Default)]
 pub struct Pixels {
@@ -26,12 +36,7 @@ impl Pixels {
     /// channels stay; a decoder that needs four packs them down before it returns.
     pub fn start(&mut self, region: Region, channels: usize) -> &mut [u8] {
         let used = region.w as usize * region.h as usize * channels;
-        if self.bytes.len() < used + PAD {
-            self.bytes.resize(used + PAD, 0);
-        } else if self.bytes.len() > KEPT_BYTES && used + PAD <= KEPT_BYTES {
-            self.bytes.truncate(used + PAD);
-            self.bytes.shrink_to_fit();
-        }
+        fit(&mut self.bytes, used + PAD);
         self.region = Some(region);
         &mut self.bytes[..used]
     }

@@ -4,6 +4,7 @@ use super::frame::{Colours, Component, Frame, Upsampling};
 use super::kernel::{Kernels, MARGIN};
 use super::plane::Plane;
 use crate::decode::geometry::Region;
+use crate::decode::pixels::fit;
 
 /// Writes the rows of a region, top to bottom.
 pub(super) struct Emit<'a> {
@@ -51,10 +52,7 @@ fn row<'a>(
     y: u32,
     scratch: &'a mut Vec<u8>,
 ) -> &'a [u8] {
-    let room = region.w as usize + 2 + MARGIN;
-    if scratch.len() < room {
-        scratch.resize(room, 0);
-    }
+    fit(scratch, region.w as usize + 2 + MARGIN);
     match component.upsampling {
         Upsampling::None => plane.row(region.x, y),
         Upsampling::Smooth { across, down } => {

@@ -6,7 +6,7 @@
 //! runs over the end of a block are one test.
 
 use super::Declined;
-use super::huffman::{AcTable, Code, DcTable, END_OF_BLOCK};
+use super::huffman::{AcTable, Code, DC_WINDOW, DcTable, END_OF_BLOCK, Pair, WINDOW};
 
 /// Coefficients of a block.
 pub(super) const BLOCK: usize = 64;
@@ -21,33 +21,39 @@ pub(super) const BYTES_AFTER: usize = 8;
 /// Reads bits of one segment, a scan or what lies between two restart markers.
 #[derive(Clone, Copy)]
 pub(super) struct Bits<'a> {
-    /// The segment and whatever follows it.
-    data: &'a [u8],
-    /// Bits of `data` that belong to the segment.
-    total: u64,
-    /// The next byte to load.
-    at: usize,
+    /// What was not loaded yet of the segment and whatever follows it.
+    rest: &'a [u8],
     /// The next bits, left-aligned.
     word: u64,
     /// How many of them count. There may be more, and they are right.
     count: u32,
+    /// Bits that were loaded from behind the end of the data: zeros.
+    made_up: u64,
+    /// Bits behind the segment's end in the data.
+    foreign: u64,
 }
 
 impl<'a> Bits<'a> {
     /// Starts at the first of `len` bytes of `data`.
     pub(super) fn new(data: &'a [u8], len: usize) -> Self {
-        Self { data, total: len as u64 * 8, at: 0, word: 0, count: 0 }
+        Self { rest: data, word: 0, count: 0, made_up: 0, foreign: (data.len() - len) as u64 * 8 }
     }
 
     /// Makes at least 56 bits available. Behind the end of the data there are zeros.
     #[inline(always)]
     fn fill(&mut self) {
-        let next = match self.data.get(self.at..).and_then(|rest| rest.first_chunk::<8>()) {
-            Some(bytes) => u64::from_be_bytes(*bytes),
-            None => 0,
-        };
-        self.word |= next >> self.count;
-        self.at += (63 - self.count as usize) >> 3;
+        let bytes = ((self.count ^ 63) >> 3) & 7;
+        match self.rest.first_chunk::<8>() {
+            Some(next) => {
+                self.word |= u64::from_be_bytes(*next) >> self.count;
+                self.rest = &self.rest[bytes as usize..];
+            }
+            None => {
+                // The last bytes are not the segment's, see `BYTES_AFTER`.
+                self.rest = &[];
+                self.made_up += u64::from(bytes) * 8;
+            }
+        }
         self.count |= 56;
     }
 
@@ -59,30 +65,23 @@ impl<'a> Bits<'a> {
 
     /// Whether more bits were read than there are.
     pub(super) fn is_overrun(&self) -> bool {
-        self.at as u64 * 8 - u64::from(self.count) > self.total
+        (self.rest.len() as u64) * 8 + u64::from(self.count) < self.foreign + self.made_up
     }
 
-    /// One symbol the slow way, and the value of `size` bits behind it. At least 31 bits must be available.
-    #[cold]
-    #[inline(never)]
+    /// One symbol the slow way, and the value behind it.
+    #[inline(always)]
     fn symbol(&mut self, code: &Code) -> Result<(u8, i16), Declined> {
-        let (symbol, length) = code.symbol((self.word >> 48) as u32).ok_or(Declined("bits that are no code"))?;
-        self.consume(length);
-        let size = u32::from(symbol & 15);
-        if size == 0 {
-            return Ok((symbol, 0));
-        }
-        let bits = (self.word >> (64 - size)) as i32;
-        self.consume(size);
-        let is_negative = bits < 1 << (size - 1);
-        Ok((symbol, (if is_negative { bits - (1 << size) + 1 } else { bits }) as i16))
+        self.fill();
+        let (symbol, value, bits) = symbol(code, self.word).ok_or(Declined("bits that are no code"))?;
+        self.consume(bits);
+        Ok((symbol, value))
     }
 
     /// The next DC difference, modulo 2^16. Leaves at least 25 bits.
     #[inline(always)]
     fn difference(&mut self, table: &DcTable) -> Result<i16, Declined> {
         self.fill();
-        let entry = table.lookup[(self.word >> (64 - super::huffman::WINDOW)) as usize];
+        let entry = table.lookup[(self.word >> (64 - DC_WINDOW)) as usize];
         if entry.bits == 0 {
             return self.symbol(&table.code).map(|(_, value)| value);
         }
@@ -104,34 +103,42 @@ impl<'a> Bits<'a> {
         block[..BLOCK].fill(0);
         *dc = dc.wrapping_add(self.difference(dc_table)?);
         block[0] = *dc;
-        let place = |k: u32| if BY_ROWS { usize::from(ROWS[k as usize & 127]) } else { k as usize & 127 };
         let mut k = 1;
+        let mut entry = ac_table.pairs[window(self.word)];
+        self.fill();
         loop {
-            let entry = ac_table.pairs[(self.word >> (64 - super::huffman::WINDOW)) as usize];
-            let first = (self.word.wrapping_shr(64 - u32::from(entry.first_bits))) as i16;
-            let last = (self.word.wrapping_shr(64 - u32::from(entry.bits))) as i16;
-            block[place(k + u32::from(entry.first_run))] = first.wrapping_add(entry.first_addend);
-            block[place(k + ((u32::from(entry.advance) - 1) & 63))] = last.wrapping_add(entry.addend);
-            let next = k + u32::from(entry.advance);
-            if next < 64 {
+            let next = loop {
+                // Two lookups take 50 bits at most, so one filling up serves both. It does not stand between them: the
+                // way from entry to entry is what takes time.
+                let next = store::<BY_ROWS>(entry, self.word, k, block);
+                if next >= 64 {
+                    break next;
+                }
                 k = next;
-                self.consume(u32::from(entry.bits));
+                self.consume(entry.bits());
+                entry = ac_table.pairs[window(self.word)];
+                let next = store::<BY_ROWS>(entry, self.word, k, block);
+                if next >= 64 {
+                    break next;
+                }
+                k = next;
+                self.consume(entry.bits());
                 self.fill();
-                continue;
-            }
+                entry = ac_table.pairs[window(self.word)];
+            };
             if is_end(next) {
-                self.consume(u32::from(entry.bits));
+                self.consume(entry.bits());
                 return Ok(());
             }
-            self.fill();
             let (symbol, value) = self.symbol(&ac_table.code)?;
-            self.fill();
             let Some(at) = step(symbol, k)? else { return Ok(()) };
-            block[place(at)] = value;
+            block[place::<BY_ROWS>(at)] = value;
             if at == 63 {
                 return Ok(());
             }
             k = at + 1;
+            self.fill();
+            entry = ac_table.pairs[window(self.word)];
         }
     }
 
@@ -140,28 +147,74 @@ impl<'a> Bits<'a> {
     pub(super) fn skip(&mut self, dc_table: &DcTable, ac_table: &AcTable, dc: &mut i16) -> Result<(), Declined> {
         *dc = dc.wrapping_add(self.difference(dc_table)?);
         let mut k = 1;
+        let mut entry = ac_table.skips[window(self.word)];
+        self.fill();
         loop {
-            let entry = ac_table.skips[(self.word >> (64 - super::huffman::WINDOW)) as usize];
-            let next = k + u32::from(entry.advance);
-            if next < 64 {
+            // As in `block`: 52 bits at most.
+            let next = loop {
+                let next = k + entry.advance();
+                if next >= 64 {
+                    break next;
+                }
                 k = next;
-                self.consume(u32::from(entry.bits));
+                self.consume(entry.bits());
+                entry = ac_table.skips[window(self.word)];
+                let next = k + entry.advance();
+                if next >= 64 {
+                    break next;
+                }
+                k = next;
+                self.consume(entry.bits());
                 self.fill();
-                continue;
-            }
+                entry = ac_table.skips[window(self.word)];
+            };
             if is_end(next) {
-                self.consume(u32::from(entry.bits));
+                self.consume(entry.bits());
                 return Ok(());
             }
-            self.fill();
             let (symbol, _) = self.symbol(&ac_table.code)?;
-            self.fill();
             match step(symbol, k)? {
                 None | Some(63) => return Ok(()),
                 Some(at) => k = at + 1,
             }
+            self.fill();
+            entry = ac_table.skips[window(self.word)];
         }
     }
+}
+
+/// Where a coefficient goes.
+#[inline(always)]
+fn place<const BY_ROWS: bool>(k: u32) -> usize {
+    if BY_ROWS { usize::from(ROWS[k as usize & 127]) } else { k as usize & 127 }
+}
+
+/// Stores an entry's values, which may be one twice, from position `k` on; returns the position behind them.
+#[inline(always)]
+fn store<const BY_ROWS: bool>(entry: Pair, word: u64, k: u32, block: &mut [i16; 2 * BLOCK]) -> u32 {
+    block[place::<BY_ROWS>(k + entry.first_run())] = entry.first_value(word);
+    block[place::<BY_ROWS>(k + ((entry.advance() - 1) & 63))] = entry.value(word);
+    k + entry.advance()
+}
+
+/// The number that the next [`WINDOW`] bits are.
+#[inline(always)]
+fn window(word: u64) -> usize {
+    (word >> (64 - WINDOW)) as usize
+}
+
+/// The symbol that a word starts with, its value, and the bits of both: 31 at most.
+#[cold]
+#[inline(never)]
+fn symbol(code: &Code, word: u64) -> Option<(u8, i16, u32)> {
+    let (symbol, length) = code.symbol((word >> 48) as u32)?;
+    let size = u32::from(symbol & 15);
+    if size == 0 {
+        return Some((symbol, 0, length));
+    }
+    let bits = (word << length >> (64 - size)) as i32;
+    let value = if bits < 1 << (size - 1) { bits - (1 << size) + 1 } else { bits };
+    Some((symbol, value as i16, length + size))
 }
 
 /// Whether a position behind a lookup is a block's end, and the lookup's last symbol the block's. Other positions from

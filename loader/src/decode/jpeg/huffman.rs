@@ -26,29 +26,84 @@ pub(super) const LONG: u32 = 192;
 
 const ENTRIES: usize = 1 << WINDOW;
 
+/// The same for DC differences, of which there are few.
+pub(super) const DC_WINDOW: u32 = 9;
+
+const DC_ENTRIES: usize = 1 << DC_WINDOW;
+
 /// Tables of a class that are kept. A scan uses three at most, so none that it found goes while it looks for the next.
 const KEPT: usize = 8;
 
-/// One or two AC symbols.
+/// One or two AC symbols, in a word whose low bits can serve as a shift at once.
+///
+/// From the lowest: 8 bits: bits of both, below 64; 8: 64 less the bits of the first; 8: positions to move on by, the
+/// second value at the last of them, [`END_OF_BLOCK`] or [`LONG`] more at an end; 8: zeros before the first value; 16
+/// each: the addends of the last value and of the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pair {
-    /// Bits of the first symbol, code and value.
-    pub first_bits: u8,
-    /// Bits of both.
-    pub bits: u8,
-    /// Zeros before the first value.
-    pub first_run: u8,
-    /// Positions to move on by; the second value is at the last of them. [`END_OF_BLOCK`] or [`LONG`] more at an end.
-    pub advance: u8,
-    pub first_addend: i16,
-    pub addend: i16,
+pub(super) struct Pair(u64);
+
+impl Pair {
+    #[inline(always)]
+    pub(super) fn bits(self) -> u32 {
+        self.0 as u32 & 63
+    }
+
+    /// The last value, of a word that starts with the entry's bits.
+    #[inline(always)]
+    pub(super) fn value(self, word: u64) -> i16 {
+        ((word >> (0_u64.wrapping_sub(self.0) & 63)) + (self.0 >> 32)) as i16
+    }
+
+    /// The first value.
+    #[inline(always)]
+    pub(super) fn first_value(self, word: u64) -> i16 {
+        ((word >> (self.0 >> 8 & 63)) + (self.0 >> 48)) as i16
+    }
+
+    #[inline(always)]
+    pub(super) fn advance(self) -> u32 {
+        (self.0 >> 16) as u32 & 255
+    }
+
+    #[inline(always)]
+    pub(super) fn first_run(self) -> u32 {
+        (self.0 >> 24) as u32 & 255
+    }
 }
 
-/// One symbol or several whose values nobody wants.
+/// What goes into a [`Pair`].
+#[derive(Clone, Copy)]
+struct Symbols {
+    first_bits: u32,
+    bits: u32,
+    first_run: u32,
+    advance: u32,
+    first_addend: i16,
+    addend: i16,
+}
+
+impl Symbols {
+    fn pair(self) -> Pair {
+        let bytes = [self.bits, (64 - self.first_bits) & 63, self.advance, self.first_run].map(|v| v as u8);
+        let addends = u64::from(self.first_addend as u16) << 16 | u64::from(self.addend as u16);
+        Pair(addends << 32 | u64::from(u32::from_le_bytes(bytes)))
+    }
+}
+
+/// One symbol or several whose values nobody wants: their bits, and what to move on by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Skip {
-    pub bits: u8,
-    pub advance: u8,
+pub(super) struct Skip(u16);
+
+impl Skip {
+    #[inline(always)]
+    pub(super) fn bits(self) -> u32 {
+        u32::from(self.0) & 63
+    }
+
+    #[inline(always)]
+    pub(super) fn advance(self) -> u32 {
+        u32::from(self.0 >> 8)
+    }
 }
 
 /// A DC difference; `bits` is 0 where the lookup decides nothing.
@@ -129,7 +184,7 @@ fn addend(prefix: u32, size: u32, is_negative: bool) -> i16 {
 /// A DC table.
 #[derive(Debug)]
 pub(super) struct DcTable {
-    pub lookup: Box<[Difference; ENTRIES]>,
+    pub lookup: Box<[Difference; DC_ENTRIES]>,
     pub code: Code,
 }
 
@@ -149,7 +204,7 @@ pub(super) trait Table: Default {
 
 impl Default for DcTable {
     fn default() -> Self {
-        Self { lookup: Box::new([Difference::default(); ENTRIES]), code: Code::default() }
+        Self { lookup: Box::new([Difference::default(); DC_ENTRIES]), code: Code::default() }
     }
 }
 
@@ -160,8 +215,13 @@ impl Table for DcTable {
             return Err(Declined("a DC difference of more than 15 bits"));
         }
         self.code = Code::build(segment)?;
-        for (window, (out, (size, length))) in (0..).zip(self.lookup.iter_mut().zip(self.code.windows())) {
-            let one = Single::of(window, size, length);
+        let windows = self.code.windows();
+        for (i, out) in self.lookup.iter_mut().enumerate() {
+            let window = i << (WINDOW - DC_WINDOW);
+            let (size, length) = windows[window];
+            let one = Single::of(window as u32, size, length);
+            // Code and sign must lie inside the smaller window.
+            let one = one.filter(|_| u32::from(length) + u32::from(size > 0) <= DC_WINDOW);
             *out = one.map_or(Difference::default(), |one| Difference { bits: one.bits as u8, addend: one.addend });
         }
         Ok(())
@@ -218,60 +278,41 @@ impl AcTable {
     }
 
     fn pair(windows: &[(u8, u8); ENTRIES], window: u32) -> Pair {
+        let nothing = Symbols { first_bits: 0, bits: 0, first_run: 63, advance: LONG, first_addend: 0, addend: 0 };
         let (symbol, length) = windows[window as usize];
-        let Some(first) = Single::of(window, symbol, length) else {
-            return Pair { first_run: 63, advance: LONG as u8, ..Pair::default() };
-        };
+        let Some(first) = Single::of(window, symbol, length) else { return nothing.pair() };
         let Some(run) = Self::run(symbol) else {
-            return Pair {
-                first_bits: length,
-                bits: length,
-                first_run: 63,
-                advance: END_OF_BLOCK as u8,
-                ..Pair::default()
-            };
+            let bits = u32::from(length);
+            return Symbols { first_bits: bits, bits, advance: END_OF_BLOCK, ..nothing }.pair();
         };
-        let one = Pair {
-            first_bits: first.bits as u8,
-            bits: first.bits as u8,
-            first_run: run as u8,
-            advance: run as u8 + 1,
+        let one = Symbols {
+            first_bits: first.bits,
+            bits: first.bits,
+            first_run: run,
+            advance: run + 1,
             first_addend: first.addend,
             addend: first.addend,
         };
         if first.bits >= WINDOW {
-            return one;
+            return one.pair();
         }
         // What the window holds behind the first symbol; the zeros shifted in are not looked at.
         let rest = window << first.bits & (ENTRIES as u32 - 1);
         let (symbol, length) = windows[rest as usize];
-        let (size, code_bits) = (u32::from(symbol & 15), u32::from(length));
-        if length == 0 || first.bits + code_bits + u32::from(size > 0) > WINDOW {
-            return one;
+        let size = u32::from(symbol & 15);
+        let end = first.bits + u32::from(length);
+        if length == 0 || end + u32::from(size > 0) > WINDOW {
+            return one.pair();
         }
-        let end = first.bits + code_bits;
-        match Self::run(symbol) {
+        let Some(run) = Self::run(symbol) else {
             // The first value once more: all of its bits are in the window.
-            None => {
-                let value = (window >> (WINDOW - first.bits)) as i16;
-                let value = value.wrapping_add(first.addend);
-                Pair {
-                    bits: end as u8,
-                    advance: one.advance + END_OF_BLOCK as u8,
-                    addend: value.wrapping_sub((window >> (WINDOW - end)) as i16),
-                    ..one
-                }
-            }
-            Some(run) => {
-                let is_negative = size > 0 && window >> (WINDOW - 1 - end) & 1 == 0;
-                Pair {
-                    bits: (end + size) as u8,
-                    advance: one.advance + run as u8 + 1,
-                    addend: addend(window >> (WINDOW - end), size, is_negative),
-                    ..one
-                }
-            }
-        }
+            let value = ((window >> (WINDOW - first.bits)) as i16).wrapping_add(first.addend);
+            let addend = value.wrapping_sub((window >> (WINDOW - end)) as i16);
+            return Symbols { bits: end, advance: one.advance + END_OF_BLOCK, addend, ..one }.pair();
+        };
+        let is_negative = size > 0 && window >> (WINDOW - 1 - end) & 1 == 0;
+        let addend = addend(window >> (WINDOW - end), size, is_negative);
+        Symbols { bits: end + size, advance: one.advance + run + 1, addend, ..one }.pair()
     }
 
     fn skip(windows: &[(u8, u8); ENTRIES], window: u32) -> Skip {
@@ -291,11 +332,8 @@ impl AcTable {
                 }
             }
         }
-        if advance == 0 {
-            Skip { bits: 0, advance: LONG as u8 }
-        } else {
-            Skip { bits: bits as u8, advance: advance as u8 }
-        }
+        let advance = if bits == 0 { LONG } else { advance };
+        Skip((advance << 8 | bits) as u16)
     }
 }
 
@@ -419,32 +457,31 @@ mod tests {
                     Some((AcTable::run(symbol), value as i16, at + length + size))
                 };
                 let entry = table.pairs[window as usize];
-                if u32::from(entry.advance) == LONG {
+                let word = u64::from(bits) << 32;
+                if entry.advance() == LONG {
                     continue;
                 }
                 let (run, value, end) = one(0).unwrap();
-                assert_eq!(u32::from(entry.first_bits), end);
                 let Some(run) = run else {
-                    assert_eq!(u32::from(entry.advance), END_OF_BLOCK);
+                    assert_eq!((entry.advance(), entry.bits()), (END_OF_BLOCK, end));
                     continue;
                 };
-                let read = |end: u32, addend: i16| ((bits >> (32 - end)) as i16).wrapping_add(addend);
-                assert_eq!((u32::from(entry.first_run), read(end, entry.first_addend)), (run, value));
-                if entry.bits == entry.first_bits {
-                    assert_eq!(u32::from(entry.advance), run + 1);
+                assert_eq!((entry.first_run(), entry.first_value(word)), (run, value));
+                if entry.bits() == end {
+                    assert_eq!((entry.advance(), entry.value(word)), (run + 1, value));
                     continue;
                 }
                 pairs += 1;
                 let (second_run, second, both) = one(end).unwrap();
-                assert_eq!(u32::from(entry.bits), both);
+                assert_eq!(entry.bits(), both);
                 match second_run {
                     Some(second_run) => {
-                        assert_eq!(u32::from(entry.advance), run + 1 + second_run + 1);
-                        assert_eq!(read(both, entry.addend), second);
+                        assert_eq!(entry.advance(), run + 1 + second_run + 1);
+                        assert_eq!(entry.value(word), second);
                     }
                     None => {
-                        assert_eq!(u32::from(entry.advance), run + 1 + END_OF_BLOCK);
-                        assert_eq!(read(both, entry.addend), value);
+                        assert_eq!(entry.advance(), run + 1 + END_OF_BLOCK);
+                        assert_eq!(entry.value(word), value);
                     }
                 }
             }

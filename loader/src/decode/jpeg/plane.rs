@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::frame::{Component, Upsampling};
 use super::kernel::{GROUP, Kernels, MARGIN};
+use crate::decode::pixels::fit;
 
 /// Columns of samples of whole blocks, with a margin on both sides. The samples beside the picture's first and last
 /// ones repeat these, so that smoothing needs no special case at the edges.
@@ -30,10 +31,7 @@ impl Plane {
             top,
             rows,
         };
-        let bytes = self.stride * rows;
-        if self.bytes.len() < bytes {
-            self.bytes.resize(bytes, 0);
-        }
+        fit(&mut self.bytes, self.stride * rows);
     }
 
     /// Rolls down so that the buffer's last row becomes its first.

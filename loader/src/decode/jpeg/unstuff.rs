@@ -4,6 +4,7 @@
 use super::Declined;
 use super::entropy::{BYTES_AFTER, Bits};
 use super::kernel::{Kernels, MARGIN};
+use crate::decode::pixels::fit;
 
 /// A scan's data, cut at its restart markers.
 #[derive(Default)]
@@ -24,10 +25,7 @@ impl Segments {
         has_restarts: bool,
     ) -> Result<usize, Declined> {
         let data = &file[start..];
-        let room = data.len() + MARGIN + BYTES_AFTER;
-        if self.bytes.len() < room {
-            self.bytes.resize(room, 0);
-        }
+        fit(&mut self.bytes, data.len() + MARGIN + BYTES_AFTER);
         self.ends.clear();
         let (mut at, mut end) = (0, 0);
         loop {

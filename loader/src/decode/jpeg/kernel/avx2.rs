@@ -150,7 +150,7 @@ fn three_to_one(a: Vector, b: Vector) -> Vector {
 #[target_feature(enable = "avx2")]
 pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
     write(out, |i| {
-        let [left, here, right] = [0, 1, 2].map(|k| widen(samples, 16 * i + k));
+        let (left, here, right) = (widen(samples, 16 * i), widen(samples, 16 * i + 1), widen(samples, 16 * i + 2));
         let even = _mm256_srli_epi16::<2>(add_16(three_to_one(here, left), _mm256_set1_epi16(1)));
         let odd = _mm256_srli_epi16::<2>(add_16(three_to_one(here, right), _mm256_set1_epi16(2)));
         _mm256_or_si256(even, _mm256_slli_epi16::<8>(odd))
@@ -161,7 +161,8 @@ pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
 #[target_feature(enable = "avx2")]
 pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
     write(out, |i| {
-        let [left, here, right] = [0, 1, 2].map(|k| three_to_one(widen(near, 16 * i + k), widen(far, 16 * i + k)));
+        let sum = |at: usize| three_to_one(widen(near, at), widen(far, at));
+        let (left, here, right) = (sum(16 * i), sum(16 * i + 1), sum(16 * i + 2));
         let even = _mm256_srli_epi16::<4>(add_16(three_to_one(here, left), _mm256_set1_epi16(8)));
         let odd = _mm256_srli_epi16::<4>(add_16(three_to_one(here, right), _mm256_set1_epi16(7)));
         _mm256_or_si256(even, _mm256_slli_epi16::<8>(odd))

@@ -204,7 +204,7 @@ fn three_to_one(a: Vector, b: Vector) -> Vector {
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
     write(out, |i| {
-        let [left, here, right] = [0, 1, 2].map(|k| widen(samples, 32 * i + k));
+        let (left, here, right) = (widen(samples, 32 * i), widen(samples, 32 * i + 1), widen(samples, 32 * i + 2));
         let even = _mm512_srli_epi16::<2>(add_16(three_to_one(here, left), _mm512_set1_epi16(1)));
         let odd = _mm512_srli_epi16::<2>(add_16(three_to_one(here, right), _mm512_set1_epi16(2)));
         _mm512_or_si512(even, _mm512_slli_epi16::<8>(odd))
@@ -215,7 +215,8 @@ pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
     write(out, |i| {
-        let [left, here, right] = [0, 1, 2].map(|k| three_to_one(widen(near, 32 * i + k), widen(far, 32 * i + k)));
+        let sum = |at: usize| three_to_one(widen(near, at), widen(far, at));
+        let (left, here, right) = (sum(32 * i), sum(32 * i + 1), sum(32 * i + 2));
         let even = _mm512_srli_epi16::<4>(add_16(three_to_one(here, left), _mm512_set1_epi16(8)));
         let odd = _mm512_srli_epi16::<4>(add_16(three_to_one(here, right), _mm512_set1_epi16(7)));
         _mm512_or_si512(even, _mm512_slli_epi16::<8>(odd))

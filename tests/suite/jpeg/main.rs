@@ -1,0 +1,208 @@
+//! Our JPEG decoder against libjpeg-turbo: random crops of whole files, damaged files, and what a picture costs.
+//!
+//! On every run some hundreds of crops are compared. For more, name a number and perhaps a folder of JPEG files:
+//!
+//! ```text
+//! FOREBAY_JPEG_CROPS=100000 FOREBAY_JPEG_DATA=/data/imagenet/val cargo test --release -p forebay-tests --test jpeg crops
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
+
+mod target;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use forebay_loader::decode::geometry::{Region, Size};
+use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, Turbo, encode};
+use forebay_loader::decode::pixels::Pixels;
+use forebay_tests::data::{Draws, picture};
+
+/// Crops compared unless `FOREBAY_JPEG_CROPS` says otherwise.
+const CROPS: u64 = 600;
+
+/// Damaged inputs per seed unless `FOREBAY_HOSTILE_ROUNDS` says otherwise.
+const ROUNDS: u64 = 300;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+/// The files of a folder and of the folders in it, in order.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<_> = std::fs::read_dir(folder)
+        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    entries.sort();
+    entries.into_iter().flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// Pictures of usual sizes in every subsampling.
+fn made() -> Vec<Vec<u8>> {
+    let kinds = [
+        Subsampling::S444,
+        Subsampling::S422,
+        Subsampling::S420,
+        Subsampling::S440,
+        Subsampling::S411,
+        Subsampling::S441,
+        Subsampling::Grey,
+    ];
+    let sizes = [(375, 500), (500, 333), (161, 97), (64, 400)];
+    let mut made = Vec::new();
+    for (i, kind) in kinds.into_iter().enumerate() {
+        for (j, (w, h)) in sizes.into_iter().enumerate() {
+            let size = Size { w, h };
+            let quality = [96, 85, 60, 30][(i + j) % 4];
+            made.push(encode(&picture(size, (i * 4 + j) as u64), size, quality, kind, false).unwrap());
+        }
+    }
+    made
+}
+
+fn random_crop(size: Size, draws: &mut Draws) -> Region {
+    let mut below = |n: u32| draws.below(u64::from(n)) as u32;
+    let (x, y) = (below(size.w), below(size.h));
+    Region { x, y, w: 1 + below(size.w - x), h: 1 + below(size.h - y) }
+}
+
+fn row(pixels: &Pixels, wanted: Region, y: u32) -> &[u8] {
+    let have = pixels.region();
+    let start = ((y - have.y) as usize * have.w as usize + (wanted.x - have.x) as usize) * 3;
+    &pixels.rgb()[start..start + wanted.w as usize * 3]
+}
+
+#[test]
+fn random_crops_have_the_pixels_of_libjpeg_turbos_whole_picture() {
+    let crops = setting("FOREBAY_JPEG_CROPS", CROPS);
+    let pictures: Vec<Vec<u8>> = match std::env::var_os("FOREBAY_JPEG_DATA") {
+        Some(folder) => {
+            let jpegs = files(Path::new(&folder)).into_iter();
+            jpegs
+                .filter(|p| p.extension().is_some_and(|e| e == "jpg" || e == "jpeg" || e == "JPEG"))
+                .map(|p| std::fs::read(p).unwrap())
+                .collect()
+        }
+        None => made(),
+    };
+    let (mut own, mut turbo) = (Decoder::new(), Turbo::new().unwrap());
+    let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+    let mut draws = Draws::new(17, 0);
+    let (mut compared, mut different) = (0, 0);
+    for (i, bytes) in pictures.iter().enumerate() {
+        let size = turbo.size(bytes).unwrap();
+        turbo.decode(bytes, Region::all(size), &mut whole).unwrap();
+        let share = crops / pictures.len() as u64 + u64::from((i as u64) < crops % pictures.len() as u64);
+        for _ in 0..share {
+            let wanted = random_crop(size, &mut draws);
+            own.decode(bytes, wanted, &mut part).unwrap();
+            let is_same = (wanted.y..wanted.y + wanted.h).all(|y| row(&whole, wanted, y) == row(&part, wanted, y));
+            if !is_same {
+                println!("picture {i}, {wanted:?} differs");
+            }
+            different += u64::from(!is_same);
+            compared += 1;
+        }
+    }
+    println!("{different} of {compared} crops of {} pictures differ", pictures.len());
+    assert_eq!((compared, different), (crops, 0));
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/jpeg/seeds");
+    files(&folder).iter().map(|file| std::fs::read(file).unwrap()).collect()
+}
+
+/// A byte here and there, a cut, a piece twice, the tail of another picture.
+fn damage(good: &[u8], others: &[Vec<u8>], draws: &mut Draws) -> Vec<u8> {
+    let mut bytes = good.to_vec();
+    let mut below = |n: usize| draws.below(n.max(1) as u64) as usize;
+    for _ in 0..=below(3) {
+        let at = below(bytes.len());
+        match below(8) {
+            0 => bytes.truncate(at),
+            1 if !bytes.is_empty() => bytes[at] ^= 1 << below(8),
+            2 | 3 if !bytes.is_empty() => bytes[at] = below(256) as u8,
+            // Bytes that mean something: markers, and the stuffing behind FF.
+            4 if !bytes.is_empty() => bytes[at] = [0xff, 0x00, 0xd0, 0xd9, 0xda, 0xc4][below(6)],
+            5 => {
+                let piece = bytes[at..(at + below(64)).min(bytes.len())].to_vec();
+                drop(bytes.splice(at..at, piece));
+            }
+            6 => drop(bytes.drain(at..(at + below(16)).min(bytes.len()))),
+            _ => {
+                let other = &others[below(others.len())];
+                bytes.truncate(at);
+                bytes.extend_from_slice(&other[below(other.len())..]);
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn damaged_pictures_are_decoded_alike_or_refused_by_both() {
+    let seeds = seeds();
+    assert!(seeds.len() >= 10, "{}", seeds.len());
+    let rounds = setting("FOREBAY_HOSTILE_ROUNDS", ROUNDS);
+    let mut draws = Draws::new(18, 0);
+    let (mut decoded, mut refused) = (0, 0);
+    for (i, seed) in seeds.iter().enumerate() {
+        for round in 0..rounds {
+            let input = if round == 0 { seed.clone() } else { damage(seed, &seeds, &mut draws) };
+            match catch_unwind(AssertUnwindSafe(|| target::agree(&input))) {
+                Ok(true) => decoded += 1,
+                Ok(false) => refused += 1,
+                Err(_) => panic!("seed {i}, round {round}: {}", input.escape_ascii()),
+            }
+        }
+    }
+    println!("{decoded} decoded, {refused} refused");
+    assert!(decoded > 0 && refused > 0);
+}
+
+/// Counts what a thread allocates.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is the system's allocator, to which every call is handed on as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises; the memory came from the system's allocator.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn a_picture_that_is_no_larger_than_those_before_allocates_nothing() {
+    let pictures = made();
+    let mut decoder = Decoder::new();
+    let mut pixels = Pixels::new();
+    let mut all = || {
+        for bytes in &pictures {
+            let size = decoder.size(bytes).unwrap();
+            decoder.decode(bytes, Region::all(size), &mut pixels).unwrap();
+            decoder.decode(bytes, Region { x: 7, y: 5, w: size.w / 2, h: size.h / 2 }, &mut pixels).unwrap();
+        }
+        ALLOCATIONS.with(Cell::get)
+    };
+    let first = all();
+    assert!(first > 0, "the counter counts");
+    let before = ALLOCATIONS.with(Cell::get);
+    assert_eq!(all(), before);
+}
