@@ -18,7 +18,7 @@ pub(crate) struct Cli {
 enum Command {
     /// Make a data set: JPEGs or tokens, as files, tar and MDS
     Synth(synth::SynthArgs),
-    /// Decoding on one thread: plain libjpeg-turbo and the engine's random crops
+    /// Decoding on one thread: libjpeg-turbo, our decoder, and the engine's random crops
     Decode(Measured<scenario::decode::DecodeArgs>),
     /// Random reads: the engine's readers, plain pread, and the device's limit
     Disk(Measured<scenario::disk::DiskArgs>),

@@ -1,4 +1,5 @@
-//! Decoding on one thread: plain libjpeg-turbo beside what the engine makes of a random crop.
+//! Decoding on one thread: libjpeg-turbo beside our decoder, of whole pictures and of random crops' boxes, and what the
+//! engine makes of a random crop.
 //!
 //! The pictures lie in memory. The ways take turns, several rounds long, and the best round counts; time is the
 //! thread's CPU time. Both keep a busy moment of the machine from falling on one of them alone.
@@ -6,10 +7,11 @@
 use crate::report::{Better, Column, Report, Row};
 use crate::synth::files_below;
 use clap::Args;
-use forebay_loader::decode::geometry::Region;
-use forebay_loader::decode::jpeg::{JpegDecoder, Turbo};
+use forebay_loader::decode::draw::FieldDraws;
+use forebay_loader::decode::geometry::{Region, Size, resolve};
+use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Turbo};
 use forebay_loader::decode::pixels::Pixels;
-use forebay_loader::decode::{self, DrawKey, FieldPlan, FieldSpec};
+use forebay_loader::decode::{self, DrawKey, FieldPlan, FieldSpec, Limits, Op};
 use forebay_loader::{Error, Result};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -86,23 +88,42 @@ fn thread_cpu_seconds() -> f64 {
 }
 
 fn ways(crop: u32) -> Result<Vec<(&'static str, Way)>> {
-    let mut turbo = Turbo::new()?;
-    let mut pixels = Pixels::new();
-    let whole = move |picture: &[u8], _| {
-        let size = turbo.size(picture)?;
-        turbo.decode(picture, Region::all(size), &mut pixels)
-    };
     let crop_and_flip = json!([{"op": "random_resized_crop", "size": [crop, crop]}, {"op": "random_horizontal_flip"}]);
     let mut normalised = crop_and_flip.clone();
     let imagenet = json!({"op": "normalize", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]});
     normalised.as_array_mut().expect("a list of operations").push(imagenet);
     let centre = json!([{"op": "resize", "size": crop + crop / 7}, {"op": "center_crop", "size": [crop, crop]}]);
     Ok(vec![
-        ("libjpeg-turbo, whole picture", Box::new(whole)),
+        ("libjpeg-turbo, whole picture", pixels(Turbo::new()?, whole)),
+        ("libjpeg-turbo, box of a random crop", pixels(Turbo::new()?, random_box)),
+        ("our decoder, whole picture", pixels(Decoder::new(), whole)),
+        ("our decoder, box of a random crop", pixels(Decoder::new(), random_box)),
         ("forebay, random crop + flip, uint8", row(&crop_and_flip, "uint8")?),
         ("forebay, random crop + flip, float32 normalised", row(&normalised, "float32")?),
         ("forebay, resize + centre crop, uint8", row(&centre, "uint8")?),
     ])
+}
+
+/// A part of a picture to pixels.
+fn pixels(mut decoder: impl JpegDecoder + 'static, part: fn(Size, u64) -> Result<Region>) -> Way {
+    let mut pixels = Pixels::new();
+    Box::new(move |picture, draw| {
+        let size = decoder.size(picture)?;
+        decoder.decode(picture, part(size, draw)?, &mut pixels)
+    })
+}
+
+fn whole(size: Size, _: u64) -> Result<Region> {
+    Ok(Region::all(size))
+}
+
+/// The box that torchvision's RandomResizedCrop would draw.
+fn random_box(size: Size, draw: u64) -> Result<Region> {
+    let crop = Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [0.75, 4.0 / 3.0] };
+    let mut stages = Vec::new();
+    let key = DrawKey { epoch: 0, stream: 0, draw };
+    resolve(&[crop], size, FieldDraws::new(7, "x"), key, Limits::default().pixels_max, &mut stages)?;
+    Ok(stages[0].crop)
 }
 
 /// A picture to a row of a batch, channels first.
@@ -124,7 +145,6 @@ fn row(ops: &Value, dtype: &str) -> Result<Way> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_loader::decode::geometry::Size;
 
     #[test]
     fn every_way_of_decoding_takes_a_picture() {
