@@ -59,6 +59,8 @@ impl EpochPlan {
         epoch: u64,
         resume: Option<&Resume>,
     ) -> Result<Self, OrderError> {
+        // The reference refuses a world before weights.
+        parallel_world(shape, config, world)?;
         let shares = shares_of(shape, config)?;
         Self::of_shares(shape, config, shares, world, epoch, resume)
     }
@@ -77,17 +79,9 @@ impl EpochPlan {
         epoch: u64,
         resume: Option<&Resume>,
     ) -> Result<Self, OrderError> {
-        world.validate()?;
-        config.validate(shape.num_streams())?;
+        let parallel = parallel_world(shape, config, world)?;
         if shares.choose.len() != shape.num_streams() || shares.proportion.len() != shape.num_streams() {
             return Err(OrderError::OutOfRange { argument: "shares", allowed: "as many as streams" });
-        }
-        let parallel = match config.replication {
-            Some(replication) => world.replicate(replication)?,
-            None => world,
-        };
-        if parallel.ranks() * config.batch_size > BATCH_SIZE_MAX << 8 {
-            return Err(OrderError::OutOfRange { argument: "the global batch", allowed: "at most 2^32" });
         }
         let start = Start::new(config, parallel, epoch, resume)?;
         let args = BatchingArgs { shape, config, shares: &shares, world: parallel, start };
@@ -230,6 +224,20 @@ impl EpochPlan {
         assert!(u64::from(rank.0) < self.0.world.ranks(), "{rank} of {} ranks", self.0.world.ranks());
         Rank(rank.0 / self.0.config.replication.unwrap_or(1))
     }
+}
+
+/// The world that partitions samples, once arguments and world are known to go together.
+fn parallel_world(shape: &DataSetShape, config: &OrderConfig, world: World) -> Result<World, OrderError> {
+    world.validate()?;
+    config.validate(shape.num_streams())?;
+    let parallel = match config.replication {
+        Some(replication) => world.replicate(replication)?,
+        None => world,
+    };
+    if parallel.ranks() * config.batch_size > BATCH_SIZE_MAX << 8 {
+        return Err(OrderError::OutOfRange { argument: "the global batch", allowed: "at most 2^32" });
+    }
+    Ok(parallel)
 }
 
 /// Samples of an epoch and each stream's part of it.
