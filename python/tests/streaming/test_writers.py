@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from forebay import _forebay
 from forebay.streaming.base.format import MDSWriter
 from forebay.streaming.base.storage.upload import CloudUploader, LocalUploader
 
@@ -32,6 +33,18 @@ def fill(writer, samples=40):
 def test_a_wrong_argument_is_named(either, tmp_path, arguments, message):
     with pytest.raises(ValueError, match=message):
         either("base.format").MDSWriter(out=str(tmp_path / "out"), columns=COLUMNS, **arguments)
+
+
+def test_a_hash_that_stands_twice_is_refused(tmp_path):
+    # The reference's message says so as well, but it takes them.
+    with pytest.raises(ValueError, match="unique"):
+        MDSWriter(out=str(tmp_path), columns=COLUMNS, hashes=["sha1", "sha1"])
+
+
+def test_a_shard_beyond_what_offsets_can_say_is_an_error():
+    # The reference's offsets wrap around.
+    with pytest.raises(ValueError, match="4 GiB"):
+        _forebay.offset_table([1 << 31, 1 << 31], 8, b"")
 
 
 def test_an_unknown_encoding_is_named(either, tmp_path):
