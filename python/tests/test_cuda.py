@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import SAMPLES
+from picture_set import SAMPLES
 from fake_cuda import CUDA, Consumer, Driver, compile_driver
 
 import forebay as fb

@@ -16,7 +16,7 @@ import threading
 import numpy as np
 import PIL.Image
 import pytest
-from conftest import CLASSES, SAMPLES, jpeg, write_pictures
+from picture_set import CLASSES, SAMPLES, jpeg, write_pictures
 
 import forebay as fb
 
