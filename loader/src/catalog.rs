@@ -1,25 +1,21 @@
-//! The data set: streams, their shards, and where each lies.
+//! The data set: streams, their shards, and where each lies. How a loader comes to its streams' indexes is in `open`.
 //!
 //! Opening a catalogue fetches every stream's `index.json` (or reads the cached one and compares), opens its cache
 //! directory and numbers all shards in the order of the streams. No shard is touched.
 
-use crate::cache::{CacheDir, CacheDirConfig, CacheFile, CacheGroup, IndexCheck, Patience, ShardFiles, install_index};
+mod open;
+
+use crate::cache::{CacheDir, CacheDirConfig, CacheFile, CacheGroup, ShardFiles};
 use crate::clock::Clock;
-use crate::config::{LoaderConfig, StreamConfig};
-use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::{Encoding, HashAlgo, INDEX_BASENAME, Index, Layout, Shard};
+use crate::config::LoaderConfig;
+use crate::error::{Context, Error, Result};
+use crate::format::{Encoding, HashAlgo, Index, Layout, Shard};
 use crate::order::{DataSetShape, ShardId};
 use crate::stats::Stats;
-use crate::store::{Remote, StoreConfig, Stores};
+use crate::store::Remote;
 use crate::sync::Arc;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// An index above this is refused: 1 GiB describes some two million shards.
-const INDEX_BYTES_MAX: usize = 1 << 30;
-
-/// Streams opened side by side: enough to hide a store's latency behind hundreds of streams.
-const STREAMS_AT_ONCE: usize = 16;
+use open::Opener;
+use std::path::PathBuf;
 
 /// All streams of a loader.
 #[derive(Debug)]
@@ -41,7 +37,8 @@ pub(crate) struct Stream {
     pub(crate) name: String,
     pub(crate) remote: Option<Remote>,
     pub(crate) dir: Arc<CacheDir>,
-    pub(crate) shards: Vec<Shard>,
+    /// What the stream's index says.
+    pub(crate) index: Arc<Index>,
     /// Hash that every download must match, if one was asked for.
     pub(crate) validate_hash: Option<HashAlgo>,
     /// Digest of the index, for checkpoints.
@@ -55,23 +52,38 @@ impl Catalog {
     ///
     /// What the index, the cache directory or the store says, with the stream's name.
     pub(crate) fn open(config: &LoaderConfig, stats: &Arc<Stats>, clock: &Clock) -> Result<Self> {
-        let opener = Opener { config, stats, clock };
-        let opened = opener.open_all()?;
+        let opened = Opener { config, stats, clock }.open_all()?;
         check_cache_limit(config.cache_limit, &opened)?;
-        let group = CacheGroup::new(config.cache_limit);
-        let mut streams = Vec::new();
+        let rules = Rules {
+            cache_limit: config.cache_limit,
+            allow_unsafe_types: config.allow_unsafe_types,
+            clock: clock.clone(),
+        };
+        Self::assemble(opened, &rules, stats)
+    }
+
+    /// Opens the cache directories of streams whose indexes have been read.
+    ///
+    /// # Errors
+    ///
+    /// What the cache directory says, and `Config` for an index that cannot be used, with the stream's name.
+    pub(crate) fn assemble(opened: Vec<IndexedStream>, rules: &Rules, stats: &Stats) -> Result<Self> {
+        let group = CacheGroup::new(rules.cache_limit);
+        let mut streams: Vec<Stream> = Vec::new();
         let mut shards = 0;
-        for o in &opened {
-            streams.push(o.finish(&opener, &group, shards).context("stream", || &o.name)?);
-            shards += o.index.shards.len() as u32;
+        for o in opened {
+            let (name, count) = (o.name.clone(), o.index.shards.len() as u32);
+            streams.push(o.finish(rules, &group, shards, stats).context("stream", || &name)?);
+            shards += count;
         }
-        let counts: Vec<Vec<u64>> = streams.iter().map(|s| s.shards.iter().map(|x| x.samples).collect()).collect();
+        let counts: Vec<Vec<u64>> =
+            streams.iter().map(|s| s.index.shards.iter().map(|x| x.samples).collect()).collect();
         let shape = DataSetShape::new(&counts)?;
         let mut first_shard = vec![0];
         let (mut layouts, mut layout_of): (Vec<Arc<Layout>>, Vec<u16>) = Default::default();
         for stream in &streams {
-            first_shard.push(first_shard[first_shard.len() - 1] + stream.shards.len() as u32);
-            for shard in &stream.shards {
+            first_shard.push(first_shard[first_shard.len() - 1] + stream.index.shards.len() as u32);
+            for shard in &stream.index.shards {
                 // Shards of one index share their layout, so the last one fits nearly always.
                 let known = layouts.iter().rposition(|l| Arc::ptr_eq(l, &shard.layout) || **l == *shard.layout);
                 let known = known.unwrap_or_else(|| {
@@ -113,176 +125,71 @@ impl Catalog {
     /// The entry of `shard` in its index.
     pub(crate) fn shard(&self, shard: ShardId) -> &Shard {
         let (stream, local) = self.locate(shard);
-        &stream.shards[local as usize]
+        &stream.index.shards[local as usize]
     }
 
     /// Bytes of all shards, unpacked.
     pub(crate) fn raw_bytes(&self) -> u64 {
-        self.streams.iter().flat_map(|s| &s.shards).map(Shard::raw_bytes).sum()
+        self.streams.iter().flat_map(|s| &s.index.shards).map(Shard::raw_bytes).sum()
     }
 
     /// Bytes of the largest shard, stored and unpacked together.
     pub(crate) fn shard_bytes_max(&self) -> u64 {
-        let shards = self.streams.iter().flat_map(|s| &s.shards);
+        let shards = self.streams.iter().flat_map(|s| &s.index.shards);
         shards.map(|s| s.raw_bytes() + s.zip_bytes().unwrap_or(0)).max().unwrap_or(0)
     }
 }
 
-struct Opener<'a> {
-    config: &'a LoaderConfig,
-    stats: &'a Arc<Stats>,
-    clock: &'a Clock,
-}
-
 /// A stream whose index has been read.
-struct Opened {
-    name: String,
-    remote: Option<Remote>,
-    path: PathBuf,
-    index: Index,
-    index_bytes: u64,
-    digest: String,
-    keep_zip: bool,
-    validate_hash: Option<HashAlgo>,
+#[derive(Clone, Debug)]
+pub(crate) struct IndexedStream {
+    /// The stream as the user wrote it, for messages.
+    pub(crate) name: String,
+    /// Where absent shards come from, if that is known already; see `has_remote`.
+    pub(crate) remote: Option<Remote>,
+    /// Whether absent shards can be fetched.
+    pub(crate) has_remote: bool,
+    /// Its directory on local disk.
+    pub(crate) path: PathBuf,
+    pub(crate) index: Arc<Index>,
+    pub(crate) index_bytes: u64,
+    /// Digest of the index's bytes, for checkpoints.
+    pub(crate) digest: String,
+    /// Keep compressed shards beside the unpacked ones.
+    pub(crate) keep_zip: bool,
+    /// Hash that every download must match, if one was asked for.
+    pub(crate) validate_hash: Option<HashAlgo>,
 }
 
-impl Opener<'_> {
-    fn open_all(&self) -> Result<Vec<Opened>> {
-        let stores = self.stores()?;
-        let mut all = Vec::new();
-        for group in self.config.streams.chunks(STREAMS_AT_ONCE) {
-            let stores = &stores;
-            let opened = std::thread::scope(|scope| {
-                let threads: Vec<_> = group.iter().map(|s| scope.spawn(move || self.open(s, stores))).collect();
-                threads
-                    .into_iter()
-                    .map(|t| t.join().unwrap_or_else(|_| Err(Error::internal("opening a stream panicked"))))
-                    .collect::<Result<Vec<_>>>()
-            })?;
-            all.extend(opened);
-        }
-        Ok(all)
-    }
-
-    /// One set of fetch threads for each distinct pair of download settings; usually one, and none without a remote.
-    fn stores(&self) -> Result<Vec<((u32, f64), Stores)>> {
-        let mut stores: Vec<((u32, f64), Stores)> = Vec::new();
-        for stream in self.config.streams.iter().filter(|s| s.remote.is_some()) {
-            let key = self.download(stream);
-            if stores.iter().all(|(k, _)| *k != key) {
-                let mut config = StoreConfig {
-                    download_retry: key.0,
-                    download_timeout: Duration::from_secs_f64(key.1),
-                    seed: self.config.shuffle_seed,
-                    ..StoreConfig::default()
-                };
-                if let Some(threads) = self.config.fetch_threads {
-                    config.fetch_threads = threads as usize;
-                }
-                stores.push((key, Stores::new(config, self.stats, self.clock.clone())?));
-            }
-        }
-        Ok(stores)
-    }
-
-    fn download(&self, stream: &StreamConfig) -> (u32, f64) {
-        let retry = stream.download_retry.unwrap_or(self.config.download_retry);
-        (retry, stream.download_timeout.unwrap_or(self.config.download_timeout))
-    }
-
-    fn open(&self, stream: &StreamConfig, stores: &[((u32, f64), Stores)]) -> Result<Opened> {
-        let split = stream.split.as_deref().unwrap_or("");
-        let name = match &stream.remote {
-            Some(remote) => join(remote, split),
-            None => join(&stream.local.as_deref().unwrap_or(Path::new("")).display().to_string(), split),
-        };
-        self.open_named(stream, split, &name, stores).context("stream", || &name)
-    }
-
-    fn open_named(
-        &self,
-        stream: &StreamConfig,
-        split: &str,
-        name: &str,
-        stores: &[((u32, f64), Stores)],
-    ) -> Result<Opened> {
-        let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
-        let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
-        let key = self.download(stream);
-        let remote = match stream.remote {
-            Some(_) => stores.iter().find(|(k, _)| *k == key).map(|(_, s)| s.open(name)).transpose()?,
-            None => None,
-        };
-        let keep_zip = stream.keep_zip.unwrap_or(self.config.keep_zip);
-        let opened = |remote, path, bytes: &[u8]| -> Result<Opened> {
-            let index = Index::parse(bytes, &format!("{name}/{INDEX_BASENAME}"))?;
-            let (digest, index_bytes) = (HashAlgo::Xxh3_64.hex(bytes), bytes.len() as u64);
-            Ok(Opened { name: name.to_owned(), remote, path, index, index_bytes, digest, keep_zip, validate_hash })
-        };
-        let Some(remote) = remote else {
-            let path = stream.local.clone().unwrap_or_default().join(split);
-            let bytes = self.index(&path, name, None)?;
-            return opened(None, path, &bytes);
-        };
-        if let (None, Some(folder)) = (&stream.local, local_folder(name)) {
-            // A folder on this machine is read where it lies, unless its shards must be unpacked somewhere.
-            if !folder.join(INDEX_BASENAME).exists() {
-                let message = match folder.is_dir() {
-                    true => "the folder that `remote` and `split` name holds no index.json: it is no data set",
-                    false => "the folder that `remote` and `split` name does not exist",
-                };
-                return Err(Error::new(ErrorKind::NotFound, message).with("folder", folder.display()));
-            }
-            let bytes = self.index(&folder, name, None)?;
-            let in_place = opened(None, folder, &bytes)?;
-            if in_place.index.shards.iter().all(|s| s.compression.is_none()) {
-                return Ok(in_place);
-            }
-        }
-        let root = match &stream.local {
-            Some(local) => local.clone(),
-            None => default_local(name)?,
-        };
-        let path = root.join(split);
-        let bytes = self.index(&path, name, Some(&remote))?;
-        opened(Some(remote), path, &bytes)
-    }
-
-    fn index(&self, dir: &Path, name: &str, remote: Option<&Remote>) -> Result<Vec<u8>> {
-        let mut fetch = || {
-            let remote = remote.ok_or_else(|| Error::internal("an index was fetched without a remote"))?;
-            Ok(remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX)?.0)
-        };
-        let fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>> = if remote.is_some() { Some(&mut fetch) } else { None };
-        let limit = Duration::from_secs_f64(self.config.stall_timeout);
-        let patience = Patience::new(&|| false, limit);
-        let file = install_index(dir, name, IndexCheck::Compare, fetch, self.clock, patience)?;
-        if let Some(why) = file.unchecked {
-            self.stats.note(format!("the cached index of {name} is used unchecked: {why}"));
-        }
-        Ok(file.bytes)
-    }
+/// What holds for all streams of a catalogue.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    /// Bytes of local disk that the shards of all streams together may take.
+    pub(crate) cache_limit: Option<u64>,
+    /// Whether columns of Python pickles are allowed.
+    pub(crate) allow_unsafe_types: bool,
+    pub(crate) clock: Clock,
 }
 
-impl Opened {
+impl IndexedStream {
     /// Bytes that `shard` takes in the cache.
     fn bytes_of(&self, shard: &Shard) -> u64 {
         let zip = if self.keep_zip { shard.zip_bytes().unwrap_or(0) } else { 0 };
         shard.raw_bytes().saturating_add(zip)
     }
 
-    fn finish(&self, opener: &Opener<'_>, group: &Arc<CacheGroup>, first_shard: u32) -> Result<Stream> {
+    fn finish(self, rules: &Rules, group: &Arc<CacheGroup>, first_shard: u32, stats: &Stats) -> Result<Stream> {
         if self.index.samples() == 0 {
             return Err(Error::config("the stream contains no samples"));
         }
-        if !opener.config.allow_unsafe_types {
+        if !rules.allow_unsafe_types {
             let mut columns = self.index.shards.iter().flat_map(|s| &s.layout.columns);
             if let Some(column) = columns.find(|c| c.encoding == Encoding::Pickle) {
                 return Err(Error::config("a column holds Python pickles: allow_unsafe_types must be set to read it")
                     .with("column", &column.name));
             }
         }
-        if let (Some(algo), Some(_)) = (self.validate_hash, &self.remote) {
+        if let (Some(algo), true) = (self.validate_hash, self.has_remote) {
             let mut stored = self.index.shards.iter().flat_map(|s| s.files().map(|pair| pair.stored()));
             if let Some(file) = stored.find(|f| f.hash(algo).is_none()) {
                 return Err(Error::config(format!(
@@ -293,23 +200,23 @@ impl Opened {
             }
         }
         let config = CacheDirConfig {
-            dir: self.path.clone(),
+            dir: self.path,
             shards: self.index.shards.iter().map(files_of).collect(),
-            has_remote: self.remote.is_some(),
+            has_remote: self.has_remote,
             keep_zip: self.keep_zip,
-            cache_limit: opener.config.cache_limit,
+            cache_limit: rules.cache_limit,
             group: Some(group.clone()),
             first_shard,
-            clock: opener.clock.clone(),
+            clock: rules.clock.clone(),
             ..CacheDirConfig::default()
         };
         Ok(Stream {
-            name: self.name.clone(),
-            remote: self.remote.clone(),
-            dir: CacheDir::open(config, opener.stats)?,
-            shards: self.index.shards.clone(),
+            name: self.name,
+            remote: self.remote,
+            dir: CacheDir::open(config, stats)?,
+            index: self.index,
             validate_hash: self.validate_hash,
-            index_digest: self.digest.clone(),
+            index_digest: self.digest,
         })
     }
 }
@@ -325,23 +232,11 @@ fn files_of(shard: &Shard) -> ShardFiles {
     }
 }
 
-/// `root` and `split` as one URL or path, without slashes at the end or two in a row where they meet.
-fn join(root: &str, split: &str) -> String {
-    let (folder, split) = (root.trim_end_matches('/'), split.trim_matches('/'));
-    match (split.is_empty(), folder.is_empty() || folder.ends_with(':')) {
-        // The root of a file system, or nothing at all.
-        (true, true) => root.to_owned(),
-        (true, false) => folder.to_owned(),
-        (false, _) if root.is_empty() => split.to_owned(),
-        (false, _) => format!("{folder}/{split}"),
-    }
-}
-
 /// Refuses a limit under which the cache could not hold all indexes and the largest shard: with those, one shard after
 /// the other can take its turn.
-fn check_cache_limit(limit: Option<u64>, streams: &[Opened]) -> Result<()> {
+fn check_cache_limit(limit: Option<u64>, streams: &[IndexedStream]) -> Result<()> {
     let Some(limit) = limit else { return Ok(()) };
-    let cached = || streams.iter().filter(|stream| stream.remote.is_some());
+    let cached = || streams.iter().filter(|stream| stream.has_remote);
     let index_bytes: u64 = cached().map(|stream| stream.index_bytes).sum();
     let sizes =
         cached().flat_map(|stream| stream.index.shards.iter().map(move |shard| (stream.bytes_of(shard), shard)));
@@ -355,22 +250,4 @@ fn check_cache_limit(limit: Option<u64>, streams: &[Opened]) -> Result<()> {
          index.json; several times as much keeps shards from being fetched again and again"
     ))
     .with("shard", &shard.raw_data.basename))
-}
-
-/// The folder behind a remote that lies on this machine.
-fn local_folder(remote: &str) -> Option<PathBuf> {
-    match remote.split_once("://") {
-        None => Some(remote.into()),
-        Some(("file", path)) => Some(path.into()),
-        Some(_) => None,
-    }
-}
-
-/// Where a remote is cached when the user names no place: the same folder every time.
-fn default_local(remote: &str) -> Result<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
-    let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
-    let cache =
-        cache.ok_or_else(|| Error::new(ErrorKind::Config, "there is no home directory to cache in: set `local`"))?;
-    Ok(cache.join("forebay").join(HashAlgo::Xxh3_128.hex(remote.as_bytes())))
 }

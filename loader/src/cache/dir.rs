@@ -2,7 +2,7 @@
 
 use super::claim;
 use super::directory::{Directory, RAW, ZIP};
-use super::open::OpenShard;
+use super::open::{OpenShard, Touched};
 use super::patience::Patience;
 use super::publish::{Claim, Claimed};
 use super::table::Wants;
@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
 use std::collections::HashSet;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// What a [`CacheDir`] is opened with.
@@ -153,6 +154,11 @@ impl CacheDir {
         })
     }
 
+    /// Whether absent shards can be fetched.
+    pub fn has_remote(&self) -> bool {
+        self.has_remote
+    }
+
     /// Lets reads of the shards fill the page cache: for data that fits there and is read again every epoch.
     pub fn keep_in_page_cache(&self) {
         self.directory.reads.keep_in_page_cache();
@@ -281,6 +287,18 @@ impl CacheDir {
     /// `Permission`, `Io` when a file cannot be opened.
     pub fn open_shard(self: &Arc<Self>, shard: u32) -> Result<Option<Arc<OpenShard>>> {
         open::open_shard(self, shard)
+    }
+
+    /// Opens the data file of `shard` for one read and sets its access time; `None` when it is not here.
+    ///
+    /// The descriptor does not count: where shards may be evicted, a process that reads now and then keeps nobody from
+    /// using the room of a shard that has gone.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when a stream without a remote lacks the shard, `Permission` or `Io` when it cannot be opened.
+    pub fn open_once(&self, shard: u32, touched: &Touched) -> Result<Option<OwnedFd>> {
+        open::open_once(self, shard, touched)
     }
 
     /// The sample that wanted `shard` has been read: from now on it may be evicted when the plan says so.

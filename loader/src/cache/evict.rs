@@ -34,6 +34,50 @@ pub(super) enum Room {
     Wait(String),
 }
 
+impl CacheDir {
+    /// Removes `shard` from the directory now, whatever the limit; false when it is held, being fetched, or not here.
+    ///
+    /// # Errors
+    ///
+    /// `Config` when this or another data set on the directory has no remote: the files may be the only copy.
+    pub fn evict(&self, shard: u32) -> Result<bool> {
+        let directory = &self.directory;
+        directory.check_process()?;
+        directory.files(shard)?;
+        if directory.table.lock().nothing_may_go(directory) {
+            return Err(Error::config(
+                "a shard is not evicted where a data set has no remote: its files may be the only copy",
+            )
+            .with("shard", shard)
+            .with("directory", directory.path.display()));
+        }
+        let was_here = directory.look(shard) != 0;
+        let bytes = self.disk_bytes(shard);
+        evict(self, Candidate { member: 0, shard, bytes, next_use: None, accessed_ns: 0, open: false });
+        Ok(was_here && directory.look(shard) == 0)
+    }
+
+    /// The least recently used shard here and when that was, in nanoseconds since 1970; `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be listed.
+    pub fn coldest(&self) -> Result<Option<(u128, u32)>> {
+        let listing = list(&self.directory)?;
+        let here = (0u32..).zip(&listing.files).filter(|(_, files)| **files != 0);
+        Ok(here.map(|(shard, _)| (accessed_ns(&self.directory, shard), shard)).min())
+    }
+
+    /// Bytes of the index and of all shards here.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be listed.
+    pub fn bytes_here(&self) -> Result<u64> {
+        Ok(list(&self.directory)?.bytes)
+    }
+}
+
 /// What is known of one directory while room is made.
 struct Books {
     dir: Arc<CacheDir>,

@@ -51,7 +51,7 @@ pub(crate) use choose::{Candidate, choose};
 pub use dir::{CacheDir, CacheDirConfig, RoomNeeded, ShardState};
 pub use group::CacheGroup;
 pub use index::{IndexCheck, IndexFile, install_index};
-pub use open::{OpenFile, OpenShard};
+pub use open::{OpenFile, OpenShard, Touched};
 pub use patience::Patience;
 pub use publish::{Admit, Admitted, Check, Claim, Claimed, PublishFile};
 

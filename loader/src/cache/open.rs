@@ -3,10 +3,12 @@
 use super::CacheFile;
 use super::dir::CacheDir;
 use super::directory::Directory;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::{self, ShardFile};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering};
-use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 /// Access times are set this often at most, in seconds; eviction by least recent use needs no better.
@@ -33,8 +35,7 @@ pub struct OpenShard {
     directory: Arc<Directory>,
     /// Set by an eviction in this process, under the directory's table lock.
     evicted: AtomicBool,
-    /// When the access time was last set: seconds of the data set's clock plus one, 0 for never.
-    touched_s: AtomicU64,
+    touched: Touched,
 }
 
 impl OpenShard {
@@ -56,6 +57,12 @@ impl OpenShard {
 
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn touch(&self, dir: &CacheDir) {
+        if let Some(data) = self.files.first() {
+            self.touched.now(dir, data.file.buffered());
+        }
     }
 }
 
@@ -83,7 +90,7 @@ pub(super) fn open_shard(dir: &Arc<CacheDir>, shard: u32) -> Result<Option<Arc<O
     let mut open = directory.open.lock();
     if let Some(known) = open.get(&shard).and_then(crate::sync::Weak::upgrade) {
         if !known.is_evicted() {
-            touch(dir, &known);
+            known.touch(dir);
             return Ok(Some(known));
         }
         open.remove(&shard);
@@ -101,9 +108,9 @@ pub(super) fn open_shard(dir: &Arc<CacheDir>, shard: u32) -> Result<Option<Arc<O
                 bytes,
                 directory,
                 evicted: AtomicBool::new(false),
-                touched_s: AtomicU64::new(0),
+                touched: Touched::default(),
             });
-            touch(dir, &new);
+            new.touch(dir);
             // Dead entries go now and then, so the table stays as small as the number of open shards.
             if open.len() >= 64 && open.len().is_power_of_two() {
                 open.retain(|_, known| known.strong_count() > 0);
@@ -142,28 +149,51 @@ fn open_file(dir: &CacheDir, shard: u32, file: &CacheFile) -> Result<Option<Open
     Err(dir.absent(shard))
 }
 
-/// Sets the access time, which other jobs' evictions go by.
-fn touch(dir: &CacheDir, open: &OpenShard) {
-    let directory = &dir.directory;
-    // Without a remote nothing is evicted, and a user's own files keep their times.
-    if !dir.has_remote || !directory.access_times.load(Ordering::Relaxed) {
-        return;
+/// Opens the data file of `shard` for one read; `None` when it is not here.
+///
+/// Nobody counts this descriptor: the bytes of an evicted shard are free as soon as the read is over. So a process that
+/// sleeps between two reads, as a worker does while its consumer is busy, is in nobody's way.
+pub(super) fn open_once(dir: &CacheDir, shard: u32, touched: &Touched) -> Result<Option<OwnedFd>> {
+    dir.directory.check_process()?;
+    let path = dir.directory.path_of(&dir.directory.files(shard)?.raw[0]);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    match rustix::io::retry_on_intr(|| rustix::fs::open(&path, flags, Mode::empty())) {
+        Ok(file) => {
+            touched.now(dir, &file);
+            Ok(Some(file))
+        }
+        Err(Errno::NOENT) if dir.has_remote => Ok(None),
+        Err(Errno::NOENT) => Err(dir.absent(shard)),
+        Err(errno) => Err(Error::from_io(errno.into(), "a shard cannot be opened").with("path", path.display())),
     }
-    let now = dir.clock.now().as_secs() + 1;
-    let last = open.touched_s.load(Ordering::Relaxed);
-    if last != 0 && now < last + TOUCH_EVERY_S {
-        return;
-    }
-    open.touched_s.store(now, Ordering::Relaxed);
-    let times = Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
-        last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-    };
-    if let Some(data) = open.files.first()
-        && let Err(errno) = rustix::fs::futimens(data.file.buffered(), &times)
-    {
-        // Read-only, or another user's file: the kernel's own access times have to do.
-        log::debug!("access times cannot be set in {}: {errno}", directory.path.display());
-        directory.access_times.store(false, Ordering::Relaxed);
+}
+
+/// When a shard's access time was last set: seconds of the data set's clock plus one, 0 for never.
+#[derive(Debug, Default)]
+pub struct Touched(AtomicU64);
+
+impl Touched {
+    /// Sets the access time of `file`, which other jobs' evictions go by, unless that was done a moment ago.
+    fn now(&self, dir: &CacheDir, file: impl AsFd) {
+        let directory = &dir.directory;
+        // Without a remote nothing is evicted, and a user's own files keep their times.
+        if !dir.has_remote || !directory.access_times.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = dir.clock.now().as_secs() + 1;
+        let last = self.0.load(Ordering::Relaxed);
+        if last != 0 && now < last + TOUCH_EVERY_S {
+            return;
+        }
+        self.0.store(now, Ordering::Relaxed);
+        let times = Timestamps {
+            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+            last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        };
+        if let Err(errno) = rustix::fs::futimens(file, &times) {
+            // Read-only, or another user's file: the kernel's own access times have to do.
+            log::debug!("access times cannot be set in {}: {errno}", directory.path.display());
+            directory.access_times.store(false, Ordering::Relaxed);
+        }
     }
 }

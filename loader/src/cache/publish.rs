@@ -190,6 +190,11 @@ impl Admitted {
         self.claimed.shard
     }
 
+    /// As [`Claimed::beat`].
+    pub fn beat(&self) {
+        self.claimed.beat();
+    }
+
     /// Writes the shard and makes it resident, held until [`CacheDir::mark_read`].
     ///
     /// `files` must have all raw files that are not on disk yet; compressed ones are written when `keep_zip` asks for

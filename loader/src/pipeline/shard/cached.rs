@@ -1,19 +1,17 @@
 //! Shards of a catalogue: on local disk, or fetched there.
 
 use super::activity::{Activity, InHand, Step};
-use super::fetch::fetch;
+use super::bring::{Came, Way};
 use super::uses::Uses;
 use super::{Outcome, ShardSource};
-use crate::cache::{self, Admit, Admitted, Claim, Claimed, Patience, PublishFile, ShardState};
-use crate::catalog::{Catalog, Stream};
-use crate::error::{Context, Error, Result};
-use crate::format::{FilePair, Shard};
+use crate::cache::{self, Admit, Admitted, Claim, Claimed, Patience, ShardState};
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
 use crate::memory::Budget;
 use crate::order::{EpochPlan, Rank, ShardId};
 use crate::pipeline::epoch::Shared;
-use crate::stats::{Counter, Spent, Stats};
+use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
-use std::borrow::Cow;
 use std::time::Duration;
 
 /// Bytes of shards in memory on their way to disk, compressed and unpacked together: a few shards of the usual 64 MiB.
@@ -69,13 +67,6 @@ enum Room {
     Postponed,
     /// A shard that is needed earlier is to be made resident instead.
     GivenTo(ShardId),
-}
-
-/// One file on its way: its raw bytes and, if it is kept, its compressed ones.
-struct Unpacked<'a> {
-    pair: FilePair<'a>,
-    raw: Cow<'a, [u8]>,
-    zip: Option<Cow<'a, [u8]>>,
 }
 
 impl CachedShards {
@@ -200,7 +191,7 @@ impl CachedShards {
     /// One attempt at all steps; `None` when it has been postponed on the way.
     fn try_make_resident(&self, id: ShardId, in_hand: &InHand<'_>, shared: &Shared) -> Result<Option<Outcome>> {
         let (stream, local) = self.catalog.locate(id);
-        let shard = &stream.shards[local as usize];
+        let shard = &stream.index.shards[local as usize];
         in_hand.at(Step::Elsewhere);
         let stopped = || shared.run.is_stopped();
         let moved = || shared.run.advance();
@@ -215,23 +206,26 @@ impl CachedShards {
         in_hand.at(Step::Memory);
         let _memory = self.budget.reserve(shard.raw_bytes() + shard.zip_bytes().unwrap_or(0))?;
         in_hand.at(Step::Local);
-        let files = self.bring(stream, shard, &claimed, in_hand, shared)?;
+        let watch = |came: Came<'_>| match came {
+            Came::Bytes { file, progress, moved } => {
+                in_hand.at(Step::Download { key: file.basename.clone(), progress });
+                if moved {
+                    shared.run.advance();
+                    claimed.beat();
+                }
+            }
+            Came::File => in_hand.at(Step::Local),
+        };
+        let packed = claimed.packed();
+        let way = Way { stream, remote: stream.remote.as_ref(), run: &shared.run, stats: &self.stats, watch: &watch };
+        let brought = way.bring(shard, packed.as_deref())?;
         let admitted = match self.admit(id, claimed, in_hand, shared)? {
             Room::Made(admitted) => admitted,
             Room::GivenTo(earlier) => return Ok(Some(Outcome::GaveWay(earlier))),
             Room::Postponed => return Ok(None),
         };
         in_hand.at(Step::Local);
-        let publish = self.stats.stage("publish");
-        let mut list = Vec::new();
-        for file in &files {
-            list.push(PublishFile::new(&file.pair.raw.basename, &file.raw));
-            if let (Some(zip), Some(info)) = (&file.zip, file.pair.zip) {
-                list.push(PublishFile::new(&info.basename, zip));
-            }
-        }
-        publish.timed(Spent::Busy, || admitted.publish(&list))?;
-        publish.done(1, shard.raw_bytes());
+        brought.publish(admitted, &self.stats)?;
         Ok(Some(Outcome::Resident))
     }
 
@@ -247,62 +241,6 @@ impl CachedShards {
                 shared.residency.lost(shard);
             }
         }
-    }
-
-    /// Fetches and unpacks every file of a claimed shard.
-    fn bring<'a>(
-        &self,
-        stream: &Stream,
-        shard: &'a Shard,
-        claimed: &Claimed,
-        in_hand: &InHand<'_>,
-        shared: &Shared,
-    ) -> Result<Vec<Unpacked<'a>>> {
-        let packed = claimed.packed();
-        let mut files = Vec::new();
-        // The cache lists the data file first, the index the meta file.
-        for (i, pair) in shard.files().collect::<Vec<_>>().into_iter().rev().enumerate() {
-            let stored: Cow<'_, [u8]> = match (&packed, &stream.remote) {
-                (Some(paths), _) => {
-                    let read = std::fs::read(&paths[i]);
-                    read.map_err(|e| {
-                        Error::from_io(e, "a compressed shard cannot be read").with("file", paths[i].display())
-                    })?
-                    .into()
-                }
-                (None, Some(remote)) => {
-                    let stage = self.stats.stage("fetch");
-                    let file = pair.stored();
-                    let watch = |progress, moved| {
-                        in_hand.at(Step::Download { key: file.basename.clone(), progress });
-                        if moved {
-                            shared.run.advance();
-                            claimed.beat();
-                        }
-                    };
-                    let buffer = stage.timed(Spent::Busy, || fetch(stream, remote, file, &shared.run, watch))?;
-                    stage.done(1, file.bytes);
-                    in_hand.at(Step::Local);
-                    Cow::Owned(buffer.into())
-                }
-                (None, None) => return Err(Error::internal("a shard without remote was claimed")),
-            };
-            files.push(self.unpack(shard, pair, stored)?);
-        }
-        Ok(files)
-    }
-
-    fn unpack<'a>(&self, shard: &Shard, pair: FilePair<'a>, stored: Cow<'a, [u8]>) -> Result<Unpacked<'a>> {
-        let (Some(compression), Some(zip)) = (shard.compression, pair.zip) else {
-            return Ok(Unpacked { pair, raw: stored, zip: None });
-        };
-        let unpack = self.stats.stage("unpack");
-        let mut raw = Vec::new();
-        unpack
-            .timed(Spent::Busy, || compression.decompress(&stored, pair.raw.bytes, &mut raw))
-            .context("file", || &zip.basename)?;
-        unpack.done(1, pair.raw.bytes);
-        Ok(Unpacked { pair, raw: raw.into(), zip: Some(stored) })
     }
 }
 
@@ -349,12 +287,12 @@ impl ShardSource for CachedShards {
 
     fn describe(&self, error: Error, shard: ShardId) -> Error {
         let (stream, local) = self.catalog.locate(shard);
-        error.with("shard", &stream.shards[local as usize].raw_data.basename).with("stream", &stream.name)
+        error.with("shard", &stream.index.shards[local as usize].raw_data.basename).with("stream", &stream.name)
     }
 
     fn awaited(&self, shard: ShardId) -> String {
         let (stream, local) = self.catalog.locate(shard);
-        let name = &stream.shards[local as usize].raw_data.basename;
+        let name = &stream.index.shards[local as usize].raw_data.basename;
         let what = self.activity.describe(shard, name);
         let what = what.unwrap_or_else(|| format!("{name} waits for a thread of the shard plane"));
         format!("{what} (stream {})", stream.name)

@@ -6,15 +6,17 @@
 //!
 //! * [`ShardSource`] is the seam: what the sample plane needs of the shard plane;
 //! * `cached` is the one behind a [`Catalog`](crate::catalog::Catalog): cache directories in front of stores;
-//! * `fetch` brings bytes and compares hashes;
+//! * `bring` turns what lies in the store into files that can be published; `fetch` gets the bytes and compares hashes;
 //! * `uses` says when a shard is needed next, in this epoch and the one after it: what eviction goes by;
 //! * `activity` knows what is being done about each shard in hand, for the report of a stall.
 
 mod activity;
+mod bring;
 mod cached;
 mod fetch;
 mod uses;
 
+pub(crate) use bring::{Came, Way};
 pub(crate) use cached::{CachedShards, NextPlan};
 
 use super::epoch::Shared;

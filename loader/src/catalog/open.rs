@@ -1,0 +1,184 @@
+//! From a loader's arguments to its streams' indexes: fetched, or read from the cache and compared.
+
+use super::IndexedStream;
+use crate::cache::{IndexCheck, Patience, install_index};
+use crate::clock::Clock;
+use crate::config::{LoaderConfig, StreamConfig};
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::{HashAlgo, INDEX_BASENAME, Index};
+use crate::stats::Stats;
+use crate::store::{Remote, StoreConfig, Stores};
+use crate::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// An index above this is refused: 1 GiB describes some two million shards.
+const INDEX_BYTES_MAX: usize = 1 << 30;
+
+/// Streams opened side by side: enough to hide a store's latency behind hundreds of streams.
+const STREAMS_AT_ONCE: usize = 16;
+
+/// Opens the streams of a loader.
+pub(super) struct Opener<'a> {
+    pub(super) config: &'a LoaderConfig,
+    pub(super) stats: &'a Arc<Stats>,
+    pub(super) clock: &'a Clock,
+}
+
+impl Opener<'_> {
+    pub(super) fn open_all(&self) -> Result<Vec<IndexedStream>> {
+        let stores = self.stores()?;
+        let mut all = Vec::new();
+        for group in self.config.streams.chunks(STREAMS_AT_ONCE) {
+            let stores = &stores;
+            let opened = std::thread::scope(|scope| {
+                let threads: Vec<_> = group.iter().map(|s| scope.spawn(move || self.open(s, stores))).collect();
+                threads
+                    .into_iter()
+                    .map(|t| t.join().unwrap_or_else(|_| Err(Error::internal("opening a stream panicked"))))
+                    .collect::<Result<Vec<_>>>()
+            })?;
+            all.extend(opened);
+        }
+        Ok(all)
+    }
+
+    /// One set of fetch threads for each distinct pair of download settings; usually one, and none without a remote.
+    fn stores(&self) -> Result<Vec<((u32, f64), Stores)>> {
+        let mut stores: Vec<((u32, f64), Stores)> = Vec::new();
+        for stream in self.config.streams.iter().filter(|s| s.remote.is_some()) {
+            let key = self.download(stream);
+            if stores.iter().all(|(k, _)| *k != key) {
+                let mut config = StoreConfig {
+                    download_retry: key.0,
+                    download_timeout: Duration::from_secs_f64(key.1),
+                    seed: self.config.shuffle_seed,
+                    ..StoreConfig::default()
+                };
+                if let Some(threads) = self.config.fetch_threads {
+                    config.fetch_threads = threads as usize;
+                }
+                stores.push((key, Stores::new(config, self.stats, self.clock.clone())?));
+            }
+        }
+        Ok(stores)
+    }
+
+    fn download(&self, stream: &StreamConfig) -> (u32, f64) {
+        let retry = stream.download_retry.unwrap_or(self.config.download_retry);
+        (retry, stream.download_timeout.unwrap_or(self.config.download_timeout))
+    }
+
+    fn open(&self, stream: &StreamConfig, stores: &[((u32, f64), Stores)]) -> Result<IndexedStream> {
+        let split = stream.split.as_deref().unwrap_or("");
+        let name = match &stream.remote {
+            Some(remote) => join(remote, split),
+            None => join(&stream.local.as_deref().unwrap_or(Path::new("")).display().to_string(), split),
+        };
+        self.open_named(stream, split, &name, stores).context("stream", || &name)
+    }
+
+    fn open_named(
+        &self,
+        stream: &StreamConfig,
+        split: &str,
+        name: &str,
+        stores: &[((u32, f64), Stores)],
+    ) -> Result<IndexedStream> {
+        let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
+        let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
+        let key = self.download(stream);
+        let remote = match stream.remote {
+            Some(_) => stores.iter().find(|(k, _)| *k == key).map(|(_, s)| s.open(name)).transpose()?,
+            None => None,
+        };
+        let keep_zip = stream.keep_zip.unwrap_or(self.config.keep_zip);
+        let opened = |remote: Option<Remote>, path, bytes: &[u8]| -> Result<IndexedStream> {
+            let index = Index::parse(bytes, &format!("{name}/{INDEX_BASENAME}"))?;
+            let (digest, index_bytes) = (HashAlgo::Xxh3_64.hex(bytes), bytes.len() as u64);
+            Ok(IndexedStream {
+                name: name.to_owned(),
+                has_remote: remote.is_some(),
+                remote,
+                path,
+                index: Arc::new(index),
+                index_bytes,
+                digest,
+                keep_zip,
+                validate_hash,
+            })
+        };
+        let Some(remote) = remote else {
+            let path = stream.local.clone().unwrap_or_default().join(split);
+            let bytes = self.index(&path, name, None)?;
+            return opened(None, path, &bytes);
+        };
+        if let (None, Some(folder)) = (&stream.local, local_folder(name)) {
+            // A folder on this machine is read where it lies, unless its shards must be unpacked somewhere.
+            if !folder.join(INDEX_BASENAME).exists() {
+                let message = match folder.is_dir() {
+                    true => "the folder that `remote` and `split` name holds no index.json: it is no data set",
+                    false => "the folder that `remote` and `split` name does not exist",
+                };
+                return Err(Error::new(ErrorKind::NotFound, message).with("folder", folder.display()));
+            }
+            let bytes = self.index(&folder, name, None)?;
+            let in_place = opened(None, folder, &bytes)?;
+            if in_place.index.shards.iter().all(|s| s.compression.is_none()) {
+                return Ok(in_place);
+            }
+        }
+        let root = match &stream.local {
+            Some(local) => local.clone(),
+            None => default_local(name)?,
+        };
+        let path = root.join(split);
+        let bytes = self.index(&path, name, Some(&remote))?;
+        opened(Some(remote), path, &bytes)
+    }
+
+    fn index(&self, dir: &Path, name: &str, remote: Option<&Remote>) -> Result<Vec<u8>> {
+        let mut fetch = || {
+            let remote = remote.ok_or_else(|| Error::internal("an index was fetched without a remote"))?;
+            Ok(remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX)?.0)
+        };
+        let fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>> = if remote.is_some() { Some(&mut fetch) } else { None };
+        let limit = Duration::from_secs_f64(self.config.stall_timeout);
+        let patience = Patience::new(&|| false, limit);
+        let file = install_index(dir, name, IndexCheck::Compare, fetch, self.clock, patience)?;
+        if let Some(why) = file.unchecked {
+            self.stats.note(format!("the cached index of {name} is used unchecked: {why}"));
+        }
+        Ok(file.bytes)
+    }
+}
+
+/// `root` and `split` as one URL or path, without slashes at the end or two in a row where they meet.
+fn join(root: &str, split: &str) -> String {
+    let (folder, split) = (root.trim_end_matches('/'), split.trim_matches('/'));
+    match (split.is_empty(), folder.is_empty() || folder.ends_with(':')) {
+        // The root of a file system, or nothing at all.
+        (true, true) => root.to_owned(),
+        (true, false) => folder.to_owned(),
+        (false, _) if root.is_empty() => split.to_owned(),
+        (false, _) => format!("{folder}/{split}"),
+    }
+}
+
+/// The folder behind a remote that lies on this machine.
+fn local_folder(remote: &str) -> Option<PathBuf> {
+    match remote.split_once("://") {
+        None => Some(remote.into()),
+        Some(("file", path)) => Some(path.into()),
+        Some(_) => None,
+    }
+}
+
+/// Where a remote is cached when the user names no place: the same folder every time.
+fn default_local(remote: &str) -> Result<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
+    let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
+    let cache =
+        cache.ok_or_else(|| Error::new(ErrorKind::Config, "there is no home directory to cache in: set `local`"))?;
+    Ok(cache.join("forebay").join(HashAlgo::Xxh3_128.hex(remote.as_bytes())))
+}
