@@ -12,6 +12,9 @@
 //!   read -----------> decode -----------> collate ------------> place ------> Loader::next
 //! ```
 //!
+//! `loader` runs all of this in the training process. `worker` is the small form of it for processes that others start,
+//! such as a DataLoader's workers: it reads on the calling thread and fetches shards ahead with one thread.
+//!
 //! The pure parts (`order`, `format`, `decode`) take values and return values; time, files and network come in through
 //! `clock`, `io` and `store`. The engine knows nothing of CUDA, Python or C.
 
@@ -35,6 +38,7 @@ pub mod store;
 pub mod sync;
 pub mod target;
 pub mod topology;
+pub mod worker;
 
 pub use config::LoaderConfig;
 pub use error::{Error, ErrorKind, Result};

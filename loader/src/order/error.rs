@@ -153,8 +153,8 @@ impl fmt::Display for OrderError {
             ),
             Self::EmptyCanonicalNode { canonical } => write!(
                 f,
-                "a canonical node has no samples: reduce num_canonical_nodes ({canonical}) below the samples of every \
-                 stream"
+                "The number of samples assigned to a canonical node is 0: reduce num_canonical_nodes ({canonical}) below \
+                 the samples of every stream"
             ),
             Self::BlockTooSmall { block } => {
                 write!(f, "high <= 0: a shuffle_block_size of {block} is too small to vary: raise it")
@@ -269,9 +269,10 @@ impl fmt::Display for OrderWarning {
             Self::ResumeRoundedDown { multiple } => {
                 write!(f, "sample_in_epoch was rounded down to a multiple of {multiple}")
             }
-            Self::BlockSmallerThanShard => {
-                f.write_str("shuffle_block_size is smaller than some shards, which therefore mix with no other")
-            }
+            Self::BlockSmallerThanShard => f.write_str(
+                "Shuffle block size was smaller than shard size for some shards, which therefore mix with no other: \
+                     raise shuffle_block_size",
+            ),
             Self::StreamTailDropped { stream } => {
                 write!(f, "the last, incomplete batches of stream {stream} are dropped by the batching method")
             }

@@ -52,5 +52,5 @@ pub use rank::{Planned, RankOrder, WorkerOrder};
 pub use resume::Resume;
 pub use shape::{DataSetShape, SAMPLES_MAX};
 pub use uses::ShardUse;
-pub use weights::EpochShares;
+pub use weights::{EpochShares, epoch_shares};
 pub use world::World;

@@ -17,7 +17,10 @@ pub struct EpochShares {
 }
 
 /// The shares of streams of `samples` samples each.
-pub(super) fn epoch_shares(
+///
+/// # Errors
+/// The weights are mixed, out of range or choose nothing.
+pub fn epoch_shares(
     weights: &[Weight],
     samples: &[u64],
     epoch_size: Option<u64>,

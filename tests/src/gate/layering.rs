@@ -33,6 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("dlpack", BELOW_PIPELINE),
     ("state", BELOW_PIPELINE),
     ("pipeline", BELOW_LOADER),
+    ("worker", ALL),
     ("loader", ALL),
 ];
 const BELOW_PIPELINE: &[&str] = &[

@@ -1,0 +1,169 @@
+//! The data set as plain memory.
+
+use crate::cache::{IndexCheck, Patience, install_index};
+use crate::catalog::IndexedStream;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::format::{HashAlgo, INDEX_BASENAME, Index};
+use crate::order::DataSetShape;
+use crate::stats::Stats;
+use crate::store::{StoreConfig, Stores};
+use crate::sync::Arc;
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest wait for what another process fetches, or for room that others have.
+pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// An index above this is refused: it would describe some eight million shards.
+const INDEX_BYTES_MAX: usize = 4 << 30;
+
+/// Where one stream lies.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamPlace {
+    /// URL or path of the folder with its shards; `None`: what is in `dir` is all there is.
+    pub remote: Option<String>,
+    /// The folder on local disk. Its `index.json` is there already.
+    pub dir: PathBuf,
+    /// Keep compressed shards beside the unpacked ones.
+    pub keep_zip: bool,
+    /// Total attempts per download.
+    pub download_retry: u32,
+    /// Seconds without a byte before an attempt fails.
+    pub download_timeout: f64,
+    /// Hash that every download must match.
+    pub validate_hash: Option<String>,
+}
+
+/// What a [`DataSet`] is opened with; also a JSON document.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataConfig {
+    /// The streams in their order: at least one.
+    pub streams: Vec<StreamPlace>,
+    /// Bytes of local disk that all shards together may take.
+    pub cache_limit: Option<u64>,
+}
+
+impl DataConfig {
+    /// Reads the JSON document.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for unknown names and wrong types.
+    pub fn from_json(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|e| Error::config(format!("the data set's arguments cannot be read: {e}")))
+    }
+}
+
+/// Streams and their indexes. Holds no descriptor, lock or thread.
+#[derive(Debug)]
+pub struct DataSet {
+    pub(super) config: DataConfig,
+    indexes: Vec<Arc<Index>>,
+    hashes: Vec<Option<HashAlgo>>,
+    shape: DataSetShape,
+}
+
+impl DataSet {
+    /// The data set of `config` with the streams' indexes in the same order.
+    ///
+    /// # Errors
+    ///
+    /// `Config` when their numbers differ, for a stream without samples and for a hash that is not known.
+    pub fn new(config: DataConfig, indexes: Vec<Arc<Index>>) -> Result<Self> {
+        if config.streams.len() != indexes.len() {
+            return Err(Error::config("every stream needs its index"));
+        }
+        let counts: Vec<Vec<u64>> = indexes.iter().map(|i| i.shards.iter().map(|s| s.samples).collect()).collect();
+        let hash = |s: &StreamPlace| s.validate_hash.as_ref().map(|name| HashAlgo::parse(name)).transpose();
+        let hashes = config.streams.iter().map(hash).collect::<Result<_>>()?;
+        Ok(Self { shape: DataSetShape::new(&counts)?, config, indexes, hashes })
+    }
+
+    /// Samples per shard and stream.
+    pub fn shape(&self) -> &DataSetShape {
+        &self.shape
+    }
+
+    /// Whether shards may have to be fetched or unpacked before they can be read.
+    pub(super) fn has_work_ahead(&self) -> bool {
+        let is_packed = |index: &Arc<Index>| index.shards.iter().any(|shard| shard.compression.is_some());
+        self.config.streams.iter().any(StreamPlace::has_remote) || self.indexes.iter().any(is_packed)
+    }
+
+    pub(super) fn streams(&self) -> Vec<IndexedStream> {
+        let places = self.config.streams.iter().zip(&self.indexes).zip(&self.hashes);
+        places
+            .map(|((place, index), hash)| IndexedStream {
+                name: place.remote.clone().unwrap_or_else(|| place.dir.display().to_string()),
+                remote: None,
+                has_remote: place.has_remote(),
+                path: place.dir.clone(),
+                index: index.clone(),
+                // The package checks the limit, by the reference's rule.
+                index_bytes: 0,
+                digest: String::new(),
+                keep_zip: place.keep_zip,
+                validate_hash: *hash,
+            })
+            .collect()
+    }
+}
+
+impl StreamPlace {
+    /// Reads the JSON document.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for unknown names and wrong types.
+    pub fn from_json(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|e| Error::config(format!("the stream's arguments cannot be read: {e}")))
+    }
+
+    /// Puts `index.json` into the local folder if it is not there. Of several processes one fetches it and the others
+    /// wait. An index that is there counts as it is.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is neither an index nor a remote that has one; what the store and the folder say.
+    pub fn install_index(&self) -> Result<()> {
+        let stats = Arc::new(Stats::new(false));
+        let mut fetch = || {
+            // The threads live as long as this one download.
+            let stores = Stores::new(self.store_config()?, &stats, Clock::system())?;
+            let remote = self.remote.as_deref().unwrap_or_default();
+            Ok(stores.open(remote)?.get_small(INDEX_BASENAME, INDEX_BYTES_MAX)?.0)
+        };
+        let fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>> =
+            if self.has_remote() { Some(&mut fetch) } else { None };
+        let patience = Patience::new(&|| false, STALL_TIMEOUT);
+        let name = self.remote.as_deref().unwrap_or("no remote");
+        install_index(&self.dir, name, IndexCheck::Trust, fetch, &Clock::system(), patience)?;
+        Ok(())
+    }
+
+    /// What the store is opened with: a single thread.
+    pub(super) fn store_config(&self) -> Result<StoreConfig> {
+        Ok(StoreConfig {
+            fetch_threads: 1,
+            download_retry: self.download_retry,
+            download_timeout: Duration::try_from_secs_f64(self.download_timeout)
+                .map_err(|_| Error::config("download_timeout must be a positive number of seconds"))?,
+            ..StoreConfig::default()
+        })
+    }
+
+    /// Whether shards can be fetched from somewhere else. A remote that is the local folder itself has nothing to give,
+    /// and its files are the only ones there are.
+    pub(super) fn has_remote(&self) -> bool {
+        let Some(remote) = &self.remote else { return false };
+        let path = remote.strip_prefix("file://").unwrap_or(remote);
+        match (std::fs::canonicalize(path), std::fs::canonicalize(&self.dir)) {
+            (Ok(remote), Ok(local)) => remote != local,
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! One worker's samples of one epoch.
+
+use super::ahead::Ahead;
+use super::data::DataSet;
+use super::reader::SampleReader;
+use crate::error::Result;
+use crate::order::{
+    EpochPlan, EpochShares, OrderConfig, OrderError, OrderWarning, Rank, Resume, SampleId, ShardId, WorkerOrder, World,
+};
+use crate::sync::Arc;
+use std::collections::VecDeque;
+
+/// The plan of an epoch with several workers per rank.
+#[derive(Clone, Debug)]
+pub struct WorkerPlan {
+    /// `None` when a checkpoint stands at the end of its epoch: nothing is left.
+    plan: Option<EpochPlan>,
+    rank: Rank,
+}
+
+impl WorkerPlan {
+    /// Plans `order` for the workers of `rank` in `world`, from `start` on, with `shares` of the streams.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for an order that cannot be, `State` for a checkpoint that lies behind its epoch.
+    pub fn new(
+        data: &DataSet,
+        order: &OrderConfig,
+        shares: &EpochShares,
+        world: World,
+        rank: Rank,
+        start: &Resume,
+    ) -> Result<Self> {
+        let plan =
+            |start: &Resume| EpochPlan::of_shares(data.shape(), order, shares.clone(), world, start.epoch, Some(start));
+        match plan(start) {
+            Ok(plan) => Ok(Self { plan: Some(plan), rank }),
+            // Canonical nodes of equal length can make an epoch longer than its samples. Its end, counted in places, is
+            // then behind what the order lets one resume from, by less than a global batch of the ranks that counted.
+            Err(OrderError::ResumedPastEnd { resumed, samples }) => {
+                let whole = plan(&Resume { sample_in_epoch: 0, ..*start })?;
+                let ranks = whole.parallel_world().ranks();
+                let places = whole.len_of_rank(rank) * ranks;
+                match resumed < places + ranks * whole.batch_size() {
+                    true => Ok(Self { plan: None, rank }),
+                    false => Err(OrderError::ResumedPastEnd { resumed, samples }.into()),
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What the reference would have warned of.
+    pub fn warnings(&self) -> &[OrderWarning] {
+        self.plan.as_ref().map_or(&[], EpochPlan::warnings)
+    }
+
+    /// The ids of `worker`, batch after batch, padded with -1 so that all workers have equally many.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such worker.
+    pub fn ids(&self, worker: u32) -> impl ExactSizeIterator<Item = i64> + use<> {
+        Ids(self.plan.as_ref().map(|plan| plan.worker(self.rank, worker)))
+    }
+}
+
+/// A worker's order, or that of an epoch that is over.
+struct Ids(Option<WorkerOrder>);
+
+impl Iterator for Ids {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        self.0.as_mut()?.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.as_ref().map_or((0, Some(0)), Iterator::size_hint)
+    }
+}
+
+impl ExactSizeIterator for Ids {}
+
+/// The samples of one worker in one epoch, with their shards fetched ahead.
+pub struct Epoch {
+    reader: Arc<SampleReader>,
+    ids: Ids,
+    /// Samples looked ahead, and the shard of each.
+    window: VecDeque<(SampleId, ShardId)>,
+    /// Samples to look ahead; 0 where there is nothing to do ahead.
+    predownload: usize,
+    ahead: Ahead,
+    /// Samples that have entered the window.
+    announced: u64,
+}
+
+impl std::fmt::Debug for Epoch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Epoch").field("announced", &self.announced).finish_non_exhaustive()
+    }
+}
+
+impl Epoch {
+    /// The samples of `worker` under `plan`; shards are fetched up to `predownload` samples ahead.
+    ///
+    /// # Panics
+    ///
+    /// When the plan has no such worker.
+    pub fn new(reader: Arc<SampleReader>, plan: &WorkerPlan, worker: u32, predownload: usize) -> Self {
+        let predownload = if reader.data().has_work_ahead() { predownload } else { 0 };
+        let ids = Ids(plan.plan.as_ref().map(|p| p.worker(plan.rank, worker)));
+        Self { reader, ids, window: VecDeque::new(), predownload, ahead: Ahead::new(), announced: 0 }
+    }
+
+    /// The reader.
+    pub fn reader(&self) -> &Arc<SampleReader> {
+        &self.reader
+    }
+
+    /// The next sample, whose shard has been asked for; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong while fetching ahead, as soon as it is known.
+    pub fn next_sample(&mut self) -> Result<Option<SampleId>> {
+        if let Some(error) = self.ahead.failure() {
+            return Err(error);
+        }
+        while self.window.len() <= self.predownload {
+            let Some(id) = self.ids.next() else { break };
+            let Ok(id) = u64::try_from(id) else { continue };
+            let sample = SampleId(id);
+            let shard = self.reader.shard_of(sample)?;
+            if self.predownload > 0 {
+                self.ahead.announce(&self.reader, shard, self.announced)?;
+            }
+            self.announced += 1;
+            self.window.push_back((sample, shard));
+        }
+        let Some((sample, shard)) = self.window.pop_front() else { return Ok(None) };
+        if self.predownload > 0 {
+            self.ahead.taken(shard);
+        }
+        Ok(Some(sample))
+    }
+}

@@ -1,0 +1,370 @@
+//! Reading samples, and fetching the shards they lie in.
+
+use super::data::{DataSet, STALL_TIMEOUT};
+use super::table::{Known, Table};
+use crate::cache::{Admit, CacheDir, Claim, Patience, ShardState};
+use crate::catalog::{Catalog, Rules};
+use crate::clock::Clock;
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::{Layout, Shard};
+use crate::io::read_exact_at;
+use crate::order::{SampleId, ShardId};
+use crate::pipeline::{Came, Run, Way};
+use crate::stats::Stats;
+use crate::store::{Remote, Stores};
+use crate::sync::{Arc, Mutex};
+use std::os::fd::AsFd;
+
+/// Attempts to read a sample whose shard is evicted each time before it can be read.
+pub const ATTEMPTS: u32 = 8;
+
+/// Largest sample that is read.
+const SAMPLE_BYTES_MAX: u32 = 1 << 30;
+
+/// Where a sample was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its length: the first so many bytes of the buffer.
+    pub bytes: usize,
+    /// Index into [`SampleReader::layouts`].
+    pub layout: usize,
+}
+
+/// When a shard is read next, in any unit that grows with time; `None` for shards that nobody has announced.
+pub(super) type NextUse<'a> = &'a (dyn Fn(ShardId) -> Option<u64> + Sync);
+
+/// How much a shard is wanted.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    /// The caller waits for it, and it is held until [`SampleReader::release`].
+    Now,
+    /// If it can be had without waiting for anybody; it is not held.
+    Ahead(NextUse<'a>),
+}
+
+/// Samples of a data set for one process. All methods may be called from any thread of that process.
+#[derive(Debug)]
+pub struct SampleReader {
+    data: Arc<DataSet>,
+    catalog: Catalog,
+    /// Whether descriptors outlive a read: not where shards come and go.
+    keeps_open: bool,
+    table: Mutex<Table>,
+    /// Connected when the first shard has to be fetched.
+    remotes: Mutex<Option<Arc<[Option<Remote>]>>>,
+    stats: Arc<Stats>,
+}
+
+impl SampleReader {
+    /// Opens the cache directories for this process.
+    ///
+    /// # Errors
+    ///
+    /// What the directories say; `Config` for a hash that an index does not record.
+    pub fn open(data: Arc<DataSet>) -> Result<Self> {
+        let stats = Arc::new(Stats::new(false));
+        let rules = Rules {
+            cache_limit: data.config.cache_limit,
+            // Whoever reads decides what is unpickled; here it is bytes.
+            allow_unsafe_types: true,
+            clock: Clock::system(),
+        };
+        let catalog = Catalog::assemble(data.streams(), &rules, &stats)?;
+        // Reads are plain preads, which O_DIRECT has nothing to give to.
+        catalog.streams().iter().for_each(|s| s.dir.keep_in_page_cache());
+        Ok(Self {
+            keeps_open: data.config.cache_limit.is_none(),
+            data,
+            catalog,
+            table: Mutex::new(Table::new()),
+            remotes: Mutex::default(),
+            stats,
+        })
+    }
+
+    /// The data set.
+    pub fn data(&self) -> &Arc<DataSet> {
+        &self.data
+    }
+
+    /// The distinct layouts of the shards.
+    pub fn layouts(&self) -> &[Arc<Layout>] {
+        self.catalog.layouts()
+    }
+
+    /// Reads a sample into `into`, which grows as needed; `None` when its shard is not here. Waits for nothing but the disk.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for a sample or, without a remote, a shard that does not exist; `Format` for a shard that contradicts
+    /// its index; what the file system says.
+    pub fn read(&self, sample: SampleId, into: &mut Vec<u8>) -> Result<Option<Found>> {
+        let (id, index) = self.locate(sample)?;
+        self.read_in(id, index, into).map_err(|e| self.describe(e, id).with("sample", index))
+    }
+
+    /// As [`read`](Self::read), but fetches the shard, up to `attempts` times: where room is short, another process may
+    /// evict it before it can be read.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read); what the store says; `Full` when `cache_limit` leaves no room, or evicts the shard each
+    /// time before it can be read.
+    pub fn fetch_and_read(&self, sample: SampleId, into: &mut Vec<u8>, attempts: u32) -> Result<Found> {
+        let (id, index) = self.locate(sample)?;
+        for _ in 0..attempts {
+            self.make_resident(id, Wanted::Now, &Run::new())?;
+            let found = self.read_in(id, index, into);
+            self.release(id);
+            if let Some(found) = found.map_err(|e| self.describe(e, id).with("sample", index))? {
+                return Ok(found);
+            }
+        }
+        let message = "a shard was removed again each time before it could be read: raise `cache_limit`, or find out \
+                       what deletes it";
+        Err(self.describe(Error::new(ErrorKind::Full, message).with("attempts", attempts), id))
+    }
+
+    /// Fetches `shard` if it is not here, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`fetch_and_read`](Self::fetch_and_read).
+    pub fn fetch(&self, shard: ShardId) -> Result<()> {
+        self.check(shard)?;
+        self.make_resident(shard, Wanted::Now, &Run::new())?;
+        self.release(shard);
+        Ok(())
+    }
+
+    /// Fetches `shard` if it is not here and nobody fetches it; true when it is here afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`fetch`](Self::fetch).
+    pub fn try_fetch(&self, shard: ShardId) -> Result<bool> {
+        self.check(shard)?;
+        self.make_resident(shard, Wanted::Ahead(&|_| None), &Run::new())
+    }
+
+    /// Removes `shard` from the local directory; false when it is in use or not here.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a shard whose stream has no remote.
+    pub fn evict(&self, shard: ShardId) -> Result<bool> {
+        self.check(shard)?;
+        let (stream, local) = self.catalog.locate(shard);
+        let gone = self.table.lock().remove(shard);
+        drop(gone);
+        stream.dir.evict(local).map_err(|e| self.describe(e, shard))
+    }
+
+    /// Removes the least recently used shard of the streams that have a remote; `None` when there is none to remove.
+    ///
+    /// # Errors
+    ///
+    /// When a directory cannot be listed.
+    pub fn evict_coldest(&self) -> Result<Option<ShardId>> {
+        let mut coldest: Option<(u128, ShardId)> = None;
+        let mut first = 0;
+        for (stream, place) in self.catalog.streams().iter().zip(&self.data.config.streams) {
+            if place.has_remote()
+                && let Some((accessed_ns, local)) = stream.dir.coldest()?
+            {
+                let found = (accessed_ns, ShardId(first + local));
+                coldest = Some(coldest.map_or(found, |known| known.min(found)));
+            }
+            first += stream.index.shards.len() as u32;
+        }
+        match coldest {
+            Some((_, shard)) => Ok(self.evict(shard)?.then_some(shard)),
+            None => Ok(None),
+        }
+    }
+
+    /// Bytes of the indexes and of all shards on local disk.
+    ///
+    /// # Errors
+    ///
+    /// When a directory cannot be listed.
+    pub fn bytes_here(&self) -> Result<u64> {
+        self.catalog.streams().iter().map(|stream| stream.dir.bytes_here()).sum()
+    }
+
+    /// Whether `shard` was here when last looked at.
+    pub(super) fn seems_here(&self, shard: ShardId) -> bool {
+        let (stream, local) = self.catalog.locate(shard);
+        stream.dir.state(local) == ShardState::Resident
+    }
+
+    /// Sees `id` through: claim, room, download, publish. False when somebody is in the way and it is only wanted ahead.
+    pub(super) fn make_resident(&self, id: ShardId, wanted: Wanted<'_>, run: &Run) -> Result<bool> {
+        self.bring(id, wanted, run).map_err(|e| self.describe(e, id))
+    }
+
+    fn bring(&self, id: ShardId, wanted: Wanted<'_>, run: &Run) -> Result<bool> {
+        let (stream, local) = self.catalog.locate(id);
+        let stopped = || run.is_stopped();
+        let patience = Patience::new(&stopped, STALL_TIMEOUT);
+        let claim = match wanted {
+            Wanted::Now => stream.dir.claim(local, patience)?,
+            Wanted::Ahead(_) => stream.dir.try_claim(local)?,
+        };
+        let claimed = match claim {
+            Claim::Mine(claimed) => claimed,
+            Claim::Resident => {
+                self.release_ahead(&stream.dir, local, wanted);
+                return Ok(true);
+            }
+            Claim::Busy => return Ok(false),
+        };
+        let packed = claimed.packed();
+        // Room comes first: without it there is nothing to download for. It is held for the length of one download.
+        let admitted = match wanted {
+            Wanted::Now => claimed.admit(&|_| None, patience)?,
+            Wanted::Ahead(next_use) => match claimed.try_admit(&|shard| next_use(ShardId(shard)))? {
+                Admit::Admitted(admitted) => admitted,
+                Admit::Wait { .. } => return Ok(false),
+            },
+        };
+        let remotes = self.remotes()?;
+        let (number, _) = self.stream_of(id);
+        let shard = self.catalog.shard(id);
+        let watch = |came: Came<'_>| {
+            if let Came::Bytes { moved: true, .. } = came {
+                admitted.beat();
+            }
+        };
+        let remote = remotes[number].as_ref();
+        let way = Way { stream, remote, run, stats: &self.stats, watch: &watch };
+        let brought = way.bring(shard, packed.as_deref())?;
+        brought.publish(admitted, &self.stats)?;
+        self.release_ahead(&stream.dir, local, wanted);
+        Ok(true)
+    }
+
+    /// Lets go of a shard that was fetched for a reader who waits.
+    fn release(&self, id: ShardId) {
+        let (stream, local) = self.catalog.locate(id);
+        stream.dir.mark_read(local);
+    }
+
+    fn release_ahead(&self, dir: &CacheDir, local: u32, wanted: Wanted<'_>) {
+        if matches!(wanted, Wanted::Ahead(_)) {
+            dir.mark_read(local);
+        }
+    }
+
+    fn read_in(&self, id: ShardId, index: u32, into: &mut Vec<u8>) -> Result<Option<Found>> {
+        let Some(known) = self.known(id)? else { return Ok(None) };
+        let (offset, bytes) = known.offsets.range(index as usize)?;
+        if bytes > SAMPLE_BYTES_MAX {
+            return Err(Error::new(ErrorKind::Unsupported, "a sample of more than 1 GiB").with("bytes", bytes));
+        }
+        let bytes = bytes as usize;
+        if into.len() < bytes {
+            into.resize(bytes, 0);
+        }
+        let read = |file: &dyn AsFd, into: &mut [u8]| read_exact_at(file.as_fd(), into, offset);
+        match &known.open {
+            Some(open) => read(&*open.files[0].file, &mut into[..bytes])?,
+            None => {
+                let (stream, local) = self.catalog.locate(id);
+                let Some(file) = stream.dir.open_once(local, &known.touched)? else { return Ok(None) };
+                read(&file, &mut into[..bytes])?;
+            }
+        }
+        Ok(Some(Found { bytes, layout: known.layout }))
+    }
+
+    /// What is known about a shard that is here.
+    fn known(&self, id: ShardId) -> Result<Option<Arc<Known>>> {
+        let (stream, local) = self.catalog.locate(id);
+        let known = self.table.lock().get(id);
+        if let Some(known) = known {
+            // A shard that can be fetched again and was deleted under our hands is: others may want to read it too.
+            let is_gone = known.open.as_ref().is_some_and(|open| stream.dir.has_remote() && open.is_evicted());
+            if !is_gone {
+                return Ok(Some(known));
+            }
+            let gone = self.table.lock().remove(id);
+            drop(gone);
+        }
+        if !stream.dir.has_remote() && stream.dir.state(local) != ShardState::Resident {
+            // It may have to be unpacked; opening it would be an error. If it is missing, fetching it says so.
+            return Ok(None);
+        }
+        let Some(open) = stream.dir.open_shard(local)? else { return Ok(None) };
+        let known = Known::read(self.shard(id), self.catalog.layout_of(id), open, self.keeps_open)?;
+        let known = Arc::new(known);
+        let gone = self.table.lock().insert(id, known.clone());
+        drop(gone);
+        Ok(Some(known))
+    }
+
+    fn shard(&self, id: ShardId) -> &Shard {
+        self.catalog.shard(id)
+    }
+
+    fn locate(&self, sample: SampleId) -> Result<(ShardId, u32)> {
+        let shape = self.data.shape();
+        shape.locate(sample).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "there is no such sample")
+                .with("sample", sample.0)
+                .with("samples", shape.num_samples())
+        })
+    }
+
+    /// The shard that `sample` lies in.
+    pub(super) fn shard_of(&self, sample: SampleId) -> Result<ShardId> {
+        Ok(self.locate(sample)?.0)
+    }
+
+    fn check(&self, shard: ShardId) -> Result<()> {
+        let shards = self.data.shape().num_shards();
+        if shard.index() < shards {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::NotFound, "there is no such shard").with("shard", shard.0).with("shards", shards))
+    }
+
+    fn stream_of(&self, id: ShardId) -> (usize, &crate::catalog::Stream) {
+        let number = self.data.shape().stream_of(id).index();
+        (number, &self.catalog.streams()[number])
+    }
+
+    /// The streams' remotes, connected now if they were not.
+    fn remotes(&self) -> Result<Arc<[Option<Remote>]>> {
+        let mut remotes = self.remotes.lock();
+        if let Some(remotes) = &*remotes {
+            return Ok(remotes.clone());
+        }
+        let mut stores: Vec<((u32, f64), Stores)> = Vec::new();
+        let mut opened = Vec::new();
+        for place in &self.data.config.streams {
+            let Some(remote) = place.remote.as_ref().filter(|_| place.has_remote()) else {
+                opened.push(None);
+                continue;
+            };
+            let key = (place.download_retry, place.download_timeout);
+            let known = stores.iter().position(|(k, _)| *k == key);
+            let at = match known {
+                Some(at) => at,
+                None => {
+                    stores.push((key, Stores::new(place.store_config()?, &self.stats, Clock::system())?));
+                    stores.len() - 1
+                }
+            };
+            opened.push(Some(stores[at].1.open(remote).context("remote", || remote)?));
+        }
+        let opened: Arc<[Option<Remote>]> = opened.into();
+        *remotes = Some(opened.clone());
+        Ok(opened)
+    }
+
+    fn describe(&self, error: Error, shard: ShardId) -> Error {
+        let (_, stream) = self.stream_of(shard);
+        error.with("file", &self.shard(shard).raw_data.basename).with("stream", &stream.name)
+    }
+}

@@ -1,0 +1,233 @@
+//! Samples in a DataLoader's worker: shards behind the object server, read on the calling thread.
+
+use forebay_loader::format::writer::Options;
+use forebay_loader::format::{Compression, Index, Scratch};
+use forebay_loader::order::{OrderConfig, Rank, Resume, SampleId, ShardId, World, shares_of};
+use forebay_loader::sync::Arc;
+use forebay_loader::worker::{ATTEMPTS, DataConfig, DataSet, Epoch, SampleReader, StreamPlace, WorkerPlan};
+use forebay_loader::{Error, ErrorKind};
+use forebay_tests::data::token_sample;
+use forebay_tests::server::{Fault, ObjectServer, Options as ServerOptions, Root, Rule};
+use std::path::Path;
+
+/// Tokens in a sample.
+const LENGTH: usize = 8;
+
+/// Makes a data set in shards of a few dozen samples.
+fn tokens(directory: &Path, samples: u64, compression: Option<&str>) -> usize {
+    let compression = compression.map(|c| Compression::parse(c).expect("a compression"));
+    let options = Options { size_limit: Some(1 << 10), compression, ..Options::default() };
+    forebay_tests::data::tokens(directory, samples, LENGTH, 7, options).expect("a data set").shards.len()
+}
+
+fn serve(directory: &Path) -> ObjectServer {
+    ObjectServer::start(Root::folder(directory), ServerOptions::default()).expect("a server")
+}
+
+fn place(remote: Option<&str>, dir: &Path) -> StreamPlace {
+    StreamPlace {
+        remote: remote.map(Into::into),
+        dir: dir.into(),
+        keep_zip: false,
+        download_retry: 1,
+        download_timeout: 20.0,
+        validate_hash: None,
+    }
+}
+
+fn open(place: StreamPlace, cache_limit: Option<u64>) -> Arc<SampleReader> {
+    place.install_index().expect("an index");
+    let index = std::fs::read(place.dir.join("index.json")).expect("the index");
+    let index = Arc::new(Index::parse(&index, "index.json").expect("a valid index"));
+    let data = DataSet::new(DataConfig { streams: vec![place], cache_limit }, vec![index]).expect("a data set");
+    Arc::new(SampleReader::open(Arc::new(data)).expect("a reader"))
+}
+
+fn start(sample_in_epoch: u64, num_canonical_nodes: u64) -> Resume {
+    Resume { epoch: 0, sample_in_epoch, num_canonical_nodes, shuffle_seed: 9176, initial_physical_nodes: None }
+}
+
+fn plan(reader: &SampleReader, workers: u32, start: &Resume) -> Result<WorkerPlan, Error> {
+    let order = OrderConfig { shuffle: true, batch_size: 4, ..OrderConfig::default() };
+    let shares = shares_of(reader.data().shape(), &order).expect("shares");
+    let world = World { nodes: 1, ranks_per_node: 1, workers_per_rank: workers };
+    WorkerPlan::new(reader.data(), &order, &shares, world, Rank(0), start)
+}
+
+fn epoch(reader: &Arc<SampleReader>, predownload: usize) -> Epoch {
+    Epoch::new(reader.clone(), &plan(reader, 1, &start(0, 1)).expect("a plan"), 0, predownload)
+}
+
+/// The tokens of a sample, fetched if need be.
+fn tokens_of(reader: &SampleReader, sample: SampleId) -> Result<Vec<u16>, Error> {
+    let mut buffer = Vec::new();
+    let found = match reader.read(sample, &mut buffer)? {
+        Some(found) => found,
+        None => reader.fetch_and_read(sample, &mut buffer, ATTEMPTS)?,
+    };
+    let mut scratch = Scratch::default();
+    let columns = reader.layouts()[found.layout].split(&buffer[..found.bytes], &mut scratch)?;
+    Ok(columns.get(0).chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect())
+}
+
+/// Reads an epoch; the samples in order.
+fn read_all(reader: &Arc<SampleReader>, predownload: usize) -> Result<Vec<u64>, Error> {
+    let mut epoch = epoch(reader, predownload);
+    let mut seen = Vec::new();
+    while let Some(sample) = epoch.next_sample()? {
+        assert_eq!(tokens_of(reader, sample)?, token_sample(LENGTH, 7, sample.0));
+        seen.push(sample.0);
+    }
+    Ok(seen)
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).expect("a folder");
+    let mut names: Vec<_> = entries.map(|e| e.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_epoch_has_every_sample_and_each_shard_is_fetched_once() {
+    for compression in [None, Some("zstd")] {
+        let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let shards = tokens(data.path(), 1000, compression);
+        let server = serve(data.path());
+        let reader = open(place(Some(&server.url()), cache.path()), None);
+        let seen = read_all(&reader, 64).unwrap();
+        let planned: Vec<i64> = plan(&reader, 1, &start(0, 1)).unwrap().ids(0).filter(|id| *id >= 0).collect();
+        assert_eq!(seen, planned.iter().map(|id| *id as u64).collect::<Vec<_>>());
+        assert_eq!(seen.len(), 1000);
+        let cold = server.counters().requests;
+        assert_eq!(cold, 1 + shards as u64, "the index and each shard");
+        // A second process on the same folder, as far as the cache can tell.
+        let other = open(place(Some(&server.url()), cache.path()), None);
+        assert_eq!(read_all(&other, 64).unwrap(), seen);
+        assert_eq!(server.counters().requests, cold);
+        assert_eq!(names(cache.path()).len(), 1 + shards, "nothing but shards and the index");
+    }
+}
+
+#[test]
+fn random_access_fetches_the_one_shard_that_it_needs() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    tokens(data.path(), 1000, None);
+    let server = serve(data.path());
+    let reader = open(place(Some(&server.url()), cache.path()), None);
+    assert_eq!(tokens_of(&reader, SampleId(999)).unwrap(), token_sample(LENGTH, 7, 999));
+    assert_eq!(server.counters().requests, 2, "the index and the shard");
+    let error = tokens_of(&reader, SampleId(1000)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("samples 1000"), "{error}");
+}
+
+#[test]
+fn a_download_that_fails_ahead_is_the_next_samples_error_and_nobody_waits_for_it() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    tokens(data.path(), 1000, None);
+    let server = serve(data.path());
+    server.script(Rule::once("shard.00007", Fault::Status(404, None)));
+    let reader = open(place(Some(&server.url()), cache.path()), None);
+    let error = read_all(&reader, 1000).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().contains("shard.00007.mds"), "{error}");
+    // The claim went with the failure, and the object is there now.
+    assert_eq!(read_all(&reader, 64).unwrap().len(), 1000);
+}
+
+#[test]
+fn a_cache_limit_holds_for_readers_that_share_a_folder_and_all_get_every_sample() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let shards = tokens(data.path(), 1000, None);
+    let server = serve(data.path());
+    let limit = 16 << 10;
+    let readers: Vec<_> = (0..3).map(|_| open(place(Some(&server.url()), cache.path()), Some(limit))).collect();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = readers.iter().map(|r| scope.spawn(|| read_all(r, 200).map(|seen| seen.len()))).collect();
+        while threads.iter().any(|t| !t.is_finished()) {
+            assert!(readers[0].bytes_here().unwrap() <= limit);
+        }
+        for thread in threads {
+            assert_eq!(thread.join().unwrap().unwrap(), 1000);
+        }
+    });
+    assert!(server.counters().requests > 1 + shards as u64, "shards went and came again");
+}
+
+#[test]
+fn a_reader_that_sleeps_keeps_no_room_from_another() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    tokens(data.path(), 1000, None);
+    let server = serve(data.path());
+    // Room for the index and a few shards.
+    let place = || place(Some(&server.url()), cache.path());
+    let index_bytes = {
+        place().install_index().unwrap();
+        std::fs::metadata(cache.path().join("index.json")).unwrap().len()
+    };
+    let limit = Some(index_bytes + 4096);
+    let asleep: Vec<_> = (0..8).map(|_| open(place(), limit)).collect();
+    let mut epochs: Vec<_> = asleep.iter().map(|reader| epoch(reader, 100)).collect();
+    for (reader, epoch) in asleep.iter().zip(&mut epochs) {
+        let sample = epoch.next_sample().unwrap().unwrap();
+        tokens_of(reader, sample).unwrap();
+    }
+    assert_eq!(read_all(&open(place(), limit), 100).unwrap().len(), 1000);
+}
+
+#[test]
+fn a_shard_that_somebody_deletes_is_fetched_again() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    tokens(data.path(), 100, None);
+    let server = serve(data.path());
+    let reader = open(place(Some(&server.url()), cache.path()), None);
+    assert_eq!(read_all(&reader, 8).unwrap().len(), 100);
+    let before = server.counters().requests;
+    std::fs::remove_file(cache.path().join("shard.00000.mds")).unwrap();
+    assert_eq!(tokens_of(&reader, SampleId(0)).unwrap(), token_sample(LENGTH, 7, 0));
+    assert_eq!(server.counters().requests, before + 1);
+    assert!(cache.path().join("shard.00000.mds").exists());
+}
+
+#[test]
+fn only_what_can_be_fetched_again_is_evicted() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    tokens(data.path(), 100, None);
+    let server = serve(data.path());
+    let filled = open(place(Some(&server.url()), cache.path()), None);
+    read_all(&filled, 8).unwrap();
+    assert!(filled.evict(ShardId(1)).unwrap());
+    assert!(!cache.path().join("shard.00001.mds").exists());
+    assert!(!filled.evict(ShardId(1)).unwrap(), "it is gone already");
+    assert!(filled.evict_coldest().unwrap().is_some());
+    assert_eq!(filled.evict(ShardId(99)).unwrap_err().kind(), ErrorKind::NotFound);
+    // Without a remote, or with the local folder itself as the remote, the files are all there is.
+    for remote in [None, data.path().to_str()] {
+        let only_copy = open(place(remote, data.path()), None);
+        assert_eq!(only_copy.evict(ShardId(0)).unwrap_err().kind(), ErrorKind::Config);
+        assert_eq!(only_copy.evict_coldest().unwrap(), None);
+        assert!(data.path().join("shard.00000.mds").exists());
+    }
+}
+
+#[test]
+fn compressed_shards_without_a_remote_are_unpacked_beside_themselves() {
+    let data = tempfile::tempdir().unwrap();
+    let shards = tokens(data.path(), 100, Some("zstd"));
+    assert_eq!(read_all(&open(place(None, data.path()), None), 8).unwrap().len(), 100);
+    assert_eq!(names(data.path()).len(), 1 + 2 * shards, "the compressed files may be the only copy");
+}
+
+#[test]
+fn a_checkpoint_at_the_end_of_an_epoch_that_padding_made_longer_has_nothing_left() {
+    let data = tempfile::tempdir().unwrap();
+    tokens(data.path(), 117, None);
+    let reader = open(place(None, data.path()), None);
+    // 117 samples on 64 canonical nodes are 128 places.
+    let end = plan(&reader, 3, &start(128, 64)).unwrap();
+    assert_eq!((0..3).map(|worker| end.ids(worker).count()).sum::<usize>(), 0);
+    let error = plan(&reader, 3, &start(1000, 64)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::State);
+    assert!(error.to_string().contains("Resuming further"), "{error}");
+}
