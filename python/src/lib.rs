@@ -6,6 +6,7 @@
 //! package forebay (Python): arguments, world, iterators
 //!        |  JSON, bytes                          ^  Tensor, lists           ^ forebay.errors
 //!     engine, order, codec, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
+//!     worker ----------------enter--> engine crate --> values (dicts of Python's and numpy's own types)
 //! ```
 //!
 //! Every call into the engine goes through [`enter`]: it lets go of the interpreter's lock, looks at signals while it waits,
@@ -22,6 +23,8 @@ mod order;
 mod rows;
 mod shards;
 mod tensor;
+mod values;
+mod worker;
 mod writer;
 
 /// The module that Python loads.
@@ -39,6 +42,8 @@ mod _forebay {
     use super::shards::{Index, Offsets};
     #[pymodule_export]
     use super::tensor::Tensor;
+    #[pymodule_export]
+    use super::worker::{DataSet, Plan, Reader, Samples, epoch_shares, install_index};
     #[pymodule_export]
     use super::writer::MdsWriter;
 

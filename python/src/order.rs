@@ -128,8 +128,9 @@ pub(crate) struct PlanArguments {
 }
 
 impl PlanArguments {
-    fn plan(&self, sizes: &[Vec<u64>]) -> Result<EpochPlan, Error> {
-        let config = OrderConfig {
+    /// The order, each stream's part of an epoch, and where the epoch starts.
+    pub(crate) fn resolve(&self) -> Result<(OrderConfig, EpochShares, Resume), Error> {
+        let order = OrderConfig {
             shuffle: self.shuffle,
             shuffle_algo: self.shuffle_algo.parse()?,
             shuffle_seed: self.shuffle_seed,
@@ -147,15 +148,25 @@ impl PlanArguments {
             proportion: self.proportion.clone(),
             epoch_size: self.choose.iter().sum(),
         };
-        let place = Resume {
+        let start = Resume {
             epoch: self.epoch,
             sample_in_epoch: self.sample_in_epoch,
             num_canonical_nodes: self.num_canonical_nodes,
             shuffle_seed: self.shuffle_seed,
             initial_physical_nodes: self.initial_physical_nodes,
         };
+        Ok((order, shares, start))
+    }
+
+    /// The world to deal to.
+    pub(crate) fn world(&self) -> World {
+        shape_of(self.world)
+    }
+
+    fn plan(&self, sizes: &[Vec<u64>]) -> Result<EpochPlan, Error> {
+        let (order, shares, start) = self.resolve()?;
         let shape = DataSetShape::new(sizes)?;
-        Ok(EpochPlan::of_shares(&shape, &config, shares, shape_of(self.world), self.epoch, Some(&place))?)
+        Ok(EpochPlan::of_shares(&shape, &order, shares, self.world(), self.epoch, Some(&start))?)
     }
 }
 
@@ -174,7 +185,7 @@ fn array<'py, T: Copy>(py: Python<'py>, items: &[T], number: impl Fn(T) -> i64) 
 }
 
 /// What the user should look into as a warning, the rest as log lines: the reference does the same.
-fn warn(py: Python<'_>, warnings: &[OrderWarning]) -> PyResult<()> {
+pub(crate) fn warn(py: Python<'_>, warnings: &[OrderWarning]) -> PyResult<()> {
     for warning in warnings {
         let text = warning.to_string();
         match warning {

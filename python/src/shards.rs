@@ -3,14 +3,20 @@
 use crate::enter;
 use forebay_loader::error::{Error, Result};
 use forebay_loader::format::{self, Scratch, Shard, Value};
+use forebay_loader::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
 /// A parsed index.json.
 #[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct Index(format::Index);
+pub(crate) struct Index(Arc<format::Index>);
 
 impl Index {
+    /// The engine's index.
+    pub(crate) fn inner(&self) -> &Arc<format::Index> {
+        &self.0
+    }
+
     fn shard(&self, number: usize) -> Result<&Shard> {
         self.0.shards.get(number).ok_or_else(|| Error::config(format!("there is no shard {number}")))
     }
@@ -21,12 +27,30 @@ impl Index {
     /// Parses the bytes of an index; `file` is its name in messages.
     #[new]
     fn new(py: Python<'_>, text: &[u8], file: &str) -> PyResult<Self> {
-        enter::enter(py, || format::Index::parse(text, file)).map(Self)
+        enter::enter(py, || format::Index::parse(text, file)).map(|index| Self(Arc::new(index)))
     }
 
     /// Samples in all shards.
     fn __len__(&self) -> usize {
         self.0.samples() as usize
+    }
+
+    /// Samples of each shard, as the bytes of int64.
+    fn samples_per_shard<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let samples: Vec<u8> = self.0.shards.iter().flat_map(|shard| shard.samples.to_ne_bytes()).collect();
+        PyBytes::new(py, &samples)
+    }
+
+    /// Bytes of the largest shard, raw and compressed together.
+    fn shard_bytes_max(&self) -> u64 {
+        let bytes = self.0.shards.iter().map(|shard| shard.raw_bytes() + shard.zip_bytes().unwrap_or(0));
+        bytes.max().unwrap_or(0)
+    }
+
+    /// A column whose values are Python pickles, if there is one.
+    fn pickled_column(&self) -> Option<&str> {
+        let mut columns = self.0.shards.iter().flat_map(|shard| &shard.layout.columns);
+        columns.find(|column| !column.encoding.is_safe()).map(|column| column.name.as_str())
     }
 
     /// The shards as JSON: samples, columns, compression and files of each.

@@ -18,13 +18,14 @@ def reference():
     return module
 
 
-def ours(name):
-    """The module of ours in the same place."""
-    return importlib.import_module(f"forebay.streaming.{name}")
+@pytest.fixture(scope="session")
+def ours():
+    """Imports the module of ours in the same place."""
+    return lambda name: importlib.import_module(f"forebay.streaming.{name}")
 
 
 @pytest.fixture(params=["reference", "ours"])
-def either(request, reference):
+def either(request, reference, ours):
     """Imports a module of the reference or of ours: what a test says then holds for both."""
     return reference if request.param == "reference" else ours
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,16 @@ def epoch_ids(
     batching_method: str, dataset: StreamingDataset, world: World, epoch: int, sample_in_epoch: int
 ) -> NDArray[np.int64]:
     """As `generate_work`."""
+    sizes = np.split(np.asarray(dataset.samples_per_shard), dataset.shard_offset_per_stream[1:])
+    arguments = plan_arguments(batching_method, dataset, world, epoch, sample_in_epoch)
+    shape, ids = _forebay.epoch_ids([numbers(shards) for shards in sizes], arguments)
+    return int64s(ids, shape)
+
+
+def plan_arguments(
+    batching_method: str, dataset: StreamingDataset, world: World, epoch: int, sample_in_epoch: int
+) -> dict[str, Any]:
+    """What decides the ids of an epoch, in the engine's form. The arguments are those of `generate_work`."""
     if dataset.num_canonical_nodes is None:
         raise RuntimeError("`num_canonical_nodes` can never be None. Provide a positive integer.")
     if not isinstance(dataset.batch_size, int):
@@ -26,26 +36,21 @@ def epoch_ids(
     block = dataset.shuffle_block_size
     if dataset.shuffle and not isinstance(block, int):
         raise TypeError(f"Dataset `shuffle_block_size` must be an integer. Got {type(block)} instead.")
-    sizes = np.split(np.asarray(dataset.samples_per_shard), dataset.shard_offset_per_stream[1:])
-    shape, ids = _forebay.epoch_ids(
-        [numbers(shards) for shards in sizes],
-        {
-            "world": (world.num_nodes, world.ranks_per_node, world.workers_per_rank),
-            "batch_size": dataset.batch_size,
-            "batching_method": batching_method,
-            "sampling_method": dataset.sampling_method,
-            "sampling_granularity": dataset.sampling_granularity,
-            "partition_algo": dataset.partition_algo,
-            "num_canonical_nodes": dataset.num_canonical_nodes,
-            "initial_physical_nodes": dataset.initial_physical_nodes,
-            "shuffle": dataset.shuffle,
-            "shuffle_algo": dataset.shuffle_algo,
-            "shuffle_seed": dataset.shuffle_seed,
-            "shuffle_block_size": block or 0,
-            "epoch": epoch,
-            "sample_in_epoch": sample_in_epoch,
-            "choose": [stream.choose for stream in dataset.streams],
-            "proportion": [stream.proportion for stream in dataset.streams],
-        },
-    )
-    return int64s(ids, shape)
+    return {
+        "world": (world.num_nodes, world.ranks_per_node, world.workers_per_rank),
+        "batch_size": dataset.batch_size,
+        "batching_method": batching_method,
+        "sampling_method": dataset.sampling_method,
+        "sampling_granularity": dataset.sampling_granularity,
+        "partition_algo": dataset.partition_algo,
+        "num_canonical_nodes": dataset.num_canonical_nodes,
+        "initial_physical_nodes": dataset.initial_physical_nodes,
+        "shuffle": dataset.shuffle,
+        "shuffle_algo": dataset.shuffle_algo,
+        "shuffle_seed": dataset.shuffle_seed,
+        "shuffle_block_size": block or 0,
+        "epoch": epoch,
+        "sample_in_epoch": sample_in_epoch,
+        "choose": [stream.choose for stream in dataset.streams],
+        "proportion": [stream.proportion for stream in dataset.streams],
+    }

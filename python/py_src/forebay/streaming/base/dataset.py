@@ -1,0 +1,536 @@
+"""The data set: an iterable of samples for this worker of this rank, in an order that the whole job agrees on."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import IterableDataset, get_worker_info
+
+from ... import _forebay
+from ._arrays import int64s, numbers
+from .array import Array
+from .batching import batching_methods
+from .batching._ids import plan_arguments
+from .format.mds import encodings
+from .partition import algos as partition_algos
+from .registry_utils import construct_from_registry
+from .shared.state import SharedState
+from .shuffle import algos as shuffle_algos
+from .spanner import Spanner
+from .stream import AllShards, Stream, StreamShards, streams_registry
+from .util import bytes_to_int, number_abbrev_to_int
+from .world import World
+
+__all__ = ["StreamingDataset"]
+
+
+class StreamingDataset(Array, IterableDataset):
+    """Samples of one or more streams, fetched ahead, shuffled the same way on any number of nodes, ranks and workers.
+
+    Iterate over it, alone or in a DataLoader, or index it: `dataset[7]`, `dataset[-3:]`, `dataset[[5, 2]]`. A sample is a
+    dict of its columns. Give either `streams`, or `remote` and `local` of a single one.
+
+    Constructing it reads the indexes and starts nothing: no thread, no process group, no shared memory with a name. Each
+    process that reads opens what it needs by itself, also after a fork. Samples are read on the calling thread; while
+    shards are absent one more thread fetches ahead.
+
+        dataset = StreamingDataset(remote="s3://bucket/c4", local="/cache/c4", split="train", shuffle=True, batch_size=32)
+        loader = StreamingDataLoader(dataset, batch_size=32, num_workers=8)
+        for batch in loader: ...
+
+    Args:
+        streams: The streams. The arguments from `remote` to `keep_zip` are then defaults for them.
+        remote: URL or path of the shards.
+        local: Folder that holds the shards, or will.
+        split: Sub-folder of both.
+        download_retry: Total attempts per download.
+        download_timeout: Seconds without a byte before an attempt fails.
+        validate_hash: Hash that every download must match.
+        keep_zip: Keep compressed shards beside the unpacked ones.
+        epoch_size: Samples of an epoch, also as "100k", "64M", "77b" or "1t". None: as the streams' weights say.
+        predownload: Samples whose shards are fetched ahead, in each worker. None: 8 batches, or 64 without a batch size.
+        cache_limit: Bytes of local disk for shards and indexes, also as "100mb". None: no limit.
+        sampling_method: "balanced" draws up- and downsampled streams anew every epoch, "fixed" once.
+        sampling_granularity: Samples of one shard that are drawn together.
+        partition_algo: "relaxed" or "orig".
+        num_canonical_nodes: Parts into which an epoch is cut whatever the world is. None: the nodes of the first run, 64
+            times as many for "py1s" and "py2s".
+        batch_size: Samples of a batch on one device; the DataLoader must have the same. Needed to iterate.
+        shuffle: Shuffle samples.
+        shuffle_algo: "py1e", "py1br", "py1s", "py2s" or "naive".
+        shuffle_seed: Seed of the order.
+        shuffle_block_size: Samples of a shuffle block. None: max(4,000,000 / canonical nodes, 262,144).
+        batching_method: "random", "stratified", "per_stream" or "device_per_stream".
+        allow_unsafe_types: Allow columns of Python pickles.
+        replication: Consecutive ranks that get the same samples.
+        stream_name: Class of the single stream, by its name in `streams_registry`.
+        stream_config: Further arguments of that class.
+        rank: This process among all. None: from torch.distributed or the launcher's environment, as the three after it.
+            The reference has none of the four.
+        world_size: All processes.
+        local_rank: This process among those of its node.
+        local_world_size: Processes of one node.
+
+    Raises:
+        ValueError: An argument, or a combination, is wrong; the message says what to change.
+        RuntimeError: A stream has no samples, or neither a remote nor an index.
+    """
+
+    def __init__(
+        self,
+        *,
+        streams: Sequence[Stream] | None = None,
+        remote: str | None = None,
+        local: str | None = None,
+        split: str | None = None,
+        download_retry: int = 2,
+        download_timeout: float = 60,
+        validate_hash: str | None = None,
+        keep_zip: bool = False,
+        epoch_size: int | str | None = None,
+        predownload: int | None = None,
+        cache_limit: int | str | None = None,
+        sampling_method: str = "balanced",
+        sampling_granularity: int = 1,
+        partition_algo: str = "relaxed",
+        num_canonical_nodes: int | None = None,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+        shuffle_algo: str = "py1e",
+        shuffle_seed: int = 9176,
+        shuffle_block_size: int | None = None,
+        batching_method: str = "random",
+        allow_unsafe_types: bool = False,
+        replication: int | None = None,
+        stream_name: str = "stream",
+        stream_config: dict[str, Any] | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        local_rank: int | None = None,
+        local_world_size: int | None = None,
+    ) -> None:
+        self.predownload = predownload
+        self.cache_limit = bytes_to_int(cache_limit) if isinstance(cache_limit, str) else cache_limit
+        self.sampling_method = sampling_method
+        self.sampling_granularity = sampling_granularity
+        self.partition_algo = partition_algo
+        self.num_canonical_nodes = num_canonical_nodes
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.shuffle_algo = shuffle_algo
+        self.shuffle_seed = shuffle_seed
+        self.shuffle_block_size = shuffle_block_size
+        self.batching_method = batching_method
+        self.allow_unsafe_types = allow_unsafe_types
+        self.replication = replication
+        # Nodes of the run that began the training; known once a checkpoint is resumed.
+        self.initial_physical_nodes: int | None = None
+        self._check_arguments()
+        if predownload is None:
+            self.predownload = 64 if batch_size is None else 8 * batch_size
+        self.epoch_seed_change = shuffle and sampling_method == "balanced"
+
+        self._unique_rank_world = World.detect(rank, world_size, local_rank, local_world_size)
+        self._parallel_rank_world = self._unique_rank_world
+        if replication is not None:
+            self._parallel_rank_world = self._unique_rank_world.replicate(replication)
+
+        defaults = {
+            "remote": remote,
+            "local": local,
+            "split": split,
+            "download_retry": download_retry,
+            "download_timeout": download_timeout,
+            "validate_hash": validate_hash,
+            "keep_zip": keep_zip,
+        }
+        if bool(streams) == bool(remote or local):
+            raise ValueError("You must provide either `streams` or `remote`/`local`, but not both.")
+        if streams:
+            for stream in streams:
+                stream.apply_default(defaults)
+        else:
+            streams = [_stream_of(stream_name, {**(stream_config or {}), **defaults})]
+        Stream.validate_weights(streams)
+        self._open_streams(streams)
+        self._check_cache_limit()
+
+        epoch_samples = number_abbrev_to_int(epoch_size) if epoch_size else None
+        if epoch_samples is not None and epoch_samples < 0:
+            raise ValueError(f"Epoch size cannot be negative. Received {epoch_samples}.")
+        self.epoch_size = Stream.apply_weights(streams, self.samples_per_stream, epoch_samples, shuffle_seed)
+        self.length = ceil(self.epoch_size / self._parallel_rank_world.num_ranks)
+
+        self._check_folders()
+        self._state = SharedState()
+        self._forget_process()
+
+    def _check_arguments(self) -> None:
+        require = _require
+        require(
+            self.predownload is None or self.batch_size is None or self.predownload >= self.batch_size,
+            f"predownload < batch_size ({self.predownload} < {self.batch_size}). This may result in slower batch time. "
+            "Recommendation is to set predownload to at-least batch_size.",
+            UserWarning,
+        )
+        require(
+            self.sampling_method in ("balanced", "fixed"),
+            f"Invalid sampling method: {self.sampling_method}. Must be one of `balanced` or `fixed`.",
+        )
+        require(
+            self.sampling_granularity > 0,
+            f"`sampling_granularity` must be a positive integer, but got {self.sampling_granularity}.",
+        )
+        require(
+            self.batching_method in batching_methods,
+            f"Invalid batching method: {self.batching_method}. Must be one of {', '.join(batching_methods)}.",
+        )
+        require(self.shuffle_seed >= 0, f"`shuffle_seed` must be non-negative, but got {self.shuffle_seed}.")
+
+    def _open_streams(self, streams: Sequence[Stream]) -> None:
+        """Reads the indexes and lays out the attributes that say which stream, shard and sample lies where."""
+        self.streams = streams
+        self.num_streams = len(streams)
+        parts = []
+        for stream in streams:
+            shards = stream.get_shards(self._unique_rank_world, self.allow_unsafe_types)
+            if not isinstance(shards, StreamShards):
+                raise TypeError(
+                    f"{type(stream).__name__}.get_shards returned a {type(shards).__name__}: the engine reads the shards of an "
+                    "index.json, so that a selection of them is an index.json of its own"
+                )
+            if not shards.samples.any():
+                raise RuntimeError(f"Stream contains no samples: {stream._index_file}.")
+            parts.append(shards)
+        self.shards = AllShards(parts)
+        self.num_shards = len(self.shards)
+        self.shards_per_stream = np.array([len(part) for part in parts], np.int64)
+        self.shard_offset_per_stream = self.shards_per_stream.cumsum() - self.shards_per_stream
+        self.samples_per_stream = np.array([part.samples.sum() for part in parts], np.int64)
+        self.sample_offset_per_stream = self.samples_per_stream.cumsum() - self.samples_per_stream
+        self.stream_per_shard = np.repeat(np.arange(self.num_streams), self.shards_per_stream)
+        self.samples_per_shard = np.concatenate([part.samples for part in parts])
+        self.sample_offset_per_shard = self.samples_per_shard.cumsum() - self.samples_per_shard
+        self.num_samples = int(self.samples_per_shard.sum())
+        self.spanner = Spanner(self.samples_per_shard)
+
+    def _check_cache_limit(self) -> None:
+        if not self.cache_limit:
+            return
+        index_bytes = sum(stream.get_index_size() for stream in self.streams)
+        _require(
+            self.cache_limit > index_bytes,
+            f"Minimum cache usage ({index_bytes} bytes) is larger than the cache limit ({self.cache_limit} bytes): that is "
+            "what the indexes take. Raise `cache_limit`, by far if you can: shards that do not stay are fetched again.",
+        )
+        largest = max(part.index.shard_bytes_max() for part in self.shards.streams)
+        self.max_shard_size_across_all_streams = largest
+        _require(
+            self.cache_limit >= 4 * largest,
+            f"Cache limit ({self.cache_limit} bytes) is too low. Increase the `cache_limit` to at-least four times the "
+            f"largest shard, which takes {largest} bytes raw and compressed, and by far if you can: shards that do not stay "
+            "are fetched again.",
+        )
+
+    def _check_folders(self) -> None:
+        """Two live data sets of one process do not fill the same folder. Those of other processes may."""
+        ours = [os.path.abspath(stream._folder) for stream in self.streams]
+        filled = {folder for folder, stream in zip(ours, self.streams) if stream.remote is not None}
+        if len(filled) < sum(stream.remote is not None for stream in self.streams):
+            raise ValueError(f"Reused local directory: {ours}. Provide a different one.")
+        for other in list(_alive):
+            theirs = [os.path.abspath(stream._folder) for stream in other.streams]
+            if filled & set(theirs):
+                raise ValueError(f"Reused local directory: {ours} vs {theirs}. Provide a different one.")
+        _alive.add(self)
+
+    @property
+    def size(self) -> int:
+        """Samples of all streams, before any weights."""
+        return self.num_samples
+
+    @property
+    def next_epoch(self) -> int:
+        """The epoch that the next iteration begins, in whichever process of this rank."""
+        return self._state.next_epoch
+
+    @next_epoch.setter
+    def next_epoch(self, next_epoch: int) -> None:
+        self._state.next_epoch = next_epoch
+
+    @property
+    def cache_usage(self) -> int:
+        """Bytes of indexes and shards in the local folders."""
+        return self._reader.bytes_here()
+
+    def __len__(self) -> int:
+        """Samples of an epoch for each rank."""
+        return self.length
+
+    # What belongs to one process.
+
+    def _forget_process(self) -> None:
+        self._reader_here: _forebay.Reader | None = None
+        self._samples_here: _forebay.Samples | None = None
+        # How often this process has begun an epoch.
+        self._begun = 0
+
+    @property
+    def _reader(self) -> _forebay.Reader:
+        if self._reader_here is None:
+            self._reader_here = _forebay.Reader(self._data, _decoder_of)
+        return self._reader_here
+
+    @property
+    def _data(self) -> _forebay.DataSet:
+        """The engine's form of the streams: plain memory, which a fork may copy."""
+        if self._data_here is None:
+            config = {"streams": [stream._place() for stream in self.streams], "cache_limit": self.cache_limit or None}
+            self._data_here = _forebay.DataSet(json.dumps(config), [part.index for part in self.shards.streams])
+        return self._data_here
+
+    _data_here: _forebay.DataSet | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        here = {"_data_here", "_reader_here", "_samples_here", "_begun"}
+        return {name: value for name, value in self.__dict__.items() if name not in here}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget_process()
+        _alive.add(self)
+
+    # Where an iteration begins.
+
+    def _resume(self, world: World, epoch: int) -> tuple[int, int]:
+        """Settles what is decided late: canonical nodes and the shuffle block, or what a checkpoint says instead.
+
+        Args:
+            world: This process, with ranks that replicate each other counted as one.
+            epoch: The epoch it would be without a checkpoint.
+
+        Returns:
+            The epoch, and the samples of it that are done.
+        """
+        state = self._state.resume
+        done = 0
+        # One of an earlier epoch has been used up.
+        if state is not None and state["epoch"] >= epoch:
+            epoch, done = state["epoch"], state["sample_in_epoch"]
+            self.num_canonical_nodes = state["num_canonical_nodes"]
+            self.shuffle_seed = state["shuffle_seed"]
+            # Early releases of the reference did not write it.
+            self.initial_physical_nodes = state.get("initial_physical_nodes")
+        elif not self.num_canonical_nodes:
+            parts_per_node = 64 if self.shuffle_algo in ("py1s", "py2s") else 1
+            self.num_canonical_nodes = parts_per_node * world.num_nodes
+        if self.shuffle_block_size is None:
+            self.shuffle_block_size = max(4_000_000 // self.num_canonical_nodes, 1 << 18)
+        return epoch, done
+
+    def _resume_incr_epoch(self) -> tuple[int, int]:
+        """Begins an epoch in this worker; the others of the same pass over the DataLoader find the same one.
+
+        Returns:
+            The epoch, and the samples of it that are done.
+        """
+        world = self._parallel_worker_world
+        info = get_worker_info()
+        iteration = None
+        if info is not None:
+            self._begun += 1
+            # A worker's seed is its loader's plus its number; the loader draws a new one for each set of workers.
+            iteration = (info.seed - info.id, self._begun, info.num_workers)
+        upcoming = self._state.begin(world.worker_of_rank, iteration, lambda epoch: self._resume(world, epoch)[0])
+        return self._resume(world, upcoming)
+
+    def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
+        """Where the training stands, as plain JSON: the reference's checkpoint, in both directions.
+
+        Args:
+            num_samples: Samples of the epoch that all ranks together have seen.
+            from_beginning: Whether they count from the epoch's beginning, or from where this run resumed it.
+
+        Returns:
+            `epoch`, `sample_in_epoch`, `num_canonical_nodes`, `shuffle_seed`, `initial_physical_nodes`.
+        """
+        world = self._parallel_rank_world
+        epoch, done = self._resume(world, self.next_epoch - 1)
+        nodes = self.initial_physical_nodes
+        return {
+            "epoch": epoch,
+            "sample_in_epoch": num_samples + (0 if from_beginning else done),
+            "num_canonical_nodes": self.num_canonical_nodes,
+            "shuffle_seed": self.shuffle_seed,
+            "initial_physical_nodes": world.num_nodes if nodes is None else nodes,
+        }
+
+    def load_state_dict(self, obj: dict[str, Any]) -> None:
+        """Makes the next iteration go on where `obj` was taken, in all processes of this rank.
+
+        Raises:
+            ValueError: `obj` is larger than any checkpoint.
+        """
+        self._state.resume = obj
+
+    # What is iterated over.
+
+    def resample_streams(
+        self, epoch: int, stream_id: int | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draws the up- and downsampled streams of an epoch.
+
+        Args:
+            epoch: Which epoch.
+            stream_id: One stream; None: all of them.
+
+        Returns:
+            Samples of each unit that is shuffled as a whole, int64; and the sample at each place of the epoch before
+            it is shuffled, int64.
+        """
+        chosen = range(self.num_streams) if stream_id is None else [stream_id]
+        sizes = np.split(self.samples_per_shard, self.shard_offset_per_stream[1:])
+        units, samples = _forebay.resample(
+            [numbers(shards) for shards in sizes],
+            [(number, self.streams[number].choose) for number in chosen],
+            self.sampling_granularity,
+            self.shuffle_seed + (epoch if self.epoch_seed_change else 0),
+            self.shuffle_seed + (epoch if self.sampling_method == "balanced" else 0),
+        )
+        return int64s(units), int64s(samples)
+
+    def _plan(self, epoch: int, sample_in_epoch: int) -> _forebay.Plan:
+        """The order of an epoch, or of the rest of one, for this rank."""
+        if not isinstance(self.batch_size, int):
+            raise ValueError(
+                "Please pass `batch_size` to StreamingDataset, the same as to the DataLoader: samples per batch and device. "
+                "It decides which samples go to which rank and worker"
+            )
+        # The reference's errors: an index of a dict by a name that it does not have.
+        partition_algos[self.partition_algo]
+        if self.shuffle:
+            shuffle_algos[self.shuffle_algo]
+        world = self._parallel_worker_world
+        arguments = plan_arguments(self.batching_method, self, world, epoch, sample_in_epoch)
+        return _forebay.Plan(self._data, arguments, world.rank)
+
+    def _get_work(self, epoch: int, sample_in_epoch: int) -> NDArray[np.int64]:
+        """The ids of this worker, batch after batch, int64; -1 where it has fewer than other workers."""
+        ids = self._plan(epoch, sample_in_epoch).ids(self._parallel_worker_world.worker_of_rank)
+        return np.frombuffer(ids, np.int64)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The samples of this worker. A new iteration ends the one before it.
+
+        Raises:
+            ValueError: `batch_size` is missing, or the order cannot be.
+            Error: What went wrong while a shard was fetched ahead, with the next sample.
+        """
+        if self._samples_here is not None:
+            self._samples_here.close()
+        self._unique_worker_world = self._unique_rank_world.detect_workers()
+        self._parallel_worker_world = self._parallel_rank_world.detect_workers()
+        plan = self._plan(*self._resume_incr_epoch())
+        worker = self._parallel_worker_world.worker_of_rank
+        samples = _forebay.Samples(self._reader, plan, worker, max(self.predownload or 0, 0))
+        self._samples_here = samples
+        cls = type(self)
+        if cls.__getitem__ is Array.__getitem__ and cls.get_item is StreamingDataset.get_item:
+            return samples
+        return map(self.__getitem__, iter(samples.next_id, None))
+
+    def get_item(self, sample_id: int, retry: int = 7) -> Any:
+        """Sample `sample_id`, whose shard is fetched first if it is not here.
+
+        Args:
+            sample_id: From 0 to `size`, its end exclusive.
+            retry: How often to fetch the shard again where it is evicted each time before it can be read.
+
+        Returns:
+            The sample's columns by name.
+        """
+        if not 0 <= sample_id < self.num_samples:
+            raise IndexError(f"there is no sample {sample_id} in a data set of {self.num_samples}")
+        return self._reader.sample(int(sample_id), 1 + retry)
+
+    # Shards.
+
+    def prepare_shard(self, shard_id: int, blocking: bool = True) -> None:
+        """Fetches a shard, if it is not on local disk.
+
+        Args:
+            shard_id: Which one.
+            blocking: Wait for it where another process fetches it.
+        """
+        self._reader.fetch(int(shard_id), blocking)
+
+    def evict_shard(self, shard_id: int) -> None:
+        """Deletes a shard from local disk, unless somebody is about to read it.
+
+        Raises:
+            ValueError: Its stream has no remote: the files may be the only copy.
+        """
+        self._reader.evict(int(shard_id))
+
+    def evict_coldest_shard(self) -> None:
+        """Deletes the least recently used shard, of the streams that have a remote.
+
+        Raises:
+            ValueError: There is none.
+        """
+        if self._reader.evict_coldest() is None:
+            raise ValueError("there is no shard on local disk that could be fetched again")
+
+
+def _require(condition: bool, message: str, category: type[Warning] | None = None) -> None:
+    """Raises, or where there is a category warns, unless `condition` holds."""
+    if condition:
+        return
+    if category is None:
+        raise ValueError(message)
+    warnings.warn(message, category, stacklevel=4)
+
+
+def _stream_of(name: str, arguments: dict[str, Any]) -> Stream:
+    """A stream of the class that the registry has under `name`."""
+    if name == "stream":
+        # Where the reference is installed as well, its own class goes by this name.
+        return Stream(**arguments)
+    return construct_from_registry(name, streams_registry, partial_function=False, kwargs=arguments)
+
+
+def _decoder_of(encoding: str) -> Callable[[bytes], Any] | None:
+    """What decodes the bytes of a column, or None where the engine does."""
+    name = encoding.partition(":")[0]
+    if name in _DECODED_BY_ENGINE and encodings._encodings[name] is _DECODED_BY_ENGINE[name]:
+        return None
+    return functools.partial(encodings.mds_decode, encoding)
+
+
+# Classes of values that the engine makes by itself. A program may put another class under the name of one.
+_DECODED_BY_ENGINE = {
+    name: cls
+    for name, cls in encodings._encodings.items()
+    if issubclass(cls, encodings.Scalar) or name in ("bytes", "str", "int", "ndarray", "str_int", "str_float")
+}
+
+# The data sets of this process.
+_alive: weakref.WeakSet[StreamingDataset] = weakref.WeakSet()
+
+
+def _forget_parent() -> None:
+    """In a forked child: threads, locks and descriptors are the parent's."""
+    for dataset in _alive:
+        dataset._forget_process()
+
+
+os.register_at_fork(after_in_child=_forget_parent)

@@ -1,0 +1,113 @@
+"""Numbers that keep the named objects of several data sets apart.
+
+Data sets of this package share nothing by name and need no number. This is for programs that use the reference's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections import Counter
+from tempfile import gettempdir
+
+from .. import distributed
+from ..constant import BARRIER_FILELOCK, CACHE_FILELOCK, LOCALS, SHM_TO_CLEAN, TICK
+from ..world import World
+from .memory import SharedMemory
+
+__all__ = ["get_shm_prefix"]
+
+
+def get_shm_prefix(
+    streams_local: list[str], streams_remote: list[str | None], world: World, retry: int = 100
+) -> tuple[int, SharedMemory]:
+    """Finds a free number and registers it together with local folders.
+
+    Args:
+        streams_local: The folders.
+        streams_remote: Where each is filled from; None: from nowhere.
+        world: This process. The node's first one registers, the others look the number up.
+        retry: How often to look again while another holder of a folder may be going.
+
+    Returns:
+        The number, and the memory block that says so.
+
+    Raises:
+        ValueError: A folder that is filled from a remote occurs twice or is registered by somebody else.
+        RuntimeError: The node's first process registered other folders.
+    """
+    twice = [folder for folder, count in Counter(streams_local).items() if count > 1]
+    if twice:
+        raise ValueError(f"Reused local directory: {twice}. Provide a different one.")
+    prefix = max(_find_patiently(streams_local, streams_remote, name, retry) for name in SHM_TO_CLEAN)
+    distributed.barrier()
+    text = "\0".join([*streams_local, str(prefix)]).encode()
+    if world.is_local_leader:
+        block = SharedMemory(_get_path(prefix, LOCALS), True, 4 + len(text))
+        block.buf[: 4 + len(text)] = (4 + len(text)).to_bytes(4, "little") + text
+    distributed.barrier()
+    if not world.is_local_leader:
+        try:
+            block = SharedMemory(_get_path(prefix, LOCALS), False)
+        except FileNotFoundError as error:
+            raise RuntimeError(
+                f"the node's first process did not register prefix {prefix}: give all ranks of a node the same `local`"
+            ) from error
+        if _folders(block) != (streams_local, prefix):
+            raise RuntimeError(
+                f"the node's first process registered {_folders(block)}, this one has {(streams_local, prefix)}: "
+                "give all ranks of a node the same `local`"
+            )
+    return prefix, block
+
+
+def _get_path(prefix_int: int, name: str) -> str:
+    """The name of an object of a data set."""
+    return f"{prefix_int:06}_{name}"
+
+
+def _folders(block: SharedMemory) -> tuple[list[str], int]:
+    """What a block says: folders, prefix. A holder that is going leaves a length of 0."""
+    data = bytes(block.buf)
+    *folders, prefix = data[4 : int.from_bytes(data[:4], "little")].decode().split("\0")
+    return folders, int(prefix or 0)
+
+
+def _find_patiently(streams_local: list[str], streams_remote: list[str | None], shm_name: str, retry: int) -> int:
+    if retry < 0:
+        raise ValueError(f"retry is {retry}: it must not be negative")
+    for attempt in itertools.count():
+        try:
+            return _check_and_find(streams_local, streams_remote, shm_name)
+        except ValueError:
+            if attempt == retry:
+                raise
+            time.sleep(TICK)
+    raise AssertionError("an endless count has ended")
+
+
+def _check_and_find(streams_local: list[str], streams_remote: list[str | None], shm_name: str) -> int:
+    """The first number under which there is no `shm_name`, and no lock file either."""
+    for prefix in itertools.count():
+        locks = (os.path.join(gettempdir(), _get_path(prefix, lock)) for lock in (BARRIER_FILELOCK, CACHE_FILELOCK))
+        if any(os.path.exists(lock) for lock in locks):
+            continue
+        try:
+            block = SharedMemory(_get_path(prefix, shm_name), False)
+        except PermissionError:
+            # Another user's.
+            continue
+        except FileNotFoundError:
+            return prefix
+        if shm_name != LOCALS:
+            continue
+        theirs, _ = _folders(block)
+        ours = [local for local, remote in zip(streams_local, streams_remote) if remote is not None]
+        if set(ours) & set(theirs):
+            raise ValueError(
+                f"Reused local directory: {streams_local} vs {theirs}. Provide a different one. If no other program uses "
+                "it, a crashed one may have left its name behind: call `streaming.base.util.clean_stale_shared_memory()` "
+                "once at the start"
+            )
+    raise AssertionError("an endless count has ended")

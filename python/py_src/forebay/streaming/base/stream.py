@@ -1,0 +1,400 @@
+"""Streams: a folder of shards each, and its weight in the mix."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import _forebay
+from . import distributed
+from .format import Reader, get_index_basename, reader_from_json
+from .registry_utils import create_registry
+from .world import World
+
+__all__ = ["Stream", "streams_registry"]
+
+_WEIGHTS = ("proportion", "repeat", "choose")
+
+
+class Stream:
+    """One folder of shards, remote, local or both. What is None is taken from the data set.
+
+    At most one of `proportion`, `repeat` and `choose` may be given, and either all streams of a data set have a proportion
+    or none has. A data set writes all three back as attributes; a stream may still be used in another one.
+
+    Args:
+        remote: URL or path of the shards. None: what is in `local` is all there is.
+        local: Folder that holds the shards, or will. None: a new one in the system's temporary folder, named after
+            `remote`.
+        split: Sub-folder of both.
+        proportion: Share of an epoch, relative to the other streams' proportions.
+        repeat: How often an epoch sees each sample.
+        choose: How many samples of this stream an epoch has.
+        download_retry: Total attempts per download.
+        download_timeout: Seconds without a byte before an attempt fails.
+        validate_hash: Hash that every download must match.
+        keep_zip: Keep the compressed shard beside the unpacked one.
+
+    Raises:
+        ValueError: An argument is out of range, or there is more than one weight.
+        FileExistsError: `local` is None and the folder it would be is there already.
+    """
+
+    def __init__(
+        self,
+        *,
+        remote: str | None = None,
+        local: str | None = None,
+        split: str | None = None,
+        proportion: float | None = None,
+        repeat: float | None = None,
+        choose: int | None = None,
+        download_retry: int | None = None,
+        download_timeout: float | None = None,
+        validate_hash: str | None = None,
+        keep_zip: bool | None = None,
+    ) -> None:
+        self.remote = remote
+        self._local = local
+        self.split = split or ""
+
+        weights = {"proportion": proportion, "repeat": repeat, "choose": choose}
+        if sum(weight is not None for weight in weights.values()) > 1:
+            raise ValueError("At most one of `proportion`, `repeat`, and `choose` may be specified; the others follow")
+        for name, weight in weights.items():
+            if weight is not None:
+                if weight < 0:
+                    raise ValueError(f"`{name}` must be non-negative, not {weight}")
+                setattr(self, name, weight)
+        self._proportion, self._repeat, self._choose = proportion, repeat, choose
+        # What a data set has written back: not the user's weights.
+        self._derived: dict[str, float] = {}
+
+        self._download_retry = download_retry
+        if download_retry is not None:
+            if download_retry < 0:
+                raise ValueError(f"`download_retry` must be non-negative, not {download_retry}")
+            self.download_retry = download_retry
+        self._download_timeout = download_timeout
+        if download_timeout is not None:
+            if download_timeout <= 0:
+                raise ValueError(f"`download_timeout` must be positive, not {download_timeout}")
+            self.download_timeout = download_timeout
+        self.validate_hash = validate_hash
+        self.local = self._new_local() if local is None else local
+        self._keep_zip = keep_zip
+        if keep_zip is not None:
+            self._set_keep_zip(keep_zip)
+
+    def _new_local(self) -> str:
+        digest = ""
+        if self.remote is not None:
+            digest = hashlib.blake2s(self.remote.encode(), digest_size=16).hexdigest()
+        local = os.path.join(tempfile.gettempdir(), digest, self.split)
+        if distributed.get_local_rank() == 0:
+            if os.path.exists(local):
+                raise FileExistsError(
+                    f"Could not create a temporary local directory {local}: it exists. Pass it as `local` to use what is in "
+                    "it, pass another one, or delete it"
+                )
+            os.makedirs(local)
+        distributed.barrier()
+        return local
+
+    def _set_keep_zip(self, keep_zip: bool) -> None:
+        self.keep_zip = keep_zip
+        self.safe_keep_zip = keep_zip or self.remote in (None, self.local)
+
+    @property
+    def _folder(self) -> str:
+        """Where the stream's files lie on local disk."""
+        return os.path.join(self.local, self.split)
+
+    @property
+    def _index_file(self) -> str:
+        return os.path.join(self._folder, get_index_basename())
+
+    def _place(self) -> dict[str, Any]:
+        """The engine's form."""
+        return {
+            "remote": None if self.remote is None else os.path.join(self.remote, self.split),
+            "dir": self._folder,
+            "keep_zip": self.safe_keep_zip,
+            # 0 is taken here, as in the reference, and means what it cannot mean there.
+            "download_retry": max(self.download_retry, 1),
+            "download_timeout": float(self.download_timeout),
+            "validate_hash": self.validate_hash,
+        }
+
+    def apply_default(self, default: dict[str, Any]) -> None:
+        """Takes what is not set here from a data set.
+
+        Args:
+            default: `split`, `download_retry`, `download_timeout`, `validate_hash` and `keep_zip`.
+
+        Raises:
+            ValueError: The stream has neither `remote` nor `local`.
+        """
+        if not (self.remote or self._local):
+            raise ValueError("`remote` and/or `local` path must be provided")
+        if not self.split:
+            self.split = default["split"] or ""
+        if self._download_retry is None:
+            self.download_retry = default["download_retry"]
+        if self._download_timeout is None:
+            self.download_timeout = default["download_timeout"]
+        if self.validate_hash is None:
+            self.validate_hash = default["validate_hash"] or None
+        if self._keep_zip is None:
+            self._set_keep_zip(default["keep_zip"])
+
+    def _given_weights(self) -> dict[str, float]:
+        """The user's weight by its name: set in the constructor or since, but not written back by a data set."""
+        given = {}
+        for name in _WEIGHTS:
+            value = getattr(self, name, None)
+            if name in self._derived and value == self._derived[name]:
+                value = getattr(self, f"_{name}")
+            if value is not None:
+                given[name] = value
+        return given
+
+    @classmethod
+    def validate_weights(cls, streams: Sequence[Stream]) -> tuple[bool, bool]:
+        """Whether the streams have proportions, and whether they have no weights at all.
+
+        Raises:
+            ValueError: A stream has several weights, or some have proportions and others have not.
+        """
+        given = [stream._given_weights() for stream in streams]
+        is_relative = "proportion" in given[0]
+        for number, weights in enumerate(given):
+            if len(weights) > 1:
+                raise ValueError(
+                    f"Streams must provide at most one of `proportion`, `repeat`, or `choose` (error in stream {number})"
+                )
+            if ("proportion" in weights) != is_relative:
+                raise ValueError(
+                    "Relative (`proportion`) and absolute (`repeat`, `choose`, none) stream weights are incompatible with "
+                    f"each other (error in stream {number})"
+                )
+        return is_relative, not any(given)
+
+    @classmethod
+    def apply_weights(
+        cls,
+        streams: Sequence[Stream],
+        samples_per_stream: NDArray[np.int64],
+        choose_per_epoch: int | None,
+        seed: int,
+    ) -> int:
+        """Works out every stream's proportion, repeat and choose, and writes them back.
+
+        Args:
+            streams: All streams of a data set.
+            samples_per_stream: Samples of each.
+            choose_per_epoch: Samples of an epoch. None: as the weights say.
+            seed: Decides which streams get the samples that rounding leaves over.
+
+        Returns:
+            Samples of an epoch.
+
+        Raises:
+            ValueError: As `validate_weights`; or `choose_per_epoch` is given along with absolute weights.
+        """
+        cls.validate_weights(streams)
+        weights = [next(iter(stream._given_weights().items()), None) for stream in streams]
+        samples = list(map(int, samples_per_stream))
+        epoch_size, choose, proportion = _forebay.epoch_shares(weights, samples, choose_per_epoch or None, seed)
+        for stream, count, chosen, share in zip(streams, samples, choose, proportion):
+            derived = {"proportion": share, "repeat": chosen / count, "choose": chosen}
+            stream._derived = derived
+            for name, value in derived.items():
+                setattr(stream, name, value)
+        return epoch_size
+
+    def get_shards(self, world: World, allow_unsafe_types: bool) -> StreamShards:
+        """Reads the stream's index, which is fetched if it is not on local disk.
+
+        Args:
+            world: This process; taken for compatibility, since any process fetches and the others of its node wait.
+            allow_unsafe_types: Whether columns of Python pickles are allowed: unpickling runs what the data say.
+
+        Raises:
+            RuntimeError: There is no remote and no index either.
+            json.JSONDecodeError: The index is empty or no JSON.
+            ValueError: The index has another version, or a column of pickles that are not allowed.
+        """
+        if not os.path.exists(self._index_file):
+            if self.remote is None:
+                raise RuntimeError(
+                    f"No `remote` provided, but local file {self._index_file} does not exist either: check `local` and `split`"
+                )
+            _forebay.install_index(json.dumps(self._place()))
+        shards = StreamShards(self.local, self.split)
+        column = shards.index.pickled_column()
+        if column is not None and not allow_unsafe_types:
+            raise ValueError(
+                f"Column {column!r} of {self._index_file} contains an unsafe type: a pickle runs code when it is read. Set "
+                "`allow_unsafe_types` if you trust whoever wrote it"
+            )
+        return shards
+
+    def prepare_shard(self, shard: Reader) -> int:
+        """Fetches and unpacks a shard of this stream, if it is not on local disk.
+
+        Args:
+            shard: Which one.
+
+        Returns:
+            Bytes by which the local folder has grown.
+        """
+        shards = StreamShards(self.local, self.split)
+        names = [raw.basename for raw, _ in shard.file_pairs]
+        number = next(i for i, entry in enumerate(shards) if [raw.basename for raw, _ in entry.file_pairs] == names)
+        data = _forebay.DataSet(json.dumps({"streams": [self._place()], "cache_limit": None}), [shards.index])
+        reader = _forebay.Reader(data, lambda encoding: None)
+        before = reader.bytes_here()
+        reader.fetch(number, True)
+        return reader.bytes_here() - before
+
+    def set_up_local(self, shards: Sequence[Reader], cache_usage_per_shard: NDArray[np.int64]) -> None:
+        """Looks which files of the shards are on local disk.
+
+        Args:
+            shards: All shards of this stream.
+            cache_usage_per_shard: Receives the bytes of each shard's files, int64.
+        """
+        here = {
+            os.path.join(folder, name) for folder, _, names in os.walk(self._folder) for name in names
+        }
+        for number, shard in enumerate(shards):
+            files = [info for pair in shard.file_pairs for info in pair if info is not None]
+            present = (info.bytes for info in files if os.path.join(self._folder, info.basename) in here)
+            cache_usage_per_shard[number] = sum(present)
+
+    def get_index_size(self) -> int:
+        """Bytes of the index on local disk."""
+        return os.stat(self._index_file).st_size
+
+
+class StreamShards(Sequence[Reader]):
+    """The shards of a stream. A reader is made when it is asked for: an index may list a hundred thousand.
+
+    Args:
+        local: The stream's local folder.
+        split: Sub-folder of it.
+    """
+
+    def __init__(self, local: str, split: str) -> None:
+        self._local, self._split = local, split
+        self._open()
+
+    def _open(self) -> None:
+        path = os.path.join(self._local, self._split, get_index_basename())
+        with open(path, "rb") as file:
+            text = file.read()
+        self.index = _parsed(text, path)
+        self._count = len(self.samples)
+        self._entries: list[dict[str, Any]] | None = None
+        self._readers: dict[int, Reader] = {}
+
+    @property
+    def samples(self) -> NDArray[np.int64]:
+        """Samples of each shard."""
+        return np.frombuffer(self.index.samples_per_shard(), np.int64)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> Reader: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Reader]: ...
+    def __getitem__(self, at: int | slice) -> Reader | Sequence[Reader]:
+        numbers = range(len(self))[at]
+        if isinstance(numbers, range):
+            return [self._reader(number) for number in numbers]
+        return self._reader(numbers)
+
+    def _reader(self, number: int) -> Reader:
+        reader = self._readers.get(number)
+        if reader is None:
+            if self._entries is None:
+                with open(os.path.join(self._local, self._split, get_index_basename()), encoding="utf-8") as file:
+                    self._entries = json.load(file)["shards"]
+            reader = reader_from_json(self._local, self._split, self._entries[number])
+            self._readers[number] = reader
+        return reader
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"_local": self._local, "_split": self._split}
+
+    def __setstate__(self, state: dict[str, str]) -> None:
+        self.__dict__.update(state)
+        self._open()
+
+
+class AllShards(Sequence[Reader]):
+    """The shards of several streams, one after the other.
+
+    Args:
+        streams: The shards of each.
+    """
+
+    def __init__(self, streams: Sequence[StreamShards]) -> None:
+        self.streams = streams
+
+    def __len__(self) -> int:
+        return sum(map(len, self.streams))
+
+    @overload
+    def __getitem__(self, at: int) -> Reader: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Reader]: ...
+    def __getitem__(self, at: int | slice) -> Reader | Sequence[Reader]:
+        numbers = range(len(self))[at]
+        if isinstance(numbers, range):
+            return [self[number] for number in numbers]
+        for shards in self.streams:
+            if numbers < len(shards):
+                return shards[numbers]
+            numbers -= len(shards)
+        raise AssertionError("a number within the range was in no stream")
+
+    def __iter__(self) -> Iterator[Reader]:
+        for shards in self.streams:
+            yield from shards
+
+
+def _parsed(text: bytes, path: str) -> _forebay.Index:
+    """The engine's index. What is no JSON, or of another version, is an error of the kinds that the reference raises."""
+    try:
+        return _forebay.Index(text, path)
+    except ValueError:
+        try:
+            version = json.loads(text).get("version")
+        except json.JSONDecodeError as error:
+            raise json.JSONDecodeError(
+                f"Index file at {path} is empty or corrupted. {error.msg}", error.doc, error.pos
+            ) from error
+        if version != 2:
+            raise ValueError(f"Unsupported streaming data version: {version}. Expected version 2.") from None
+        raise
+
+
+streams_registry = create_registry(
+    "streaming",
+    "streams_registry",
+    generic_type=type[Stream],
+    entry_points=True,
+    description="Classes of streams that `StreamingDataset(stream_name=...)` finds by name.",
+)
+streams_registry.register("stream", func=Stream)

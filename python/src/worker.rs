@@ -1,0 +1,287 @@
+//! Samples for `forebay.streaming`: read on the calling thread, in whichever process that is.
+
+use crate::enter;
+use crate::order::PlanArguments;
+use crate::shards::Index;
+use crate::values::Decoders;
+use forebay_loader::error::{Error, ErrorKind, Result};
+use forebay_loader::order::{Rank, SampleId, ShardId, Weight};
+use forebay_loader::sync::{Arc, Mutex};
+use forebay_loader::worker::{self, DataConfig, Epoch, Found, SampleReader, StreamPlace, WorkerPlan};
+use pyo3::exceptions::PyStopIteration;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+/// Puts a stream's index.json into its local folder, if it is not there.
+#[pyfunction]
+pub(crate) fn install_index(py: Python<'_>, stream: &str) -> PyResult<()> {
+    let stream = enter::enter(py, || StreamPlace::from_json(stream))?;
+    enter::apart(py, move || stream.install_index())
+}
+
+/// Samples of an epoch, and of each stream in it, with the stream's share. A weight is its name and its value.
+#[pyfunction]
+pub(crate) fn epoch_shares(
+    py: Python<'_>,
+    weights: Vec<Option<(String, f64)>>,
+    samples: Vec<u64>,
+    epoch_size: Option<u64>,
+    seed: u64,
+) -> PyResult<(u64, Vec<u64>, Vec<f64>)> {
+    let weight = |weight: &Option<(String, f64)>| match weight {
+        None => Ok(Weight::Unset),
+        Some((name, value)) => match name.as_str() {
+            "proportion" => Ok(Weight::Proportion(*value)),
+            "repeat" => Ok(Weight::Repeat(*value)),
+            "choose" => Ok(Weight::Choose(*value as u64)),
+            _ => Err(Error::config(format!("`{name}` is no weight"))),
+        },
+    };
+    enter::enter(py, || {
+        let weights = weights.iter().map(weight).collect::<Result<Vec<_>>>()?;
+        let shares = forebay_loader::order::epoch_shares(&weights, &samples, epoch_size, seed)?;
+        Ok((shares.epoch_size, shares.choose, shares.proportion))
+    })
+}
+
+/// Streams and their indexes: plain memory, which a fork may copy.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct DataSet(Arc<worker::DataSet>);
+
+#[pymethods]
+impl DataSet {
+    #[new]
+    fn new(py: Python<'_>, config: &str, indexes: Vec<PyRef<'_, Index>>) -> PyResult<Self> {
+        let indexes = indexes.iter().map(|index| index.inner().clone()).collect();
+        enter::enter(py, || worker::DataSet::new(DataConfig::from_json(config)?, indexes)).map(|d| Self(Arc::new(d)))
+    }
+}
+
+/// Samples of a data set for the process that makes this.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct Reader {
+    /// None only while it is dropped.
+    inner: Option<Arc<SampleReader>>,
+    decoders: Arc<Decoders>,
+    pid: u32,
+}
+
+impl Reader {
+    fn inner(&self) -> Result<&Arc<SampleReader>> {
+        match &self.inner {
+            Some(reader) if self.pid == std::process::id() => Ok(reader),
+            _ => Err(Error::new(ErrorKind::Closed, "the reader belongs to the process that made it")),
+        }
+    }
+}
+
+#[pymethods]
+impl Reader {
+    /// Opens the local folders. `decoder_of` gives the function that decodes an encoding, or None where the engine does.
+    #[new]
+    fn new(py: Python<'_>, data: &DataSet, decoder_of: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let data = data.0.clone();
+        let reader = enter::enter(py, || SampleReader::open(data))?;
+        let decoders = Decoders::new(reader.layouts(), decoder_of)?;
+        Ok(Self { inner: Some(Arc::new(reader)), decoders: Arc::new(decoders), pid: std::process::id() })
+    }
+
+    /// Sample `id`, a dict of its columns; its shard is fetched if it is not here, up to `attempts` times.
+    fn sample<'py>(&self, py: Python<'py>, id: u64, attempts: u32) -> PyResult<Bound<'py, PyDict>> {
+        let mut buffer = Vec::new();
+        let found = enter::enter(py, || self.inner()?.read(SampleId(id), &mut buffer))?;
+        let (buffer, found) = match found {
+            Some(found) => (buffer, found),
+            None => {
+                let reader = enter::enter(py, || self.inner().cloned())?;
+                fetch_and_read(py, reader, SampleId(id), buffer, attempts)?
+            }
+        };
+        self.decoders.sample(py, found.layout, &buffer[..found.bytes])
+    }
+
+    /// Fetches shard `shard` if it is not here. With `blocking` unset, not when another process is at it.
+    fn fetch(&self, py: Python<'_>, shard: u32, blocking: bool) -> PyResult<()> {
+        let reader = enter::enter(py, || self.inner().cloned())?;
+        enter::apart(py, move || match blocking {
+            true => reader.fetch(ShardId(shard)),
+            false => reader.try_fetch(ShardId(shard)).map(|_| ()),
+        })
+    }
+
+    /// Removes shard `shard` from the local folder; False when it is not there, or in use.
+    fn evict(&self, py: Python<'_>, shard: u32) -> PyResult<bool> {
+        enter::enter(py, || self.inner()?.evict(ShardId(shard)))
+    }
+
+    /// Removes the least recently used shard, and says which; None when there is none that can be fetched again.
+    fn evict_coldest(&self, py: Python<'_>) -> PyResult<Option<u32>> {
+        enter::enter(py, || Ok(self.inner()?.evict_coldest()?.map(|shard| shard.0)))
+    }
+
+    /// Bytes of indexes and shards in the local folders.
+    fn bytes_here(&self, py: Python<'_>) -> PyResult<u64> {
+        enter::enter(py, || self.inner()?.bytes_here())
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let reader = self.inner.take();
+        if self.pid != std::process::id() {
+            // A forked child has a copy of the reader but not its threads: whoever waits for them waits for ever.
+            std::mem::forget(reader);
+            return;
+        }
+        drop_detached(reader);
+    }
+}
+
+/// The order of an epoch for all workers of a rank.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct Plan(WorkerPlan);
+
+#[pymethods]
+impl Plan {
+    /// Plans what `arguments` say for `rank`.
+    #[new]
+    fn new(py: Python<'_>, data: &DataSet, arguments: PlanArguments, rank: u32) -> PyResult<Self> {
+        let plan = enter::enter(py, || {
+            let (order, shares, start) = arguments.resolve()?;
+            WorkerPlan::new(&data.0, &order, &shares, arguments.world(), Rank(rank), &start)
+        })?;
+        crate::order::warn(py, plan.warnings())?;
+        Ok(Self(plan))
+    }
+
+    /// The ids of `worker`, padded with -1, as the bytes of int64.
+    fn ids<'py>(&self, py: Python<'py>, worker: u32) -> PyResult<Bound<'py, PyBytes>> {
+        let ids = enter::enter(py, || Ok(self.0.ids(worker).flat_map(i64::to_ne_bytes).collect::<Vec<u8>>()))?;
+        Ok(PyBytes::new(py, &ids))
+    }
+}
+
+/// The samples of one worker in one epoch: an iterator of dicts.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct Samples {
+    /// None once it was closed.
+    state: Mutex<Option<State>>,
+    decoders: Arc<Decoders>,
+    pid: u32,
+}
+
+struct State {
+    epoch: Epoch,
+    /// Holds one sample; kept from sample to sample.
+    buffer: Vec<u8>,
+}
+
+/// What the next sample needs.
+enum Step {
+    Read(Vec<u8>, Found),
+    Fetch(Arc<SampleReader>, SampleId, Vec<u8>),
+    End,
+}
+
+impl Samples {
+    /// Runs `body` on the state; `None` after the end.
+    fn with<T>(&self, body: impl FnOnce(&mut State) -> Result<Option<T>>) -> Result<Option<T>> {
+        if self.pid != std::process::id() {
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the iterator belongs to the process that made it: iterate over the data set again",
+            ));
+        }
+        let mut state = self.state.lock();
+        let Some(inner) = &mut *state else { return Ok(None) };
+        let result = body(inner);
+        if !matches!(result, Ok(Some(_))) {
+            // Over, or failed: the thread that fetches ahead goes with it.
+            *state = None;
+        }
+        result
+    }
+}
+
+#[pymethods]
+impl Samples {
+    /// The samples of `worker` under `plan`, with shards fetched `predownload` samples ahead.
+    #[new]
+    fn new(py: Python<'_>, reader: &Reader, plan: &Plan, worker: u32, predownload: usize) -> PyResult<Self> {
+        let inner = enter::enter(py, || reader.inner().cloned())?;
+        let epoch = enter::enter(py, || Ok(Epoch::new(inner, &plan.0, worker, predownload)))?;
+        let state = Some(State { epoch, buffer: Vec::new() });
+        Ok(Self { state: Mutex::new(state), decoders: reader.decoders.clone(), pid: std::process::id() })
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        // The lock is held only without the interpreter's: whoever has both would make the other wait for ever.
+        let step = enter::enter(py, || {
+            let step = self.with(|state| {
+                let Some(sample) = state.epoch.next_sample()? else { return Ok(None) };
+                let mut buffer = std::mem::take(&mut state.buffer);
+                Ok(Some(match state.epoch.reader().read(sample, &mut buffer)? {
+                    Some(found) => Step::Read(buffer, found),
+                    None => Step::Fetch(state.epoch.reader().clone(), sample, buffer),
+                }))
+            })?;
+            Ok(step.unwrap_or(Step::End))
+        })?;
+        let (buffer, found) = match step {
+            Step::Read(buffer, found) => (buffer, found),
+            Step::Fetch(reader, sample, buffer) => fetch_and_read(py, reader, sample, buffer, worker::ATTEMPTS)?,
+            Step::End => return Err(PyStopIteration::new_err(())),
+        };
+        let sample = self.decoders.sample(py, found.layout, &buffer[..found.bytes]);
+        if let Some(state) = &mut *self.state.lock() {
+            state.buffer = buffer;
+        }
+        sample
+    }
+
+    /// The next sample's id, without reading it; None at the end.
+    fn next_id(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        enter::enter(py, || self.with(|state| Ok(state.epoch.next_sample()?.map(|sample| sample.0))))
+    }
+
+    /// Ends the iteration.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        enter::enter(py, || self.with(|_| Ok(None::<()>)).map(|_| ()))
+    }
+}
+
+impl Drop for Samples {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().take();
+        if self.pid != std::process::id() {
+            std::mem::forget(state);
+            return;
+        }
+        drop_detached(state);
+    }
+}
+
+/// Fetches a sample's shard in a thread of its own, so that Ctrl-C is heard, and reads the sample.
+fn fetch_and_read(
+    py: Python<'_>,
+    reader: Arc<SampleReader>,
+    sample: SampleId,
+    mut buffer: Vec<u8>,
+    attempts: u32,
+) -> PyResult<(Vec<u8>, Found)> {
+    enter::apart(py, move || {
+        let found = reader.fetch_and_read(sample, &mut buffer, attempts)?;
+        Ok((buffer, found))
+    })
+}
+
+/// Drops what may wait for threads, without the interpreter's lock where there is one to let go of.
+fn drop_detached<T: Send>(value: T) {
+    let mut value = Some(value);
+    Python::try_attach(|py| py.detach(|| drop(value.take())));
+    drop(value);
+}
