@@ -1,0 +1,179 @@
+"""What goes wrong with the reference and must not with us: each test says first what the reference does."""
+
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+import pytest
+from torch.utils.data import DataLoader
+
+from forebay.streaming import MDSWriter, Stream, StreamingDataLoader, StreamingDataset
+
+
+def write(folder, count=117, **kwargs):
+    with MDSWriter(out=str(folder), columns={"number": "int"}, size_limit=1 << 9, **kwargs) as writer:
+        for number in range(count):
+            writer.write({"number": number})
+    return str(folder)
+
+
+@pytest.fixture
+def remote(tmp_path):
+    return write(tmp_path / "remote")
+
+
+def numbers(samples):
+    return [int(s["number"]) for s in samples]
+
+
+def lose(remote, number):
+    os.remove(os.path.join(remote, f"shard.{number:05}.mds"))
+
+
+def test_a_failed_download_raises_at_once(remote, tmp_path):
+    """The reference's epoch ends in silence where the shard is missing; only the next one raises."""
+    lose(remote, 2)
+    dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"), batch_size=4)
+    with pytest.raises(FileNotFoundError, match="shard.00002.mds"):
+        numbers(dataset)
+
+
+def test_no_worker_waits_for_a_shard_that_another_could_not_fetch(remote, tmp_path):
+    """The reference leaves the shard marked as being fetched, and the other workers wait for it for ever."""
+    lose(remote, 0)
+    dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"), batch_size=1, num_canonical_nodes=1)
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError, match="shard.00000.mds"):
+            list(DataLoader(dataset, batch_size=1, num_workers=2, timeout=60))
+
+
+def test_shards_without_a_remote_are_never_evicted(remote, tmp_path):
+    """The reference evicts the only copy when another stream of the data set needs room."""
+    only_copy = write(tmp_path / "only copy")
+    files = sorted(os.listdir(only_copy))
+    streams = [Stream(local=only_copy), Stream(remote=remote, local=str(tmp_path / "local"))]
+    index_bytes = sum(os.path.getsize(os.path.join(folder, "index.json")) for folder in (only_copy, remote))
+    dataset = StreamingDataset(streams=streams, batch_size=4, cache_limit=index_bytes + 4 * 512)
+    assert len(numbers(dataset)) == 234
+    assert sorted(os.listdir(only_copy)) == files
+    with pytest.raises(ValueError, match="only copy"):
+        dataset.evict_shard(0)
+    assert sorted(os.listdir(only_copy)) == files
+
+
+def test_of_a_shard_in_both_forms_the_compressed_one_goes(tmp_path):
+    """The reference deletes the raw file when it starts, keeps the compressed one, and unpacks it again."""
+    remote, local = write(tmp_path / "remote", compression="zstd"), tmp_path / "local"
+    numbers(StreamingDataset(remote=remote, local=str(local), batch_size=4, keep_zip=True))
+    assert (local / "shard.00000.mds").exists() and (local / "shard.00000.mds.zstd").exists()
+    raw = (local / "shard.00000.mds").stat().st_ino
+    assert len(numbers(StreamingDataset(remote=remote, local=str(local), batch_size=4))) == 117
+    assert (local / "shard.00000.mds").stat().st_ino == raw
+    assert not (local / "shard.00000.mds.zstd").exists()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_checkpoint_at_the_end_of_an_epoch_resumes_with_the_next(remote, tmp_path, workers):
+    """The reference raises "Resuming further into the dataset", where canonical nodes have made the epoch longer."""
+    arguments = {"remote": remote, "batch_size": 4, "num_canonical_nodes": 64, "shuffle": True}
+    dataset = StreamingDataset(local=str(tmp_path / "a"), **arguments)
+    loader = StreamingDataLoader(dataset, batch_size=4, num_workers=workers)
+    assert sum(len(batch["number"]) for batch in loader) == 128
+    state = loader.state_dict()
+    following = [batch["number"].tolist() for batch in loader]
+    resumed = StreamingDataLoader(
+        StreamingDataset(local=str(tmp_path / "b"), **arguments), batch_size=4, num_workers=workers
+    )
+    resumed.load_state_dict(state)
+    assert list(resumed) == []
+    assert [batch["number"].tolist() for batch in resumed] == following
+
+
+def test_streams_can_be_used_in_another_data_set(remote, tmp_path):
+    """The reference takes the weights that the first data set has derived for the user's own, and raises."""
+    for weights in ({}, {"repeat": 2.0}, {"choose": 30}, {"proportion": 1.0}):
+        stream = Stream(remote=remote, local=str(tmp_path / "local"), **weights)
+        sizes = [StreamingDataset(streams=[stream], batch_size=4).epoch_size for _ in range(2)]
+        assert sizes[0] == sizes[1]
+    # What the user sets afterwards counts.
+    stream = Stream(remote=remote, local=str(tmp_path / "local"))
+    StreamingDataset(streams=[stream], batch_size=4)
+    stream.choose = 10
+    assert StreamingDataset(streams=[stream], batch_size=4).epoch_size == 10
+
+
+def test_epochs_leave_nothing_behind(remote, tmp_path):
+    """Each of the reference's iterators is kept until the process ends, with its ids: 16 MB an epoch here."""
+    dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"), batch_size=4, epoch_size="2M")
+
+    def peak():
+        for _ in range(4):
+            next(iter(dataset))
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    first = peak()
+    assert max(peak() for _ in range(3)) - first < 32 << 10, "KiB"
+
+
+JOB = """
+import sys
+from forebay.streaming import StreamingDataset
+dataset = StreamingDataset(remote=sys.argv[1], local=sys.argv[2], batch_size=4, num_canonical_nodes=1, predownload=4)
+for number, sample in enumerate(dataset):
+    print(sample["number"], flush=True)
+    if number == 20 and sys.argv[3] == "wait":
+        sys.stdin.read()
+"""
+
+
+def job(remote, local, what):
+    command = [sys.executable, "-c", JOB, remote, str(local), what]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_job_leaves_nothing_that_the_next_one_notices(remote, tmp_path):
+    """The reference's names in shared memory stay, and the next job raises "Reused local directory"."""
+    local, shared = tmp_path / "local", set(os.listdir("/dev/shm"))
+    killed = job(remote, local, "wait")
+    assert [int(killed.stdout.readline()) for _ in range(21)] == list(range(21))
+    assert not any("locals" in name or "barrier" in name for name in set(os.listdir("/dev/shm")) - shared)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate(timeout=60)
+    assert all(name == "index.json" or name.endswith(".mds") for name in os.listdir(local))
+    output, _ = job(remote, local, "go").communicate(timeout=60)
+    assert list(map(int, output.split())) == list(range(117))
+    assert set(os.listdir(local)) == set(os.listdir(remote))
+
+
+def test_two_jobs_may_share_a_folder(remote, tmp_path):
+    """The reference refuses the second one."""
+    jobs = [job(remote, tmp_path / "local", "go") for _ in range(2)]
+    for one in jobs:
+        output, _ = one.communicate(timeout=60)
+        assert list(map(int, output.split())) == list(range(117))
+    assert set(os.listdir(tmp_path / "local")) == set(os.listdir(remote))
+
+
+def iterate(remote, local, rank, results):
+    world = {"rank": rank, "world_size": 2, "local_rank": rank, "local_world_size": 2}
+    dataset = StreamingDataset(remote=remote, local=local, batch_size=4, num_canonical_nodes=1, **world)
+    # Rank 1 makes one epoch more, and nobody waits for it.
+    results.put((rank, [sorted(numbers(dataset)) for _ in range(1 + rank)]))
+
+
+def test_a_rank_that_makes_an_epoch_more_waits_for_nobody(remote, tmp_path):
+    """The reference's ranks of a node meet at a barrier three times an epoch: the one that goes on alone hangs."""
+    context = multiprocessing.get_context("spawn")
+    results = context.SimpleQueue()
+    ranks = [context.Process(target=iterate, args=(remote, str(tmp_path / "local"), r, results)) for r in range(2)]
+    for rank in ranks:
+        rank.start()
+    seen = dict(results.get() for _ in ranks)
+    for rank in ranks:
+        rank.join(60)
+        assert rank.exitcode == 0
+    assert [len(seen[rank]) for rank in range(2)] == [1, 2]
+    assert set(seen[0][0]) | set(seen[1][0]) == set(range(117))
