@@ -1,15 +1,55 @@
-//! Registers the pool's memory with the device, so that copies from it are asynchronous.
+//! Registers the pool's memory with the device, so that copies from it are asynchronous. Where the system refuses to pin
+//! it, copies go by way of the driver's own pinned memory, while `place` waits.
 
 use crate::context::Context;
 use crate::driver::checked;
-use cudarc::driver::sys;
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys::{self, CUresult};
 use forebay_loader::Result;
 use forebay_loader::memory::{Registrar, Registration};
 use forebay_loader::sync::Arc;
+use rustix::process::{Resource, getrlimit};
 use std::ffi::c_void;
+use std::sync::Once;
+
+/// What the driver answers when the system does not let it pin pages.
+const UNPINNABLE: [CUresult; 4] = [
+    CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+    CUresult::CUDA_ERROR_OPERATING_SYSTEM,
+    CUresult::CUDA_ERROR_NOT_PERMITTED,
+    CUresult::CUDA_ERROR_NOT_SUPPORTED,
+];
 
 /// Registers with one device's context, for all contexts.
-pub(crate) struct HostMemory(pub(crate) Arc<Context>);
+pub(crate) struct HostMemory {
+    context: Arc<Context>,
+    /// A pool has many pieces, and one sentence is enough.
+    warning: Once,
+}
+
+impl HostMemory {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self { context, warning: Once::new() }
+    }
+
+    fn warn(&self, refusal: DriverError, len: usize) {
+        let limit = getrlimit(Resource::Memlock).current.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
+        self.warning.call_once(|| {
+            log::warn!(
+                "batch memory cannot be pinned, so copies to CUDA device {} are slower and take CPU time: raise the limit \
+                 of locked memory (ulimit -l, in a container --ulimit memlock=-1), which is {limit} bytes, or lower \
+                 `memory` (the driver answered {} for {len} bytes)",
+                self.context.number,
+                refusal.0 as u32,
+            );
+        });
+    }
+}
+
+/// Memory that stays as it is.
+struct Unpinned;
+
+impl Registration for Unpinned {}
 
 struct Registered {
     context: Arc<Context>,
@@ -19,13 +59,22 @@ struct Registered {
 
 impl Registrar for HostMemory {
     fn register(&self, address: *mut u8, len: usize) -> Result<Box<dyn Registration>> {
-        self.0.enter(|| {
+        let answer = self.context.enter(|| {
             // SAFETY: by the trait's contract the range is mapped until the guard has been dropped.
             let code =
                 unsafe { sys::cuMemHostRegister_v2(address.cast::<c_void>(), len, sys::CU_MEMHOSTREGISTER_PORTABLE) };
-            checked(code.result(), "cuMemHostRegister")
+            Ok(code.result())
         })?;
-        Ok(Box::new(Registered { context: self.0.clone(), address: address.addr() }))
+        match answer {
+            Err(refusal) if UNPINNABLE.contains(&refusal.0) => {
+                self.warn(refusal, len);
+                Ok(Box::new(Unpinned))
+            }
+            answer => {
+                checked(answer, "cuMemHostRegister").map_err(|e| e.with("device", self.context.number))?;
+                Ok(Box::new(Registered { context: self.context.clone(), address: address.addr() }))
+            }
+        }
     }
 }
 

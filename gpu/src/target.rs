@@ -93,7 +93,7 @@ impl CudaTarget {
             .map_err(|e| Error::from_io(e, "the thread that waits for copies cannot be started"))?;
         let (keeper, order) = (Mutex::new(keeper), Mutex::new(()));
         let shared = Arc::new(Shared { context: context.clone(), stream, blocks, keeper, order });
-        Ok(Arc::new(Self { shared, registrar: HostMemory(context) }))
+        Ok(Arc::new(Self { shared, registrar: HostMemory::new(context) }))
     }
 
     /// The index in `topology.nodes()` of the NUMA node that the device hangs on, where the machine says.

@@ -99,6 +99,17 @@ fn the_pool_is_registered_while_it_lives() {
 }
 
 #[test]
+fn a_pool_that_cannot_be_pinned_is_copied_by_way_of_the_driver_s_memory() {
+    let rig = Rig::with_fault("cuMemHostRegister_v2", 2);
+    assert_eq!(rig.call("fake_cuda_registered"), 0);
+    let batch = rig.place(5).expect("placed");
+    batch.order_before(None).expect("ordered");
+    assert_eq!(rig.read(&*batch), (5, 5));
+    drop(batch);
+    assert_eq!(rig.end(), NOTHING_LEFT);
+}
+
+#[test]
 fn a_refusal_of_the_driver_is_the_batch_s_error() {
     let rig = Rig::new();
     for (function, code, kind) in [
@@ -113,7 +124,7 @@ fn a_refusal_of_the_driver_is_the_batch_s_error() {
             drop(read);
             rig.call("fake_cuda_run");
         }
-        rig.fail(function, 1, code);
+        rig.fail(function, code);
         let error = rig.place(1).expect_err("refused");
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains("device 0"), "{error}");
@@ -126,7 +137,7 @@ fn a_refusal_of_the_driver_is_the_batch_s_error() {
 #[test]
 fn a_copy_that_no_event_follows_is_waited_for_with_the_device() {
     let rig = Rig::new();
-    rig.fail("cuEventRecord", 1, 700);
+    rig.fail("cuEventRecord", 700);
     assert_eq!(rig.place(1).expect_err("refused").kind(), ErrorKind::Io);
     // The slot comes back, and only when nothing reads it any more.
     let slot = rig.pool.take(BYTES).expect("a slot");

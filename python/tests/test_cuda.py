@@ -189,7 +189,12 @@ def test_streams_follow_dlpack(pictures, driver):
 
 @pytest.mark.parametrize(
     ("function", "code", "error"),
-    [("cuMemAlloc_v2", 2, fb.FullError), ("cuMemcpyHtoDAsync_v2", 700, fb.IoError), ("cuEventRecord", 700, fb.IoError)],
+    [
+        ("cuMemAlloc_v2", 2, fb.FullError),
+        ("cuMemHostRegister_v2", 700, fb.IoError),
+        ("cuMemcpyHtoDAsync_v2", 700, fb.IoError),
+        ("cuEventRecord", 700, fb.IoError),
+    ],
 )
 def test_a_device_that_refuses_ends_the_epoch_with_an_error(pictures, driver, function, code, error):
     with loader(pictures, "cuda:0") as batches:
@@ -199,6 +204,20 @@ def test_a_device_that_refuses_ends_the_epoch_with_an_error(pictures, driver, fu
                 driver.run()
         # The next epoch begins anew.
         assert sum(len(batch["name"]) for batch in moving(driver, batches)) == SAMPLES
+
+
+def test_memory_that_cannot_be_pinned_makes_a_slower_loader_and_a_warning(pictures, driver, caplog):
+    (expected, _) = on_host(pictures)
+    driver.fail("cuMemHostRegister_v2", 2)
+    with loader(pictures, "cuda:0") as batches:
+        for batch, host in zip(batches, expected, strict=True):
+            consumers = take(driver, batch)
+            assert driver.library.fake_cuda_registered() == 0 and same(consumers, host)
+            del batch
+            for consumer in consumers.values():
+                consumer.free()
+    (warning,) = [record.getMessage() for record in caplog.records if "pinned" in record.getMessage()]
+    assert "ulimit -l" in warning and "`memory`" in warning
 
 
 def test_what_is_missing_is_said(pictures, driver):

@@ -33,6 +33,15 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
+fn fail(fake: &libloading::Library, function: &str, code: c_int) {
+    type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);
+    // SAFETY: the type is the one of the fake's source.
+    let fail = unsafe { fake.get::<Fail>("fake_cuda_fail") }.expect("there");
+    let function = CString::new(function).expect("a name");
+    // SAFETY: the fake copies the name.
+    unsafe { fail(function.as_ptr(), 1, code) }
+}
+
 pub(crate) struct Rig {
     pub(crate) target: Arc<CudaTarget>,
     pub(crate) pool: BatchPool,
@@ -44,10 +53,16 @@ pub(crate) struct Rig {
 impl Rig {
     /// Room for one batch: its memory can only be had again when it has come back.
     pub(crate) fn new() -> Self {
+        Self::with_fault("", 0)
+    }
+
+    /// The same, where the first call of `function` answers `code`.
+    pub(crate) fn with_fault(function: &str, code: c_int) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let target = CudaTarget::with_library(0, library()).expect("a target");
         // SAFETY: the fake has no initialisers.
         let fake = unsafe { libloading::Library::new(library()) }.expect("loads");
+        fail(&fake, function, code);
+        let target = CudaTarget::with_library(0, library()).expect("a target");
         let config = BatchPoolConfig { bytes: BYTES, ..BatchPoolConfig::default() };
         let pool = BatchPool::with_registrar(&config, target.registrar()).expect("a pool");
         Self { target, pool, fake, _turn: turn }
@@ -69,14 +84,9 @@ impl Rig {
         unsafe { run(std::ptr::null_mut()) }
     }
 
-    /// Makes the `nth` call of `function` from now on answer `code`.
-    pub(crate) fn fail(&self, function: &str, nth: c_int, code: c_int) {
-        type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);
-        // SAFETY: the type is the one of the fake's source.
-        let fail = unsafe { self.fake.get::<Fail>("fake_cuda_fail") }.expect("there");
-        let function = CString::new(function).expect("a name");
-        // SAFETY: the fake copies the name.
-        unsafe { fail(function.as_ptr(), nth, code) }
+    /// Makes the next call of `function` answer `code`.
+    pub(crate) fn fail(&self, function: &str, code: c_int) {
+        fail(&self.fake, function, code);
     }
 
     /// What a consumer on the default stream sees of a batch: its first and its last byte.
