@@ -5,6 +5,7 @@
 //! target     CudaTarget: copy stream, batches, and the thread that gives host slots back
 //! register   page-locks the batch pool's mappings
 //! memory     device memory, kept for reuse
+//! kernel     decoded pictures on the device to a batch: source and arguments, for a decoder on the device
 //! context    a device's primary context, streams, events: handles that end when dropped
 //! driver     the CUDA driver library, loaded at run time beneath cudarc's bindings, and its errors
 //! ```
@@ -21,6 +22,7 @@
 mod context;
 mod device;
 mod driver;
+pub mod kernel;
 mod memory;
 mod register;
 mod target;

@@ -1,0 +1,148 @@
+// Decoded pictures to a batch: crop, antialiased bilinear resize, window, mirror, normalisation, layout, element type.
+//
+// One thread makes one output pixel of one picture, and one launch a whole batch: blockIdx.z is the picture. The weights
+// are those of the host's resize (Pillow's), in single precision and not rounded to 14 bits, and the grey level is rounded
+// to 8 bits as there, so that a level differs by one now and then and everything behind it is the same. For that the
+// product and the sum of the normalisation are not to be contracted: compile with --fmad=false.
+//
+// A C++ compiler takes this file too, and `crop_resize_on_host` is then the same arithmetic: tests compare it with the host's.
+
+#ifdef __CUDACC__
+#define DEVICE __device__ static
+#else
+#define DEVICE static
+#endif
+
+// The two structures are those of mod.rs.
+struct Picture {
+    // RGB, interleaved; the crop's top left corner.
+    const unsigned char *pixels;
+    // Bytes from row to row.
+    unsigned long long pitch;
+    unsigned int crop_w, crop_h;
+    // What the crop is resized to.
+    unsigned int resized_w, resized_h;
+    // The window's corner in the resized picture; outside of it all is black.
+    int window_x, window_y;
+    unsigned int flip;
+    unsigned int reserved;
+};
+
+struct Batch {
+    void *out;
+    // Of every picture that comes out.
+    unsigned int w, h;
+    // 0 uint8, 1 float16, 2 bfloat16, 3 float32.
+    unsigned int dtype;
+    // 0 planes (NCHW), 1 interleaved (NHWC).
+    unsigned int interleaved;
+    // value = grey level * scale + offset, per channel; not for uint8.
+    float scale[3], offset[3];
+};
+
+DEVICE float larger(float a, float b) { return a > b ? a : b; }
+
+DEVICE unsigned int bits_of(float value) {
+    union {
+        float value;
+        unsigned int bits;
+    } both;
+    both.value = value;
+    return both.bits;
+}
+
+// Rounded to nearest, ties to even; finite values only, as grey levels give them.
+DEVICE unsigned short bfloat16_of(float value) {
+    unsigned int bits = bits_of(value);
+    return (unsigned short)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+DEVICE unsigned short float16_of(float value) {
+    unsigned int bits = bits_of(value), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+    if (magnitude >= 0x47800000u) return (unsigned short)(sign | 0x7c00u);
+    // Below 2^-14 the result has a fixed exponent: the bits that count shrink with the value.
+    unsigned int exponent = magnitude >> 23, mantissa = (magnitude & 0x7fffffu) | 0x800000u;
+    if (exponent < 102u) return (unsigned short)sign;
+    unsigned int dropped = exponent < 113u ? 126u - exponent : 13u;
+    unsigned int kept = mantissa >> dropped, rest = mantissa & ((1u << dropped) - 1u), half = 1u << (dropped - 1u);
+    if (rest > half || (rest == half && (kept & 1u))) kept++;
+    // The leading bit of a normal number adds one to the exponent, and a carry does what it should.
+    return (unsigned short)(sign | (exponent < 113u ? kept : ((exponent - 113u) << 10) + kept));
+}
+
+// The source samples that one output sample blends.
+struct Taps {
+    int first, end;
+    float center, slope, sum;
+};
+
+DEVICE float weight(const struct Taps *taps, int sample) {
+    float distance = ((float)sample + 0.5f - taps->center) * taps->slope;
+    return larger(0.0f, 1.0f - (distance < 0.0f ? -distance : distance));
+}
+
+DEVICE struct Taps taps_of(unsigned int input, unsigned int output, int at) {
+    float scale = (float)input / (float)output;
+    // The triangle is as wide as a source sample when enlarging, as an output sample when shrinking.
+    float support = larger(scale, 1.0f);
+    struct Taps taps;
+    taps.center = ((float)at + 0.5f) * scale;
+    taps.slope = 1.0f / support;
+    taps.first = (int)larger(taps.center - support + 0.5f, 0.0f);
+    if (taps.first > (int)input - 1) taps.first = (int)input - 1;
+    taps.end = (int)(taps.center + support + 0.5f);
+    if (taps.end > (int)input) taps.end = (int)input;
+    if (taps.end < taps.first + 1) taps.end = taps.first + 1;
+    taps.sum = 0.0f;
+    for (int sample = taps.first; sample < taps.end; sample++) taps.sum += weight(&taps, sample);
+    return taps;
+}
+
+// The grey levels of one output pixel.
+DEVICE void blend(const struct Picture *picture, int at_x, int at_y, float *levels) {
+    levels[0] = levels[1] = levels[2] = 0.0f;
+    if (at_x < 0 || at_y < 0 || at_x >= (int)picture->resized_w || at_y >= (int)picture->resized_h) return;
+    struct Taps columns = taps_of(picture->crop_w, picture->resized_w, at_x);
+    struct Taps rows = taps_of(picture->crop_h, picture->resized_h, at_y);
+    for (int y = rows.first; y < rows.end; y++) {
+        const unsigned char *row = picture->pixels + (unsigned long long)y * picture->pitch;
+        float sums[3] = {0.0f, 0.0f, 0.0f}, down = weight(&rows, y);
+        for (int x = columns.first; x < columns.end; x++) {
+            float across = weight(&columns, x);
+            for (int c = 0; c < 3; c++) sums[c] += across * (float)row[3 * x + c];
+        }
+        for (int c = 0; c < 3; c++) levels[c] += down * sums[c];
+    }
+    for (int c = 0; c < 3; c++) levels[c] = (float)(int)(levels[c] / (columns.sum * rows.sum) + 0.5f);
+}
+
+DEVICE void make_pixel(const struct Picture *pictures, const struct Batch *batch, unsigned int n, unsigned int x, unsigned int y) {
+    const struct Picture *picture = pictures + n;
+    unsigned int column = picture->flip ? batch->w - 1u - x : x;
+    float levels[3];
+    blend(picture, picture->window_x + (int)column, picture->window_y + (int)y, levels);
+    unsigned long long plane = (unsigned long long)batch->w * batch->h, at = (unsigned long long)y * batch->w + x;
+    for (unsigned int c = 0; c < 3; c++) {
+        unsigned long long i = plane * 3u * n + (batch->interleaved ? at * 3u + c : plane * c + at);
+        float value = levels[c] * batch->scale[c] + batch->offset[c];
+        switch (batch->dtype) {
+            case 0: ((unsigned char *)batch->out)[i] = (unsigned char)levels[c]; break;
+            case 1: ((unsigned short *)batch->out)[i] = float16_of(value); break;
+            case 2: ((unsigned short *)batch->out)[i] = bfloat16_of(value); break;
+            default: ((float *)batch->out)[i] = value;
+        }
+    }
+}
+
+#ifdef __CUDACC__
+extern "C" __global__ void crop_resize(const struct Picture *pictures, const struct Batch batch) {
+    unsigned int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x < batch.w && y < batch.h) make_pixel(pictures, &batch, blockIdx.z, x, y);
+}
+#else
+extern "C" void crop_resize_on_host(const struct Picture *pictures, const struct Batch *batch, unsigned int count) {
+    for (unsigned int n = 0; n < count; n++)
+        for (unsigned int y = 0; y < batch->h; y++)
+            for (unsigned int x = 0; x < batch->w; x++) make_pixel(pictures, batch, n, x, y);
+}
+#endif

@@ -1,0 +1,102 @@
+//! From decoded pictures on the device to a batch, in one launch: the source for NVRTC and the arguments it takes.
+//!
+//! [`SOURCE`] is compiled with [`OPTIONS`]; its function is [`NAME`], with `pictures` (an array on the device) and `batch`
+//! by value, a thread per output pixel in x and y, and a picture per block in z. Crops and mirrors are the [`Stage`] that
+//! the host's decoder resolves, so the same sample, epoch and seed gives the same crop on both.
+//!
+//! Tolerance: a grey level differs from the host's by at most one, in less than one value of 500, and everything behind
+//! it is equal to the bit. Only the bilinear filter and a single stage are made here, which is what crops and resizes of
+//! pictures come to.
+
+use forebay_loader::decode::geometry::{Region, Size, Stage};
+use forebay_loader::decode::{DType, Layout};
+use forebay_loader::{Error, ErrorKind, Result};
+
+/// CUDA C++ without headers.
+pub const SOURCE: &str = include_str!("crop_resize.cu");
+
+/// The function in [`SOURCE`].
+pub const NAME: &str = "crop_resize";
+
+/// What the arithmetic relies on.
+pub const OPTIONS: [&str; 1] = ["--fmad=false"];
+
+/// One picture and what becomes of it, as the kernel reads it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Picture {
+    pixels: u64,
+    pitch: u64,
+    crop: [u32; 2],
+    resized: [u32; 2],
+    window: [i32; 2],
+    flip: u32,
+    reserved: u32,
+}
+
+impl Picture {
+    /// `stage` of the picture whose part `decoded` lies at `pixels`, RGB interleaved, `pitch` bytes from row to row.
+    ///
+    /// # Errors
+    ///
+    /// `Internal`, when the crop is not inside of what was decoded.
+    pub fn new(pixels: u64, pitch: u64, decoded: Region, stage: &Stage) -> Result<Self> {
+        let Stage { crop, resized, window, flip } = *stage;
+        let inside = |at: u32, len: u32, from: u32, of: u32| at >= from && at - from + len <= of;
+        if !inside(crop.x, crop.w, decoded.x, decoded.w) || !inside(crop.y, crop.h, decoded.y, decoded.h) {
+            return Err(Error::internal("a crop lies outside of what was decoded"));
+        }
+        let corner = u64::from(crop.y - decoded.y) * pitch + u64::from(crop.x - decoded.x) * 3;
+        let beside = i64::from(i32::MIN)..=i64::from(i32::MAX);
+        if !beside.contains(&window.x) || !beside.contains(&window.y) {
+            return Err(Error::internal("a window lies too far from its picture"));
+        }
+        Ok(Self {
+            pixels: pixels + corner,
+            pitch,
+            crop: [crop.w, crop.h],
+            resized: [resized.w, resized.h],
+            window: [window.x as i32, window.y as i32],
+            flip: u32::from(flip),
+            reserved: 0,
+        })
+    }
+}
+
+/// Where the pictures go and in which form, as the kernel reads it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Batch {
+    out: u64,
+    size: [u32; 2],
+    dtype: u32,
+    interleaved: u32,
+    scale: [f32; 3],
+    offset: [f32; 3],
+}
+
+impl Batch {
+    /// Pictures of `size` one after the other at `out`. A grey level becomes `level * scale + offset` of its channel; in
+    /// uint8 it stays what it is.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for an element type that the kernel does not write.
+    pub fn new(out: u64, size: Size, dtype: DType, layout: Layout, scale: [f32; 3], offset: [f32; 3]) -> Result<Self> {
+        let dtype = match dtype {
+            DType::UInt8 => 0,
+            DType::Float16 => 1,
+            DType::BFloat16 => 2,
+            DType::Float32 => 3,
+            _ => {
+                let message = "pictures come as uint8, float16, bfloat16 or float32";
+                return Err(Error::new(ErrorKind::Unsupported, message).with("dtype", dtype));
+            }
+        };
+        let interleaved = match layout {
+            Layout::Nchw => 0,
+            Layout::Nhwc => 1,
+        };
+        Ok(Self { out, size: [size.w, size.h], dtype, interleaved, scale, offset })
+    }
+}

@@ -1,0 +1,186 @@
+//! The kernel's arithmetic against the host's: the same source, compiled as C++ for the host.
+
+use forebay_gpu::kernel::{Batch, Picture, SOURCE};
+use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
+use forebay_loader::decode::normalise::Writer;
+use forebay_loader::decode::pixels::Pixels;
+use forebay_loader::decode::resize::Resizer;
+use forebay_loader::decode::{DType, Layout};
+use std::ffi::c_uint;
+use std::process::Command;
+
+const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
+const STD: [f32; 3] = [0.229, 0.224, 0.225];
+
+struct Kernel {
+    library: libloading::Library,
+    _folder: tempfile::TempDir,
+}
+
+impl Kernel {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (source, library) = (folder.path().join("kernel.cc"), folder.path().join("kernel.so"));
+        std::fs::write(&source, SOURCE).expect("written");
+        let flags = ["-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"];
+        let made = Command::new("c++").args(flags).arg(&library).arg(&source).output().expect("a C++ compiler");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        // SAFETY: the file has no initialisers.
+        let library = unsafe { libloading::Library::new(&library) }.expect("loads");
+        Self { library, _folder: folder }
+    }
+
+    /// What becomes of `source` in `bytes` bytes, normalised as on the host.
+    fn run(&self, source: &Pixels, stage: &Stage, dtype: DType, layout: Layout, bytes: usize) -> Vec<u8> {
+        let scale = STD.map(|s| (1.0 / (255.0 * f64::from(s))) as f32);
+        let offset = [0, 1, 2].map(|c| (-f64::from(MEAN[c]) / f64::from(STD[c])) as f32);
+        self.run_scaled(source, stage, dtype, layout, bytes, (scale, offset))
+    }
+
+    fn run_scaled(
+        &self,
+        source: &Pixels,
+        stage: &Stage,
+        dtype: DType,
+        layout: Layout,
+        bytes: usize,
+        (scale, offset): ([f32; 3], [f32; 3]),
+    ) -> Vec<u8> {
+        type Run = unsafe extern "C" fn(*const Picture, *const Batch, c_uint);
+        // SAFETY: the type is the one of the source.
+        let run = unsafe { self.library.get::<Run>("crop_resize_on_host") }.expect("there");
+        let mut out = vec![0u8; bytes];
+        let (region, pixels) = (source.region(), source.rgb().as_ptr().expose_provenance() as u64);
+        let picture = Picture::new(pixels, u64::from(region.w) * 3, region, stage).expect("inside");
+        let at = out.as_mut_ptr().expose_provenance() as u64;
+        let batch = Batch::new(at, stage.output(), dtype, layout, scale, offset).expect("a type of pictures");
+        // SAFETY: the picture lies inside of `source` and `out` has room for the one that is made.
+        unsafe { run(&picture, &batch, 1) };
+        out
+    }
+}
+
+/// A picture's region of random, smooth-edged or flat content, by `seed`.
+fn source(region: Region, seed: u32) -> Pixels {
+    let mut pixels = Pixels::new();
+    let mut state = seed;
+    for (i, byte) in pixels.start(region, 3).iter_mut().enumerate() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *byte = match seed % 3 {
+            0 => (state >> 24) as u8,
+            1 => (i / 7) as u8,
+            _ => 255,
+        };
+    }
+    pixels
+}
+
+fn on_host(source: &Pixels, stage: &Stage, dtype: DType, layout: Layout) -> Vec<u8> {
+    let normalise = (dtype != DType::UInt8).then_some((MEAN, STD));
+    let writer = Writer::new(dtype, layout, normalise).expect("a writer");
+    let mut out = vec![0u8; writer.bytes(stage.output())];
+    let mut resizer = Resizer::new();
+    resizer.plan(stage, Filter::Bilinear);
+    resizer.run(source, |y, row| writer.write(&mut out, stage.output(), y, row));
+    out
+}
+
+/// Crops as augmentation draws them, enlarged and shrunk, mirrored, looked at through windows that stick out.
+fn stages() -> Vec<(Region, Stage)> {
+    let whole = Region { x: 0, y: 0, w: 210, h: 160 };
+    let part = Region { x: 13, y: 22, w: 190, h: 130 };
+    let mut stages = Vec::new();
+    for (decoded, crop) in [
+        (whole, whole),
+        (whole, Region { x: 31, y: 17, w: 150, h: 97 }),
+        (part, Region { x: 13, y: 40, w: 33, h: 50 }),
+        (part, Region { x: 200, y: 150, w: 3, h: 2 }),
+    ] {
+        for resized in [Size { w: 64, h: 64 }, Size { w: 224, h: 100 }, crop.size()] {
+            for window in [Window { x: 0, y: 0, size: resized }, Window { x: -5, y: 3, size: Size { w: 40, h: 70 } }] {
+                for flip in [false, true] {
+                    stages.push((decoded, Stage { crop, resized, window, flip }));
+                }
+            }
+        }
+    }
+    stages
+}
+
+#[test]
+fn grey_levels_are_the_host_s_or_one_beside() {
+    let kernel = Kernel::new();
+    let (mut values, mut beside) = (0, 0);
+    for (seed, (decoded, stage)) in (0..).zip(stages()) {
+        let source = source(decoded, seed);
+        let want = on_host(&source, &stage, DType::UInt8, Layout::Nhwc);
+        let got = kernel.run(&source, &stage, DType::UInt8, Layout::Nhwc, want.len());
+        for (got, want) in got.iter().zip(&want) {
+            assert!(got.abs_diff(*want) <= 1, "{got} for {want} in {stage:?}");
+            beside += usize::from(got != want);
+        }
+        values += want.len();
+    }
+    assert!(beside * 500 < values, "{beside} of {values}");
+}
+
+#[test]
+fn normalisation_types_and_layouts_are_the_host_s_to_the_bit() {
+    let kernel = Kernel::new();
+    for (seed, (decoded, stage)) in (0..).zip(stages()) {
+        let source = source(decoded, seed);
+        for layout in [Layout::Nchw, Layout::Nhwc] {
+            let levels = on_host(&source, &stage, DType::UInt8, layout);
+            let ours = kernel.run(&source, &stage, DType::UInt8, layout, levels.len());
+            for dtype in [DType::Float16, DType::BFloat16, DType::Float32] {
+                let want = on_host(&source, &stage, dtype, layout);
+                let got = kernel.run(&source, &stage, dtype, layout, want.len());
+                let item = dtype.size();
+                for (i, (level, our)) in levels.iter().zip(&ours).enumerate().filter(|(_, (level, our))| level == our) {
+                    let at = i * item..(i + 1) * item;
+                    assert_eq!(got[at.clone()], want[at], "level {level} {our} as {dtype:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_are_rounded_to_the_nearest_and_ties_to_even() {
+    let kernel = Kernel::new();
+    // Every grey level once.
+    let region = Region { x: 0, y: 0, w: 256, h: 1 };
+    let mut levels = Pixels::new();
+    levels.start(region, 3).iter_mut().enumerate().for_each(|(i, byte)| *byte = (i / 3) as u8);
+    let stage = Stage::identity(region.size());
+    // Ties of both types, halves below the normal ones and next to nothing, and what is too large.
+    for (scale, offset) in [
+        (0.5, 256.0),
+        (0.5, -2048.0),
+        (0.000_000_029_802_322, 0.0),
+        (0.000_000_007_450_581, 0.0),
+        (0.000_06, -0.007),
+        (1000.0, 0.0),
+    ] {
+        let run = |dtype| {
+            let bytes = 256 * 3 * 2;
+            kernel.run_scaled(&levels, &stage, dtype, Layout::Nhwc, bytes, ([scale; 3], [offset; 3]))
+        };
+        let (float16, bfloat16) = (run(DType::Float16), run(DType::BFloat16));
+        for level in 0..256 {
+            let value = level as f32 * scale + offset;
+            let at = level * 6..level * 6 + 2;
+            assert_eq!(float16[at.clone()], half::f16::from_f32(value).to_ne_bytes(), "{value} as float16");
+            assert_eq!(bfloat16[at], half::bf16::from_f32(value).to_ne_bytes(), "{value} as bfloat16");
+        }
+    }
+}
+
+#[test]
+fn a_crop_outside_of_what_was_decoded_is_refused() {
+    let decoded = Region { x: 10, y: 10, w: 50, h: 50 };
+    for (x, y, w, h) in [(9, 10, 5, 5), (10, 9, 5, 5), (40, 10, 21, 5), (10, 40, 5, 21)] {
+        let stage = Stage { crop: Region { x, y, w, h }, ..Stage::identity(Size { w, h }) };
+        assert!(Picture::new(0, 150, decoded, &stage).is_err());
+    }
+}
