@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import weakref
 from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import SharedMemory as BuiltinSharedMemory
 
@@ -40,8 +39,9 @@ class SharedMemory:
             self.opened_shms.append(_opened(name))
         self.shm = (self.created_shms + self.opened_shms)[0]
         if auto_cleanup:
-            # A reference to the block from the exit handlers would keep it for the life of the process.
-            atexit.register(_cleanup, weakref.ref(self))
+            # This keeps the object, and with it the block, until somebody cleans up: its name is meant to outlive the
+            # variable that it was made in.
+            atexit.register(self.cleanup)
 
     @property
     def buf(self) -> memoryview:
@@ -50,6 +50,7 @@ class SharedMemory:
 
     def cleanup(self) -> None:
         """Closes the block, and removes it if this object made it. A second call does nothing."""
+        atexit.unregister(self.cleanup)
         while self.opened_shms:
             self.opened_shms.pop().close()
         while self.created_shms:
@@ -65,8 +66,3 @@ def _opened(name: str | None) -> BuiltinSharedMemory:
     # Whoever opens a block is taken for its owner by the tracker, which would remove it when this process ends.
     resource_tracker.unregister(block._name, "shared_memory")
     return block
-
-
-def _cleanup(block: weakref.ref[SharedMemory]) -> None:
-    if (alive := block()) is not None:
-        alive.cleanup()
