@@ -1,0 +1,68 @@
+"""What data sets of pictures and their classes have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torchvision.datasets import VisionDataset
+from torchvision.transforms.functional import to_tensor
+
+from .._ready_made import ReadyMadeDataset
+
+__all__ = ["StandardTransform", "StreamingVisionDataset"]
+
+
+class StandardTransform:
+    """One transform of a pair, made of one of each part.
+
+    Args:
+        transform: Of the picture. None: a tensor of it.
+        target_transform: Of the class. None: as it is.
+    """
+
+    def __init__(
+        self, transform: Callable[[Any], Any] | None = None, target_transform: Callable[[Any], Any] | None = None
+    ) -> None:
+        self.transform = transform
+        self.target_transform = target_transform
+
+    def __call__(self, x: Any, y: Any) -> tuple[Any, Any]:
+        x = self.transform(x) if self.transform else to_tensor(x)
+        return x, self.target_transform(y) if self.target_transform else y
+
+
+class StreamingVisionDataset(ReadyMadeDataset, VisionDataset):
+    """Pairs of a picture (column `x`) and its class (`y`).
+
+    Args:
+        batch_size: Samples of a rank's batch.
+        transforms: Of picture and class together.
+        transform: Of the picture; by default a tensor of it.
+        target_transform: Of the class.
+        **kwargs: As for `ReadyMadeDataset`.
+
+    Raises:
+        ValueError: `transforms` is given and one of the other two as well.
+    """
+
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        transforms: Callable[[Any, Any], tuple[Any, Any]] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        target_transform: Callable[[Any], Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if transforms is not None and (transform is not None or target_transform is not None):
+            raise ValueError("Only transforms or transform/target_transform can be passed as an argument")
+        super().__init__(batch_size=batch_size, **kwargs)
+        self.transform = transform
+        self.target_transform = target_transform
+        self.transforms = transforms or StandardTransform(transform, target_transform)
+
+    def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> Any:
+        """The transformed pair."""
+        sample = super().get_item(sample_id, *args, **kwargs)
+        return self.transforms(sample["x"], sample["y"])
