@@ -11,8 +11,10 @@ use crate::error::Result;
 /// ordinary kind goes to libjpeg-turbo, which decodes or refuses it; so the two do not disagree about a file. They may
 /// about a part of a damaged one: where this decoder stops reading at the part's last block, libjpeg-turbo reads to the
 /// end of its row and into the next, and refuses the part for damage there.
+///
+/// On a machine without vectors that our kernels use, libjpeg-turbo decodes everything: there it is faster.
 pub struct Decoder {
-    own: Sequential,
+    own: Option<Sequential>,
     /// Made with the first picture that needs it.
     turbo: Option<Turbo>,
 }
@@ -26,7 +28,8 @@ impl Default for Decoder {
 impl Decoder {
     /// A decoder for one thread.
     pub fn new() -> Self {
-        Self { own: Sequential::new(Kernels::new()), turbo: None }
+        let kernels = Kernels::new();
+        Self { own: kernels.use_vectors().then(|| Sequential::new(kernels)), turbo: None }
     }
 
     fn turbo(&mut self) -> Result<&mut Turbo> {
@@ -46,12 +49,12 @@ impl JpegDecoder for Decoder {
     }
 
     fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
-        match self.own.decode(bytes, region, pixels) {
-            Ok(()) => Ok(()),
-            Err(declined) => {
-                log::trace!("libjpeg-turbo decodes a JPEG: {declined}");
-                self.turbo()?.decode(bytes, region, pixels)
+        if let Some(own) = &mut self.own {
+            match own.decode(bytes, region, pixels) {
+                Ok(()) => return Ok(()),
+                Err(declined) => log::trace!("libjpeg-turbo decodes a JPEG: {declined}"),
             }
         }
+        self.turbo()?.decode(bytes, region, pixels)
     }
 }

@@ -67,6 +67,10 @@ impl Frame {
             return Err(Declined("a side of 0 or beyond the limit"));
         }
         let size = Size { w, h };
+        let is_factor = |f: u8| (1..=4).contains(&f);
+        if !list.iter().all(|[_, factors, _]| is_factor(factors >> 4) && is_factor(factors & 15)) {
+            return Err(Declined("sampling factors beyond 1 to 4"));
+        }
         // A single component's factors mean nothing.
         let factors = |i: usize| if count == 1 { (1, 1) } else { (list[i][1] >> 4, list[i][1] & 15) };
         let all = (0..count).map(factors);
@@ -75,7 +79,7 @@ impl Frame {
         let mut components = [Component { id: 0, h: 1, v: 1, quantisation: 0, size, upsampling: Upsampling::None }; 3];
         for (i, component) in components.iter_mut().enumerate().take(count) {
             let (h, v) = (u32::from(factors(i).0), u32::from(factors(i).1));
-            if !(1..=4).contains(&h) || !(1..=4).contains(&v) || h_max % h != 0 || v_max % v != 0 {
+            if h_max % h != 0 || v_max % v != 0 {
                 return Err(Declined("sampling factors that are no whole fractions"));
             }
             let id = list[i][0];
@@ -188,5 +192,8 @@ mod tests {
         assert!(frame(16, 16, [0x51, 0x11, 0x11]).is_err());
         assert!(frame(16, 16, [0x01, 0x11, 0x11]).is_err());
         assert!(frame(0, 16, [0x11, 0x11, 0x11]).is_err());
+        // Also where they mean nothing.
+        assert!(Frame::parse(&[8, 0, 16, 0, 16, 1, 1, 0x22, 0]).is_ok());
+        assert!(Frame::parse(&[8, 0, 16, 0, 16, 1, 1, 0xf7, 0]).is_err());
     }
 }

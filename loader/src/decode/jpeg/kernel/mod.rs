@@ -74,6 +74,11 @@ impl Kernels {
         levels
     }
 
+    /// Whether they are faster than what any machine can do.
+    pub(super) fn use_vectors(self) -> bool {
+        self.0 != Level::Portable
+    }
+
     /// Copies entropy-coded bytes up to a marker, leaving out the zeros behind FF. Says how many bytes were read (the
     /// marker, or an FF that nothing follows, is not) and written. `out` has at least [`MARGIN`] bytes more than `from`.
     pub(super) fn unstuff(self, from: &[u8], out: &mut [u8]) -> (usize, usize) {
