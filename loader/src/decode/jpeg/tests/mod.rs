@@ -204,6 +204,32 @@ fn a_picture_without_its_tables_is_refused_whatever_came_before_it() {
             assert_eq!(outcome.is_ok(), marker == 0xc4, "{marker:x}");
         }
     }
+    // Nor do the Huffman tables of the picture before stay: without its own the picture decodes as it does alone.
+    let components = [(1, 0x11)];
+    let other = writer::Picture {
+        w: 40,
+        h: 40,
+        components: &components,
+        scans: &[&[0]],
+        restart_interval: 0,
+        extra: &[],
+        quantisation: 2,
+    };
+    let other = other.write(&mut |_| [1; entropy::BLOCK]);
+    let mut cut = other.clone();
+    for _ in 0..2 {
+        let segment = cut.windows(2).position(|w| w == [0xff, 0xc4]).unwrap();
+        cut[segment + 1] = 0xe5;
+    }
+    for (mut alone, mut later) in decoders().into_iter().zip(decoders()) {
+        let (mut want, mut got) = (Pixels::new(), Pixels::new());
+        later.decode(&other, Region::all(size), &mut got).unwrap();
+        let with_its_own = got.rgb().to_vec();
+        alone.decode(&cut, Region::all(size), &mut want).unwrap();
+        later.decode(&cut, Region::all(size), &mut got).unwrap();
+        assert_eq!(want.rgb(), got.rgb());
+        assert_ne!(with_its_own, got.rgb(), "the standard tables read something else");
+    }
     // Tables alone have no size, also not that of the picture before.
     let tables = [&whole[..whole.windows(2).position(|w| w == [0xff, 0xc0]).unwrap()], &[0xff, 0xd9]].concat();
     for mut decoder in decoders() {
