@@ -53,6 +53,13 @@ impl Activity {
         matches!(self.steps.lock().get(&shard), Some(Step::Elsewhere | Step::Room(_)))
     }
 
+    /// Whether a shard in hand waits for memory that is read before `position`, as `next_read` says.
+    pub(super) fn is_memory_needed_before(&self, position: u64, next_read: impl Fn(ShardId) -> Option<u64>) -> bool {
+        let steps = self.steps.lock();
+        let mut waiting = steps.iter().filter(|(_, step)| matches!(step, Step::Memory));
+        waiting.any(|(shard, _)| next_read(*shard).is_some_and(|next| next < position))
+    }
+
     /// What is being done about `shard`, called `name`, in words; `None` when no thread has it in hand.
     pub(super) fn describe(&self, shard: ShardId, name: &str) -> Option<String> {
         Some(match self.steps.lock().get(&shard)? {
@@ -88,6 +95,20 @@ impl Drop for InHand<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_needed_before_a_position_while_an_earlier_shard_waits_for_it() {
+        let activity = Activity::default();
+        let next_read = |shard: ShardId| (shard.0 < 10).then_some(u64::from(shard.0));
+        let (earlier, unread) = (activity.take(ShardId(3)), activity.take(ShardId(12)));
+        let needed = |position| activity.is_memory_needed_before(position, next_read);
+        assert!(!needed(6), "it waits for its claim");
+        earlier.at(Step::Memory);
+        unread.at(Step::Memory);
+        assert_eq!([2, 3, 4, 6].map(needed), [false, false, true, true]);
+        earlier.at(Step::Local);
+        assert!(!needed(6), "it has got its memory, and nobody reads the other one");
+    }
 
     #[test]
     fn shards_of_one_name_in_two_streams_are_told_apart() {

@@ -63,7 +63,8 @@ struct Stuck {
 /// The answer to a wish for room.
 enum Room {
     Made(Admitted),
-    /// Another loader's consumer needs the room, or this very shard, more than we who fetch ahead.
+    /// Another loader's consumer needs the room, or this very shard, more than we who fetch ahead; or a shard of ours
+    /// that is needed earlier waits for the memory that this one holds.
     Postponed,
     /// A shard that is needed earlier is to be made resident instead.
     GivenTo(ShardId),
@@ -121,7 +122,8 @@ impl CachedShards {
     /// That holds between processes too: they are told, and [share](ShardSource::share_room).
     /// And when a shard with an earlier use is wanted while this one waits (another process has evicted it), this one
     /// goes back into the queue; without that, every thread could wait for room for later shards and none would be
-    /// left for it.
+    /// left for it. For the same reason this one lets go of its memory when an earlier one, in another thread's hands,
+    /// waits for that.
     fn admit(&self, id: ShardId, mut claimed: Claimed, in_hand: &InHand<'_>, shared: &Shared) -> Result<Room> {
         let next_use = |shard: u32| self.next_use(ShardId(shard), shared);
         let (stream, _) = self.catalog.locate(id);
@@ -152,6 +154,9 @@ impl CachedShards {
                 return Ok(Room::GivenTo(earlier));
             }
             if self.is_postponed(id, shared) {
+                return Ok(Room::Postponed);
+            }
+            if self.activity.is_memory_needed_before(position, |shard| shared.residency.next_read(shard)) {
                 return Ok(Room::Postponed);
             }
             self.let_go_from(position.saturating_add(1), shared);
