@@ -95,11 +95,6 @@ impl CudaTarget {
         let shared = Arc::new(Shared { context: context.clone(), stream, blocks, keeper, order });
         Ok(Arc::new(Self { shared, registrar: HostMemory::new(context) }))
     }
-
-    /// The index in `topology.nodes()` of the NUMA node that the device hangs on, where the machine says.
-    pub fn node(&self, topology: &Topology) -> Option<usize> {
-        topology.node_of_device(&self.shared.context.bus_id().ok()?)
-    }
 }
 
 /// The keeper's life: ends when target and batches have gone and all copies are done.
@@ -134,6 +129,10 @@ impl BatchTarget for CudaTarget {
 
     fn registrar(&self) -> Option<&dyn Registrar> {
         Some(&self.registrar)
+    }
+
+    fn node(&self, topology: &Topology) -> Option<usize> {
+        topology.node_of_device(&self.shared.context.bus_id().ok()?)
     }
 
     fn place(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {

@@ -14,6 +14,7 @@ use crate::order::{DataSetShape, ShardId};
 use crate::stats::Stats;
 use crate::store::Remote;
 use crate::sync::Arc;
+use crate::topology::Topology;
 use open::Opener;
 use std::path::PathBuf;
 
@@ -51,8 +52,8 @@ impl Catalog {
     /// # Errors
     ///
     /// What the index, the cache directory or the store says, with the stream's name.
-    pub(crate) fn open(config: &LoaderConfig, stats: &Arc<Stats>, clock: &Clock) -> Result<Self> {
-        let opened = Opener { config, stats, clock }.open_all()?;
+    pub(crate) fn open(config: &LoaderConfig, stats: &Arc<Stats>, clock: &Clock, topology: &Topology) -> Result<Self> {
+        let opened = Opener { config, stats, clock, topology }.open_all()?;
         check_cache_limit(config.cache_limit, &opened)?;
         let rules = Rules {
             cache_limit: config.cache_limit,

@@ -4,6 +4,7 @@
 //! epoch at a time. Every method may be called from any thread; nothing is started before the first epoch.
 
 mod plan;
+mod pools;
 #[cfg(test)]
 mod tests;
 
@@ -16,14 +17,14 @@ use crate::config::LoaderConfig;
 use crate::decode::{DRAWS_VERSION, FieldPlan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::HashAlgo;
-use crate::memory::{BatchPool, BatchPoolConfig, ReadPool, ReadPoolConfig, default_bytes, split};
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
 use crate::pipeline::{BatchLayout, CachedShards, Epoch, EpochParts, NextPlan, OpenShards, Pace, Taken};
 use crate::state::{Own, STATE_VERSION, State};
 use crate::stats::{Snapshot, Spent, Stats};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::target::{BatchTarget, HostTarget};
-use crate::topology::{CpuSet, Topology};
+use crate::topology::Topology;
+use pools::Pools;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -37,9 +38,6 @@ pub enum Next {
     /// Nothing yet: call again. Gives a shell the chance to look at signals.
     Pending,
 }
-
-/// Bytes of read slots at most: a queue of 64 samples of a megabyte, four times over.
-const READ_BYTES_MAX: u64 = 256 << 20;
 
 /// Samples per chunk at most: enough to make a chunk's own costs vanish beside the smallest samples.
 const CHUNK_MAX: usize = 64;
@@ -77,12 +75,6 @@ pub struct Loader {
     position: Mutex<Position>,
     /// The process that made the loader: its threads do not exist in a forked child.
     pid: u32,
-}
-
-#[derive(Clone)]
-struct Pools {
-    batches: BatchPool,
-    reads: ReadPool,
 }
 
 /// Where the loader stands.
@@ -144,8 +136,8 @@ impl Loader {
         for stage in ["schedule", "shard", "fetch", "unpack", "publish", "read", "decode", "place", "next"] {
             stats.stage(stage);
         }
-        let catalog = Arc::new(Catalog::open(&config, &stats, &Clock::system())?);
         let topology = Topology::detect()?;
+        let catalog = Arc::new(Catalog::open(&config, &stats, &Clock::system(), &topology)?);
         // Data that fits into half of the memory is read from the disk once. O_DIRECT, which is faster per read but
         // keeps nothing, would fetch it again every epoch.
         if config.cache_limit.unwrap_or(u64::MAX).min(catalog.raw_bytes()) <= topology.memory_limit_bytes() / 2 {
@@ -254,7 +246,7 @@ impl Loader {
         let order = plan.rank(rank);
         let batch = self.config.batch_size as usize;
         let pools = self.pools()?;
-        let threads = self.threads();
+        let threads = pools.threads();
         let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
         let ahead = u64::from(self.config.prefetch) + 1;
         let global = plan.parallel_world().ranks() * batch as u64;
@@ -265,7 +257,6 @@ impl Loader {
             fields: self.fields.clone(),
             layout: self.layout.clone(),
             batches: pools.batches,
-            reads: pools.reads,
             open: self.open.clone(),
             source: Arc::new(CachedShards::new(
                 self.catalog.clone(),
@@ -282,7 +273,7 @@ impl Loader {
             sample_bytes_max: self.config.sample_bytes_max,
             ahead,
             stall_timeout,
-            shard_threads: SHARD_THREADS_MIN.max(threads.len().div_ceil(4)),
+            shard_threads: SHARD_THREADS_MIN.max(threads.div_ceil(4)),
             pace: Pace {
                 batch,
                 drop_last: self.config.drop_last,
@@ -291,10 +282,10 @@ impl Loader {
                 // a cache limit, so that none waits for more than one shard.
                 chunk: match self.config.cache_limit {
                     Some(_) => 1,
-                    None => (batch / (threads.len() * 4)).clamp(1, CHUNK_MAX),
+                    None => (batch / (threads * 4)).clamp(1, CHUNK_MAX),
                 },
             },
-            threads,
+            crews: pools.crews,
         };
         position.running = Some(Arc::new(Epoch::start(parts, order)?));
         position.epoch = plan.epoch();
@@ -507,50 +498,12 @@ impl Loader {
         usize::try_from(samples.div_ceil(batch)).unwrap_or(usize::MAX).max(self.config.prefetch as usize)
     }
 
-    /// The decode threads, each with the CPUs it is bound to.
-    fn threads(&self) -> Vec<Option<CpuSet>> {
-        let local = self.config.world.local_world_size as usize;
-        let threads = self.config.threads.map_or_else(|| self.topology.threads_default(local), |t| t as usize);
-        let cpus: Vec<u32> = self.topology.cpus_usable().iter().collect();
-        let homes = self.topology.spread(threads);
-        let bound = |(i, home): (usize, usize)| match self.config.pin_threads {
-            true => {
-                let first = self.config.world.local_rank as usize * threads;
-                let mut one = CpuSet::default();
-                one.insert(cpus[(first + i) % cpus.len()]);
-                Some(one)
-            }
-            false => self.topology.pin_set(home),
-        };
-        homes.into_iter().enumerate().map(bound).collect()
-    }
-
     fn pools(&self) -> Result<Pools> {
         let mut pools = self.pools.lock();
         if let Some(pools) = &*pools {
             return Ok(pools.clone());
         }
-        let batch_bytes = self.layout.bytes() as u64;
-        let batches = u64::from(self.config.prefetch) + 2;
-        let local = self.config.world.local_world_size as usize;
-        let memory = match self.config.memory {
-            Some(bytes) => bytes,
-            None => default_bytes(self.topology.memory_limit_bytes(), local, batch_bytes)?,
-        };
-        let split = split(memory, batch_bytes, batches)?;
-        let reads = ReadPoolConfig {
-            bytes: split.read_bytes.min(READ_BYTES_MAX) as usize,
-            // Pages come from the first lease on: an epoch that is hot in the page cache needs none.
-            populate: true,
-            sample_bytes_max: usize::try_from(self.config.sample_bytes_max).unwrap_or(usize::MAX),
-            ..ReadPoolConfig::default()
-        };
-        let registrar = self.target.registrar();
-        let slots = BatchPoolConfig { bytes: split.batch_bytes as usize, populate: true, ..BatchPoolConfig::default() };
-        let new = Pools {
-            batches: BatchPool::with_registrar(&slots, registrar)?,
-            reads: ReadPool::with_registrar(&reads, None)?,
-        };
+        let new = Pools::new(&self.config, &self.topology, &*self.target, self.layout.bytes())?;
         *pools = Some(new.clone());
         Ok(new)
     }

@@ -7,6 +7,7 @@
 use crate::error::Result;
 use crate::memory::{BatchMemory, Registrar};
 use crate::sync::Arc;
+use crate::topology::Topology;
 use std::any::Any;
 use std::fmt::Debug;
 use std::mem::MaybeUninit;
@@ -53,6 +54,12 @@ pub trait BatchTarget: Send + Sync + Debug {
 
     /// What registers batch slots with the device, if it copies from them.
     fn registrar(&self) -> Option<&dyn Registrar>;
+
+    /// The index in `topology.nodes()` of the NUMA node that batches are best filled on: where the device hangs. `None`
+    /// where it makes no difference, or the machine does not say.
+    fn node(&self, _topology: &Topology) -> Option<usize> {
+        None
+    }
 
     /// What gives memory to rows of bytes, if the consumer wants them in memory of its own.
     fn rows(&self) -> Option<&dyn RowSource> {

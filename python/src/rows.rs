@@ -9,6 +9,7 @@ use forebay_loader::error::{Error, ErrorKind};
 use forebay_loader::memory::{BatchMemory, Registrar};
 use forebay_loader::sync::Arc;
 use forebay_loader::target::{BatchTarget, Device, RowMemory, RowSource, TensorMemory};
+use forebay_loader::topology::Topology;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -45,6 +46,10 @@ impl BatchTarget for WithRows {
 
     fn registrar(&self) -> Option<&dyn Registrar> {
         self.0.registrar()
+    }
+
+    fn node(&self, topology: &Topology) -> Option<usize> {
+        self.0.node(topology)
     }
 
     fn rows(&self) -> Option<&dyn RowSource> {

@@ -7,8 +7,9 @@ use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::stats::Stats;
-use crate::store::{Remote, StoreConfig, Stores};
+use crate::store::{Remote, StoreConfig, Stores, ThreadStart};
 use crate::sync::Arc;
+use crate::topology::{CpuSet, Topology, affinity};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ pub(super) struct Opener<'a> {
     pub(super) config: &'a LoaderConfig,
     pub(super) stats: &'a Arc<Stats>,
     pub(super) clock: &'a Clock,
+    pub(super) topology: &'a Topology,
 }
 
 impl Opener<'_> {
@@ -58,10 +60,19 @@ impl Opener<'_> {
                 if let Some(threads) = self.config.fetch_threads {
                     config.fetch_threads = threads as usize;
                 }
+                config.on_thread_start = Some(self.placing(config.fetch_threads));
                 stores.push((key, Stores::new(config, self.stats, self.clock.clone())?));
             }
         }
         Ok(stores)
+    }
+
+    /// Binds each of the fetch threads to its node, the threads being spread over the nodes.
+    fn placing(&self, fetch_threads: usize) -> ThreadStart {
+        let homes = self.topology.spread(fetch_threads).into_iter();
+        let cpus: Vec<Option<CpuSet>> = homes.map(|home| self.topology.pin_set(home)).collect();
+        let stats = self.stats.clone();
+        Arc::new(move |thread| affinity::place_current_thread(cpus[thread].as_ref(), |why| stats.note(why)))
     }
 
     fn download(&self, stream: &StreamConfig) -> (u32, f64) {

@@ -1,19 +1,26 @@
 //! What needs a look inside the loader; the rest is tested from outside, with data sets of its own.
 
 use super::*;
+use crate::batch::Output;
 use crate::config::StreamConfig;
 use crate::format::writer::{LocalDir, Options, Writer};
 use crate::format::{Encoding, Layout, Value};
 use std::path::Path;
 
 fn loader(directory: &Path) -> Loader {
-    let layout = Layout::mds([("number".to_owned(), Encoding::Int)]).expect("a layout");
+    let numbers: Vec<Value<'_>> = (0..8).map(Value::Int).collect();
+    loader_of(directory, Encoding::Int, &numbers, 2)
+}
+
+/// A loader of `samples`, which have one column.
+fn loader_of(directory: &Path, encoding: Encoding, samples: &[Value<'_>], batch_size: u32) -> Loader {
+    let layout = Layout::mds([("column".to_owned(), encoding)]).expect("a layout");
     let folder = LocalDir::create(directory, false).expect("a folder");
     let mut writer = Writer::new(layout, Box::new(folder), Options::default()).expect("a writer");
-    (0..8).for_each(|number| writer.write(&[Value::Int(number)]).expect("written"));
+    samples.iter().for_each(|sample| writer.write(std::slice::from_ref(sample)).expect("written"));
     writer.finish().expect("a data set");
     let stream = StreamConfig { local: Some(directory.into()), ..StreamConfig::default() };
-    let config = LoaderConfig { streams: vec![stream], batch_size: 2, threads: Some(1), ..LoaderConfig::default() };
+    let config = LoaderConfig { streams: vec![stream], batch_size, threads: Some(1), ..LoaderConfig::default() };
     Loader::new(config).expect("a loader")
 }
 
@@ -45,4 +52,72 @@ fn in_a_forked_child_every_call_is_an_error_whoever_held_a_lock_in_the_parent() 
     let kinds = answers.recv_timeout(Duration::from_secs(60)).expect("no call waits for a lock");
     assert_eq!(kinds, [Some(ErrorKind::Closed); 9]);
     drop((position, pools));
+}
+
+/// The batches of one epoch.
+fn epoch(loader: &Loader) -> Vec<Batch> {
+    loader.start_epoch().expect("started");
+    std::iter::from_fn(|| match loader.next().expect("a batch") {
+        Next::Batch(batch) => Some(batch),
+        _ => None,
+    })
+    .collect()
+}
+
+fn bytes(batches: &[Batch]) -> Vec<Vec<u8>> {
+    let first = |batch: &Batch| match batch.get("column") {
+        Some(Output::Tensor(tensor)) => tensor.host().expect("host memory").to_vec(),
+        other => panic!("{other:?}"),
+    };
+    batches.iter().map(first).collect()
+}
+
+fn counter(loader: &Loader, name: &str) -> u64 {
+    let stats = loader.stats().expect("statistics");
+    stats.counters.iter().find(|(counter, _)| *counter == name).map_or(0, |(_, value)| *value)
+}
+
+/// Neither the second node's CPUs nor, on most machines, the node are there: binding is refused, and so is `mbind`.
+#[test]
+fn two_nodes_deliver_what_one_delivers_even_where_placing_is_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let one = loader(&dir.path().join("one"));
+    let mut two = loader(&dir.path().join("two"));
+    two.topology = Topology::made_up(&["0-3", "1020-1023"]);
+    two.config.threads = Some(4);
+    for _ in 0..3 {
+        // Read from the disk where the file system can forget, so that read threads have something to do.
+        for file in std::fs::read_dir(dir.path().join("two")).expect("a folder") {
+            let file = std::fs::File::open(file.expect("a file").path()).expect("readable");
+            let _ = rustix::fs::fsync(&file);
+            let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+        }
+        assert_eq!(bytes(&epoch(&two)), bytes(&epoch(&one)));
+    }
+    assert_eq!(two.pools().expect("pools").crews.len(), 2);
+    let notes = two.stats().expect("statistics").notes;
+    assert!(notes.iter().any(|note| note.contains("cpus 1020-1023")), "{notes:?}");
+}
+
+#[test]
+fn batches_that_the_consumer_keeps_are_counted_when_they_outgrow_the_pool() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let loader = loader(dir.path());
+    drop(epoch(&loader));
+    assert_eq!(counter(&loader, "batches_unpooled"), 0);
+    let slots = u64::from(loader.config().prefetch) + 2;
+    let kept: Vec<Batch> = (0..slots).flat_map(|_| epoch(&loader)).collect();
+    assert_eq!(counter(&loader, "batches_unpooled"), kept.len() as u64 - slots);
+}
+
+#[test]
+fn samples_larger_than_a_read_slot_are_counted() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let large = vec![7; 16 << 20];
+    let mut loader = loader_of(dir.path(), Encoding::Bytes, &[Value::Bytes(large.as_slice().into())], 1);
+    loader.config.memory = Some(32 << 20);
+    let batches = epoch(&loader);
+    let Some(Output::Bytes(rows)) = batches[0].get("column") else { panic!("{batches:?}") };
+    assert!(rows[0].own() == Some(&large[..]));
+    assert_eq!(counter(&loader, "samples_unpooled"), 1);
 }

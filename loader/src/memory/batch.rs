@@ -8,9 +8,10 @@ use super::PoolState;
 use super::map::{MapOptions, Mapping};
 use super::queue::Queue;
 use super::register::Registrar;
-use super::slab::{Free, PIECE_BYTES_MAX, Run, Slab, in_blocks};
+use super::slab::{BLOCK_BYTES, Free, PIECE_BYTES_MAX, Part, Piece, Run, Slab, in_blocks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
+use crate::topology::Node;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
@@ -20,10 +21,31 @@ use std::ptr::NonNull;
 pub struct BatchPoolConfig {
     /// Bytes of the pool.
     pub bytes: usize,
-    /// The NUMA node (kernel's number) whose memory is preferred.
-    pub node: Option<u32>,
+    /// Bytes of the slots that will be asked for, if they are all alike: no node's share then ends within a slot.
+    pub slot_bytes: usize,
+    /// The NUMA nodes that have equal shares of the pool and give its slots in turn. None: pages come from the node of
+    /// the thread that touches them first.
+    pub nodes: Vec<Node>,
     /// Populate the pages in the background.
     pub populate: bool,
+}
+
+impl BatchPoolConfig {
+    /// The nodes' shares, which add up to `bytes`. A node without a slot of its own has no share.
+    fn parts(&self) -> Vec<Part> {
+        if self.nodes.is_empty() {
+            return vec![Part { bytes: self.bytes, node: None }];
+        }
+        let slot_bytes = in_blocks(self.slot_bytes.max(1)).unwrap_or(BLOCK_BYTES);
+        let (slots, count) = (self.bytes / slot_bytes, self.nodes.len());
+        let shares = self.nodes.iter().enumerate().map(|(i, node)| {
+            // What is left of `bytes` beside whole slots goes to the last node, which has at least as many as another.
+            let rest = if i + 1 == count { self.bytes % slot_bytes } else { 0 };
+            let bytes = (slots * (i + 1) / count - slots * i / count) * slot_bytes + rest;
+            Part { bytes, node: Some(node.clone()) }
+        });
+        shares.filter(|part| part.bytes > 0).collect()
+    }
 }
 
 /// A bounded pool of memory for batches. Cloning gives another handle to the same pool.
@@ -81,9 +103,10 @@ impl BatchPool {
     /// As [`new`](Self::new), and whatever the device says.
     pub fn with_registrar(config: &BatchPoolConfig, registrar: Option<&dyn Registrar>) -> Result<Self> {
         // A device's registration does not survive a copy-on-write, so registered slots stay out of children.
-        let options = MapOptions { dont_fork: registrar.is_some(), node: config.node };
-        // One piece where possible, so that a batch never meets a seam; a larger pool has several.
-        let (slab, free) = Slab::new(config.bytes, PIECE_BYTES_MAX, options, registrar)?;
+        let node = if let [one] = &config.nodes[..] { Some(one.number) } else { None };
+        let options = MapOptions { dont_fork: registrar.is_some(), node };
+        // One piece for each node where possible, so that a batch never meets a seam; a larger pool has several.
+        let (slab, free) = Slab::new(&config.parts(), PIECE_BYTES_MAX, options.dont_fork, registrar)?;
         if config.populate {
             slab.start_populating();
         }
@@ -164,6 +187,11 @@ impl BatchPool {
     /// the system. Slots and batches stay valid; their pages go when they are dropped.
     pub fn close(&self) {
         self.shared.close();
+    }
+
+    /// The mappings, those of one node together.
+    pub fn pieces(&self) -> &[Piece] {
+        self.shared.slab.pieces()
     }
 
     /// How the pool stands.
@@ -346,6 +374,11 @@ impl BatchSlot {
     /// Whether the batch has no bytes (all fields of it are Python objects, say).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether the memory is outside the pool, as [`BatchMemory::is_unpooled`] tells later.
+    pub fn is_unpooled(&self) -> bool {
+        matches!(self.bytes.held.home, Home::Own { .. })
     }
 
     /// Writable parts, each of which may be used on a thread of its own. A byte is handed out once in a slot's life.
@@ -569,6 +602,45 @@ mod tests {
         assert_eq!(pool.state().unpooled, 3);
         drop(hoard);
         assert!(!batch(&pool).is_unpooled());
+    }
+
+    /// Nodes that no machine of ours has, so that the kernel refuses them.
+    fn nodes() -> Vec<Node> {
+        let cpus = crate::topology::CpuSet::parse("1022").unwrap();
+        [62, 63].map(|number| Node { number, cpus: cpus.clone(), memory_bytes: None }).into()
+    }
+
+    #[test]
+    fn nodes_share_a_pool_in_whole_slots() {
+        let shares = |bytes, slot_bytes| {
+            let config = BatchPoolConfig { bytes, slot_bytes, nodes: nodes(), populate: false };
+            config.parts().iter().map(|part| (part.node.as_ref().unwrap().number, part.bytes)).collect::<Vec<_>>()
+        };
+        assert_eq!(shares(64 << 10, 8 << 10), [(62, 32 << 10), (63, 32 << 10)]);
+        assert_eq!(shares(28 << 10, 8 << 10), [(62, 8 << 10), (63, 20 << 10)]);
+        assert_eq!(shares(8 << 10, 5000), [(63, 8 << 10)], "one slot");
+        let nothing = BatchPoolConfig { nodes: nodes(), ..BatchPoolConfig::default() };
+        assert_eq!(BatchPool::new(&nothing).err().unwrap().kind(), ErrorKind::Config);
+    }
+
+    #[test]
+    fn nodes_give_slots_in_turn_and_for_each_other_when_one_is_full() {
+        let config = BatchPoolConfig { bytes: 32 << 10, slot_bytes: 8 << 10, nodes: nodes(), populate: true };
+        let pool = BatchPool::new(&config).unwrap();
+        let take = || pool.take(8 << 10).unwrap();
+        let node = |slot: &BatchSlot| match slot.bytes.held.home {
+            Home::Run(run) => pool.pieces()[run.piece].node().map(|n| n.number),
+            Home::Own { .. } => None,
+        };
+        let mut slots: Vec<BatchSlot> = (0..4).map(|_| take()).collect();
+        assert_eq!(slots.iter().map(node).collect::<Vec<_>>(), [Some(62), Some(63), Some(62), Some(63)]);
+        slots.remove(3);
+        assert_eq!(node(&take()), Some(63), "it would be the other one's turn");
+        slots.push(take());
+        assert!(pool.try_take(8 << 10).unwrap().is_none(), "the engine holds all slots, whatever their nodes");
+        let batches: Vec<BatchMemory> = slots.into_iter().map(|slot| slot.freeze().unwrap()).collect();
+        batches.iter().for_each(BatchMemory::hand_over);
+        assert!(take().is_unpooled(), "the consumer holds all slots, whatever their nodes");
     }
 
     #[test]

@@ -5,9 +5,10 @@ use super::budget::SAMPLE_BYTES_MAX;
 use super::map::{MapOptions, Mapping};
 use super::queue::Queue;
 use super::register::Registrar;
-use super::slab::{BLOCK_BYTES, Free, Piece, Run, Slab, in_blocks};
+use super::slab::{BLOCK_BYTES, Free, Part, Piece, Run, Slab, in_blocks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Arc, Condvar, Mutex};
+use crate::topology::Node;
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
@@ -20,8 +21,8 @@ pub struct ReadPoolConfig {
     pub piece_bytes_max: usize,
     /// Samples above this are a typed error.
     pub sample_bytes_max: usize,
-    /// The NUMA node (kernel's number) whose memory is preferred.
-    pub node: Option<u32>,
+    /// The NUMA node whose memory is preferred; `None`: that of the thread which touches a page first.
+    pub node: Option<Node>,
     /// Populate the pages in the background, from the first lease on: an epoch that is hot in the page cache may take
     /// none. Only populated pieces are registered with a ring.
     pub populate: bool,
@@ -85,8 +86,9 @@ impl ReadPool {
     /// As [`new`](Self::new), and whatever the device says.
     pub fn with_registrar(config: &ReadPoolConfig, registrar: Option<&dyn Registrar>) -> Result<Self> {
         // The kernel may write into a slot while the process forks: a child's copy-on-write would tear it from the ring.
-        let options = MapOptions { dont_fork: true, node: config.node };
-        let (slab, free) = Slab::new(config.bytes, config.piece_bytes_max, options, registrar)?;
+        let options = MapOptions { dont_fork: true, node: config.node.as_ref().map(|n| n.number) };
+        let part = Part { bytes: config.bytes, node: config.node.clone() };
+        let (slab, free) = Slab::new(&[part], config.piece_bytes_max, options.dont_fork, registrar)?;
         // At most half of a piece: two samples always pass each other, and a run is found before the pool is empty.
         let slot_bytes_max = slab.run_bytes_max() / 2;
         Ok(Self {

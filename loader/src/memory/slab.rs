@@ -1,4 +1,4 @@
-//! Mappings of at most 1 GiB, cut into runs of blocks.
+//! Mappings of at most 1 GiB, each on one NUMA node, cut into runs of blocks.
 
 use super::extents::Extents;
 use super::map::{MapOptions, Mapping};
@@ -6,6 +6,7 @@ use super::populate::Populate;
 use super::register::{Registrar, Registration};
 use crate::error::{Error, Result};
 use crate::sync::{Arc, AtomicUsize, OnceLock, Ordering};
+use crate::topology::Node;
 use std::ptr::NonNull;
 
 /// Runs start and end on this boundary: a page, and no less than what O_DIRECT asks for on the disks that we serve.
@@ -19,6 +20,14 @@ pub(super) fn in_blocks(len: usize) -> Option<usize> {
     len.checked_next_multiple_of(BLOCK_BYTES)
 }
 
+/// What of a slab lies on one node.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub bytes: usize,
+    /// `None`: wherever it is touched first.
+    pub node: Option<Node>,
+}
+
 /// One mapping of a slab, as those see it who register it with a ring.
 #[derive(Clone, Debug)]
 pub struct Piece {
@@ -30,6 +39,7 @@ struct PieceMap {
     map: Mapping,
     /// Bytes from the start that have pages.
     populated: AtomicUsize,
+    node: Option<Node>,
 }
 
 impl Piece {
@@ -47,6 +57,11 @@ impl Piece {
     /// Whether all pages are there, so that registering takes milliseconds and not the time of a first touch.
     pub fn is_populated(&self) -> bool {
         self.populated_bytes() == self.len()
+    }
+
+    /// The NUMA node whose memory is preferred; `None`: that of the thread which touches a page first.
+    pub fn node(&self) -> Option<&Node> {
+        self.shared.node.as_ref()
     }
 
     pub(super) fn populated_bytes(&self) -> usize {
@@ -98,27 +113,34 @@ impl Drop for Slab {
 }
 
 impl Slab {
-    /// `bytes` in pieces of at most `piece_bytes_max`, and the table of what is free.
+    /// Each of `parts` in pieces of at most `piece_bytes_max`, and the table of what is free.
     pub(super) fn new(
-        bytes: usize,
+        parts: &[Part],
         piece_bytes_max: usize,
-        options: MapOptions,
+        dont_fork: bool,
         registrar: Option<&dyn Registrar>,
     ) -> Result<(Self, Free)> {
-        let total = in_blocks(bytes).filter(|t| *t > 0).ok_or_else(|| {
-            Error::config("a pool must have at least one byte and fit the address space").with("bytes", bytes)
-        })?;
+        let none = || Error::config("a pool must have at least one byte and fit the address space");
+        if parts.is_empty() {
+            return Err(none());
+        }
         let piece_bytes_max = piece_bytes_max.clamp(BLOCK_BYTES, PIECE_BYTES_MAX) / BLOCK_BYTES * BLOCK_BYTES;
-        let count = total.div_ceil(piece_bytes_max);
-        // Pieces of one size, so that none is a remnant too small for a sample.
-        let each = in_blocks(total.div_ceil(count)).unwrap_or(piece_bytes_max);
-        let mut pieces = Vec::with_capacity(count);
-        let mut left = total;
-        while left > 0 {
-            let len = each.min(left);
-            let map = Mapping::new(len, options)?;
-            pieces.push(Piece { shared: Arc::new(PieceMap { map, populated: AtomicUsize::new(0) }) });
-            left -= len;
+        let (mut pieces, mut first_of_part) = (Vec::new(), Vec::new());
+        for Part { bytes, node } in parts {
+            let total = in_blocks(*bytes).filter(|t| *t > 0).ok_or_else(|| none().with("bytes", bytes))?;
+            let options = MapOptions { dont_fork, node: node.as_ref().map(|n| n.number) };
+            let count = total.div_ceil(piece_bytes_max);
+            // Pieces of one size, so that none is a remnant too small for a sample.
+            let each = in_blocks(total.div_ceil(count)).unwrap_or(piece_bytes_max);
+            first_of_part.push(pieces.len());
+            let mut left = total;
+            while left > 0 {
+                let len = each.min(left);
+                let map = Mapping::new(len, options)?;
+                let piece = PieceMap { map, populated: AtomicUsize::new(0), node: node.clone() };
+                pieces.push(Piece { shared: Arc::new(piece) });
+                left -= len;
+            }
         }
         let registrations = match registrar {
             None => Vec::new(),
@@ -126,7 +148,7 @@ impl Slab {
                 pieces.iter().map(|p| registrar.register(p.ptr().as_ptr(), p.len())).collect::<Result<_>>()?
             }
         };
-        let free = Free { extents: pieces.iter().map(|p| Extents::new(p.len())).collect() };
+        let free = Free { extents: pieces.iter().map(|p| Extents::new(p.len())).collect(), first_of_part, turn: 0 };
         Ok((Self { registrations, populate: OnceLock::new(), pieces, pid: std::process::id() }, free))
     }
 
@@ -182,14 +204,25 @@ impl Slab {
 /// What is free in a slab.
 #[derive(Debug)]
 pub(super) struct Free {
+    /// One for each piece.
     extents: Vec<Extents>,
+    /// The first piece of each part.
+    first_of_part: Vec<usize>,
+    /// The part that the next run is looked for first in.
+    turn: usize,
 }
 
 impl Free {
-    /// Takes a run of `len` bytes, a multiple of the block, from the first piece that has one.
+    /// Takes a run of `len` bytes, a multiple of the block. The parts have their turns at being asked first; a run is
+    /// found while any piece has one.
     pub(super) fn take(&mut self, len: usize) -> Option<Run> {
         debug_assert!(len.is_multiple_of(BLOCK_BYTES));
-        self.extents.iter_mut().enumerate().find_map(|(piece, e)| e.take(len).map(|at| Run { piece, at, len }))
+        let (first, pieces) = (self.first_of_part[self.turn], self.extents.len());
+        let run = (first..pieces)
+            .chain(0..first)
+            .find_map(|piece| self.extents[piece].take(len).map(|at| Run { piece, at, len }))?;
+        self.turn = (self.turn + 1) % self.first_of_part.len();
+        Some(run)
     }
 
     pub(super) fn give(&mut self, run: Run) {

@@ -20,8 +20,8 @@ use crate::order::{DataSetShape, RankOrder, SampleId, ShardId};
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, spawn};
 use crate::target::BatchTarget;
-use crate::topology::CpuSet;
-use crossbeam::channel::{Sender, unbounded};
+use crate::topology::{CpuSet, affinity};
+use crossbeam::channel::{Receiver, Sender, unbounded};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,6 @@ pub(crate) struct EpochParts {
     pub(crate) fields: Vec<Arc<FieldPlan>>,
     pub(crate) layout: Arc<BatchLayout>,
     pub(crate) batches: BatchPool,
-    pub(crate) reads: ReadPool,
     pub(crate) open: Arc<OpenShards>,
     pub(crate) source: Arc<dyn ShardSource>,
     pub(crate) target: Arc<dyn BatchTarget>,
@@ -48,11 +47,22 @@ pub(crate) struct EpochParts {
     /// Batches under way, the one the consumer waits for included.
     pub(crate) ahead: u64,
     pub(crate) stall_timeout: Duration,
-    /// Decode threads, each with the CPUs it is bound to.
-    pub(crate) threads: Vec<Option<CpuSet>>,
+    /// The threads of the sample plane.
+    pub(crate) crews: Vec<Crew>,
     /// Threads of the shard plane.
     pub(crate) shard_threads: usize,
     pub(crate) pace: Pace,
+}
+
+/// The threads of the sample plane on one NUMA node: a read thread, and the decode threads whose misses it reads into
+/// the node's slots.
+#[derive(Clone)]
+pub(crate) struct Crew {
+    pub(crate) reads: ReadPool,
+    /// The CPUs that the read thread is bound to.
+    pub(crate) read_cpus: Option<CpuSet>,
+    /// One entry for each decode thread: the CPUs that it is bound to.
+    pub(crate) decode_cpus: Vec<Option<CpuSet>>,
 }
 
 /// What the threads of one epoch share.
@@ -67,6 +77,8 @@ pub(crate) struct Shared {
     chunks: Mutex<Option<Sender<Chunk>>>,
     skipped: AtomicU64,
     skipped_count: Arc<Counter>,
+    /// Batches that lie outside the pool.
+    pub(crate) batches_unpooled: Arc<Counter>,
 }
 
 impl std::ops::Deref for Shared {
@@ -154,8 +166,6 @@ impl Epoch {
     pub(crate) fn start(parts: EpochParts, order: RankOrder) -> Result<Self> {
         let run = Run::new();
         let (chunks, chunks_end) = unbounded();
-        let (misses, misses_end) = unbounded();
-        let (loaded, loaded_end) = unbounded();
         let shared = Arc::new(Shared {
             run: run.clone(),
             residency: Residency::new(parts.shape.num_shards()),
@@ -164,6 +174,7 @@ impl Epoch {
             chunks: Mutex::new(Some(chunks)),
             skipped: AtomicU64::new(0),
             skipped_count: parts.stats.counter("samples_skipped"),
+            batches_unpooled: parts.stats.counter("batches_unpooled"),
             parts,
         });
         let weak = Arc::downgrade(&shared);
@@ -184,20 +195,32 @@ impl Epoch {
         for i in 0..epoch.shared.shard_threads {
             epoch.thread(&format!("fb-shard-{i}"), "shard", shard::run)?;
         }
-        epoch.thread("fb-read", "read", move |shared| read::run(shared, &misses_end, &loaded))?;
-        for i in 0..epoch.shared.threads.len() {
-            let (chunks_end, loaded_end, misses) = (chunks_end.clone(), loaded_end.clone(), misses.clone());
-            epoch.thread(&format!("fb-decode-{i}"), "decode", move |shared| {
-                if let Some(cpus) = &shared.threads[i] {
-                    // A refused binding costs speed, nothing else.
-                    if let Err(e) = crate::topology::affinity::pin_current_thread(cpus) {
-                        shared.stats.note(format!("decode threads are not bound: {e}"));
-                    }
-                }
-                DecodeThread::new(shared, misses).run(&chunks_end, &loaded_end)
-            })?;
+        for number in 0..epoch.shared.crews.len() {
+            epoch.crew(number, &chunks_end)?;
         }
         Ok(epoch)
+    }
+
+    /// Starts the threads of one node. Any crew takes any chunk; what it misses stays with the crew.
+    fn crew(&self, number: usize, chunks: &Receiver<Chunk>) -> Result<()> {
+        let (misses, misses_end) = unbounded();
+        let (loaded, loaded_end) = unbounded();
+        let place = |shared: &Shared, cpus: &Option<CpuSet>| {
+            affinity::place_current_thread(cpus.as_ref(), |why| shared.stats.note(why));
+        };
+        self.thread(&format!("fb-read-{number}"), "read", move |shared| {
+            place(shared, &shared.crews[number].read_cpus);
+            read::run(shared, number, &misses_end, &loaded)
+        })?;
+        let first: usize = self.shared.crews[..number].iter().map(|crew| crew.decode_cpus.len()).sum();
+        for i in 0..self.shared.crews[number].decode_cpus.len() {
+            let (chunks, loaded_end, misses) = (chunks.clone(), loaded_end.clone(), misses.clone());
+            self.thread(&format!("fb-decode-{}", first + i), "decode", move |shared| {
+                place(shared, &shared.crews[number].decode_cpus[i]);
+                DecodeThread::new(shared, misses).run(&chunks, &loaded_end)
+            })?;
+        }
+        Ok(())
     }
 
     fn thread(

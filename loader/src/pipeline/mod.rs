@@ -17,8 +17,11 @@
 //! * `reorder` puts batches back into plan order and sets the pace.
 //! * `shutdown` is how everything ends.
 //!
+//! Decode threads and a read thread with its pool of read slots make a crew. There is one on every NUMA node that has
+//! decode threads: crews share the queue of chunks, and each has queues of its own for what it misses and has loaded.
+//!
 //! Bounds: at most `prefetch + 1` batches are under way, so chunks, misses and loaded samples are bounded by their rows;
-//! read slots are bounded by their pool; shards under way by the shard plane's threads and byte budget.
+//! read slots are bounded by their pools; shards under way by the shard plane's threads and byte budget.
 
 mod epoch;
 mod open;
@@ -29,7 +32,7 @@ mod schedule;
 mod shard;
 mod shutdown;
 
-pub(crate) use epoch::{Epoch, EpochParts};
+pub(crate) use epoch::{Crew, Epoch, EpochParts};
 pub(crate) use open::OpenShards;
 pub(crate) use reorder::Taken;
 pub(crate) use sample::collate::BatchLayout;

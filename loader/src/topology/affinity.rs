@@ -48,9 +48,28 @@ pub fn pin_current_thread(cpus: &CpuSet) -> Result<()> {
     })
 }
 
+/// Binds the calling thread to `cpus`, if it is to be bound at all. A refusal costs speed and nothing else: `tell` has
+/// the sentence for the statistics.
+pub fn place_current_thread(cpus: Option<&CpuSet>, tell: impl FnOnce(String)) {
+    if let Some(Err(e)) = cpus.map(pin_current_thread) {
+        tell(format!("threads run on any CPU: {e}"));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_cannot_be_placed_goes_on_and_says_so() {
+        let before = current().unwrap();
+        let mut told = Vec::new();
+        place_current_thread(None, |why| told.push(why));
+        assert!(told.is_empty());
+        place_current_thread(Some(&CpuSet::parse("1022").unwrap()), |why| told.push(why));
+        assert!(told[0].contains("cpus 1022"), "{told:?}");
+        assert_eq!(current().unwrap(), before);
+    }
 
     #[test]
     fn a_thread_can_be_bound_to_one_of_its_cpus() {

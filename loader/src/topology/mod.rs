@@ -127,11 +127,37 @@ impl Topology {
         homes
     }
 
+    /// The index in [`nodes`](Self::nodes) of the node that `cpu` belongs to, if this process may use it.
+    pub fn node_of_cpu(&self, cpu: u32) -> Option<usize> {
+        self.nodes.iter().position(|n| n.cpus.contains(cpu))
+    }
+
     /// The index in [`nodes`](Self::nodes) of the node that the PCI device `bus_id` ("0000:3b:00.0", any case) hangs
     /// on; `None` where the machine does not say or the node has no usable CPU.
     pub fn node_of_device(&self, bus_id: &str) -> Option<usize> {
         let number = device::node_number(&self.root, bus_id)?;
         self.nodes.iter().position(|n| n.number == number)
+    }
+}
+
+#[cfg(test)]
+impl Topology {
+    /// A machine without limits whose nodes, numbered from 0, have these CPUs.
+    pub(crate) fn made_up(cpus_by_node: &[&str]) -> Self {
+        let node = |(number, cpus): (usize, &&str)| Node {
+            number: number as u32,
+            cpus: CpuSet::parse(cpus).expect("a list of CPUs"),
+            memory_bytes: None,
+        };
+        let nodes: Vec<Node> = cpus_by_node.iter().enumerate().map(node).collect();
+        Self {
+            usable: nodes.iter().flat_map(|n| n.cpus.iter()).collect(),
+            nodes,
+            source: NodeSource::Sysfs,
+            quota_cpus: None,
+            memory: MemoryLimits { cgroup_bytes: None, address_space_bytes: None, available_bytes: None },
+            root: PathBuf::from("/"),
+        }
     }
 }
 
@@ -148,23 +174,6 @@ fn threads_default(usable: usize, quota_cpus: Option<f64>, local_world_size: usi
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn machine(cpus_by_node: &[&str]) -> Topology {
-        let nodes: Vec<Node> = cpus_by_node
-            .iter()
-            .enumerate()
-            .map(|(i, cpus)| Node { number: i as u32, cpus: CpuSet::parse(cpus).unwrap(), memory_bytes: None })
-            .collect();
-        let usable = nodes.iter().flat_map(|n| n.cpus.iter().collect::<Vec<_>>()).collect();
-        Topology {
-            nodes,
-            source: NodeSource::Sysfs,
-            usable,
-            quota_cpus: None,
-            memory: MemoryLimits { cgroup_bytes: None, address_space_bytes: None, available_bytes: None },
-            root: PathBuf::from("/"),
-        }
-    }
 
     #[test]
     fn this_machine_is_detected() {
@@ -213,18 +222,18 @@ mod tests {
 
     #[test]
     fn threads_are_bound_to_nodes_only_where_that_pays() {
-        let two = machine(&["0-7", "8-15"]);
+        let two = Topology::made_up(&["0-7", "8-15"]);
         assert_eq!(two.pin_set(1).unwrap().to_string(), "8-15");
         assert_eq!(two.pin_set(2), None, "there is no third node");
-        assert_eq!(machine(&["0-15"]).pin_set(0), None, "one node");
-        assert_eq!(machine(&["0", "1"]).pin_set(0), None, "two CPUs");
+        assert_eq!(Topology::made_up(&["0-15"]).pin_set(0), None, "one node");
+        assert_eq!(Topology::made_up(&["0", "1"]).pin_set(0), None, "two CPUs");
     }
 
     #[test]
     fn threads_spread_in_proportion_to_the_nodes_cpus() {
-        assert_eq!(machine(&["0-7", "8-15"]).spread(4), [0, 0, 1, 1]);
-        assert_eq!(machine(&["0-11", "12-15"]).spread(4), [0, 0, 0, 1]);
-        assert_eq!(machine(&["0-3"]).spread(3), [0, 0, 0]);
-        assert_eq!(machine(&["0-3", "4-7", "8-11"]).spread(1), [0]);
+        assert_eq!(Topology::made_up(&["0-7", "8-15"]).spread(4), [0, 0, 1, 1]);
+        assert_eq!(Topology::made_up(&["0-11", "12-15"]).spread(4), [0, 0, 0, 1]);
+        assert_eq!(Topology::made_up(&["0-3"]).spread(3), [0, 0, 0]);
+        assert_eq!(Topology::made_up(&["0-3", "4-7", "8-11"]).spread(1), [0]);
     }
 }

@@ -1,13 +1,15 @@
-//! The read thread: samples that are not in the page cache, from disk, with a deep queue.
+//! A crew's read thread: samples that are not in the page cache, from disk, with a deep queue.
 //!
-//! It alone takes read slots, for open shards only, and a slot is always on its way to a decode thread, which waits for
+//! It alone takes the crew's read slots, for open shards only, and a slot is always on its way to a decode thread, which waits for
 //! nothing but work. So slots come back by themselves (DESIGN's second rule).
 
 use crate::error::Result;
 use crate::io::{Completion, IoConfig, ReadRequest, Reader, reader};
+use crate::memory::ReadPool;
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::{Loaded, Miss};
-use crate::stats::{Spent, Stage};
+use crate::stats::{Counter, Spent, Stage};
+use crate::sync::Arc;
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -24,7 +26,7 @@ const IDLE: Duration = Duration::from_millis(100);
 const SWEEP_EVERY: Duration = Duration::from_millis(250);
 
 struct ReadThread<'a> {
-    shared: &'a Shared,
+    reads: &'a ReadPool,
     reader: Box<dyn Reader>,
     /// Misses that wait for a slot, in order.
     waiting: VecDeque<Miss>,
@@ -33,17 +35,20 @@ struct ReadThread<'a> {
     /// Tokens that are free.
     free: Vec<usize>,
     loaded: &'a Sender<Loaded>,
+    /// Counts samples that no read slot holds.
+    unpooled: Arc<Counter>,
 }
 
-/// Serves `misses` until the run stops.
-pub(crate) fn run(shared: &Shared, misses: &Receiver<Miss>, loaded: &Sender<Loaded>) -> Result<()> {
+/// Serves the `misses` of crew number `crew` until the run stops.
+pub(crate) fn run(shared: &Shared, crew: usize, misses: &Receiver<Miss>, loaded: &Sender<Loaded>) -> Result<()> {
     // The ring is made with the first miss: an epoch that is read from the page cache needs none.
     let stage = shared.stats.stage("read");
     let mut thread: Option<ReadThread<'_>> = None;
     let mut done = Vec::new();
     let mut swept = Instant::now();
     loop {
-        if swept.elapsed() >= SWEEP_EVERY {
+        // Once for all crews.
+        if crew == 0 && swept.elapsed() >= SWEEP_EVERY {
             shared.open.sweep();
             shared.source.share_room(shared);
             swept = Instant::now();
@@ -52,7 +57,9 @@ pub(crate) fn run(shared: &Shared, misses: &Receiver<Miss>, loaded: &Sender<Load
         match if idle { misses.recv_timeout(IDLE) } else { misses.try_recv().map_err(timeout) } {
             Ok(miss) => match &mut thread {
                 Some(thread) => thread.waiting.push_back(miss),
-                None => thread.insert(ReadThread::new(shared, loaded)?).waiting.push_back(miss),
+                None => {
+                    thread.insert(ReadThread::new(shared, &shared.crews[crew].reads, loaded)?).waiting.push_back(miss)
+                }
             },
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) if idle => return Ok(()),
@@ -78,20 +85,30 @@ fn timeout(error: TryRecvError) -> RecvTimeoutError {
 }
 
 impl<'a> ReadThread<'a> {
-    fn new(shared: &'a Shared, loaded: &'a Sender<Loaded>) -> Result<Self> {
-        let reader = reader(&IoConfig::default(), &shared.reads, &shared.stats)?;
+    fn new(shared: &Shared, reads: &'a ReadPool, loaded: &'a Sender<Loaded>) -> Result<Self> {
+        // Threads that the reader starts are bound as this one is.
+        let reader = reader(&IoConfig::default(), reads, &shared.stats)?;
         shared.stats.note(format!("samples that are not in the page cache are read with {}", reader.name()));
-        Ok(Self { shared, reader, waiting: VecDeque::new(), in_flight: Vec::new(), free: Vec::new(), loaded })
+        Ok(Self {
+            reads,
+            reader,
+            waiting: VecDeque::new(),
+            in_flight: Vec::new(),
+            free: Vec::new(),
+            loaded,
+            unpooled: shared.stats.counter("samples_unpooled"),
+        })
     }
 
     fn submit(&mut self) -> Result<()> {
         while self.reader.room() > 0
             && let Some(miss) = self.waiting.front()
         {
-            let Some(slot) = self.shared.reads.try_lease(miss.bytes)? else {
+            let Some(slot) = self.reads.try_lease(miss.bytes)? else {
                 // All slots are with the decode threads or in flight; one comes back without our help.
                 return Ok(());
             };
+            self.unpooled.add(u64::from(slot.piece().is_none()));
             let miss = self.waiting.pop_front().expect("looked at just now");
             let token = self.free.pop().unwrap_or_else(|| {
                 self.in_flight.push(None);
