@@ -11,6 +11,12 @@
 //! anyway, and a thread that waits for one shard's leaves the other downloads alone. Measured on a virtual disk with
 //! ext4, shards of 64 MiB one after the other: 1.4 GiB/s with it, 3.1 GiB/s without. Who has a medium slower than the
 //! network, or a cache that does not outlive the machine, sets `skip_sync`.
+//!
+//! **Why `pwrite` and no ring.** A shard is written by the thread that has fetched and unpacked it, which has nothing
+//! else to do meanwhile. Measured on ext4, 4 shards of 64 MiB in pieces of 1 MiB, medians of 12 rounds in turn on two
+//! busy cores: `pwrite` 1,063 MiB/s and 0.275 CPU seconds per GiB, a ring with 4 pieces in flight 957 MiB/s and 0.30;
+//! without `fdatasync` 2,428 MiB/s against 2,692, at 0.24 both. Rounds differ by more than that: no gain is shown that
+//! would pay for a second way to write.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{WRITE_PIECE_BYTES, write_pieces};
