@@ -22,6 +22,9 @@ else
     cargo test --locked --workspace --quiet
 fi
 
+say "models: locks and waits in many orders, by shuttle"
+cargo test --locked -p forebay-loader --features shuttle --lib --quiet models::
+
 say "Python tests"
 wait "$venv_job" || { cat "$logs/venv" >&2; die "the Python environment could not be made"; }
 python=$(cat "$logs/python")

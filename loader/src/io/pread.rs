@@ -4,10 +4,9 @@ use super::op::Op;
 use super::{Completion, Counters, IoConfig, ReadRequest, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::Stats;
-use crate::sync;
+use crate::sync::{self, JoinHandle};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::collections::VecDeque;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Reads by `pread`: hot data on the calling thread, cold data on threads that start with the first miss.

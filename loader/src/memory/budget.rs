@@ -215,21 +215,6 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_grants_in_the_order_of_asking() {
-        let budget = Budget::new(100);
-        let first = budget.reserve(80).unwrap();
-        let waiting = budget.clone();
-        let large = std::thread::spawn(move || waiting.reserve(90).map(|r| r.bytes()));
-        while budget.shared.state.lock().queue.is_empty() {
-            std::thread::yield_now();
-        }
-        assert!(budget.try_reserve(1).is_none(), "a small request does not overtake");
-        drop(first);
-        assert_eq!(large.join().unwrap().unwrap(), 90);
-        assert_eq!(budget.taken_bytes(), 0);
-    }
-
-    #[test]
     fn what_exceeds_the_budget_goes_alone() {
         let budget = Budget::new(100);
         let mut large = budget.reserve(1000).unwrap();
@@ -241,18 +226,67 @@ mod tests {
         drop((large, small));
         assert!(budget.try_reserve(u64::MAX).is_some());
     }
+}
+
+#[cfg(test)]
+mod models {
+    use super::*;
+    use crate::sync::{model, spawn, yield_now};
+
+    /// Has another thread ask for `bytes`, and returns once it waits.
+    fn waiter(budget: &Budget, bytes: u64) -> crate::sync::JoinHandle<Result<u64>> {
+        let waiting = budget.clone();
+        let thread = spawn("waiter", move || waiting.reserve(bytes).map(|r| r.bytes())).unwrap();
+        while budget.shared.state.lock().queue.is_empty() {
+            yield_now();
+        }
+        thread
+    }
+
+    #[test]
+    fn a_budget_grants_in_the_order_of_asking() {
+        model(|| {
+            let budget = Budget::new(100);
+            let first = budget.reserve(80).unwrap();
+            let large = waiter(&budget, 90);
+            assert!(budget.try_reserve(1).is_none(), "a small request does not overtake");
+            let behind = budget.clone();
+            let small = spawn("small", move || behind.reserve(20).map(|r| r.bytes())).unwrap();
+            drop(first);
+            assert_eq!(large.join().unwrap().unwrap(), 90);
+            assert_eq!(small.join().unwrap().unwrap(), 20);
+            assert_eq!(budget.taken_bytes(), 0);
+        });
+    }
+
+    #[test]
+    fn everybody_is_served_and_never_more_than_the_budget_is_out() {
+        model(|| {
+            let budget = Budget::new(10);
+            let threads = [3, 10, 7, 4].map(|bytes| {
+                let budget = budget.clone();
+                let body = move || {
+                    for _ in 0..3 {
+                        let _held = budget.reserve(bytes).unwrap();
+                        assert!(budget.taken_bytes() <= 10);
+                    }
+                };
+                spawn("asker", body).unwrap()
+            });
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(budget.taken_bytes(), 0);
+        });
+    }
 
     #[test]
     fn closing_a_budget_wakes_who_waits() {
-        let budget = Budget::new(10);
-        let _held = budget.reserve(10).unwrap();
-        let waiting = budget.clone();
-        let waiter = std::thread::spawn(move || waiting.reserve(1).map(|r| r.bytes()));
-        while budget.shared.state.lock().queue.is_empty() {
-            std::thread::yield_now();
-        }
-        budget.close();
-        assert_eq!(waiter.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
-        assert!(budget.try_reserve(0).is_none());
+        model(|| {
+            let budget = Budget::new(10);
+            let _held = budget.reserve(10).unwrap();
+            let waiter = waiter(&budget, 1);
+            budget.close();
+            assert_eq!(waiter.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+            assert!(budget.try_reserve(0).is_none());
+        });
     }
 }

@@ -1,9 +1,8 @@
 //! Pages made in the background, so that neither the start nor the first batch waits for all of them.
 
 use super::slab::Piece;
-use crate::sync::{self, Arc, AtomicBool, Ordering};
+use crate::sync::{self, Arc, AtomicBool, JoinHandle, Ordering};
 use crate::topology::affinity;
-use std::thread::JoinHandle;
 
 /// Made per call: at the 0.4 GiB/s of a slow virtual machine's first touch this is 10 ms, which bounds how long a drop
 /// waits, and how long the process's memory map is held against others.

@@ -440,25 +440,6 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_served_in_the_order_of_asking() {
-        let pool = pool(64 << 10);
-        let first = pool.lease(24_000).unwrap();
-        let second = pool.lease(24_000).unwrap();
-        let waiting = pool.clone();
-        // 28 KiB do not fit into what is left; 4 KiB would, but must not overtake.
-        let large = std::thread::spawn(move || waiting.lease(20_000).map(|l| l.len()));
-        while pool.shared.state.lock().queue.is_empty() {
-            std::thread::yield_now();
-        }
-        assert!(pool.try_lease(100).unwrap().is_none(), "a small request does not overtake");
-        drop(first);
-        assert_eq!(large.join().unwrap().unwrap(), 20_000);
-        assert_eq!(pool.state().waits, 1);
-        drop(second);
-        assert!(pool.try_lease(100).unwrap().is_some());
-    }
-
-    #[test]
     fn a_sample_larger_than_a_slot_gets_its_own_mapping_one_at_a_time() {
         let pool = pool(64 << 10);
         let large = pool.lease(1 << 20).unwrap();
@@ -476,21 +457,6 @@ mod tests {
         assert_eq!(e.kind(), ErrorKind::Config);
         assert!(e.to_string().contains("sample_bytes 1073741825"), "{e}");
         assert_eq!(pool(64 << 10).lease(usize::MAX).unwrap_err().kind(), ErrorKind::Config);
-    }
-
-    #[test]
-    fn closing_wakes_who_waits() {
-        let pool = pool(64 << 10);
-        let held = (pool.lease(24_000).unwrap(), pool.lease(24_000).unwrap());
-        let waiting = pool.clone();
-        let waiter = std::thread::spawn(move || waiting.lease(20_000).map(|l| l.len()));
-        while pool.shared.state.lock().queue.is_empty() {
-            std::thread::yield_now();
-        }
-        pool.close();
-        assert_eq!(waiter.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
-        assert_eq!(pool.try_lease(1).unwrap_err().kind(), ErrorKind::Closed);
-        assert_eq!(held.0.len(), 24_000, "leases stay valid");
     }
 
     #[test]
@@ -544,5 +510,50 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(pool.state().populated_bytes, 8 << 20);
+    }
+
+    mod models {
+        use super::*;
+        use crate::sync::{JoinHandle, model, spawn, yield_now};
+
+        /// Has another thread ask for 20,000 bytes, and returns once it waits.
+        fn waiter(pool: &ReadPool) -> JoinHandle<Result<usize>> {
+            let waiting = pool.clone();
+            let thread = spawn("waiter", move || waiting.lease(20_000).map(|l| l.len())).unwrap();
+            while pool.shared.state.lock().queue.is_empty() {
+                yield_now();
+            }
+            thread
+        }
+
+        #[test]
+        fn who_waits_is_served_in_the_order_of_asking() {
+            model(|| {
+                let pool = pool(64 << 10);
+                let first = pool.lease(24_000).unwrap();
+                let second = pool.lease(24_000).unwrap();
+                // 28 KiB do not fit into what is left; 4 KiB would, but must not overtake.
+                let large = waiter(&pool);
+                assert!(pool.try_lease(100).unwrap().is_none(), "a small request does not overtake");
+                drop(first);
+                assert_eq!(large.join().unwrap().unwrap(), 20_000);
+                assert_eq!(pool.state().waits, 1);
+                drop(second);
+                assert!(pool.try_lease(100).unwrap().is_some());
+            });
+        }
+
+        #[test]
+        fn closing_wakes_who_waits() {
+            model(|| {
+                let pool = pool(64 << 10);
+                let held = (pool.lease(24_000).unwrap(), pool.lease(24_000).unwrap());
+                let waiter = waiter(&pool);
+                pool.close();
+                assert_eq!(waiter.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+                assert_eq!(pool.try_lease(1).unwrap_err().kind(), ErrorKind::Closed);
+                assert_eq!(held.0.len(), 24_000, "leases stay valid");
+            });
+        }
     }
 }

@@ -18,11 +18,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{BatchPool, ReadPool};
 use crate::order::{DataSetShape, RankOrder, SampleId, ShardId};
 use crate::stats::{Counter, Stats};
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering, spawn};
+use crate::sync::{Arc, AtomicU64, JoinHandle, Mutex, Ordering, spawn};
 use crate::target::BatchTarget;
 use crate::topology::{CpuSet, affinity};
 use crossbeam::channel::{Receiver, Sender, unbounded};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Everything an epoch is made of; the parts outlive it.

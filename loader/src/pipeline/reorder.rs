@@ -155,17 +155,6 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_items_are_begun_ahead_of_the_consumer() {
-        let r = std::sync::Arc::new(Reorder::new(2));
-        assert!(r.wait_turn(1));
-        r.put(0, ());
-        let other = r.clone();
-        let waiter = std::thread::spawn(move || other.wait_turn(2));
-        assert_eq!(r.take(NOW), Taken::Item(()));
-        assert!(waiter.join().expect("no panic"));
-    }
-
-    #[test]
     fn a_call_brings_the_consumer_back_once_and_items_go_first() {
         let r = Reorder::new(2);
         r.call();
@@ -175,15 +164,67 @@ mod tests {
         r.put(1, 'b');
         assert_eq!(r.take(Duration::MAX), Taken::Item('b'));
     }
+}
+
+#[cfg(test)]
+mod models {
+    use super::*;
+    use crate::sync::{Arc, AtomicU64, Ordering, model, spawn};
+
+    const FOR_EVER: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn only_so_many_items_are_begun_ahead_of_the_consumer_and_all_leave_in_order() {
+        const ITEMS: u64 = 6;
+        const AHEAD: u64 = 2;
+        model(|| {
+            let (r, begun) = (Arc::new(Reorder::new(AHEAD)), Arc::new(AtomicU64::new(0)));
+            let producers = [0, 1].map(|first| {
+                let (r, begun) = (r.clone(), begun.clone());
+                let body = move || {
+                    for number in (first..ITEMS).step_by(2) {
+                        assert!(r.wait_turn(number));
+                        begun.fetch_max(number, Ordering::SeqCst);
+                        r.put(number, number);
+                    }
+                };
+                spawn("producer", body).unwrap()
+            });
+            r.end(ITEMS);
+            for number in 0..ITEMS {
+                // Before this take, the consumer's next item is `number`.
+                assert!(begun.load(Ordering::SeqCst) < number + AHEAD);
+                assert_eq!(r.take(FOR_EVER), Taken::Item(number));
+            }
+            assert_eq!(r.take(FOR_EVER), Taken::End);
+            producers.into_iter().for_each(|producer| producer.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn the_end_wakes_a_consumer_that_waits_for_more() {
+        model(|| {
+            let r = Arc::new(Reorder::new(1));
+            let other = r.clone();
+            let producer = spawn("producer", move || {
+                other.put(0, 'a');
+                other.end(1);
+            });
+            assert_eq!((r.take(FOR_EVER), r.take(FOR_EVER)), (Taken::Item('a'), Taken::End));
+            producer.unwrap().join().unwrap();
+        });
+    }
 
     #[test]
     fn a_stop_wakes_producer_and_consumer() {
-        let r = std::sync::Arc::new(Reorder::<()>::new(1));
-        let (a, b) = (r.clone(), r.clone());
-        let producer = std::thread::spawn(move || a.wait_turn(9));
-        let consumer = std::thread::spawn(move || b.take(Duration::from_secs(3600)));
-        r.stop();
-        assert!(!producer.join().expect("no panic"));
-        assert_eq!(consumer.join().expect("no panic"), Taken::Stopped);
+        model(|| {
+            let r = Arc::new(Reorder::<()>::new(1));
+            let (a, b) = (r.clone(), r.clone());
+            let producer = spawn("producer", move || a.wait_turn(9)).unwrap();
+            let consumer = spawn("consumer", move || b.take(FOR_EVER)).unwrap();
+            r.stop();
+            assert!(!producer.join().unwrap());
+            assert_eq!(consumer.join().unwrap(), Taken::Stopped);
+        });
     }
 }

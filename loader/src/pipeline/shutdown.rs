@@ -149,3 +149,43 @@ mod tests {
         assert_eq!(woken.load(Ordering::Relaxed), 11);
     }
 }
+
+#[cfg(test)]
+mod models {
+    use super::*;
+    use crate::pipeline::reorder::{Reorder, Taken};
+    use crate::sync::{model, spawn};
+    use std::time::Duration;
+
+    #[test]
+    fn a_failure_reaches_a_consumer_that_waits_whenever_its_waker_was_registered() {
+        model(|| {
+            let (run, batches) = (Run::new(), Arc::new(Reorder::<()>::new(1)));
+            let failing = run.clone();
+            let stage = spawn("stage", move || failing.guard("decode", || Err(Error::config("broken")))).unwrap();
+            let (waiting, theirs) = (run.clone(), batches.clone());
+            let consumer = spawn("consumer", move || {
+                let taken = theirs.take(Duration::from_secs(3600));
+                (taken, waiting.failure().map(|e| e.message().to_owned()))
+            });
+            let woken = batches.clone();
+            run.on_stop(move || woken.stop());
+            assert_eq!(consumer.unwrap().join().unwrap(), (Taken::Stopped, Some("broken".to_owned())));
+            stage.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn of_two_failures_at_once_one_is_kept_and_everybody_returns() {
+        model(|| {
+            let run = Run::new();
+            let stages = ["read", "decode"].map(|stage| {
+                let run = run.clone();
+                spawn(stage, move || run.guard(stage, || Err(Error::config(stage)))).unwrap()
+            });
+            stages.into_iter().for_each(|stage| stage.join().unwrap());
+            let failure = run.failure().unwrap();
+            assert!(run.is_stopped() && ["read", "decode"].contains(&failure.message()));
+        });
+    }
+}

@@ -11,9 +11,8 @@ use super::url::Place;
 use crate::clock::Clock;
 use crate::error::Context as _;
 use crate::stats::Stats;
-use crate::sync::{Arc, Mutex, spawn};
+use crate::sync::{Arc, JoinHandle, Mutex, current, spawn};
 use crate::{Error, ErrorKind, Result};
-use std::thread::JoinHandle;
 
 /// The fetch threads and everything they share. Cheap to clone; when the last clone and the last [`Remote`] are gone,
 /// the threads end.
@@ -78,7 +77,7 @@ impl Inner {
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             // The last remote may go in a callback on a fetch thread, which cannot wait for itself.
-            if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
+            if thread.thread().id() != current().id() && thread.join().is_err() {
                 log::error!("a fetch thread panicked");
             }
         }
