@@ -66,7 +66,8 @@ class Loader:
         device: Where tensors are delivered: "cpu", "cuda:0" and so on, or "cuda" for torch's current device where torch uses
             CUDA already, else the one numbered `local_rank`, or the only one that the process sees. Lists, such as those of
             `Text` and `Bytes`, stay on the host. A list of devices yields a list of batches, one per device, and each
-            device counts as a rank of its own.
+            device counts as a rank of its own. The environment variable FOREBAY_CUDA_LIBRARY names the driver's library
+            where the system's is not the one.
         rank: This process among all. None, like the three after it: asked of `torch.distributed`, then of the launcher's
             environment (torchrun, SLURM, MPI), else one process.
         world_size: All processes.
