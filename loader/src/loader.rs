@@ -88,6 +88,8 @@ struct Position {
     delivered: u64,
     /// Whether an epoch has been started and is neither ended nor replaced.
     under_way: bool,
+    /// Whether the last epoch came to its end and no other has been started: whoever asks again is told so again.
+    over: bool,
     /// Batches of a whole epoch, once somebody has asked.
     batches: Option<u64>,
     /// The threads of the epoch under way; none once it was closed.
@@ -156,6 +158,7 @@ impl Loader {
             plan: None,
             delivered: 0,
             under_way: false,
+            over: false,
             batches: None,
             running: None,
         };
@@ -290,6 +293,7 @@ impl Loader {
         position.running = Some(Arc::new(Epoch::start(parts, order)?));
         position.epoch = plan.epoch();
         position.under_way = true;
+        position.over = false;
         position.delivered = 0;
         // What the first plan resolved holds for all later epochs, as in the reference.
         position.resume = Some(plan.state(plan.sample_in_epoch()));
@@ -319,6 +323,9 @@ impl Loader {
     /// As [`next`](Self::next).
     pub fn next_within(&self, limit: Duration) -> Result<Next> {
         let position = self.position()?;
+        if position.over {
+            return Ok(Next::End);
+        }
         let Some(epoch) = position.running.clone() else {
             let message = match position.under_way {
                 true => "the epoch was closed before its end: call start_epoch for the one after it",
@@ -349,6 +356,7 @@ impl Loader {
                 if position.runs(&epoch) {
                     position.stop();
                     position.under_way = false;
+                    position.over = true;
                     position.epoch += 1;
                     position.delivered = 0;
                     position.plan = None;
@@ -356,6 +364,8 @@ impl Loader {
                 Ok(Next::End)
             }
             Ok(Taken::Pending) => Ok(Next::Pending),
+            // Another thread may have taken the end meanwhile.
+            Ok(Taken::Stopped) if self.position.lock().over => Ok(Next::End),
             Ok(Taken::Stopped) => Err(Error::new(
                 ErrorKind::Closed,
                 "the epoch was ended by another thread while this one waited for a batch",
@@ -416,6 +426,7 @@ impl Loader {
             plan: None,
             delivered: 0,
             under_way: false,
+            over: false,
             batches: None,
             running: None,
         };

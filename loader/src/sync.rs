@@ -4,7 +4,7 @@
 //! the panicking stage reports itself as failed (see `pipeline::shutdown`) and the others must still be able to stop.
 //!
 //! Under the feature `shuttle` they are shuttle's, which runs one thread at a time and picks the next one itself. Tests
-//! in modules called `models` go through [`model`]: once with real threads in the ordinary suite, in many orders under
+//! in modules called `models` go through `model`: once with real threads in the ordinary suite, in many orders under
 //! shuttle, where a lost wake-up shows as a deadlock instead of a test that hangs once a month. Only what waits for
 //! nothing but our own locks can be driven so: not rings, files, sockets or runtimes. No limit of a wait ever passes
 //! there, so a model also shows that progress does not hang on a timeout.
@@ -35,6 +35,15 @@ impl<T> Mutex<T> {
     /// Waits for the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(base::PoisonError::into_inner)
+    }
+
+    /// The lock, if nobody has it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(base::TryLockError::Poisoned(e)) => Some(e.into_inner()),
+            Err(base::TryLockError::WouldBlock) => None,
+        }
     }
 
     /// The value, without a lock: nobody else has one.

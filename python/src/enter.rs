@@ -16,7 +16,7 @@ pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 /// The engine's, as an exception of `forebay.errors`.
 pub(crate) fn enter<T: Send>(py: Python<'_>, body: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     let result = py.detach(body);
-    logging::deliver(py)?;
+    logging::deliver(py);
     result.map_err(|e| error::to_python(py, &e))
 }
 
@@ -25,9 +25,13 @@ pub(crate) fn enter<T: Send>(py: Python<'_>, body: impl FnOnce() -> Result<T> + 
 ///
 /// # Errors
 ///
-/// The engine's, and what a signal handler raises: KeyboardInterrupt above all.
+/// The engine's, what a signal handler raises, KeyboardInterrupt above all, and what a log handler raised before: in its own
+/// call, what that call had taken would be lost.
 pub(crate) fn wait<T: Send>(py: Python<'_>, mut body: impl FnMut() -> Result<Option<T>> + Send) -> PyResult<T> {
     loop {
+        if let Some(e) = logging::raised() {
+            return Err(e);
+        }
         if let Some(value) = enter(py, &mut body)? {
             return Ok(value);
         }

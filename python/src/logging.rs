@@ -3,7 +3,7 @@
 //! Engine threads never touch the interpreter: one that waited for its lock while `close` joins that thread would wait
 //! for ever. They leave lines here, in a bounded queue, and whoever is inside Python anyway takes them along.
 
-use forebay_loader::sync::{AtomicU64, Mutex, Ordering};
+use forebay_loader::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use log::{LevelFilter, Log, Metadata, Record};
 use pyo3::prelude::*;
 use std::collections::VecDeque;
@@ -11,13 +11,32 @@ use std::collections::VecDeque;
 /// Lines that wait; more are dropped and counted.
 const LINES_MAX: usize = 1000;
 
+/// Looks at the lock before a line is dropped: who holds it moves a few words and lets go.
+const LOCK_TRIES: u32 = 1000;
+
 struct Queue {
-    /// Python's level number and the text.
+    /// Python's level number and the text. A forked child may inherit the lock held, by a thread that it does not have, so
+    /// nobody waits for it without end.
     lines: Mutex<VecDeque<(u8, String)>>,
     dropped: AtomicU64,
+    /// What a handler raised while lines were delivered.
+    raised: Mutex<Option<PyErr>>,
 }
 
-static QUEUE: Queue = Queue { lines: Mutex::new(VecDeque::new()), dropped: AtomicU64::new(0) };
+static QUEUE: Queue =
+    Queue { lines: Mutex::new(VecDeque::new()), dropped: AtomicU64::new(0), raised: Mutex::new(None) };
+
+impl Queue {
+    fn lines(&self) -> Option<MutexGuard<'_, VecDeque<(u8, String)>>> {
+        for _ in 0..LOCK_TRIES {
+            if let Some(lines) = self.lines.try_lock() {
+                return Some(lines);
+            }
+            std::thread::yield_now();
+        }
+        None
+    }
+}
 
 impl Log for Queue {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -34,11 +53,10 @@ impl Log for Queue {
             log::Level::Info => 20,
             log::Level::Debug | log::Level::Trace => 10,
         };
-        let mut lines = self.lines.lock();
-        if lines.len() == LINES_MAX {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        } else {
-            lines.push_back((level, record.args().to_string()));
+        let text = record.args().to_string();
+        match self.lines() {
+            Some(mut lines) if lines.len() < LINES_MAX => lines.push_back((level, text)),
+            _ => drop(self.dropped.fetch_add(1, Ordering::Relaxed)),
         }
     }
 
@@ -52,13 +70,20 @@ pub(crate) fn start() {
     }
 }
 
-/// Gives what waits to Python.
-///
-/// # Errors
-///
-/// What a Python log handler raises.
-pub(crate) fn deliver(py: Python<'_>) -> PyResult<()> {
-    let lines = std::mem::take(&mut *QUEUE.lines.lock());
+/// Gives what waits to Python. What a handler raises waits for [`raised`]: the call that delivers has something to return.
+pub(crate) fn deliver(py: Python<'_>) {
+    let Some(lines) = QUEUE.lines().map(|mut lines| std::mem::take(&mut *lines)) else { return };
+    if let Err(e) = give(py, lines) {
+        *QUEUE.raised.lock() = Some(e);
+    }
+}
+
+/// What a handler raised in an earlier call.
+pub(crate) fn raised() -> Option<PyErr> {
+    QUEUE.raised.lock().take()
+}
+
+fn give(py: Python<'_>, lines: VecDeque<(u8, String)>) -> PyResult<()> {
     if lines.is_empty() {
         return Ok(());
     }

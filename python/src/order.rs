@@ -197,5 +197,6 @@ pub(crate) fn warn(py: Python<'_>, warnings: &[OrderWarning]) -> PyResult<()> {
             _ => log::warn!("{text}"),
         }
     }
-    crate::logging::deliver(py)
+    crate::logging::deliver(py);
+    Ok(())
 }

@@ -4,6 +4,7 @@ import gc
 import http.server
 import io
 import json
+import logging
 import os
 import pickle
 import signal
@@ -569,11 +570,12 @@ def test_errors_are_what_one_would_catch():
 
 def test_two_threads_may_ask_for_batches(pictures):
     with ordered(pictures) as loader:
-        batches, found = iter(loader), []
+        batches, found, ended = iter(loader), [], []
 
         def take():
             while (batch := next(batches, None)) is not None:
                 found.append(batch["number"].tolist())
+            ended.append(True)
 
         takers = [threading.Thread(target=take) for _ in range(2)]
         for taker in takers:
@@ -581,6 +583,7 @@ def test_two_threads_may_ask_for_batches(pictures):
         for taker in takers:
             taker.join()
     assert sorted(sum(found, [])) == list(range(SAMPLES))
+    assert len(ended) == 2, "one thread took the end, the other an error"
 
 
 def test_bytes_and_their_neighbours_come_back_whole_from_memory_and_from_disk(tmp_path):
@@ -602,3 +605,35 @@ def test_bytes_and_their_neighbours_come_back_whole_from_memory_and_from_disk(tm
                     assert all(type(row) is bytes for row in batch["b"])
                     seen.update(zip(batch["n"].tolist(), batch["b"], strict=True))
             assert [seen[i] for i in range(200)] == rows, (name, cold)
+
+
+class Refusal(Exception):
+    """What the handler below raises."""
+
+
+def test_a_log_handler_that_raises_costs_no_batch(pictures):
+    """Keeping every batch leads to a warning in the middle of the epoch."""
+
+    class Refusing(logging.Handler):
+        def emit(self, record):
+            raise Refusal(record.getMessage())
+
+    fields = {"x": fb.Image("image", fb.Resize(256), fb.CenterCrop(224), dtype="float32"), **NUMBER}
+    log, handler = logging.getLogger("forebay"), Refusing()
+    log.addHandler(handler)
+    kept, refused = [], 0
+    try:
+        with fb.Loader(local=pictures, fields=fields, batch_size=8, prefetch=1, memory="24mb") as loader:
+            batches = iter(loader)
+            while True:
+                try:
+                    kept.append(next(batches))
+                except StopIteration:
+                    break
+                except Refusal as e:
+                    assert "batch" in str(e)
+                    refused += 1
+    finally:
+        log.removeHandler(handler)
+    assert refused, "nothing was logged"
+    assert [n for batch in kept for n in batch["number"].tolist()] == list(range(SAMPLES))
