@@ -16,6 +16,8 @@
 //!   of forked children (the kernel may be writing into them) and can be registered with a ring. A slot is as long as its
 //!   sample plus a block for the rounding of O_DIRECT; users never see one.
 //! * **Batch slots** become tensors. They are ordinary memory, since users keep batches, copy them to devices and fork.
+//! * There is one read pool per NUMA node that decodes, and one batch pool whose slab has a part on each of these nodes: slots
+//!   are granted by one queue, in plan order, and the nodes take turns. A device's batches lie on the device's node.
 //! * Whoever asks when nothing is free waits in the order of asking, which is plan order, since one thread asks.
 //! * A request that no slot can hold gets a mapping of its own, one at a time, counted.
 //! * [`Budget`] bounds bytes that are not slots: the shard plane's downloads.
