@@ -43,15 +43,7 @@ def _lake_service(url: str) -> Any:
 class AzureUploader(CloudUploader):
     """Uploads blobs; arguments as for `CloudUploader`."""
 
-    def __init__(
-        self,
-        out: str | tuple[str, str],
-        keep_local: bool = False,
-        progress_bar: bool = False,
-        retry: int = 2,
-        exist_ok: bool = False,
-    ) -> None:
-        super().__init__(out, keep_local, progress_bar, retry, exist_ok)
+    def _connect(self) -> None:
         self.azure_service = _blob_service(self.remote)
         self.check_bucket_exists(self.remote)
 
@@ -72,15 +64,7 @@ class AzureUploader(CloudUploader):
 class AzureDataLakeUploader(CloudUploader):
     """Uploads to Data Lake; arguments as for `CloudUploader`."""
 
-    def __init__(
-        self,
-        out: str | tuple[str, str],
-        keep_local: bool = False,
-        progress_bar: bool = False,
-        retry: int = 2,
-        exist_ok: bool = False,
-    ) -> None:
-        super().__init__(out, keep_local, progress_bar, retry, exist_ok)
+    def _connect(self) -> None:
         self.azure_service = _lake_service(self.remote)
         self.check_container_exists(self.remote)
 

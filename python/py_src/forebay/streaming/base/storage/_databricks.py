@@ -39,15 +39,7 @@ def _workspace() -> Any:
 class DatabricksUploader(CloudUploader):
     """What both have in common; arguments as for `CloudUploader`."""
 
-    def __init__(
-        self,
-        out: str | tuple[str, str],
-        keep_local: bool = False,
-        progress_bar: bool = False,
-        retry: int = 2,
-        exist_ok: bool = False,
-    ) -> None:
-        super().__init__(out, keep_local, progress_bar, retry, exist_ok)
+    def _connect(self) -> None:
         self.client = self._create_workspace_client()
 
     def _create_workspace_client(self) -> Any:
@@ -72,15 +64,8 @@ class DatabricksUnityCatalogUploader(DatabricksUploader):
 class DBFSUploader(DatabricksUploader):
     """Uploads to the file system."""
 
-    def __init__(
-        self,
-        out: str | tuple[str, str],
-        keep_local: bool = False,
-        progress_bar: bool = False,
-        retry: int = 2,
-        exist_ok: bool = False,
-    ) -> None:
-        super().__init__(out, keep_local, progress_bar, retry, exist_ok)
+    def _connect(self) -> None:
+        super()._connect()
         self.dbfs_path = self.remote.removeprefix("dbfs:")
         self.check_folder_exists()
 

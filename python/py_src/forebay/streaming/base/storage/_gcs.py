@@ -55,15 +55,7 @@ def _client() -> tuple[Any, GCSAuthentication]:
 class GCSUploader(CloudUploader):
     """Uploads to Google Cloud Storage; arguments as for `CloudUploader`."""
 
-    def __init__(
-        self,
-        out: str | tuple[str, str],
-        keep_local: bool = False,
-        progress_bar: bool = False,
-        retry: int = 2,
-        exist_ok: bool = False,
-    ) -> None:
-        super().__init__(out, keep_local, progress_bar, retry, exist_ok)
+    def _connect(self) -> None:
         self.gcs_client, self.authentication = _client()
         self.check_bucket_exists(self.remote)
 

@@ -16,15 +16,7 @@ __all__ = ["HFDownloader", "HFUploader"]
 class HFUploader(CloudUploader):
     """Uploads to a data set of the hub, with the token HF_TOKEN; arguments as for `CloudUploader`."""
 
-    def __init__(
-        self,
-        out: str | tuple[str, str],
-        keep_local: bool = False,
-        progress_bar: bool = False,
-        retry: int = 2,
-        exist_ok: bool = False,
-    ) -> None:
-        super().__init__(out, keep_local, progress_bar, retry, exist_ok)
+    def _connect(self) -> None:
         import huggingface_hub
 
         self.api = huggingface_hub.HfApi()

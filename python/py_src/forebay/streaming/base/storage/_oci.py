@@ -31,15 +31,7 @@ def _bucket_and_key(url: str, namespace: str) -> tuple[str, str]:
 class OCIUploader(CloudUploader):
     """Uploads to Oracle's object storage; arguments as for `CloudUploader`."""
 
-    def __init__(
-        self,
-        out: str | tuple[str, str],
-        keep_local: bool = False,
-        progress_bar: bool = False,
-        retry: int = 2,
-        exist_ok: bool = False,
-    ) -> None:
-        super().__init__(out, keep_local, progress_bar, retry, exist_ok)
+    def _connect(self) -> None:
         import oci
 
         self.client = _client()

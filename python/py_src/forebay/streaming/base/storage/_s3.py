@@ -49,15 +49,7 @@ class S3Uploader(CloudUploader):
     """Uploads to S3. S3_ENDPOINT_URL names another server, S3_CANNED_ACL an access list for what is uploaded; arguments as
     for `CloudUploader`."""
 
-    def __init__(
-        self,
-        out: str | tuple[str, str],
-        keep_local: bool = False,
-        progress_bar: bool = False,
-        retry: int = 2,
-        exist_ok: bool = False,
-    ) -> None:
-        super().__init__(out, keep_local, progress_bar, retry, exist_ok)
+    def _connect(self) -> None:
         import boto3
 
         self.s3 = boto3.session.Session().client("s3", endpoint_url=os.environ.get("S3_ENDPOINT_URL"))

@@ -109,6 +109,10 @@ class CloudUploader:
         if os.path.exists(self.local) and os.listdir(self.local) and not exist_ok:
             raise FileExistsError(f"Directory is not empty: {self.local}")
         os.makedirs(self.local, exist_ok=True)
+        self._connect()
+
+    def _connect(self) -> None:
+        """Makes the client of the store and asks whether there is somewhere to upload to; the last step of construction."""
 
     @classmethod
     def get(
@@ -182,15 +186,7 @@ class CloudUploader:
 class LocalUploader(CloudUploader):
     """Copies files to another local folder; does nothing where there is only one."""
 
-    def __init__(
-        self,
-        out: str | tuple[str, str],
-        keep_local: bool = False,
-        progress_bar: bool = False,
-        retry: int = 2,
-        exist_ok: bool = False,
-    ) -> None:
-        super().__init__(out, keep_local, progress_bar, retry, exist_ok)
+    def _connect(self) -> None:
         if self.remote is not None:
             os.makedirs(self.remote, exist_ok=True)
 
