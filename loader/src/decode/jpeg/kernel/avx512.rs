@@ -5,20 +5,25 @@
 use std::arch::x86_64::__m512i as Vector;
 use std::arch::x86_64::{
     _mm512_add_epi16 as add_16, _mm512_add_epi32 as add_32, _mm512_madd_epi16 as multiply_pairs,
-    _mm512_packs_epi32 as pack_32, _mm512_set1_epi32 as set_32, _mm512_srai_epi32 as shift_right_32,
-    _mm512_sub_epi16 as subtract_16, _mm512_sub_epi32 as subtract_32, _mm512_unpackhi_epi16 as unpack_high_16,
-    _mm512_unpackhi_epi32 as unpack_high_32, _mm512_unpackhi_epi64 as unpack_high_64,
-    _mm512_unpacklo_epi16 as unpack_low_16, _mm512_unpacklo_epi32 as unpack_low_32,
-    _mm512_unpacklo_epi64 as unpack_low_64, *,
+    _mm512_mulhi_epi16 as multiply_high_16, _mm512_or_si512 as or, _mm512_packs_epi32 as pack_32,
+    _mm512_set1_epi16 as set_16, _mm512_set1_epi32 as set_32, _mm512_slli_epi16 as shift_left_16,
+    _mm512_srai_epi16 as shift_right_16, _mm512_srai_epi32 as shift_right_32,
+    _mm512_srli_epi16 as shift_right_unsigned_16, _mm512_sub_epi16 as subtract_16, _mm512_sub_epi32 as subtract_32,
+    _mm512_unpackhi_epi16 as unpack_high_16, _mm512_unpackhi_epi32 as unpack_high_32,
+    _mm512_unpackhi_epi64 as unpack_high_64, _mm512_unpacklo_epi16 as unpack_low_16,
+    _mm512_unpacklo_epi32 as unpack_low_32, _mm512_unpacklo_epi64 as unpack_low_64, *,
 };
 
 use super::super::Declined;
 use super::super::entropy::{BLOCK, ROWS};
 use super::super::mcu::{McuBlocks, Position};
+use super::colour::{smooth, ycbcr};
 use super::islow::{FIRST_ROW_MAX, inverse};
 use super::{GROUP, portable};
 
 inverse!("avx512f,avx512bw");
+smooth!("avx512f,avx512bw", 32);
+ycbcr!("avx512f,avx512bw,avx512vbmi", 32);
 
 /// Where each place of a block in rows lies in zigzag order.
 const ZIGZAG: [[i16; 32]; 2] = {
@@ -177,52 +182,6 @@ pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; B
     }
 }
 
-/// Hands `values` 64 bytes at a time, with their place; what is left over goes through a buffer.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn write(out: &mut [u8], values: impl Fn(usize) -> Vector) {
-    let (whole, rest) = out.as_chunks_mut::<64>();
-    let count = whole.len();
-    for (i, out) in whole.iter_mut().enumerate() {
-        store(out, values(i));
-    }
-    if !rest.is_empty() {
-        let mut last = [0; 64];
-        store(&mut last, values(count));
-        rest.copy_from_slice(&last[..rest.len()]);
-    }
-}
-
-/// Three times `a`, and `b`.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn three_to_one(a: Vector, b: Vector) -> Vector {
-    add_16(add_16(a, a), add_16(a, b))
-}
-
-/// See [`Kernels::smooth_across`](super::Kernels::smooth_across).
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
-    write(out, |i| {
-        let (left, here, right) = (widen(samples, 32 * i), widen(samples, 32 * i + 1), widen(samples, 32 * i + 2));
-        let even = _mm512_srli_epi16::<2>(add_16(three_to_one(here, left), _mm512_set1_epi16(1)));
-        let odd = _mm512_srli_epi16::<2>(add_16(three_to_one(here, right), _mm512_set1_epi16(2)));
-        _mm512_or_si512(even, _mm512_slli_epi16::<8>(odd))
-    });
-}
-
-/// See [`Kernels::smooth_both`](super::Kernels::smooth_both).
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
-    write(out, |i| {
-        let sum = |at: usize| three_to_one(widen(near, at), widen(far, at));
-        let (left, here, right) = (sum(32 * i), sum(32 * i + 1), sum(32 * i + 2));
-        let even = _mm512_srli_epi16::<4>(add_16(three_to_one(here, left), _mm512_set1_epi16(8)));
-        let odd = _mm512_srli_epi16::<4>(add_16(three_to_one(here, right), _mm512_set1_epi16(7)));
-        _mm512_or_si512(even, _mm512_slli_epi16::<8>(odd))
-    });
-}
-
 /// See [`Kernels::smooth_down`](super::Kernels::smooth_down).
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
@@ -264,28 +223,11 @@ fn write_pixels(out: &mut [u8], values: impl Fn(usize) -> [__m256i; 3]) {
     }
 }
 
-/// See [`Kernels::ycbcr`](super::Kernels::ycbcr).
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-pub(super) fn ycbcr([y, cb, cr]: [&[u8]; 3], out: &mut [u8]) {
-    let word = |v: i32| _mm512_set1_epi16(v as i16);
-    // value * factor / 2^16, rounded.
-    let scale = |value: Vector, factor: i32| {
-        let twice = _mm512_mulhi_epi16(add_16(value, value), word(factor));
-        _mm512_srai_epi16::<1>(add_16(twice, word(1)))
-    };
-    write_pixels(out, |i| {
-        let y = widen(y, 32 * i);
-        let [cb, cr] = [cb, cr].map(|row| subtract_16(widen(row, 32 * i), word(128)));
-        // 1.402 is 65536 + 26345, 1.772 is 131072 - 14942, -0.71414 is -65536 + 18734.
-        let r = add_16(add_16(y, cr), scale(cr, 26_345));
-        let b = add_16(add_16(y, add_16(cb, cb)), scale(cb, -14_942));
-        let weights = set_32(18_734 << 16 | -22_554 & 0xffff);
-        let half = set_32(1 << 15);
-        let [low, high] = [unpack_low_16(cb, cr), unpack_high_16(cb, cr)]
-            .map(|pairs| shift_right_32::<16>(add_32(multiply_pairs(pairs, weights), half)));
-        let g = add_16(subtract_16(y, cr), pack_32(low, high));
-        [r, g, b].map(|v| _mm512_cvtusepi16_epi8(_mm512_max_epi16(v, word(0))))
-    });
+/// 16-bit values as bytes, saturated.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn narrow(values: Vector) -> __m256i {
+    _mm512_cvtusepi16_epi8(_mm512_max_epi16(values, set_16(0)))
 }
 
 /// See [`Kernels::interleave`](super::Kernels::interleave).

@@ -1,0 +1,86 @@
+//! Upsampling and colour on vectors of any width, as with [`islow`](super::islow): the module that takes a text in names its
+//! instructions, and has `widen`, `store` and `narrow` for bytes.
+
+/// Defines `write`, `three_to_one`, `smooth_across` and `smooth_both` for vectors of `$values` 16-bit values.
+macro_rules! smooth {
+    ($features:literal, $values:literal) => {
+        /// Hands `values` a vector of bytes at a time, with its place; what is left over goes through a buffer.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn write(out: &mut [u8], values: impl Fn(usize) -> Vector) {
+            let (whole, rest) = out.as_chunks_mut::<{ 2 * $values }>();
+            let count = whole.len();
+            for (i, out) in whole.iter_mut().enumerate() {
+                store(out, values(i));
+            }
+            if !rest.is_empty() {
+                let mut last = [0; 2 * $values];
+                store(&mut last, values(count));
+                rest.copy_from_slice(&last[..rest.len()]);
+            }
+        }
+
+        /// Three times `a`, and `b`.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn three_to_one(a: Vector, b: Vector) -> Vector {
+            add_16(add_16(a, a), add_16(a, b))
+        }
+
+        /// See [`Kernels::smooth_across`](super::Kernels::smooth_across).
+        #[target_feature(enable = $features)]
+        pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
+            write(out, |i| {
+                let at = $values * i;
+                let (left, here, right) = (widen(samples, at), widen(samples, at + 1), widen(samples, at + 2));
+                let even = shift_right_unsigned_16::<2>(add_16(three_to_one(here, left), set_16(1)));
+                let odd = shift_right_unsigned_16::<2>(add_16(three_to_one(here, right), set_16(2)));
+                or(even, shift_left_16::<8>(odd))
+            });
+        }
+
+        /// See [`Kernels::smooth_both`](super::Kernels::smooth_both).
+        #[target_feature(enable = $features)]
+        pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
+            write(out, |i| {
+                let sum = |at: usize| three_to_one(widen(near, at), widen(far, at));
+                let at = $values * i;
+                let (left, here, right) = (sum(at), sum(at + 1), sum(at + 2));
+                let even = shift_right_unsigned_16::<4>(add_16(three_to_one(here, left), set_16(8)));
+                let odd = shift_right_unsigned_16::<4>(add_16(three_to_one(here, right), set_16(7)));
+                or(even, shift_left_16::<8>(odd))
+            });
+        }
+    };
+}
+
+/// Defines `ycbcr` for vectors of `$values` 16-bit values, over the module's `write_pixels`.
+macro_rules! ycbcr {
+    ($features:literal, $values:literal) => {
+        /// See [`Kernels::ycbcr`](super::Kernels::ycbcr).
+        #[target_feature(enable = $features)]
+        pub(super) fn ycbcr([y, cb, cr]: [&[u8]; 3], out: &mut [u8]) {
+            let word = |v: i32| set_16(v as i16);
+            // value * factor / 2^16, rounded.
+            let scale = |value: Vector, factor: i32| {
+                let twice = multiply_high_16(add_16(value, value), word(factor));
+                shift_right_16::<1>(add_16(twice, word(1)))
+            };
+            write_pixels(out, |i| {
+                let y = widen(y, $values * i);
+                let [cb, cr] = [cb, cr].map(|row| subtract_16(widen(row, $values * i), word(128)));
+                // 1.402 is 65536 + 26345, 1.772 is 131072 - 14942, -0.71414 is -65536 + 18734.
+                let r = add_16(add_16(y, cr), scale(cr, 26_345));
+                let b = add_16(add_16(y, add_16(cb, cb)), scale(cb, -14_942));
+                let weights = set_32(18_734 << 16 | -22_554 & 0xffff);
+                let half = set_32(1 << 15);
+                let [low, high] = [unpack_low_16(cb, cr), unpack_high_16(cb, cr)]
+                    .map(|pairs| shift_right_32::<16>(add_32(multiply_pairs(pairs, weights), half)));
+                let g = add_16(subtract_16(y, cr), pack_32(low, high));
+                [r, g, b].map(|v| narrow(v))
+            });
+        }
+    };
+}
+
+pub(super) use {smooth, ycbcr};
