@@ -42,6 +42,9 @@ pub enum Next {
 /// Samples per chunk at most: enough to make a chunk's own costs vanish beside the smallest samples.
 const CHUNK_MAX: usize = 64;
 
+/// Stored bytes that are worth a chunk where they are copied rather than decoded: some 50 microseconds.
+const CHUNK_BYTES: u64 = 256 << 10;
+
 /// Threads of the shard plane: one shard is unpacked and written while others arrive.
 const SHARD_THREADS_MIN: usize = 2;
 
@@ -281,12 +284,7 @@ impl Loader {
                 batch,
                 drop_last: self.config.drop_last,
                 predownload: self.predownload(),
-                // Four chunks for each thread in every batch, so that the last ones end together; single samples under
-                // a cache limit, so that none waits for more than one shard.
-                chunk: match self.config.cache_limit {
-                    Some(_) => 1,
-                    None => (batch / (threads * 4)).clamp(1, CHUNK_MAX),
-                },
+                chunk: self.chunk(threads),
             },
             crews: pools.crews,
         };
@@ -507,6 +505,26 @@ impl Loader {
         let batch = u64::from(self.config.batch_size);
         let samples = self.config.predownload.unwrap_or(8 * batch);
         usize::try_from(samples.div_ceil(batch)).unwrap_or(usize::MAX).max(self.config.prefetch as usize)
+    }
+
+    /// Samples per chunk for so many threads.
+    fn chunk(&self, threads: usize) -> usize {
+        if self.config.cache_limit.is_some() {
+            // None waits for more than one shard.
+            return 1;
+        }
+        let batch = self.config.batch_size as usize;
+        // Four for each thread in every batch, so that the last ones end together.
+        let even = batch / (threads * 4);
+        if self.fields.iter().any(|plan| plan.has_pictures()) {
+            return even.clamp(1, CHUNK_MAX);
+        }
+        // A copy is so short that a thread had better take more of them at a time, as long as the batches under way have
+        // two chunks for each thread.
+        let sample_bytes = (self.catalog.raw_bytes() / self.samples().max(1)).max(1);
+        let worth = usize::try_from(CHUNK_BYTES / sample_bytes).unwrap_or(CHUNK_MAX);
+        let under_way = batch.saturating_mul(self.config.prefetch as usize + 1);
+        even.max(worth.min(under_way / (threads * 2))).clamp(1, CHUNK_MAX)
     }
 
     fn pools(&self) -> Result<Pools> {

@@ -138,7 +138,7 @@ fn row(ops: &Value, dtype: &str) -> Result<Way> {
     let mut row = vec![0; bytes];
     Ok(Box::new(move |picture, draw| {
         let key = DrawKey { epoch: 0, stream: 0, draw };
-        decoder.decode(&[picture], key, &mut [decode::Row::Fixed(&mut row)])
+        decoder.decode(|_| Some(picture), key, [decode::Row::Fixed(&mut row)])
     }))
 }
 

@@ -287,6 +287,11 @@ impl FieldPlan {
         })
     }
 
+    /// Whether pictures are decoded: everything else costs little more than copying it.
+    pub fn has_pictures(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.work, Work::Image(_)))
+    }
+
     /// The output that can be read straight into place, the largest if there are several. `around` tells how many bytes
     /// of every sample stand before and behind a column, if that is the same for all.
     pub fn direct(&self, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<Direct> {

@@ -37,25 +37,30 @@ impl SampleDecoder {
         Self { plan, images: ImageDecoder::new(), shape: Vec::new() }
     }
 
-    /// Decodes one sample. `columns` are all columns' stored bytes in index order (those the plan does not use may be
-    /// empty), `rows` are the outputs' in [`FieldPlan::outputs`]' order. On failure the rows' contents are unspecified.
+    /// Decodes one sample. `column` gives a column's stored bytes by its number in the index and is asked for those that
+    /// the plan uses; `rows` are the outputs' in [`FieldPlan::outputs`]' order. On failure the rows' contents are
+    /// unspecified.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Decode`] or [`crate::ErrorKind::Unsupported`] for what is wrong with the sample, naming
     /// field and column; [`crate::ErrorKind::Internal`] for rows and columns that are not the plan's.
-    pub fn decode(&mut self, columns: &[&[u8]], key: DrawKey, rows: &mut [Row<'_>]) -> Result<()> {
+    pub fn decode<'c, 'r>(
+        &mut self,
+        column: impl Fn(usize) -> Option<&'c [u8]>,
+        key: DrawKey,
+        rows: impl IntoIterator<Item = Row<'r>>,
+    ) -> Result<()> {
         let Self { plan, images, shape } = self;
-        if columns.len() != plan.columns().len() || rows.len() != plan.outputs().len() {
-            return Err(Error::internal("the sample does not have the plan's columns and rows")
-                .with("columns", columns.len())
-                .with("rows", rows.len()));
-        }
-        for ((step, output), row) in plan.steps().iter().zip(plan.outputs()).zip(rows) {
-            step_into(step, columns[step.column], key, row, images, shape)
+        let mismatch = || Error::internal("the sample does not have the plan's columns and rows");
+        let mut rows = rows.into_iter();
+        for (step, output) in plan.steps().iter().zip(plan.outputs()) {
+            let bytes = column(step.column).ok_or_else(mismatch)?;
+            let mut row = rows.next().ok_or_else(mismatch)?;
+            step_into(step, bytes, key, &mut row, images, shape)
                 .context("column", || &plan.columns()[step.column].name)
                 .context("field", || &output.name)?;
         }
-        Ok(())
+        if rows.next().is_some() { Err(mismatch()) } else { Ok(()) }
     }
 }
 

@@ -463,11 +463,20 @@ impl RowMut {
     /// When there are fewer than `len` bytes.
     #[must_use]
     pub fn split_front(&mut self, len: usize) -> Self {
-        assert!(len <= self.len, "{len} of {} bytes", self.len);
         let front = Self { bytes: self.bytes.clone(), start: self.start, len };
+        self.skip_front(len);
+        front
+    }
+
+    /// Gives the first `len` bytes up; the rest stays here.
+    ///
+    /// # Panics
+    ///
+    /// When there are fewer than `len` bytes.
+    pub fn skip_front(&mut self, len: usize) {
+        assert!(len <= self.len, "{len} of {} bytes", self.len);
         self.start += len;
         self.len -= len;
-        front
     }
 }
 

@@ -99,7 +99,7 @@ impl Shared {
     /// Sends `chunk` to the decode threads, now or as soon as its shards are resident.
     pub(crate) fn dispatch(&self, chunk: Chunk) {
         let shards: Vec<ShardId> = chunk.samples.iter().map(|t| t.shard).collect();
-        if let Some(ready) = self.residency.park(chunk, shards) {
+        if let Some(ready) = self.residency.park(chunk, &shards) {
             self.send(ready);
         }
     }

@@ -11,7 +11,7 @@ use crate::error::{Context, Error, Result};
 use crate::format::{Layout, OffsetTable, SampleColumns, Scratch};
 use crate::io::{ShardFile, read_exact_at};
 use crate::order::ShardId;
-use crate::sync::{Arc, Mutex, Weak};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Weak};
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
 use std::ops::Range;
@@ -64,6 +64,8 @@ impl OpenShard {
     pub(crate) fn read_hot_direct(&self, offset: u64, direct: Direct, around: &mut [u8], row: &mut Row<'_>) -> bool {
         let (before, after) = around.split_at_mut(direct.before);
         match row {
+            // The usual case for tokens, and one part is cheaper to hand to the kernel than three.
+            Row::Fixed(row) if before.is_empty() && after.is_empty() => self.file.read_cached(offset, row),
             Row::Fixed(row) => {
                 let parts = &mut [IoSliceMut::new(before), IoSliceMut::new(row), IoSliceMut::new(after)];
                 self.file.read_cached_parts(offset, parts)
@@ -134,6 +136,8 @@ pub(crate) struct OpenShards {
     shards_max: usize,
     /// Whether shards may be evicted while we have them open, by this job or another one, and must then be let go.
     may_be_evicted: bool,
+    /// How often shards have been let go: whoever has noted some in a [`Handy`] then lets go of its own.
+    let_go: AtomicU64,
 }
 
 /// Entries that one [`OpenShards::sweep`] looks at: some 0.3 ms of system calls.
@@ -148,6 +152,7 @@ impl OpenShards {
             opened: Mutex::default(),
             shards_max: (limit / 4).clamp(16, 1 << 16) as usize,
             may_be_evicted: catalog.streams().iter().any(|stream| stream.remote.is_some()),
+            let_go: AtomicU64::new(0),
             catalog,
         }
     }
@@ -182,8 +187,7 @@ impl OpenShards {
         let all = 0..opened.order.len();
         let closed = self.take_evicted(&mut opened, all);
         drop(opened);
-        // Closed outside of the lock: the last reader's drop talks to the cache.
-        drop(closed);
+        self.close(closed);
     }
 
     /// Lets go of evicted shards among some of the open ones, each call among the ones after those of the last: other
@@ -199,7 +203,7 @@ impl OpenShards {
         let closed = self.take_evicted(&mut opened, from..to);
         opened.sweep_at = to - (before - opened.order.len());
         drop(opened);
-        drop(closed);
+        self.close(closed);
     }
 
     /// Takes the entries in `places` whose shards were evicted, or which hold nothing any more.
@@ -251,7 +255,61 @@ impl OpenShards {
                 closed.extend(oldest.take(&mut self.shards[oldest.id.index()].lock()));
             }
         }
-        // Closed outside of the lock: the last reader's drop talks to the cache.
-        drop(closed);
+        self.close(closed);
+    }
+
+    /// Lets go of shards that the table no longer holds. Called without its lock: the last reader's drop talks to the
+    /// cache.
+    fn close(&self, shards: Vec<Arc<OpenShard>>) {
+        if !shards.is_empty() {
+            self.let_go.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+/// Shards that one thread has just read from, so that a sample costs no lock and no count of readers.
+///
+/// It keeps at most [`HANDY`] shards open, and not for long: it forgets them when the table lets go of any shard, and its
+/// thread has it forget them before it waits.
+#[derive(Debug, Default)]
+pub(crate) struct Handy {
+    /// Each at its number modulo their count.
+    shards: Vec<Option<(ShardId, Arc<OpenShard>)>>,
+    /// [`OpenShards::let_go`] when they were noted.
+    let_go: u64,
+}
+
+/// Shards that a [`Handy`] notes: a block of a shuffle spans some dozens of shards.
+const HANDY: usize = 64;
+
+impl Handy {
+    /// As [`OpenShards::get`].
+    ///
+    /// # Errors
+    ///
+    /// As [`OpenShards::get`].
+    pub(crate) fn get(
+        &mut self,
+        id: ShardId,
+        open: &OpenShards,
+        source: &dyn ShardSource,
+    ) -> Result<Option<&Arc<OpenShard>>> {
+        // Acquire: who sees the count sees the table without the shard.
+        let let_go = open.let_go.load(Ordering::Acquire);
+        if let_go != self.let_go {
+            self.shards.clear();
+            self.let_go = let_go;
+        }
+        self.shards.resize(HANDY, None);
+        let slot = &mut self.shards[id.index() % HANDY];
+        if slot.as_ref().is_none_or(|(noted, _)| *noted != id) {
+            *slot = open.get(id, source)?.map(|shard| (id, shard));
+        }
+        Ok(slot.as_ref().map(|(_, shard)| shard))
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn clear(&mut self) {
+        self.shards.clear();
     }
 }

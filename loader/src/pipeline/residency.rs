@@ -5,7 +5,7 @@
 //! it. The shard plane takes wanted shards in the order of their first use.
 
 use crate::order::ShardId;
-use crate::sync::{Arc, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::time::Duration;
@@ -41,6 +41,8 @@ struct Entry<T> {
 #[derive(Debug)]
 pub(crate) struct Residency<T> {
     shards: Vec<Mutex<Entry<T>>>,
+    /// Whether each shard's state is [`State::Resident`], changed under its lock and read without it.
+    is_resident: Vec<AtomicBool>,
     /// Shards with announced samples that have not been read: a handful of all, so that nobody has to look through
     /// 100,000 shards for them. Locked after an entry, never before one.
     unread: Mutex<BTreeSet<ShardId>>,
@@ -62,12 +64,19 @@ struct Wanted {
     closed: bool,
 }
 
+/// Sorts samples by shard, then position. One number for both compares without branches, which no CPU could predict in a
+/// shuffle.
+fn sort(samples: &mut [(ShardId, u64)]) {
+    samples.sort_unstable_by_key(|(shard, position)| u128::from(shard.0) << 64 | u128::from(*position));
+}
+
 impl<T> Residency<T> {
     /// A table of `shards` shards, none of them asked for.
     pub(crate) fn new(shards: usize) -> Self {
         let entry = || Mutex::new(Entry { state: State::Unknown, unread: VecDeque::new(), fresh: false });
         Self {
             shards: (0..shards).map(|_| entry()).collect(),
+            is_resident: (0..shards).map(|_| AtomicBool::new(false)).collect(),
             unread: Mutex::default(),
             announced: AtomicU64::new(0),
             dispatched: AtomicU64::new(0),
@@ -78,40 +87,60 @@ impl<T> Residency<T> {
         }
     }
 
-    /// Announces a sample of `shard` at plan position `position`: asks for the shard if nobody has.
-    pub(crate) fn announce(&self, shard: ShardId, position: u64) {
-        self.announced.store(position + 1, Ordering::Relaxed);
-        let mut entry = self.shards[shard.index()].lock();
-        if entry.unread.is_empty() {
-            self.unread.lock().insert(shard);
+    /// Announces the samples that follow those announced before: the shard and plan position of each, which are sorted
+    /// here. Asks for the shards that nobody has asked for, the one that is needed first before the others.
+    pub(crate) fn announce(&self, samples: &mut [(ShardId, u64)]) {
+        let Some(last) = samples.iter().map(|(_, position)| *position).max() else { return };
+        self.announced.store(last + 1, Ordering::Relaxed);
+        sort(samples);
+        let mut unknown = Vec::new();
+        for of_shard in samples.chunk_by(|a, b| a.0 == b.0) {
+            let (shard, first) = of_shard[0];
+            let mut entry = self.shards[shard.index()].lock();
+            if entry.unread.is_empty() {
+                self.unread.lock().insert(shard);
+            }
+            entry.unread.extend(of_shard.iter().map(|(_, position)| *position));
+            if matches!(entry.state, State::Unknown) {
+                entry.state = State::Wanted(Vec::new());
+                unknown.push((first, shard));
+            }
         }
-        entry.unread.push_back(position);
-        if matches!(entry.state, State::Unknown) {
-            entry.state = State::Wanted(Vec::new());
-            drop(entry);
-            self.want(shard, position);
+        unknown.sort_unstable();
+        for (first, shard) in unknown {
+            self.want(shard, first);
         }
     }
 
-    /// The sample announced at `position` has been read, or given up; true for the first one since the shard became
-    /// resident.
-    pub(crate) fn read(&self, shard: ShardId, position: u64) -> bool {
-        let mut entry = self.shards[shard.index()].lock();
-        // Samples are not read in the order of their announcement. It must be the right one that goes: what the shard
-        // is needed for next decides who has to wait.
-        if let Ok(place) = entry.unread.binary_search(&position) {
-            entry.unread.remove(place);
+    /// Samples have been read, or given up: the shard and announced position of each, which are sorted here. Calls `first`
+    /// for shards of which none had been read since they became resident.
+    pub(crate) fn read(&self, samples: &mut [(ShardId, u64)], mut first: impl FnMut(ShardId)) {
+        sort(samples);
+        let mut may_go = false;
+        for of_shard in samples.chunk_by(|a, b| a.0 == b.0) {
+            let shard = of_shard[0].0;
+            let mut entry = self.shards[shard.index()].lock();
+            for (_, position) in of_shard {
+                // Samples are not read in the order of their announcement. It must be the right one that goes: what the
+                // shard is needed for next decides who has to wait.
+                if let Ok(place) = entry.unread.binary_search(position) {
+                    entry.unread.remove(place);
+                }
+            }
+            let is_first = std::mem::take(&mut entry.fresh);
+            let is_last = entry.unread.is_empty();
+            if is_last {
+                self.unread.lock().remove(&shard);
+            }
+            drop(entry);
+            may_go |= is_first || is_last;
+            if is_first {
+                first(shard);
+            }
         }
-        let first = std::mem::take(&mut entry.fresh);
-        let last = entry.unread.is_empty();
-        if last {
-            self.unread.lock().remove(&shard);
-        }
-        drop(entry);
-        if first || last {
+        if may_go {
             self.idler.notify_all();
         }
-        first
     }
 
     /// Waits until a shard may have become free to go, or another one is wanted; at most `limit`.
@@ -159,10 +188,14 @@ impl<T> Residency<T> {
     }
 
     /// Gives `work` back if all `shards` are resident; otherwise keeps it until they are.
-    pub(crate) fn park(&self, work: T, shards: impl IntoIterator<Item = ShardId>) -> Option<T> {
+    pub(crate) fn park(&self, work: T, shards: &[ShardId]) -> Option<T> {
+        // Acquire: what made the shard resident came before. It may be lost right after, and under its lock as well.
+        if shards.iter().all(|shard| self.is_resident[shard.index()].load(Ordering::Acquire)) {
+            return Some(work);
+        }
         // One extra keeps the work here until every shard has been looked at.
         let parked = Arc::new(Parked { work: Mutex::new(Some(work)), missing: AtomicUsize::new(1) });
-        for shard in shards {
+        for &shard in shards {
             let mut entry = self.shards[shard.index()].lock();
             match &mut entry.state {
                 State::Resident => continue,
@@ -238,6 +271,7 @@ impl<T> Residency<T> {
         let mut entry = self.shards[shard.index()].lock();
         entry.fresh = true;
         let old = std::mem::replace(&mut entry.state, State::Resident);
+        self.is_resident[shard.index()].store(true, Ordering::Release);
         drop(entry);
         match old {
             State::Wanted(waiting) => waiting.iter().filter_map(|p| Self::unpark(p)).collect(),
@@ -251,6 +285,7 @@ impl<T> Residency<T> {
         if !matches!(entry.state, State::Resident) {
             return;
         }
+        self.is_resident[shard.index()].store(false, Ordering::Release);
         // Samples that are announced will need it: it queues where the first of them stands.
         let Some(position) = entry.unread.front().copied() else {
             entry.state = State::Unknown;
@@ -295,20 +330,31 @@ mod tests {
         ShardId(i)
     }
 
+    fn announce<T>(table: &Residency<T>, shard: ShardId, position: u64) {
+        table.announce(&mut [(shard, position)]);
+    }
+
+    /// Whether it was the first sample read.
+    fn read<T>(table: &Residency<T>, shard: ShardId, position: u64) -> bool {
+        let mut first = false;
+        table.read(&mut [(shard, position)], |_| first = true);
+        first
+    }
+
     #[test]
     fn work_is_released_by_the_last_shard_it_misses() {
         let table = Residency::new(3);
-        assert_eq!(table.park("work", [s(0), s(2), s(0)]), None);
+        assert_eq!(table.park("work", &[s(0), s(2), s(0)]), None);
         assert!(table.resident(s(2)).is_empty());
         assert_eq!(table.resident(s(0)), ["work"]);
-        assert_eq!(table.park("next", [s(0), s(2)]), Some("next"));
+        assert_eq!(table.park("next", &[s(0), s(2)]), Some("next"));
     }
 
     #[test]
     fn shards_are_wanted_once_and_in_order_of_first_use() {
         let table = Residency::<()>::new(4);
         for (shard, position) in [(3, 7), (1, 2), (3, 1), (0, 5)] {
-            table.announce(s(shard), position);
+            announce(&table, s(shard), position);
         }
         assert_eq!(table.next_wanted(), Some((2, s(1))));
         assert_eq!(table.next_wanted(), Some((5, s(0))));
@@ -318,15 +364,28 @@ mod tests {
     }
 
     #[test]
+    fn samples_announced_and_read_together_count_one_by_one() {
+        let table = Residency::<()>::new(3);
+        table.announce(&mut [(s(2), 0), (s(1), 1), (s(2), 2), (s(1), 3), (s(1), 4)]);
+        assert_eq!(table.announced(), 5);
+        assert_eq!((table.next_wanted(), table.next_wanted()), (Some((0, s(2))), Some((1, s(1)))));
+        assert!(table.resident(s(1)).is_empty());
+        let mut first = Vec::new();
+        table.read(&mut [(s(1), 4), (s(2), 0), (s(1), 1)], |shard| first.push(shard));
+        assert_eq!(first, [s(1)], "nobody has made the other one resident");
+        assert_eq!(table.unread(), [(s(1), 3, true), (s(2), 2, false)]);
+    }
+
+    #[test]
     fn a_shard_knows_its_next_use_and_its_first_read() {
         let table = Residency::<()>::new(1);
-        table.announce(s(0), 3);
-        table.announce(s(0), 8);
+        announce(&table, s(0), 3);
+        announce(&table, s(0), 8);
         assert_eq!((table.next_read(s(0)), table.announced()), (Some(3), 9));
         assert!(table.resident(s(0)).is_empty());
-        assert!(table.read(s(0), 3));
+        assert!(read(&table, s(0), 3));
         assert_eq!(table.next_read(s(0)), Some(8));
-        assert!(!table.read(s(0), 8));
+        assert!(!read(&table, s(0), 8));
         assert_eq!(table.next_read(s(0)), None);
     }
 
@@ -334,11 +393,11 @@ mod tests {
     fn a_shard_stays_needed_for_its_earliest_sample_when_a_later_one_is_read_first() {
         let table = Residency::<()>::new(1);
         for position in [10, 30, 50] {
-            table.announce(s(0), position);
+            announce(&table, s(0), position);
         }
         assert_eq!(table.next_wanted(), Some((10, s(0))));
         assert!(table.resident(s(0)).is_empty());
-        assert!(table.read(s(0), 50));
+        assert!(read(&table, s(0), 50));
         table.lost(s(0));
         assert_eq!(table.next_wanted(), Some((10, s(0))));
     }
@@ -346,11 +405,11 @@ mod tests {
     #[test]
     fn a_lost_shard_is_asked_for_again() {
         let table = Residency::new(1);
-        assert_eq!(table.park(1, [s(0)]), None);
+        assert_eq!(table.park(1, &[s(0)]), None);
         assert_eq!(table.next_wanted(), Some((0, s(0))));
         assert_eq!(table.resident(s(0)), [1]);
         table.lost(s(0));
-        assert_eq!(table.park(2, [s(0)]), None);
+        assert_eq!(table.park(2, &[s(0)]), None);
         assert_eq!(table.next_wanted(), Some((0, s(0))));
     }
 
@@ -358,11 +417,11 @@ mod tests {
     fn a_shard_whose_samples_were_all_read_meanwhile_is_not_fetched() {
         let table = Residency::<()>::new(2);
         for (shard, position) in [(0, 1), (1, 2)] {
-            table.announce(s(shard), position);
+            announce(&table, s(shard), position);
         }
-        table.read(s(0), 1);
+        read(&table, s(0), 1);
         assert_eq!(table.next_wanted(), Some((2, s(1))));
-        table.announce(s(0), 3);
+        announce(&table, s(0), 3);
         assert_eq!(table.next_wanted(), Some((3, s(0))), "it is asked for again when it is needed again");
     }
 
@@ -370,22 +429,22 @@ mod tests {
     fn the_shard_that_is_awaited_is_the_one_needed_first() {
         let table = Residency::new(3);
         for (shard, position) in [(2, 3), (0, 8), (1, 1)] {
-            table.announce(s(shard), position);
+            announce(&table, s(shard), position);
         }
         assert_eq!(table.awaited(), None, "they are wanted, but no work waits yet");
         assert!(table.resident(s(1)).is_empty());
-        assert_eq!((table.park("late", [s(0)]), table.park("soon", [s(2)])), (None, None));
+        assert_eq!((table.park("late", &[s(0)]), table.park("soon", &[s(2)])), (None, None));
         assert_eq!(table.awaited(), Some(s(2)));
     }
 
     #[test]
     fn a_shard_in_hand_is_exchanged_for_one_that_is_needed_earlier() {
         let table = Residency::<()>::new(3);
-        table.announce(s(0), 4);
-        table.announce(s(1), 9);
+        announce(&table, s(0), 4);
+        announce(&table, s(1), 9);
         assert_eq!(table.next_wanted(), Some((4, s(0))));
         assert_eq!(table.exchange_for_earlier(s(0), 4), None, "the other one is needed later");
-        table.announce(s(2), 2);
+        announce(&table, s(2), 2);
         assert_eq!(table.exchange_for_earlier(s(0), 4), Some(s(2)));
         assert_eq!(table.exchange_for_earlier(s(2), 2), None);
         assert_eq!((table.next_wanted(), table.next_wanted()), (Some((4, s(0))), Some((9, s(1)))));
@@ -395,13 +454,13 @@ mod tests {
     fn looking_for_unread_shards_costs_as_much_as_there_are_and_not_as_the_data_set_has() {
         let table = Residency::<()>::new(100_000);
         for (position, shard) in [70_000, 3, 70_000, 99_999].into_iter().enumerate() {
-            table.announce(s(shard), position as u64);
+            announce(&table, s(shard), position as u64);
         }
         // Somebody is busy with a shard that has nothing unread: who looked at all shards would wait for it.
         let _busy = table.shards[50_000].lock();
         assert_eq!(table.unread(), [(s(3), 1, false), (s(70_000), 0, false), (s(99_999), 3, false)]);
-        table.read(s(70_000), 0);
-        table.read(s(3), 1);
+        read(&table, s(70_000), 0);
+        read(&table, s(3), 1);
         assert_eq!(table.unread(), [(s(70_000), 2, false), (s(99_999), 3, false)]);
     }
 }

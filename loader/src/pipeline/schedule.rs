@@ -30,7 +30,7 @@ pub(crate) struct Pace {
 /// Walks `order` to its end, or until the run stops.
 pub(crate) fn schedule(shared: &Shared, pace: Pace, mut order: RankOrder, stage: &Stage) -> Result<()> {
     let mut window = VecDeque::<Vec<Task>>::new();
-    let mut rows = Vec::new();
+    let (mut rows, mut announced) = (Vec::new(), Vec::new());
     let mut position = 0;
     for number in 0.. {
         let begun = stage.timed(Spent::Output, || shared.reorder.wait_turn(number));
@@ -46,10 +46,12 @@ pub(crate) fn schedule(shared: &Shared, pace: Pace, mut order: RankOrder, stage:
                 let mut tasks = Vec::with_capacity(rows.len());
                 for planned in rows.drain(..) {
                     let (shard, index) = shared.locate(planned.sample)?;
-                    shared.residency.announce(shard, position);
                     tasks.push(Task { planned, shard, index, position });
                     position += 1;
                 }
+                announced.clear();
+                announced.extend(tasks.iter().map(|task: &Task| (task.shard, task.position)));
+                shared.residency.announce(&mut announced);
                 window.push_back(tasks);
             }
             Ok::<_, Error>(())

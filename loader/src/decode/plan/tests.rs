@@ -19,13 +19,9 @@ fn compile(json: &str, columns: &[Column]) -> Result<Arc<FieldPlan>> {
 /// Decodes with rows of the right kind; fixed rows come back as bytes too.
 fn decode(plan: &Arc<FieldPlan>, columns: &[&[u8]], draw: u64) -> Result<Vec<Vec<u8>>> {
     let mut out: Vec<Vec<u8>> = plan.outputs().iter().map(|o| vec![0xee; o.row_bytes().unwrap_or(3)]).collect();
-    let mut rows: Vec<Row<'_>> = out
-        .iter_mut()
-        .zip(plan.outputs())
-        .map(|(v, o)| if o.row_bytes().is_some() { Row::Fixed(v.as_mut_slice()) } else { Row::Var(v) })
-        .collect();
-    plan.decoder().decode(columns, DrawKey { epoch: 0, stream: 0, draw }, &mut rows)?;
-    drop(rows);
+    let rows = out.iter_mut().zip(plan.outputs());
+    let rows = rows.map(|(v, o)| if o.row_bytes().is_some() { Row::Fixed(v.as_mut_slice()) } else { Row::Var(v) });
+    plan.decoder().decode(|i| columns.get(i).copied(), DrawKey { epoch: 0, stream: 0, draw }, rows)?;
     Ok(out)
 }
 
@@ -270,7 +266,8 @@ fn a_decoder_can_move_to_its_thread() {
     let mut decoder = plan.decoder();
     let value = std::thread::spawn(move || {
         let mut row = [0; 8];
-        decoder.decode(&[&5_i64.to_le_bytes()], DrawKey::default(), &mut [Row::Fixed(&mut row)]).unwrap();
+        let stored = 5_i64.to_le_bytes();
+        decoder.decode(|_| Some(&stored[..]), DrawKey::default(), [Row::Fixed(&mut row)]).unwrap();
         i64::from_ne_bytes(row)
     });
     assert_eq!(value.join().unwrap(), 5);

@@ -24,6 +24,8 @@ pub(crate) struct BatchLayout {
     bytes: usize,
     /// Index of the `repeat` output.
     repeat: Option<usize>,
+    /// Bytes of one row of each fixed output that is decoded.
+    row_bytes: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -40,6 +42,16 @@ enum Shape {
     Ragged,
 }
 
+impl Place {
+    /// Bytes of one row, if its shape is fixed.
+    fn row_bytes(&self) -> Option<usize> {
+        match self.shape {
+            Shape::Fixed { row_bytes, .. } => Some(row_bytes),
+            Shape::Text | Shape::Bytes | Shape::Ragged => None,
+        }
+    }
+}
+
 impl BatchLayout {
     /// The layout of batches of `rows` rows of what `plan` decodes, with a `repeat` output at the end if asked for.
     ///
@@ -47,7 +59,7 @@ impl BatchLayout {
     ///
     /// `Config` when a batch would not fit into memory addresses.
     pub(crate) fn new(plan: &FieldPlan, rows: usize, mark_repeats: bool) -> Result<Self> {
-        let mut layout = Self { outputs: Vec::new(), rows, bytes: 0, repeat: None };
+        let mut layout = Self { outputs: Vec::new(), rows, bytes: 0, repeat: None, row_bytes: Vec::new() };
         for output in plan.outputs() {
             match &output.shape {
                 RowShape::Fixed(row) => layout.push_fixed(&output.name, output.dtype, row)?,
@@ -56,6 +68,7 @@ impl BatchLayout {
                 RowShape::RaggedArray => layout.push(&output.name, Shape::Ragged),
             }
         }
+        layout.row_bytes = layout.outputs.iter().filter_map(Place::row_bytes).collect();
         if mark_repeats {
             layout.repeat = Some(layout.outputs.len());
             layout.push_fixed("repeat", DType::UInt8, &[])?;
@@ -162,11 +175,8 @@ impl Building {
     }
 
     /// Bytes of one row of each fixed output.
-    pub(crate) fn row_bytes(&self) -> impl Iterator<Item = usize> + '_ {
-        self.layout.decoded().iter().filter_map(|p| match p.shape {
-            Shape::Fixed { row_bytes, .. } => Some(row_bytes),
-            _ => None,
-        })
+    pub(crate) fn row_bytes(&self) -> &[usize] {
+        &self.layout.row_bytes
     }
 
     /// For each decoded output, whether it has a fixed shape.

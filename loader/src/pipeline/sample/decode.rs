@@ -4,54 +4,82 @@
 //! waiting; a sample that is not there goes to the read thread with its place in the batch and comes back on a second
 //! queue, which goes first. So hot data never changes threads, and cold data keeps the disk's queue deep.
 
+use super::hot::{Copied, DirectOutput, Found, HotReader, Rows};
 use crate::batch::RowBytes;
-use crate::decode::{Direct, DrawKey, FieldPlan, Output, Row, SampleDecoder};
-use crate::error::{Error, ErrorKind, Result};
+use crate::decode::{DrawKey, Row, SampleDecoder};
+use crate::error::Result;
 use crate::format::Scratch;
 use crate::memory::RowMut;
+use crate::order::ShardId;
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::open::OpenShard;
 use crate::pipeline::sample::collate::Building;
 use crate::pipeline::{Chunk, Loaded, Miss, Place, Task};
 use crate::stats::{Spent, Stage};
 use crate::sync::Arc;
+use crate::target::RowMemory;
 use crossbeam::channel::{Receiver, Sender};
-use std::time::Instant;
-
-/// Bytes a thread reads samples into. A larger sample goes through the read thread, whose memory is a pool's.
-const SCRATCH_BYTES_MAX: usize = 16 << 20;
+use std::time::{Duration, Instant};
 
 /// One decode thread's tools.
 pub(crate) struct DecodeThread<'a> {
     shared: &'a Shared,
-    /// One for each layout of the data set's shards.
-    decoders: Vec<SampleDecoder>,
+    hot: HotReader,
+    decoder: Decoder,
     misses: Sender<Miss>,
-    /// Encoded bytes of the current sample.
-    bytes: Vec<u8>,
-    columns: Scratch,
-    /// For each layout, the output that is read straight into place.
-    direct: Vec<Option<DirectOutput>>,
     /// Whether the consumer gives memory for rows of bytes, and some layout can use it.
     wants_rows: bool,
+    settled: Settled,
     read: Arc<Stage>,
     decode: Arc<Stage>,
     place: Arc<Stage>,
 }
 
+/// What has been done with samples and not yet been told to the epoch's tables and statistics, which all threads share:
+/// that happens once for each chunk.
+#[derive(Default)]
+struct Settled {
+    /// Shard and position of samples that are decoded or given up.
+    samples: Vec<(ShardId, u64)>,
+    read: Done,
+    decoded: Done,
+}
+
+/// Work of one stage.
+#[derive(Default)]
+struct Done {
+    samples: u64,
+    bytes: u64,
+    time: Duration,
+}
+
+impl Done {
+    fn add(&mut self, bytes: usize) {
+        self.samples += 1;
+        self.bytes += bytes as u64;
+    }
+
+    fn tell(&mut self, stage: &Stage) {
+        let Self { samples, bytes, time } = std::mem::take(self);
+        stage.spend(Spent::Busy, time);
+        stage.done(samples, bytes);
+    }
+}
+
 impl<'a> DecodeThread<'a> {
     pub(crate) fn new(shared: &'a Shared, misses: Sender<Miss>) -> Self {
-        let layouts = shared.fields.iter().zip(shared.open.layouts());
-        let direct: Vec<_> =
-            layouts.map(|(fields, layout)| DirectOutput::new(fields, |column| layout.around(column))).collect();
+        let hot = HotReader::new(shared);
         Self {
             shared,
-            wants_rows: shared.target.rows().is_some() && direct.iter().flatten().any(|d| d.is_list),
-            direct,
-            decoders: shared.fields.iter().map(|f| f.decoder()).collect(),
+            wants_rows: shared.target.rows().is_some() && hot.has_lists(),
+            hot,
+            decoder: Decoder {
+                epoch: shared.epoch,
+                decoders: shared.fields.iter().map(|f| f.decoder()).collect(),
+                columns: Scratch::default(),
+            },
             misses,
-            bytes: Vec::new(),
-            columns: Scratch::default(),
+            settled: Settled::default(),
             read: shared.stats.stage("read"),
             decode: shared.stats.stage("decode"),
             place: shared.stats.stage("place"),
@@ -68,6 +96,12 @@ impl<'a> DecodeThread<'a> {
                 self.loaded(sample)?;
                 continue;
             }
+            if let Ok(chunk) = chunks.try_recv() {
+                self.chunk(chunk)?;
+                continue;
+            }
+            // Evicted shards take room on disk for as long as somebody has them open.
+            self.hot.rest();
             let waiting = Instant::now();
             crossbeam::channel::select! {
                 recv(loaded) -> sample => {
@@ -89,241 +123,102 @@ impl<'a> DecodeThread<'a> {
         let given = match chunk.given.take() {
             Some(given) => given,
             None if self.wants_rows => {
-                let lengths = chunk.samples.iter().map(|task| self.length(task)).collect();
+                let lengths = chunk.samples.iter().map(|task| self.hot.length(self.shared, task)).collect();
                 self.shared.want_rows(chunk, lengths);
                 return Ok(());
             }
             None => Vec::new(),
         };
         let Chunk { batch, first_row, samples, mut rows, .. } = chunk;
-        let row_bytes: Vec<usize> = batch.row_bytes().collect();
         let mut given = given.into_iter();
         let mut done = 0;
         let mut start = Instant::now();
+        self.hot.look_up(self.shared, &samples);
         for (i, task) in samples.iter().enumerate() {
             if self.shared.run.is_stopped() {
                 return Ok(());
             }
-            let fixed: Vec<RowMut> = rows.iter_mut().zip(&row_bytes).map(|(r, n)| r.split_front(*n)).collect();
-            let mut place = Place { fixed, given: given.next().flatten() };
             let row = first_row + i;
-            let found = self.find(task, &mut place);
-            let read = Instant::now();
-            self.read.spend(Spent::Busy, read - start);
-            match found {
-                Ok(Found::Hot(open, bytes)) => {
-                    self.read.done(1, bytes.all() as u64);
-                    let kept = std::mem::take(&mut self.bytes);
-                    let decoded = self.decode(&batch, row, task, &open, (&kept[..bytes.kept], bytes), place);
-                    self.bytes = kept;
+            let mut given = given.next().flatten();
+            // The rows of the samples before have been cut off.
+            let mut into = Rows { fixed: &mut rows, row_bytes: batch.row_bytes(), given: given.as_deref_mut() };
+            match self.hot.find(self.shared, i, task, &mut into) {
+                Ok(Found::Hot(open, copied, direct)) => {
+                    self.settled.read.add(copied.bytes());
+                    self.settled.decoded.add(copied.bytes());
+                    let mut decoded = Ok(Vec::new());
+                    if !(copied.placed.is_some() && direct.is_some_and(|direct| direct.is_all)) {
+                        lap(&mut start, &mut self.settled.read);
+                        decoded = self.decoder.decode(&batch, task, open, copied, direct, into);
+                        lap(&mut start, &mut self.settled.decoded);
+                    }
+                    rows.iter_mut().zip(batch.row_bytes()).for_each(|(rows, bytes)| rows.skip_front(*bytes));
+                    let decoded = decoded.map(|lists| keep(&batch, row, lists, given.zip(direct)));
                     self.settle(&batch, row, task, decoded);
                     done += 1;
                 }
                 Ok(Found::Cold(open, offset, bytes)) => {
+                    let place = Place { fixed: split_row(&mut rows, &batch), given };
                     let miss = Miss { batch: batch.clone(), row, task: *task, place, open, offset, bytes };
                     if self.misses.send(miss).is_err() {
                         return self.shared.run.check();
                     }
                 }
                 Ok(Found::Gone) => {
-                    // The shard left the disk between its announcement and now: this sample waits for it again.
+                    // The shard left the disk between its announcement and now: this sample waits for it again. Those
+                    // that have been read are told first, so that it queues for the first that has not.
+                    self.tell();
                     self.shared.residency.lost(task.shard);
-                    let Place { fixed, given } = place;
                     let again = Chunk {
                         batch: batch.clone(),
                         first_row: row,
                         samples: vec![*task],
-                        rows: fixed,
+                        rows: split_row(&mut rows, &batch),
                         given: given.map(|row| vec![Some(row)]),
                     };
                     batch.add_chunks(1);
                     self.shared.dispatch(again);
                 }
                 Err(error) => {
-                    drop(place);
+                    drop(split_row(&mut rows, &batch));
                     self.settle(&batch, row, task, Err(error));
                     done += 1;
                 }
             }
-            start = Instant::now();
-            self.decode.spend(Spent::Busy, start - read);
         }
+        lap(&mut start, &mut self.settled.read);
         drop(rows);
+        self.tell();
         // One more for the chunk itself, whose places have just gone.
         self.finish(&batch, done + 1);
         Ok(())
-    }
-
-    /// How long the row of bytes of `task` will be, where that shows before the sample is read. What is wrong with the
-    /// shard or the sample comes up again when it is read.
-    fn length(&self, task: &Task) -> Option<usize> {
-        let open = self.shared.open.get(task.shard, &*self.shared.source).ok()??;
-        let (_, bytes) = open.range(task.index).ok()?;
-        let direct = self.direct[open.layout_number()].filter(|d| d.is_list)?;
-        if bytes as u64 > self.shared.sample_bytes_max {
-            return None;
-        }
-        bytes.checked_sub(direct.column.before + direct.column.after)
-    }
-}
-
-/// The output that samples of one layout are read straight into.
-#[derive(Clone, Copy)]
-struct DirectOutput {
-    column: Direct,
-    /// Its number among the outputs with fixed rows, or else among the lists.
-    number: usize,
-    /// Whether its rows have no fixed size.
-    is_list: bool,
-}
-
-impl DirectOutput {
-    /// For samples of a layout that `fields` decodes and in which `around` stands around a column.
-    fn new(fields: &FieldPlan, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<Self> {
-        let column = fields.direct(around)?;
-        let is_list = |output: &Output| output.row_bytes().is_none();
-        let is_list_here = is_list(&fields.outputs()[column.output]);
-        let number = fields.outputs()[..column.output].iter().filter(|o| is_list(o) == is_list_here).count();
-        Some(Self { column, number, is_list: is_list_here })
-    }
-
-    /// The memory for its row of `bytes` bytes in `place`, if there is such memory.
-    fn row<'a>(&self, place: &'a mut Place, bytes: usize) -> Option<Row<'a>> {
-        match self.is_list {
-            true => {
-                let given = place.given.as_mut().map(|row| row.bytes_mut());
-                given.filter(|row| row.len() == bytes).map(Row::Sized)
-            }
-            false => place.fixed.get_mut(self.number).filter(|row| row.len() == bytes).map(|row| Row::Fixed(row)),
-        }
-    }
-}
-
-/// Where a sample's bytes were found.
-enum Found {
-    /// In the page cache, and copied.
-    Hot(Arc<OpenShard>, Copied),
-    /// Not in memory, or more than the scratch buffer takes: this many bytes at this offset.
-    Cold(Arc<OpenShard>, u64, usize),
-    /// The shard is no longer on disk.
-    Gone,
-}
-
-/// Where the bytes of a sample went.
-#[derive(Clone, Copy)]
-struct Copied {
-    /// Into the scratch buffer.
-    kept: usize,
-    /// Straight into their row, without the scratch buffer.
-    placed: Option<usize>,
-}
-
-impl Copied {
-    fn all(self) -> usize {
-        self.kept + self.placed.unwrap_or(0)
-    }
-}
-
-impl DecodeThread<'_> {
-    fn find(&mut self, task: &Task, place: &mut Place) -> Result<Found> {
-        let Some(open) = self.shared.open.get(task.shard, &*self.shared.source)? else { return Ok(Found::Gone) };
-        let (offset, bytes) = open.range(task.index)?;
-        if bytes as u64 > self.shared.sample_bytes_max {
-            return Err(Error::new(ErrorKind::Unsupported, "a sample is larger than sample_bytes_max")
-                .with("bytes", bytes)
-                .with("sample_bytes_max", self.shared.sample_bytes_max));
-        }
-        if let Some(direct) = self.direct[open.layout_number()]
-            && let kept = direct.column.before + direct.column.after
-            && kept <= SCRATCH_BYTES_MAX
-            && let Some(placed) = bytes.checked_sub(kept)
-            && let Some(mut row) = direct.row(place, placed)
-        {
-            let around = scratch(&mut self.bytes, kept);
-            if open.read_hot_direct(offset, direct.column, around, &mut row) {
-                return Ok(Found::Hot(open, Copied { kept, placed: Some(placed) }));
-            }
-            return Ok(Found::Cold(open, offset, bytes));
-        }
-        if bytes > SCRATCH_BYTES_MAX {
-            return Ok(Found::Cold(open, offset, bytes));
-        }
-        if open.read_hot(offset, scratch(&mut self.bytes, bytes)) {
-            Ok(Found::Hot(open, Copied { kept: bytes, placed: None }))
-        } else {
-            Ok(Found::Cold(open, offset, bytes))
-        }
     }
 
     /// A sample that the read thread has brought.
     fn loaded(&mut self, sample: Loaded) -> Result<()> {
         let Loaded { miss, bytes } = sample;
         let Miss { batch, row, task, place, open, .. } = miss;
-        let start = Instant::now();
+        let mut start = Instant::now();
         let decoded = bytes.and_then(|bytes| {
-            let copied = Copied { kept: bytes.len(), placed: None };
-            self.decode(&batch, row, &task, &open, (&bytes, copied), place)
+            let Place { mut fixed, mut given } = place;
+            let direct = self.hot.direct(open.layout_number());
+            let into = Rows { fixed: &mut fixed, row_bytes: batch.row_bytes(), given: given.as_deref_mut() };
+            let copied = Copied { kept: &bytes, placed: None };
+            let lists = self.decoder.decode(&batch, &task, &open, copied, direct, into)?;
+            self.settled.decoded.add(bytes.len());
+            keep(&batch, row, lists, given.zip(direct));
+            Ok(())
         });
         self.settle(&batch, row, &task, decoded);
-        self.decode.spend(Spent::Busy, start.elapsed());
+        lap(&mut start, &mut self.settled.decoded);
+        self.tell();
         self.finish(&batch, 1);
         Ok(())
     }
 
-    /// Decodes a sample into its places: the bytes that were kept, and how many of its bytes went where.
-    fn decode(
-        &mut self,
-        batch: &Building,
-        row: usize,
-        task: &Task,
-        open: &OpenShard,
-        (bytes, copied): (&[u8], Copied),
-        mut place: Place,
-    ) -> Result<()> {
-        let planned = &task.planned;
-        let key = DrawKey { epoch: self.shared.epoch, stream: planned.stream.0, draw: planned.draw };
-        let direct = self.direct[open.layout_number()];
-        let columns = match (direct, copied.placed) {
-            (Some(direct), Some(placed)) => {
-                open.split_around(bytes, direct.column.column, placed, &mut self.columns)?
-            }
-            _ => open.split(bytes, &mut self.columns)?,
-        };
-        let columns: Vec<&[u8]> = columns.iter().collect();
-        let mut lists: Vec<Vec<u8>> = batch.fixed().filter(|fixed| !fixed).map(|_| Vec::new()).collect();
-        let (mut fixed, mut list) = (place.fixed.iter_mut(), lists.iter_mut());
-        let mut rows: Vec<Row<'_>> = batch
-            .fixed()
-            .filter_map(|is_fixed| match is_fixed {
-                true => fixed.next().map(|r| Row::Fixed(r)),
-                false => list.next().map(Row::Var),
-            })
-            .collect();
-        if let Some(direct) = direct {
-            if copied.placed.is_some() {
-                rows[direct.column.output] = Row::Filled;
-            } else if let Some(given) = place.given.as_mut().filter(|_| direct.is_list) {
-                rows[direct.column.output] = Row::Sized(given.bytes_mut());
-            }
-        }
-        self.decoders[open.layout_number()].decode(&columns, key, &mut rows)?;
-        self.decode.done(1, copied.all() as u64);
-        if !lists.is_empty() {
-            let mut lists: Vec<RowBytes> = lists.into_iter().map(RowBytes::Own).collect();
-            if let (Some(given), Some(direct)) = (place.given, direct) {
-                lists[direct.number] = RowBytes::Given(given);
-            }
-            batch.put_lists(row, lists);
-        }
-        Ok(())
-    }
-
     /// Books a sample's outcome: decoded, skipped within the budget, or the batch's failure.
-    fn settle(&self, batch: &Building, row: usize, task: &Task, outcome: Result<()>) {
-        if self.shared.residency.read(task.shard, task.position) {
-            self.shared.source.first_read(task.shard);
-        }
-        self.shared.run.advance();
+    fn settle(&mut self, batch: &Building, row: usize, task: &Task, outcome: Result<()>) {
+        self.settled.samples.push((task.shard, task.position));
         let Err(error) = outcome else { return };
         let error = self.shared.describe(error, task);
         if self.shared.may_skip(&error) {
@@ -332,6 +227,17 @@ impl DecodeThread<'_> {
         } else {
             batch.fail(row, error);
         }
+    }
+
+    /// Tells what has been settled.
+    fn tell(&mut self) {
+        let shared = self.shared;
+        let Settled { samples, read, decoded } = &mut self.settled;
+        shared.residency.read(samples, |shard| shared.source.first_read(shard));
+        samples.clear();
+        read.tell(&self.read);
+        decoded.tell(&self.decode);
+        shared.run.advance();
     }
 
     /// Hands the batch on when these were its last rows.
@@ -347,10 +253,76 @@ impl DecodeThread<'_> {
     }
 }
 
-/// The first `bytes` bytes of `buffer`, which grows if it has to: to [`SCRATCH_BYTES_MAX`] at most, as callers see to.
-fn scratch(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
-    if buffer.len() < bytes {
-        buffer.resize(bytes, 0);
+/// Adds the time since `start` to `done`, and starts anew.
+fn lap(start: &mut Instant, done: &mut Done) {
+    let now = Instant::now();
+    done.time += now - *start;
+    *start = now;
+}
+
+/// The next row of each of `rows`, for another thread.
+fn split_row(rows: &mut [RowMut], batch: &Building) -> Vec<RowMut> {
+    rows.iter_mut().zip(batch.row_bytes()).map(|(rows, bytes)| rows.split_front(*bytes)).collect()
+}
+
+/// Keeps a row's `lists`, the one with the consumer's memory in that memory.
+fn keep(batch: &Building, row: usize, lists: Vec<Vec<u8>>, given: Option<(Box<dyn RowMemory>, DirectOutput)>) {
+    if lists.is_empty() {
+        return;
     }
-    &mut buffer[..bytes]
+    let mut lists: Vec<RowBytes> = lists.into_iter().map(RowBytes::Own).collect();
+    if let Some((given, direct)) = given {
+        lists[direct.number] = RowBytes::Given(given);
+    }
+    batch.put_lists(row, lists);
+}
+
+/// From a sample's bytes to its rows.
+struct Decoder {
+    epoch: u64,
+    /// One for each layout of the data set's shards.
+    decoders: Vec<SampleDecoder>,
+    columns: Scratch,
+}
+
+impl Decoder {
+    /// Decodes a sample of `open` into its places; gives the rows of the outputs without fixed shape.
+    fn decode(
+        &mut self,
+        batch: &Building,
+        task: &Task,
+        open: &OpenShard,
+        copied: Copied<'_>,
+        direct: Option<DirectOutput>,
+        mut into: Rows<'_>,
+    ) -> Result<Vec<Vec<u8>>> {
+        let planned = &task.planned;
+        let key = DrawKey { epoch: self.epoch, stream: planned.stream.0, draw: planned.draw };
+        let columns = match (direct, copied.placed) {
+            (Some(direct), Some(placed)) => {
+                open.split_around(copied.kept, direct.column.column, placed, &mut self.columns)?
+            }
+            _ => open.split(copied.kept, &mut self.columns)?,
+        };
+        let mut lists: Vec<Vec<u8>> = batch.fixed().filter(|fixed| !fixed).map(|_| Vec::new()).collect();
+        let mut given = into.given.take().map(|given| given.bytes_mut());
+        let (mut fixed, mut list) = (into.fixed(), lists.iter_mut());
+        let rows = batch.fixed().enumerate().filter_map(|(output, is_fixed)| {
+            let row = match is_fixed {
+                true => Row::Fixed(fixed.next()?),
+                false => Row::Var(list.next()?),
+            };
+            match direct.filter(|direct| direct.column.output == output) {
+                Some(_) if copied.placed.is_some() => Some(Row::Filled),
+                Some(direct) if direct.is_list => Some(given.take().map_or(row, Row::Sized)),
+                _ => Some(row),
+            }
+        });
+        self.decoders[open.layout_number()].decode(
+            |column| (column < columns.len()).then(|| columns.get(column)),
+            key,
+            rows,
+        )?;
+        Ok(lists)
+    }
 }
