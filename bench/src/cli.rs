@@ -33,6 +33,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// The whole engine without Python, and where each stage's time goes
     Pipeline(Measured<scenario::pipeline::PipelineArgs>),
+    /// Small samples from memory: the engine, one pread for each, and memcpy
+    Tokens(Measured<scenario::tokens::TokensArgs>),
     /// forebay, WebDataset, MosaicML streaming, ImageFolder and others over the same files
     Peers(Measured<scenario::peers::PeersArgs>),
 }
@@ -68,6 +70,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Store(m) => m.output.publish(scenario::store::run(&m.scenario)?),
         Command::Serve(args) => serve::run(&args),
         Command::Pipeline(m) => m.output.publish(scenario::pipeline::run(&m.scenario)?),
+        Command::Tokens(m) => m.output.publish(scenario::tokens::run(&m.scenario)?),
         Command::Peers(m) => m.output.publish(scenario::peers::run(&m.scenario)?),
     }
 }

@@ -7,3 +7,4 @@ pub(crate) mod peers;
 pub(crate) mod pipeline;
 mod served;
 pub(crate) mod store;
+pub(crate) mod tokens;
