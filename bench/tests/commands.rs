@@ -95,3 +95,117 @@ fn serve_says_where_it_listens_and_ends_with_its_input() {
     drop(server.stdin.take());
     assert!(server.wait().expect("it ends").success());
 }
+
+/// Runs a scenario and reads the JSON that it writes.
+fn measured(scenario: &str, data: &Path, arguments: &[&str]) -> serde_json::Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("report.json");
+    let mut command = bench();
+    command.arg(scenario).arg("--data").arg(data).args(arguments).arg("--json").arg(&json);
+    let out = command.output().expect("the scenario runs");
+    assert!(out.status.success(), "{scenario}: {}", String::from_utf8_lossy(&out.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).expect("a report")).expect("json");
+    assert_eq!(report["scenario"], scenario);
+    assert!(report["machine"]["cpus"].as_u64().expect("CPUs") > 0);
+    let columns: Vec<_> = report["columns"].as_array().expect("columns").iter().map(|c| c["key"].clone()).collect();
+    assert!(columns.contains(&report["primary"]));
+    for row in report["rows"].as_array().expect("rows") {
+        for (key, value) in row["values"].as_object().expect("values") {
+            assert!(columns.contains(&key.as_str().into()), "{key} is no column");
+            assert!(value.as_f64().is_some_and(|v| v.is_finite() && v >= 0.0), "{key}: {value}");
+        }
+    }
+    report
+}
+
+/// Group and name of every row.
+fn rows(report: &serde_json::Value) -> Vec<(String, String)> {
+    let text = |row: &serde_json::Value, key: &str| row[key].as_str().expect("text").to_owned();
+    report["rows"].as_array().expect("rows").iter().map(|row| (text(row, "group"), text(row, "name"))).collect()
+}
+
+/// The value that `key` has for the row called `name` in `group`.
+fn value(report: &serde_json::Value, group: &str, name: &str, key: &str) -> f64 {
+    let all = report["rows"].as_array().expect("rows");
+    let row = all.iter().find(|row| row["group"] == group && row["name"] == name).expect("a row of this name");
+    row["values"][key].as_f64().expect("a value")
+}
+
+#[test]
+fn disk_reads_hot_and_cold_and_tells_bytes_from_reads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("shard"), vec![7; 9 << 20]).expect("a file");
+    let report = measured("disk", folder.path(), &["--reads", "64", "--read-bytes", "4096", "--depth", "4"]);
+    let rows = rows(&report);
+    for group in ["page cache", "disk"] {
+        for name in ["plain pread", "forebay pread"] {
+            assert!(rows.contains(&(group.to_owned(), name.to_owned())), "{group}: {name}");
+            let reads = value(&report, group, name, "reads_per_s");
+            let bytes = value(&report, group, name, "gib_per_s") * f64::from(1 << 30);
+            assert!((bytes / reads / 4096.0 - 1.0).abs() < 1e-6, "{bytes} bytes in {reads} reads");
+        }
+    }
+    assert_eq!(value(&report, "page cache", "forebay pread", "cached_percent"), 100.0);
+    assert!(rows.iter().any(|(group, name)| group == "disk" && name.starts_with("limit")));
+    assert_eq!(report["baseline"], "plain pread");
+}
+
+#[test]
+fn store_fetches_with_and_without_tls_beside_curl() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["a", "b", "c"] {
+        std::fs::write(folder.path().join(name), vec![7; 100_000]).expect("an object");
+    }
+    let report = measured("store", folder.path(), &["--rounds", "1", "--objects", "2"]);
+    let (rows, skipped) = (rows(&report), report["skipped"].as_array().expect("what did not run"));
+    for group in ["http", "https"] {
+        assert!(value(&report, group, "forebay", "gib_per_s") > 0.0);
+        assert!(value(&report, group, "forebay", "cpus") < 64.0);
+        let has_curl = rows.contains(&(group.to_owned(), "curl".to_owned()));
+        assert!(has_curl || skipped.iter().any(|s| s["name"] == "curl"), "{rows:?}");
+    }
+    assert!(report["title"].as_str().expect("a title").starts_with("3 objects"));
+}
+
+#[test]
+fn pipeline_drains_every_kind_of_field_cached_and_cold() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(tokens(folder.path(), 7).status.success());
+    let report = measured("pipeline", folder.path(), &["--threads", "1", "--batch", "16", "--epochs", "2"]);
+    let group = "1 threads".to_owned();
+    let names = ["tokens as uint16", "tokens as int64"].into_iter();
+    let expected = names.flat_map(|name| [format!("forebay {name}, cached"), format!("forebay {name}, cold")]);
+    assert_eq!(rows(&report), expected.map(|name| (group.clone(), name)).collect::<Vec<_>>());
+    for row in report["rows"].as_array().expect("rows") {
+        let values = &row["values"];
+        let rate = values["items_per_s"].as_f64().expect("a rate");
+        // 16 bytes a sample.
+        let bytes = values["mb_per_s"].as_f64().expect("a rate") * 1e6;
+        assert!((bytes / rate / 16.0 - 1.0).abs() < 1e-6, "{bytes} bytes in {rate} samples");
+        assert!(values["first_batch_s"].as_f64().expect("a time") > 0.0);
+        let stages = row["details"]["stages"].as_array().expect("stages");
+        let decoded = stages.iter().find(|stage| stage["stage"] == "decode").expect("a stage");
+        let epochs = if row["name"].as_str().expect("a name").ends_with("cold") { 1 } else { 3 };
+        assert_eq!((&decoded["items"], &decoded["bytes"]), (&(100 * epochs).into(), &(1600 * epochs).into()));
+    }
+}
+
+#[test]
+fn tokens_brings_the_same_samples_by_every_way() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(tokens(folder.path(), 7).status.success());
+    let report = measured("tokens", folder.path(), &["--threads", "2", "--batch", "16", "--rounds", "1"]);
+    let names = ["uint16", "int64"].into_iter();
+    let expected =
+        names.flat_map(|group| ["forebay", "limit: memcpy", "pread"].map(|name| (group.into(), name.into())));
+    assert_eq!(rows(&report), expected.collect::<Vec<(String, String)>>());
+    for group in ["uint16", "int64"] {
+        let rate = value(&report, group, "forebay", "samples_per_s");
+        // 16 bytes a sample.
+        let bytes = value(&report, group, "forebay", "stored_gb_per_s") * 1e9;
+        assert!((bytes / rate / 16.0 - 1.0).abs() < 1e-6, "{bytes} bytes in {rate} samples");
+    }
+    assert_eq!(report["baseline"], "pread");
+    let refused = bench().args(["tokens", "--data"]).arg(folder.path().join("mds")).output().expect("tokens runs");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("no data set here"));
+}
