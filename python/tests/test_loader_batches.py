@@ -1,0 +1,114 @@
+"""What the batches of forebay.Loader hold, and whose memory it is."""
+
+import gc
+import io
+import os
+
+import numpy as np
+import PIL.Image
+import pytest
+from loaders import NUMBER, ordered
+from picture_set import SAMPLES, jpeg
+
+import forebay as fb
+
+torch = pytest.importorskip("torch")
+
+
+def test_without_fields_every_column_comes_under_its_name(pictures):
+    with fb.Loader(local=pictures, batch_size=8) as loader:
+        batch = next(iter(loader))
+    assert set(batch) == {"class", "image", "name", "number"}
+    assert batch["number"].tolist() == list(range(8))
+    assert batch["name"] == [f"picture {i}" for i in range(8)]
+    assert all(isinstance(b, bytes) and b[:2] == b"\xff\xd8" for b in batch["image"])
+
+
+def test_frameworks_see_the_same_memory(pictures):
+    fields = {"x": fb.Image("image", fb.Resize((8, 10)), layout="NHWC"), **NUMBER}
+    common = {"local": pictures, "batch_size": 4, "fields": fields}
+    with fb.Loader(framework="torch", **common) as loader:
+        as_torch = next(iter(loader))
+    with fb.Loader(framework="numpy", **common) as loader:
+        as_numpy = next(iter(loader))
+    with fb.Loader(framework="dlpack", **common) as loader:
+        raw = next(iter(loader))
+    assert isinstance(as_numpy["x"], np.ndarray) and as_numpy["x"].shape == (4, 8, 10, 3)
+    assert (as_torch["x"].numpy() == as_numpy["x"]).all()
+    assert raw["x"].shape == (4, 8, 10, 3) and raw["x"].dtype == "uint8" and raw["x"].__dlpack_device__() == (1, 0)
+    assert torch.equal(torch.from_dlpack(raw["x"]), as_torch["x"])
+    raw["x"].__dlpack__()
+    with pytest.raises(BufferError):
+        raw["x"].__dlpack__(copy=True)
+    with pytest.raises(fb.ConfigError, match="framework"):
+        fb.Loader(framework="mxnet", **common)
+
+
+def test_a_batch_outlives_its_loader(pictures):
+    with fb.Loader(local=pictures, batch_size=4, fields={"x": fb.Image("image", fb.Resize((8, 8)))}) as loader:
+        kept = [b["x"] for b in loader]
+        copies = [x.clone() for x in kept]
+    del loader
+    gc.collect()
+    assert all(torch.equal(a, b) for a, b in zip(kept, copies))
+
+
+@pytest.mark.parametrize("framework", ["torch", "numpy", "dlpack"])
+def test_pictures_without_a_fixed_size_come_one_by_one(pictures, framework):
+    fields = {"x": fb.Image("image"), "small": fb.Image("image", fb.Resize(20), dtype="float32", layout="NHWC")}
+    with fb.Loader(local=pictures, batch_size=4, fields=fields, framework=framework) as loader:
+        batch = next(iter(loader))
+    for number, (x, small) in enumerate(zip(batch["x"], batch["small"])):
+        expected = np.asarray(PIL.Image.open(io.BytesIO(jpeg(number)))).transpose(2, 0, 1)
+        assert isinstance(x, torch.Tensor if framework == "torch" else np.ndarray)
+        assert x.shape == expected.shape and np.abs(np.asarray(x).astype(int) - expected).max() <= 2
+        assert min(small.shape[:2]) == 20 and small.shape[2] == 3 and str(small.dtype).endswith("float32")
+        # One's own memory: it can be written.
+        x[0, 0, 0] = 1
+
+
+def test_half_precision_pictures_without_a_fixed_size(pictures):
+    fields = {"x": fb.Image("image", dtype="bfloat16")}
+    with fb.Loader(local=pictures, batch_size=2, fields=fields) as loader:
+        assert next(iter(loader))["x"][0].dtype == torch.bfloat16
+    with fb.Loader(local=pictures, batch_size=2, fields=fields, framework="numpy") as loader:
+        with pytest.raises(fb.ConfigError, match="bfloat16"):
+            next(iter(loader))
+
+
+def test_arrays_of_any_shape_come_one_by_one(tmp_path):
+    arrays = [np.arange(6, dtype=np.int16).reshape(2, 3), np.array([2.5]), np.ones((1, 4, 2), np.uint8)]
+    with fb.MDSWriter(out=tmp_path, columns={"a": "ndarray"}) as writer:
+        for array in arrays:
+            writer.write({"a": array})
+    for framework in ("torch", "numpy"):
+        with fb.Loader(local=tmp_path, batch_size=3, framework=framework) as loader:
+            for got, array in zip(next(iter(loader))["a"], arrays):
+                assert str(got.dtype).removeprefix("torch.") == array.dtype.name and np.array_equal(np.asarray(got), array)
+                assert tuple(got.shape) == array.shape
+
+
+def test_a_transform_runs_on_each_batch(pictures):
+    with ordered(pictures, transform=lambda batch: batch["number"].sum().item()) as loader:
+        assert sum(loader) == sum(range(SAMPLES))
+
+
+def test_bytes_and_their_neighbours_come_back_whole_from_memory_and_from_disk(tmp_path):
+    """One column of any size is read right into the objects, two are not, and what the page cache lacks goes a third way."""
+    rows = [bytes([i % 251]) * (i * 37 % 5000) for i in range(200)]
+    for name, columns in {"one": {"b": "bytes", "n": "int"}, "two": {"b": "bytes", "n": "int", "s": "str"}}.items():
+        folder = tmp_path / name
+        with fb.MDSWriter(out=str(folder), columns=columns, size_limit=1 << 16) as writer:
+            for i, row in enumerate(rows):
+                writer.write({"b": row, "n": i, "s": "x" * (i % 3)} if name == "two" else {"b": row, "n": i})
+        for cold in (False, True):
+            for shard in folder.glob("*.mds") if cold else ():
+                with open(shard, "rb") as file:
+                    os.fsync(file.fileno())
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            seen = {}
+            with fb.Loader(local=folder, batch_size=16, shuffle=True) as loader:
+                for batch in loader:
+                    assert all(type(row) is bytes for row in batch["b"])
+                    seen.update(zip(batch["n"].tolist(), batch["b"], strict=True))
+            assert [seen[i] for i in range(200)] == rows, (name, cold)

@@ -1,0 +1,86 @@
+"""What forebay.Loader says when data or calls are wrong."""
+
+import logging
+import os
+import pickle
+
+import pytest
+from loaders import NUMBER, numbers, ordered
+from picture_set import SAMPLES, write_pictures
+
+import forebay as fb
+
+
+def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
+    folder = write_pictures(tmp_path / "set", samples=40)
+    shard = os.path.join(folder, "shard.00000.mds")
+    with open(shard, "r+b") as file:
+        data = file.read()
+        start = data.index(b"\xff\xd8")
+        file.seek(start)
+        file.write(b"\xff\xd8" + bytes(100))
+    fields = {"x": fb.Image("image", fb.Resize((8, 8))), **NUMBER}
+    with fb.Loader(local=folder, batch_size=8, fields=fields) as loader:
+        with pytest.raises(fb.DecodeError, match="shard.00000.mds") as caught:
+            list(loader)
+        assert caught.value.kind == "decode" and caught.value.context
+    with fb.Loader(local=folder, batch_size=8, fields=fields, on_error="skip", max_errors=1) as loader:
+        assert sum(len(b["number"]) for b in loader) == 39
+    # A batch of its own: left out, unless another rank would wait for it.
+    with fb.Loader(local=folder, batch_size=1, fields=fields, on_error="skip", max_errors=1) as loader:
+        assert numbers(loader) == [[number] for number in range(1, 40)]
+        assert len(loader) == 40
+    two = {"rank": 0, "world_size": 2, "local_rank": 0, "local_world_size": 2}
+    with fb.Loader(local=folder, batch_size=1, fields=fields, on_error="skip", max_errors=1, **two) as loader:
+        with pytest.raises(fb.DecodeError, match="other ranks"):
+            list(loader)
+
+
+def test_a_closed_loader_says_so(pictures):
+    loader = ordered(pictures)
+    batches = iter(loader)
+    next(batches)
+    loader.close()
+    loader.close()
+    for use in (lambda: next(batches), lambda: iter(loader), loader.state_dict):
+        with pytest.raises(fb.ClosedError):
+            use()
+
+
+def test_errors_are_what_one_would_catch():
+    for kind in fb.errors._BY_KIND.values():
+        assert issubclass(kind, fb.Error)
+        assert pickle.loads(pickle.dumps(kind("sentence"))).args == ("sentence",)
+    assert issubclass(fb.NotFoundError, FileNotFoundError) and issubclass(fb.StalledError, TimeoutError)
+
+
+class Refusal(Exception):
+    """What the handler below raises."""
+
+
+def test_a_log_handler_that_raises_costs_no_batch(pictures):
+    """Keeping every batch leads to a warning in the middle of the epoch."""
+
+    class Refusing(logging.Handler):
+        def emit(self, record):
+            raise Refusal(record.getMessage())
+
+    fields = {"x": fb.Image("image", fb.Resize(256), fb.CenterCrop(224), dtype="float32"), **NUMBER}
+    log, handler = logging.getLogger("forebay"), Refusing()
+    log.addHandler(handler)
+    kept, refused = [], 0
+    try:
+        with fb.Loader(local=pictures, fields=fields, batch_size=8, prefetch=1, memory="24mb") as loader:
+            batches = iter(loader)
+            while True:
+                try:
+                    kept.append(next(batches))
+                except StopIteration:
+                    break
+                except Refusal as e:
+                    assert "batch" in str(e)
+                    refused += 1
+    finally:
+        log.removeHandler(handler)
+    assert refused, "nothing was logged"
+    assert [n for batch in kept for n in batch["number"].tolist()] == list(range(SAMPLES))

@@ -1,0 +1,106 @@
+"""The order of forebay.Loader, and checkpoints of it."""
+
+import json
+
+import pytest
+from loaders import NUMBER, numbers, ordered
+from picture_set import SAMPLES
+
+import forebay as fb
+
+torch = pytest.importorskip("torch")
+
+
+def test_an_unshuffled_epoch_is_the_data_in_its_order(pictures):
+    with ordered(pictures) as loader:
+        batches = numbers(loader)
+        assert sum(batches, []) == list(range(SAMPLES))
+        assert [len(b) for b in batches] == [16] * 12 + [8] and len(loader) == 13
+    with ordered(pictures, drop_last=True) as loader:
+        assert [len(b) for b in numbers(loader)] == [16] * 12 and len(loader) == 12
+
+
+def test_the_order_is_the_reference_s(pictures):
+    streaming = pytest.importorskip("streaming")
+    streaming.base.util.clean_stale_shared_memory()
+    for algo in ("py1e", "py1br", "py1s", "py2s", "naive"):
+        common = {"shuffle": True, "shuffle_algo": algo, "shuffle_seed": 3, "num_canonical_nodes": 2}
+        theirs = streaming.StreamingDataset(local=pictures, batch_size=16, **common)
+        with ordered(pictures, **common) as loader:
+            for epoch in range(2):
+                assert sum(numbers(loader), []) == [sample["number"] for sample in theirs], (algo, epoch)
+        del theirs
+
+
+def test_ranks_share_an_epoch_and_a_device_list_is_ranks(pictures):
+    world = {"world_size": 2, "local_world_size": 2, "shuffle": True, "num_canonical_nodes": 2}
+    parts = []
+    for rank in range(2):
+        with ordered(pictures, rank=rank, local_rank=rank, **world) as loader:
+            parts.append(numbers(loader))
+    assert sorted(sum(sum(parts, []), [])) == list(range(SAMPLES))
+    with ordered(pictures, device=["cpu", "cpu"], shuffle=True, num_canonical_nodes=2) as loader:
+        assert [[b["number"].tolist() for b in both] for both in loader] == [list(pair) for pair in zip(*parts)]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_checkpoint_resumes_on_another_number_of_ranks(pictures, ranks):
+    order = {"shuffle": True, "num_canonical_nodes": 2, "shuffle_seed": 5}
+    with ordered(pictures, **order) as loader:
+        whole = numbers(loader)
+    with ordered(pictures, **order) as loader:
+        batches = iter(loader)
+        for _ in range(4):
+            next(batches)
+        state = loader.state_dict()
+    assert len(json.dumps(state)) < 1000
+    assert {"epoch": 0, "sample_in_epoch": 64, "num_canonical_nodes": 2, "shuffle_seed": 5}.items() <= state.items()
+    rest = []
+    for rank in range(ranks):
+        place = {"rank": rank, "world_size": ranks, "local_rank": rank, "local_world_size": ranks}
+        with ordered(pictures, batch_size=16 // ranks, **place, **order) as loader:
+            loader.load_state_dict(state, strict=ranks == 1)
+            rest.append(numbers(loader))
+            assert loader.epoch == 1
+    for number, parts in enumerate(zip(*rest)):
+        assert sorted(sum(parts, [])) == sorted(whole[4 + number])
+
+
+def test_a_state_of_another_plan_is_refused_with_the_arguments_that_differ(pictures):
+    with ordered(pictures, shuffle=True) as loader:
+        state = loader.state_dict()
+    with ordered(pictures, shuffle=True, shuffle_algo="naive") as loader:
+        with pytest.raises(fb.StateError, match="shuffle_algo"):
+            loader.load_state_dict(state)
+        loader.load_state_dict(state, strict=False)
+    with ordered(pictures) as loader, pytest.raises(fb.StateError):
+        loader.load_state_dict({"epoch": "one"})
+
+
+def test_break_ends_an_epoch_and_an_old_iterator_says_so(pictures):
+    with ordered(pictures, shuffle=True) as loader:
+        first = iter(loader)
+        next(first)
+        assert loader.epoch == 1
+        second = iter(loader)
+        with pytest.raises(fb.ClosedError, match="only one is alive"):
+            next(first)
+        assert len(list(second)) == 13
+        with pytest.raises(StopIteration):
+            next(second)
+        assert loader.epoch == 2
+
+
+def test_augmentation_does_not_depend_on_threads_or_resumption(pictures):
+    fields = {"x": fb.Image("image", fb.RandomResizedCrop(12), fb.RandomHorizontalFlip()), **NUMBER}
+    common = {"local": pictures, "batch_size": 16, "fields": fields, "shuffle": True}
+    with fb.Loader(threads=1, **common) as loader:
+        want = {int(n): x for b in loader for n, x in zip(b["number"], b["x"])}
+    with fb.Loader(threads=3, **common) as loader:
+        batches = iter(loader)
+        for _ in range(5):
+            next(batches)
+        state = loader.state_dict()
+        loader.load_state_dict(state)
+        for b in loader:
+            assert all(torch.equal(want[int(n)], x) for n, x in zip(b["number"], b["x"]))
