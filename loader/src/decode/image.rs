@@ -3,7 +3,7 @@
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
 use super::geometry::{Filter, Region, Size, Stage, resolve};
-use super::jpeg::{Decoder, JpegDecoder};
+use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
 use super::ndarray::start_ragged;
 use super::normalise::Writer;
 use super::pixels::Pixels;
@@ -95,12 +95,19 @@ impl ImageDecoder {
     }
 
     /// Decodes `bytes` as `field` says, with the draws of `key`, into `row`: a fixed row of exactly the picture's size,
-    /// or a ragged one that says its shape.
+    /// or a ragged one that says its shape. `index` is the row index of a JPEG, or nothing.
     ///
     /// # Errors
     /// Bytes that are not a picture of a supported kind or are damaged, pictures above the limits, a fixed row of
     /// another size.
-    pub fn decode(&mut self, bytes: &[u8], field: &ImageField, key: DrawKey, row: &mut Row<'_>) -> Result<()> {
+    pub fn decode(
+        &mut self,
+        bytes: &[u8],
+        index: &[u8],
+        field: &ImageField,
+        key: DrawKey,
+        row: &mut Row<'_>,
+    ) -> Result<()> {
         let format = sniff(bytes, field.encoding)?;
         let size = self.size(bytes, format)?;
         if u64::from(size.w) * u64::from(size.h) > field.limits.pixels_max {
@@ -112,7 +119,7 @@ impl ImageDecoder {
         resolve(&field.ops, size, field.draws, key, field.limits.pixels_max, &mut self.stages)?;
         let filter = field.content.filter();
         let needed = self.resizer.plan(&self.stages[0], filter);
-        self.region(bytes, format, field.content, needed)?;
+        self.region(bytes, index, format, field.content, needed)?;
         for i in 1..self.stages.len() {
             let output = self.stages[i - 1].output();
             let stride = output.w as usize * 3;
@@ -145,6 +152,11 @@ impl ImageDecoder {
         Ok(())
     }
 
+    /// What became of row indexes since the last call.
+    pub fn take_row_index_counts(&mut self) -> RowIndexCounts {
+        self.jpeg.take_row_index_counts()
+    }
+
     /// The picture's size, from its header.
     fn size(&mut self, bytes: &[u8], format: Format) -> Result<Size> {
         match format {
@@ -155,14 +167,14 @@ impl ImageDecoder {
     }
 
     /// Decodes at least `region` into `source`.
-    fn region(&mut self, bytes: &[u8], format: Format, content: Content, region: Region) -> Result<()> {
+    fn region(&mut self, bytes: &[u8], index: &[u8], format: Format, content: Content, region: Region) -> Result<()> {
         let Self { jpeg, source, .. } = self;
         match format {
             Format::Jpeg if content == Content::Labels => {
                 Err(Error::decode("a JPEG cannot hold labels: its compression changes them")
                     .of_kind(ErrorKind::Unsupported))
             }
-            Format::Jpeg => jpeg.decode(bytes, region, source),
+            Format::Jpeg => jpeg.decode_indexed(bytes, index, region, source),
             Format::Png => png::decode(bytes, region, content, source),
             Format::Raw => pil::decode(bytes, region, content, source),
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::draw::DrawKey;
 use super::dtype::DType;
 use super::image::ImageDecoder;
+use super::jpeg::RowIndexCounts;
 use super::ndarray::start_ragged;
 use super::numeric;
 use super::plan::{FieldPlan, NumberSource, Step, Work};
@@ -50,23 +51,50 @@ impl SampleDecoder {
         key: DrawKey,
         rows: impl IntoIterator<Item = Row<'r>>,
     ) -> Result<()> {
+        self.decode_indexed(column, |_| &[], key, rows)
+    }
+
+    /// As [`decode`](Self::decode), where `index` says what the shard's index has about the sample's value in a column:
+    /// of a JPEG its row index, which spares decoding the rows above the region; nothing where there is no index. What
+    /// comes out is the same.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn decode_indexed<'c, 'i, 'r>(
+        &mut self,
+        column: impl Fn(usize) -> Option<&'c [u8]>,
+        index: impl Fn(usize) -> &'i [u8],
+        key: DrawKey,
+        rows: impl IntoIterator<Item = Row<'r>>,
+    ) -> Result<()> {
         let Self { plan, images, shape } = self;
         let mismatch = || Error::internal("the sample does not have the plan's columns and rows");
         let mut rows = rows.into_iter();
         for (step, output) in plan.steps().iter().zip(plan.outputs()) {
-            let bytes = column(step.column).ok_or_else(mismatch)?;
+            let value = Value { bytes: column(step.column).ok_or_else(mismatch)?, index: index(step.column) };
             let mut row = rows.next().ok_or_else(mismatch)?;
-            step_into(step, bytes, key, &mut row, images, shape)
+            step_into(step, value, key, &mut row, images, shape)
                 .context("column", || &plan.columns()[step.column].name)
                 .context("field", || &output.name)?;
         }
         if rows.next().is_some() { Err(mismatch()) } else { Ok(()) }
     }
+
+    /// What became of row indexes since the last call.
+    pub fn take_row_index_counts(&mut self) -> RowIndexCounts {
+        self.images.take_row_index_counts()
+    }
+}
+
+/// A stored value, and what the shard's index says about it.
+struct Value<'a> {
+    bytes: &'a [u8],
+    index: &'a [u8],
 }
 
 fn step_into(
     step: &Step,
-    bytes: &[u8],
+    Value { bytes, index }: Value<'_>,
     key: DrawKey,
     row: &mut Row<'_>,
     images: &mut ImageDecoder,
@@ -76,7 +104,7 @@ fn step_into(
         return Ok(());
     }
     match &step.work {
-        Work::Image(field) => images.decode(bytes, field, key, row),
+        Work::Image(field) => images.decode(bytes, index, field, key, row),
         Work::Scalar { source, dtype } => number(bytes, *source, fixed(row, dtype.size())?, *dtype),
         Work::Tokens { source, length, dtype, pad } => {
             let (from, values) = match source {

@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use forebay_loader::decode::geometry::{Region, Size};
-use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, Turbo, encode};
+use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexer, Subsampling, Turbo, encode};
 use forebay_loader::decode::pixels::Pixels;
 use forebay_tests::data::{Draws, picture};
 
@@ -91,23 +91,38 @@ fn random_crops_have_the_pixels_of_libjpeg_turbos_whole_picture() {
     let (mut own, mut turbo) = (Decoder::new(), Turbo::new().unwrap());
     let (mut whole, mut part) = (Pixels::new(), Pixels::new());
     let mut draws = Draws::new(17, 0);
-    let (mut compared, mut different) = (0, 0);
+    let (mut compared, mut different, mut indexes) = (0, 0, 0);
+    let mut indexer = RowIndexer::default();
     for (i, bytes) in pictures.iter().enumerate() {
+        // Progressive files get none.
+        let mut row_index = Vec::new();
+        indexes += u64::from(indexer.append(bytes, &mut row_index));
         let size = turbo.size(bytes).unwrap();
         turbo.decode(bytes, Region::all(size), &mut whole).unwrap();
         let share = crops / pictures.len() as u64 + u64::from((i as u64) < crops % pictures.len() as u64);
         for _ in 0..share {
             let wanted = random_crop(size, &mut draws);
-            own.decode(bytes, wanted, &mut part).unwrap();
-            let is_same = (wanted.y..wanted.y + wanted.h).all(|y| row(&whole, wanted, y) == row(&part, wanted, y));
-            if !is_same {
-                println!("picture {i}, {wanted:?} differs");
+            // From the start of the file, and from the first row that is needed.
+            let mut is_same = true;
+            for row_index in [&[], &row_index[..]] {
+                own.decode_indexed(bytes, row_index, wanted, &mut part).unwrap();
+                let mut rows = wanted.y..wanted.y + wanted.h;
+                if !rows.all(|y| row(&whole, wanted, y) == row(&part, wanted, y)) {
+                    println!("picture {i}, {wanted:?} differs with an index of {} bytes", row_index.len());
+                    is_same = false;
+                }
             }
             different += u64::from(!is_same);
             compared += 1;
         }
     }
-    println!("{different} of {compared} crops of {} pictures differ", pictures.len());
+    let counts = own.take_row_index_counts();
+    println!(
+        "{different} of {compared} crops of {} pictures differ; {indexes} pictures have a row index, {} crops used it",
+        pictures.len(),
+        counts.used
+    );
+    assert_eq!(counts.refused, 0);
     assert_eq!((compared, different), (crops, 0));
 }
 
@@ -191,13 +206,22 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn a_picture_that_is_no_larger_than_those_before_allocates_nothing() {
     let pictures = made();
+    let mut indexer = RowIndexer::default();
+    let mut indexed = |bytes: &Vec<u8>| {
+        let mut index = Vec::new();
+        assert!(indexer.append(bytes, &mut index));
+        index
+    };
+    let indexes: Vec<Vec<u8>> = pictures.iter().map(&mut indexed).collect();
     let mut decoder = Decoder::new();
     let mut pixels = Pixels::new();
     let mut all = || {
-        for bytes in &pictures {
+        for (bytes, index) in pictures.iter().zip(&indexes) {
             let size = decoder.size(bytes).unwrap();
             decoder.decode(bytes, Region::all(size), &mut pixels).unwrap();
-            decoder.decode(bytes, Region { x: 7, y: 5, w: size.w / 2, h: size.h / 2 }, &mut pixels).unwrap();
+            let part = Region { x: 7, y: 5, w: size.w / 2, h: size.h / 2 };
+            decoder.decode(bytes, part, &mut pixels).unwrap();
+            decoder.decode_indexed(bytes, index, part, &mut pixels).unwrap();
         }
         ALLOCATIONS.with(Cell::get)
     };

@@ -2,7 +2,7 @@
 //! through here on every run, and what the fuzzer makes.
 
 use forebay_loader::decode::geometry::{Region, Size};
-use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Turbo};
+use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexer, Turbo};
 use forebay_loader::decode::pixels::Pixels;
 
 /// Larger pictures take their time and show nothing that smaller ones do not.
@@ -50,6 +50,12 @@ pub(crate) fn agree(bytes: &[u8]) -> bool {
         return false;
     }
     assert!(whole.rgb() == cut(&pixels, all), "other pixels");
+    let mut row_index = Vec::new();
+    if RowIndexer::default().append(bytes, &mut row_index) {
+        own.decode_indexed(bytes, &row_index, wanted, &mut pixels).expect("what was indexed, decodes");
+        assert!(cut(&whole, wanted) == cut(&pixels, wanted), "other pixels with a row index in {wanted:?}");
+        assert_eq!(own.take_row_index_counts().refused, 0);
+    }
     let outcome = own.decode(bytes, wanted, &mut pixels);
     if outcome.is_err() || cut(&whole, wanted) != cut(&pixels, wanted) {
         // Where libjpeg-turbo overlooks damage, its parts may differ from its whole. Then this decoder left it the part.

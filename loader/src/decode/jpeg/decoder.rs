@@ -17,6 +17,16 @@ pub struct Decoder {
     own: Option<Sequential>,
     /// Made with the first picture that needs it.
     turbo: Option<Turbo>,
+    row_indexes: RowIndexCounts,
+}
+
+/// What became of the row indexes that a decoder was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowIndexCounts {
+    /// Pictures that were decoded with their help.
+    pub used: u64,
+    /// Indexes that did not fit their picture, which was then decoded without.
+    pub refused: u64,
 }
 
 impl Default for Decoder {
@@ -29,7 +39,45 @@ impl Decoder {
     /// A decoder for one thread.
     pub fn new() -> Self {
         let kernels = Kernels::new();
-        Self { own: kernels.use_vectors().then(|| Sequential::new(kernels)), turbo: None }
+        Self {
+            own: kernels.use_vectors().then(|| Sequential::new(kernels)),
+            turbo: None,
+            row_indexes: RowIndexCounts::default(),
+        }
+    }
+
+    /// As [`decode`](JpegDecoder::decode), with the picture's [`row index`](super::RowIndexer): entropy-coded data above
+    /// and below the region is not looked at. The pixels are the same; damage above the region goes unnoticed, too. An
+    /// index that does not fit the picture is not used, which costs time only.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode`](JpegDecoder::decode).
+    pub fn decode_indexed(
+        &mut self,
+        bytes: &[u8],
+        row_index: &[u8],
+        region: Region,
+        pixels: &mut Pixels,
+    ) -> Result<()> {
+        if let Some(own) = self.own.as_mut().filter(|_| !row_index.is_empty()) {
+            match own.decode_from(bytes, Some(row_index), region, pixels) {
+                Ok(()) => {
+                    self.row_indexes.used += 1;
+                    return Ok(());
+                }
+                Err(declined) => {
+                    self.row_indexes.refused += 1;
+                    log::debug!("a JPEG is decoded without its row index: {declined}");
+                }
+            }
+        }
+        self.decode(bytes, region, pixels)
+    }
+
+    /// The counts since the last call.
+    pub fn take_row_index_counts(&mut self) -> RowIndexCounts {
+        std::mem::take(&mut self.row_indexes)
     }
 
     fn turbo(&mut self) -> Result<&mut Turbo> {

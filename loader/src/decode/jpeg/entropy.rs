@@ -63,9 +63,15 @@ impl<'a> Bits<'a> {
         self.count -= bits;
     }
 
-    /// Whether more bits were read than there are.
-    pub(super) fn is_overrun(&self) -> bool {
-        (self.rest.len() as u64) * 8 + u64::from(self.count) < self.foreign + self.made_up
+    /// Bits of the segment that were not read; `None` when more were read than there are.
+    pub(super) fn left(&self) -> Option<u64> {
+        ((self.rest.len() as u64) * 8 + u64::from(self.count)).checked_sub(self.foreign + self.made_up)
+    }
+
+    /// Passes over the first bits of a segment, 7 at most.
+    pub(super) fn pass(&mut self, bits: u32) {
+        self.fill();
+        self.consume(bits);
     }
 
     /// One symbol the slow way, and the value behind it.

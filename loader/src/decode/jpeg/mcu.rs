@@ -9,6 +9,8 @@ use super::unstuff::Segments;
 /// libjpeg's limit.
 const BLOCKS_MAX: usize = 10;
 
+const TOO_SHORT: Declined = Declined("entropy-coded data that ends too early");
+
 /// The blocks of an MCU and their tables.
 pub(super) struct McuBlocks<'a> {
     blocks: [Option<McuBlock<'a>>; BLOCKS_MAX],
@@ -104,11 +106,29 @@ pub(super) struct Mcus<'a> {
 }
 
 impl<'a> Mcus<'a> {
-    /// At the scan's start. An interval of 0 means no restart markers.
-    pub(super) fn new(kernels: Kernels, blocks: &'a McuBlocks<'a>, segments: &'a Segments, interval: u32) -> Self {
+    /// At MCU number `first` of the scan, where `segments` start: behind `bit` bits, with these predictors. An interval
+    /// of 0 means no restart markers.
+    pub(super) fn new(
+        kernels: Kernels,
+        blocks: &'a McuBlocks<'a>,
+        segments: &'a Segments,
+        interval: u32,
+        (first, bit, predictors): (usize, u32, [i16; 3]),
+    ) -> Self {
         let interval = if interval == 0 { usize::MAX } else { interval as usize };
-        let at = Position { bits: segments.bits(0).unwrap_or(Bits::new(&[], 0)), predictors: [0; 3] };
-        Self { kernels, blocks, segments, segment: 0, at, interval, left: interval }
+        let mut bits = segments.bits(0).unwrap_or(Bits::new(&[], 0));
+        bits.pass(bit);
+        let at = Position { bits, predictors };
+        Self { kernels, blocks, segments, segment: 0, at, interval, left: interval - first % interval }
+    }
+
+    /// Where the next MCU starts, behind the restart marker that may come before it: which segment, how many of its
+    /// bits are left, and the predictors there.
+    pub(super) fn place(&mut self) -> Result<(usize, u64, [i16; 3]), Declined> {
+        // No MCU is taken.
+        self.run(0)?;
+        let left = self.at.bits.left().ok_or(TOO_SHORT)?;
+        Ok((self.segment, left, self.at.predictors))
     }
 
     /// Decodes the next `count` MCUs, see [`McuBlocks::decode`].
@@ -150,6 +170,6 @@ impl<'a> Mcus<'a> {
 
     /// Whether all that was decoded was there.
     pub(super) fn check(&self) -> Result<(), Declined> {
-        if self.at.bits.is_overrun() { Err(Declined("entropy-coded data that ends too early")) } else { Ok(()) }
+        self.at.bits.left().map(drop).ok_or(TOO_SHORT)
     }
 }

@@ -12,7 +12,8 @@
 //!   coefficients --kernel::idct--> plane (samples per component) --emit: upsampling, colours--> pixels
 //! ```
 //!
-//! [`sequential`] drives this. Only `kernel` knows vectors, and only it and `turbo` have `unsafe`: entropy-coded data,
+//! [`sequential`] drives this. Where a file has a row index ([`rows`]), the scan is read from the first row of MCUs that the
+//! region needs to the last. Only `kernel` knows vectors, and only it and `turbo` have `unsafe`: entropy-coded data,
 //! headers and geometry are handled by safe code.
 
 mod decoder;
@@ -24,6 +25,7 @@ mod kernel;
 mod markers;
 mod mcu;
 mod plane;
+mod rows;
 mod sequential;
 pub mod turbo;
 mod unstuff;
@@ -34,7 +36,8 @@ use super::geometry::{Region, Size};
 use super::pixels::Pixels;
 use crate::error::Result;
 
-pub use decoder::Decoder;
+pub use decoder::{Decoder, RowIndexCounts};
+pub use rows::RowIndexer;
 pub use turbo::{Subsampling, Turbo, encode};
 
 /// Decodes regions of JPEG files. A decoder belongs to one thread and keeps its state from picture to picture.

@@ -15,9 +15,15 @@ use super::kernel::{GROUP, Kernels};
 use super::markers::{Headers, Scan};
 use super::mcu::{McuBlocks, Mcus};
 use super::plane::Plane;
-use super::unstuff::Segments;
+use super::rows::{RowReader, RowStart};
+use super::unstuff::{BitPlace, Part, Segments};
 use crate::decode::geometry::{Region, Size};
 use crate::decode::pixels::Pixels;
+
+mod index;
+
+/// By the scan's components: the numbers of the DC and the AC table.
+type TableNumbers = [(usize, usize); 3];
 
 /// One thread's decoder; what it needs stays with it from picture to picture.
 pub(super) struct Sequential {
@@ -35,7 +41,7 @@ pub(super) struct Sequential {
 
 /// A component's part in a scan.
 #[derive(Clone)]
-struct Part {
+struct ComponentPart {
     /// Which of the frame's components.
     index: usize,
     /// Blocks per MCU across and down: one in a scan of a single component.
@@ -52,8 +58,9 @@ struct Part {
 
 /// How far a scan is decoded, in MCUs.
 struct Extent {
-    /// MCUs of a whole row.
+    /// MCUs of a whole row, and rows of MCUs.
     width: u32,
+    height: u32,
     /// What the region needs.
     columns: Range<u32>,
     rows: Range<u32>,
@@ -83,6 +90,17 @@ impl Sequential {
 
     /// Decodes exactly `region`.
     pub(super) fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<(), Declined> {
+        self.decode_from(bytes, None, region, pixels)
+    }
+
+    /// The same, starting at the first row of MCUs that the region needs where there is a row index.
+    pub(super) fn decode_from(
+        &mut self,
+        bytes: &[u8],
+        index: Option<&[u8]>,
+        region: Region,
+        pixels: &mut Pixels,
+    ) -> Result<(), Declined> {
         let mut headers = Headers::new(bytes)?;
         let (frame, scan) = headers.next_scan()?.ok_or(Declined("no scan"))?;
         let inside = |start: u32, length: u32, of: u32| length > 0 && start <= of && length <= of - start;
@@ -92,8 +110,11 @@ impl Sequential {
         let out = pixels.start(region, 3);
         let mut emit = Emit { kernels: self.kernels, frame: &frame, region, out, done: 0 };
         if scan.components().len() == frame.components().len() {
-            self.scan(bytes, &mut headers, &frame, &scan, region, Some(&mut emit))?;
+            self.scan(bytes, &mut headers, &frame, &scan, index, region, Some(&mut emit))?;
             return Ok(());
+        }
+        if index.is_some() {
+            return Err(Declined("a row index beside several scans"));
         }
         let mut scans = Some(scan);
         let mut seen = [false; 3];
@@ -103,7 +124,7 @@ impl Sequential {
                     return Err(Declined("a component in two scans"));
                 }
             }
-            scans = self.scan(bytes, &mut headers, &frame, &scan, region, None)?;
+            scans = self.scan(bytes, &mut headers, &frame, &scan, None, region, None)?;
         }
         if seen.contains(&false) {
             return Err(Declined("a component in no scan"));
@@ -112,36 +133,46 @@ impl Sequential {
         Ok(())
     }
 
-    /// Decodes a scan into the planes, and with `emit` to pixels as it goes. Returns the next scan.
+    /// Decodes a scan into the planes, and with `emit` to pixels as it goes. Returns the next scan; with an index, the
+    /// scan may not have been read to its end, and there is none.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a picture, named one by one")]
     fn scan(
         &mut self,
         bytes: &[u8],
         headers: &mut Headers<'_>,
         frame: &Frame,
         scan: &Scan,
+        index: Option<&[u8]>,
         region: Region,
         mut emit: Option<&mut Emit<'_>>,
     ) -> Result<Option<Scan>, Declined> {
         let is_rolling = emit.is_some();
         let (parts, extent) = parts(headers, frame, scan, region)?;
-        let mut tables = [(0, 0); 3];
-        for (numbers, component) in tables.iter_mut().zip(scan.components()) {
-            let dc = headers.dc.get(component.dc).copied().flatten().ok_or(Declined("no DC table"))?;
-            let ac = headers.ac.get(component.ac).copied().flatten().ok_or(Declined("no AC table"))?;
-            *numbers = (self.dc.find(dc)?, self.ac.find(ac)?);
-        }
+        let tables = self.tables(headers, scan)?;
         let interval = headers.restart_interval;
-        let end = self.segments.read(self.kernels, bytes, scan.data, interval > 0)?;
-        headers.resume(end);
-        // A picture in one scan ends behind it, or something is odd.
-        let next = headers.next_scan()?.map(|(_, scan)| scan);
-        if is_rolling && next.is_some() {
-            return Err(Declined("a scan behind the last"));
+        let width = extent.width as usize;
+        // Where the scan is read from, and where its rows must lead.
+        let (start, behind, mcus_before) = match index {
+            Some(index) => {
+                let rows = RowReader::new(index, bytes, scan)?;
+                let (start, behind) = rows.around(&extent.rows, extent.height)?;
+                (start, behind, width * extent.rows.start as usize)
+            }
+            None => (RowStart { place: BitPlace { byte: scan.data, bit: 0 }, predictors: [0; 3] }, None, 0),
+        };
+        let restarts = mcus_before.checked_div(interval as usize).unwrap_or(0);
+        let part = Part { start: start.place.byte, restarts, end: behind.map(|row| row.place) };
+        let end = self.segments.read(self.kernels, bytes, &part, interval > 0)?;
+        let mut next = None;
+        if behind.is_none() {
+            headers.resume(end);
+            // A picture in one scan ends behind it, or something is odd.
+            next = headers.next_scan()?.map(|(_, scan)| scan);
+            if is_rolling && next.is_some() {
+                return Err(Declined("a scan behind the last"));
+            }
         }
-        let mut blocks = McuBlocks::new();
-        for (i, (part, (dc, ac))) in parts.iter().flatten().zip(tables).enumerate() {
-            blocks.push(i, (part.h * part.v) as usize, self.dc.get(dc), self.ac.get(ac))?;
-        }
+        let blocks = blocks(&parts, tables, &self.dc, &self.ac)?;
         let values = extent.columns.len() * blocks.len() * BLOCK + SLACK;
         if self.coefficients.len() < values {
             self.coefficients.resize(values, 0);
@@ -167,9 +198,9 @@ impl Sequential {
         }
         let reach =
             u32::from(frame.components().iter().any(|c| matches!(c.upsampling, Upsampling::Smooth { down: true, .. })));
-        let mut mcus = Mcus::new(self.kernels, &blocks, &self.segments, interval);
-        let width = extent.width as usize;
-        mcus.skip(width * extent.rows.start as usize)?;
+        let first = (mcus_before, start.place.bit, start.predictors);
+        let mut mcus = Mcus::new(self.kernels, &blocks, &self.segments, interval, first);
+        mcus.skip(width * extent.rows.start as usize - mcus_before)?;
         for row in extent.rows.clone() {
             if row > extent.rows.start {
                 mcus.skip(width - extent.columns.len())?;
@@ -200,8 +231,40 @@ impl Sequential {
                 emit.up_to(if is_last { u32::MAX } else { ready }, &self.planes, &mut self.scratch);
             }
         }
+        if let Some(behind) = behind {
+            mcus.skip(width - extent.columns.end as usize)?;
+            let bits = if behind.place.bit > 0 { 8 - behind.place.bit } else { 0 };
+            if mcus.place()? != (self.segments.len() - 1, bits.into(), behind.predictors) {
+                return Err(Declined("a row index that leads elsewhere"));
+            }
+        }
         Ok(next)
     }
+
+    /// The numbers of the DC and AC tables of each component of a scan.
+    fn tables(&mut self, headers: &Headers<'_>, scan: &Scan) -> Result<TableNumbers, Declined> {
+        let mut tables = TableNumbers::default();
+        for (numbers, component) in tables.iter_mut().zip(scan.components()) {
+            let dc = headers.dc.get(component.dc).copied().flatten().ok_or(Declined("no DC table"))?;
+            let ac = headers.ac.get(component.ac).copied().flatten().ok_or(Declined("no AC table"))?;
+            *numbers = (self.dc.find(dc)?, self.ac.find(ac)?);
+        }
+        Ok(tables)
+    }
+}
+
+/// The blocks of a scan's MCUs.
+fn blocks<'a>(
+    parts: &[Option<ComponentPart>; 3],
+    tables: TableNumbers,
+    dc: &'a Tables<DcTable>,
+    ac: &'a Tables<AcTable>,
+) -> Result<McuBlocks<'a>, Declined> {
+    let mut blocks = McuBlocks::new();
+    for (i, (part, numbers)) in parts.iter().flatten().zip(tables).enumerate() {
+        blocks.push(i, (part.h * part.v) as usize, dc.get(numbers.0), ac.get(numbers.1))?;
+    }
+    Ok(blocks)
 }
 
 /// The components of a scan, and which of its MCUs they need.
@@ -210,7 +273,7 @@ fn parts(
     frame: &Frame,
     scan: &Scan,
     region: Region,
-) -> Result<([Option<Part>; 3], Extent), Declined> {
+) -> Result<([Option<ComponentPart>; 3], Extent), Declined> {
     let is_single = scan.components().len() == 1;
     let mut parts = [None, None, None];
     let mut first = 0;
@@ -228,14 +291,14 @@ fn parts(
         let table = headers.quantisation.get(component.quantisation).copied().flatten();
         let quantisation = in_rows(&table.ok_or(Declined("no quantisation table"))?);
         let (columns, rows) = needed;
-        *part = Some(Part { index: entry.component, h, v, first, columns, rows, quantisation });
+        *part = Some(ComponentPart { index: entry.component, h, v, first, columns, rows, quantisation });
         first += h * v;
     }
-    let width = match (is_single, scan.components()) {
-        (true, [only]) => frame.components()[only.component].blocks().w,
-        _ => frame.size.w.div_ceil(8 * frame.h_max),
+    let Size { w: width, h: height } = match (is_single, scan.components()) {
+        (true, [only]) => frame.components()[only.component].blocks(),
+        _ => Size { w: frame.size.w.div_ceil(8 * frame.h_max), h: frame.size.h.div_ceil(8 * frame.v_max) },
     };
-    Ok((parts, Extent { width, columns, rows }))
+    Ok((parts, Extent { width, height, columns, rows }))
 }
 
 /// A zigzag-ordered table in rows. The transform multiplies modulo 2^16, as libjpeg-turbo's does.

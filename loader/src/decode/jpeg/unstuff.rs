@@ -6,7 +6,7 @@ use super::entropy::{BYTES_AFTER, Bits};
 use super::kernel::{Kernels, MARGIN};
 use crate::decode::pixels::fit;
 
-/// A scan's data, cut at its restart markers.
+/// A scan's data or a part of it, cut at its restart markers.
 #[derive(Default)]
 pub(super) struct Segments {
     bytes: Vec<u8>,
@@ -14,33 +14,73 @@ pub(super) struct Segments {
     ends: Vec<usize>,
 }
 
+/// A place in a file's entropy-coded data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct BitPlace {
+    /// A byte of the file that is no stuffing.
+    pub byte: usize,
+    /// Which of its bits, 0 to 7 from the highest on.
+    pub bit: u32,
+}
+
+/// What is read of a scan's data.
+pub(super) struct Part {
+    /// Where it starts in the file.
+    pub start: usize,
+    /// Restart markers before it.
+    pub restarts: usize,
+    /// Where it ends; `None` is the marker behind the scan.
+    pub end: Option<BitPlace>,
+}
+
 impl Segments {
-    /// Takes the data that starts at `start` of `file`, and says where the marker behind it stands. Restart markers
-    /// belong to the data if `has_restarts`, and must count up.
+    /// Takes `part` of the data in `file`, and says where it stopped: at the marker behind the scan, if no end was
+    /// given. Restart markers belong to the data if `has_restarts`, and must count up.
     pub(super) fn read(
         &mut self,
         kernels: Kernels,
         file: &[u8],
-        start: usize,
+        part: &Part,
         has_restarts: bool,
     ) -> Result<usize, Declined> {
-        let data = &file[start..];
-        fit(&mut self.bytes, data.len() + MARGIN + BYTES_AFTER);
+        let start = part.start;
+        let data = file.get(start..part.end.map_or(file.len(), |end| end.byte));
+        let data = data.ok_or(Declined("a part of a scan that is not there"))?;
+        // The last byte may be one more, of which not all bits belong to the part.
+        fit(&mut self.bytes, data.len() + 1 + MARGIN + BYTES_AFTER);
         self.ends.clear();
         let (mut at, mut end) = (0, 0);
         loop {
             let (read, written) = kernels.unstuff(&data[at..], &mut self.bytes[end..]);
             (at, end) = (at + read, end + written);
             self.ends.push(end);
-            let expected = 0xd0 + ((self.ends.len() - 1) & 7) as u8;
-            match data[at..] {
-                [0xff, code, ..] if has_restarts && code == expected => at += 2,
-                [0xff, 0xd0..=0xd7, ..] => return Err(Declined("a restart marker out of order")),
-                [0xff, 0xff, ..] => return Err(Declined("filled up with FF")),
-                [0xff, _, ..] => return Ok(start + at),
+            let expected = 0xd0 + ((part.restarts + self.ends.len() - 1) & 7) as u8;
+            match (&data[at..], part.end) {
+                ([0xff, code, ..], _) if has_restarts && *code == expected => at += 2,
+                ([0xff, 0xd0..=0xd7, ..], _) => return Err(Declined("a restart marker out of order")),
+                ([0xff, 0xff, ..], _) => return Err(Declined("filled up with FF")),
+                ([0xff, _, ..], None) => return Ok(start + at),
+                ([], Some(BitPlace { bit: 0, .. })) => return Ok(start + at),
+                ([], Some(place)) => {
+                    self.bytes[end] = *file.get(place.byte).ok_or(Declined("a scan without an end"))?;
+                    if let Some(last) = self.ends.last_mut() {
+                        *last += 1;
+                    }
+                    return Ok(start + at);
+                }
                 _ => return Err(Declined("a scan without an end")),
             }
         }
+    }
+
+    /// How many there are; at least one after [`read`](Self::read).
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Bytes of a segment, without the stuffing.
+    pub(super) fn segment_bytes(&self, number: usize) -> usize {
+        self.ends[number] - if number == 0 { 0 } else { self.ends[number - 1] }
     }
 
     /// The bits of a segment.

@@ -2,6 +2,7 @@ use super::*;
 use crate::error::ErrorKind;
 
 mod equal;
+mod rows;
 mod writer;
 
 struct Lcg(u64);

@@ -1,0 +1,78 @@
+//! Making the row index of a picture: one pass over its scan that keeps nothing but places and predictors.
+
+use super::super::Declined;
+use super::super::markers::Headers;
+use super::super::mcu::Mcus;
+use super::super::rows::{RowStart, RowWriter};
+use super::super::unstuff::{BitPlace, Part};
+use super::{Sequential, blocks, parts};
+use crate::decode::geometry::Region;
+
+impl Sequential {
+    /// Appends the row index of the picture `bytes` to `out`, or leaves `out` as it is.
+    pub(in super::super) fn index(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Declined> {
+        let before = out.len();
+        self.try_index(bytes, out).inspect_err(|_| out.truncate(before))
+    }
+
+    fn try_index(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Declined> {
+        let mut headers = Headers::new(bytes)?;
+        let (frame, scan) = headers.next_scan()?.ok_or(Declined("no scan"))?;
+        if scan.components().len() != frame.components().len() {
+            return Err(Declined("several scans"));
+        }
+        let (parts, extent) = parts(&headers, &frame, &scan, Region::all(frame.size))?;
+        let tables = self.tables(&headers, &scan)?;
+        let interval = headers.restart_interval;
+        let whole = Part { start: scan.data, restarts: 0, end: None };
+        let end = self.segments.read(self.kernels, bytes, &whole, interval > 0)?;
+        headers.resume(end);
+        if headers.next_scan()?.is_some() {
+            return Err(Declined("a scan behind the last"));
+        }
+        let blocks = blocks(&parts, tables, &self.dc, &self.ac)?;
+        let mut mcus = Mcus::new(self.kernels, &blocks, &self.segments, interval, (0, 0, [0; 3]));
+        let mut writer = RowWriter::new(bytes, &scan, out);
+        let mut walk = Walk { file: bytes, segment: 0, bytes: 0, at: scan.data };
+        for row in 0..extent.height {
+            if row > 0 {
+                let (segment, left, predictors) = mcus.place()?;
+                let bits = self.segments.segment_bytes(segment) as u64 * 8 - left;
+                let byte = walk.to(segment, (bits / 8) as usize)?;
+                writer.push(RowStart { place: BitPlace { byte, bit: (bits % 8) as u32 }, predictors })?;
+            }
+            mcus.skip(extent.width as usize)?;
+            mcus.check()?;
+        }
+        writer.finish();
+        Ok(())
+    }
+}
+
+/// A walk over a file's entropy-coded data, stuffing and restart markers included.
+struct Walk<'a> {
+    file: &'a [u8],
+    /// The current segment, and how many of its bytes lie before the walk's place.
+    segment: usize,
+    bytes: usize,
+    /// The place in the file.
+    at: usize,
+}
+
+impl Walk<'_> {
+    /// Goes on to byte `bytes` of segment `segment`, and says where it lies in the file.
+    fn to(&mut self, segment: usize, bytes: usize) -> Result<usize, Declined> {
+        while (self.segment, self.bytes) < (segment, bytes) {
+            match self.file.get(self.at..) {
+                Some([0xff, 0xd0..=0xd7, ..]) => {
+                    (self.segment, self.bytes) = (self.segment + 1, 0);
+                    self.at += 2;
+                }
+                Some([0xff, 0, ..]) => (self.bytes, self.at) = (self.bytes + 1, self.at + 2),
+                Some([byte, ..]) if *byte != 0xff => (self.bytes, self.at) = (self.bytes + 1, self.at + 1),
+                _ => return Err(Declined("a row behind the scan")),
+            }
+        }
+        Ok(self.at)
+    }
+}
