@@ -38,7 +38,7 @@ use crate::error::Result;
 
 pub use decoder::{Decoder, RowIndexCounts};
 pub use rows::RowIndexer;
-pub use turbo::{Subsampling, Turbo, encode};
+pub use turbo::{Subsampling, Turbo, encode, to_baseline};
 
 /// Decodes regions of JPEG files. A decoder belongs to one thread and keeps its state from picture to picture.
 pub trait JpegDecoder: Send {

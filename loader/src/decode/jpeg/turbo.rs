@@ -1,5 +1,7 @@
 //! libjpeg-turbo through its TurboJPEG interface, which turns the C library's `longjmp` errors into return codes.
 
+mod transcode;
+
 use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
 
@@ -9,6 +11,8 @@ use super::JpegDecoder;
 use crate::decode::geometry::{Region, Size};
 use crate::decode::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};
+
+pub use transcode::to_baseline;
 
 /// Progressive files may have many scans, each of which costs a pass over the picture. Encoders write about ten.
 const SCANS_MAX: u64 = 500;

@@ -1,0 +1,123 @@
+//! From progressive to baseline without loss: the same coefficients, coded in another order.
+
+use std::ffi::c_int;
+
+use turbojpeg_sys as tj;
+
+use super::{Instance, SCANS_MAX};
+use crate::error::Result;
+
+/// Pixels of the largest picture that is rewritten: all of its coefficients lie in memory, up to six bytes a pixel. Pillow
+/// refuses larger pictures, too.
+const PIXELS_MAX: c_int = 178_956_970;
+
+/// The progressive JPEG file `bytes` as a baseline one, with Huffman tables of its own and all markers (EXIF, colour
+/// profiles, comments) kept: it decodes to the same pixels. `None` for a file that is not progressive, or that is damaged
+/// or too odd to be rewritten: it stays what it is.
+///
+/// # Errors
+///
+/// No memory.
+pub fn to_baseline(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
+    if !is_progressive(bytes)? {
+        return Ok(None);
+    }
+    // A new instance: one that has read a header would have passed over markers.
+    let mut instance = Instance::new(tj::TJINIT_TJINIT_TRANSFORM)?;
+    instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, SCANS_MAX as c_int)?;
+    instance.set(tj::TJPARAM_TJPARAM_MAXPIXELS, PIXELS_MAX)?;
+    // Even a harmless warning leaves a file as it is.
+    instance.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 1)?;
+    let transform = tj::tjtransform {
+        r: tj::tjregion { x: 0, y: 0, w: 0, h: 0 },
+        op: tj::TJXOP_TJXOP_NONE as c_int,
+        options: tj::TJXOPT_OPTIMIZE as c_int,
+        data: std::ptr::null_mut(),
+        customFilter: None,
+    };
+    let mut buffer = std::ptr::null_mut();
+    let mut length = 0;
+    // SAFETY: the handle is live (invariant of `Instance`), `bytes` is one slice, and there is one transform, one buffer and
+    // one length; with a null buffer the library allocates and stores pointer and length.
+    let rc = unsafe {
+        tj::tj3Transform(
+            instance.handle.as_ptr(),
+            bytes.as_ptr(),
+            bytes.len() as tj::size_t,
+            1,
+            &raw mut buffer,
+            &raw mut length,
+            &raw const transform,
+        )
+    };
+    let out = if rc == 0 && !buffer.is_null() {
+        // SAFETY: on success `buffer` holds `length` initialised bytes.
+        Some(unsafe { std::slice::from_raw_parts(buffer, length as usize) }.to_vec())
+    } else {
+        log::debug!("a progressive JPEG cannot be rewritten: {}", instance.message());
+        None
+    };
+    // SAFETY: `buffer` is null or came from the library's allocator, and nothing refers to it any more.
+    unsafe { tj::tj3Free(buffer.cast()) };
+    Ok(out)
+}
+
+fn is_progressive(bytes: &[u8]) -> Result<bool> {
+    let mut instance = Instance::new(tj::TJINIT_TJINIT_DECOMPRESS)?;
+    // SAFETY: the handle is live (invariant of `Instance`), pointer and length are one slice's.
+    let rc = unsafe { tj::tj3DecompressHeader(instance.handle.as_ptr(), bytes.as_ptr(), bytes.len() as tj::size_t) };
+    Ok(instance.outcome(rc).is_ok() && instance.get(tj::TJPARAM_TJPARAM_PROGRESSIVE) == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{JpegDecoder, RowIndexer, Subsampling, encode};
+    use super::super::Turbo;
+    use super::*;
+    use crate::decode::geometry::{Region, Size};
+    use crate::decode::pixels::Pixels;
+
+    const SIZE: Size = Size { w: 75, h: 61 };
+
+    fn file(subsampling: Subsampling, progressive: bool) -> Vec<u8> {
+        let bytes = SIZE.w as usize * SIZE.h as usize * 3;
+        let rgb: Vec<u8> = (0..bytes).map(|i| (i * i / 7 + i / 90) as u8).collect();
+        encode(&rgb, SIZE, 88, subsampling, progressive).unwrap()
+    }
+
+    fn pixels(bytes: &[u8]) -> Vec<u8> {
+        let mut pixels = Pixels::new();
+        Turbo::new().unwrap().decode(bytes, Region::all(SIZE), &mut pixels).unwrap();
+        pixels.rgb().to_vec()
+    }
+
+    #[test]
+    fn a_progressive_file_becomes_a_baseline_one_of_the_same_pixels_and_markers() {
+        use Subsampling::{Grey, S411, S420, S422, S440, S444};
+        for subsampling in [S444, S422, S420, S440, S411, Grey] {
+            let mut progressive = file(subsampling, true);
+            // Behind the start of the image: EXIF, a colour profile, a comment.
+            let exif = b"\xff\xe1\0\x10Exif\0\0II*\0\x08\0\0\0";
+            let profile = b"\xff\xe2\0\x15ICC_PROFILE\0\x01\x01abcde";
+            let comment = b"\xff\xfe\0\x07hello";
+            let markers = [&exif[..], profile, comment];
+            progressive.splice(2..2, markers.concat());
+            let baseline = to_baseline(&progressive).unwrap().unwrap();
+            assert_eq!(pixels(&baseline), pixels(&progressive), "{subsampling:?}");
+            for marker in markers {
+                assert!(baseline.windows(marker.len()).any(|w| w == marker), "{subsampling:?} {marker:?}");
+            }
+            assert!(!RowIndexer::default().append(&progressive, &mut Vec::new()));
+            assert!(RowIndexer::default().append(&baseline, &mut Vec::new()), "{subsampling:?}");
+        }
+    }
+
+    #[test]
+    fn other_files_stay_what_they_are() {
+        let progressive = file(Subsampling::S420, true);
+        let cut = &progressive[..progressive.len() / 2];
+        for bytes in [&file(Subsampling::S420, false)[..], cut, &progressive[..100], b"", b"no picture"] {
+            assert_eq!(to_baseline(bytes).unwrap(), None);
+        }
+    }
+}
