@@ -15,6 +15,8 @@
 //! Every format goes through these four steps, so that the pipeline treats all alike: MDS keeps its offsets at the front
 //! of the shard, JSONL and XSV in a `.meta` file beside it.
 //!
+//! Behind the last sample of an MDS shard may stand a [`trailer`] with an index of its values.
+//!
 //! Beside them [`tar`] reads WebDataset's files in place.
 //!
 //! Everything here is pure: bytes in, values out, no clock, no file. The one exception is [`writer`], whose threads
@@ -32,6 +34,7 @@ pub mod layout;
 mod mds;
 mod table;
 pub mod tar;
+pub mod trailer;
 pub mod writer;
 mod xsv;
 
@@ -42,4 +45,5 @@ pub use hash::HashAlgo;
 pub use index::{FileInfo, FilePair, INDEX_BASENAME, Index, Shard};
 pub use layout::{Layout, ShardFormat, XsvKind};
 pub use table::{OffsetTable, offset_table};
+pub use trailer::{Trailer, TrailerWriter};
 pub use writer::Writer;

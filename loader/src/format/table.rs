@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 /// Where each sample of a shard lies in its data file: checked, so that ranges neither overlap nor leave the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetTable {
-    /// One more than there are samples; never decreasing; the last is the data file's size.
+    /// One more than there are samples; never decreasing; the last is where the samples end in the data file.
     offsets: Box<[u32]>,
 }
 
@@ -45,12 +45,12 @@ impl OffsetTable {
     }
 
     /// The table at the front of `front`, of a shard for which the index declares `samples` samples and a data file of
-    /// `data_bytes`. Samples start at `first_min` or later.
+    /// `data_bytes`. Samples start at `first_min` or later, and end with the file, unless it `may_have_trailer`.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`], naming the field, when `front` is too short or the table contradicts the index.
-    pub fn parse(front: &[u8], samples: u64, first_min: u64, data_bytes: u64) -> Result<Self> {
+    pub fn parse(front: &[u8], samples: u64, first_min: u64, data_bytes: u64, may_have_trailer: bool) -> Result<Self> {
         let (count, rest) = front
             .split_first_chunk::<4>()
             .ok_or_else(|| Error::format("the file ends before its number of samples").with("field", "samples"))?;
@@ -79,10 +79,15 @@ impl OffsetTable {
             return wrong(i + 1, format!("sample {i} ends at {} before it starts at {}", offsets[i + 1], offsets[i]));
         }
         let end = u64::from(offsets[offsets.len() - 1]);
-        if end != data_bytes {
+        if end > data_bytes || (end < data_bytes && !may_have_trailer) {
             return wrong(offsets.len() - 1, format!("the samples end at {end} in a file of {data_bytes} bytes"));
         }
         Ok(Self { offsets })
+    }
+
+    /// Where the last sample ends in the data file.
+    pub fn end(&self) -> u64 {
+        self.offsets[self.len()].into()
     }
 
     /// Number of samples.
@@ -131,7 +136,7 @@ mod tests {
 
     #[test]
     fn ranges_come_out_and_the_end_is_checked() {
-        let table = OffsetTable::parse(&table(&[2, 16, 20, 20, 99]), 2, 16, 20).unwrap();
+        let table = OffsetTable::parse(&table(&[2, 16, 20, 20, 99]), 2, 16, 20, false).unwrap();
         assert_eq!((table.len(), table.is_empty(), table.sample_bytes_max()), (2, false, 4));
         assert_eq!(table.range(0).unwrap(), (16, 4));
         assert_eq!(table.range(1).unwrap(), (20, 0));
@@ -151,9 +156,16 @@ mod tests {
             (&[1, 16, 23], 1, "offsets[1]"),
             (&[1, 16, 25], 1, "offsets[1]"),
         ] {
-            let e = OffsetTable::parse(&table(words), samples, 16, 24).unwrap_err();
+            let e = OffsetTable::parse(&table(words), samples, 16, 24, false).unwrap_err();
             assert_eq!(e.context().last().unwrap().1, field, "{words:?} {e}");
             assert_eq!(e.kind(), crate::ErrorKind::Format);
         }
+    }
+
+    #[test]
+    fn a_trailer_may_stand_behind_the_samples_and_not_the_other_way_round() {
+        let parse = |end| OffsetTable::parse(&table(&[1, 16, end]), 1, 16, 24, true);
+        assert_eq!((parse(20).unwrap().end(), parse(24).unwrap().end()), (20, 24));
+        assert!(parse(25).is_err());
     }
 }

@@ -4,7 +4,7 @@
 //! Where two inputs are needed (an index and a file), the first two bytes of the input say how long the first is.
 
 use forebay_loader::format::index::merge::{Part, merge};
-use forebay_loader::format::{Compression, Encoding, Index, Layout, OffsetTable, Scratch, XsvKind, json, tar};
+use forebay_loader::format::{Compression, Encoding, Index, Layout, OffsetTable, Scratch, Trailer, XsvKind, json, tar};
 
 /// An index: whatever parses must print and parse back to the same, and merge.
 pub(crate) fn index(bytes: &[u8]) {
@@ -96,8 +96,12 @@ fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {
 /// Every sample of a shard whose index agrees with the file about its number of samples.
 fn samples(layout: &Layout, front: &[u8], data: &[u8], first_min: u64) {
     let count = front.first_chunk::<4>().map_or(0, |n| u32::from_le_bytes(*n));
-    let Ok(table) = OffsetTable::parse(front, count.into(), first_min, data.len() as u64) else { return };
+    let Ok(table) = OffsetTable::parse(front, count.into(), first_min, data.len() as u64, true) else { return };
     assert!(table.memory_bytes() <= front.len());
+    if let Ok(trailer) = Trailer::parse(data[table.end() as usize..].into(), table.len()) {
+        let places = (0..=layout.columns.len()).flat_map(|column| (0..=table.len()).map(move |i| (column, i)));
+        places.for_each(|(column, i)| assert!(trailer.entry(column, i).len() <= trailer.memory_bytes()));
+    }
     let mut scratch = Scratch::default();
     for i in 0..table.len() {
         let (start, len) = table.range(i).expect("a sample of the table");

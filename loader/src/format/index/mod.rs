@@ -153,8 +153,11 @@ impl Shard {
     /// [`crate::ErrorKind::Format`] with file and field, when the table is cut off or contradicts the index.
     pub fn offsets(&self, front: &[u8]) -> Result<OffsetTable> {
         // In a split format samples lie in the other file, which has no table in front of them.
-        let first_min = if self.raw_meta.is_some() { 0 } else { self.table_bytes() };
-        OffsetTable::parse(front, self.samples, first_min, self.raw_data.bytes)
+        let (first_min, may_have_trailer) = match self.raw_meta {
+            Some(_) => (0, false),
+            None => (self.table_bytes(), true),
+        };
+        OffsetTable::parse(front, self.samples, first_min, self.raw_data.bytes, may_have_trailer)
             .context("file", || &self.table_file().basename)
     }
 }

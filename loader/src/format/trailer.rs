@@ -1,0 +1,282 @@
+//! What may stand behind the last sample of an MDS shard: an index of the values of some of its columns.
+//!
+//! The offset table says where the last sample ends, and readers that know of nothing behind it do not look there. The
+//! trailer is part of the shard's file: of its size and of its hashes.
+//!
+//! ```text
+//! u8[8]   "FBVALIDX"
+//! u32     version: 1
+//! u32     k, columns that have an index
+//! u64     XXH3-64 of all that follows, to the end of the file
+//! k times
+//!   u32              the column's place among the shard's columns, ascending
+//!   u32              bytes of its entries
+//!   u32[samples + 1] where each sample's entry starts among them, and where the last one ends
+//!   entries          what they are is said by the column's encoding; one of 0 bytes says nothing
+//! ```
+//!
+//! All numbers are little-endian. The entries of a `jpeg` column are row indexes
+//! ([`decode::jpeg`](crate::decode::jpeg)).
+
+use std::ops::Range;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{Error, Result};
+
+const MAGIC: [u8; 8] = *b"FBVALIDX";
+const VERSION: u32 = 1;
+
+/// Bytes before the columns.
+const HEAD_BYTES: usize = 24;
+
+/// Bytes of the longest trailer that is read: an index of more would be no index.
+pub const TRAILER_BYTES_MAX: u64 = 64 << 20;
+
+/// The indexes of a shard's columns while they are made.
+#[derive(Debug, Default)]
+pub struct TrailerWriter {
+    columns: Vec<Entries>,
+}
+
+#[derive(Debug)]
+struct Entries {
+    column: u32,
+    starts: Vec<u32>,
+    bytes: Vec<u8>,
+}
+
+impl TrailerWriter {
+    /// An index for each of `columns`: their places among the shard's columns, ascending.
+    pub fn new(columns: &[usize]) -> Self {
+        let entries = |column: &usize| Entries { column: *column as u32, starts: vec![0], bytes: Vec::new() };
+        Self { columns: columns.iter().map(entries).collect() }
+    }
+
+    /// Adds the next sample's entry for the `number`-th column with an index: `append` puts its bytes behind those that
+    /// are there.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] for entries of 4 GiB and more.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such column.
+    pub fn push(&mut self, number: usize, append: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        let Entries { starts, bytes, .. } = &mut self.columns[number];
+        append(bytes);
+        let end = u32::try_from(bytes.len()).map_err(|_| Error::config("an index of 4 GiB: make smaller shards"))?;
+        starts.push(end);
+        Ok(())
+    }
+
+    /// The trailer; nothing where no entry says anything.
+    pub fn finish(self) -> Vec<u8> {
+        if self.columns.iter().all(|column| column.bytes.is_empty()) {
+            return Vec::new();
+        }
+        let mut out = Vec::new();
+        out.extend(MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend((self.columns.len() as u32).to_le_bytes());
+        out.extend([0; 8]);
+        for Entries { column, starts, bytes } in self.columns {
+            out.extend(column.to_le_bytes());
+            out.extend((bytes.len() as u32).to_le_bytes());
+            starts.iter().for_each(|start| out.extend(start.to_le_bytes()));
+            out.extend(bytes);
+        }
+        let hash = xxh3_64(&out[HEAD_BYTES..]);
+        out[HEAD_BYTES - 8..HEAD_BYTES].copy_from_slice(&hash.to_le_bytes());
+        out
+    }
+}
+
+/// The trailer of a shard, as it is stored.
+#[derive(Debug)]
+pub struct Trailer {
+    bytes: Box<[u8]>,
+    samples: usize,
+    columns: Vec<Column>,
+}
+
+#[derive(Debug)]
+struct Column {
+    column: u32,
+    /// Where its starts and its entries lie.
+    starts: usize,
+    entries: Range<usize>,
+}
+
+impl Trailer {
+    /// The trailer of a shard of `samples` samples.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for bytes that are none or whose hash is not theirs, [`crate::ErrorKind::Unsupported`]
+    /// for another version. Such a shard is read without.
+    pub fn parse(bytes: Box<[u8]>, samples: usize) -> Result<Self> {
+        let mut rest = Rest(&bytes);
+        if rest.take(8)? != MAGIC {
+            return Err(Error::format("what stands behind the last sample is no trailer"));
+        }
+        let version = rest.word()?;
+        if version != VERSION {
+            let error = Error::format("a trailer of another version").of_kind(crate::ErrorKind::Unsupported);
+            return Err(error.with("version", version));
+        }
+        let count = rest.word()?;
+        let hash = rest.take(8)?;
+        if hash != xxh3_64(rest.0).to_le_bytes() {
+            return Err(Error::format("the trailer is damaged: its hash is another"));
+        }
+        let table = samples.checked_add(1).and_then(|n| n.checked_mul(4)).ok_or_else(too_short)?;
+        let mut columns: Vec<Column> = Vec::new();
+        for _ in 0..count {
+            let at = |rest: &Rest<'_>| bytes.len() - rest.0.len();
+            let (column, length) = (rest.word()?, rest.word()? as usize);
+            if columns.last().is_some_and(|last| last.column >= column) {
+                return Err(Error::format("the trailer's columns are out of order").with("column", column));
+            }
+            let starts = at(&rest);
+            rest.take(table)?;
+            let entries = at(&rest);
+            rest.take(length)?;
+            columns.push(Column { column, starts, entries: entries..entries + length });
+        }
+        if !rest.0.is_empty() {
+            return Err(Error::format("the trailer is longer than its columns"));
+        }
+        Ok(Self { samples, columns, bytes })
+    }
+
+    /// What the index says about the value of `sample` in `column`; nothing where it says nothing, or nothing that makes
+    /// sense.
+    pub fn entry(&self, column: usize, sample: usize) -> &[u8] {
+        let find = || {
+            let column = self.columns.iter().find(|c| c.column as usize == column)?;
+            let places = (sample < self.samples).then(|| &self.bytes[column.starts + 4 * sample..])?;
+            let (starts, _) = places.first_chunk::<8>()?.as_chunks::<4>();
+            let [start, end] = [starts[0], starts[1]].map(|word| u32::from_le_bytes(word) as usize);
+            self.bytes[column.entries.clone()].get(start..end)
+        };
+        find().unwrap_or_default()
+    }
+
+    /// Bytes that it takes in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// What is left to be parsed.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes).ok_or_else(too_short)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn word(&mut self) -> Result<u32> {
+        let word = self.take(4)?;
+        Ok(u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+    }
+}
+
+fn too_short() -> Error {
+    Error::format("the trailer is shorter than it says")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written() -> Vec<u8> {
+        let mut writer = TrailerWriter::new(&[0, 3]);
+        for (number, entry) in [(0, &b"ab"[..]), (1, b"xyz"), (0, b""), (1, b""), (0, b"c"), (1, b"w")] {
+            writer.push(number, |out| out.extend(entry)).unwrap();
+        }
+        writer.finish()
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Trailer> {
+        Trailer::parse(bytes.into(), 3)
+    }
+
+    /// `bytes` with the hash that belongs to them.
+    fn rehashed(mut bytes: Vec<u8>) -> Vec<u8> {
+        let hash = xxh3_64(&bytes[HEAD_BYTES..]).to_le_bytes();
+        bytes[16..24].copy_from_slice(&hash);
+        bytes
+    }
+
+    #[test]
+    fn a_trailer_is_what_its_format_says() {
+        let mut body = vec![0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0];
+        body.extend(b"abc");
+        body.extend([3, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]);
+        body.extend(b"xyzw");
+        let mut expected = b"FBVALIDX\x01\0\0\0\x02\0\0\0".to_vec();
+        expected.extend(xxh3_64(&body).to_le_bytes());
+        expected.extend(body);
+        assert_eq!(written(), expected);
+    }
+
+    #[test]
+    fn entries_come_back_by_column_and_sample() {
+        let trailer = parse(&written()).unwrap();
+        let of = |column| (0..4).map(|sample| trailer.entry(column, sample)).collect::<Vec<_>>();
+        assert_eq!(of(0), [&b"ab"[..], b"", b"c", b""]);
+        assert_eq!(of(3), [&b"xyz"[..], b"", b"w", b""]);
+        assert_eq!((of(1), of(usize::MAX)), (vec![&b""[..]; 4], vec![&b""[..]; 4]));
+    }
+
+    #[test]
+    fn an_index_that_says_nothing_takes_no_bytes() {
+        let mut writer = TrailerWriter::new(&[0]);
+        writer.push(0, |_| {}).unwrap();
+        assert!(writer.finish().is_empty());
+        assert!(TrailerWriter::new(&[]).finish().is_empty());
+    }
+
+    #[test]
+    fn any_changed_byte_is_noticed() {
+        let bytes = written();
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 4;
+            assert!(parse(&changed).is_err(), "byte {at}");
+            assert!(parse(&bytes[..at]).is_err(), "cut at {at}");
+        }
+        let mut version = bytes;
+        version[8] = 2;
+        assert_eq!(parse(&version).unwrap_err().kind(), crate::ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_trailer_that_lies_with_the_right_hash_is_refused_or_says_nothing() {
+        let bytes = written();
+        // Another number of samples, columns twice or out of order, more columns or entries than there are bytes.
+        assert!(Trailer::parse(bytes.clone().into(), 4).is_err());
+        assert!(Trailer::parse(bytes.clone().into(), usize::MAX).is_err());
+        for (at, value) in [(12, 3), (12, 1), (24, 3), (24, 9), (28, 200), (28, 255), (51, 0)] {
+            let mut lie = bytes.clone();
+            lie[at] = value;
+            assert!(parse(&rehashed(lie)).is_err(), "{value} at {at}");
+        }
+        // Entries that start where there are none or end before they start.
+        for value in 0..=255 {
+            for at in 32..48 {
+                let mut lie = bytes.clone();
+                lie[at] = value;
+                let trailer = parse(&rehashed(lie)).unwrap();
+                for sample in 0..3 {
+                    assert!(b"abc".windows(trailer.entry(0, sample).len().max(1)).count() > 0);
+                }
+            }
+        }
+    }
+}
