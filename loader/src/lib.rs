@@ -15,6 +15,8 @@
 //! `loader` runs all of this in the training process. `worker` is the small form of it for processes that others start,
 //! such as a DataLoader's workers: it reads on the calling thread and fetches shards ahead with one thread.
 //!
+//! `indexing` puts indexes behind the samples of shards, which spare decoding what a crop leaves out.
+//!
 //! The pure parts (`order`, `format`, `decode`) take values and return values; time, files and network come in through
 //! `clock`, `io` and `store`. The engine knows nothing of CUDA, Python or C.
 
@@ -27,6 +29,7 @@ pub mod decode;
 pub mod dlpack;
 pub mod error;
 pub mod format;
+pub mod indexing;
 pub mod io;
 pub mod loader;
 pub mod memory;

@@ -24,6 +24,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("memory", &["topology", "sync", "error"]),
     ("io", &["memory", "topology", "sync", "stats", "error"]),
     ("store", &["memory", "clock", "sync", "stats", "error"]),
+    // What decoding can use goes into shards: the writer's hook and the copy.
+    ("indexing", &["sync", "error", "format", "decode"]),
     ("cache", &["io", "memory", "sync", "clock", "stats", "error", "order::ids", "format::hash"]),
     // What pipeline and loader pass to each other; each may use everything below.
     ("config", BELOW_PIPELINE),

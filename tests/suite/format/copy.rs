@@ -55,6 +55,7 @@ fn copy_writer(shard: &Shard, ours: &Path) -> Writer {
         hashes: shard.hashes.clone(),
         size_limit: shard.size_limit,
         threads: 2,
+        index: None,
     };
     Writer::new((*shard.layout).clone(), Box::new(LocalDir::create(ours, false).unwrap()), options).unwrap()
 }

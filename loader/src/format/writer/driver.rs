@@ -9,10 +9,11 @@ use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 use super::sample;
 use super::shard::{Frame, Samples};
 use super::sink::Sink;
+use super::store::store_file;
+use super::values::{ValueIndex, trailer_of};
 use crate::error::{Error, Result};
 use crate::format::columns::Scratch;
 use crate::format::encoding::Value;
-use crate::format::hash::Hasher;
 use crate::format::index::{FileInfo, Index, Settings, Shard};
 use crate::format::layout::Layout;
 use crate::format::table::too_large;
@@ -38,11 +39,14 @@ pub struct Options {
     ///
     /// Up to `threads + 2` shards are in memory at once: one with each, one waiting, one under construction.
     pub threads: usize,
+    /// What stands behind the samples of MDS shards. It does not count against the size limit, so that the shards hold the
+    /// same samples with it and without.
+    pub index: Option<Arc<dyn ValueIndex>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { compression: None, hashes: Vec::new(), size_limit: Some(SIZE_LIMIT_DEFAULT), threads: 0 }
+        Self { compression: None, hashes: Vec::new(), size_limit: Some(SIZE_LIMIT_DEFAULT), threads: 0, index: None }
     }
 }
 
@@ -291,10 +295,14 @@ impl Plan {
     /// Builds shard `number`, stores its files, and describes it for the index.
     fn store(&self, number: usize, samples: Samples) -> Result<Shard> {
         let count = samples.sizes.len() as u64;
-        let files = samples.into_files(&self.frame)?;
+        let trailer = match &self.options.index {
+            Some(index) => trailer_of(&**index, &self.layout, samples.iter())?,
+            None => Vec::new(),
+        };
+        let files = samples.into_files(&self.frame, trailer)?;
         let name = format!("shard.{number:05}.{}", self.layout.format.name());
-        let [head, body] = &files.data;
-        let (raw_data, zip_data) = self.store_file(&name, &[head, body])?;
+        let [head, body, trailer] = &files.data;
+        let (raw_data, zip_data) = self.store_file(&name, &[head, body, trailer])?;
         let (raw_meta, zip_meta) = match &files.meta {
             Some(meta) => {
                 let (raw, zip) = self.store_file(&format!("{name}.meta"), &[meta])?;
@@ -316,27 +324,6 @@ impl Plan {
     }
 
     fn store_file(&self, basename: &str, pieces: &[&[u8]]) -> Result<(FileInfo, Option<FileInfo>)> {
-        let raw = self.describe(basename, pieces);
-        let Some(compression) = self.options.compression else {
-            self.sink.put(basename, pieces)?;
-            return Ok((raw, None));
-        };
-        let packed = compression.compress(&pieces.concat())?;
-        let zip = self.describe(&format!("{basename}.{}", compression.extension()), &[&packed]);
-        self.sink.put(&zip.basename, &[&packed])?;
-        Ok((raw, Some(zip)))
-    }
-
-    fn describe(&self, basename: &str, pieces: &[&[u8]]) -> FileInfo {
-        let digest = |&algo: &HashAlgo| {
-            let mut hasher = Hasher::new(algo);
-            pieces.iter().for_each(|piece| hasher.update(piece));
-            (algo, hasher.finish_hex())
-        };
-        FileInfo {
-            basename: basename.to_owned(),
-            bytes: pieces.iter().map(|piece| piece.len() as u64).sum(),
-            hashes: self.options.hashes.iter().map(digest).collect(),
-        }
+        store_file(&*self.sink, self.options.compression, &self.options.hashes, basename, pieces)
     }
 }

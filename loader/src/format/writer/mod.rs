@@ -11,6 +11,7 @@
 //!
 //! * `sample` — one sample's values to bytes, pure;
 //! * `shard` — the samples of one shard to its raw files, pure;
+//! * [`ValueIndex`] — makes what stands behind the samples, if it was asked for; `values` puts it together;
 //! * [`Sink`] — where files go; [`LocalDir`] is a directory;
 //! * `driver` — [`Writer`]: cuts shards, runs the threads, writes the index.
 //!
@@ -21,8 +22,13 @@ mod driver;
 mod sample;
 mod shard;
 mod sink;
+mod store;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub use driver::{Options, SIZE_LIMIT_DEFAULT, Writer};
+pub use sample::encode as encode_sample;
 pub use sink::{LocalDir, Sink};
+pub use store::store_file;
+pub use values::{Entries, ValueIndex, trailer_of};

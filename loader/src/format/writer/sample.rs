@@ -8,12 +8,12 @@ use crate::format::encoding::{Encoding, Value};
 use crate::format::json::{self, FloatWords};
 use crate::format::layout::{Layout, ShardFormat};
 
-/// Appends the sample of `values`, one for each column of `layout` in its order.
+/// Appends the sample of `values`, one for each column of `layout` in its order. `scratch` is overwritten.
 ///
 /// # Errors
 ///
 /// [`crate::ErrorKind::Config`], with the column, for a value that its column does not take; `out` is then as before.
-pub(super) fn encode(layout: &Layout, values: &[Value<'_>], scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+pub fn encode(layout: &Layout, values: &[Value<'_>], scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
     if values.len() != layout.columns.len() {
         return Err(Error::config(format!("{} values for {} columns", values.len(), layout.columns.len())));
     }

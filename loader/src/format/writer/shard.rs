@@ -56,26 +56,37 @@ pub(super) struct Samples {
     pub(super) sizes: Vec<u32>,
 }
 
-/// A shard's raw files. The data file is in two pieces, so that the samples need not be copied behind their header.
+/// A shard's raw files. The data file is in pieces, so that the samples need not be copied behind their header: what
+/// stands before them, they themselves, and their trailer.
 pub(super) struct RawFiles {
-    pub(super) data: [Vec<u8>; 2],
+    pub(super) data: [Vec<u8>; 3],
     pub(super) meta: Option<Vec<u8>>,
 }
 
 impl Samples {
-    /// The files of a shard of these samples.
+    /// The samples, one after the other.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.bytes[..];
+        self.sizes.iter().map(move |size| {
+            let (sample, behind) = rest.split_at(*size as usize);
+            rest = behind;
+            sample
+        })
+    }
+
+    /// The files of a shard of these samples, with `trailer` behind them.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] when the data file passes 4 GiB, which its offsets cannot express.
-    pub(super) fn into_files(self, frame: &Frame) -> Result<RawFiles> {
+    /// [`crate::ErrorKind::Config`] when the samples pass 4 GiB, which their offsets cannot express.
+    pub(super) fn into_files(self, frame: &Frame, trailer: Vec<u8>) -> Result<RawFiles> {
         let count = self.sizes.len() as u64;
         let end = frame.data_file_bytes(count, self.bytes.len() as u64);
         let table = offset_table(&self.sizes, end - self.bytes.len() as u64, &frame.config)?;
         Ok(if frame.is_split {
-            RawFiles { data: [frame.names.clone(), self.bytes], meta: Some(table) }
+            RawFiles { data: [frame.names.clone(), self.bytes, trailer], meta: Some(table) }
         } else {
-            RawFiles { data: [table, self.bytes], meta: None }
+            RawFiles { data: [table, self.bytes, trailer], meta: None }
         })
     }
 }

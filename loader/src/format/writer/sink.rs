@@ -70,6 +70,10 @@ impl LocalDir {
     fn write_renamed(&self, basename: &str, pieces: &[&[u8]]) -> std::io::Result<()> {
         let temporary = self.path.join(format!("{basename}.tmp"));
         let written = (|| {
+            if let Some(folder) = temporary.parent() {
+                // Shards of merged indexes lie in folders.
+                fs::create_dir_all(folder)?;
+            }
             let mut file = File::create(&temporary)?;
             for piece in pieces {
                 file.write_all(piece)?;

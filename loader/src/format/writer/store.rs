@@ -1,0 +1,43 @@
+//! One file of a shard on its way to the sink.
+
+use super::sink::Sink;
+use crate::error::Result;
+use crate::format::hash::Hasher;
+use crate::format::index::FileInfo;
+use crate::format::{Compression, HashAlgo};
+
+/// Stores the file of `pieces`, compressed if asked for, and describes it for the index: raw, and as it was stored.
+///
+/// # Errors
+///
+/// What the compression or the sink says.
+pub fn store_file(
+    sink: &dyn Sink,
+    compression: Option<Compression>,
+    hashes: &[HashAlgo],
+    basename: &str,
+    pieces: &[&[u8]],
+) -> Result<(FileInfo, Option<FileInfo>)> {
+    let raw = describe(hashes, basename, pieces);
+    let Some(compression) = compression else {
+        sink.put(basename, pieces)?;
+        return Ok((raw, None));
+    };
+    let packed = compression.compress(&pieces.concat())?;
+    let zip = describe(hashes, &format!("{basename}.{}", compression.extension()), &[&packed]);
+    sink.put(&zip.basename, &[&packed])?;
+    Ok((raw, Some(zip)))
+}
+
+fn describe(hashes: &[HashAlgo], basename: &str, pieces: &[&[u8]]) -> FileInfo {
+    let digest = |&algo: &HashAlgo| {
+        let mut hasher = Hasher::new(algo);
+        pieces.iter().for_each(|piece| hasher.update(piece));
+        (algo, hasher.finish_hex())
+    };
+    FileInfo {
+        basename: basename.to_owned(),
+        bytes: pieces.iter().map(|piece| piece.len() as u64).sum(),
+        hashes: hashes.iter().map(digest).collect(),
+    }
+}

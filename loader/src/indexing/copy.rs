@@ -1,0 +1,210 @@
+//! A copy of a data set whose shards have row indexes.
+
+use super::JpegRows;
+use crate::decode::jpeg;
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::writer::{LocalDir, Sink, ValueIndex, encode_sample, store_file, trailer_of};
+use crate::format::{FilePair, INDEX_BASENAME, Index, Scratch, Shard, ShardFormat, Trailer, Value, hash, offset_table};
+use crate::sync::Mutex;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Copies an MDS data set from one folder to another: the same samples in the same shards, hence in the same order when
+/// they are loaded, with a row index for every JPEG that can have one. Compression and hashes are the source's.
+///
+/// Shards are copied one by one, by any number of threads at once, each of which holds its shard in memory. The index
+/// comes last, so that a copy that was broken off does not look like a data set.
+#[derive(Debug)]
+pub struct IndexedCopy {
+    from: PathBuf,
+    sink: LocalDir,
+    index: Index,
+    transcode: bool,
+    copied: Mutex<Vec<Option<Shard>>>,
+}
+
+/// What became of one shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopiedShard {
+    /// Values of its `jpeg` columns.
+    pub jpegs: u64,
+    /// Those that have a row index now.
+    pub indexed: u64,
+    /// Those that were progressive and are baseline now.
+    pub transcoded: u64,
+    /// Bytes of the samples, as they are stored unpacked.
+    pub sample_bytes: u64,
+    /// Bytes of the index behind them.
+    pub index_bytes: u64,
+}
+
+impl IndexedCopy {
+    /// A copy of the data set in the folder `from` to the folder `to`, which is new or empty. With `transcode`, progressive
+    /// JPEGs are rewritten as baseline, without loss, so that they can have an index, too.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the source's index; `Unsupported` for shards that are not MDS; `Config` for a folder that is not
+    /// empty; what the file system says.
+    pub fn begin(from: &Path, to: &Path, transcode: bool) -> Result<Self> {
+        let file = from.join(INDEX_BASENAME);
+        let text = fs::read(&file)
+            .map_err(|e| Error::from_io(e, "the data set's index cannot be read"))
+            .context("file", || file.display())?;
+        let index = Index::parse(&text, &file.display().to_string())?;
+        if let Some(shard) = index.shards.iter().find(|shard| shard.layout.format != ShardFormat::Mds) {
+            let message = "only MDS shards have room for an index behind their samples";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("file", &shard.raw_data.basename));
+        }
+        let copied = Mutex::new(vec![None; index.shards.len()]);
+        Ok(Self { from: from.to_owned(), sink: LocalDir::create(to, false)?, index, transcode, copied })
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.index.shards.len()
+    }
+
+    /// Copies shard `number`.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for a file or shard that is not there; `Checksum` or `Format` for a shard that is not what the index says;
+    /// what the file system says.
+    pub fn shard(&self, number: usize) -> Result<CopiedShard> {
+        let shard =
+            self.index.shards.get(number).ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, "the data set has fewer shards").with("shard", number)
+            })?;
+        self.copy(shard).context("shard", || &shard.raw_data.basename).map(|(shard, report)| {
+            self.copied.lock()[number] = Some(shard);
+            report
+        })
+    }
+
+    /// Writes the index, once all shards are copied.
+    ///
+    /// # Errors
+    ///
+    /// `Config` when a shard was not copied; what the file system says.
+    pub fn finish(&self) -> Result<Index> {
+        let shards: Option<Vec<Shard>> = self.copied.lock().iter().cloned().collect();
+        let shards = shards.ok_or_else(|| Error::config("not all shards were copied: there is no index yet"))?;
+        let index = Index { shards };
+        self.sink.finish(index.to_json().as_bytes())?;
+        Ok(index)
+    }
+
+    fn copy(&self, shard: &Shard) -> Result<(Shard, CopiedShard)> {
+        let raw = self.read(shard)?;
+        let table = shard.offsets(&raw)?;
+        let ranges = (0..table.len()).map(|i| table.range(i)).collect::<Result<Vec<_>>>()?;
+        let mut samples = Samples { shard, report: CopiedShard::default(), bytes: Vec::new(), sizes: Vec::new() };
+        for (start, bytes) in ranges {
+            samples.add(&raw[start as usize..][..bytes as usize], self.transcode)?;
+        }
+        let Samples { mut report, bytes, sizes, .. } = samples;
+        let mut rest = &bytes[..];
+        let each = sizes.iter().map(|size| {
+            let (sample, behind) = rest.split_at(*size as usize);
+            rest = behind;
+            sample
+        });
+        let trailer = trailer_of(&JpegRows, &shard.layout, each)?;
+        report.sample_bytes = bytes.len() as u64;
+        report.index_bytes = trailer.len() as u64;
+        report.indexed = count_entries(shard, &trailer)?;
+        // What stands between offsets and samples, the settings, stays as it is.
+        let first = if table.is_empty() { table.end() } else { table.range(0)?.0 };
+        let settings = &raw[shard.table_bytes() as usize..first as usize];
+        let head = offset_table(&sizes, first, settings)?;
+        let (raw_data, zip_data) = store_file(
+            &self.sink,
+            shard.compression,
+            &shard.hashes,
+            &shard.raw_data.basename,
+            &[&head, &bytes, &trailer],
+        )?;
+        Ok((Shard { raw_data, zip_data, ..shard.clone() }, report))
+    }
+
+    /// The shard's raw file, compared with the index.
+    fn read(&self, shard: &Shard) -> Result<Vec<u8>> {
+        let pair = FilePair { raw: &shard.raw_data, zip: shard.zip_data.as_ref() };
+        // Either may be here: a cache holds unpacked files only.
+        let is_packed = pair.zip.is_some_and(|zip| self.from.join(&zip.basename).exists());
+        let stored = if is_packed { pair.stored() } else { pair.raw };
+        let path = self.from.join(&stored.basename);
+        let bytes = fs::read(&path)
+            .map_err(|e| Error::from_io(e, "a shard's file cannot be read"))
+            .context("file", || path.display())?;
+        if bytes.len() as u64 != stored.bytes {
+            let message = "a shard's file does not have the size that the index says";
+            return Err(Error::format(message).with("bytes", bytes.len()).with("expected", stored.bytes));
+        }
+        if let Some(algo) = hash::cheapest(stored.hashes.iter().map(|(algo, _)| *algo))
+            && stored.hash(algo) != Some(algo.hex(&bytes).as_str())
+        {
+            let error = Error::new(ErrorKind::Checksum, "a shard's file is damaged: its hash is not the index's");
+            return Err(error.with("hash", algo.name()));
+        }
+        match shard.compression.filter(|_| is_packed) {
+            Some(compression) => {
+                let mut raw = Vec::new();
+                compression.decompress(&bytes, shard.raw_data.bytes, &mut raw)?;
+                Ok(raw)
+            }
+            None => Ok(bytes),
+        }
+    }
+}
+
+/// The samples of the copy.
+struct Samples<'a> {
+    shard: &'a Shard,
+    report: CopiedShard,
+    bytes: Vec<u8>,
+    sizes: Vec<u32>,
+}
+
+impl Samples<'_> {
+    fn add(&mut self, sample: &[u8], transcode: bool) -> Result<()> {
+        let start = self.bytes.len();
+        let layout = &self.shard.layout;
+        let mut scratch = Scratch::default();
+        let columns = layout.split(sample, &mut scratch)?;
+        let mut values: Vec<Value<'_>> = columns.iter().map(|bytes| Value::Bytes(bytes.into())).collect();
+        let mut is_changed = false;
+        for (column, value) in layout.columns.iter().zip(&mut values) {
+            let Value::Bytes(bytes) = &*value else { continue };
+            if !JpegRows.covers(&column.encoding) {
+                continue;
+            }
+            self.report.jpegs += 1;
+            if transcode && let Some(baseline) = jpeg::to_baseline(bytes)? {
+                *value = Value::Bytes(baseline.into());
+                self.report.transcoded += 1;
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            encode_sample(layout, &values, &mut Scratch::default(), &mut self.bytes)?;
+        } else {
+            self.bytes.extend_from_slice(sample);
+        }
+        let size = u32::try_from(self.bytes.len() - start);
+        self.sizes.push(size.map_err(|_| Error::config("a sample of 4 GiB cannot be stored"))?);
+        Ok(())
+    }
+}
+
+/// Values that have an entry in a trailer that was just made.
+fn count_entries(shard: &Shard, trailer: &[u8]) -> Result<u64> {
+    if trailer.is_empty() {
+        return Ok(0);
+    }
+    let samples = shard.samples as usize;
+    let trailer = Trailer::parse(trailer.into(), samples)?;
+    let places = (0..shard.layout.columns.len()).flat_map(|column| (0..samples).map(move |sample| (column, sample)));
+    Ok(places.filter(|(column, sample)| !trailer.entry(*column, *sample).is_empty()).count() as u64)
+}
