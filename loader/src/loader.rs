@@ -154,7 +154,8 @@ impl Loader {
         crate::order::shares_of(catalog.shape(), &order)?;
         let fields = plan::fields_of(&config, &catalog)?;
         let layout = Arc::new(BatchLayout::new(&fields[0], config.batch_size as usize, config.mark_repeats)?);
-        let open = Arc::new(OpenShards::new(catalog.clone()));
+        let use_indexes = fields.iter().map(|fields| fields.has_pictures()).collect();
+        let open = Arc::new(OpenShards::new(catalog.clone(), use_indexes, &stats));
         let position = Position {
             epoch: 0,
             resume: None,

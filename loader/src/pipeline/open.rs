@@ -1,6 +1,7 @@
 //! Shards that are open for reading: descriptors, offset tables, and how many of them at a time.
 //!
-//! Opening costs two system calls and reading the table; a table of 10,000 samples is 40 kB. So shards stay open, and
+//! Opening costs two system calls and reading the table; a table of 10,000 samples is 40 kB, an index of rows a few
+//! thousandths of the shard. So shards stay open, and
 //! the one opened first is closed when there are too many. Whoever still reads from it keeps it alive.
 
 use super::shard::ShardSource;
@@ -8,15 +9,17 @@ use crate::cache;
 use crate::catalog::Catalog;
 use crate::decode::{Direct, Row};
 use crate::error::{Context, Error, Result};
-use crate::format::{Layout, OffsetTable, SampleColumns, Scratch};
+use crate::format::trailer::TRAILER_BYTES_MAX;
+use crate::format::{Layout, OffsetTable, SampleColumns, Scratch, Trailer};
 use crate::io::{ShardFile, read_exact_at};
 use crate::order::ShardId;
+use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Weak};
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
 use std::ops::Range;
 
-/// Bytes of offset tables kept for shards nobody reads at the moment.
+/// Bytes of offset tables and indexes kept for shards nobody reads at the moment.
 const TABLE_BYTES_MAX: usize = 256 << 20;
 
 /// An open shard: everything that reading a sample takes.
@@ -24,6 +27,8 @@ const TABLE_BYTES_MAX: usize = 256 << 20;
 pub(crate) struct OpenShard {
     file: Arc<ShardFile>,
     table: OffsetTable,
+    /// The index of its samples' values, where the shard has one and somebody can use it.
+    trailer: Option<Trailer>,
     layout: Arc<Layout>,
     layout_number: usize,
     /// Keeps the cache's books: its bytes count until this is dropped.
@@ -31,7 +36,7 @@ pub(crate) struct OpenShard {
 }
 
 impl OpenShard {
-    fn open(catalog: &Catalog, id: ShardId, resident: Arc<cache::OpenShard>) -> Result<Self> {
+    fn open(catalog: &Catalog, id: ShardId, resident: Arc<cache::OpenShard>, trailers: &Trailers) -> Result<Self> {
         let shard = catalog.shard(id);
         // The data file stands first, the file with the table last; for MDS they are the same.
         let (Some(data), Some(front)) = (resident.files.first(), resident.files.last()) else {
@@ -40,13 +45,23 @@ impl OpenShard {
         let bytes = usize::try_from(shard.table_bytes().min(front.bytes)).unwrap_or(usize::MAX);
         let mut table = vec![0; bytes];
         read_exact_at(&*front.file, &mut table, 0).context("file", || front.path.display())?;
-        Ok(Self {
-            file: data.file.clone(),
-            table: shard.offsets(&table)?,
-            layout: shard.layout.clone(),
-            layout_number: catalog.layout_of(id),
-            resident,
-        })
+        let table = shard.offsets(&table)?;
+        let layout_number = catalog.layout_of(id);
+        let trailer = match trailers.wanted.get(layout_number) {
+            Some(true) => trailers.read(data, &table),
+            _ => None,
+        };
+        Ok(Self { file: data.file.clone(), table, trailer, layout: shard.layout.clone(), layout_number, resident })
+    }
+
+    /// What the shard's index says about the value of sample `index` in `column`; nothing where there is none.
+    pub(crate) fn index_entry(&self, index: u32, column: usize) -> &[u8] {
+        self.trailer.as_ref().map_or(&[], |trailer| trailer.entry(column, index as usize))
+    }
+
+    /// Bytes of its tables in memory.
+    fn table_bytes(&self) -> usize {
+        self.table.memory_bytes() + self.trailer.as_ref().map_or(0, Trailer::memory_bytes)
     }
 
     /// Where sample `index` lies in the data file, and how long it is.
@@ -102,6 +117,41 @@ impl OpenShard {
     }
 }
 
+/// Which shards' trailers are read, and what became of them.
+#[derive(Debug)]
+struct Trailers {
+    /// By the catalogue's layouts.
+    wanted: Vec<bool>,
+    read: Arc<Counter>,
+    refused: Arc<Counter>,
+}
+
+impl Trailers {
+    /// The trailer behind the samples that `table` lists; `None` where there is none that is of use.
+    fn read(&self, data: &cache::OpenFile, table: &OffsetTable) -> Option<Trailer> {
+        let bytes = data.bytes.checked_sub(table.end()).filter(|bytes| *bytes > 0)?;
+        let read = || {
+            if bytes > TRAILER_BYTES_MAX {
+                return Err(Error::format("the trailer is longer than any index").with("bytes", bytes));
+            }
+            let mut trailer = vec![0; bytes as usize];
+            read_exact_at(&*data.file, &mut trailer, table.end())?;
+            Trailer::parse(trailer.into(), table.len())
+        };
+        match read() {
+            Ok(trailer) => {
+                self.read.add(1);
+                Some(trailer)
+            }
+            Err(error) => {
+                self.refused.add(1);
+                log::warn!("the index behind the samples of {} is not used: {error}", data.path.display());
+                None
+            }
+        }
+    }
+}
+
 /// What the table holds, in the order of opening: one entry for each opening, gone when that opening is let go.
 #[derive(Debug, Default)]
 struct Opened {
@@ -134,6 +184,7 @@ pub(crate) struct OpenShards {
     shards: Vec<Mutex<Option<Arc<OpenShard>>>>,
     opened: Mutex<Opened>,
     shards_max: usize,
+    trailers: Trailers,
     /// Whether shards may be evicted while we have them open, by this job or another one, and must then be let go.
     may_be_evicted: bool,
     /// How often shards have been let go: whoever has noted some in a [`Handy`] then lets go of its own.
@@ -144,13 +195,19 @@ pub(crate) struct OpenShards {
 const SWEPT_AT_ONCE: usize = 1_024;
 
 impl OpenShards {
-    /// A table for `catalog`. It takes half of the descriptors that the process may have, two for each shard.
-    pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
+    /// A table for `catalog`, with what indexes the shards have if `use_indexes` of their layout says so. It takes half of
+    /// the descriptors that the process may have, two for each shard.
+    pub(crate) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, stats: &Stats) -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
         Self {
             shards: (0..catalog.shape().num_shards()).map(|_| Mutex::new(None)).collect(),
             opened: Mutex::default(),
             shards_max: (limit / 4).clamp(16, 1 << 16) as usize,
+            trailers: Trailers {
+                wanted: use_indexes,
+                read: stats.counter("shard_indexes_read"),
+                refused: stats.counter("shard_indexes_refused"),
+            },
             may_be_evicted: catalog.streams().iter().any(|stream| stream.remote.is_some()),
             let_go: AtomicU64::new(0),
             catalog,
@@ -174,7 +231,7 @@ impl OpenShards {
             return Ok(Some(open.clone()));
         }
         let Some(resident) = source.open(id)? else { return Ok(None) };
-        let open = Arc::new(OpenShard::open(&self.catalog, id, resident)?);
+        let open = Arc::new(OpenShard::open(&self.catalog, id, resident, &self.trailers)?);
         *slot = Some(open.clone());
         drop(slot);
         self.close_oldest(id, &open);
@@ -241,7 +298,7 @@ impl OpenShards {
     }
 
     fn close_oldest(&self, id: ShardId, open: &Arc<OpenShard>) {
-        let table_bytes = open.table.memory_bytes();
+        let table_bytes = open.table_bytes();
         let mut closed = Vec::new();
         {
             let mut opened = self.opened.lock();

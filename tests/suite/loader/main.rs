@@ -3,6 +3,7 @@
 mod delivery;
 mod failure;
 mod remote;
+mod row_index;
 mod rows;
 
 use forebay_loader::batch::{Batch, Output};

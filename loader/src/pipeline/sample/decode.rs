@@ -6,6 +6,7 @@
 
 use super::hot::{Copied, DirectOutput, Found, HotReader, Rows};
 use crate::batch::RowBytes;
+use crate::decode::jpeg::RowIndexCounts;
 use crate::decode::{DrawKey, Row, SampleDecoder};
 use crate::error::Result;
 use crate::format::Scratch;
@@ -15,7 +16,7 @@ use crate::pipeline::epoch::Shared;
 use crate::pipeline::open::OpenShard;
 use crate::pipeline::sample::collate::Building;
 use crate::pipeline::{Chunk, Loaded, Miss, Place, Task};
-use crate::stats::{Spent, Stage};
+use crate::stats::{Counter, Spent, Stage};
 use crate::sync::Arc;
 use crate::target::RowMemory;
 use crossbeam::channel::{Receiver, Sender};
@@ -77,6 +78,8 @@ impl<'a> DecodeThread<'a> {
                 epoch: shared.epoch,
                 decoders: shared.fields.iter().map(|f| f.decoder()).collect(),
                 columns: Scratch::default(),
+                row_indexes_used: shared.stats.counter("row_indexes_used"),
+                row_indexes_refused: shared.stats.counter("row_indexes_refused"),
             },
             misses,
             settled: Settled::default(),
@@ -283,6 +286,8 @@ struct Decoder {
     /// One for each layout of the data set's shards.
     decoders: Vec<SampleDecoder>,
     columns: Scratch,
+    row_indexes_used: Arc<Counter>,
+    row_indexes_refused: Arc<Counter>,
 }
 
 impl Decoder {
@@ -318,11 +323,14 @@ impl Decoder {
                 _ => Some(row),
             }
         });
-        self.decoders[open.layout_number()].decode(
-            |column| (column < columns.len()).then(|| columns.get(column)),
-            key,
-            rows,
-        )?;
-        Ok(lists)
+        let decoder = &mut self.decoders[open.layout_number()];
+        let column = |column| (column < columns.len()).then(|| columns.get(column));
+        let decoded = decoder.decode_indexed(column, |column| open.index_entry(task.index, column), key, rows);
+        let counts = decoder.take_row_index_counts();
+        if counts != RowIndexCounts::default() {
+            self.row_indexes_used.add(counts.used);
+            self.row_indexes_refused.add(counts.refused);
+        }
+        decoded.map(|()| lists)
     }
 }
