@@ -5,7 +5,7 @@
 //! ```text
 //! package forebay (Python): arguments, world, iterators
 //!        |  JSON, bytes                          ^  Tensor, lists           ^ forebay.errors
-//!     engine, order, codec, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
+//!     engine, order, codec, indexing, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
 //!     worker ----------------enter--> engine crate --> values (dicts of Python's and numpy's own types)
 //! ```
 //!
@@ -18,6 +18,7 @@ mod codec;
 mod engine;
 mod enter;
 mod error;
+mod indexing;
 mod logging;
 mod order;
 mod rows;
@@ -36,6 +37,8 @@ mod _forebay {
     use super::codec::{compress, compressions, decompress, hashes, hex_digest, offset_table};
     #[pymodule_export]
     use super::engine::{Engine, Ragged};
+    #[pymodule_export]
+    use super::indexing::{IndexedCopy, jpeg_to_baseline, row_index_trailer};
     #[pymodule_export]
     use super::order::{epoch_ids, partition, resample, sample_shards, shuffle};
     #[pymodule_export]

@@ -5,7 +5,8 @@ use forebay_loader::error::{Error, Result};
 use forebay_loader::format::encoding::{Array, Dtype, Pixels};
 use forebay_loader::format::writer::{LocalDir, Options, Writer};
 use forebay_loader::format::{Compression, Encoding, HashAlgo, Layout, Value};
-use forebay_loader::sync::Mutex;
+use forebay_loader::indexing::JpegRows;
+use forebay_loader::sync::{Arc, Mutex};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -26,6 +27,7 @@ impl MdsWriter {
         size_limit: Option<u64>,
         exist_ok: bool,
         threads: usize,
+        jpeg_row_index: bool,
     ) -> PyResult<Self> {
         enter::enter(py, move || {
             let column = |(name, encoding): (String, String)| match Encoding::parse(&encoding) {
@@ -38,6 +40,7 @@ impl MdsWriter {
                 hashes: hashes.iter().map(|name| HashAlgo::parse(name)).collect::<Result<_>>()?,
                 size_limit: size_limit.filter(|limit| *limit > 0),
                 threads,
+                index: if jpeg_row_index { Some(Arc::new(JpegRows)) } else { None },
             };
             let sink = LocalDir::create(out, exist_ok)?;
             Writer::new(layout, Box::new(sink), options)

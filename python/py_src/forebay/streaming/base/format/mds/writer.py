@@ -26,6 +26,10 @@ class MDSWriter(JointWriter):
         compression: As above.
         hashes: As above.
         size_limit: As above.
+        jpeg_row_index: Ours, not MosaicML streaming's: put behind the samples of each shard where the rows of every JPEG of a
+            "jpeg" column start, for `forebay.Loader`. Every other reader reads past it. It does not count against
+            `size_limit`.
+        jpeg_transcode: Ours as well: rewrite progressive JPEGs of "jpeg" columns as baseline ones of the same pixels.
         **kwargs: As above.
 
     Raises:
@@ -46,6 +50,8 @@ class MDSWriter(JointWriter):
         compression: str | None = None,
         hashes: list[str] | None = None,
         size_limit: int | str | None = 1 << 26,
+        jpeg_row_index: bool = False,
+        jpeg_transcode: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -70,6 +76,8 @@ class MDSWriter(JointWriter):
                 )
             self._coders.append(coder)
         self.column_sizes = [coder.size for coder in self._coders]
+        self._jpeg_row_index = jpeg_row_index
+        self._jpeg_transcode = jpeg_transcode
         self._lengths = struct.Struct(f"<{self.column_sizes.count(None)}I")
         self.config_data = json.dumps(self.get_config(), sort_keys=True).encode()
         self.extra_bytes_per_shard = 4 + 4 + len(self.config_data)
@@ -81,6 +89,8 @@ class MDSWriter(JointWriter):
         for name, coder, size in zip(self.column_names, self._coders, self.column_sizes):
             value = sample[name]
             part = value if isinstance(value, bytes) else coder.encode(value)
+            if self._jpeg_transcode and self.columns[name] == "jpeg":
+                part = _forebay.jpeg_to_baseline(part)
             if size is None:
                 lengths.append(len(part))
             elif size != len(part):
@@ -102,4 +112,11 @@ class MDSWriter(JointWriter):
         sizes = [len(sample) for sample in self.new_samples]
         first = 4 + 4 * (len(sizes) + 1) + len(self.config_data)
         table = _forebay.offset_table(sizes, first, self.config_data)
-        return b"".join([table, *self.new_samples])
+        return b"".join([table, *self.new_samples, self._trailer()])
+
+    def _trailer(self) -> bytes:
+        """What stands behind the samples."""
+        if not self._jpeg_row_index:
+            return b""
+        columns = [(size, encoding == "jpeg") for size, encoding in zip(self.column_sizes, self.column_encodings)]
+        return _forebay.row_index_trailer(columns, self.new_samples)
