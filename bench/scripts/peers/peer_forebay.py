@@ -17,7 +17,11 @@ def build(config):
     else:
         fields = {"x": fb.Array("tokens")}
     return fb.Loader(
-        local=config["mds"], batch_size=config["batch"], shuffle=True, fields=fields, threads=config["workers"]
+        local=config[config["source"]],
+        batch_size=config["batch"],
+        shuffle=True,
+        fields=fields,
+        threads=config["workers"],
     )
 
 

@@ -9,7 +9,7 @@ use crate::synth::files_below;
 use clap::Args;
 use forebay_loader::decode::draw::FieldDraws;
 use forebay_loader::decode::geometry::{Region, Size, resolve};
-use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Turbo};
+use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexer, Turbo};
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::{self, DrawKey, FieldPlan, FieldSpec, Limits, Op};
 use forebay_loader::{Error, Result};
@@ -36,23 +36,48 @@ pub(crate) struct DecodeArgs {
     rounds: u32,
 }
 
+/// A JPEG file, and its row index; nothing for one that can have none.
+struct Picture {
+    file: Vec<u8>,
+    row_index: Vec<u8>,
+}
+
+impl Picture {
+    fn new(file: Vec<u8>, indexer: &mut RowIndexer) -> Self {
+        let mut row_index = Vec::new();
+        // Progressive and damaged files get none.
+        let _ = indexer.append(&file, &mut row_index);
+        Self { file, row_index }
+    }
+}
+
 /// One way of decoding a picture; `draw` picks its crop.
-type Way = Box<dyn FnMut(&[u8], u64) -> Result<()>>;
+type Way = Box<dyn FnMut(&Picture, u64) -> Result<()>>;
 
 /// Runs every way over all pictures.
 pub(crate) fn run(args: &DecodeArgs) -> Result<Report> {
-    let mut pictures = Vec::new();
+    let (mut pictures, mut indexer) = (Vec::new(), RowIndexer::default());
     for path in files_below(&args.data)? {
         if pictures.len() < args.pictures && path.extension().is_some_and(|e| e == "jpg" || e == "jpeg") {
-            pictures.push(fs::read(&path).map_err(|e| Error::from_io(e, "a picture").with("file", path.display()))?);
+            let file = fs::read(&path).map_err(|e| Error::from_io(e, "a picture").with("file", path.display()))?;
+            pictures.push(Picture::new(file, &mut indexer));
         }
     }
     if pictures.is_empty() {
         return Err(Error::config("no JPEG files here").with("data", args.data.display()));
     }
-    let bytes: usize = pictures.iter().map(Vec::len).sum();
+    let bytes: usize = pictures.iter().map(|picture| picture.file.len()).sum();
+    let (indexes, without) = pictures.iter().fold((0, 0), |(bytes, without), picture| {
+        (bytes + picture.row_index.len(), without + usize::from(picture.row_index.is_empty()))
+    });
     let kb = bytes as f64 / pictures.len() as f64 / 1e3;
-    let title = format!("{} JPEGs of {kb:.0} kB in memory, one thread, best of {} rounds", pictures.len(), args.rounds);
+    let title = format!(
+        "{} JPEGs of {kb:.0} kB in memory, one thread, best of {} rounds; row indexes take {:.2} % of the bytes, {without} \
+         files have none",
+        pictures.len(),
+        args.rounds,
+        100.0 * indexes as f64 / bytes as f64,
+    );
     let columns = vec![
         Column::new("images_per_s", "images per CPU s", 0, Better::Higher).plotted(),
         Column::new("us_per_image", "us per image", 0, Better::Lower),
@@ -98,9 +123,11 @@ fn ways(crop: u32) -> Result<Vec<(&'static str, Way)>> {
         ("libjpeg-turbo, box of a random crop", pixels(Turbo::new()?, random_box)),
         ("our decoder, whole picture", pixels(Decoder::new(), whole)),
         ("our decoder, box of a random crop", pixels(Decoder::new(), random_box)),
-        ("forebay, random crop + flip, uint8", row(&crop_and_flip, "uint8")?),
-        ("forebay, random crop + flip, float32 normalised", row(&normalised, "float32")?),
-        ("forebay, resize + centre crop, uint8", row(&centre, "uint8")?),
+        ("our decoder, box of a random crop, row index", indexed(random_box)),
+        ("forebay, random crop + flip, uint8", row(&crop_and_flip, "uint8", false)?),
+        ("forebay, random crop + flip, uint8, row index", row(&crop_and_flip, "uint8", true)?),
+        ("forebay, random crop + flip, float32 normalised", row(&normalised, "float32", false)?),
+        ("forebay, resize + centre crop, uint8", row(&centre, "uint8", false)?),
     ])
 }
 
@@ -108,8 +135,17 @@ fn ways(crop: u32) -> Result<Vec<(&'static str, Way)>> {
 fn pixels(mut decoder: impl JpegDecoder + 'static, part: fn(Size, u64) -> Result<Region>) -> Way {
     let mut pixels = Pixels::new();
     Box::new(move |picture, draw| {
-        let size = decoder.size(picture)?;
-        decoder.decode(picture, part(size, draw)?, &mut pixels)
+        let size = decoder.size(&picture.file)?;
+        decoder.decode(&picture.file, part(size, draw)?, &mut pixels)
+    })
+}
+
+/// The same by our decoder, with the row index.
+fn indexed(part: fn(Size, u64) -> Result<Region>) -> Way {
+    let (mut decoder, mut pixels) = (Decoder::new(), Pixels::new());
+    Box::new(move |picture, draw| {
+        let size = decoder.size(&picture.file)?;
+        decoder.decode_indexed(&picture.file, &picture.row_index, part(size, draw)?, &mut pixels)
     })
 }
 
@@ -126,8 +162,8 @@ fn random_box(size: Size, draw: u64) -> Result<Region> {
     Ok(stages[0].crop)
 }
 
-/// A picture to a row of a batch, channels first.
-fn row(ops: &Value, dtype: &str) -> Result<Way> {
+/// A picture to a row of a batch, channels first, with its row index or without.
+fn row(ops: &Value, dtype: &str, use_index: bool) -> Result<Way> {
     let spec = json!({"kind": "image", "column": "image", "ops": ops, "dtype": dtype, "layout": "NCHW"});
     let spec: FieldSpec =
         serde_json::from_value(spec).map_err(|e| Error::internal("the field is not the engine's").caused_by(e))?;
@@ -138,7 +174,8 @@ fn row(ops: &Value, dtype: &str) -> Result<Way> {
     let mut row = vec![0; bytes];
     Ok(Box::new(move |picture, draw| {
         let key = DrawKey { epoch: 0, stream: 0, draw };
-        decoder.decode(|_| Some(picture), key, [decode::Row::Fixed(&mut row)])
+        let index = |_| if use_index { &picture.row_index[..] } else { &[] };
+        decoder.decode_indexed(|_| Some(&picture.file[..]), index, key, [decode::Row::Fixed(&mut row)])
     }))
 }
 
@@ -148,10 +185,14 @@ mod tests {
 
     #[test]
     fn every_way_of_decoding_takes_a_picture() {
-        let picture = forebay_tests::data::jpeg(Size { w: 120, h: 80 }, 7).expect("encoded");
+        let mut indexer = RowIndexer::default();
+        let file = forebay_tests::data::jpeg(Size { w: 120, h: 80 }, 7).expect("encoded");
+        let cut = Picture::new(file[..100].to_vec(), &mut indexer);
+        let picture = Picture::new(file, &mut indexer);
+        assert!(!picture.row_index.is_empty() && cut.row_index.is_empty());
         for (name, mut way) in ways(32).expect("made") {
             way(&picture, 1).unwrap_or_else(|e| panic!("{name}: {e}"));
-            assert!(way(&picture[..100], 1).is_err(), "{name} takes what is no picture");
+            assert!(way(&cut, 1).is_err(), "{name} takes what is no picture");
         }
     }
 }

@@ -23,6 +23,7 @@ pub(super) fn make(args: &SynthArgs) -> Result<DataSet> {
             Form::Files => {}
             Form::Tar => tar::write(&args.out.join("tar"), &samples, args.shard_bytes_max)?,
             Form::Mds => mds::write(args, |into, options| data::images(into, samples.iter().map(read), options))?,
+            Form::MdsIndexed => mds::index(args)?,
         }
     }
     let bytes = samples.iter().map(|s| s.bytes).sum();

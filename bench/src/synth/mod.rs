@@ -1,7 +1,8 @@
 //! Data sets to measure on: JPEGs cut from photographs, or tokens.
 //!
 //! A [`DataSet`] is a folder with `dataset.json` and one folder per form: `files` (class folders, as torchvision's
-//! ImageFolder reads them), `tar` (WebDataset) and `mds` (forebay and MosaicML streaming). All forms hold the same samples,
+//! ImageFolder reads them), `tar` (WebDataset), `mds` (forebay and MosaicML streaming) and `mds-indexed` (the same with row
+//! indexes). All forms hold the same samples,
 //! tar and mds in the same order, which is a shuffle of the files' by the seed.
 
 mod files;
@@ -45,6 +46,8 @@ enum Form {
     Tar,
     /// Shards and an index, for forebay and MosaicML streaming
     Mds,
+    /// The same with row indexes, progressive JPEGs rewritten as baseline; takes mds
+    MdsIndexed,
 }
 
 /// Where photographs come from.

@@ -48,6 +48,7 @@ struct Entrant {
 
 const ENTRANTS: &[Entrant] = &[
     Entrant { id: "forebay", name: "forebay", module: "forebay", form: "mds", also: &[Work::Bytes, Work::Tokens] },
+    Entrant { id: "forebay-indexed", name: "forebay (row index)", module: "forebay", form: "mds-indexed", also: &[] },
     Entrant { id: "dali-files", name: "DALI (files)", module: "dali", form: "files", also: &[] },
     Entrant { id: "dali-tar", name: "DALI (tar)", module: "dali", form: "tar", also: &[] },
     Entrant { id: "spdl", name: "SPDL", module: "spdl", form: "files", also: &[] },
@@ -234,7 +235,7 @@ fn measure(
     let config = json!({
         "kind": args.work(data), "cpus": cpus, "workers": cpus.len(), "batch": args.batch, "crop": args.crop,
         "length": data.length, "source": entrant.form, "files": data.form("files"), "tar": data.form("tar"),
-        "mds": data.form("mds"), "litdata": data.form("litdata"),
+        "mds": data.form("mds"), "mds-indexed": data.form("mds-indexed"), "litdata": data.form("litdata"),
     });
     let mut peer = start_somewhere(args, scripts, entrant, &config)?;
     versions.append(&mut peer.versions);
