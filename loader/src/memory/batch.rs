@@ -1,20 +1,14 @@
-//! Batch slots: where samples become tensors.
-//!
-//! A slot has two lives. While it is a [`BatchSlot`] the engine fills it, row by row, from many threads. Frozen into a
-//! [`BatchMemory`] it is immutable and shared, and after [`BatchMemory::hand_over`] the consumer decides how long it
-//! lives.
+//! The pool of batch slots.
 
 use super::PoolState;
-use super::map::{MapOptions, Mapping};
-use super::queue::Queue;
+use super::map::MapOptions;
 use super::register::Registrar;
-use super::slab::{BLOCK_BYTES, Free, PIECE_BYTES_MAX, Part, Piece, Run, Slab, in_blocks};
+use super::slab::{BLOCK_BYTES, Free, Grant, Home, PIECE_BYTES_MAX, Part, Piece, Slab, in_blocks};
+use super::slot::BatchSlot;
+use super::turns::{Closed, Turns};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, Ordering};
 use crate::topology::Node;
-use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut, Range};
-use std::ptr::NonNull;
 
 /// How a pool of batch slots is made.
 #[derive(Clone, Debug, Default)]
@@ -64,24 +58,19 @@ impl Drop for Closer {
     }
 }
 
-struct Shared {
+pub(super) struct Shared {
     slab: Slab,
-    state: Mutex<State>,
-    returned: Condvar,
+    stock: Turns<Stock>,
     options: MapOptions,
     warned: AtomicBool,
-    pid: u32,
+    pub(super) pid: u32,
 }
 
-struct State {
+struct Stock {
     free: Free,
-    queue: Queue,
     /// Slots that are being filled or wait to be handed over: these come free, or into the consumer's hands, without
     /// the consumer dropping anything.
     engine_held: usize,
-    closed: bool,
-    leases: u64,
-    waits: u64,
     unpooled: u64,
 }
 
@@ -112,16 +101,7 @@ impl BatchPool {
         }
         let shared = Arc::new(Shared {
             slab,
-            state: Mutex::new(State {
-                free,
-                queue: Queue::default(),
-                engine_held: 0,
-                closed: false,
-                leases: 0,
-                waits: 0,
-                unpooled: 0,
-            }),
-            returned: Condvar::new(),
+            stock: Turns::new(Stock { free, engine_held: 0, unpooled: 0 }),
             options,
             warned: AtomicBool::new(false),
             pid: std::process::id(),
@@ -139,29 +119,8 @@ impl BatchPool {
     /// [`ErrorKind::Closed`] after [`close`](Self::close), [`ErrorKind::Full`] when memory outside the pool is refused.
     pub fn take(&self, bytes: usize) -> Result<BatchSlot> {
         let need = need(bytes)?;
-        let mut state = self.shared.state.lock();
-        let ticket = state.queue.join();
-        let mut waited = false;
-        loop {
-            if state.closed {
-                state.queue.leave(ticket);
-                return Err(closed());
-            }
-            if state.queue.is_front(ticket)
-                && let Some(grant) = self.shared.grant(&mut state, need)
-            {
-                state.queue.leave(ticket);
-                state.waits += u64::from(waited);
-                let more = !state.queue.is_empty();
-                drop(state);
-                if more {
-                    self.shared.returned.notify_all();
-                }
-                return self.shared.slot(grant, bytes, need);
-            }
-            waited = true;
-            state = self.shared.returned.wait(state);
-        }
+        let grant = self.shared.stock.wait(|stock| self.shared.grant(stock, need)).map_err(closed)?;
+        self.shared.slot(grant, bytes, need)
     }
 
     /// A slot of `bytes` if there is one and nobody waits; gives memory outside the pool as [`take`](Self::take) does.
@@ -171,16 +130,8 @@ impl BatchPool {
     /// As [`take`](Self::take).
     pub fn try_take(&self, bytes: usize) -> Result<Option<BatchSlot>> {
         let need = need(bytes)?;
-        let mut state = self.shared.state.lock();
-        if state.closed {
-            return Err(closed());
-        }
-        if !state.queue.is_empty() {
-            return Ok(None);
-        }
-        let Some(grant) = self.shared.grant(&mut state, need) else { return Ok(None) };
-        drop(state);
-        self.shared.slot(grant, bytes, need).map(Some)
+        let grant = self.shared.stock.take(|stock| self.shared.grant(stock, need)).map_err(closed)?;
+        grant.map(|grant| self.shared.slot(grant, bytes, need)).transpose()
     }
 
     /// Wakes everyone who waits with [`ErrorKind::Closed`], refuses whoever comes after, and gives free pages back to
@@ -196,19 +147,11 @@ impl BatchPool {
 
     /// How the pool stands.
     pub fn state(&self) -> PoolState {
-        let state = self.shared.state.lock();
-        PoolState {
-            total_bytes: self.shared.slab.total_bytes(),
-            free_bytes: state.free.free_bytes(),
-            leases: state.leases,
-            waits: state.waits,
-            unpooled: state.unpooled,
-            populated_bytes: self.shared.slab.populated_bytes(),
-        }
+        self.shared.stock.look(|stock, counts| PoolState::new(&self.shared.slab, &stock.free, counts, stock.unpooled))
     }
 }
 
-fn closed() -> Error {
+fn closed(_: Closed) -> Error {
     Error::new(ErrorKind::Closed, "the loader was closed while a batch waited for memory")
 }
 
@@ -218,59 +161,30 @@ fn need(bytes: usize) -> Result<usize> {
         .ok_or_else(|| Error::config("a batch does not fit the address space").with("batch_bytes", bytes))
 }
 
-/// What the pool grants under its lock.
-enum Grant {
-    /// A run of the slab.
-    Run(Run),
-    /// The right to memory outside the pool, which is mapped outside the lock.
-    Own,
-}
-
-/// Where a slot's bytes lie.
-enum Home {
-    /// In the slab.
-    Run(Run),
-    /// In a mapping that goes with the slot.
-    Own { _map: Mapping },
-}
-
 impl Shared {
-    fn grant(&self, state: &mut State, need: usize) -> Option<Grant> {
-        let grant = match state.free.take(need) {
+    fn grant(&self, stock: &mut Stock, need: usize) -> Option<Grant> {
+        let grant = match stock.free.take(need) {
             Some(run) => Grant::Run(run),
             // Nothing in the engine's hands can come free by itself, or nothing that comes free could be enough.
-            None if state.engine_held == 0 || need > self.slab.run_bytes_max() => {
-                state.unpooled += 1;
+            None if stock.engine_held == 0 || need > self.slab.run_bytes_max() => {
+                stock.unpooled += 1;
                 Grant::Own
             }
             None => return None,
         };
-        state.engine_held += 1;
-        state.leases += 1;
+        stock.engine_held += 1;
         Some(grant)
     }
 
     fn slot(self: &Arc<Self>, grant: Grant, bytes: usize, need: usize) -> Result<BatchSlot> {
-        let (home, ptr) = match grant {
-            Grant::Run(run) => (Home::Run(run), self.slab.ptr(run)),
-            Grant::Own => {
-                if !self.warned.swap(true, Ordering::Relaxed) {
-                    log::warn!("{}", self.beyond(bytes, need));
-                }
-                match Mapping::new(need, self.options) {
-                    Ok(map) => {
-                        let ptr = map.ptr();
-                        (Home::Own { _map: map }, ptr)
-                    }
-                    Err(e) => {
-                        self.released();
-                        return Err(e.with("batch_bytes", bytes));
-                    }
-                }
-            }
-        };
-        let held = Held { shared: self.clone(), home, by_engine: AtomicBool::new(true) };
-        Ok(BatchSlot { bytes: Arc::new(Bytes { held, ptr, len: bytes }), lent: BTreeMap::new() })
+        if matches!(grant, Grant::Own) && !self.warned.swap(true, Ordering::Relaxed) {
+            log::warn!("{}", self.beyond(bytes, need));
+        }
+        let (home, ptr) = self.slab.home(grant, need, self.options).map_err(|e| {
+            self.released();
+            e.with("batch_bytes", bytes)
+        })?;
+        Ok(BatchSlot::new(self.clone(), home, ptr, bytes))
     }
 
     /// Why a batch lies outside the pool, and what to do about it.
@@ -290,9 +204,21 @@ impl Shared {
     }
 
     /// One slot fewer in the engine's hands.
-    fn released(&self) {
-        self.state.lock().engine_held -= 1;
-        self.returned.notify_all();
+    pub(super) fn released(&self) {
+        self.stock.put_back(|stock, _| stock.engine_held -= 1);
+    }
+
+    /// Takes the memory of a slot back, which was in the engine's hands if `by_engine`.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may refer to the bytes any more.
+    pub(super) unsafe fn take_back(&self, home: &Home, by_engine: bool) {
+        self.stock.put_back(|stock, closed| {
+            stock.engine_held -= usize::from(by_engine);
+            // SAFETY: passed on to the caller.
+            unsafe { self.slab.take_back(&mut stock.free, home, !closed) };
+        });
     }
 
     fn close(&self) {
@@ -300,299 +226,22 @@ impl Shared {
             return;
         }
         self.slab.stop_populating();
-        let mut state = self.state.lock();
-        state.closed = true;
-        for run in state.free.runs() {
-            // SAFETY: the run is free and, the lock being held, stays so.
-            unsafe { self.slab.discard(run) };
-        }
-        drop(state);
-        self.returned.notify_all();
-    }
-}
-
-/// Gives the memory back.
-struct Held {
-    shared: Arc<Shared>,
-    home: Home,
-    by_engine: AtomicBool,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // In a forked child this is a copy of somebody else's batch, and the lock may be held by a thread that is not
-        // there.
-        if self.shared.pid != std::process::id() {
-            return;
-        }
-        let mut state = self.shared.state.lock();
-        state.engine_held -= usize::from(*self.by_engine.get_mut());
-        if let Home::Run(run) = &self.home {
-            if state.closed {
-                // SAFETY: the run is ours alone until it is given back below, and nobody refers to it any more.
-                unsafe { self.shared.slab.discard(*run) };
+        self.stock.close(|stock| {
+            for run in stock.free.runs() {
+                // SAFETY: the run is free and, the lock being held, stays so.
+                unsafe { self.slab.discard(run) };
             }
-            state.free.give(*run);
-        }
-        let waiting = !state.queue.is_empty();
-        drop(state);
-        if waiting {
-            self.shared.returned.notify_all();
-        }
-    }
-}
-
-/// The bytes of one slot.
-///
-/// Invariant: `ptr .. ptr + len` is mapped while `held` lives, initialised (zeroes or an earlier batch) and lent to this
-/// value alone. Before freezing, [`BatchSlot::lent`] keeps the ranges of all `RowMut`s disjoint and nothing else reads or
-/// writes; after freezing nobody writes.
-struct Bytes {
-    held: Held,
-    ptr: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the bytes belong to whoever holds the value, on whatever thread.
-unsafe impl Send for Bytes {}
-// SAFETY: through `&Bytes` only frozen batches read, and `RowMut`s touch disjoint ranges, by the type's invariant.
-unsafe impl Sync for Bytes {}
-
-/// A batch in the making.
-pub struct BatchSlot {
-    bytes: Arc<Bytes>,
-    /// Ranges that were handed out, start to end.
-    lent: BTreeMap<usize, usize>,
-}
-
-impl BatchSlot {
-    /// Length in bytes, as asked for.
-    pub fn len(&self) -> usize {
-        self.bytes.len
-    }
-
-    /// Whether the batch has no bytes (all fields of it are Python objects, say).
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether the memory is outside the pool, as [`BatchMemory::is_unpooled`] tells later.
-    pub fn is_unpooled(&self) -> bool {
-        matches!(self.bytes.held.home, Home::Own { .. })
-    }
-
-    /// Writable parts, each of which may be used on a thread of its own. A byte is handed out once in a slot's life.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Internal`] when a range ends behind the slot, or overlaps with another or an earlier one; nothing is
-    /// handed out then.
-    pub fn rows(&mut self, ranges: &[Range<usize>]) -> Result<Vec<RowMut>> {
-        let mut lent = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            if let Err(e) = self.lend(range) {
-                lent.iter().for_each(|start| {
-                    self.lent.remove(start);
-                });
-                return Err(e.with("range", format!("{}..{}", range.start, range.end)).with("batch_bytes", self.len()));
-            }
-            if !range.is_empty() {
-                lent.push(range.start);
-            }
-        }
-        Ok(ranges.iter().map(|r| RowMut { bytes: self.bytes.clone(), start: r.start, len: r.len() }).collect())
-    }
-
-    fn lend(&mut self, range: &Range<usize>) -> Result<()> {
-        if range.start > range.end || range.end > self.len() {
-            return Err(Error::internal("a row lies behind its batch"));
-        }
-        if range.is_empty() {
-            return Ok(());
-        }
-        // Ranges in `lent` are disjoint, so the last one that starts before our end is the only one that can reach in.
-        let before = self.lent.range(..range.end).next_back();
-        if before.is_some_and(|(_, end)| *end > range.start) {
-            return Err(Error::internal("two rows of a batch overlap"));
-        }
-        self.lent.insert(range.start, range.end);
-        Ok(())
-    }
-
-    /// Whether rows are still out.
-    pub fn has_rows_out(&self) -> bool {
-        Arc::strong_count(&self.bytes) > 1
-    }
-
-    /// The whole batch, writable, for one thread; `None` while rows are out.
-    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        let bytes = Arc::get_mut(&mut self.bytes)?;
-        // SAFETY: mapped and initialised by the type's invariant, and `get_mut` has shown that no row is left.
-        Some(unsafe { std::slice::from_raw_parts_mut(bytes.ptr.as_ptr(), bytes.len) })
-    }
-
-    /// Makes the batch immutable and shared.
-    ///
-    /// # Errors
-    ///
-    /// The slot itself, while rows are out: whoever counts rows counts one when it has been dropped, not before.
-    pub fn freeze(mut self) -> std::result::Result<BatchMemory, Self> {
-        // Nobody writes from here on: rows came from this slot only, which is consumed.
-        if Arc::get_mut(&mut self.bytes).is_none() { Err(self) } else { Ok(BatchMemory { bytes: self.bytes }) }
-    }
-}
-
-impl std::fmt::Debug for BatchSlot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BatchSlot").field("len", &self.len()).field("rows_out", &self.has_rows_out()).finish()
-    }
-}
-
-/// A writable part of a [`BatchSlot`].
-pub struct RowMut {
-    bytes: Arc<Bytes>,
-    start: usize,
-    len: usize,
-}
-
-impl RowMut {
-    /// Splits the first `len` bytes off, for use on another thread; the rest stays here.
-    ///
-    /// # Panics
-    ///
-    /// When there are fewer than `len` bytes.
-    #[must_use]
-    pub fn split_front(&mut self, len: usize) -> Self {
-        let front = Self { bytes: self.bytes.clone(), start: self.start, len };
-        self.skip_front(len);
-        front
-    }
-
-    /// Gives the first `len` bytes up; the rest stays here.
-    ///
-    /// # Panics
-    ///
-    /// When there are fewer than `len` bytes.
-    pub fn skip_front(&mut self, len: usize) {
-        assert!(len <= self.len, "{len} of {} bytes", self.len);
-        self.start += len;
-        self.len -= len;
-    }
-}
-
-impl Deref for RowMut {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // SAFETY: the range lies within the slot, as `lend` has checked.
-        let first = unsafe { self.bytes.ptr.add(self.start) };
-        // SAFETY: mapped and initialised by the invariant of `Bytes`, and no other row covers these bytes.
-        unsafe { std::slice::from_raw_parts(first.as_ptr(), self.len) }
-    }
-}
-
-impl DerefMut for RowMut {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the range lies within the slot, as `lend` has checked.
-        let first = unsafe { self.bytes.ptr.add(self.start) };
-        // SAFETY: as in `deref`, and `&mut self` makes this the only reference to the row.
-        unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), self.len) }
-    }
-}
-
-impl std::fmt::Debug for RowMut {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RowMut({}..{})", self.start, self.start + self.len)
-    }
-}
-
-/// A finished batch: immutable, reference-counted bytes. The memory goes back to the pool when the last clone is
-/// dropped, on whatever thread; if the pool has gone, to the system.
-#[derive(Clone)]
-pub struct BatchMemory {
-    bytes: Arc<Bytes>,
-}
-
-impl BatchMemory {
-    /// The first byte, on a page boundary; valid for `len()` bytes while a clone of this value lives.
-    pub fn ptr(&self) -> NonNull<u8> {
-        self.bytes.ptr
-    }
-
-    /// Tells the pool that the consumer has the batch from now on, so that nobody in the engine waits for its memory.
-    /// The loader calls it when `next` returns; a second call changes nothing.
-    pub fn hand_over(&self) {
-        if self.bytes.held.by_engine.swap(false, Ordering::AcqRel) {
-            self.bytes.held.shared.released();
-        }
-    }
-
-    /// Whether the memory is outside the pool: not registered with a device, and gone when dropped.
-    pub fn is_unpooled(&self) -> bool {
-        matches!(self.bytes.held.home, Home::Own { .. })
-    }
-}
-
-impl Deref for BatchMemory {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // SAFETY: mapped and initialised by the invariant of `Bytes`, and after freezing nobody writes.
-        unsafe { std::slice::from_raw_parts(self.bytes.ptr.as_ptr(), self.bytes.len) }
-    }
-}
-
-impl std::fmt::Debug for BatchMemory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BatchMemory").field("len", &self.len()).field("unpooled", &self.is_unpooled()).finish()
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::BatchMemory;
 
     fn pool(bytes: usize) -> BatchPool {
         BatchPool::new(&BatchPoolConfig { bytes, ..BatchPoolConfig::default() }).unwrap()
-    }
-
-    #[test]
-    fn rows_are_written_on_many_threads_and_the_batch_is_frozen_when_all_are_gone() {
-        let pool = pool(1 << 20);
-        let mut slot = pool.take(1000).unwrap();
-        let ranges: Vec<_> = (0..10).map(|i| i * 100..(i + 1) * 100).collect();
-        let rows = slot.rows(&ranges).unwrap();
-        assert!(slot.bytes_mut().is_none());
-        let slot = slot.freeze().expect_err("rows are out");
-        let threads: Vec<_> =
-            rows.into_iter().enumerate().map(|(i, mut row)| std::thread::spawn(move || row.fill(i as u8))).collect();
-        threads.into_iter().for_each(|t| t.join().unwrap());
-        assert!(!slot.has_rows_out());
-        let batch = slot.freeze().unwrap();
-        assert!(batch.iter().enumerate().all(|(at, b)| *b == (at / 100) as u8));
-        assert_eq!(batch.ptr().as_ptr() as usize % 4096, 0);
-        let other = batch.clone();
-        drop(batch);
-        assert_eq!(other.len(), 1000);
-        assert!(pool.state().free_bytes < 1 << 20);
-        drop(other);
-        assert_eq!(pool.state().free_bytes, 1 << 20);
-    }
-
-    #[test]
-    fn a_byte_is_handed_out_once() {
-        let mut slot = pool(1 << 20).take(100).unwrap();
-        let first = slot.rows(&[0..10, 20..30]).unwrap();
-        for bad in [5..15, 0..10, 15..21, 29..30, 0..100, 90..101] {
-            assert!(slot.rows(std::slice::from_ref(&bad)).is_err(), "{bad:?}");
-        }
-        let wrong_way = Range { start: 50, end: 40 };
-        assert!(slot.rows(&[wrong_way]).is_err());
-        assert!(slot.rows(&[40..50, 45..55]).is_err());
-        assert_eq!(slot.rows(&[40..50, 10..20, 10..10]).unwrap().len(), 3, "a refused call hands nothing out");
-        drop(first);
-        let again = 0..10;
-        assert!(slot.rows(std::slice::from_ref(&again)).is_err(), "not even after the row was dropped");
     }
 
     #[test]
@@ -637,7 +286,7 @@ mod tests {
         let config = BatchPoolConfig { bytes: 32 << 10, slot_bytes: 8 << 10, nodes: nodes(), populate: true };
         let pool = BatchPool::new(&config).unwrap();
         let take = || pool.take(8 << 10).unwrap();
-        let node = |slot: &BatchSlot| match slot.bytes.held.home {
+        let node = |slot: &BatchSlot| match *slot.home() {
             Home::Run(run) => pool.pieces()[run.piece].node().map(|n| n.number),
             Home::Own { .. } => None,
         };
@@ -659,7 +308,7 @@ mod tests {
         assert!(pool.try_take(1).unwrap().is_none());
         let waiting = pool.clone();
         let waiter = std::thread::spawn(move || waiting.take(8 << 10).map(|s| s.freeze().unwrap().is_unpooled()));
-        while pool.shared.state.lock().queue.is_empty() {
+        while !pool.shared.stock.has_waiters() {
             std::thread::yield_now();
         }
         let (first, second) = (first.freeze().unwrap(), second.freeze().unwrap());
@@ -693,7 +342,7 @@ mod tests {
         slot.bytes_mut().unwrap().fill(9);
         let waiting = pool.clone();
         let waiter = std::thread::spawn(move || waiting.take(1).map(|s| s.len()));
-        while pool.shared.state.lock().queue.is_empty() {
+        while !pool.shared.stock.has_waiters() {
             std::thread::yield_now();
         }
         pool.close();

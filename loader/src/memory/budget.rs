@@ -1,8 +1,8 @@
 //! How many bytes: the defaults, the shares, and a budget for bytes that are not slots.
 
-use super::queue::Queue;
+use super::turns::{Closed, Turns};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{Arc, Condvar, Mutex};
+use crate::sync::Arc;
 
 /// The default of `sample_bytes_max`: 1 GiB.
 pub const SAMPLE_BYTES_MAX: usize = 1 << 30;
@@ -79,22 +79,15 @@ pub struct Budget {
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
-    returned: Condvar,
+    /// Bytes that are out.
+    taken_bytes: Turns<u64>,
     limit_bytes: u64,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    taken_bytes: u64,
-    queue: Queue,
-    closed: bool,
 }
 
 impl Budget {
     /// A budget of `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Self {
-        Self { shared: Arc::new(Shared { state: Mutex::default(), returned: Condvar::new(), limit_bytes }) }
+        Self { shared: Arc::new(Shared { taken_bytes: Turns::new(0), limit_bytes }) }
     }
 
     /// Waits until `bytes` are free, behind those who asked before. What exceeds the whole budget is granted alone, when
@@ -104,40 +97,27 @@ impl Budget {
     ///
     /// [`ErrorKind::Closed`] after [`close`](Self::close).
     pub fn reserve(&self, bytes: u64) -> Result<Reservation> {
-        let mut state = self.shared.state.lock();
-        let ticket = state.queue.join();
-        while !(state.closed || state.queue.is_front(ticket) && self.shared.fits(&state, bytes)) {
-            state = self.shared.returned.wait(state);
-        }
-        state.queue.leave(ticket);
-        if state.closed {
-            return Err(Error::new(ErrorKind::Closed, "the loader was closed while a download waited for memory"));
-        }
-        state.taken_bytes += bytes;
-        drop(state);
-        self.shared.returned.notify_all();
+        let granted = self.shared.taken_bytes.wait(|taken| self.shared.take(taken, bytes));
+        granted.map_err(|Closed| {
+            Error::new(ErrorKind::Closed, "the loader was closed while a download waited for memory")
+        })?;
         Ok(Reservation { shared: self.shared.clone(), bytes })
     }
 
     /// `bytes` if they are free and nobody waits.
     pub fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
-        let mut state = self.shared.state.lock();
-        if state.closed || !state.queue.is_empty() || !self.shared.fits(&state, bytes) {
-            return None;
-        }
-        state.taken_bytes += bytes;
+        self.shared.taken_bytes.take(|taken| self.shared.take(taken, bytes)).ok()??;
         Some(Reservation { shared: self.shared.clone(), bytes })
     }
 
     /// Wakes everyone who waits and refuses whoever comes after.
     pub fn close(&self) {
-        self.shared.state.lock().closed = true;
-        self.shared.returned.notify_all();
+        self.shared.taken_bytes.close(|_| {});
     }
 
     /// Bytes that are out.
     pub fn taken_bytes(&self) -> u64 {
-        self.shared.state.lock().taken_bytes
+        self.shared.taken_bytes.look(|taken, _| *taken)
     }
 
     /// The whole budget in bytes.
@@ -147,8 +127,10 @@ impl Budget {
 }
 
 impl Shared {
-    fn fits(&self, state: &State, bytes: u64) -> bool {
-        state.taken_bytes == 0 || state.taken_bytes.checked_add(bytes).is_some_and(|sum| sum <= self.limit_bytes)
+    fn take(&self, taken: &mut u64, bytes: u64) -> Option<()> {
+        let sum = taken.checked_add(bytes).filter(|sum| *taken == 0 || *sum <= self.limit_bytes)?;
+        *taken = sum;
+        Some(())
     }
 }
 
@@ -169,15 +151,13 @@ impl Reservation {
     pub fn shrink_to(&mut self, bytes: u64) {
         let less = self.bytes.saturating_sub(bytes);
         self.bytes -= less;
-        self.shared.state.lock().taken_bytes -= less;
-        self.shared.returned.notify_all();
+        self.shared.taken_bytes.put_back(|taken, _| *taken -= less);
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.shared.state.lock().taken_bytes -= self.bytes;
-        self.shared.returned.notify_all();
+        self.shared.taken_bytes.put_back(|taken, _| *taken -= self.bytes);
     }
 }
 
@@ -237,7 +217,7 @@ mod models {
     fn waiter(budget: &Budget, bytes: u64) -> crate::sync::JoinHandle<Result<u64>> {
         let waiting = budget.clone();
         let thread = spawn("waiter", move || waiting.reserve(bytes).map(|r| r.bytes())).unwrap();
-        while budget.shared.state.lock().queue.is_empty() {
+        while !budget.shared.taken_bytes.has_waiters() {
             yield_now();
         }
         thread

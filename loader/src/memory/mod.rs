@@ -7,8 +7,8 @@
 //!        |
 //!   Slab                     mappings of at most 1 GiB, cut into runs of blocks                 (slab, extents)
 //!        |          \
-//!   ReadPool         BatchPool
-//!    ReadLease        BatchSlot -> RowMut ... -> BatchMemory
+//!   ReadPool         BatchPool                                                                  (read, batch)
+//!    ReadLease        BatchSlot -> RowMut ... -> BatchMemory                                    (slot)
 //!    encoded bytes    rows are written in place, then the slot is frozen and handed out
 //! ```
 //!
@@ -18,7 +18,7 @@
 //! * **Batch slots** become tensors. They are ordinary memory, since users keep batches, copy them to devices and fork.
 //! * There is one read pool per NUMA node that decodes, and one batch pool whose slab has a part on each of these nodes: slots
 //!   are granted by one queue, in plan order, and the nodes take turns. A device's batches lie on the device's node.
-//! * Whoever asks when nothing is free waits in the order of asking, which is plan order, since one thread asks.
+//! * Whoever asks when nothing is free waits in the order of asking (`turns`), which is plan order, since one thread asks.
 //! * A request that no slot can hold gets a mapping of its own, one at a time, counted.
 //! * [`Budget`] bounds bytes that are not slots: the shard plane's downloads.
 //!
@@ -31,16 +31,18 @@ mod extents;
 mod map;
 pub mod page_cache;
 mod populate;
-mod queue;
 mod read;
 mod register;
 mod slab;
+mod slot;
+mod turns;
 
-pub use batch::{BatchMemory, BatchPool, BatchPoolConfig, BatchSlot, RowMut};
+pub use batch::{BatchPool, BatchPoolConfig};
 pub use budget::{Budget, Reservation, SAMPLE_BYTES_MAX, Split, default_bytes, split};
 pub use read::{ReadLease, ReadPool, ReadPoolConfig, ReadSlice};
 pub use register::{Registrar, Registration};
 pub use slab::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece};
+pub use slot::{BatchMemory, BatchSlot, RowMut};
 
 /// What a pool has done so far and how it stands; numbers for the statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +60,19 @@ pub struct PoolState {
     pub unpooled: u64,
     /// Bytes whose pages are populated; equals `total_bytes` once the background work is done.
     pub populated_bytes: usize,
+}
+
+impl PoolState {
+    fn new(slab: &slab::Slab, free: &slab::Free, counts: turns::Counts, unpooled: u64) -> Self {
+        Self {
+            total_bytes: slab.total_bytes(),
+            free_bytes: free.free_bytes(),
+            leases: counts.granted,
+            waits: counts.waited,
+            unpooled,
+            populated_bytes: slab.populated_bytes(),
+        }
+    }
 }
 
 #[cfg(test)]

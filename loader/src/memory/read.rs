@@ -2,12 +2,12 @@
 
 use super::PoolState;
 use super::budget::SAMPLE_BYTES_MAX;
-use super::map::{MapOptions, Mapping};
-use super::queue::Queue;
+use super::map::MapOptions;
 use super::register::Registrar;
-use super::slab::{BLOCK_BYTES, Free, Part, Piece, Run, Slab, in_blocks};
+use super::slab::{BLOCK_BYTES, Free, Grant, Home, Part, Piece, Slab, in_blocks};
+use super::turns::{Closed, Turns};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{Arc, Condvar, Mutex};
+use crate::sync::Arc;
 use crate::topology::Node;
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
@@ -48,8 +48,7 @@ pub struct ReadPool {
 
 struct Shared {
     slab: Slab,
-    state: Mutex<State>,
-    returned: Condvar,
+    stock: Turns<Stock>,
     /// Longest sample that shares the slab, in bytes.
     slot_bytes_max: usize,
     sample_bytes_max: usize,
@@ -58,14 +57,10 @@ struct Shared {
     pid: u32,
 }
 
-struct State {
+struct Stock {
     free: Free,
-    queue: Queue,
     /// A sample with its own mapping is out; the next such sample waits.
     oversize_out: bool,
-    closed: bool,
-    leases: u64,
-    waits: u64,
     unpooled: u64,
 }
 
@@ -94,16 +89,7 @@ impl ReadPool {
         Ok(Self {
             shared: Arc::new(Shared {
                 slab,
-                state: Mutex::new(State {
-                    free,
-                    queue: Queue::default(),
-                    oversize_out: false,
-                    closed: false,
-                    leases: 0,
-                    waits: 0,
-                    unpooled: 0,
-                }),
-                returned: Condvar::new(),
+                stock: Turns::new(Stock { free, oversize_out: false, unpooled: 0 }),
                 slot_bytes_max,
                 sample_bytes_max: config.sample_bytes_max,
                 populate: config.populate,
@@ -124,30 +110,8 @@ impl ReadPool {
     /// [`ErrorKind::Full`] when a sample's own mapping is refused.
     pub fn lease(&self, len: usize) -> Result<ReadLease> {
         let need = self.shared.need(len)?;
-        let mut state = self.shared.state.lock();
-        let ticket = state.queue.join();
-        let mut waited = false;
-        loop {
-            if state.closed {
-                state.queue.leave(ticket);
-                return Err(closed());
-            }
-            if state.queue.is_front(ticket)
-                && let Some(grant) = self.shared.grant(&mut state, need)
-            {
-                state.queue.leave(ticket);
-                state.waits += u64::from(waited);
-                let more = !state.queue.is_empty();
-                drop(state);
-                if more {
-                    // The next in front may fit as well.
-                    self.shared.returned.notify_all();
-                }
-                return self.shared.lease(grant, len, need);
-            }
-            waited = true;
-            state = self.shared.returned.wait(state);
-        }
+        let grant = self.shared.stock.wait(|stock| self.shared.grant(stock, need)).map_err(closed)?;
+        self.shared.lease(grant, len, need)
     }
 
     /// A slot of `len` bytes if there is one and nobody waits.
@@ -157,23 +121,14 @@ impl ReadPool {
     /// As [`lease`](Self::lease).
     pub fn try_lease(&self, len: usize) -> Result<Option<ReadLease>> {
         let need = self.shared.need(len)?;
-        let mut state = self.shared.state.lock();
-        if state.closed {
-            return Err(closed());
-        }
-        if !state.queue.is_empty() {
-            return Ok(None);
-        }
-        let Some(grant) = self.shared.grant(&mut state, need) else { return Ok(None) };
-        drop(state);
-        self.shared.lease(grant, len, need).map(Some)
+        let grant = self.shared.stock.take(|stock| self.shared.grant(stock, need)).map_err(closed)?;
+        grant.map(|grant| self.shared.lease(grant, len, need)).transpose()
     }
 
     /// Wakes everyone who waits with [`ErrorKind::Closed`] and refuses whoever comes after. Leases stay valid.
     pub fn close(&self) {
-        self.shared.state.lock().closed = true;
         self.shared.slab.stop_populating();
-        self.shared.returned.notify_all();
+        self.shared.stock.close(|_| {});
     }
 
     /// The mappings, for registration with a ring; a [`ReadLease::piece`] is an index into them.
@@ -188,36 +143,12 @@ impl ReadPool {
 
     /// How the pool stands.
     pub fn state(&self) -> PoolState {
-        let state = self.shared.state.lock();
-        PoolState {
-            total_bytes: self.shared.slab.total_bytes(),
-            free_bytes: state.free.free_bytes(),
-            leases: state.leases,
-            waits: state.waits,
-            unpooled: state.unpooled,
-            populated_bytes: self.shared.slab.populated_bytes(),
-        }
+        self.shared.stock.look(|stock, counts| PoolState::new(&self.shared.slab, &stock.free, counts, stock.unpooled))
     }
 }
 
-fn closed() -> Error {
+fn closed(_: Closed) -> Error {
     Error::new(ErrorKind::Closed, "the loader was closed while a read waited for memory")
-}
-
-/// What the pool grants under its lock.
-enum Grant {
-    /// A run of the slab.
-    Run(Run),
-    /// The right to a mapping of its own, which is made outside the lock.
-    Own,
-}
-
-/// Where a lease's bytes lie.
-enum Home {
-    /// In the slab.
-    Run(Run),
-    /// In a mapping that goes with the lease.
-    Own { _map: Mapping },
 }
 
 impl Shared {
@@ -233,38 +164,27 @@ impl Shared {
         need.ok_or_else(|| Error::internal("a sample's size overflows"))
     }
 
-    fn grant(&self, state: &mut State, need: usize) -> Option<Grant> {
-        let grant = if need <= self.slot_bytes_max {
-            Grant::Run(state.free.take(need)?)
-        } else if state.oversize_out {
+    fn grant(&self, stock: &mut Stock, need: usize) -> Option<Grant> {
+        if need <= self.slot_bytes_max {
+            return stock.free.take(need).map(Grant::Run);
+        }
+        if stock.oversize_out {
             return None;
-        } else {
-            state.oversize_out = true;
-            state.unpooled += 1;
-            Grant::Own
-        };
-        state.leases += 1;
-        Some(grant)
+        }
+        stock.oversize_out = true;
+        stock.unpooled += 1;
+        Some(Grant::Own)
     }
 
     fn lease(self: &Arc<Self>, grant: Grant, len: usize, need: usize) -> Result<ReadLease> {
         if self.populate {
             self.slab.start_populating();
         }
-        let (home, base) = match grant {
-            Grant::Run(run) => (Home::Run(run), self.slab.ptr(run)),
-            Grant::Own => match Mapping::new(need, self.options) {
-                Ok(map) => {
-                    let base = map.ptr();
-                    (Home::Own { _map: map }, base)
-                }
-                Err(e) => {
-                    self.state.lock().oversize_out = false;
-                    self.returned.notify_all();
-                    return Err(e.with("sample_bytes", len));
-                }
-            },
-        };
+        // A run is there already: only the mapping of a large sample can be refused.
+        let (home, base) = self.slab.home(grant, need, self.options).map_err(|e| {
+            self.stock.put_back(|stock, _| stock.oversize_out = false);
+            e.with("sample_bytes", len)
+        })?;
         Ok(ReadLease { shared: self.clone(), home, base, capacity: need, start: 0, len })
     }
 }
@@ -368,23 +288,14 @@ impl Drop for ReadLease {
         if self.shared.pid != std::process::id() {
             return;
         }
-        let mut state = self.shared.state.lock();
-        match &self.home {
-            Home::Run(run) => {
-                if state.closed {
-                    // SAFETY: the run is this lease's, and nobody is granted it before the lock is released.
-                    unsafe { self.shared.slab.discard(*run) };
-                }
-                state.free.give(*run);
+        self.shared.stock.put_back(|stock, closed| {
+            if let Home::Own { .. } = self.home {
+                // The mapping itself goes with the field, after this body: the next one may briefly overlap with it.
+                stock.oversize_out = false;
             }
-            // The mapping itself goes with the field, after this body: the next one may briefly overlap with it.
-            Home::Own { .. } => state.oversize_out = false,
-        }
-        let waiting = !state.queue.is_empty();
-        drop(state);
-        if waiting {
-            self.shared.returned.notify_all();
-        }
+            // SAFETY: the bytes are this lease's, which ends here.
+            unsafe { self.shared.slab.take_back(&mut stock.free, &self.home, !closed) };
+        });
     }
 }
 
@@ -520,7 +431,7 @@ mod tests {
         fn waiter(pool: &ReadPool) -> JoinHandle<Result<usize>> {
             let waiting = pool.clone();
             let thread = spawn("waiter", move || waiting.lease(20_000).map(|l| l.len())).unwrap();
-            while pool.shared.state.lock().queue.is_empty() {
+            while !pool.shared.stock.has_waiters() {
                 yield_now();
             }
             thread

@@ -91,6 +91,22 @@ pub(super) struct Run {
     pub len: usize,
 }
 
+/// What a pool grants under its lock.
+pub(super) enum Grant {
+    /// A run of the slab.
+    Run(Run),
+    /// The right to memory outside the slab, which is mapped outside the lock.
+    Own,
+}
+
+/// Where granted bytes lie.
+pub(super) enum Home {
+    /// In the slab.
+    Run(Run),
+    /// In a mapping that goes with its holder.
+    Own { _map: Mapping },
+}
+
 /// The memory of a pool. What is free is kept beside it, under the pool's lock.
 ///
 /// Invariant: the pieces are mapped while the slab lives, and two runs that [`Free`] has lent out never overlap.
@@ -175,6 +191,37 @@ impl Slab {
         debug_assert!(run.at + run.len <= piece.len());
         // SAFETY: a run comes from this slab's `Free`, which cuts runs within the length of the piece.
         unsafe { piece.ptr().add(run.at) }
+    }
+
+    /// Where the `bytes` bytes of `grant` lie, and the first of them.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Full`](crate::ErrorKind::Full) when a mapping of its own is refused.
+    pub(super) fn home(&self, grant: Grant, bytes: usize, options: MapOptions) -> Result<(Home, NonNull<u8>)> {
+        match grant {
+            Grant::Run(run) => Ok((Home::Run(run), self.ptr(run))),
+            Grant::Own => {
+                let map = Mapping::new(bytes, options)?;
+                let ptr = map.ptr();
+                Ok((Home::Own { _map: map }, ptr))
+            }
+        }
+    }
+
+    /// Takes the memory back into `free`, and gives its pages to the system if nobody will `ask_again` for them. A mapping of
+    /// its own goes with its holder.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may refer to the bytes any more.
+    pub(super) unsafe fn take_back(&self, free: &mut Free, home: &Home, ask_again: bool) {
+        let Home::Run(run) = home else { return };
+        if !ask_again {
+            // SAFETY: passed on to the caller; the run is granted to nobody else before it is free.
+            unsafe { self.discard(*run) };
+        }
+        free.give(*run);
     }
 
     /// Gives the pages of a run back to the system and keeps the addresses.

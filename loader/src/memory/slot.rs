@@ -1,0 +1,310 @@
+//! Batch slots: where samples become tensors.
+//!
+//! A slot has two lives. While it is a [`BatchSlot`] the engine fills it, row by row, from many threads. Frozen into a
+//! [`BatchMemory`] it is immutable and shared, and after [`BatchMemory::hand_over`] the consumer decides how long it
+//! lives.
+
+use super::batch::Shared;
+use super::slab::Home;
+use crate::error::{Error, Result};
+use crate::sync::{Arc, AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
+
+/// Gives the memory back.
+struct Held {
+    shared: Arc<Shared>,
+    home: Home,
+    by_engine: AtomicBool,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // In a forked child this is a copy of somebody else's batch, and the lock may be held by a thread that is not
+        // there.
+        if self.shared.pid != std::process::id() {
+            return;
+        }
+        // SAFETY: the bytes were this value's, and nobody refers to them when it goes.
+        unsafe { self.shared.take_back(&self.home, *self.by_engine.get_mut()) };
+    }
+}
+
+/// The bytes of one slot.
+///
+/// Invariant: `ptr .. ptr + len` is mapped while `held` lives, initialised (zeroes or an earlier batch) and lent to this
+/// value alone. Before freezing, [`BatchSlot::lent`] keeps the ranges of all `RowMut`s disjoint and nothing else reads or
+/// writes; after freezing nobody writes.
+struct Bytes {
+    held: Held,
+    ptr: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the bytes belong to whoever holds the value, on whatever thread.
+unsafe impl Send for Bytes {}
+// SAFETY: through `&Bytes` only frozen batches read, and `RowMut`s touch disjoint ranges, by the type's invariant.
+unsafe impl Sync for Bytes {}
+
+/// A batch in the making.
+pub struct BatchSlot {
+    bytes: Arc<Bytes>,
+    /// Ranges that were handed out, start to end.
+    lent: BTreeMap<usize, usize>,
+}
+
+impl BatchSlot {
+    /// The `len` bytes at `ptr`, which lie in `home` and are lent to nobody else.
+    pub(super) fn new(shared: Arc<Shared>, home: Home, ptr: NonNull<u8>, len: usize) -> Self {
+        let held = Held { shared, home, by_engine: AtomicBool::new(true) };
+        Self { bytes: Arc::new(Bytes { held, ptr, len }), lent: BTreeMap::new() }
+    }
+
+    /// Length in bytes, as asked for.
+    pub fn len(&self) -> usize {
+        self.bytes.len
+    }
+
+    /// Whether the batch has no bytes (all fields of it are Python objects, say).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the memory is outside the pool, as [`BatchMemory::is_unpooled`] tells later.
+    pub fn is_unpooled(&self) -> bool {
+        matches!(self.bytes.held.home, Home::Own { .. })
+    }
+
+    #[cfg(test)]
+    pub(super) fn home(&self) -> &Home {
+        &self.bytes.held.home
+    }
+
+    /// Writable parts, each of which may be used on a thread of its own. A byte is handed out once in a slot's life.
+    ///
+    /// # Errors
+    ///
+    /// [`Internal`](crate::ErrorKind::Internal) when a range ends behind the slot, or overlaps with another or an
+    /// earlier one; nothing is handed out then.
+    pub fn rows(&mut self, ranges: &[Range<usize>]) -> Result<Vec<RowMut>> {
+        let mut lent = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            if let Err(e) = self.lend(range) {
+                lent.iter().for_each(|start| {
+                    self.lent.remove(start);
+                });
+                return Err(e.with("range", format!("{}..{}", range.start, range.end)).with("batch_bytes", self.len()));
+            }
+            if !range.is_empty() {
+                lent.push(range.start);
+            }
+        }
+        Ok(ranges.iter().map(|r| RowMut { bytes: self.bytes.clone(), start: r.start, len: r.len() }).collect())
+    }
+
+    fn lend(&mut self, range: &Range<usize>) -> Result<()> {
+        if range.start > range.end || range.end > self.len() {
+            return Err(Error::internal("a row lies behind its batch"));
+        }
+        if range.is_empty() {
+            return Ok(());
+        }
+        // Ranges in `lent` are disjoint, so the last one that starts before our end is the only one that can reach in.
+        let before = self.lent.range(..range.end).next_back();
+        if before.is_some_and(|(_, end)| *end > range.start) {
+            return Err(Error::internal("two rows of a batch overlap"));
+        }
+        self.lent.insert(range.start, range.end);
+        Ok(())
+    }
+
+    /// Whether rows are still out.
+    pub fn has_rows_out(&self) -> bool {
+        Arc::strong_count(&self.bytes) > 1
+    }
+
+    /// The whole batch, writable, for one thread; `None` while rows are out.
+    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        let bytes = Arc::get_mut(&mut self.bytes)?;
+        // SAFETY: mapped and initialised by the type's invariant, and `get_mut` has shown that no row is left.
+        Some(unsafe { std::slice::from_raw_parts_mut(bytes.ptr.as_ptr(), bytes.len) })
+    }
+
+    /// Makes the batch immutable and shared.
+    ///
+    /// # Errors
+    ///
+    /// The slot itself, while rows are out: whoever counts rows counts one when it has been dropped, not before.
+    pub fn freeze(mut self) -> std::result::Result<BatchMemory, Self> {
+        // Nobody writes from here on: rows came from this slot only, which is consumed.
+        if Arc::get_mut(&mut self.bytes).is_none() { Err(self) } else { Ok(BatchMemory { bytes: self.bytes }) }
+    }
+}
+
+impl std::fmt::Debug for BatchSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BatchSlot").field("len", &self.len()).field("rows_out", &self.has_rows_out()).finish()
+    }
+}
+
+/// A writable part of a [`BatchSlot`].
+pub struct RowMut {
+    bytes: Arc<Bytes>,
+    start: usize,
+    len: usize,
+}
+
+impl RowMut {
+    /// Splits the first `len` bytes off, for use on another thread; the rest stays here.
+    ///
+    /// # Panics
+    ///
+    /// When there are fewer than `len` bytes.
+    #[must_use]
+    pub fn split_front(&mut self, len: usize) -> Self {
+        let front = Self { bytes: self.bytes.clone(), start: self.start, len };
+        self.skip_front(len);
+        front
+    }
+
+    /// Gives the first `len` bytes up; the rest stays here.
+    ///
+    /// # Panics
+    ///
+    /// When there are fewer than `len` bytes.
+    pub fn skip_front(&mut self, len: usize) {
+        assert!(len <= self.len, "{len} of {} bytes", self.len);
+        self.start += len;
+        self.len -= len;
+    }
+}
+
+impl Deref for RowMut {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range lies within the slot, as `lend` has checked.
+        let first = unsafe { self.bytes.ptr.add(self.start) };
+        // SAFETY: mapped and initialised by the invariant of `Bytes`, and no other row covers these bytes.
+        unsafe { std::slice::from_raw_parts(first.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for RowMut {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the range lies within the slot, as `lend` has checked.
+        let first = unsafe { self.bytes.ptr.add(self.start) };
+        // SAFETY: as in `deref`, and `&mut self` makes this the only reference to the row.
+        unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), self.len) }
+    }
+}
+
+impl std::fmt::Debug for RowMut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RowMut({}..{})", self.start, self.start + self.len)
+    }
+}
+
+/// A finished batch: immutable, reference-counted bytes. The memory goes back to the pool when the last clone is
+/// dropped, on whatever thread; if the pool has gone, to the system.
+#[derive(Clone)]
+pub struct BatchMemory {
+    bytes: Arc<Bytes>,
+}
+
+impl BatchMemory {
+    /// The first byte, on a page boundary; valid for `len()` bytes while a clone of this value lives.
+    pub fn ptr(&self) -> NonNull<u8> {
+        self.bytes.ptr
+    }
+
+    /// Tells the pool that the consumer has the batch from now on, so that nobody in the engine waits for its memory.
+    /// The loader calls it when `next` returns; a second call changes nothing.
+    pub fn hand_over(&self) {
+        if self.bytes.held.by_engine.swap(false, Ordering::AcqRel) {
+            self.bytes.held.shared.released();
+        }
+    }
+
+    /// Whether the memory is outside the pool: not registered with a device, and gone when dropped.
+    pub fn is_unpooled(&self) -> bool {
+        matches!(self.bytes.held.home, Home::Own { .. })
+    }
+}
+
+impl Deref for BatchMemory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: mapped and initialised by the invariant of `Bytes`, and after freezing nobody writes.
+        unsafe { std::slice::from_raw_parts(self.bytes.ptr.as_ptr(), self.bytes.len) }
+    }
+}
+
+impl std::fmt::Debug for BatchMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BatchMemory").field("len", &self.len()).field("unpooled", &self.is_unpooled()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{BatchPool, BatchPoolConfig};
+
+    fn pool(bytes: usize) -> BatchPool {
+        BatchPool::new(&BatchPoolConfig { bytes, ..BatchPoolConfig::default() }).unwrap()
+    }
+
+    #[test]
+    fn rows_are_written_on_many_threads_and_the_batch_is_frozen_when_all_are_gone() {
+        let pool = pool(1 << 20);
+        let mut slot = pool.take(1000).unwrap();
+        let ranges: Vec<_> = (0..10).map(|i| i * 100..(i + 1) * 100).collect();
+        let rows = slot.rows(&ranges).unwrap();
+        assert!(slot.bytes_mut().is_none());
+        let slot = slot.freeze().expect_err("rows are out");
+        let threads: Vec<_> =
+            rows.into_iter().enumerate().map(|(i, mut row)| std::thread::spawn(move || row.fill(i as u8))).collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        assert!(!slot.has_rows_out());
+        let batch = slot.freeze().unwrap();
+        assert!(batch.iter().enumerate().all(|(at, b)| *b == (at / 100) as u8));
+        assert_eq!(batch.ptr().as_ptr() as usize % 4096, 0);
+        let other = batch.clone();
+        drop(batch);
+        assert_eq!(other.len(), 1000);
+        assert!(pool.state().free_bytes < 1 << 20);
+        drop(other);
+        assert_eq!(pool.state().free_bytes, 1 << 20);
+    }
+
+    #[test]
+    fn a_byte_is_handed_out_once() {
+        let mut slot = pool(1 << 20).take(100).unwrap();
+        let first = slot.rows(&[0..10, 20..30]).unwrap();
+        for bad in [5..15, 0..10, 15..21, 29..30, 0..100, 90..101] {
+            assert!(slot.rows(std::slice::from_ref(&bad)).is_err(), "{bad:?}");
+        }
+        let wrong_way = Range { start: 50, end: 40 };
+        assert!(slot.rows(&[wrong_way]).is_err());
+        assert!(slot.rows(&[40..50, 45..55]).is_err());
+        assert_eq!(slot.rows(&[40..50, 10..20, 10..10]).unwrap().len(), 3, "a refused call hands nothing out");
+        drop(first);
+        let again = 0..10;
+        assert!(slot.rows(std::slice::from_ref(&again)).is_err(), "not even after the row was dropped");
+    }
+
+    #[test]
+    fn a_row_gives_its_front_up_or_to_another_thread() {
+        let mut slot = pool(1 << 20).take(10).unwrap();
+        let mut rest = slot.rows(std::slice::from_ref(&(0..10))).unwrap().remove(0);
+        rest.skip_front(2);
+        let mut front = rest.split_front(3);
+        front.fill(1);
+        rest.fill(2);
+        drop((front, rest));
+        assert_eq!(slot.bytes_mut().unwrap(), [0, 0, 1, 1, 1, 2, 2, 2, 2, 2]);
+    }
+}
