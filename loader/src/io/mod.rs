@@ -29,6 +29,7 @@ mod file;
 pub mod measure;
 mod op;
 mod pread;
+mod ready;
 pub mod sim;
 mod uring;
 mod whole;

@@ -1,24 +1,22 @@
 //! Plain reads on a few threads, for where io_uring is refused.
 
 use super::op::Op;
+use super::ready::Ready;
 use super::{Completion, Counters, IoConfig, ReadRequest, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::Stats;
 use crate::sync::{self, JoinHandle};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Reads by `pread`: hot data on the calling thread, cold data on threads that start with the first miss.
 pub struct PreadReader {
     depth: usize,
     threads: usize,
-    page_cache: bool,
-    counters: Counters,
     workers: Option<Workers>,
     /// Handed to the threads and not yet back.
     out: usize,
-    ready: VecDeque<Completion>,
+    ready: Ready,
 }
 
 struct Workers {
@@ -35,18 +33,16 @@ impl PreadReader {
         Self {
             depth: config.depth,
             threads: config.pread_threads.min(config.depth),
-            page_cache: config.page_cache,
-            counters: Counters::new(stats),
             workers: None,
             out: 0,
-            ready: VecDeque::new(),
+            ready: Ready::new(config.page_cache, Counters::new(stats)),
         }
     }
 
     fn workers(&mut self) -> Result<&Workers> {
         match self.workers {
             Some(ref workers) => Ok(workers),
-            None => Ok(self.workers.insert(Workers::start(self.threads, self.depth, &self.counters)?)),
+            None => Ok(self.workers.insert(Workers::start(self.threads, self.depth, &self.ready.counters)?)),
         }
     }
 }
@@ -107,27 +103,10 @@ impl Reader for PreadReader {
         if self.room() == 0 {
             return Err(super::op::no_room(self.depth));
         }
-        let mut op = match Op::new(request) {
-            Ok(op) => op,
-            Err(completion) => {
-                self.ready.push_back(completion);
-                return Ok(());
-            }
-        };
-        if op.is_empty() || self.page_cache && op.try_cached() {
-            self.counters.cached.add(1);
-            self.ready.push_back(op.finish(Ok(())));
-            return Ok(());
-        }
-        op.begin();
-        if op.is_direct() {
-            self.counters.direct.add(1)
-        } else {
-            self.counters.buffered.add(1)
-        }
+        let Some(mut op) = self.ready.begin(request) else { return Ok(()) };
         if self.threads == 0 {
-            let result = op.run(&self.counters);
-            self.ready.push_back(op.finish(result));
+            let result = op.run(&self.ready.counters);
+            self.ready.push(op.finish(result));
             return Ok(());
         }
         let sent = match &self.workers()?.ops {
@@ -143,7 +122,7 @@ impl Reader for PreadReader {
 
     fn wait(&mut self, done: &mut Vec<Completion>, limit: Duration) -> Result<usize> {
         let before = done.len();
-        done.extend(self.ready.drain(..));
+        self.ready.hand_out(done);
         if self.out > 0
             && let Some(workers) = &self.workers
         {

@@ -18,7 +18,8 @@ mod tests;
 
 pub use probe::{Probe, probe};
 
-use super::op::{Op, Step, no_room};
+use super::op::{Step, no_room};
+use super::ready::Ready;
 use super::{Completion, Counters, IoConfig, ReadRequest, Reader};
 use crate::error::Result;
 use crate::memory::ReadPool;
@@ -38,12 +39,10 @@ pub struct UringReader {
     /// Closed first: fields drop in order, after `drop` has drained it.
     ring: Ring,
     in_flight: InFlight,
-    ready: VecDeque<Completion>,
+    ready: Ready,
     /// Reads whose next call has not been put into the ring, by their index in the table.
     unsent: VecDeque<u32>,
     depth: usize,
-    page_cache: bool,
-    counters: Counters,
     /// Filled by each wait and kept for its memory.
     results: Vec<(u32, rustix::io::Result<usize>)>,
     stats: Arc<Stats>,
@@ -64,11 +63,9 @@ impl UringReader {
         Ok(Self {
             ring: Ring::new(config.depth as u32, pieces)?,
             in_flight: InFlight::new(config.depth),
-            ready: VecDeque::new(),
+            ready: Ready::new(config.page_cache, Counters::new(stats)),
             unsent: VecDeque::new(),
             depth: config.depth,
-            page_cache: config.page_cache,
-            counters: Counters::new(stats),
             results: Vec::new(),
             stats: stats.clone(),
             pool: pool.clone(),
@@ -102,7 +99,7 @@ impl UringReader {
             let Some(op) = self.in_flight.get_mut(index) else { continue };
             let result = match op.step(result) {
                 Step::Again => {
-                    self.counters.again.add(1);
+                    self.ready.counters.again.add(1);
                     self.unsent.push_back(index);
                     continue;
                 }
@@ -110,7 +107,7 @@ impl UringReader {
                 Step::Failed(e) => Err(e),
             };
             if let Some(op) = self.in_flight.remove(index) {
-                self.ready.push_back(op.finish(result));
+                self.ready.push(op.finish(result));
             }
         }
     }
@@ -141,24 +138,7 @@ impl Reader for UringReader {
         if self.room() == 0 {
             return Err(no_room(self.depth));
         }
-        let mut op = match Op::new(request) {
-            Ok(op) => op,
-            Err(completion) => {
-                self.ready.push_back(completion);
-                return Ok(());
-            }
-        };
-        if op.is_empty() || self.page_cache && op.try_cached() {
-            self.counters.cached.add(1);
-            self.ready.push_back(op.finish(Ok(())));
-            return Ok(());
-        }
-        op.begin();
-        if op.is_direct() {
-            self.counters.direct.add(1)
-        } else {
-            self.counters.buffered.add(1)
-        }
+        let Some(op) = self.ready.begin(request) else { return Ok(()) };
         self.ring.enable()?;
         let index = self.in_flight.insert(op).map_err(|_| no_room(self.depth))?;
         self.unsent.push_back(index);
@@ -172,15 +152,13 @@ impl Reader for UringReader {
             }
             // Longer waits than an hour come back empty and are asked for again.
             let until = Some(Instant::now() + limit.min(Duration::from_secs(3600)));
-            self.turn(if self.ready.is_empty() { until } else { None })?;
+            self.turn(if self.ready.len() == 0 { until } else { None })?;
             // A read that goes on (short, refused O_DIRECT) is none that has finished: wait for the rest of the limit.
-            while self.ready.is_empty() && !self.unsent.is_empty() && until.is_none_or(|u| Instant::now() < u) {
+            while self.ready.len() == 0 && !self.unsent.is_empty() && until.is_none_or(|u| Instant::now() < u) {
                 self.turn(until)?;
             }
         }
-        let before = done.len();
-        done.extend(self.ready.drain(..));
-        Ok(done.len() - before)
+        Ok(self.ready.hand_out(done))
     }
 
     fn name(&self) -> &'static str {
