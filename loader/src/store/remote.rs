@@ -6,7 +6,7 @@ use super::thread::ThreadContext;
 use super::ticket::{FetchRequest, FetchTicket, Job};
 use super::transfer::{self, Part};
 use super::url::check_key;
-use super::wrap::{Count, Counts, Fault, Faults, Throttle};
+use super::wrap::{Around, Count, Counts, Fault, Faults, Throttle};
 use crate::error::Context as _;
 use crate::sync::Arc;
 use crate::{Error, ErrorKind, Result};
@@ -35,7 +35,9 @@ impl Remote {
     /// The same remote, all of whose bodies together give at most `bytes_per_s`.
     #[must_use]
     pub fn throttled(&self, bytes_per_s: u64) -> Self {
-        self.wrapped(|source| Arc::new(Throttle::new(source, bytes_per_s, self.inner.shared.clock.clone())))
+        self.wrapped(|source| {
+            Arc::new(Around::new(source, Throttle::new(bytes_per_s, self.inner.shared.clock.clone())))
+        })
     }
 
     /// The same remote, and counters of what it is asked through the handle returned here.
@@ -47,7 +49,7 @@ impl Remote {
     /// The same remote, failing now and then.
     #[must_use]
     pub fn faulty(&self, faults: Faults) -> Self {
-        self.wrapped(|source| Arc::new(Fault::new(source, faults)))
+        self.wrapped(|source| Arc::new(Around::new(source, Fault::new(faults))))
     }
 
     fn wrapped(&self, wrap: impl FnOnce(Arc<dyn Source>) -> Arc<dyn Source>) -> Self {

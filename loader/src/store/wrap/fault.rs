@@ -1,11 +1,11 @@
 //! Exchanges that fail as a seed says.
 
+use super::Exchange;
 use crate::store::retry::Draws;
-use crate::store::source::{Body, Failure, GetRequest, GetResponse, ObjectInfo, Source};
+use crate::store::source::{Body, Failure, GetRequest, GetResponse, Source};
 use crate::store::thread::ThreadContext;
-use crate::sync::{Arc, Mutex};
+use crate::sync::Mutex;
 use async_trait::async_trait;
-use bytes::Bytes;
 
 /// How often a remote fails. The same seed and the same order of requests give the same failures.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,20 +25,19 @@ const FAULT_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Fault {
-    inner: Arc<dyn Source>,
     faults: Faults,
     draws: Mutex<Draws>,
 }
 
 impl Fault {
-    pub(crate) fn new(inner: Arc<dyn Source>, faults: Faults) -> Self {
-        Self { inner, faults, draws: Mutex::new(Draws::new(faults.seed)) }
+    pub(crate) fn new(faults: Faults) -> Self {
+        Self { faults, draws: Mutex::new(Draws::new(faults.seed)) }
     }
 }
 
 #[async_trait(?Send)]
-impl Source for Fault {
-    async fn get(&self, at: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
+impl Exchange for Fault {
+    async fn get(&self, inner: &dyn Source, at: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
         // Always five draws, so that one fault more or less does not move all others.
         let [refuse, cut, flip, cut_at, flip_at] = {
             let mut draws = self.draws.lock();
@@ -47,7 +46,7 @@ impl Source for Fault {
         if refuse % 1000 < self.faults.refuse_per_mille {
             return Err(Failure::network("refused by the fault wrapper"));
         }
-        let mut response = self.inner.get(at, request).await?;
+        let mut response = inner.get(at, request).await?;
         let reach = response.promised.unwrap_or(FAULT_BYTES).clamp(1, FAULT_BYTES);
         response.body = Box::new(FaultBody {
             inner: response.body,
@@ -56,18 +55,6 @@ impl Source for Fault {
             flip_at: (flip % 1000 < self.faults.flip_per_mille).then_some(flip_at % reach),
         });
         Ok(response)
-    }
-
-    fn has_ranges(&self) -> bool {
-        self.inner.has_ranges()
-    }
-
-    async fn list(&self, at: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure> {
-        self.inner.list(at, prefix).await
-    }
-
-    async fn put(&self, at: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure> {
-        self.inner.put(at, key, bytes).await
     }
 }
 

@@ -1,11 +1,11 @@
 //! A slower network.
 
+use super::Exchange;
 use crate::clock::Clock;
-use crate::store::source::{Body, Failure, GetRequest, GetResponse, ObjectInfo, Source};
+use crate::store::source::{Body, Failure, GetRequest, GetResponse, Source};
 use crate::store::thread::ThreadContext;
 use crate::sync::{Arc, Mutex};
 use async_trait::async_trait;
-use bytes::Bytes;
 use std::time::Duration;
 
 /// Bytes per turn at a throttled remote; small enough that transfers share the rate evenly.
@@ -14,7 +14,6 @@ const TURN_BYTES: usize = 64 << 10;
 /// All bodies of the remote together give at most so many bytes a second.
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    inner: Arc<dyn Source>,
     pace: Arc<Pace>,
 }
 
@@ -44,30 +43,18 @@ impl Pace {
 
 impl Throttle {
     /// A rate of 0 counts as 1.
-    pub(crate) fn new(inner: Arc<dyn Source>, bytes_per_s: u64, clock: Clock) -> Self {
+    pub(crate) fn new(bytes_per_s: u64, clock: Clock) -> Self {
         let pace = Pace { bytes_per_s: bytes_per_s.max(1), clock, due: Mutex::default() };
-        Self { inner, pace: Arc::new(pace) }
+        Self { pace: Arc::new(pace) }
     }
 }
 
 #[async_trait(?Send)]
-impl Source for Throttle {
-    async fn get(&self, at: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
-        let mut response = self.inner.get(at, request).await?;
+impl Exchange for Throttle {
+    async fn get(&self, inner: &dyn Source, at: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
+        let mut response = inner.get(at, request).await?;
         response.body = Box::new(ThrottleBody { inner: response.body, pace: self.pace.clone() });
         Ok(response)
-    }
-
-    fn has_ranges(&self) -> bool {
-        self.inner.has_ranges()
-    }
-
-    async fn list(&self, at: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure> {
-        self.inner.list(at, prefix).await
-    }
-
-    async fn put(&self, at: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure> {
-        self.inner.put(at, key, bytes).await
     }
 }
 
