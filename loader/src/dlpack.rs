@@ -78,11 +78,41 @@ pub struct DlManagedTensorVersioned {
     pub dl_tensor: DlTensor,
 }
 
-/// What an exported structure keeps alive: the tensor, and the arrays that the structure points into.
+/// The two forms of a managed tensor: what they have in common.
+trait Managed: Sized {
+    /// `tensor` with this deleter and no owner's data yet.
+    fn new(tensor: DlTensor, deleter: unsafe extern "C" fn(*mut Self)) -> Self;
+
+    /// The owner's data.
+    fn context(&mut self) -> &mut *mut c_void;
+}
+
+impl Managed for DlManagedTensorVersioned {
+    fn new(dl_tensor: DlTensor, deleter: unsafe extern "C" fn(*mut Self)) -> Self {
+        Self { version: [1, 0], manager_ctx: std::ptr::null_mut(), deleter: Some(deleter), flags: 0, dl_tensor }
+    }
+
+    fn context(&mut self) -> &mut *mut c_void {
+        &mut self.manager_ctx
+    }
+}
+
+impl Managed for DlManagedTensor {
+    fn new(dl_tensor: DlTensor, deleter: unsafe extern "C" fn(*mut Self)) -> Self {
+        Self { dl_tensor, manager_ctx: std::ptr::null_mut(), deleter: Some(deleter) }
+    }
+
+    fn context(&mut self) -> &mut *mut c_void {
+        &mut self.manager_ctx
+    }
+}
+
+/// What an exported structure keeps alive: the tensor, and the arrays that the structure points into. The structure's
+/// owner's data is the address of this.
 struct Owner<M> {
     managed: M,
-    shape: Vec<i64>,
-    strides: Vec<i64>,
+    _shape: Vec<i64>,
+    _strides: Vec<i64>,
     _tensor: Tensor,
     /// The process that exported: a deleter in a forked child must leave the parent's pool alone.
     pid: u32,
@@ -131,62 +161,35 @@ fn contiguous(shape: &[i64]) -> Vec<i64> {
 
 /// Exports `tensor` in the form of DLPack 1.0. Whoever gets the pointer calls its deleter once.
 pub fn export_versioned(tensor: Tensor) -> *mut DlManagedTensorVersioned {
-    let (mut shape, mut strides) = (tensor.shape().to_vec(), contiguous(tensor.shape()));
-    let managed = DlManagedTensorVersioned {
-        version: [1, 0],
-        manager_ctx: std::ptr::null_mut(),
-        deleter: Some(delete_versioned),
-        flags: 0,
-        dl_tensor: describe(&tensor, &mut shape, &mut strides),
-    };
-    let owner = Box::into_raw(Box::new(Owner { managed, shape, strides, _tensor: tensor, pid: std::process::id() }));
-    // SAFETY: `owner` was just made by Box::into_raw, so it is valid and nobody else has it.
-    let owner_ref = unsafe { &mut *owner };
-    owner_ref.managed.manager_ctx = owner.cast();
-    // The vectors moved into the box, their elements did not; set again so that it is plain to see.
-    owner_ref.managed.dl_tensor.shape = owner_ref.shape.as_mut_ptr();
-    owner_ref.managed.dl_tensor.strides = owner_ref.strides.as_mut_ptr();
-    &mut owner_ref.managed
+    export_as(tensor)
 }
 
 /// Exports `tensor` in the older form. Whoever gets the pointer calls its deleter once.
 pub fn export(tensor: Tensor) -> *mut DlManagedTensor {
+    export_as(tensor)
+}
+
+fn export_as<M: Managed>(tensor: Tensor) -> *mut M {
     let (mut shape, mut strides) = (tensor.shape().to_vec(), contiguous(tensor.shape()));
-    let managed = DlManagedTensor {
-        dl_tensor: describe(&tensor, &mut shape, &mut strides),
-        manager_ctx: std::ptr::null_mut(),
-        deleter: Some(delete),
-    };
-    let owner = Box::into_raw(Box::new(Owner { managed, shape, strides, _tensor: tensor, pid: std::process::id() }));
+    // The vectors move into the box below, their elements do not.
+    let managed = M::new(describe(&tensor, &mut shape, &mut strides), delete::<M>);
+    let pid = std::process::id();
+    let owner = Box::into_raw(Box::new(Owner { managed, _shape: shape, _strides: strides, _tensor: tensor, pid }));
     // SAFETY: `owner` was just made by Box::into_raw, so it is valid and nobody else has it.
     let owner_ref = unsafe { &mut *owner };
-    owner_ref.managed.manager_ctx = owner.cast();
-    owner_ref.managed.dl_tensor.shape = owner_ref.shape.as_mut_ptr();
-    owner_ref.managed.dl_tensor.strides = owner_ref.strides.as_mut_ptr();
+    *owner_ref.managed.context() = owner.cast();
     &mut owner_ref.managed
 }
 
 /// # Safety
 ///
-/// `managed` comes from [`export_versioned`] and is not used afterwards.
-unsafe extern "C" fn delete_versioned(managed: *mut DlManagedTensorVersioned) {
+/// `managed` comes from [`export_as`] and is not used afterwards.
+unsafe extern "C" fn delete<M: Managed>(managed: *mut M) {
     // SAFETY: by the contract above the pointer is the one we handed out, still alive.
-    let owner = unsafe { (*managed).manager_ctx }.cast::<Owner<DlManagedTensorVersioned>>();
-    // SAFETY: manager_ctx is the box that `export_versioned` leaked, and this is its one release.
-    release(unsafe { Box::from_raw(owner) });
-}
-
-/// # Safety
-///
-/// `managed` comes from [`export`] and is not used afterwards.
-unsafe extern "C" fn delete(managed: *mut DlManagedTensor) {
-    // SAFETY: by the contract above the pointer is the one we handed out, still alive.
-    let owner = unsafe { (*managed).manager_ctx }.cast::<Owner<DlManagedTensor>>();
-    // SAFETY: manager_ctx is the box that `export` leaked, and this is its one release.
-    release(unsafe { Box::from_raw(owner) });
-}
-
-fn release<M>(owner: Box<Owner<M>>) {
+    let managed = unsafe { &mut *managed };
+    let owner = managed.context().cast::<Owner<M>>();
+    // SAFETY: the owner's data is the box that `export_as` leaked, and this is its one release.
+    let owner = unsafe { Box::from_raw(owner) };
     if owner.pid != std::process::id() {
         // A forked child has a copy of the pool whose locks may be held by threads that do not exist here.
         std::mem::forget(owner);
@@ -209,7 +212,7 @@ mod tests {
         assert_eq!(unsafe { std::slice::from_raw_parts(dl.strides, 2) }, [3, 1]);
         assert_eq!(alive.upgrade().map(|_| ()), Some(()));
         // SAFETY: once, and the pointer is not used again.
-        unsafe { delete_versioned(managed) };
+        unsafe { delete(managed) };
         assert!(alive.upgrade().is_none());
         let (tensor, alive) = host_tensor(&[1]);
         let managed = export(tensor);
