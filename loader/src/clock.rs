@@ -1,6 +1,6 @@
 //! Time as a value that tests can move.
 
-use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::sync::{Arc, AtomicU64, Ordering, sleep};
 use std::time::{Duration, Instant};
 
 /// A monotonic clock: the system's, or one that a test moves by hand.
@@ -48,7 +48,7 @@ impl Clock {
     /// Waits for `time`: really on the system's clock, at once on a manual one, which moves by as much.
     pub fn sleep(&self, time: Duration) {
         match &self.0 {
-            Source::System(_) => std::thread::sleep(time),
+            Source::System(_) => sleep(time),
             Source::Manual(_) => self.advance(time),
         }
     }

@@ -4,7 +4,7 @@
 //! stage splits into *busy*, *waiting for input* and *waiting for output*: the stage that is busy while the one behind
 //! it waits for input is the bottleneck.
 
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, current};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -270,7 +270,7 @@ impl Trace {
         let event = Event {
             stage,
             how,
-            thread: std::thread::current().name().unwrap_or("caller").to_owned(),
+            thread: current().name().unwrap_or("caller").to_owned(),
             at_ns: at.saturating_duration_since(self.start).as_nanos() as u64,
             ns: time.as_nanos() as u64,
         };

@@ -17,10 +17,10 @@ use std::time::Duration;
 use std::{sync as base, thread};
 
 pub use base::MutexGuard;
-pub use base::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use base::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(test)]
 pub(crate) use thread::yield_now;
-pub use thread::{JoinHandle, current};
+pub use thread::{JoinHandle, current, scope, sleep};
 
 /// A mutual exclusion lock that ignores poisoning.
 #[derive(Debug, Default)]

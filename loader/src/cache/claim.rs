@@ -21,13 +21,12 @@
 //! **Fork.** A child inherits the descriptor and with it the locks, which would outlive the parent in it. So a handler
 //! that runs in every forked child closes them, and every use compares the process's id first.
 
-use crate::sync::{AtomicU32, OnceLock, Ordering};
+use crate::sync::{AtomicI32, AtomicU32, OnceLock, Ordering};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
-use std::sync::atomic::AtomicI32;
 
 /// First position of the claims; shard numbers are below 2^32.
 pub(super) const CLAIM: u64 = 0;

@@ -7,11 +7,10 @@ use super::watch::Watch;
 use super::{CacheFile, INDEX_NAME, ShardFiles};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io;
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
+use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering, Weak};
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::AtomicU8;
 
 /// All raw files are there.
 pub(super) const RAW: u8 = 1;

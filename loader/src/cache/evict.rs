@@ -12,7 +12,7 @@ use super::listing::{Listing, clear_unfinished, file_bytes, list, missing_bytes}
 use super::publish::remove_quietly;
 use super::{INDEX_NAME, claim};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{Arc, Weak};
+use crate::sync::{Arc, Weak, sleep};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -322,7 +322,7 @@ impl<'a> AdmissionLock<'a> {
     fn take(directory: &'a Directory) -> Option<Self> {
         for attempt in 0..ADMISSION_ATTEMPTS {
             if attempt > 0 {
-                std::thread::sleep(ADMISSION_PAUSE);
+                sleep(ADMISSION_PAUSE);
             }
             if directory.table.lock().exclusive(directory, claim::ADMISSION) {
                 return Some(Self(directory));

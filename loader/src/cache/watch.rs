@@ -4,7 +4,7 @@
 //! `poll` and wakes the others; changes made by this process come through an eventfd. Nobody sleeps longer than
 //! [`RETRY`], because the end of another process's lock is announced by nobody.
 
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, sleep};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify;
 use std::collections::HashSet;
@@ -107,14 +107,14 @@ impl Watch {
             _ => None,
         };
         let Some((inotify, wake)) = fds else {
-            std::thread::sleep(limit);
+            sleep(limit);
             return;
         };
         let mut polled = [PollFd::new(&*inotify, PollFlags::IN), PollFd::new(&*wake, PollFlags::IN)];
         let timeout = Timespec { tv_sec: 0, tv_nsec: limit.as_nanos() as i64 };
         // An interrupted or failed poll is a short sleep: the caller looks again and comes back.
         if poll(&mut polled, Some(&timeout)).is_err() {
-            std::thread::sleep(Duration::from_millis(1));
+            sleep(Duration::from_millis(1));
         }
         // Which event it was does not matter, a queue overflow included: all waiters look at what they wait for.
         let mut buffer = [0u8; 4096];

@@ -8,7 +8,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::stats::Stats;
 use crate::store::{Remote, StoreConfig, Stores, ThreadStart};
-use crate::sync::Arc;
+use crate::sync::{Arc, scope};
 use crate::topology::{CpuSet, Topology, affinity};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Opener<'_> {
         let mut all = Vec::new();
         for group in self.config.streams.chunks(STREAMS_AT_ONCE) {
             let stores = &stores;
-            let opened = std::thread::scope(|scope| {
+            let opened = scope(|scope| {
                 let threads: Vec<_> = group.iter().map(|s| scope.spawn(move || self.open(s, stores))).collect();
                 threads
                     .into_iter()

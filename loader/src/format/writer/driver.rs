@@ -1,9 +1,5 @@
 //! Cuts samples into shards and hands full shards to threads.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 
 use super::sample;
@@ -18,6 +14,7 @@ use crate::format::index::{FileInfo, Index, Settings, Shard};
 use crate::format::layout::Layout;
 use crate::format::table::too_large;
 use crate::format::{Compression, HashAlgo};
+use crate::sync::{Arc, AtomicBool, JoinHandle, Ordering, spawn};
 
 /// The reference's limit on a shard's raw size, in bytes.
 pub const SIZE_LIMIT_DEFAULT: u64 = 1 << 26;
@@ -271,9 +268,7 @@ impl Workers {
                     let _ = done.send((number, result));
                 }
             };
-            let thread = std::thread::Builder::new()
-                .name(format!("fb-write-{i}"))
-                .spawn(body)
+            let thread = spawn(format!("fb-write-{i}"), body)
                 .map_err(|e| Error::from_io(e, "the system refuses a thread for the writer"))?;
             workers.threads.push(thread);
         }

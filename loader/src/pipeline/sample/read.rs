@@ -9,7 +9,7 @@ use crate::memory::ReadPool;
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::{Loaded, Miss};
 use crate::stats::{Counter, Spent, Stage};
-use crate::sync::Arc;
+use crate::sync::{Arc, sleep};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -126,7 +126,7 @@ impl<'a> ReadThread<'a> {
             stage.timed(Spent::Input, || self.reader.wait(done, LOOK_EVERY))?;
         } else if !self.waiting.is_empty() {
             // Every slot is being decoded.
-            stage.timed(Spent::Output, || std::thread::sleep(LOOK_EVERY));
+            stage.timed(Spent::Output, || sleep(LOOK_EVERY));
         }
         for Completion { token, result } in done.drain(..) {
             let token = token as usize;
