@@ -5,6 +5,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 /// The engine's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -81,7 +82,7 @@ struct Inner {
     message: String,
     /// Facts by name, innermost first: `("shard", "shard.00003.mds")`.
     context: Vec<(&'static str, String)>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
@@ -135,7 +136,7 @@ impl Error {
     /// Adds the error beneath.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(source.into().into());
         self
     }
 
@@ -161,14 +162,14 @@ impl Error {
         &self.0.context
     }
 
-    /// A second copy for another waiter; the source becomes text.
+    /// A second copy for another waiter.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self(Box::new(Inner {
             kind: self.0.kind,
             message: self.0.message.clone(),
             context: self.0.context.clone(),
-            source: self.0.source.as_ref().map(|s| s.to_string().into()),
+            source: self.0.source.clone(),
         }))
     }
 }

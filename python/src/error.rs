@@ -1,11 +1,17 @@
 //! The engine's errors as Python's: `forebay.errors` holds the classes, found by the kind's name.
 
-use forebay_loader::Error;
+use forebay_loader::{Error, ErrorKind};
+use pyo3::exceptions::{PyFileNotFoundError, PyPermissionError, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use std::fmt;
 
-/// The exception for `error`.
+/// The exception for `error`. What Python code raised while the engine waited for it comes out as it was, with a note.
 pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
+    let raised = std::iter::successors(std::error::Error::source(error), |e| e.source());
+    if let Some(raised) = raised.filter_map(|e| e.downcast_ref::<Raised>()).next() {
+        return raised.noted(py, error);
+    }
     match build(py, error) {
         Ok(exception) => PyErr::from_value(exception),
         // Only while the interpreter goes down can the module be missing; then this is the error that counts.
@@ -19,4 +25,50 @@ fn build<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
         MAKER.get_or_try_init(py, || Ok::<_, PyErr>(py.import("forebay.errors")?.getattr("_from_engine")?.unbind()))?;
     let context: Vec<(&str, &str)> = error.context().iter().map(|(name, value)| (*name, value.as_str())).collect();
     maker.bind(py).call1((error.kind().name(), error.to_string(), context))
+}
+
+/// An exception of Python code that worked for the engine, on its way back to Python.
+#[derive(Debug)]
+struct Raised {
+    /// Its class and message: engine threads, which print errors, must not ask the interpreter.
+    text: String,
+    exception: PyErr,
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Raised {}
+
+impl Raised {
+    /// The exception, with a note (from Python 3.11 on) of what it happened to.
+    fn noted(&self, py: Python<'_>, error: &Error) -> PyErr {
+        let facts: Vec<String> = error.context().iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let note = format!("{} ({})", error.message(), facts.join(", "));
+        let value = self.exception.value(py);
+        let has_it = |notes: Bound<'_, PyAny>| notes.contains(&note).unwrap_or(false);
+        if !value.getattr("__notes__").is_ok_and(has_it) {
+            // An exception without notes is still the right one.
+            let _ = value.call_method1("add_note", (&note,));
+        }
+        self.exception.clone_ref(py)
+    }
+}
+
+/// The engine's error for an exception that Python code raised when it was asked to fetch something.
+pub(crate) fn from_python(py: Python<'_>, exception: PyErr) -> Error {
+    let kind = if exception.is_instance_of::<PyFileNotFoundError>(py) {
+        ErrorKind::NotFound
+    } else if exception.is_instance_of::<PyPermissionError>(py) {
+        ErrorKind::Permission
+    } else if exception.is_instance_of::<PyTimeoutError>(py) {
+        ErrorKind::Timeout
+    } else {
+        ErrorKind::Network
+    };
+    let text = exception.to_string();
+    Error::new(kind, "a file could not be downloaded").caused_by(Raised { text, exception })
 }

@@ -7,6 +7,7 @@
 //!        |  JSON, bytes                          ^  Tensor, lists           ^ forebay.errors
 //!     engine, order, codec, indexing, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
 //!     worker ----------------enter--> engine crate --> values (dicts of Python's and numpy's own types)
+//!     fetches <---requests for files of schemes that the engine does not speak---'
 //! ```
 //!
 //! Every call into the engine goes through [`enter`]: it lets go of the interpreter's lock, looks at signals while it waits,
@@ -18,6 +19,7 @@ mod codec;
 mod engine;
 mod enter;
 mod error;
+mod fetches;
 mod indexing;
 mod logging;
 mod order;
@@ -37,6 +39,8 @@ mod _forebay {
     use super::codec::{compress, compressions, decompress, hashes, hex_digest, offset_table};
     #[pymodule_export]
     use super::engine::{Engine, Ragged};
+    #[pymodule_export]
+    use super::fetches::{Fetch, Fetches};
     #[pymodule_export]
     use super::indexing::{IndexedCopy, jpeg_to_baseline, row_index_trailer};
     #[pymodule_export]

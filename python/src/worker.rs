@@ -1,6 +1,7 @@
 //! Samples for `forebay.streaming`: read on the calling thread, in whichever process that is.
 
 use crate::enter;
+use crate::fetches::{Fetches, Outside};
 use crate::order::PlanArguments;
 use crate::shards::Index;
 use crate::values::Decoders;
@@ -12,11 +13,19 @@ use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-/// Puts a stream's index.json into its local folder, if it is not there.
+/// Puts a stream's index.json into its local folder, if it is not there. With `fetches`, that is asked for the file, as
+/// one of stream 0.
 #[pyfunction]
-pub(crate) fn install_index(py: Python<'_>, stream: &str) -> PyResult<()> {
+pub(crate) fn install_index(py: Python<'_>, stream: &str, fetches: Option<Bound<'_, Fetches>>) -> PyResult<()> {
     let stream = enter::enter(py, || StreamPlace::from_json(stream))?;
-    enter::apart(py, move || stream.install_index())
+    let fetcher = match fetches {
+        Some(fetches) => {
+            Fetches::serve(&fetches)?;
+            fetches.get().fetchers(&[0]).swap_remove(0)
+        }
+        None => None,
+    };
+    enter::apart(py, move || stream.install_index(fetcher.as_deref()))
 }
 
 /// Samples of an epoch, and of each stream in it, with the stream's share. A weight is its name and its value.
@@ -63,6 +72,8 @@ pub(crate) struct Reader {
     /// None only while it is dropped.
     inner: Option<Arc<SampleReader>>,
     decoders: Arc<Decoders>,
+    /// Asked for the files of streams that the engine does not fetch itself.
+    fetches: Option<Py<Fetches>>,
     pid: u32,
 }
 
@@ -77,13 +88,16 @@ impl Reader {
 
 #[pymethods]
 impl Reader {
-    /// Opens the local folders. `decoder_of` gives the function that decodes an encoding, or None where the engine does.
+    /// Opens the local folders. `decoder_of` gives the function that decodes an encoding, or None where the engine does;
+    /// `outside` is the queue for files of the streams whose numbers stand beside it.
     #[new]
-    fn new(py: Python<'_>, data: &DataSet, decoder_of: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn new(py: Python<'_>, data: &DataSet, decoder_of: &Bound<'_, PyAny>, outside: Option<Outside>) -> PyResult<Self> {
         let data = data.0.clone();
-        let reader = enter::enter(py, || SampleReader::open(data))?;
-        let decoders = Decoders::new(reader.layouts(), decoder_of)?;
-        Ok(Self { inner: Some(Arc::new(reader)), decoders: Arc::new(decoders), pid: std::process::id() })
+        let fetchers = outside.as_ref().map(|(fetches, streams)| fetches.get().fetchers(streams)).unwrap_or_default();
+        let reader = enter::enter(py, || SampleReader::open_with(data, fetchers))?;
+        let decoders = Arc::new(Decoders::new(reader.layouts(), decoder_of)?);
+        let fetches = outside.map(|(fetches, _)| fetches);
+        Ok(Self { inner: Some(Arc::new(reader)), decoders, fetches, pid: std::process::id() })
     }
 
     /// Sample `id`, a dict of its columns; its shard is fetched if it is not here, up to `attempts` times.
@@ -94,6 +108,7 @@ impl Reader {
             Some(found) => (buffer, found),
             None => {
                 let reader = enter::enter(py, || self.inner().cloned())?;
+                serve(py, self.fetches.as_ref())?;
                 fetch_and_read(py, reader, SampleId(id), buffer, attempts)?
             }
         };
@@ -103,6 +118,7 @@ impl Reader {
     /// Fetches shard `shard` if it is not here. With `blocking` unset, not when another process is at it.
     fn fetch(&self, py: Python<'_>, shard: u32, blocking: bool) -> PyResult<()> {
         let reader = enter::enter(py, || self.inner().cloned())?;
+        serve(py, self.fetches.as_ref())?;
         enter::apart(py, move || match blocking {
             true => reader.fetch(ShardId(shard)),
             false => reader.try_fetch(ShardId(shard)).map(|_| ()),
@@ -167,6 +183,8 @@ pub(crate) struct Samples {
     /// None once it was closed.
     state: Mutex<Option<State>>,
     decoders: Arc<Decoders>,
+    /// As the reader's.
+    fetches: Option<Py<Fetches>>,
     pid: u32,
 }
 
@@ -211,7 +229,8 @@ impl Samples {
         let inner = enter::enter(py, || reader.inner().cloned())?;
         let epoch = enter::enter(py, || Ok(Epoch::new(inner, &plan.0, worker, predownload)))?;
         let state = Some(State { epoch, buffer: Vec::new() });
-        Ok(Self { state: Mutex::new(state), decoders: reader.decoders.clone(), pid: std::process::id() })
+        let fetches = reader.fetches.as_ref().map(|fetches| fetches.clone_ref(py));
+        Ok(Self { state: Mutex::new(state), decoders: reader.decoders.clone(), fetches, pid: std::process::id() })
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -220,9 +239,11 @@ impl Samples {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         // The lock is held only without the interpreter's: whoever has both would make the other wait for ever.
+        let mut fetches_ahead = false;
         let step = enter::enter(py, || {
             let step = self.with(|state| {
                 let Some(sample) = state.epoch.next_sample()? else { return Ok(None) };
+                fetches_ahead = state.epoch.fetches_ahead();
                 let mut buffer = std::mem::take(&mut state.buffer);
                 Ok(Some(match state.epoch.reader().read(sample, &mut buffer)? {
                     Some(found) => Step::Read(buffer, found),
@@ -231,6 +252,9 @@ impl Samples {
             })?;
             Ok(step.unwrap_or(Step::End))
         })?;
+        if fetches_ahead || matches!(step, Step::Fetch(..)) {
+            serve(py, self.fetches.as_ref())?;
+        }
         let (buffer, found) = match step {
             Step::Read(buffer, found) => (buffer, found),
             Step::Fetch(reader, sample, buffer) => fetch_and_read(py, reader, sample, buffer, worker::ATTEMPTS)?,
@@ -245,7 +269,18 @@ impl Samples {
 
     /// The next sample's id, without reading it; None at the end.
     fn next_id(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        enter::enter(py, || self.with(|state| Ok(state.epoch.next_sample()?.map(|sample| sample.0))))
+        let mut fetches_ahead = false;
+        let id = enter::enter(py, || {
+            self.with(|state| {
+                let sample = state.epoch.next_sample()?;
+                fetches_ahead = state.epoch.fetches_ahead();
+                Ok(sample.map(|sample| sample.0))
+            })
+        })?;
+        if fetches_ahead {
+            serve(py, self.fetches.as_ref())?;
+        }
+        Ok(id)
     }
 
     /// Ends the iteration.
@@ -263,6 +298,11 @@ impl Drop for Samples {
         }
         drop_detached(state);
     }
+}
+
+/// Sees to it that files which the engine does not fetch itself are fetched.
+fn serve(py: Python<'_>, fetches: Option<&Py<Fetches>>) -> PyResult<()> {
+    fetches.map_or(Ok(()), |fetches| Fetches::serve(fetches.bind(py)))
 }
 
 /// Fetches a sample's shard in a thread of its own, so that Ctrl-C is heard, and reads the sample.

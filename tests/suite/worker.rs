@@ -3,6 +3,7 @@
 use forebay_loader::format::writer::Options;
 use forebay_loader::format::{Compression, Index, Scratch};
 use forebay_loader::order::{OrderConfig, Rank, Resume, SampleId, ShardId, World, shares_of};
+use forebay_loader::store::Fetcher;
 use forebay_loader::sync::Arc;
 use forebay_loader::worker::{ATTEMPTS, DataConfig, DataSet, Epoch, SampleReader, StreamPlace, WorkerPlan};
 use forebay_loader::{Error, ErrorKind};
@@ -36,11 +37,30 @@ fn place(remote: Option<&str>, dir: &Path) -> StreamPlace {
 }
 
 fn open(place: StreamPlace, cache_limit: Option<u64>) -> Arc<SampleReader> {
-    place.install_index().expect("an index");
+    open_with(place, cache_limit, None).expect("a reader")
+}
+
+fn open_with(
+    place: StreamPlace,
+    cache_limit: Option<u64>,
+    fetcher: Option<Arc<dyn Fetcher>>,
+) -> Result<Arc<SampleReader>, Error> {
+    place.install_index(fetcher.as_deref())?;
     let index = std::fs::read(place.dir.join("index.json")).expect("the index");
     let index = Arc::new(Index::parse(&index, "index.json").expect("a valid index"));
     let data = DataSet::new(DataConfig { streams: vec![place], cache_limit }, vec![index]).expect("a data set");
-    Arc::new(SampleReader::open(Arc::new(data)).expect("a reader"))
+    Ok(Arc::new(SampleReader::open_with(Arc::new(data), vec![fetcher])?))
+}
+
+/// Files of a folder, fetched by somebody else than the engine.
+#[derive(Debug)]
+struct Elsewhere(std::path::PathBuf);
+
+impl Fetcher for Elsewhere {
+    fn fetch(&self, key: &str, watch: &dyn Fn(u64) -> Result<(), Error>) -> Result<Vec<u8>, Error> {
+        watch(0)?;
+        std::fs::read(self.0.join(key)).map_err(|e| Error::from_io(e, "not there"))
+    }
 }
 
 fn start(sample_in_epoch: u64, num_canonical_nodes: u64) -> Resume {
@@ -123,6 +143,28 @@ fn random_access_fetches_the_one_shard_that_it_needs() {
 }
 
 #[test]
+fn a_stream_that_somebody_else_fetches_is_checked_and_kept_like_any_other() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let shards = tokens(data.path(), 1000, Some("zstd"));
+    // A scheme that the engine does not know.
+    let place = place(Some("shelf://top/book"), cache.path());
+    let fetcher: Arc<dyn Fetcher> = Arc::new(Elsewhere(data.path().into()));
+    let reader = open_with(place.clone(), None, Some(fetcher.clone())).expect("a reader");
+    assert_eq!(read_all(&reader, 64).unwrap().len(), 1000);
+    assert_eq!(names(cache.path()).len(), 1 + shards, "nothing but shards and the index");
+
+    std::fs::write(data.path().join("shard.00001.mds.zstd"), b"short").unwrap();
+    assert!(reader.evict(ShardId(1)).unwrap());
+    let error = reader.fetch(ShardId(1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Checksum);
+    assert!(error.to_string().contains("5 bytes") && error.to_string().contains("shard.00001.mds"), "{error}");
+    std::fs::remove_file(data.path().join("index.json")).unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    let elsewhere = StreamPlace { dir: empty.path().into(), ..place };
+    assert_eq!(open_with(elsewhere, None, Some(fetcher)).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn a_download_that_fails_ahead_is_the_next_samples_error_and_nobody_waits_for_it() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     tokens(data.path(), 1000, None);
@@ -163,7 +205,7 @@ fn a_reader_that_sleeps_keeps_no_room_from_another() {
     // Room for the index and a few shards.
     let place = || place(Some(&server.url()), cache.path());
     let index_bytes = {
-        place().install_index().unwrap();
+        place().install_index(None).unwrap();
         std::fs::metadata(cache.path().join("index.json")).unwrap().len()
     };
     let limit = Some(index_bytes + 4096);

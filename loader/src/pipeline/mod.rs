@@ -37,7 +37,7 @@ pub(crate) use open::OpenShards;
 pub(crate) use reorder::Taken;
 pub(crate) use sample::collate::BatchLayout;
 pub(crate) use schedule::Pace;
-pub(crate) use shard::{CachedShards, Came, NextPlan, Way};
+pub(crate) use shard::{CachedShards, Came, NextPlan, Origin, Way};
 pub(crate) use shutdown::Run;
 
 use crate::error::Result;

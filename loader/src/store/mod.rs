@@ -17,10 +17,13 @@
 //! * `http` is a client over hyper and rustls; `s3` adds signatures, credentials and listing; `file` is a folder.
 //! * `thread`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio elsewhere.
 //!
+//! * `fetcher` is for schemes beyond these, whose files somebody outside of the engine fetches.
+//!
 //! Bytes are not hashed here: who fetches knows the hash and checks it before anyone sees the bytes.
 
 mod buffer;
 mod config;
+mod fetcher;
 mod file;
 mod http;
 mod queue;
@@ -37,6 +40,8 @@ mod wrap;
 
 pub use buffer::FetchBuffer;
 pub use config::{StoreConfig, ThreadStart, Transport};
+pub use fetcher::Fetcher;
+pub(crate) use fetcher::fetch_whole;
 pub use remote::Remote;
 pub use s3::S3Settings;
 pub use source::{ObjectInfo, Version};

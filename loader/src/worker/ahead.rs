@@ -34,6 +34,10 @@ impl Ahead {
         Self { shared: Arc::default(), started: false }
     }
 
+    pub(super) fn is_started(&self) -> bool {
+        self.started
+    }
+
     /// A sample at `place` of the epoch lies in `shard`: fetches that if it is not here.
     ///
     /// # Errors

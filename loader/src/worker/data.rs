@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::order::DataSetShape;
 use crate::stats::Stats;
-use crate::store::{StoreConfig, Stores};
+use crate::store::{Fetcher, StoreConfig, Stores, fetch_whole};
 use crate::sync::Arc;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -124,14 +124,17 @@ impl StreamPlace {
     }
 
     /// Puts `index.json` into the local folder if it is not there. Of several processes one fetches it and the others
-    /// wait. An index that is there counts as it is.
+    /// wait. An index that is there counts as it is. With a `fetcher`, that fetches it instead of the engine's store.
     ///
     /// # Errors
     ///
     /// `NotFound` when there is neither an index nor a remote that has one; what the store and the folder say.
-    pub fn install_index(&self) -> Result<()> {
+    pub fn install_index(&self, fetcher: Option<&dyn Fetcher>) -> Result<()> {
         let stats = Arc::new(Stats::new(false));
         let mut fetch = || {
+            if let Some(fetcher) = fetcher {
+                return fetch_whole(fetcher, INDEX_BASENAME, None, |_, _| Ok(()));
+            }
             // The threads live as long as this one download.
             let stores = Stores::new(self.store_config()?, &stats, Clock::system())?;
             let remote = self.remote.as_deref().unwrap_or_default();

@@ -119,6 +119,11 @@ impl Epoch {
         &self.reader
     }
 
+    /// Whether a thread has been started that fetches shards ahead.
+    pub fn fetches_ahead(&self) -> bool {
+        self.ahead.is_started()
+    }
+
     /// The next sample, whose shard has been asked for; `None` at the end.
     ///
     /// # Errors

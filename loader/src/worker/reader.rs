@@ -9,9 +9,9 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{Layout, Shard};
 use crate::io::read_exact_at;
 use crate::order::{SampleId, ShardId};
-use crate::pipeline::{Came, Run, Way};
+use crate::pipeline::{Came, Origin, Run, Way};
 use crate::stats::Stats;
-use crate::store::{Remote, Stores};
+use crate::store::{Fetcher, Remote, Stores};
 use crate::sync::{Arc, Mutex};
 use std::os::fd::AsFd;
 
@@ -50,6 +50,8 @@ pub struct SampleReader {
     /// Whether descriptors outlive a read: not where shards come and go.
     keeps_open: bool,
     table: Mutex<Table>,
+    /// By stream, who fetches its files instead of the engine's store; shorter where the last streams have nobody.
+    fetchers: Vec<Option<Arc<dyn Fetcher>>>,
     /// Connected when the first shard has to be fetched.
     remotes: Mutex<Option<Arc<[Option<Remote>]>>>,
     stats: Arc<Stats>,
@@ -62,6 +64,16 @@ impl SampleReader {
     ///
     /// What the directories say; `Config` for a hash that an index does not record.
     pub fn open(data: Arc<DataSet>) -> Result<Self> {
+        Self::open_with(data, Vec::new())
+    }
+
+    /// As [`open`](Self::open); where `fetchers` has one for a stream, by its number, that fetches the stream's files
+    /// instead of the engine's store. It is called on the thread that wants a shard.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_with(data: Arc<DataSet>, fetchers: Vec<Option<Arc<dyn Fetcher>>>) -> Result<Self> {
         let stats = Arc::new(Stats::new(false));
         let rules = Rules {
             cache_limit: data.config.cache_limit,
@@ -77,6 +89,7 @@ impl SampleReader {
             data,
             catalog,
             table: Mutex::new(Table::new()),
+            fetchers,
             remotes: Mutex::default(),
             stats,
         })
@@ -230,14 +243,17 @@ impl SampleReader {
         };
         let remotes = self.remotes()?;
         let (number, _) = self.stream_of(id);
+        let origin = match self.fetcher(number) {
+            Some(fetcher) => Some(Origin::Outside(&**fetcher)),
+            None => remotes[number].as_ref().map(Origin::Store),
+        };
         let shard = self.catalog.shard(id);
         let watch = |came: Came<'_>| {
             if let Came::Bytes { moved: true, .. } = came {
                 admitted.beat();
             }
         };
-        let remote = remotes[number].as_ref();
-        let way = Way { stream, remote, run, stats: &self.stats, watch: &watch };
+        let way = Way { stream, origin, run, stats: &self.stats, watch: &watch };
         let brought = way.bring(shard, packed.as_deref())?;
         brought.publish(admitted, &self.stats)?;
         self.release_ahead(&stream.dir, local, wanted);
@@ -334,6 +350,10 @@ impl SampleReader {
         (number, &self.catalog.streams()[number])
     }
 
+    fn fetcher(&self, stream: usize) -> Option<&Arc<dyn Fetcher>> {
+        self.fetchers.get(stream)?.as_ref()
+    }
+
     /// The streams' remotes, connected now if they were not.
     fn remotes(&self) -> Result<Arc<[Option<Remote>]>> {
         let mut remotes = self.remotes.lock();
@@ -342,8 +362,9 @@ impl SampleReader {
         }
         let mut stores: Vec<((u32, f64), Stores)> = Vec::new();
         let mut opened = Vec::new();
-        for place in &self.data.config.streams {
-            let Some(remote) = place.remote.as_ref().filter(|_| place.has_remote()) else {
+        for (number, place) in self.data.config.streams.iter().enumerate() {
+            let ours = self.fetcher(number).is_none() && place.has_remote();
+            let Some(remote) = place.remote.as_ref().filter(|_| ours) else {
                 opened.push(None);
                 continue;
             };

@@ -1,13 +1,13 @@
 //! The files of one shard, from the store or from their compressed form on disk to bytes that can be published.
 
-use super::fetch::fetch;
+use super::fetch::{Origin, fetch};
 use crate::cache::{Admitted, PublishFile};
 use crate::catalog::Stream;
 use crate::error::{Context, Error, Result};
 use crate::format::{FileInfo, FilePair, Shard};
 use crate::pipeline::shutdown::Run;
 use crate::stats::{Spent, Stats};
-use crate::store::{Progress, Remote};
+use crate::store::Progress;
 use std::borrow::Cow;
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ struct Unpacked<'a> {
 pub(crate) struct Way<'a> {
     pub(crate) stream: &'a Stream,
     /// Where the stream's shards are fetched from.
-    pub(crate) remote: Option<&'a Remote>,
+    pub(crate) origin: Option<Origin<'a>>,
     /// Its end calls a download off.
     pub(crate) run: &'a Run,
     pub(crate) stats: &'a Stats,
@@ -56,7 +56,7 @@ impl Way<'_> {
         let mut files = Vec::new();
         // The cache lists the data file first, the index the meta file.
         for (i, pair) in shard.files().collect::<Vec<_>>().into_iter().rev().enumerate() {
-            let stored: Cow<'_, [u8]> = match (packed, self.remote) {
+            let stored: Cow<'_, [u8]> = match (packed, self.origin) {
                 (Some(paths), _) => {
                     let read = std::fs::read(&paths[i]);
                     read.map_err(|e| {
@@ -64,11 +64,11 @@ impl Way<'_> {
                     })?
                     .into()
                 }
-                (None, Some(remote)) => {
+                (None, Some(origin)) => {
                     let stage = self.stats.stage("fetch");
                     let file = pair.stored();
                     let watch = |progress, moved| (self.watch)(Came::Bytes { file, progress, moved });
-                    let fetched = stage.timed(Spent::Busy, || fetch(self.stream, remote, file, self.run, watch))?;
+                    let fetched = stage.timed(Spent::Busy, || fetch(self.stream, origin, file, self.run, watch))?;
                     stage.done(1, file.bytes);
                     (self.watch)(Came::File);
                     Cow::Owned(fetched.into())

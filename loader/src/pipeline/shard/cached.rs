@@ -2,6 +2,7 @@
 
 use super::activity::{Activity, InHand, Step};
 use super::bring::{Came, Way};
+use super::fetch::Origin;
 use super::uses::Uses;
 use super::{Outcome, ShardSource};
 use crate::cache::{self, Admit, Admitted, Claim, Claimed, Patience, ShardState};
@@ -222,7 +223,8 @@ impl CachedShards {
             Came::File => in_hand.at(Step::Local),
         };
         let packed = claimed.packed();
-        let way = Way { stream, remote: stream.remote.as_ref(), run: &shared.run, stats: &self.stats, watch: &watch };
+        let origin = stream.remote.as_ref().map(Origin::Store);
+        let way = Way { stream, origin, run: &shared.run, stats: &self.stats, watch: &watch };
         let brought = way.bring(shard, packed.as_deref())?;
         let admitted = match self.admit(id, claimed, in_hand, shared)? {
             Room::Made(admitted) => admitted,

@@ -1,14 +1,24 @@
-//! From a store to memory, with the hash compared before anyone sees a byte.
+//! From a store, or from who fetches outside of the engine, to memory, with size and hash compared before anyone sees a
+//! byte.
 
 use crate::catalog::Stream;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{FileInfo, HashAlgo, hash};
 use crate::pipeline::shutdown::Run;
-use crate::store::{FetchBuffer, FetchRequest, Progress, Remote};
+use crate::store::{FetchBuffer, FetchRequest, Fetcher, Progress, Remote, fetch_whole};
 use std::time::Duration;
 
 /// How often a thread that waits for a download looks how far it is, and whether the epoch has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Where a stream's files come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// The engine's own transports.
+    Store(&'a Remote),
+    /// Somebody else.
+    Outside(&'a dyn Fetcher),
+}
 
 /// Fetches `file` of `stream`; `watch` is told how far it is, and whether that is farther than the last time.
 ///
@@ -18,6 +28,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// download off.
 pub(super) fn fetch(
     stream: &Stream,
+    origin: Origin<'_>,
+    file: &FileInfo,
+    run: &Run,
+    watch: impl Fn(Progress, bool),
+) -> Result<FetchBuffer> {
+    let buffer = match origin {
+        Origin::Store(remote) => fetch_from_store(remote, file, run, watch)?,
+        Origin::Outside(fetcher) => fetch_outside(fetcher, file, run, watch)?.into(),
+    };
+    check(stream, file, &buffer)?;
+    Ok(buffer)
+}
+
+fn fetch_from_store(
     remote: &Remote,
     file: &FileInfo,
     run: &Run,
@@ -28,9 +52,9 @@ pub(super) fn fetch(
     })?;
     let mut ticket = remote.fetch(FetchRequest::new(file.basename.as_str(), len))?;
     let mut seen = 0;
-    let buffer = loop {
+    loop {
         match ticket.wait_timeout(LOOK_EVERY) {
-            Ok(done) => break done?,
+            Ok(done) => return done,
             Err(waiting) => ticket = waiting,
         }
         run.check()?;
@@ -38,9 +62,16 @@ pub(super) fn fetch(
         let moved = progress.bytes != seen;
         seen = progress.bytes;
         watch(progress, moved);
+    }
+}
+
+fn fetch_outside(fetcher: &dyn Fetcher, file: &FileInfo, run: &Run, watch: impl Fn(Progress, bool)) -> Result<Vec<u8>> {
+    let look = |progress, moved| {
+        run.check()?;
+        watch(progress, moved);
+        Ok(())
     };
-    check(stream, file, &buffer)?;
-    Ok(buffer)
+    fetch_whole(fetcher, &file.basename, Some(file.bytes), look)
 }
 
 /// Compares `bytes` with the hash the user asked for, or else with the cheapest that the index records.

@@ -18,6 +18,7 @@ mod uses;
 
 pub(crate) use bring::{Came, Way};
 pub(crate) use cached::{CachedShards, NextPlan};
+pub(crate) use fetch::Origin;
 
 use super::epoch::Shared;
 use crate::cache;

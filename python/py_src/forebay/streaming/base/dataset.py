@@ -17,6 +17,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import _forebay
 from ._arrays import int64s, numbers
+from ._outside import outside
 from .array import Array
 from .batching import batching_methods
 from .batching._ids import plan_arguments
@@ -287,7 +288,7 @@ class StreamingDataset(Array, IterableDataset):
     @property
     def _reader(self) -> _forebay.Reader:
         if self._reader_here is None:
-            self._reader_here = _forebay.Reader(self._data, _decoder_of)
+            self._reader_here = _forebay.Reader(self._data, _decoder_of, outside(self.streams))
         return self._reader_here
 
     @property

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
 import tempfile
+import urllib.parse
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
@@ -14,8 +16,11 @@ from numpy.typing import NDArray
 
 from ... import _forebay
 from . import distributed
+from ._outside import outside
 from .format import Reader, get_index_basename, reader_from_json
 from .registry_utils import create_registry
+from .storage.download import CloudDownloader, is_native
+from .util import retry
 from .world import World
 
 __all__ = ["Stream", "streams_registry"]
@@ -42,8 +47,11 @@ class Stream:
         validate_hash: Hash that every download must match.
         keep_zip: Keep the compressed shard beside the unpacked one.
 
+    Folders, http(s):// and s3:// are fetched from by the engine itself, every other scheme by its class in
+    `base.storage.download`, yours among them: `CloudDownloader`.
+
     Raises:
-        ValueError: An argument is out of range, or there is more than one weight.
+        ValueError: An argument is out of range, there is more than one weight, or nothing fetches from `remote`.
         FileExistsError: `local` is None and the folder it would be is there already.
     """
 
@@ -88,6 +96,11 @@ class Stream:
                 raise ValueError(f"`download_timeout` must be positive, not {download_timeout}")
             self.download_timeout = download_timeout
         self.validate_hash = validate_hash
+        # The downloader, the process that made it, and what `remote` it was made for; None for one that was given.
+        self._downloader_made: tuple[CloudDownloader, int, str | None] | None = None
+        if self._is_outside:
+            # Says so if nothing is known that fetches from there.
+            self._downloader  # noqa: B018
         self.local = self._new_local() if local is None else local
         self._keep_zip = keep_zip
         if keep_zip is not None:
@@ -121,10 +134,46 @@ class Stream:
     def _index_file(self) -> str:
         return os.path.join(self._folder, get_index_basename())
 
+    @property
+    def _is_outside(self) -> bool:
+        """Whether a downloader fetches the stream's files, and not the engine's own store."""
+        is_given = self._downloader_made is not None and self._downloader_made[2] is None
+        return self.remote is not None and (is_given or not is_native(self.remote))
+
+    @property
+    def _downloader(self) -> CloudDownloader:
+        """What fetches the stream's files, in this process, where the engine does not."""
+        made = self._downloader_made
+        if made is None or made[2] not in (None, self.remote):
+            made = (CloudDownloader.get(self.remote), os.getpid(), self.remote or "")
+        elif made[1] != os.getpid():
+            # The parent's connections are not ours to use. A copy of a downloader has none.
+            made = (copy.copy(made[0]), os.getpid(), made[2])
+        self._downloader_made = made
+        return made[0]
+
+    @_downloader.setter
+    def _downloader(self, downloader: CloudDownloader) -> None:
+        self._downloader_made = (downloader, os.getpid(), None)
+
+    def _download_to(self, name: str, path: str) -> None:
+        """Fetches the file `name` of this stream to `path` through the downloader."""
+        remote, downloader = os.path.join(self.remote or "", self.split, name), self._downloader
+
+        def attempt() -> None:
+            if os.path.exists(path):
+                # What a failed attempt left: a downloader takes it for the file.
+                os.remove(path)
+            downloader.download(remote, path, self.download_timeout)
+
+        retry(clean_up_fn=downloader.clean_up, num_attempts=max(self.download_retry, 1))(attempt)()
+
     def _place(self) -> dict[str, Any]:
         """The engine's form."""
+        remote = None if self.remote is None else os.path.join(self.remote, self.split)
         return {
-            "remote": None if self.remote is None else os.path.join(self.remote, self.split),
+            # Of a remote that the engine does not fetch from, only the name in messages.
+            "remote": _without_password(remote) if remote and self._is_outside else remote,
             "dir": self._folder,
             "keep_zip": self.safe_keep_zip,
             # 0 is taken here, as in the reference, and means what it cannot mean there.
@@ -237,7 +286,13 @@ class Stream:
                 raise RuntimeError(
                     f"No `remote` provided, but local file {self._index_file} does not exist either: check `local` and `split`"
                 )
-            _forebay.install_index(json.dumps(self._place()))
+            asked = outside([self])
+            try:
+                _forebay.install_index(json.dumps(self._place()), asked and asked[0])
+            finally:
+                if asked is not None:
+                    # A connection is no use to the processes that are forked from this one.
+                    self._downloader.clean_up()
         shards = StreamShards(self.local, self.split)
         column = shards.index.pickled_column()
         if column is not None and not allow_unsafe_types:
@@ -260,7 +315,7 @@ class Stream:
         names = [raw.basename for raw, _ in shard.file_pairs]
         number = next(i for i, entry in enumerate(shards) if [raw.basename for raw, _ in entry.file_pairs] == names)
         data = _forebay.DataSet(json.dumps({"streams": [self._place()], "cache_limit": None}), [shards.index])
-        reader = _forebay.Reader(data, lambda encoding: None)
+        reader = _forebay.Reader(data, lambda encoding: None, outside([self]))
         before = reader.bytes_here()
         reader.fetch(number, True)
         return reader.bytes_here() - before
@@ -372,6 +427,15 @@ class AllShards(Sequence[Reader]):
     def __iter__(self) -> Iterator[Reader]:
         for shards in self.streams:
             yield from shards
+
+
+def _without_password(remote: str) -> str:
+    """`remote` as it may stand in messages."""
+    parts = urllib.parse.urlsplit(remote)
+    if not parts.password:
+        return remote
+    user, _, host = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user.partition(':')[0]}@{host}").geturl()
 
 
 def _parsed(text: bytes, path: str) -> _forebay.Index:

@@ -1,7 +1,8 @@
 """Where shards come from and go to, by the scheme of a URL.
 
-Data sets fetch through the engine's own store; these classes are for programs that name them, for writers, which upload, and
-for merged indexes. A cloud's library is imported when its class is first used.
+Data sets fetch from folders, http(s) and s3 through the engine's own store, and from everything else through these classes;
+so do programs that name them, writers, which upload, and merged indexes. A cloud's library is imported when its class is
+first used.
 """
 
 from __future__ import annotations

@@ -93,12 +93,9 @@ class CloudDownloader(abc.ABC):
         """
         if remote_dir is None:
             return LocalDownloader()
-        scheme = urllib.parse.urlparse(remote_dir).scheme
-        if remote_dir.startswith("dbfs:/Volumes"):
-            scheme = "dbfs-uc"
+        scheme = _scheme(remote_dir)
         if scheme not in DOWNLOADER_MAPPINGS and scheme in _CLASSES:
-            # Importing the class enters it.
-            __getattr__(_CLASSES[scheme])
+            DOWNLOADER_MAPPINGS[scheme] = __getattr__(_CLASSES[scheme])
         if scheme not in DOWNLOADER_MAPPINGS:
             raise ValueError(f"Unsupported remote path: {remote_dir}")
         return DOWNLOADER_MAPPINGS[scheme]()
@@ -165,6 +162,26 @@ class LocalDownloader(CloudDownloader):
     def _download_file_impl(self, remote: str, local: str, timeout: float) -> None:
         with whole_file(local) as path:
             shutil.copy(remote, path)
+
+
+def _scheme(remote: str) -> str:
+    """The key of a URL's class."""
+    return "dbfs-uc" if remote.startswith("dbfs:/Volumes") else urllib.parse.urlparse(remote).scheme
+
+
+# What the engine's own store speaks.
+_NATIVE = frozenset(["", "file", "http", "https", "s3"])
+
+
+def is_native(remote: str) -> bool:
+    """Whether the engine's own store fetches what lies below `remote`: it speaks the scheme, and the program has neither
+    put a class of its own in the place of ours nor changed how ours downloads."""
+    scheme = _scheme(remote)
+    cls = DOWNLOADER_MAPPINGS.get(scheme)
+    if scheme not in _NATIVE or cls is None:
+        return scheme in _NATIVE
+    methods = (cls._download_file_impl, cls.download)
+    return all(str(getattr(method, "__module__", None)).startswith(f"{__package__}.") for method in methods)
 
 
 @contextlib.contextmanager

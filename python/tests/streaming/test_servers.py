@@ -1,0 +1,172 @@
+"""Data sets behind real servers on this machine, through the clouds' own clients: SFTP, Google Cloud Storage, Azure."""
+
+import contextlib
+import http.server
+import os
+import socket
+import threading
+import urllib.parse
+
+import pytest
+from torch.utils.data import DataLoader
+
+from forebay.streaming import MDSWriter, StreamingDataset
+from forebay.streaming.base.storage import _azure, _gcs
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """What a server serves."""
+    with MDSWriter(out=str(tmp_path / "served" / "set"), columns={"number": "int"}, size_limit=1 << 9) as writer:
+        for number in range(100):
+            writer.write({"number": number})
+    return tmp_path / "served"
+
+
+def read(remote, local, workers):
+    """All numbers of the data set at `remote`, sorted."""
+    dataset = StreamingDataset(remote=remote, local=str(local), batch_size=4, download_retry=1, num_canonical_nodes=1)
+    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=60 if workers else 0)
+    return sorted(int(number) for batch in loader for number in batch["number"])
+
+
+@contextlib.contextmanager
+def sftp_server(folder):
+    """An SFTP server for the user me with the password secret; gives its port and its host key."""
+    paramiko = pytest.importorskip("paramiko", reason="paramiko is not installed")
+
+    class Access(paramiko.ServerInterface):
+        def check_auth_password(self, username, password):
+            is_right = (username, password) == ("me", "secret")
+            return paramiko.AUTH_SUCCESSFUL if is_right else paramiko.AUTH_FAILED
+
+        def check_channel_request(self, kind, number):
+            return paramiko.OPEN_SUCCEEDED
+
+    class Files(paramiko.SFTPServerInterface):
+        def stat(self, path):
+            try:
+                return paramiko.SFTPAttributes.from_stat(os.stat(str(folder) + path))
+            except OSError as error:
+                return paramiko.SFTPServer.convert_errno(error.errno)
+
+        def open(self, path, flags, attributes):
+            try:
+                file = open(str(folder) + path, "rb")
+            except OSError as error:
+                return paramiko.SFTPServer.convert_errno(error.errno)
+            handle = paramiko.SFTPHandle(flags)
+            handle.filename, handle.readfile = path, file
+            handle.stat = lambda: self.stat(path)
+            return handle
+
+    key = paramiko.ECDSAKey.generate()
+    listener = socket.create_server(("127.0.0.1", 0))
+    transports = []
+
+    def serve():
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            transport = paramiko.Transport(connection)
+            transport.add_server_key(key)
+            transport.set_subsystem_handler("sftp", paramiko.SFTPServer, Files)
+            transports.append(transport)
+            with contextlib.suppress(Exception):
+                transport.start_server(server=Access())
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1], key
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        for transport in transports:
+            transport.close()
+        thread.join()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_shards_come_over_sftp(folder, tmp_path, monkeypatch, workers):
+    with sftp_server(folder) as (port, key):
+        known = tmp_path / "known hosts"
+        known.write_text(f"[127.0.0.1]:{port} {key.get_name()} {key.get_base64()}\n")
+        monkeypatch.setenv("COMPOSER_SFTP_KNOWN_HOSTS_FILE", str(known))
+        remote = f"sftp://me:secret@127.0.0.1:{port}/set"
+        assert read(remote, tmp_path / "local", workers) == list(range(100))
+        with pytest.raises(FileNotFoundError):
+            read(f"{remote}/absent", tmp_path / "other", 0)
+
+
+class Objects(http.server.BaseHTTPRequestHandler):
+    """Files of a folder, as the JSON interface of Google Cloud Storage and Azure's blobs are asked for them."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        url = urllib.parse.urlparse(self.path)
+        # Google: /download/storage/v1/b/BUCKET/o/KEY?alt=media; Azure: /ACCOUNT/CONTAINER/KEY.
+        parts = url.path.split("/o/") if url.path.startswith("/download/") else url.path.split("/", 3)
+        path = os.path.join(self.server.folder, urllib.parse.unquote(parts[-1]))
+        self.server.asked.append(parts[-1])
+        if not os.path.isfile(path):
+            return self.answer(404, b"", {"x-ms-error-code": "BlobNotFound"})
+        with open(path, "rb") as file:
+            body = file.read()
+        headers = {"ETag": '"tag"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT", "x-ms-blob-type": "BlockBlob"}
+        wanted = self.headers.get("x-ms-range") or self.headers.get("Range")
+        if wanted is None:
+            return self.answer(200, body, headers)
+        first, _, last = wanted.removeprefix("bytes=").partition("-")
+        piece = body[int(first) : int(last) + 1 if last else None]
+        headers["Content-Range"] = f"bytes {first}-{int(first) + len(piece) - 1}/{len(body)}"
+        return self.answer(206, piece, headers)
+
+    def answer(self, status, body, headers):
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server(folder):
+    """The address of a server of `folder`."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Objects) as server:
+        server.folder, server.asked = str(folder), []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_shards_come_from_google_cloud_storage(server, tmp_path, monkeypatch, workers):
+    storage = pytest.importorskip("google.cloud.storage", reason="google-cloud-storage is not installed")
+    from google.auth.credentials import AnonymousCredentials
+
+    def client():
+        options = {"api_endpoint": f"http://127.0.0.1:{server.server_address[1]}"}
+        made = storage.Client(project="project", credentials=AnonymousCredentials(), client_options=options)
+        return made, _gcs.GCSAuthentication.SERVICE_ACCOUNT
+
+    monkeypatch.setattr(_gcs, "_client", client)
+    assert read("gs://bucket/set", tmp_path / "local", workers) == list(range(100))
+    assert "set%2Findex.json" in server.asked
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_shards_come_from_azure(server, tmp_path, monkeypatch, workers):
+    blob = pytest.importorskip("azure.storage.blob", reason="azure-storage-blob is not installed")
+    address = f"http://127.0.0.1:{server.server_address[1]}/account"
+    monkeypatch.setattr(_azure, "_blob_service", lambda url: blob.BlobServiceClient(address))
+    remote = "azure://account.blob.core.windows.net/container/set"
+    assert read(remote, tmp_path / "local", workers) == list(range(100))
+    with pytest.raises(FileNotFoundError, match="not found"):
+        read(f"{remote}/absent", tmp_path / "other", 0)
