@@ -17,7 +17,10 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import _forebay
 from ._arrays import int64s, numbers
+from ._iterator import IteratesInPython
+from ._iterator import _Iterator as _Iterator
 from ._outside import outside
+from ._own_shards import GivenShards, OwnShards, folder, is_own, place
 from .array import Array
 from .batching import batching_methods
 from .batching._ids import plan_arguments
@@ -34,7 +37,7 @@ from .world import World
 __all__ = ["StreamingDataset"]
 
 
-class StreamingDataset(Array, IterableDataset):
+class StreamingDataset(IteratesInPython, Array, IterableDataset):
     """Samples of one or more streams, fetched ahead, shuffled the same way on any number of nodes, ranks and workers.
 
     Iterate over it, alone or in a DataLoader, or index it: `dataset[7]`, `dataset[-3:]`, `dataset[[5, 2]]`. A sample is a
@@ -204,14 +207,15 @@ class StreamingDataset(Array, IterableDataset):
         parts = []
         for stream in streams:
             shards = stream.get_shards(self._unique_rank_world, self.allow_unsafe_types)
-            if not isinstance(shards, StreamShards):
-                raise TypeError(
-                    f"{type(stream).__name__}.get_shards returned a {type(shards).__name__}: the engine reads the shards of an "
-                    "index.json, so that a selection of them is an index.json of its own"
-                )
-            if not shards.samples.any():
-                raise RuntimeError(f"Stream contains no samples: {stream._index_file}.")
-            parts.append(shards)
+            part = shards if isinstance(shards, StreamShards) else GivenShards(shards)
+            if not part.samples.any():
+                raise RuntimeError(f"Stream contains no samples: {os.path.join(folder(stream), get_index_basename())}.")
+            parts.append(part)
+        # Streams that the engine reads; and whether their shards are fetched as this class says.
+        self._engine_streams = [number for number, stream in enumerate(streams) if not is_own(stream, parts[number])]
+        self._is_engines = len(self._engine_streams) == len(streams) and (
+            type(self).prepare_shard is StreamingDataset.prepare_shard
+        )
         self.shards = AllShards(parts)
         self.num_shards = len(self.shards)
         self.shards_per_stream = np.array([len(part) for part in parts], np.int64)
@@ -233,7 +237,7 @@ class StreamingDataset(Array, IterableDataset):
             f"Minimum cache usage ({index_bytes} bytes) is larger than the cache limit ({self.cache_limit} bytes): that is "
             "what the indexes take. Raise `cache_limit`, by far if you can: shards that do not stay are fetched again.",
         )
-        largest = max(part.index.shard_bytes_max() for part in self.shards.streams)
+        largest = max(part.max_size() for part in self.shards.streams)
         self.max_shard_size_across_all_streams = largest
         _require(
             self.cache_limit >= 4 * largest,
@@ -244,12 +248,12 @@ class StreamingDataset(Array, IterableDataset):
 
     def _check_folders(self) -> None:
         """Two live data sets of one process do not fill the same folder. Those of other processes may."""
-        ours = [os.path.abspath(stream._folder) for stream in self.streams]
+        ours = [os.path.abspath(folder(stream)) for stream in self.streams]
         filled = {folder for folder, stream in zip(ours, self.streams) if stream.remote is not None}
         if len(filled) < sum(stream.remote is not None for stream in self.streams):
             raise ValueError(f"Reused local directory: {ours}. Provide a different one.")
         for other in list(_alive):
-            theirs = [os.path.abspath(stream._folder) for stream in other.streams]
+            theirs = [os.path.abspath(folder(stream)) for stream in other.streams]
             if filled & set(theirs):
                 raise ValueError(f"Reused local directory: {ours} vs {theirs}. Provide a different one.")
         _alive.add(self)
@@ -271,7 +275,8 @@ class StreamingDataset(Array, IterableDataset):
     @property
     def cache_usage(self) -> int:
         """Bytes of indexes and shards in the local folders."""
-        return self._reader.bytes_here()
+        own = sum(self.streams[n].get_index_size() for n in range(self.num_streams) if n not in self._engine_streams)
+        return own + self._own_shards.usage() + (self._reader.bytes_here() if self._engine_streams else 0)
 
     def __len__(self) -> int:
         """Samples of an epoch for each rank."""
@@ -282,27 +287,67 @@ class StreamingDataset(Array, IterableDataset):
     def _forget_process(self) -> None:
         self._reader_here: _forebay.Reader | None = None
         self._samples_here: _forebay.Samples | None = None
+        self._own_here: OwnShards | None = None
         # How often this process has begun an epoch.
         self._begun = 0
+        for name in _THREADS:
+            self.__dict__.pop(name, None)
 
     @property
     def _reader(self) -> _forebay.Reader:
         if self._reader_here is None:
-            self._reader_here = _forebay.Reader(self._data, _decoder_of, outside(self.streams))
+            self._reader_here = _forebay.Reader(self._engine_data, _decoder_of, outside(self._of_engine(self.streams)))
         return self._reader_here
+
+    def _of_engine(self, all_streams: Sequence[Any]) -> list[Any]:
+        return [all_streams[number] for number in self._engine_streams]
+
+    def _engine_shard(self, shard_id: int) -> int:
+        """A shard's number among those of the streams that the engine reads."""
+        if len(self._engine_streams) == self.num_streams:
+            return shard_id
+        stream = int(self.stream_per_shard[shard_id])
+        before = sum(int(self.shards_per_stream[n]) for n in self._engine_streams if n < stream)
+        return before + shard_id - int(self.shard_offset_per_stream[stream])
+
+    @property
+    def _own_shards(self) -> OwnShards:
+        """The shards that the program prepares itself."""
+        if self._own_here is None:
+            own = {}
+            for number in set(range(self.num_streams)) - set(self._engine_streams):
+                first = int(self.shard_offset_per_stream[number])
+                for shard, reader in enumerate(self.shards.streams[number], first):
+                    own[shard] = (self.streams[number], reader)
+            self._own_here = OwnShards(own, self.cache_limit or None)
+        return self._own_here
 
     @property
     def _data(self) -> _forebay.DataSet:
-        """The engine's form of the streams: plain memory, which a fork may copy."""
+        """The engine's form of the streams, by which it plans: plain memory, which a fork may copy."""
         if self._data_here is None:
-            config = {"streams": [stream._place() for stream in self.streams], "cache_limit": self.cache_limit or None}
-            self._data_here = _forebay.DataSet(json.dumps(config), [part.index for part in self.shards.streams])
+            places = [
+                stream._place() if number in self._engine_streams else place(stream)
+                for number, stream in enumerate(self.streams)
+            ]
+            self._data_here = self._data_of(places, [part.index for part in self.shards.streams])
         return self._data_here
+
+    @property
+    def _engine_data(self) -> _forebay.DataSet:
+        """The same of the streams that it reads."""
+        if len(self._engine_streams) == self.num_streams:
+            return self._data
+        streams, parts = self._of_engine(self.streams), self._of_engine(self.shards.streams)
+        return self._data_of([stream._place() for stream in streams], [part.index for part in parts])
+
+    def _data_of(self, places: list[dict[str, Any]], indexes: list[_forebay.Index]) -> _forebay.DataSet:
+        return _forebay.DataSet(json.dumps({"streams": places, "cache_limit": self.cache_limit or None}), indexes)
 
     _data_here: _forebay.DataSet | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        here = {"_data_here", "_reader_here", "_samples_here", "_begun"}
+        here = {"_data_here", "_reader_here", "_samples_here", "_own_here", "_begun", *_THREADS}
         return {name: value for name, value in self.__dict__.items() if name not in here}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -438,9 +483,14 @@ class StreamingDataset(Array, IterableDataset):
         """
         if self._samples_here is not None:
             self._samples_here.close()
+        if hasattr(self, "_iterator"):
+            self._iterator.exit()
         self._unique_worker_world = self._unique_rank_world.detect_workers()
         self._parallel_worker_world = self._parallel_rank_world.detect_workers()
-        plan = self._plan(*self._resume_incr_epoch())
+        epoch, done = self._resume_incr_epoch()
+        if not self._is_engines:
+            return self._iterate_in_python(self._get_work(epoch, done))
+        plan = self._plan(epoch, done)
         worker = self._parallel_worker_world.worker_of_rank
         samples = _forebay.Samples(self._reader, plan, worker, max(self.predownload or 0, 0))
         self._samples_here = samples
@@ -461,7 +511,9 @@ class StreamingDataset(Array, IterableDataset):
         """
         if not 0 <= sample_id < self.num_samples:
             raise IndexError(f"there is no sample {sample_id} in a data set of {self.num_samples}")
-        return self._reader.sample(int(sample_id), 1 + retry)
+        if self._is_engines:
+            return self._reader.sample(int(sample_id), 1 + retry)
+        return self._read_in_python(int(sample_id), retry)
 
     # Shards.
 
@@ -472,7 +524,10 @@ class StreamingDataset(Array, IterableDataset):
             shard_id: Which one.
             blocking: Wait for it where another process fetches it.
         """
-        self._reader.fetch(int(shard_id), blocking)
+        if int(shard_id) in self._own_shards:
+            self._own_shards.prepare(int(shard_id), blocking)
+        else:
+            self._reader.fetch(self._engine_shard(int(shard_id)), blocking)
 
     def evict_shard(self, shard_id: int) -> None:
         """Deletes a shard from local disk, unless somebody is about to read it.
@@ -480,7 +535,10 @@ class StreamingDataset(Array, IterableDataset):
         Raises:
             ValueError: Its stream has no remote: the files may be the only copy.
         """
-        self._reader.evict(int(shard_id))
+        if int(shard_id) in self._own_shards:
+            self._own_shards.evict(int(shard_id))
+        else:
+            self._reader.evict(self._engine_shard(int(shard_id)))
 
     def evict_coldest_shard(self) -> None:
         """Deletes the least recently used shard, of the streams that have a remote.
@@ -488,8 +546,11 @@ class StreamingDataset(Array, IterableDataset):
         Raises:
             ValueError: There is none.
         """
-        if self._reader.evict_coldest() is None:
+        if self._engine_streams and self._reader.evict_coldest() is not None:
+            return
+        if len(self._engine_streams) == self.num_streams:
             raise ValueError("there is no shard on local disk that could be fetched again")
+        self._own_shards.evict_coldest()
 
 
 def _require(condition: bool, message: str, category: type[Warning] | None = None) -> None:
@@ -523,6 +584,9 @@ _DECODED_BY_ENGINE = {
     for name, cls in encodings._encodings.items()
     if issubclass(cls, encodings.Scalar) or name in ("bytes", "str", "int", "ndarray", "str_int", "str_float")
 }
+
+# What a program that iterates in its own way keeps on its data set, and a copy in another process must not have.
+_THREADS = ("_iterator", "_executor", "_event")
 
 # The data sets of this process.
 _alive: weakref.WeakSet[StreamingDataset] = weakref.WeakSet()

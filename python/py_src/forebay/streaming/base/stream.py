@@ -207,10 +207,12 @@ class Stream:
     def _given_weights(self) -> dict[str, float]:
         """The user's weight by its name: set in the constructor or since, but not written back by a data set."""
         given = {}
+        # An object of another class may stand in the place of a stream.
+        derived = getattr(self, "_derived", {})
         for name in _WEIGHTS:
             value = getattr(self, name, None)
-            if name in self._derived and value == self._derived[name]:
-                value = getattr(self, f"_{name}")
+            if name in derived and value == derived[name]:
+                value = getattr(self, f"_{name}", None)
             if value is not None:
                 given[name] = value
         return given
@@ -222,7 +224,7 @@ class Stream:
         Raises:
             ValueError: A stream has several weights, or some have proportions and others have not.
         """
-        given = [stream._given_weights() for stream in streams]
+        given = [Stream._given_weights(stream) for stream in streams]
         is_relative = "proportion" in given[0]
         for number, weights in enumerate(given):
             if len(weights) > 1:
@@ -259,7 +261,7 @@ class Stream:
             ValueError: As `validate_weights`; or `choose_per_epoch` is given along with absolute weights.
         """
         cls.validate_weights(streams)
-        weights = [next(iter(stream._given_weights().items()), None) for stream in streams]
+        weights = [next(iter(Stream._given_weights(stream).items()), None) for stream in streams]
         samples = list(map(int, samples_per_stream))
         epoch_size, choose, proportion = _forebay.epoch_shares(weights, samples, choose_per_epoch or None, seed)
         for stream, count, chosen, share in zip(streams, samples, choose, proportion):
@@ -311,14 +313,25 @@ class Stream:
         Returns:
             Bytes by which the local folder has grown.
         """
-        shards = StreamShards(self.local, self.split)
-        names = [raw.basename for raw, _ in shard.file_pairs]
-        number = next(i for i, entry in enumerate(shards) if [raw.basename for raw, _ in entry.file_pairs] == names)
-        data = _forebay.DataSet(json.dumps({"streams": [self._place()], "cache_limit": None}), [shards.index])
-        reader = _forebay.Reader(data, lambda encoding: None, outside([self]))
+        reader, numbers = self._engine()
         before = reader.bytes_here()
-        reader.fetch(number, True)
+        reader.fetch(numbers[frozenset(raw.basename for raw, _ in shard.file_pairs)], True)
         return reader.bytes_here() - before
+
+    def _engine(self) -> tuple[_forebay.Reader, dict[frozenset[str], int]]:
+        """The engine's reader of this stream alone, and its shards' numbers by the names of their raw files."""
+        made = self.__dict__.get("_engine_made")
+        if made is None or made[0] != os.getpid():
+            index = StreamShards(self.local, self.split).index
+            data = _forebay.DataSet(json.dumps({"streams": [self._place()], "cache_limit": None}), [index])
+            shards = json.loads(index.describe())
+            numbers = {frozenset(file["raw"] for file in shard["files"]): at for at, shard in enumerate(shards)}
+            made = (os.getpid(), _forebay.Reader(data, lambda encoding: None, outside([self])), numbers)
+            self._engine_made = made
+        return made[1], made[2]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_engine_made"}
 
     def set_up_local(self, shards: Sequence[Reader], cache_usage_per_shard: NDArray[np.int64]) -> None:
         """Looks which files of the shards are on local disk.
@@ -360,6 +373,10 @@ class StreamShards(Sequence[Reader]):
         self._count = len(self.samples)
         self._entries: list[dict[str, Any]] | None = None
         self._readers: dict[int, Reader] = {}
+
+    def max_size(self) -> int:
+        """Most bytes that any shard takes on disk."""
+        return self.index.shard_bytes_max()
 
     @property
     def samples(self) -> NDArray[np.int64]:

@@ -1,0 +1,303 @@
+"""Programs that prepare shards, read them or iterate in ways of their own, as one finds them written for the reference."""
+
+import multiprocessing
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Event
+
+import numpy as np
+import pytest
+from torch.utils.data import DataLoader
+
+from forebay.streaming import LocalDataset, MDSWriter, Stream, StreamingDataset
+from forebay.streaming.base.dataset import _Iterator
+from forebay.streaming.base.stream import streams_registry
+
+
+def write(folder, count=100, first=0):
+    with MDSWriter(out=str(folder), columns={"number": "int"}, size_limit=1 << 9) as writer:
+        for number in range(first, first + count):
+            writer.write({"number": number})
+    return str(folder)
+
+
+@pytest.fixture
+def remote(tmp_path):
+    return write(tmp_path / "remote")
+
+
+def numbers(samples):
+    return [int(sample["number"]) for sample in samples]
+
+
+def batches(dataset, workers):
+    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=60 if workers else 0)
+    return sorted(int(number) for batch in loader for number in batch["number"])
+
+
+class Copied(Stream):
+    """Fetches shards itself; writes down which, and in which process."""
+
+    def __init__(self, log, **arguments):
+        super().__init__(**arguments)
+        self.log = log
+
+    def prepare_shard(self, shard):
+        (raw, _), delta = shard.file_pairs[0], 0
+        source, target = os.path.join(self.remote, raw.basename), os.path.join(self.local, self.split, raw.basename)
+        with open(self.log, "a") as log:
+            log.write(f"{raw.basename}\n")
+        shutil.copy(source, target + ".copying")
+        os.rename(target + ".copying", target)
+        return delta + raw.bytes
+
+
+def prepared(log):
+    return sorted(log.read_text().split())
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_a_stream_s_own_prepare_shard_is_called_once_for_each_shard(remote, tmp_path, workers):
+    stream = Copied(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
+    dataset = StreamingDataset(streams=[stream], batch_size=4, shuffle=True, num_canonical_nodes=1, predownload=16)
+    for _ in range(2):
+        assert batches(dataset, workers) == list(range(100))
+    shards = [f"shard.{number:05}.mds" for number in range(dataset.num_shards)]
+    assert prepared(tmp_path / "log") == shards
+    assert sorted(os.listdir(tmp_path / "local")) == ["index.json", *shards]
+
+
+def test_the_order_is_that_of_a_stream_that_the_engine_fetches(remote, tmp_path):
+    arguments = {"batch_size": 4, "shuffle": True, "num_canonical_nodes": 1}
+    plain = StreamingDataset(remote=remote, local=str(tmp_path / "plain"), **arguments)
+    stream = Copied(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
+    own = StreamingDataset(streams=[stream], **arguments)
+    for _ in range(2):
+        assert numbers(own) == numbers(plain)
+    own.load_state_dict(plain.state_dict(40, False))
+    plain.load_state_dict(plain.state_dict(40, False))
+    assert numbers(own) == numbers(plain)
+
+
+class Checked(Stream):
+    """Does something besides what the class above it does."""
+
+    seen = None
+
+    def prepare_shard(self, shard):
+        Checked.seen.append(shard.file_pairs[0][0].basename)
+        return super().prepare_shard(shard)
+
+
+def test_an_override_may_leave_the_fetching_to_the_engine(remote, tmp_path, monkeypatch):
+    monkeypatch.setattr(Checked, "seen", [])
+    streams_registry.register("checked", func=Checked)
+    dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"), batch_size=4, stream_name="checked")
+    assert numbers(dataset) == list(range(100))
+    assert sorted(Checked.seen) == sorted({name for name in os.listdir(remote) if name != "index.json"})
+    assert dataset.cache_usage == sum(os.path.getsize(tmp_path / "local" / name) for name in os.listdir(remote))
+
+
+class Every(Stream):
+    """Takes every second shard of its index."""
+
+    def get_shards(self, world, allow_unsafe_types):
+        return list(super().get_shards(world, allow_unsafe_types))[::2]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stream_may_choose_among_its_shards(remote, tmp_path, workers):
+    local = str(tmp_path / "local")
+    dataset = StreamingDataset(streams=[Every(remote=remote, local=local)], batch_size=4, num_canonical_nodes=1)
+    whole = list(StreamingDataset(remote=remote, local=str(tmp_path / "whole")).shards)
+    bounds = np.cumsum([0, *(shard.samples for shard in whole)])
+    expected = [n for at in range(0, len(whole), 2) for n in range(bounds[at], bounds[at + 1])]
+    assert dataset.num_samples == len(expected)
+    assert batches(dataset, workers) == expected
+    assert dataset[-1] == {"number": expected[-1]}
+    assert len(os.listdir(local)) == 1 + len(whole[::2]), "the other shards are not fetched"
+
+
+class Table:
+    """A reader that is no `Reader`: rows of a file of its own."""
+
+    def __init__(self, path, first, samples):
+        self.path, self.first, self.samples = path, first, samples
+
+    def __getitem__(self, index):
+        with open(self.path) as file:
+            return {"number": int(file.read().split()[index])}
+
+    def get_max_size(self):
+        return 1000
+
+
+class Tables:
+    """An object in the place of a stream that shares nothing with ours but its methods."""
+
+    remote, split = None, "tables"
+
+    def __init__(self, local):
+        self.local = local
+        os.makedirs(os.path.join(local, self.split))
+        self.tables = [Table(os.path.join(local, self.split, f"{n}.txt"), 10 * n, 10) for n in range(5)]
+        self.calls = 0
+
+    def apply_default(self, default):
+        assert default["split"] is None
+
+    def get_shards(self, world, allow_unsafe_types):
+        return self.tables
+
+    def set_up_local(self, shards, cache_usage_per_shard):
+        for number, shard in enumerate(shards):
+            cache_usage_per_shard[number] = os.path.getsize(shard.path) if os.path.exists(shard.path) else 0
+
+    def prepare_shard(self, shard):
+        self.calls += 1
+        with open(shard.path, "w") as file:
+            file.write(" ".join(str(shard.first + n) for n in range(shard.samples)))
+        return os.path.getsize(shard.path)
+
+    def get_index_size(self):
+        return 0
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_object_with_a_stream_s_methods_is_a_stream(tmp_path, workers):
+    dataset = StreamingDataset(streams=[Tables(str(tmp_path))], batch_size=4, num_canonical_nodes=1)
+    assert batches(dataset, workers) == list(range(50))
+    assert batches(dataset, workers) == list(range(50))
+    assert dataset.streams[0].calls == (0 if workers else 5)
+    assert [dataset[at]["number"] for at in (0, 17, -1)] == [0, 17, 49]
+
+
+def test_streams_of_both_kinds_mix(remote, tmp_path):
+    own = Tables(str(tmp_path / "own"))
+    engine = Stream(remote=remote, local=str(tmp_path / "local"))
+    for streams in ([own, engine], [engine, own]):
+        dataset = StreamingDataset(streams=streams, batch_size=4, shuffle=True, num_canonical_nodes=1)
+        assert sorted(numbers(dataset)) == sorted([*range(50), *range(100)])
+        dataset.evict_shard(int(dataset.shard_offset_per_stream[streams.index(engine)]))
+        assert sorted(numbers(dataset)) == sorted([*range(50), *range(100)])
+        del dataset
+
+
+def test_the_cache_limit_holds_for_shards_of_its_own(tmp_path):
+    remote = write(tmp_path / "remote", 300)
+    shard_bytes = max(os.path.getsize(os.path.join(remote, name)) for name in os.listdir(remote) if name != "index.json")
+    limit = os.path.getsize(os.path.join(remote, "index.json")) + 4 * shard_bytes
+    most = []
+
+    class Measured(Copied):
+        def prepare_shard(self, shard):
+            delta = super().prepare_shard(shard)
+            # Nobody else changes the folder meanwhile.
+            most.append(sum(os.path.getsize(os.path.join(self.local, name)) for name in os.listdir(self.local)))
+            return delta
+
+    stream = Measured(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
+    dataset = StreamingDataset(streams=[stream], batch_size=4, cache_limit=limit, num_canonical_nodes=1)
+    assert dataset.num_shards > 4
+    assert numbers(dataset) == list(range(300))
+    assert len(most) >= dataset.num_shards and limit - 2 * shard_bytes < max(most) <= limit
+
+
+def test_a_failure_of_its_own_prepare_shard_ends_the_epoch(remote, tmp_path):
+    os.remove(os.path.join(remote, "shard.00002.mds"))
+    stream = Copied(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
+    dataset = StreamingDataset(streams=[stream], batch_size=4, num_canonical_nodes=1)
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError, match="shard.00002.mds"):
+            numbers(dataset)
+
+
+class WithSideFiles(StreamingDataset):
+    """Fetches a second file along with each shard, as data sets of videos do."""
+
+    side_files = None
+
+    def prepare_shard(self, shard_id, blocking=True):
+        super().prepare_shard(shard_id, blocking)
+        self.side_files.add(shard_id)
+
+
+def test_a_data_set_s_own_prepare_shard_is_called_for_each_shard(remote, tmp_path):
+    dataset = WithSideFiles(remote=remote, local=str(tmp_path / "local"), batch_size=4, num_canonical_nodes=1)
+    dataset.side_files = set()
+    assert numbers(dataset) == list(range(100))
+    assert dataset.side_files == set(range(dataset.num_shards))
+    dataset.side_files.clear()
+    assert dataset[0] == {"number": 0}
+    assert not dataset.side_files, "what is here needs nothing"
+
+
+class Selecting(StreamingDataset):
+    """Iterates with a copy of the reference's `__iter__`, leaving samples out."""
+
+    def __iter__(self):
+        if hasattr(self, "_iterator"):
+            self._iterator.exit()
+        if not hasattr(self, "_executor"):
+            self._executor = ThreadPoolExecutor()
+        if not hasattr(self, "_event"):
+            self._event = Event()
+        elif self._event.is_set():
+            raise RuntimeError("Background thread failed. Check other traceback.")
+        self._unique_worker_world = self._unique_rank_world.detect_workers()
+        self._parallel_worker_world = self._parallel_rank_world.detect_workers()
+        epoch, sample_in_epoch = self._resume_incr_epoch()
+        sample_ids = self._get_work(epoch, sample_in_epoch)
+        if not len(sample_ids):
+            return
+        self._iterator = it = _Iterator(sample_ids)
+        prepare_future = self._executor.submit(self._prepare_thread, it)
+        prepare_future.add_done_callback(self.on_exception)
+        ready_future = self._executor.submit(self._ready_thread, it)
+        ready_future.add_done_callback(self.on_exception)
+        for sample_id in self._each_sample_id(it):
+            shard_id, _ = self.spanner[sample_id]
+            assert self.shards[shard_id].dirname == self.streams[0].local
+            if sample_id % 3 == 0:
+                yield self[sample_id]
+        wait([prepare_future, ready_future], return_when="FIRST_EXCEPTION")
+        it.exit()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_copy_of_the_reference_s_iteration_runs(remote, tmp_path, workers):
+    dataset = Selecting(remote=remote, local=str(tmp_path / "local"), batch_size=4, num_canonical_nodes=1, predownload=8)
+    for _ in range(2):
+        assert batches(dataset, workers) == list(range(0, 100, 3))
+    next(iter(dataset))
+    assert batches(dataset, 0) == list(range(0, 100, 3)), "a new epoch ends the one before it"
+
+
+def test_such_an_iteration_raises_what_a_download_failed_with(remote, tmp_path):
+    """The reference's ends in silence."""
+    os.remove(os.path.join(remote, "shard.00003.mds"))
+    dataset = Selecting(remote=remote, local=str(tmp_path / "local"), batch_size=4, num_canonical_nodes=1)
+    with pytest.raises(FileNotFoundError, match="shard.00003.mds"):
+        numbers(dataset)
+
+
+def leave(remote, local):
+    for sample in Selecting(remote=remote, local=local, batch_size=4, num_canonical_nodes=1, predownload=4):
+        return sample
+
+
+def test_a_process_ends_in_the_middle_of_such_an_epoch(remote, tmp_path):
+    """Its executor waits for a thread that waits for room."""
+    process = multiprocessing.get_context("spawn").Process(target=leave, args=(remote, str(tmp_path / "local")))
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+
+
+def test_names_for_lock_files_belong_to_the_folders(remote, tmp_path):
+    one = StreamingDataset(remote=remote, local=str(tmp_path / "one"))
+    other = StreamingDataset(remote=remote, local=str(tmp_path / "other"))
+    assert one._shm_prefix_int != other._shm_prefix_int
+    assert os.path.basename(one._filelock_root) == "streaming"
+    assert LocalDataset(remote)[3] == {"number": 3}
