@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Runs Composer's Trainer (PyPI: mosaicml) over this checkout through the alias: python/tests/streaming/test_composer.py.
+# Further arguments are pytest's. Composer asks for an older torch and Pillow than ours, which it runs without; it gets an
+# environment of its own, over the shared one.
+. "$(dirname "$0")/lib.sh"
+
+composer='mosaicml==0.32.1'
+packages=(coolname 'importlib-metadata<9' 'mosaicml-cli==0.7.5' psutil py-cpuinfo 'tabulate==0.9.0' 'torch_optimizer==0.3.0' 'torchmetrics==1.7.4')
+shared=$(python/scripts/venv.sh)
+hash=$(printf '%s\n' "$shared" "$composer" "${packages[@]}" | sha256sum | cut -c1-12)
+venv=${XDG_CACHE_HOME:-$HOME/.cache}/forebay/composer-$hash
+if [ ! -e "$venv/complete" ]; then
+    say "making Composer's environment $venv" >&2
+    "$shared" -m venv "$venv"
+    "$shared" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+        >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[@]}"
+    # Without what it asks for: that would bring another torch.
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$composer"
+    touch "$venv/complete"
+fi
+python/scripts/extension.sh dev
+PYTHONPATH=$root/python/py_src exec "$venv/bin/python" -m pytest -q -p no:cacheprovider python/tests/streaming/test_composer.py "$@"

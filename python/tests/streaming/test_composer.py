@@ -1,0 +1,72 @@
+"""Composer's Trainer, unmodified, on our data sets through the alias: it trains, saves its place within an epoch, and goes on
+there on another number of ranks. python/scripts/composer.sh makes an environment that has it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forebay.streaming import MDSWriter
+
+pytest.importorskip("composer", reason="mosaicml is not installed: python/scripts/composer.sh")
+
+SCRIPT = Path(__file__).with_name("composer_train.py")
+ALIAS = ["-m", "forebay.streaming.alias"]
+SAMPLES, GLOBAL_BATCH, STEPS = 60, 8, 11
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where everything lies: the data set, and what each run saves and records."""
+    folder = tmp_path_factory.mktemp("composer")
+    with MDSWriter(out=str(folder / "remote"), columns={"number": "int"}, size_limit=1 << 9) as writer:
+        for number in range(SAMPLES):
+            writer.write({"number": number})
+    return folder
+
+
+def train(folder, name, until, *, ranks=1, load=None, alias=ALIAS):
+    """Trains on `ranks` processes up to step `until`; the samples of each global batch."""
+    arguments = [
+        *("--remote", str(folder / "remote"), "--cache", str(folder / f"{name}-cache")),
+        *("--record", str(folder / f"{name}-record"), "--save", str(folder / f"{name}-save")),
+        *("--until", f"{until}ba", "--global-batch", str(GLOBAL_BATCH)),
+        *(("--load", str(load)) if load else ()),
+    ]
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks > 1 else []
+    # Composer's own launcher sets the number of the node; torch's does not.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NODE_RANK": "0"}
+    subprocess.run([sys.executable, *launcher, *alias, str(SCRIPT), *arguments], check=True, timeout=900, env=environment)
+    records = [(folder / f"{name}-record.{rank}").read_text().splitlines() for rank in range(ranks)]
+    return [sorted(n for line in step for n in json.loads(line)["numbers"]) for step in zip(*records, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def whole(folder):
+    """The global batches of a run without an interruption, over more than an epoch."""
+    return train(folder, "whole", STEPS)
+
+
+def test_an_epoch_has_every_sample_and_the_next_begins(whole):
+    assert len(whole) == STEPS
+    steps = -(-SAMPLES // GLOBAL_BATCH)
+    assert sorted(n for batch in whole[:steps] for n in batch) == list(range(SAMPLES))
+    assert sorted(map(len, whole[steps:])) == [GLOBAL_BATCH] * (STEPS - steps)
+
+
+def test_it_trains_on_what_it_trains_on_with_the_reference(folder, whole):
+    assert train(folder, "reference", STEPS, alias=[]) == whole
+
+
+def test_two_ranks_stop_within_an_epoch_and_one_goes_on(folder, whole):
+    assert train(folder, "first-two", 3, ranks=2) == whole[:3]
+    saved = folder / "first-two-save" / "3.pt"
+    assert train(folder, "then-one", STEPS, load=saved) == whole[3:]
+
+
+def test_one_rank_stops_within_an_epoch_and_two_go_on(folder, whole):
+    saved = folder / "whole-save" / "5.pt"
+    assert train(folder, "then-two", STEPS, ranks=2, load=saved) == whole[5:]
