@@ -3,6 +3,8 @@
 import catalogue
 import pytest
 
+from forebay.streaming import MDSWriter
+
 
 @pytest.fixture
 def module(either):
@@ -56,3 +58,45 @@ def test_a_file_that_enters_something_is_run(module, tmp_path):
         module.import_file(code)
     with pytest.raises(FileNotFoundError, match="does not exist"):
         module.import_file(tmp_path / "missing.py")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with MDSWriter(out=str(tmp_path / "data"), columns={"number": "int"}) as writer:
+        for number in range(10):
+            writer.write({"number": number})
+    return str(tmp_path / "data")
+
+
+def test_each_side_streams_with_its_own_class(reference, ours, folder):
+    for module in (ours, reference):
+        dataset = module("base.dataset").StreamingDataset(local=folder, batch_size=2)
+        assert type(dataset.streams[0]) is module("base.stream").Stream
+        del dataset
+
+
+def test_a_program_may_enter_its_own_class_as_the_usual_stream(either, folder):
+    Stream, StreamingDataset = either("base.stream").Stream, either("base.dataset").StreamingDataset
+
+    class Mine(Stream):
+        pass
+
+    with either("base.registry_utils").save_registry():
+        either("base.stream").streams_registry.register("stream", func=Mine)
+        assert type(StreamingDataset(local=folder, batch_size=2).streams[0]) is Mine
+
+
+def test_an_entry_point_of_another_package_comes_before_what_was_entered(either, folder, monkeypatch):
+    Stream, StreamingDataset = either("base.stream").Stream, either("base.dataset").StreamingDataset
+    registry = either("base.stream").streams_registry
+    monkeypatch.setattr(type(registry), "get_entry_point", lambda self, name, default=None: Installed)
+
+    class Installed(Stream):
+        pass
+
+    assert type(StreamingDataset(local=folder, batch_size=2).streams[0]) is Installed
+
+
+def test_a_name_that_nobody_entered_is_refused_with_those_that_are(either, folder):
+    with pytest.raises(catalogue.RegistryError, match="Available names: .*stream"):
+        either("base.dataset").StreamingDataset(local=folder, batch_size=2, stream_name="nothing")

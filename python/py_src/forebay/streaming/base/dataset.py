@@ -30,7 +30,7 @@ from .registry_utils import construct_from_registry
 from .shared.state import SharedState
 from .shuffle import algos as shuffle_algos
 from .spanner import Spanner
-from .stream import AllShards, Stream, StreamShards, streams_registry
+from .stream import AllShards, Stream, StreamShards, is_of_reference, streams_registry
 from .util import bytes_to_int, number_abbrev_to_int
 from .world import World
 
@@ -564,8 +564,7 @@ def _require(condition: bool, message: str, category: type[Warning] | None = Non
 
 def _stream_of(name: str, arguments: dict[str, Any]) -> Stream:
     """A stream of the class that the registry has under `name`."""
-    if name == "stream":
-        # Where the reference is installed as well, its own class goes by this name.
+    if is_of_reference(streams_registry.get(name)):
         return Stream(**arguments)
     return construct_from_registry(name, streams_registry, partial_function=False, kwargs=arguments)
 

@@ -11,6 +11,7 @@ import urllib.parse
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
+import catalogue
 import numpy as np
 from numpy.typing import NDArray
 
@@ -478,4 +479,18 @@ streams_registry = create_registry(
     entry_points=True,
     description="Classes of streams that `StreamingDataset(stream_name=...)` finds by name.",
 )
-streams_registry.register("stream", func=Stream)
+
+
+def is_of_reference(entry: object) -> bool:
+    """Whether `entry` is the reference's own `Stream`.
+
+    The registry's entries lie in one place for the whole process. Where the reference is imported as well, its class goes
+    by the name "stream" too, and each side has to get its own.
+    """
+    name = (getattr(entry, "__module__", ""), getattr(entry, "__qualname__", ""))
+    return name == ("streaming.base.stream", "Stream")
+
+
+# The reference takes what it finds, so its own class stays where it is.
+if not catalogue.check_exists("streaming", "streams_registry", "stream"):
+    streams_registry.register("stream", func=Stream)
