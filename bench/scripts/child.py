@@ -4,9 +4,9 @@ Usage: child.py PEER CONFIG-AS-JSON
 
 The parent writes lines to standard input. `convert` makes the peer's own form of the data set, `epoch` drains one
 epoch. Answers are JSON lines on standard output: `ready` (versions; modules are imported), `converted`, `first` (on the
-first epoch: the time from the constructor to the first batch), `epoch` (items, seconds, CPU seconds of the whole
-process tree), `skip` (a reason), `error`. Whatever a library prints goes to standard error, so that it cannot disturb
-the protocol.
+first epoch: the time from the constructor to the first batch, and that of the constructor alone), `epoch` (items, seconds,
+seconds to its first batch, CPU seconds of the whole process tree), `skip` (a reason), `error`. Whatever a library prints
+goes to standard error, so that it cannot disturb the protocol.
 """
 
 import importlib
@@ -83,16 +83,21 @@ def main():
                 say("converted")
                 continue
             cpu, start = tree_cpu_seconds(), time.perf_counter()
-            first, items = loader is None, 0
+            first, items, first_seconds = loader is None, 0, None
             if first:
                 loader = module.build(config)
+                open_seconds = time.perf_counter() - start
             for x, _ in module.batches(loader):
+                if first_seconds is None:
+                    first_seconds = time.perf_counter() - start
                 if first:
-                    say("first", seconds=time.perf_counter() - start, **check(config, x))
+                    facts = getattr(module, "check", check)(config, x)
+                    say("first", seconds=first_seconds, open_seconds=open_seconds, **facts)
                     first = False
                 items += len(x)
             seconds = time.perf_counter() - start
-            say("epoch", items=items, seconds=seconds, cpu_seconds=tree_cpu_seconds() - cpu)
+            cpu_seconds = tree_cpu_seconds() - cpu
+            say("epoch", items=items, seconds=seconds, first_seconds=first_seconds, cpu_seconds=cpu_seconds)
     except Exception as e:
         traceback.print_exc()
         say("error", reason=f"{type(e).__name__}: {e}")

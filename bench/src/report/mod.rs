@@ -97,7 +97,7 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
     /// The row that ratios are taken against, if the scenario has one.
     pub(crate) baseline: Option<String>,
-    /// The column that ratios and order are taken from.
+    /// The column that ratios and order are taken from; in a group without it, the first column that the group has.
     pub(crate) primary: &'static str,
     /// What did not run.
     pub(crate) skipped: Vec<Skipped>,
@@ -145,10 +145,23 @@ impl Report {
         groups
     }
 
-    /// A group's rows, best first by the primary column; rows without a value come last.
+    /// The column that ratios and order of `group` are taken from.
+    fn primary_of(&self, group: &str) -> &'static str {
+        let measured =
+            |key: &&'static str| self.rows.iter().any(|row| row.group == group && row.values.contains_key(key));
+        let all = std::iter::once(self.primary).chain(self.columns.iter().map(|c| c.key));
+        all.into_iter().find(measured).unwrap_or(self.primary)
+    }
+
+    fn is_lower_better(&self, key: &str) -> bool {
+        self.columns.iter().any(|c| c.key == key && c.better == Better::Lower)
+    }
+
+    /// A group's rows, best first by its primary column; rows without a value come last.
     fn ranked(&self, group: &str) -> Vec<&Row> {
-        let lower = self.columns.iter().any(|c| c.key == self.primary && c.better == Better::Lower);
-        let worth = |row: &Row| match row.values.get(self.primary) {
+        let primary = self.primary_of(group);
+        let lower = self.is_lower_better(primary);
+        let worth = |row: &Row| match row.values.get(primary) {
             Some(v) if lower => -v,
             Some(v) => *v,
             None => f64::NEG_INFINITY,
@@ -158,13 +171,17 @@ impl Report {
         rows
     }
 
-    /// How many times better than the baseline of its group a row is, by the primary column.
+    /// How many times better than the baseline of its group a row is, by the group's primary column.
     fn ratio(&self, row: &Row) -> Option<f64> {
+        self.times_better(row, self.primary_of(&row.group))
+    }
+
+    /// How many times better than the baseline of its group a row is in column `key`.
+    pub(crate) fn times_better(&self, row: &Row, key: &str) -> Option<f64> {
         let baseline = self.baseline.as_ref()?;
         let base = self.rows.iter().find(|r| r.group == row.group && r.name == *baseline)?;
-        let (ours, theirs) = (*row.values.get(self.primary)?, *base.values.get(self.primary)?);
-        let lower = self.columns.iter().any(|c| c.key == self.primary && c.better == Better::Lower);
-        let ratio = if lower { theirs / ours } else { ours / theirs };
+        let (ours, theirs) = (*row.values.get(key)?, *base.values.get(key)?);
+        let ratio = if self.is_lower_better(key) { theirs / ours } else { ours / theirs };
         ratio.is_finite().then_some(ratio)
     }
 
@@ -183,6 +200,16 @@ impl Report {
     /// For a page.
     pub(crate) fn svg(&self) -> String {
         plot::render(self)
+    }
+}
+
+/// The middle one, or the mean of the two in the middle; not a number where there is none.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
     }
 }
 
@@ -237,6 +264,19 @@ pub(crate) mod tests {
         report.columns[0].better = Better::Lower;
         assert_eq!(report.ratio(&report.rows[1]), Some(0.4));
         assert_eq!(report.ranked("1 CPU")[0].name, "slow");
+    }
+
+    #[test]
+    fn a_group_without_the_primary_column_is_compared_by_the_first_that_it_has() {
+        let mut report = sample();
+        for (name, seconds) in [("slow", 3.0), ("forebay", 2.0)] {
+            let mut row = Row { group: "start".into(), name: name.into(), ..Row::default() };
+            row.values.insert("first_batch_s", seconds);
+            report.rows.push(row);
+        }
+        let names: Vec<_> = report.ranked("start").iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["forebay", "slow"]);
+        assert_eq!(report.ratio(report.ranked("start")[0]), Some(1.5));
     }
 
     #[test]

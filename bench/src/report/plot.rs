@@ -125,7 +125,7 @@ fn panel(svg: &mut String, report: &Report, column: &Column, group: &str, (x, y)
 fn label(report: &Report, column: &Column, row: &Row, value: f64) -> String {
     let plain = number(value, column.decimals);
     match report.ratio(row) {
-        Some(r) if column.key == report.primary && report.baseline.as_ref() != Some(&row.name) => {
+        Some(r) if column.key == report.primary_of(&row.group) && report.baseline.as_ref() != Some(&row.name) => {
             format!("{plain}  ({r:.2}x)")
         }
         _ => plain,

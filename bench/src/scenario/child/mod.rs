@@ -1,6 +1,7 @@
-//! One loader in its own Python process, spoken to in lines (`scripts/peers/child.py` is the other side).
+//! One loader in its own Python process, spoken to in lines (`scripts/child.py` is the other side).
 
-use super::usage;
+mod usage;
+
 use crate::python::{self, Scripts};
 use forebay_loader::{Error, ErrorKind, Result};
 use serde::Deserialize;
@@ -14,10 +15,15 @@ use std::time::{Duration, Instant};
 
 /// A child that says nothing for this long is stuck.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
-/// Memory is sampled this often, in the first epoch only: reading it costs the machine that is being measured.
-const SAMPLE_EVERY: Duration = Duration::from_millis(250);
+/// Memory is looked at this often, in the first epoch only: reading it costs the machine that is being measured.
+const WATCH_EVERY: Duration = Duration::from_millis(250);
+/// And this often where nothing else is measured.
+const WATCH_CLOSELY_EVERY: Duration = Duration::from_millis(20);
 /// Lines of the child's standard error that a failure shows.
 const LOG_LINES: usize = 12;
+
+/// The other side, to be unpacked beside the loaders' modules.
+pub(super) const SCRIPT: (&str, &str) = ("child.py", include_str!("../../../scripts/child.py"));
 
 /// What the child says.
 #[derive(Debug, Deserialize)]
@@ -26,7 +32,7 @@ enum Event {
     Ready { versions: BTreeMap<String, String> },
     Converted,
     First(First),
-    Epoch { items: u64, seconds: f64, cpu_seconds: f64 },
+    Epoch(Epoch),
     Skip { reason: String },
     Error { reason: String },
 }
@@ -36,6 +42,8 @@ enum Event {
 pub(super) struct First {
     /// From the constructor to the batch; modules were imported before.
     pub(super) seconds: f64,
+    /// The constructor alone.
+    pub(super) open_seconds: Option<f64>,
     shape: Vec<u64>,
     dtype: String,
     /// Mean of all values: peers that do the same work come out alike.
@@ -43,14 +51,27 @@ pub(super) struct First {
 }
 
 /// One drained epoch.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, serde::Serialize)]
 pub(super) struct Epoch {
     /// Samples delivered.
     pub(super) items: u64,
     /// Wall time.
     pub(super) seconds: f64,
+    /// From the beginning to the first batch.
+    pub(super) first_seconds: Option<f64>,
     /// CPU time of the whole process tree.
     pub(super) cpu_seconds: f64,
+}
+
+/// How the memory of a child's tree is watched in its first epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watch {
+    /// Only when it is over.
+    Never,
+    /// Now and then, from the first batch on.
+    AfterFirst,
+    /// From before the constructor on and often: for a child that nobody times.
+    Closely,
 }
 
 /// A running child. Dropping it ends it.
@@ -111,23 +132,38 @@ impl Peer {
         }
     }
 
-    /// Drains the first epoch, which builds the loader, and watches the memory from the first batch on.
-    pub(super) fn first_epoch(&mut self) -> Result<(First, Epoch)> {
+    /// Drains the first epoch, which builds the loader.
+    pub(super) fn first_epoch(&mut self, watch: Watch) -> Result<(First, Epoch)> {
         self.say("epoch")?;
-        let first = match self.next(SILENCE_MAX)? {
-            Some(Event::First(first)) => first,
-            other => return Err(self.unexpected(&other)),
-        };
+        let before = (watch == Watch::Closely).then_some(WATCH_CLOSELY_EVERY);
+        let first = self.wait(before, |event| match event {
+            Event::First(first) => Ok(first),
+            other => Err(other),
+        })?;
+        let after = if watch == Watch::AfterFirst { Some(WATCH_EVERY) } else { before };
+        let epoch = self.wait(after, |event| match event {
+            Event::Epoch(epoch) => Ok(epoch),
+            other => Err(other),
+        })?;
+        Ok((first, epoch))
+    }
+
+    /// Waits for an event, and looks at the memory meanwhile as often as `watch` says.
+    fn wait<T>(&mut self, watch: Option<Duration>, take: impl Fn(Event) -> std::result::Result<T, Event>) -> Result<T> {
         let start = Instant::now();
         loop {
-            self.look();
-            match self.next(SAMPLE_EVERY)? {
-                Some(Event::Epoch { items, seconds, cpu_seconds }) => {
-                    self.look();
-                    return Ok((first, Epoch { items, seconds, cpu_seconds }));
+            if watch.is_some() {
+                self.look();
+            }
+            match self.next(watch.unwrap_or(SILENCE_MAX))? {
+                Some(event) => {
+                    if watch.is_some() {
+                        self.look();
+                    }
+                    return take(event).map_err(|other| self.unexpected(&Some(other)));
                 }
                 None if start.elapsed() < SILENCE_MAX => {}
-                other => return Err(self.unexpected(&other)),
+                None => return Err(self.unexpected(&None)),
             }
         }
     }
@@ -135,10 +171,10 @@ impl Peer {
     /// Drains one more epoch, undisturbed.
     pub(super) fn epoch(&mut self) -> Result<Epoch> {
         self.say("epoch")?;
-        let epoch = match self.next(SILENCE_MAX)? {
-            Some(Event::Epoch { items, seconds, cpu_seconds }) => Epoch { items, seconds, cpu_seconds },
-            other => return Err(self.unexpected(&other)),
-        };
+        let epoch = self.wait(None, |event| match event {
+            Event::Epoch(epoch) => Ok(epoch),
+            other => Err(other),
+        })?;
         self.look();
         Ok(epoch)
     }

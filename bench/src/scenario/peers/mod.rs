@@ -1,18 +1,15 @@
 //! forebay beside the loaders people use now: same files, same crops, same CPUs, one run.
 //!
 //! Every loader is a Python process of its own (`child`), forebay too, under the same protocol: the modules are
-//! imported, one epoch warms everything up and gives the time to the first batch and the peak memory (`usage`), and the
-//! epochs after it give the rates. The CPU set is the process's affinity; loaders get one worker or thread per CPU in
+//! imported, one epoch warms everything up and gives the time to the first batch and the peak memory, and the epochs
+//! after it give the rates. The CPU set is the process's affinity; loaders get one worker or thread per CPU in
 //! it. What else was busy on those CPUs meanwhile is in the table, because it spoils a run.
 
-mod child;
-mod usage;
-
+use super::child::{self, Epoch, First, Peer, Watch};
 use crate::machine::{busy_seconds, cpus_allowed};
 use crate::python::Scripts;
-use crate::report::{Better, Column, Report, Row, Skipped};
+use crate::report::{Better, Column, Report, Row, Skipped, median};
 use crate::synth::{DataSet, Kind, read_through};
-use child::{Epoch, First, Peer};
 use clap::Args;
 use forebay_loader::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -21,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 const SCRIPTS: &[(&str, &str)] = &[
-    ("child.py", include_str!("../../../scripts/peers/child.py")),
+    child::SCRIPT,
     ("torchpeer.py", include_str!("../../../scripts/peers/torchpeer.py")),
     ("peer_imagefolder.py", include_str!("../../../scripts/peers/peer_imagefolder.py")),
     ("peer_webdataset.py", include_str!("../../../scripts/peers/peer_webdataset.py")),
@@ -249,7 +246,7 @@ fn measure(
         start_somewhere(args, scripts, entrant, &config)?.convert()?;
     }
     read_through(&form)?;
-    let (first, warm_up) = peer.first_epoch()?;
+    let (first, warm_up) = peer.first_epoch(Watch::AfterFirst)?;
     whole(warm_up, data)?;
     outcome.firsts.push(first);
     outcome.warm_up.push(warm_up);
@@ -282,15 +279,6 @@ fn start_somewhere(args: &PeersArgs, scripts: &Scripts, entrant: &Entrant, confi
         }
     }
     Err(Error::new(ErrorKind::Unsupported, missing.join("; ")))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => values[n / 2],
-        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
-    }
 }
 
 impl Outcome {
@@ -352,7 +340,7 @@ mod tests {
 
     #[test]
     fn rates_are_medians_over_the_measured_epochs() {
-        let epoch = |seconds| Epoch { items: 1000, seconds, cpu_seconds: 2.0 };
+        let epoch = |seconds| Epoch { items: 1000, seconds, first_seconds: None, cpu_seconds: 2.0 };
         let outcome =
             Outcome { epochs: vec![epoch(1.0), epoch(10.0), epoch(2.0)], others_s: 1.3, ..Outcome::default() };
         let row = outcome.row("2 CPUs".into(), "forebay", 2);
