@@ -35,6 +35,8 @@ enum Command {
     Pipeline(Measured<scenario::pipeline::PipelineArgs>),
     /// Small samples from memory: the engine, one pread for each, and memcpy
     Tokens(Measured<scenario::tokens::TokensArgs>),
+    /// forebay.streaming and MosaicML streaming, both through torch's DataLoader
+    Dropin(Measured<scenario::dropin::DropinArgs>),
     /// forebay, WebDataset, MosaicML streaming, ImageFolder and others over the same files
     Peers(Measured<scenario::peers::PeersArgs>),
 }
@@ -71,6 +73,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Serve(args) => serve::run(&args),
         Command::Pipeline(m) => m.output.publish(scenario::pipeline::run(&m.scenario)?),
         Command::Tokens(m) => m.output.publish(scenario::tokens::run(&m.scenario)?),
+        Command::Dropin(m) => m.output.publish(scenario::dropin::run(&m.scenario)?),
         Command::Peers(m) => m.output.publish(scenario::peers::run(&m.scenario)?),
     }
 }

@@ -78,6 +78,31 @@ fn a_loader_that_loses_samples_is_out_of_the_table() {
 }
 
 #[test]
+fn dropin_puts_both_sides_and_the_limit_beside_each_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("report.json");
+    let mut command = bench();
+    command.args(["dropin", "--samples", "8", "--shards", "3", "--epochs", "1", "--rounds", "1", "--workers", "0,1"]);
+    command.args(["--start-workers", "0", "--only", "tokens 4 kB, 0,tokens 4 kB, LocalDataset,many shards", "--data"]);
+    command.arg(folder.path().join("data")).arg("--python").arg(loader(folder.path(), 8)).arg("--json").arg(&json);
+    let out = command.output().expect("dropin runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).expect("a report")).expect("json");
+    let rows = report["rows"].as_array().expect("rows");
+    let of = |group: &str| rows.iter().filter(|row| row["group"] == group).collect::<Vec<_>>();
+    assert_eq!(rows.len(), 7, "{rows:?}");
+    assert_eq!(of("tokens 4 kB, 0 workers").len(), 3);
+    let local = of("tokens 4 kB, LocalDataset[i]");
+    assert_eq!(local.len(), 2);
+    assert_eq!(local[0]["values"]["samples_per_s"], 16.0);
+    assert!(local[0]["values"]["memory_mib_max"].as_f64().expect("a number") > 0.0);
+    let start = of("many shards, 0 workers");
+    assert_eq!(start[0]["values"]["first_batch_s"], 0.25);
+    assert!(start[0]["values"].get("samples_per_s").is_none());
+    assert!(folder.path().join("data/shards-30/shard.00002.mds").is_file());
+}
+
+#[test]
 fn serve_says_where_it_listens_and_ends_with_its_input() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("a"), "content").expect("a file");
