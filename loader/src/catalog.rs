@@ -5,11 +5,11 @@
 
 mod open;
 
-use crate::cache::{CacheDir, CacheDirConfig, CacheFile, CacheGroup, ShardFiles};
+use crate::cache::{CacheDir, CacheDirConfig, CacheFile, CacheGroup, ShardFiles, ShardSet};
 use crate::clock::Clock;
 use crate::config::LoaderConfig;
 use crate::error::{Context, Error, Result};
-use crate::format::{Encoding, HashAlgo, Index, Layout, Shard};
+use crate::format::{Encoding, FileInfo, HashAlgo, Index, Layout, Shard};
 use crate::order::{DataSetShape, ShardId};
 use crate::stats::Stats;
 use crate::store::Remote;
@@ -153,6 +153,8 @@ pub(crate) struct IndexedStream {
     /// Its directory on local disk.
     pub(crate) path: PathBuf,
     pub(crate) index: Arc<Index>,
+    /// The files of its shards; see [`files_of`].
+    pub(crate) files: Arc<ShardSet>,
     pub(crate) index_bytes: u64,
     /// Digest of the index's bytes, for checkpoints.
     pub(crate) digest: String,
@@ -202,7 +204,7 @@ impl IndexedStream {
         }
         let config = CacheDirConfig {
             dir: self.path,
-            shards: self.index.shards.iter().map(files_of).collect(),
+            shards: self.files,
             has_remote: self.has_remote,
             keep_zip: self.keep_zip,
             cache_limit: rules.cache_limit,
@@ -222,15 +224,22 @@ impl IndexedStream {
     }
 }
 
-/// The files of a shard in the cache's order: data first.
-fn files_of(shard: &Shard) -> ShardFiles {
-    let mut pairs: Vec<_> = shard.files().collect();
-    pairs.reverse();
-    let file = |f: &crate::format::FileInfo| CacheFile::new(f.basename.as_str(), f.bytes);
-    ShardFiles {
-        raw: pairs.iter().map(|p| file(p.raw)).collect(),
-        zip: pairs.iter().filter_map(|p| p.zip).map(file).collect(),
-    }
+/// The files of all shards of an index, as the cache has them: data first. The names are shared with the index.
+///
+/// # Errors
+///
+/// `Format` for names that the cache cannot use.
+pub(crate) fn files_of(index: &Index) -> Result<Arc<ShardSet>> {
+    let file = |f: &FileInfo| CacheFile::new(f.basename.clone(), f.bytes);
+    let of_shard = |shard: &Shard| {
+        let mut pairs: Vec<_> = shard.files().collect();
+        pairs.reverse();
+        ShardFiles {
+            raw: pairs.iter().map(|p| file(p.raw)).collect(),
+            zip: pairs.iter().filter_map(|p| p.zip).map(file).collect(),
+        }
+    };
+    ShardSet::new(index.shards.iter().map(of_shard).collect()).map(Arc::new)
 }
 
 /// Refuses a limit under which the cache could not hold all indexes and the largest shard: with those, one shard after

@@ -60,7 +60,7 @@ impl Index {
                 shard.layout.columns.iter().map(|c| (c.name.as_str(), c.encoding.to_string())).collect();
             let files: Vec<_> = shard
                 .files()
-                .map(|f| serde_json::json!({"raw": f.raw.basename, "raw_bytes": f.raw.bytes, "zip": f.zip.map(|z| &z.basename)}))
+                .map(|f| serde_json::json!({"raw": *f.raw.basename, "raw_bytes": f.raw.bytes, "zip": f.zip.map(|z| &*z.basename)}))
                 .collect();
             serde_json::json!({
                 "format": shard.layout.format.name(),

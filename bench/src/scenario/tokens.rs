@@ -173,7 +173,7 @@ impl Shards {
         let index = Index::parse(&index, INDEX_BASENAME)?;
         let (mut files, mut memory, mut tables) = (Vec::new(), Vec::new(), Vec::new());
         for shard in &index.shards {
-            let path = folder.join(&shard.raw_data.basename);
+            let path = folder.join(&*shard.raw_data.basename);
             let bytes = std::fs::read(&path).map_err(failed)?;
             tables.push(shard.offsets(&bytes)?);
             memory.push(bytes);

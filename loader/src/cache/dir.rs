@@ -6,7 +6,7 @@ use super::open::{OpenShard, Touched};
 use super::patience::Patience;
 use super::publish::{Claim, Claimed};
 use super::table::Wants;
-use super::{CacheGroup, ShardFiles, listing, open};
+use super::{CacheGroup, ShardFiles, ShardSet, listing, open};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{Counter, Stats};
@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 pub struct CacheDirConfig {
     /// The stream's directory on local disk (`local/split`).
     pub dir: PathBuf,
-    /// All shards of the stream's index, in its order.
-    pub shards: Vec<ShardFiles>,
+    /// All shards of the stream's index.
+    pub shards: Arc<ShardSet>,
     /// Whether absent shards can be fetched. Without a remote nothing is ever deleted.
     pub has_remote: bool,
     /// Keep the compressed files beside the raw ones.
@@ -40,7 +40,7 @@ pub struct CacheDirConfig {
     pub clock: Clock,
 }
 
-/// What is known about a shard without looking at the disk.
+/// What is known about a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardState {
     /// Not here.
@@ -90,7 +90,7 @@ impl CacheDir {
     ///
     /// # Errors
     ///
-    /// `Format` for file names that lead elsewhere, `Stale` when another data set of this process uses the directory
+    /// `Stale` when another data set of this process uses the directory
     /// with other shards, `NotFound` or `Permission` when there is no directory and none can be made.
     pub fn open(config: CacheDirConfig, stats: &Stats) -> Result<Arc<Self>> {
         if config.has_remote {
@@ -164,7 +164,7 @@ impl CacheDir {
         self.directory.reads.keep_in_page_cache();
     }
 
-    /// What is known about `shard` without looking at the disk; another process may since have changed it.
+    /// What is known about `shard`; the disk is looked at the first time, and another process may since have changed it.
     pub fn state(&self, shard: u32) -> ShardState {
         if shard as usize >= self.directory.shards.len() {
             return ShardState::Absent;

@@ -4,21 +4,20 @@ use super::claim;
 use super::open::OpenShard;
 use super::table::Table;
 use super::watch::Watch;
-use super::{CacheFile, INDEX_NAME, ShardFiles};
+use super::{CacheFile, ShardFiles, ShardSet};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io;
 use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering, Weak};
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// All raw files are there.
 pub(super) const RAW: u8 = 1;
 /// All compressed files are there.
 pub(super) const ZIP: u8 = 2;
-
-/// Files of one kind in a shard at most (the formats have two).
-const FILES_MAX: usize = 4;
+/// Nobody has looked yet.
+const UNKNOWN: u8 = u8::MAX;
 
 /// One directory in one process.
 #[derive(Debug)]
@@ -26,10 +25,8 @@ pub(super) struct Directory {
     pub(super) path: PathBuf,
     /// The process that made this value; a forked child must not use it.
     process: u32,
-    pub(super) shards: Vec<ShardFiles>,
-    /// Shard and place among its files (raw first, then compressed) by name.
-    pub(super) names: HashMap<Box<str>, (u32, u8)>,
-    /// [`RAW`] and [`ZIP`] as last seen, per shard. The file system has the truth: other processes evict too.
+    pub(super) shards: Arc<ShardSet>,
+    /// [`RAW`] and [`ZIP`] as last seen, or [`UNKNOWN`], per shard. The file system has the truth: other processes evict too.
     present: Vec<AtomicU8>,
     /// Descriptors that readers of this process have.
     pub(super) open: Mutex<HashMap<u32, Weak<OpenShard>>>,
@@ -63,9 +60,8 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// `Stale` when another data set of this process uses the directory with different shards; `Format` when a file
-    /// name leads out of the directory or occurs twice.
-    pub(super) fn join(path: &Path, shards: Vec<ShardFiles>) -> Result<Arc<Self>> {
+    /// `Stale` when another data set of this process uses the directory with different shards; what the file system says.
+    pub(super) fn join(path: &Path, shards: Arc<ShardSet>) -> Result<Arc<Self>> {
         let failed = |e| Error::from_io(e, "the cache directory cannot be used").with("directory", path.display());
         let meta = std::fs::metadata(path).map_err(failed)?;
         if !meta.is_dir() {
@@ -81,7 +77,7 @@ impl Directory {
         };
         known.retain(|_, directory| directory.strong_count() > 0);
         if let Some(directory) = known.get(&(meta.dev(), meta.ino())).and_then(Weak::upgrade) {
-            if directory.shards != shards {
+            if !Arc::ptr_eq(&directory.shards, &shards) && directory.shards != shards {
                 return Err(Error::new(
                     ErrorKind::Stale,
                     "two data sets of this process use one directory with different indexes: give them separate `local`s",
@@ -90,38 +86,21 @@ impl Directory {
             }
             return Ok(directory);
         }
-        let directory = Arc::new(Self::new(std::path::absolute(path).map_err(failed)?, shards)?);
+        let directory = Arc::new(Self::new(std::path::absolute(path).map_err(failed)?, shards));
         known.insert((meta.dev(), meta.ino()), Arc::downgrade(&directory));
         Ok(directory)
     }
 
-    fn new(path: PathBuf, shards: Vec<ShardFiles>) -> Result<Self> {
-        let mut names = HashMap::with_capacity(shards.len());
-        u32::try_from(shards.len()).map_err(|_| Error::format("an index of more than 2^32 shards"))?;
-        for (shard, files) in shards.iter().enumerate() {
-            if files.raw.is_empty() || files.raw.len() > FILES_MAX || files.zip.len() > FILES_MAX {
-                return Err(Error::format("a shard has no raw files, or too many").with("shard", shard));
-            }
-            for (i, file) in files.raw.iter().chain(&files.zip).enumerate() {
-                check_name(&file.name).map_err(|e| e.with("shard", shard))?;
-                if names.insert(file.name.clone(), (shard as u32, i as u8)).is_some() {
-                    return Err(Error::format("two shards have a file of the same name")
-                        .with("file", &file.name)
-                        .with("shard", shard));
-                }
-            }
-        }
-        let below: BTreeSet<&str> =
-            names.keys().map(|n| &**n).filter_map(|n: &str| n.rfind('/').map(|at| &n[..=at])).collect();
+    fn new(path: PathBuf, shards: Arc<ShardSet>) -> Self {
+        let below: BTreeSet<&str> = shards.names().filter_map(|n| n.rfind('/').map(|at| &n[..=at])).collect();
         let below = below.into_iter().map(|prefix| (path.join(prefix), prefix.to_owned()));
         let folders = std::iter::once((path.clone(), String::new())).chain(below).collect();
-        Ok(Self {
+        Self {
             path,
             process: std::process::id(),
-            present: shards.iter().map(|_| AtomicU8::new(0)).collect(),
+            present: shards.iter().map(|_| AtomicU8::new(UNKNOWN)).collect(),
             open: Mutex::new(HashMap::new()),
             shards,
-            names,
             table: Mutex::new(Table::default()),
             admission: Mutex::new(()),
             watch: Watch::new(),
@@ -131,7 +110,7 @@ impl Directory {
             disk_available: Mutex::default(),
             unnamed_files: AtomicBool::new(true),
             access_times: AtomicBool::new(true),
-        })
+        }
     }
 
     /// Whether the running process may use this value.
@@ -164,9 +143,18 @@ impl Directory {
         self.path.join(&*file.name)
     }
 
-    /// What was there when last looked at.
+    /// What was there when last looked at, which is now if nobody has.
     pub(super) fn present(&self, shard: u32) -> u8 {
-        self.present[shard as usize].load(Ordering::Acquire)
+        match self.present[shard as usize].load(Ordering::Acquire) {
+            UNKNOWN => self.look(shard),
+            bits => bits,
+        }
+    }
+
+    /// Notes that a listing did not show `shard`, unless more is known by now.
+    pub(super) fn set_unlisted(&self, shard: u32) {
+        // Fails where somebody has looked or published meanwhile, which is newer.
+        let _ = self.present[shard as usize].compare_exchange(UNKNOWN, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Sets what is there.
@@ -204,17 +192,4 @@ impl Directory {
         let path = self.path_of(&self.shards[shard as usize].raw[0]);
         path.parent().map_or_else(|| self.path.clone(), Path::to_owned)
     }
-}
-
-/// A name must stay below the directory and must not be the index.
-fn check_name(name: &str) -> Result<()> {
-    let path = Path::new(name);
-    let plain = !name.is_empty()
-        && !name.contains('\0')
-        && !name.ends_with('/')
-        && path.components().all(|c| matches!(c, Component::Normal(_)));
-    if plain && name != INDEX_NAME {
-        return Ok(());
-    }
-    Err(Error::format("a shard's file name leads out of the cache directory").with("file", format!("{name:?}")))
 }

@@ -50,12 +50,12 @@ pub(super) fn list(directory: &Directory) -> Result<Listing> {
                 name = &below;
             }
             let size = |name: &str| std::fs::metadata(directory.path.join(name)).map_or(0, |meta| meta.len());
-            if let Some(&(shard, place)) = directory.names.get(name) {
+            if let Some((shard, place)) = directory.shards.find(name) {
                 listing.files[shard as usize] |= 1 << place;
                 listing.bytes += file_bytes(directory, shard, place);
             } else if name == INDEX_NAME {
                 listing.bytes += size(name);
-            } else if let Some(&(shard, _)) = name.strip_suffix(".tmp").and_then(|name| directory.names.get(name)) {
+            } else if let Some((shard, _)) = name.strip_suffix(".tmp").and_then(|name| directory.shards.find(name)) {
                 listing.bytes += size(name);
                 listing.unfinished.insert(shard);
             }
@@ -77,24 +77,26 @@ pub(super) fn missing_bytes(directory: &Directory, listing: &Listing, shard: u32
     wanted.filter(|(i, _)| listing.files[shard as usize] & (1 << i) == 0).map(|(_, f)| f.bytes).sum()
 }
 
-/// Looks at everything once, when the directory is opened: what is complete by name and size, and what a crash left.
+/// Lists a directory once, when it is opened: which shards are absent, and what a crash left. Those that are there are
+/// looked at when they are asked for, one by one: a process that reads from a few of a hundred thousand looks at a few.
+/// Without a remote nothing is left behind and everything is expected to be there, so not even names are listed.
 pub(super) fn survey(dir: &CacheDir) {
     let directory = &dir.directory;
-    let Ok(listing) = list(directory) else { return };
-    for (shard, files) in listing.files.iter().enumerate() {
-        if *files != 0 {
-            directory.look(shard as u32);
-        }
-    }
     if !dir.has_remote {
         return;
+    }
+    let Ok(listing) = list(directory) else { return };
+    for (shard, _) in (0u32..).zip(&listing.files).filter(|(_, files)| **files == 0) {
+        directory.set_unlisted(shard);
     }
     let mut table = directory.table.lock();
     for &shard in &listing.unfinished {
         clear_unfinished(directory, &mut table, shard);
     }
     if !dir.keep_zip && !table.zips_stay(directory) && !table.nothing_may_go(directory) {
-        for shard in 0..directory.shards.len() as u32 {
+        let listed = (0u32..).zip(&listing.files).zip(&**directory.shards);
+        let with_zips = listed.filter(|((_, listed), files)| u32::from(**listed) >> files.raw.len() != 0);
+        for ((shard, _), _) in with_zips {
             if directory.present(shard) == RAW | ZIP && !table.claims.contains(&shard) {
                 directory.shards[shard as usize].zip.iter().for_each(|zip| remove_quietly(&directory.path_of(zip)));
                 directory.set_present(shard, RAW);

@@ -4,6 +4,7 @@
 //!   index ------- index.json: fetched once per directory, compared with the remote one
 //!     |
 //!   CacheDir ---- one handle per data set on one directory          (dir)
+//!     |             |-- ShardSet: the files of all shards         (shards), which data sets and forks may share
 //!     |             `-- Directory: the process's view of it         (directory, table)
 //!     |                    |-- locks on index.json                  (claim)
 //!     |                    `-- sleeping until something changes     (watch)
@@ -42,6 +43,7 @@ mod listing;
 mod open;
 mod patience;
 mod publish;
+mod shards;
 mod table;
 mod watch;
 mod write;
@@ -54,46 +56,10 @@ pub use index::{IndexCheck, IndexFile, install_index};
 pub use open::{OpenFile, OpenShard, Touched};
 pub use patience::Patience;
 pub use publish::{Admit, Admitted, Check, Claim, Claimed, PublishFile};
+pub use shards::{CacheFile, ShardFiles, ShardSet};
 
 /// The name of a stream's index within its directory.
 pub const INDEX_NAME: &str = "index.json";
-
-/// One file of a shard.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CacheFile {
-    /// Its name relative to the directory, as `basename` in the index says; may name a sub-directory (merged indexes).
-    pub name: Box<str>,
-    /// Its recorded size.
-    pub bytes: u64,
-}
-
-impl CacheFile {
-    /// A file called `name` of `bytes` bytes.
-    pub fn new(name: impl Into<Box<str>>, bytes: u64) -> Self {
-        Self { name: name.into(), bytes }
-    }
-}
-
-/// The files one shard consists of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ShardFiles {
-    /// What is read: the data file first, then the meta file of split formats.
-    pub raw: Vec<CacheFile>,
-    /// The compressed form in the same order; empty for uncompressed shards.
-    pub zip: Vec<CacheFile>,
-}
-
-impl ShardFiles {
-    /// Bytes of the raw files together.
-    pub fn raw_bytes(&self) -> u64 {
-        self.raw.iter().map(|f| f.bytes).fold(0, u64::saturating_add)
-    }
-
-    /// Bytes of the compressed files together.
-    pub fn zip_bytes(&self) -> u64 {
-        self.zip.iter().map(|f| f.bytes).fold(0, u64::saturating_add)
-    }
-}
 
 #[cfg(test)]
 mod tests;

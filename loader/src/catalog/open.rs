@@ -1,6 +1,6 @@
 //! From a loader's arguments to its streams' indexes: fetched, or read from the cache and compared.
 
-use super::IndexedStream;
+use super::{IndexedStream, files_of};
 use crate::cache::{IndexCheck, Patience, install_index};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, StreamConfig};
@@ -112,6 +112,7 @@ impl Opener<'_> {
                 has_remote: remote.is_some(),
                 remote,
                 path,
+                files: files_of(&index)?,
                 index: Arc::new(index),
                 index_bytes,
                 digest,

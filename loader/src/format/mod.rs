@@ -42,7 +42,7 @@ pub use columns::{Column, SampleColumns, Scratch};
 pub use compress::Compression;
 pub use encoding::{Encoding, Value};
 pub use hash::HashAlgo;
-pub use index::{FileInfo, FilePair, INDEX_BASENAME, Index, Shard};
+pub use index::{Digests, FileInfo, FilePair, INDEX_BASENAME, Index, Shard};
 pub use layout::{Layout, ShardFormat, XsvKind};
 pub use table::{OffsetTable, offset_table};
 pub use trailer::{Trailer, TrailerWriter};

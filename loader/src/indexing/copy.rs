@@ -132,9 +132,9 @@ impl IndexedCopy {
     fn read(&self, shard: &Shard) -> Result<Vec<u8>> {
         let pair = FilePair { raw: &shard.raw_data, zip: shard.zip_data.as_ref() };
         // Either may be here: a cache holds unpacked files only.
-        let is_packed = pair.zip.is_some_and(|zip| self.from.join(&zip.basename).exists());
+        let is_packed = pair.zip.is_some_and(|zip| self.from.join(&*zip.basename).exists());
         let stored = if is_packed { pair.stored() } else { pair.raw };
-        let path = self.from.join(&stored.basename);
+        let path = self.from.join(&*stored.basename);
         let bytes = fs::read(&path)
             .map_err(|e| Error::from_io(e, "a shard's file cannot be read"))
             .context("file", || path.display())?;
@@ -142,8 +142,8 @@ impl IndexedCopy {
             let message = "a shard's file does not have the size that the index says";
             return Err(Error::format(message).with("bytes", bytes.len()).with("expected", stored.bytes));
         }
-        if let Some(algo) = hash::cheapest(stored.hashes.iter().map(|(algo, _)| *algo))
-            && stored.hash(algo) != Some(algo.hex(&bytes).as_str())
+        if let Some(algo) = hash::cheapest(stored.hashes.algos())
+            && stored.hash(algo) != Some(algo.hex(&bytes))
         {
             let error = Error::new(ErrorKind::Checksum, "a shard's file is damaged: its hash is not the index's");
             return Err(error.with("hash", algo.name()));

@@ -61,10 +61,10 @@ fn raw(folder: &Path, shard: &Shard) -> Vec<u8> {
     let mut raw = Vec::new();
     match (&shard.zip_data, shard.compression) {
         (Some(zip), Some(compression)) => {
-            let packed = fs::read(folder.join(&zip.basename)).unwrap();
+            let packed = fs::read(folder.join(&*zip.basename)).unwrap();
             compression.decompress(&packed, shard.raw_data.bytes, &mut raw).unwrap();
         }
-        _ => raw = fs::read(folder.join(&shard.raw_data.basename)).unwrap(),
+        _ => raw = fs::read(folder.join(&*shard.raw_data.basename)).unwrap(),
     }
     raw
 }
@@ -91,7 +91,7 @@ fn a_copy_is_what_the_writer_would_have_written_with_an_index() {
             assert!(after.starts_with(&before) && after.len() > before.len());
             assert_eq!(new.raw_data.bytes, after.len() as u64);
             let algo = HashAlgo::Xxh3_64;
-            assert_eq!(new.raw_data.hash(algo), Some(algo.hex(&after).as_str()));
+            assert_eq!(new.raw_data.hash(algo), Some(algo.hex(&after)));
         }
     }
 }
@@ -165,7 +165,7 @@ fn what_cannot_be_copied_is_refused_and_leaves_no_index() {
     // Into a folder that holds something.
     assert_eq!(IndexedCopy::begin(&plain, &to("part"), false).unwrap_err().kind(), ErrorKind::Config);
     // A shard that is damaged or cut.
-    let shard = plain.join(&index.shards[1].raw_data.basename);
+    let shard = plain.join(&*index.shards[1].raw_data.basename);
     let mut bytes = fs::read(&shard).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;

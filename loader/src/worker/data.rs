@@ -1,7 +1,7 @@
 //! The data set as plain memory.
 
-use crate::cache::{IndexCheck, Patience, install_index};
-use crate::catalog::IndexedStream;
+use crate::cache::{IndexCheck, Patience, ShardSet, install_index};
+use crate::catalog::{IndexedStream, files_of};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
@@ -63,6 +63,8 @@ impl DataConfig {
 pub struct DataSet {
     pub(super) config: DataConfig,
     indexes: Vec<Arc<Index>>,
+    /// Made once, before there are workers: forked ones then share the pages.
+    files: Vec<Arc<ShardSet>>,
     hashes: Vec<Option<HashAlgo>>,
     shape: DataSetShape,
 }
@@ -80,7 +82,8 @@ impl DataSet {
         let counts: Vec<Vec<u64>> = indexes.iter().map(|i| i.shards.iter().map(|s| s.samples).collect()).collect();
         let hash = |s: &StreamPlace| s.validate_hash.as_ref().map(|name| HashAlgo::parse(name)).transpose();
         let hashes = config.streams.iter().map(hash).collect::<Result<_>>()?;
-        Ok(Self { shape: DataSetShape::new(&counts)?, config, indexes, hashes })
+        let files = indexes.iter().map(|index| files_of(index)).collect::<Result<_>>()?;
+        Ok(Self { shape: DataSetShape::new(&counts)?, config, indexes, files, hashes })
     }
 
     /// Samples per shard and stream.
@@ -95,14 +98,15 @@ impl DataSet {
     }
 
     pub(super) fn streams(&self) -> Vec<IndexedStream> {
-        let places = self.config.streams.iter().zip(&self.indexes).zip(&self.hashes);
+        let places = self.config.streams.iter().zip(&self.indexes).zip(&self.files).zip(&self.hashes);
         places
-            .map(|((place, index), hash)| IndexedStream {
+            .map(|(((place, index), files), hash)| IndexedStream {
                 name: place.remote.clone().unwrap_or_else(|| place.dir.display().to_string()),
                 remote: None,
                 has_remote: place.has_remote(),
                 path: place.dir.clone(),
                 index: index.clone(),
+                files: files.clone(),
                 // The package checks the limit, by the reference's rule.
                 index_bytes: 0,
                 digest: String::new(),

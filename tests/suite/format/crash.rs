@@ -74,7 +74,7 @@ fn a_writer_left_alone_leaves_a_whole_data_set() {
     assert_eq!(index.samples(), 200);
     assert_eq!(names(dir.path()).len(), index.shards.len() + 1);
     for shard in &index.shards {
-        let bytes = std::fs::read(dir.path().join(&shard.raw_data.basename)).unwrap();
+        let bytes = std::fs::read(dir.path().join(&*shard.raw_data.basename)).unwrap();
         assert_eq!(shard.offsets(&bytes).unwrap().len() as u64, shard.samples);
     }
 }

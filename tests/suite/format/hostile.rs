@@ -90,7 +90,7 @@ fn recorded(name: &str) -> Vec<(Index, Vec<Vec<u8>>)> {
         let wanted = index.shards.first().is_some_and(|s| s.layout.format.name() == name && s.compression.is_none());
         if wanted {
             let shard = index.shards.iter().max_by_key(|shard| shard.samples).unwrap();
-            let files = shard.files().map(|file| std::fs::read(data.join(&file.raw.basename)).unwrap()).collect();
+            let files = shard.files().map(|file| std::fs::read(data.join(&*file.raw.basename)).unwrap()).collect();
             sets.push((index, files));
         }
     }

@@ -114,7 +114,7 @@ fn nobody_reads_an_index_that_no_field_can_use() {
 /// Changes what stands behind the samples of every shard; the length stays.
 fn change_trailers(directory: &Path, index: &Index, change: impl Fn(&mut Vec<u8>, usize)) {
     for shard in &index.shards {
-        let path = directory.join(&shard.raw_data.basename);
+        let path = directory.join(&*shard.raw_data.basename);
         let mut bytes = fs::read(&path).expect("a shard");
         let end = shard.offsets(&bytes).expect("offsets").end() as usize;
         let mut trailer = bytes.split_off(end);

@@ -54,9 +54,8 @@ fn config_map(settings: &Settings<'_>) -> Map<String, Json> {
 }
 
 fn file(info: &FileInfo) -> Json {
-    let hashes: Map<_, _> =
-        info.hashes.iter().map(|(algo, hex)| (algo.name().to_owned(), Json::from(hex.as_str()))).collect();
-    json!({"basename": info.basename, "bytes": info.bytes, "hashes": hashes})
+    let hashes: Map<_, _> = info.hashes.iter().map(|(algo, hex)| (algo.name().to_owned(), Json::from(hex))).collect();
+    json!({"basename": *info.basename, "bytes": info.bytes, "hashes": hashes})
 }
 
 fn shard(shard: &Shard) -> Json {
@@ -72,7 +71,7 @@ fn shard(shard: &Shard) -> Json {
     put("zip_data", shard.zip_data.as_ref().map_or(Json::Null, file));
     if let Some(raw_meta) = &shard.raw_meta {
         put("raw_meta", file(raw_meta));
-        put("zip_meta", shard.zip_meta.as_ref().map_or(Json::Null, file));
+        put("zip_meta", shard.zip_meta.as_deref().map_or(Json::Null, file));
     }
     Json::Object(map)
 }

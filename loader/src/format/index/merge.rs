@@ -70,7 +70,7 @@ mod tests {
         let parts = [Part { directory: "0", bytes: a.as_bytes() }, Part { directory: "1", bytes: b.as_bytes() }];
         let merged = merge(&parts).unwrap();
         let shards = Index::parse(merged.as_bytes(), "merged").unwrap().shards;
-        let files: Vec<_> = shards.iter().map(|s| (s.raw_data.basename.as_str(), s.raw_data.bytes)).collect();
+        let files: Vec<_> = shards.iter().map(|s| (&*s.raw_data.basename, s.raw_data.bytes)).collect();
         assert_eq!(files, [("0/shard.00000.mds", 100), ("1/shard.00000.mds", 200)]);
         assert!(merged.starts_with("{\"version\": 2, \"shards\": [{\"samples\": 1, \"raw_data\""), "{merged}");
     }

@@ -1,15 +1,18 @@
 //! `index.json`: which shards a data set has, what files they are, and what is in them.
 //!
-//! * [`Index`], [`Shard`], [`FileInfo`] — the index as values, and where a shard keeps its offset table;
-//! * `parse` — from bytes, checked; `emit` — to the bytes that the reference's writer would have written;
+//! * [`Index`], [`Shard`], [`FileInfo`], [`Digests`] — the index as values, and where a shard keeps its offset table;
+//! * `parse` — from bytes, checked, entry by entry as `root` streams them; `emit` — to the bytes that the reference's writer would have written;
 //! * [`merge`] — several indexes into one for their parent directory.
 
+mod digests;
 mod emit;
 pub mod merge;
 mod parse;
+mod root;
 
 use std::sync::Arc;
 
+pub use digests::Digests;
 pub(super) use emit::{Settings, config};
 
 use super::compress::Compression;
@@ -40,8 +43,8 @@ pub struct Shard {
     pub samples: u64,
     /// How the zip files are compressed, if they are.
     pub compression: Option<Compression>,
-    /// Hash algorithms that the writer was told to use.
-    pub hashes: Vec<HashAlgo>,
+    /// Hash algorithms that the writer was told to use; shards with the same share one list.
+    pub hashes: Arc<[HashAlgo]>,
     /// The writer's limit on a shard's raw size in bytes, if it had one.
     pub size_limit: Option<u64>,
     /// The data file, uncompressed.
@@ -49,26 +52,26 @@ pub struct Shard {
     /// The data file as it is stored, if it is compressed.
     pub zip_data: Option<FileInfo>,
     /// The file with the offsets, uncompressed, in a format that keeps them apart.
-    pub raw_meta: Option<FileInfo>,
+    pub raw_meta: Option<Box<FileInfo>>,
     /// That file as it is stored, if it is compressed.
-    pub zip_meta: Option<FileInfo>,
+    pub zip_meta: Option<Box<FileInfo>>,
 }
 
-/// One file of a shard.
+/// One file of a shard. Small, because an index may list a hundred thousand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInfo {
     /// Path relative to the index: a name, after [`merge`] with directories before it. Checked to stay below the index.
-    pub basename: String,
+    pub basename: Arc<str>,
     /// Size in bytes.
     pub bytes: u64,
-    /// Hashes of the whole file, as lowercase hexadecimal digits, in the order of the index.
-    pub hashes: Vec<(HashAlgo, String)>,
+    /// Hashes of the whole file, in the order of the index.
+    pub hashes: Digests,
 }
 
 impl FileInfo {
-    /// The recorded digest under `algo`.
-    pub fn hash(&self, algo: HashAlgo) -> Option<&str> {
-        self.hashes.iter().find(|(a, _)| *a == algo).map(|(_, hex)| hex.as_str())
+    /// The recorded digest under `algo`, as lowercase hexadecimal digits.
+    pub fn hash(&self, algo: HashAlgo) -> Option<String> {
+        self.hashes.get(algo)
     }
 }
 
@@ -116,7 +119,7 @@ impl Index {
 impl Shard {
     /// The files of the shard: first the one with the offsets, if it is apart, then the data.
     pub fn files(&self) -> impl Iterator<Item = FilePair<'_>> {
-        let meta = self.raw_meta.as_ref().map(|raw| FilePair { raw, zip: self.zip_meta.as_ref() });
+        let meta = self.raw_meta.as_deref().map(|raw| FilePair { raw, zip: self.zip_meta.as_deref() });
         meta.into_iter().chain([FilePair { raw: &self.raw_data, zip: self.zip_data.as_ref() }])
     }
 
@@ -137,7 +140,7 @@ impl Shard {
 
     /// The raw file that starts with the offset table.
     pub fn table_file(&self) -> &FileInfo {
-        self.raw_meta.as_ref().unwrap_or(&self.raw_data)
+        self.raw_meta.as_deref().unwrap_or(&self.raw_data)
     }
 
     /// Bytes to read from the front of [`table_file`](Self::table_file) for [`offsets`](Self::offsets).

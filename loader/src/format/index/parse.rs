@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
-use super::{FileInfo, INDEX_BASENAME, Index, Shard, VERSION};
+use super::root::{self, Entries};
+use super::{Digests, FileInfo, INDEX_BASENAME, Index, Shard, VERSION};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::columns::Column;
 use crate::format::layout::{Layout, ShardFormat, XsvKind};
@@ -27,26 +28,59 @@ const CSV_KEYS: [&str; 5] = ["raw_meta", "zip_meta", "column_names", "column_enc
 const XSV_KEYS: [&str; 6] = ["raw_meta", "zip_meta", "column_names", "column_encodings", "newline", "separator"];
 
 pub(super) fn index(bytes: &[u8]) -> Result<Index> {
-    let root = json::parse(bytes)?;
-    let Json::Object(root) = &root else {
-        return Err(Error::format("an index is a JSON object with `version` and `shards`"));
+    let mut parsed = Parsed::default();
+    let fields = match root::read(bytes, &mut parsed) {
+        Ok(fields) => fields,
+        Err(e) if e.is_data() => return Err(misshapen(bytes, e)),
+        Err(e) => return Err(Error::format("not valid JSON").caused_by(e)),
     };
-    let root = Object(root);
-    version(&root)?;
-    let entries = root.list("shards")?;
-    let mut shards: Vec<Shard> = Vec::with_capacity(entries.len());
-    let mut samples = 0u64;
-    for (i, entry) in entries.iter().enumerate() {
-        let previous = shards.last().map(|shard| &shard.layout);
-        let parsed = shard(entry, previous).context("shard", || i)?;
-        samples = samples
-            .checked_add(parsed.samples)
-            .filter(|&n| i64::try_from(n).is_ok())
-            .ok_or_else(|| Error::format("the shards hold more samples than can be counted").with("shard", i))?;
-        shards.push(parsed);
-    }
+    // Another version may well have other entries, so it comes before what is wrong with those.
+    version(&Object(&fields))?;
+    let Some(shards) = parsed.shards.transpose()? else {
+        return Err(Error::format("the field is missing").with("field", "shards"));
+    };
     unique_names(&shards)?;
     Ok(Index { shards })
+}
+
+/// What is wrong with a JSON document that is no object with a list.
+fn misshapen(bytes: &[u8], error: serde_json::Error) -> Error {
+    let describe = || -> Result<()> {
+        let root = json::parse(bytes)?;
+        let Json::Object(root) = &root else {
+            return Err(Error::format("an index is a JSON object with `version` and `shards`"));
+        };
+        version(&Object(root))?;
+        Object(root).list("shards").map(|_| ())
+    };
+    describe().err().unwrap_or_else(|| Error::format("not valid JSON").caused_by(error))
+}
+
+/// The shards read so far, or what was wrong with one of them; `None` before the list begins.
+#[derive(Default)]
+struct Parsed {
+    shards: Option<Result<Vec<Shard>>>,
+    samples: u64,
+}
+
+impl Entries for Parsed {
+    fn begin(&mut self) {
+        *self = Self { shards: Some(Ok(Vec::new())), samples: 0 };
+    }
+
+    fn take(&mut self, entry: Json) {
+        let Some(Ok(shards)) = &mut self.shards else { return };
+        let number = shards.len();
+        let parsed = shard(&entry, shards.last()).and_then(|shard| {
+            let samples = self.samples.checked_add(shard.samples).filter(|&n| i64::try_from(n).is_ok());
+            self.samples = samples.ok_or_else(|| Error::format("the shards hold more samples than can be counted"))?;
+            Ok(shard)
+        });
+        match parsed {
+            Ok(shard) => shards.push(shard),
+            Err(error) => self.shards = Some(Err(error.with("shard", number))),
+        }
+    }
 }
 
 fn version(object: &Object<'_>) -> Result<()> {
@@ -64,7 +98,7 @@ fn unique_names(shards: &[Shard]) -> Result<()> {
     let mut seen = HashSet::new();
     for (i, shard) in shards.iter().enumerate() {
         for info in shard.files().flat_map(|pair| [Some(pair.raw), pair.zip]).flatten() {
-            if !seen.insert(info.basename.as_str()) {
+            if !seen.insert(&*info.basename) {
                 let e = Error::format(format!("the file name `{}` is used twice", info.basename));
                 return Err(e.with("field", "basename").with("shard", i));
             }
@@ -73,14 +107,19 @@ fn unique_names(shards: &[Shard]) -> Result<()> {
     Ok(())
 }
 
-fn shard(entry: &Json, previous: Option<&Arc<Layout>>) -> Result<Shard> {
+fn shard(entry: &Json, previous: Option<&Shard>) -> Result<Shard> {
     let Json::Object(map) = entry else { return Err(Error::format("a shard is a JSON object")) };
     let object = Object(map);
     version(&object)?;
     let layout = layout(&object)?;
     let layout = match previous {
-        Some(shared) if **shared == layout => Arc::clone(shared),
+        Some(shard) if *shard.layout == layout => Arc::clone(&shard.layout),
         _ => Arc::new(layout),
+    };
+    let hashes = hash_names(&object)?;
+    let hashes = match previous {
+        Some(shard) if *shard.hashes == *hashes => Arc::clone(&shard.hashes),
+        _ => hashes.into(),
     };
     let split = layout.format.is_split();
     let compression = match object.get("compression")? {
@@ -92,12 +131,12 @@ fn shard(entry: &Json, previous: Option<&Arc<Layout>>) -> Result<Shard> {
     let shard = Shard {
         samples: object.uint("samples")?,
         compression,
-        hashes: hash_names(&object)?,
+        hashes,
         size_limit: size_limit(&object)?,
         raw_data: object.file("raw_data")?.ok_or_else(|| object.expected("raw_data", "a file"))?,
         zip_data: object.file("zip_data")?,
-        raw_meta: if split { object.file("raw_meta")? } else { None },
-        zip_meta: if split { object.file("zip_meta")? } else { None },
+        raw_meta: if split { object.file("raw_meta")?.map(Box::new) } else { None },
+        zip_meta: if split { object.file("zip_meta")?.map(Box::new) } else { None },
         layout,
     };
     check_files(&shard)?;
@@ -339,9 +378,9 @@ fn file_info(object: &Object<'_>) -> Result<FileInfo> {
             .as_str()
             .filter(|hex| hex.len() == algo.hex_len() && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
             .ok_or_else(|| object.expected("hashes", &format!("{} hexadecimal digits for {name}", algo.hex_len())))?;
-        hashes.push((algo, hex.to_owned()));
+        hashes.push((algo, hex));
     }
-    Ok(FileInfo { basename: basename.to_owned(), bytes: object.uint("bytes")?, hashes })
+    Ok(FileInfo { basename: basename.into(), bytes: object.uint("bytes")?, hashes: Digests::new(hashes) })
 }
 
 /// Enough of a value to recognise it in a message.
@@ -381,7 +420,7 @@ mod tests {
             assert_eq!(parse(text).unwrap().to_json(), text);
         }
         let shard = &parse(JSONL).unwrap().shards[0];
-        assert_eq!(shard.table_file().basename, "shard.00000.json.meta");
+        assert_eq!(&*shard.table_file().basename, "shard.00000.json.meta");
         assert_eq!((shard.table_bytes(), shard.raw_bytes(), shard.zip_bytes()), (16, 220, None));
     }
 
@@ -466,6 +505,29 @@ mod tests {
         );
         let custom = parse(&MDS.replace("[\"str\"", "[\"my_encoding\"")).unwrap();
         assert_eq!(custom.shards[0].layout.columns[0].encoding, Encoding::Custom("my_encoding".into()));
+    }
+
+    #[test]
+    fn what_is_no_index_is_described() {
+        let entry = &MDS["{\"shards\": [".len()..MDS.len() - "], \"version\": 2}".len()];
+        for (text, says) in [
+            ("[]".to_owned(), "an index is a JSON object"),
+            ("3".to_owned(), "an index is a JSON object"),
+            ("{\"version\": 2}".to_owned(), "field shards"),
+            ("{\"shards\": []}".to_owned(), "field version"),
+            ("{\"shards\": 3, \"version\": 2}".to_owned(), "a list is expected, not 3"),
+            ("{\"shards\": {}, \"version\": 1}".to_owned(), "version 1 is not supported"),
+            // The version stands behind entries that only it explains.
+            ("{\"shards\": [3], \"version\": 1}".to_owned(), "version 1 is not supported"),
+            (format!("{{\"shards\": [{entry}, 3], \"version\": 2}}"), "a shard is a JSON object (shard 1"),
+            (format!("{MDS} x"), "not valid JSON"),
+        ] {
+            let e = parse(&text).unwrap_err();
+            assert!(e.to_string().contains(says), "{text}: {e}");
+        }
+        // Of two lists the last counts.
+        let twice = format!("{{\"shards\": [{entry}], \"shards\": [], \"version\": 2}}");
+        assert_eq!(parse(&twice).unwrap().shards, []);
     }
 
     #[test]

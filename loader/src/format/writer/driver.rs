@@ -301,7 +301,7 @@ impl Plan {
         let (raw_meta, zip_meta) = match &files.meta {
             Some(meta) => {
                 let (raw, zip) = self.store_file(&format!("{name}.meta"), &[meta])?;
-                (Some(raw), zip)
+                (Some(Box::new(raw)), zip.map(Box::new))
             }
             None => (None, None),
         };
@@ -309,7 +309,7 @@ impl Plan {
             layout: Arc::clone(&self.layout),
             samples: count,
             compression: self.options.compression,
-            hashes: self.options.hashes.clone(),
+            hashes: self.options.hashes.as_slice().into(),
             size_limit: self.options.size_limit,
             raw_data,
             zip_data,

@@ -3,7 +3,7 @@
 use super::sink::Sink;
 use crate::error::Result;
 use crate::format::hash::Hasher;
-use crate::format::index::FileInfo;
+use crate::format::index::{Digests, FileInfo};
 use crate::format::{Compression, HashAlgo};
 
 /// Stores the file of `pieces`, compressed if asked for, and describes it for the index: raw, and as it was stored.
@@ -36,8 +36,8 @@ fn describe(hashes: &[HashAlgo], basename: &str, pieces: &[&[u8]]) -> FileInfo {
         (algo, hasher.finish_hex())
     };
     FileInfo {
-        basename: basename.to_owned(),
+        basename: basename.into(),
         bytes: pieces.iter().map(|piece| piece.len() as u64).sum(),
-        hashes: hashes.iter().map(digest).collect(),
+        hashes: Digests::new(hashes.iter().map(digest)),
     }
 }

@@ -214,7 +214,7 @@ impl CachedShards {
         in_hand.at(Step::Local);
         let watch = |came: Came<'_>| match came {
             Came::Bytes { file, progress, moved } => {
-                in_hand.at(Step::Download { key: file.basename.clone(), progress });
+                in_hand.at(Step::Download { key: file.basename.to_string(), progress });
                 if moved {
                     shared.run.advance();
                     claimed.beat();

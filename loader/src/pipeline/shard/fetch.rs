@@ -50,7 +50,7 @@ fn fetch_from_store(
     let len = usize::try_from(file.bytes).map_err(|_| {
         Error::new(ErrorKind::Unsupported, "a file does not fit this machine").with("file", &file.basename)
     })?;
-    let mut ticket = remote.fetch(FetchRequest::new(file.basename.as_str(), len))?;
+    let mut ticket = remote.fetch(FetchRequest::new(&*file.basename, len))?;
     let mut seen = 0;
     loop {
         match ticket.wait_timeout(LOOK_EVERY) {
@@ -76,10 +76,10 @@ fn fetch_outside(fetcher: &dyn Fetcher, file: &FileInfo, run: &Run, watch: impl 
 
 /// Compares `bytes` with the hash the user asked for, or else with the cheapest that the index records.
 fn check(stream: &Stream, file: &FileInfo, bytes: &[u8]) -> Result<()> {
-    let algo = stream.validate_hash.or_else(|| hash::cheapest(file.hashes.iter().map(|(algo, _)| *algo)));
+    let algo = stream.validate_hash.or_else(|| hash::cheapest(file.hashes.algos()));
     let Some(algo) = algo else { return Ok(()) };
     let Some(expected) = file.hash(algo) else { return Ok(()) };
-    compare(algo, expected, bytes).context("file", || &file.basename)
+    compare(algo, &expected, bytes).context("file", || &file.basename)
 }
 
 fn compare(algo: HashAlgo, expected: &str, bytes: &[u8]) -> Result<()> {

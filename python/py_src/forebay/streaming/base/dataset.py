@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Any
 
@@ -24,7 +23,7 @@ from ._own_shards import GivenShards, OwnShards, folder, is_own, place
 from .array import Array
 from .batching import batching_methods
 from .batching._ids import plan_arguments
-from .format.mds import encodings
+from .format._decoders import decoder_of
 from .partition import algos as partition_algos
 from .registry_utils import construct_from_registry
 from .shared.state import SharedState
@@ -177,6 +176,8 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self._check_folders()
         self._state = SharedState()
         self._forget_process()
+        # Before there are workers: those that are forked then share its pages.
+        self._data_here = self._data
 
     def _check_arguments(self) -> None:
         require = _require
@@ -296,7 +297,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
     @property
     def _reader(self) -> _forebay.Reader:
         if self._reader_here is None:
-            self._reader_here = _forebay.Reader(self._engine_data, _decoder_of, outside(self._of_engine(self.streams)))
+            self._reader_here = _forebay.Reader(self._engine_data, decoder_of, outside(self._of_engine(self.streams)))
         return self._reader_here
 
     def _of_engine(self, all_streams: Sequence[Any]) -> list[Any]:
@@ -568,21 +569,6 @@ def _stream_of(name: str, arguments: dict[str, Any]) -> Stream:
         return Stream(**arguments)
     return construct_from_registry(name, streams_registry, partial_function=False, kwargs=arguments)
 
-
-def _decoder_of(encoding: str) -> Callable[[bytes], Any] | None:
-    """What decodes the bytes of a column, or None where the engine does."""
-    name = encoding.partition(":")[0]
-    if name in _DECODED_BY_ENGINE and encodings._encodings[name] is _DECODED_BY_ENGINE[name]:
-        return None
-    return functools.partial(encodings.mds_decode, encoding)
-
-
-# Classes of values that the engine makes by itself. A program may put another class under the name of one.
-_DECODED_BY_ENGINE = {
-    name: cls
-    for name, cls in encodings._encodings.items()
-    if issubclass(cls, encodings.Scalar) or name in ("bytes", "str", "int", "ndarray", "str_int", "str_float")
-}
 
 # What a program that iterates in its own way keeps on its data set, and a copy in another process must not have.
 _THREADS = ("_iterator", "_executor", "_event")

@@ -1,0 +1,83 @@
+//! The hashes that an index lists for a file.
+
+use crate::format::HashAlgo;
+
+/// Hashes of one file by algorithm, in the order of the index.
+///
+/// One allocation, none where there are no hashes: for each hash the place of its algorithm in [`HashAlgo::ALL`], then the
+/// digest's bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Digests(Box<[u8]>);
+
+impl Digests {
+    /// Algorithms and digests as lowercase hexadecimal digits.
+    ///
+    /// # Panics
+    ///
+    /// When a digest has another length than its algorithm's, or other characters: whoever reads an index checks them.
+    pub fn new<S: AsRef<str>>(hashes: impl IntoIterator<Item = (HashAlgo, S)>) -> Self {
+        let mut bytes = Vec::new();
+        for (algo, hex) in hashes {
+            let hex = hex.as_ref().as_bytes();
+            assert_eq!(hex.len(), algo.hex_len(), "a {} digest of another length", algo.name());
+            bytes.push(HashAlgo::ALL.iter().position(|known| *known == algo).expect("all are listed") as u8);
+            bytes.extend(hex.chunks_exact(2).map(|pair| nibble(pair[0]) << 4 | nibble(pair[1])));
+        }
+        Self(bytes.into())
+    }
+
+    /// Algorithms and digests as lowercase hexadecimal digits.
+    pub fn iter(&self) -> impl Iterator<Item = (HashAlgo, String)> {
+        self.raw().map(|(algo, digest)| (algo, hex(digest)))
+    }
+
+    /// The algorithms.
+    pub fn algos(&self) -> impl Iterator<Item = HashAlgo> {
+        self.raw().map(|(algo, _)| algo)
+    }
+
+    /// The digest under `algo`, as lowercase hexadecimal digits.
+    pub fn get(&self, algo: HashAlgo) -> Option<String> {
+        self.raw().find(|(known, _)| *known == algo).map(|(_, digest)| hex(digest))
+    }
+
+    fn raw(&self) -> impl Iterator<Item = (HashAlgo, &[u8])> {
+        let mut rest = &*self.0;
+        std::iter::from_fn(move || {
+            let (place, digests) = rest.split_first()?;
+            let algo = HashAlgo::ALL[usize::from(*place)];
+            let (digest, more) = digests.split_at(algo.hex_len() / 2);
+            rest = more;
+            Some((algo, digest))
+        })
+    }
+}
+
+fn nibble(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        _ => panic!("a digest with a character that is no lowercase hexadecimal digit"),
+    }
+}
+
+fn hex(digest: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).expect("below 16");
+    digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_of_all_algorithms_come_back_in_their_order() {
+        let hashes: Vec<_> = HashAlgo::ALL.into_iter().rev().map(|algo| (algo, algo.hex(b"content"))).collect();
+        let digests = Digests::new(hashes.clone());
+        assert_eq!(digests.iter().collect::<Vec<_>>(), hashes);
+        assert!(digests.algos().eq(HashAlgo::ALL.into_iter().rev()));
+        assert_eq!(digests.get(HashAlgo::Sha1), Some(HashAlgo::Sha1.hex(b"content")));
+        assert_eq!(Digests::new([hashes[0].clone()]).get(HashAlgo::Sha1), None);
+        assert_eq!(Digests::default().iter().count(), 0);
+    }
+}

@@ -1,0 +1,77 @@
+//! The outermost object of an index, read as a stream: of a hundred thousand entries only one stands as a tree at a time.
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value as Json};
+use std::fmt;
+
+/// What becomes of the list `shards`.
+pub(super) trait Entries {
+    /// A list begins: of two lists of that name the last counts, as in every JSON object.
+    fn begin(&mut self);
+    /// Its next entry.
+    fn take(&mut self, entry: Json);
+}
+
+/// Reads an index: its other fields that count come back, the entries go to `entries`.
+///
+/// # Errors
+///
+/// What is no JSON. An error of the kind `is_data` says that the root is no object, or `shards` no list.
+pub(super) fn read(bytes: &[u8], entries: &mut impl Entries) -> serde_json::Result<Map<String, Json>> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let fields = json.deserialize_map(Root(entries))?;
+    json.end()?;
+    Ok(fields)
+}
+
+struct Root<'a, E>(&'a mut E);
+
+impl<'de, E: Entries> Visitor<'de> for Root<'_, E> {
+    type Value = Map<String, Json>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "shards" => map.next_value_seed(Shards(&mut *self.0))?,
+                "version" => {
+                    fields.insert(key, map.next_value()?);
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(fields)
+    }
+}
+
+struct Shards<'a, E>(&'a mut E);
+
+impl<'de, E: Entries> DeserializeSeed<'de> for Shards<'_, E> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_seq(self)
+    }
+}
+
+impl<'de, E: Entries> Visitor<'de> for Shards<'_, E> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        self.0.begin();
+        while let Some(entry) = items.next_element::<Json>()? {
+            self.0.take(entry);
+        }
+        Ok(())
+    }
+}
