@@ -46,7 +46,7 @@ mod _forebay {
     #[pymodule_export]
     use super::order::{epoch_ids, partition, resample, sample_shards, shuffle};
     #[pymodule_export]
-    use super::shards::{Index, Offsets};
+    use super::shards::{Index, Offsets, SingleShard};
     #[pymodule_export]
     use super::tensor::Tensor;
     #[pymodule_export]

@@ -1,11 +1,14 @@
 //! Shards for Python: indexes and samples as values. Files are opened in Python, the formats are the engine's.
 
 use crate::enter;
+use crate::values::Decoders;
 use forebay_loader::error::{Error, Result};
 use forebay_loader::format::{self, Scratch, Shard, Value};
 use forebay_loader::sync::Arc;
+use forebay_loader::worker;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use std::path::PathBuf;
 
 /// A parsed index.json.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -106,6 +109,31 @@ impl Index {
             out.append((&column.name, value.kind(), to_python(py, &value)?))?;
         }
         Ok(out)
+    }
+}
+
+/// The samples of one shard's files, which are opened for each read.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct SingleShard {
+    shard: worker::SingleShard,
+    decoders: Decoders,
+}
+
+#[pymethods]
+impl SingleShard {
+    /// The only shard of `index`, with its files below `folder`. `decoder_of` as for `Reader`.
+    #[new]
+    fn new(py: Python<'_>, index: &Index, folder: PathBuf, decoder_of: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let shard = enter::enter(py, || Ok(worker::SingleShard::new(index.shard(0)?.clone(), &folder)))?;
+        let decoders = Decoders::new(&[shard.layout().clone()], decoder_of)?;
+        Ok(Self { shard, decoders })
+    }
+
+    /// Sample `index`, a dict of its columns.
+    fn sample<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Bound<'py, PyDict>> {
+        let mut buffer = Vec::new();
+        let bytes = enter::enter(py, || self.shard.read(index, &mut buffer))?;
+        self.decoders.sample(py, 0, &buffer[..bytes])
     }
 }
 

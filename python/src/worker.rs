@@ -115,6 +115,13 @@ impl Reader {
         self.decoders.sample(py, found.layout, &buffer[..found.bytes])
     }
 
+    /// Sample `id` if its shard is on local disk, else None.
+    fn sample_here<'py>(&self, py: Python<'py>, id: u64) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let mut buffer = Vec::new();
+        let found = enter::enter(py, || self.inner()?.read(SampleId(id), &mut buffer))?;
+        found.map(|found| self.decoders.sample(py, found.layout, &buffer[..found.bytes])).transpose()
+    }
+
     /// Fetches shard `shard` if it is not here. With `blocking` unset, not when another process is at it.
     fn fetch(&self, py: Python<'_>, shard: u32, blocking: bool) -> PyResult<()> {
         let reader = enter::enter(py, || self.inner().cloned())?;

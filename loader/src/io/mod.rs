@@ -38,7 +38,7 @@ pub use coalesce::{Joined, coalesce};
 pub use file::{Directory, ShardFile, open};
 pub use pread::PreadReader;
 pub use uring::{Probe, UringReader, probe};
-pub use whole::{WRITE_PIECE_BYTES, read_exact_at, write_pieces};
+pub use whole::{WRITE_PIECE_BYTES, read_exact_at, read_up_to_at, write_pieces};
 
 use crate::error::Result;
 use crate::memory::{ReadLease, ReadPool};

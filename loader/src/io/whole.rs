@@ -13,16 +13,27 @@ pub const WRITE_PIECE_BYTES: usize = 1 << 20;
 ///
 /// [`ErrorKind::Format`] when the file ends early, else by the error number.
 pub fn read_exact_at(file: impl AsFd, into: &mut [u8], offset: u64) -> Result<()> {
+    let filled = read_up_to_at(file, into, offset)?;
+    if filled == into.len() {
+        return Ok(());
+    }
+    Err(Error::format("a file ends before the bytes that were asked for")
+        .with("offset", offset)
+        .with("bytes", into.len())
+        .with("found", filled))
+}
+
+/// The same for as many bytes as the file has from `offset`; how many those are.
+///
+/// # Errors
+///
+/// By the error number.
+pub fn read_up_to_at(file: impl AsFd, into: &mut [u8], offset: u64) -> Result<usize> {
     let (fd, len) = (file.as_fd(), into.len());
     let mut filled = 0;
     while filled < len {
         match rustix::io::pread(fd, &mut into[filled..], offset.saturating_add(filled as u64)) {
-            Ok(0) => {
-                return Err(Error::format("a file ends before the bytes that were asked for")
-                    .with("offset", offset)
-                    .with("bytes", len)
-                    .with("found", filled));
-            }
+            Ok(0) => break,
             Ok(read) => filled += read,
             Err(Errno::INTR) => {}
             Err(errno) => {
@@ -32,7 +43,7 @@ pub fn read_exact_at(file: impl AsFd, into: &mut [u8], offset: u64) -> Result<()
             }
         }
     }
-    Ok(())
+    Ok(filled)
 }
 
 /// Writes all of `bytes` at `offset`, in pieces of at most [`WRITE_PIECE_BYTES`].

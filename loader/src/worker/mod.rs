@@ -11,6 +11,8 @@
 //!    `-- Ahead      the one thread, which fetches what the look ahead finds absent (ahead)
 //! ```
 //!
+//! [`SingleShard`] reads the samples of one shard that nobody has put into a data set.
+//!
 //! No ring, no pools and no decode threads: a machine runs dozens of these processes. A [`DataSet`] holds no descriptor,
 //! lock or thread, so a process that was forked opens a reader of its own from the copy that it inherited; everything
 //! else belongs to the process that made it. With all shards on disk no thread is ever started.
@@ -23,8 +25,10 @@ mod ahead;
 mod data;
 mod epoch;
 mod reader;
+mod single;
 mod table;
 
 pub use data::{DataConfig, DataSet, StreamPlace};
 pub use epoch::{Epoch, WorkerPlan};
 pub use reader::{ATTEMPTS, Found, SampleReader};
+pub use single::SingleShard;

@@ -56,6 +56,8 @@ class Array:
         Raises:
             ValueError: `at` is none of these.
         """
+        if type(at) is int and at >= 0:
+            return self.get_item(at)
         if isinstance(at, (int, np.integer)):
             return self.get_item(at + self.size if -self.size <= at < 0 else at)
         if isinstance(at, slice):

@@ -6,18 +6,22 @@ import json
 import os
 from typing import Any
 
-import numpy as np
 from torch.utils.data import Dataset
 
+from ... import _forebay
+from ...errors import Error
 from .array import Array
-from .format import get_index_basename, reader_from_json
+from .format._decoders import decoder_of
 from .spanner import Spanner
+from .stream import StreamShards
 
 __all__ = ["LocalDataset"]
 
 
 class LocalDataset(Array, Dataset):
     """A local folder of raw shards as a map-style data set of torch.
+
+    Each process that reads keeps the shards open that it has read from.
 
     Args:
         local: The folder.
@@ -31,13 +35,19 @@ class LocalDataset(Array, Dataset):
     def __init__(self, local: str, split: str | None = None) -> None:
         self.local = local
         self.split = split or ""
-        with open(os.path.join(local, self.split, get_index_basename()), encoding="utf-8") as file:
-            index = json.load(file)
-        if index["version"] != 2:
-            raise ValueError(f"Unsupported streaming data version: {index['version']}. Expected version 2.")
-        self.shards = [reader_from_json(local, split, shard) for shard in index["shards"]]
-        self.spanner = Spanner(np.array([shard.samples for shard in self.shards], np.int64))
+        self.shards = StreamShards(local, self.split)
+        self.spanner = Spanner(self.shards.samples)
         self.num_samples = self.spanner.num_samples
+        place = {"remote": None, "dir": os.path.join(local, self.split), "keep_zip": True, "validate_hash": None}
+        self._config = {**place, "download_retry": 1, "download_timeout": 60.0}
+        self._forget_process()
+
+    def _forget_process(self) -> None:
+        self._reader_here: _forebay.Reader | None = None
+        self._pid: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_reader_here": None, "_pid": None}
 
     def __len__(self) -> int:
         return self.num_samples
@@ -47,7 +57,24 @@ class LocalDataset(Array, Dataset):
         """Number of samples."""
         return self.num_samples
 
+    @property
+    def _reader(self) -> _forebay.Reader:
+        # A forked child has a copy that belongs to its parent.
+        if self._reader_here is None or self._pid != os.getpid():
+            config = json.dumps({"streams": [self._config], "cache_limit": None})
+            self._reader_here = _forebay.Reader(_forebay.DataSet(config, [self.shards.index]), decoder_of)
+            self._pid = os.getpid()
+        return self._reader_here
+
     def get_item(self, sample_id: int) -> dict[str, Any]:
         """The sample of an id, as a dict of its columns."""
+        if 0 <= sample_id < self.num_samples:
+            try:
+                sample = self._reader.sample_here(int(sample_id))
+            except Error:
+                sample = None
+            if sample is not None:
+                return sample
+        # The shard's own reader says what is wrong with it, or reads what is left of a damaged one.
         shard, index = self.spanner[sample_id]
         return self.shards[shard][index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from abc import ABC, abstractmethod
@@ -9,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .....errors import FormatError
+from ..... import _forebay
+from .....errors import Error, FormatError
 from ...array import Array
 from ...util import bytes_to_int
 
@@ -47,6 +49,23 @@ class Reader(Array, ABC):
 
     _file_arguments: ClassVar[tuple[str, ...]]
     """The arguments that describe files."""
+
+    _column_arguments: ClassVar[tuple[str, ...]]
+    """The arguments that describe columns."""
+
+    _by_engine: bool = False
+    """Whether the engine reads and decodes samples."""
+
+    _engine: _forebay.SingleShard | None = None
+    """What does so, from the first sample on."""
+
+    def __init_subclass__(cls, by_engine: bool = False, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if by_engine:
+            cls._by_engine = True
+        elif not vars(cls).keys().isdisjoint(("get_sample_data", "decode_sample")):
+            # A class with its own way of either is asked.
+            cls._by_engine = False
 
     def __init__(
         self,
@@ -213,7 +232,36 @@ class Reader(Array, ABC):
 
     def get_item(self, idx: int) -> dict[str, Any]:
         """The sample at `idx`, as a dict of its columns."""
+        if self._by_engine and 0 <= idx < self.samples:
+            if self._engine is None:
+                self._engine = self._open_engine()
+            if self._engine is not None:
+                return self._engine.sample(int(idx))
         return self.decode_sample(self.get_sample_data(idx))
+
+    def _open_engine(self) -> _forebay.SingleShard | None:
+        """The engine's reader of the raw files; None, now and later, for what it takes for no valid shard."""
+        # Stands on the encodings, which stand on this package.
+        from .._decoders import decoder_of
+
+        def described(info: FileInfo) -> dict[str, Any]:
+            return {"basename": info.basename, "bytes": info.bytes, "hashes": {}}
+
+        entry = {"version": 2, "format": self.format, "compression": None, "hashes": [], "size_limit": None}
+        entry["samples"] = self.samples
+        for name in self._file_arguments:
+            entry[name] = described(getattr(self, name)) if name.startswith("raw") else None
+        entry.update((name, getattr(self, name)) for name in self._column_arguments)
+        folder = os.path.join(self.dirname, self.split)
+        try:
+            index = _forebay.Index(json.dumps({"version": 2, "shards": [entry]}).encode(), folder)
+        except Error:
+            self._by_engine = False
+            return None
+        return _forebay.SingleShard(index, folder, decoder_of)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_engine"}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[i] for i in range(len(self)))

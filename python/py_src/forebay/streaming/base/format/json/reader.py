@@ -10,7 +10,7 @@ from ..base.reader import FileInfo, SplitReader
 __all__ = ["JSONReader"]
 
 
-class JSONReader(SplitReader):
+class JSONReader(SplitReader, by_engine=True):
     """The samples of a shard of JSON lines.
 
     Args:
@@ -29,6 +29,7 @@ class JSONReader(SplitReader):
     """
 
     format = "json"
+    _column_arguments = ("columns", "newline")
 
     def __init__(
         self,

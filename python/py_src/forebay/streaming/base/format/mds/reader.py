@@ -12,7 +12,7 @@ from .encodings import _find_coder, is_mds_encoding_safe
 __all__ = ["MDSReader"]
 
 
-class MDSReader(JointReader):
+class MDSReader(JointReader, by_engine=True):
     """The samples of an MDS shard.
 
     Args:
@@ -30,6 +30,7 @@ class MDSReader(JointReader):
     """
 
     format = "mds"
+    _column_arguments = ("column_encodings", "column_names", "column_sizes")
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from .encodings import xsv_decode
 __all__ = ["CSVReader", "TSVReader", "XSVReader"]
 
 
-class XSVReader(SplitReader):
+class XSVReader(SplitReader, by_engine=True):
     """The samples of a shard of separated values.
 
     Args:
@@ -31,6 +31,7 @@ class XSVReader(SplitReader):
     """
 
     format = "xsv"
+    _column_arguments = ("column_encodings", "column_names", "newline", "separator")
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class _FixedSeparatorReader(XSVReader):
     """
 
     separator: str
+    _column_arguments = ("column_encodings", "column_names", "newline")
 
     def __init__(
         self,
