@@ -6,8 +6,9 @@ use pyo3::prelude::*;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long the engine is waited for before Python gets a look at its signals: short for a person, long for a CPU.
-pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(50);
+/// How long the engine is waited for before Python gets a look at its signals: short for a person, and four wake-ups a
+/// second, which thousands of waiting processes can afford.
+pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(250);
 
 /// Runs `body` without the interpreter's lock; what it logged reaches Python's loggers afterwards.
 ///

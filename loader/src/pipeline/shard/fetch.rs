@@ -8,8 +8,9 @@ use crate::pipeline::shutdown::Run;
 use crate::store::{FetchBuffer, FetchRequest, Fetcher, Progress, Remote, fetch_whole};
 use std::time::Duration;
 
-/// How often a thread that waits for a download looks how far it is, and whether the epoch has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often a thread that waits for a download looks how far it is, and whether the epoch has ended: four times a second,
+/// as all waits here, of which a machine may have thousands.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Where a stream's files come from.
 #[derive(Clone, Copy)]
