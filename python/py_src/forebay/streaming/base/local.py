@@ -62,7 +62,9 @@ class LocalDataset(Array, Dataset):
         # A forked child has a copy that belongs to its parent.
         if self._reader_here is None or self._pid != os.getpid():
             config = json.dumps({"streams": [self._config], "cache_limit": None})
-            self._reader_here = _forebay.Reader(_forebay.DataSet(config, [self.shards.index]), decoder_of)
+            # Nothing is fetched.
+            outside = None
+            self._reader_here = _forebay.Reader(_forebay.DataSet(config, [self.shards.index]), decoder_of, outside)
             self._pid = os.getpid()
         return self._reader_here
 
