@@ -69,8 +69,9 @@ impl Opener<'_> {
 
     /// Binds each of the fetch threads to its node, the threads being spread over the nodes.
     fn placing(&self, fetch_threads: usize) -> ThreadStart {
-        let homes = self.topology.spread(fetch_threads).into_iter();
-        let cpus: Vec<Option<CpuSet>> = homes.map(|home| self.topology.pin_set(home)).collect();
+        let world = self.config.world;
+        let homes = self.topology.spread(fetch_threads, world.local_rank as usize, world.local_world_size as usize);
+        let cpus: Vec<Option<CpuSet>> = homes.into_iter().map(|home| self.topology.pin_set(home)).collect();
         let stats = self.stats.clone();
         Arc::new(move |thread| affinity::place_current_thread(cpus[thread].as_ref(), |why| stats.note(why)))
     }

@@ -89,19 +89,19 @@ fn is_placed(topology: &Topology) -> bool {
 
 /// The decode threads by their nodes; without placing they are all in one home.
 fn homes(topology: &Topology, config: &LoaderConfig) -> Vec<Home> {
-    let local = config.world.local_world_size as usize;
+    let (rank, local) = (config.world.local_rank as usize, config.world.local_world_size as usize);
     let threads = config.threads.map_or_else(|| topology.threads_default(local), |threads| threads as usize);
     let cpus: Vec<u32> = topology.cpus_usable().iter().collect();
     let bound = |(i, home): (usize, usize)| match config.pin_threads {
         true => {
-            let first = config.world.local_rank as usize * threads;
+            let first = rank * threads;
             let cpu = cpus[(first + i) % cpus.len()];
             (topology.node_of_cpu(cpu).unwrap_or(home), Some([cpu].into_iter().collect()))
         }
         false => (home, topology.pin_set(home)),
     };
     let mut homes = BTreeMap::<usize, Home>::new();
-    for (node, cpus) in topology.spread(threads).into_iter().enumerate().map(bound) {
+    for (node, cpus) in topology.spread(threads, rank, local).into_iter().enumerate().map(bound) {
         let node = if is_placed(topology) { node } else { 0 };
         let home = homes.entry(node).or_insert_with(|| Home {
             node: is_placed(topology).then(|| topology.nodes()[node].clone()),
@@ -177,6 +177,20 @@ mod tests {
             assert_eq!(batch_nodes(&pools), [(None, 4 * MIB)], "{why}");
             assert_eq!((cpus(&pools.crews[0].decode_cpus), &pools.crews[0].read_cpus), (vec!["any".into(); 3], &None));
         }
+    }
+
+    #[test]
+    fn ranks_of_one_thread_have_their_crews_on_all_nodes() {
+        let topology = Topology::made_up(&["0-3", "4-7"]);
+        let node = |local_rank| {
+            let mut config = config(1);
+            (config.world.local_rank, config.world.local_world_size) = (local_rank, 8);
+            let pools = pools(&topology, &config, &HostTarget);
+            let bound: Vec<_> = pools.crews.iter().flat_map(|crew| cpus(&crew.decode_cpus)).collect();
+            (bound, batch_nodes(&pools))
+        };
+        assert_eq!(node(3), (vec!["0-3".to_owned()], vec![(Some(0), 4 * MIB)]));
+        assert_eq!(node(4), (vec!["4-7".to_owned()], vec![(Some(1), 4 * MIB)]));
     }
 
     #[test]

@@ -110,16 +110,19 @@ impl Topology {
         self.nodes.get(node).map(|n| n.cpus.clone())
     }
 
-    /// Spreads `threads` over the nodes in proportion to their CPUs: for each thread, the index of its node. Threads
-    /// of one node stand together, the first node first.
-    pub fn spread(&self, threads: usize) -> Vec<usize> {
+    /// Spreads the threads of all ranks on this machine, `threads` each, over the nodes in proportion to their CPUs: for
+    /// each thread of this rank, the index of its node. Neighbouring ranks stand together, the first node first, so that
+    /// ranks of a single thread use all nodes too. `ranks` are the machine's, `rank` one of them.
+    pub fn spread(&self, threads: usize, rank: usize, ranks: usize) -> Vec<usize> {
         let total: usize = self.nodes.iter().map(|n| n.cpus.len()).sum();
+        let all = threads * ranks.max(1);
+        let first = rank.min(ranks.saturating_sub(1)) * threads;
         let mut upto = 0;
         let mut homes = Vec::with_capacity(threads);
         for (i, node) in self.nodes.iter().enumerate() {
             upto += node.cpus.len();
-            // The bound of the last node is `threads` itself, so every thread finds a home.
-            let bound = (threads * upto).div_ceil(total.max(1));
+            // The bound of the last node is `all` itself, so every thread finds a home.
+            let bound = (all * upto).div_ceil(total.max(1)).saturating_sub(first);
             while homes.len() < bound.min(threads) {
                 homes.push(i);
             }
@@ -231,9 +234,23 @@ mod tests {
 
     #[test]
     fn threads_spread_in_proportion_to_the_nodes_cpus() {
-        assert_eq!(Topology::made_up(&["0-7", "8-15"]).spread(4), [0, 0, 1, 1]);
-        assert_eq!(Topology::made_up(&["0-11", "12-15"]).spread(4), [0, 0, 0, 1]);
-        assert_eq!(Topology::made_up(&["0-3"]).spread(3), [0, 0, 0]);
-        assert_eq!(Topology::made_up(&["0-3", "4-7", "8-11"]).spread(1), [0]);
+        assert_eq!(Topology::made_up(&["0-7", "8-15"]).spread(4, 0, 1), [0, 0, 1, 1]);
+        assert_eq!(Topology::made_up(&["0-11", "12-15"]).spread(4, 0, 1), [0, 0, 0, 1]);
+        assert_eq!(Topology::made_up(&["0-3"]).spread(3, 0, 1), [0, 0, 0]);
+        assert_eq!(Topology::made_up(&["0-3", "4-7", "8-11"]).spread(1, 0, 1), [0]);
+    }
+
+    #[test]
+    fn ranks_of_one_machine_spread_over_its_nodes_together() {
+        let all = |topology: &Topology, threads, ranks| -> Vec<Vec<usize>> {
+            (0..ranks).map(|rank| topology.spread(threads, rank, ranks)).collect()
+        };
+        let two = Topology::made_up(&["0-3", "4-7"]);
+        assert_eq!(all(&two, 1, 8).concat(), [0, 0, 0, 0, 1, 1, 1, 1]);
+        assert_eq!(all(&two, 3, 2), [[0, 0, 0], [1, 1, 1]]);
+        assert_eq!(all(&two, 2, 3), [[0, 0], [0, 1], [1, 1]]);
+        assert_eq!(all(&Topology::made_up(&["0-5", "6-7"]), 1, 4).concat(), [0, 0, 0, 1]);
+        assert_eq!(all(&Topology::made_up(&["0-1", "2-3", "4-5"]), 5, 7).concat().len(), 35);
+        assert_eq!(two.spread(2, 9, 2), [1, 1], "a rank that is none of the machine's is taken for its last");
     }
 }
