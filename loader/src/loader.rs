@@ -105,6 +105,15 @@ impl Position {
         self.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, epoch))
     }
 
+    /// The place of `plan`'s epoch behind the batches handed out, all ranks together.
+    fn place(&self, plan: &EpochPlan) -> u64 {
+        // A batch that is not full is the last one, of which ranks may have unequally many rows.
+        match self.delivered.is_multiple_of(plan.batch_size()) {
+            true => plan.end().min(plan.sample_in_epoch() + self.delivered * plan.parallel_world().ranks()),
+            false => plan.end(),
+        }
+    }
+
     /// Ends the threads of the epoch under way, also for those who wait in `next`.
     fn stop(&mut self) {
         if let Some(epoch) = self.running.take() {
@@ -386,14 +395,12 @@ impl Loader {
         };
         let now = match &position.plan {
             Some(plan) if position.under_way => {
-                let ranks = plan.parallel_world().ranks();
-                let place = plan.sample_in_epoch() + position.delivered * ranks;
-                // The reference refuses places behind this one, which padding for canonical nodes can reach: such an
-                // epoch is over.
-                let samples = plan.shares().epoch_size;
-                match place <= samples + (ranks - samples % ranks) {
-                    true => plan.state(place),
-                    false => next(position.epoch + 1, Some(&plan.state(0)))?,
+                let place = position.place(plan);
+                // The reference refuses the end of an epoch that canonical nodes of equal length made longer than its
+                // samples; the beginning of the next is the same place.
+                match place == plan.end() && plan.reference_end().is_some_and(|end| place > end) {
+                    true => next(position.epoch + 1, Some(&plan.state(0)))?,
+                    false => plan.state(place),
                 }
             }
             _ => next(position.epoch, position.resume.as_ref())?,

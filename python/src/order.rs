@@ -90,6 +90,8 @@ pub(crate) fn epoch_ids<'py>(
 ) -> PyResult<([u64; 5], Bound<'py, PyByteArray>)> {
     let (shape, ids, warnings) = enter::enter(py, || {
         let plan = plan.plan(&sizes)?;
+        // A program that calls the reference's function gets its refusal too.
+        plan.refuse_as_reference()?;
         let world = plan.world();
         let mut ids = Vec::new();
         for rank in 0..world.ranks() as u32 {

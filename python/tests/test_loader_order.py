@@ -4,7 +4,7 @@ import json
 
 import pytest
 from loaders import NUMBER, numbers, ordered
-from picture_set import SAMPLES
+from picture_set import SAMPLES, write_pictures
 
 import forebay as fb
 
@@ -64,6 +64,38 @@ def test_a_checkpoint_resumes_on_another_number_of_ranks(pictures, ranks):
             assert loader.epoch == 1
     for number, parts in enumerate(zip(*rest)):
         assert sorted(sum(parts, [])) == sorted(whole[4 + number])
+
+
+def test_a_checkpoint_among_the_places_that_canonical_nodes_add_goes_on_there(tmp_path):
+    # 90 samples on 64 canonical nodes are 128 places; the reference resumes up to the 92nd.
+    folder = write_pictures(tmp_path / "set", samples=90)
+    arguments = {"local": folder, "batch_size": 4, "fields": NUMBER, "num_canonical_nodes": 64, "shuffle": True}
+    with fb.Loader(**arguments) as loader:
+        whole, following = numbers(loader), numbers(loader)
+    assert len(whole) == 32
+    for stop in (22, 23, 24, 30, 31):
+        with fb.Loader(**arguments) as loader:
+            batches = iter(loader)
+            for _ in range(stop):
+                next(batches)
+            state = loader.state_dict()
+        assert (state["epoch"], state["sample_in_epoch"]) == (0, 4 * stop)
+        with fb.Loader(**arguments) as loader:
+            loader.load_state_dict(state)
+            assert numbers(loader) == whole[stop:]
+            assert numbers(loader) == following
+        for rank in range(2):
+            world = {"rank": rank, "world_size": 2, "local_rank": rank, "local_world_size": 2}
+            with fb.Loader(**{**arguments, "batch_size": 2}, **world) as loader:
+                loader.load_state_dict(state, strict=False)
+                assert len(numbers(loader)) == 32 - stop
+    with fb.Loader(**arguments) as loader:
+        batches = iter(loader)
+        for _ in range(32):
+            next(batches)
+        state = loader.state_dict()
+    # The reference would refuse the end of this epoch: it is the beginning of the next.
+    assert (state["epoch"], state["sample_in_epoch"]) == (1, 0)
 
 
 def test_a_state_of_another_plan_is_refused_with_the_arguments_that_differ(pictures):

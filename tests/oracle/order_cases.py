@@ -25,7 +25,8 @@ MULTIPLIER = 0x9E3779B97F4A7C15
 
 # What the reference's messages mean, by our names of the errors.
 MEANINGS = [
-    ("Resuming further into the dataset", {"ResumedPastEnd"}),
+    # The reference looks at the place first; a plan that resumes further may find something else wrong first.
+    ("Resuming further into the dataset", {"ResumedPastEnd", "NodesDoNotDivide", "EmptyCanonicalNode", "TooFewForPadding"}),
     ("Either canonical or physical nodes", {"NodesDoNotDivide"}),
     ("A global batch size of", {"GlobalBatchDoesNotDivide"}),
     ("could not broadcast input array", {"TooFewForPadding"}),

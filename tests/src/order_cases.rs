@@ -83,6 +83,10 @@ impl Case {
             Ok(plan) => plan,
             Err(error) => return json!({ "error": error_name(&error), "message": error.to_string() }),
         };
+        // A plan resumes further than the reference: `tail` of the suite looks at that.
+        if let Err(error) = plan.refuse_as_reference() {
+            return json!({ "error": error_name(&error), "message": error.to_string() });
+        }
         let world = plan.parallel_world();
         let replication = self.config.replication.unwrap_or(1);
         let mut hash = IdHash::default();

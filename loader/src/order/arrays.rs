@@ -59,7 +59,8 @@ pub struct Partitioning {
 /// and its content in that order, padded with -1.
 ///
 /// # Errors
-/// As the reference: numbers of nodes that do not divide, a resumption behind the end.
+/// As the reference: numbers of nodes that do not divide, a resumption behind the end. Plans resume a little further, up
+/// to the last place of canonical nodes of equal length.
 pub fn partition(
     algo: PartitionAlgo,
     args: Partitioning,
@@ -69,7 +70,8 @@ pub fn partition(
     in_range((1..=SAMPLES_MAX).contains(&args.samples), "num_samples", "from 1 to 2^48")?;
     in_range((1..=CANONICAL_NODES_MAX).contains(&args.canonical), "num_canonical_nodes", "from 1 to 1,048,576")?;
     in_range((1..=super::config::BATCH_SIZE_MAX).contains(&args.batch), "batch_size", "from 1 to 16,777,216")?;
-    in_range(args.initial_nodes != Some(0), "initial_physical_nodes", "at least 1")?;
+    let initial_nodes = args.initial_nodes.unwrap_or(1);
+    in_range((1..=1 << 24).contains(&initial_nodes), "initial_physical_nodes", "from 1 to 16,777,216")?;
     let World { nodes, ranks_per_node, workers_per_rank } = args.world;
     let [nodes, ranks, workers] = [nodes, ranks_per_node, workers_per_rank].map(u64::from);
     let deal = PartitionArgs {
@@ -81,6 +83,7 @@ pub fn partition(
         drop_first: args.drop_first,
         initial_nodes: args.initial_nodes,
     };
+    deal.refuse_as_reference()?;
     let partition = Partition::new(algo, deal, warnings)?;
     let batches = partition.batches().div_ceil(workers);
     let shape = [nodes, ranks, workers, batches, args.batch];

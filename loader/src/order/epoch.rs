@@ -6,6 +6,7 @@ use super::batching::{Batching, BatchingArgs, Sequence};
 use super::config::{BATCH_SIZE_MAX, OrderConfig};
 use super::error::{OrderError, OrderWarning};
 use super::ids::Rank;
+use super::partition::reference_end;
 use super::rank::{RankOrder, WorkerOrder};
 use super::resume::{Resume, Start};
 use super::shape::{DataSetShape, Hasher};
@@ -134,6 +135,34 @@ impl EpochPlan {
     /// Places of the epoch that were handed out before this plan starts, all ranks together, as the checkpoint says.
     pub fn sample_in_epoch(&self) -> u64 {
         self.0.start.sample_in_epoch
+    }
+
+    /// Places of the whole epoch, all ranks together, whatever this plan starts with: at this one the epoch is over.
+    pub fn end(&self) -> u64 {
+        self.0.batching.end(&self.0.sequences, self.0.parallel.ranks() * self.0.config.batch_size)
+    }
+
+    /// The last place at which the reference resumes this epoch; `None`: it does anywhere. A plan resumes up to
+    /// [`end`](Self::end), which lies further back where canonical nodes are made equal.
+    pub fn reference_end(&self) -> Option<u64> {
+        match self.0.batching {
+            Batching::Random(_) => Some(reference_end(self.0.sequences[0].draws.len(), self.0.parallel.ranks())),
+            Batching::PerStream(_) | Batching::DevicePerStream(_) | Batching::Stratified(_) => None,
+        }
+    }
+
+    /// Refuses to resume where the reference does, for programs that call its functions.
+    ///
+    /// # Errors
+    /// `ResumedPastEnd`: this plan starts behind [`reference_end`](Self::reference_end).
+    pub fn refuse_as_reference(&self) -> Result<(), OrderError> {
+        let resumed = self.sample_in_epoch();
+        match self.reference_end() {
+            Some(end) if resumed > end => {
+                Err(OrderError::ResumedPastEnd { resumed, samples: self.0.sequences[0].draws.len() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The checkpoint after `sample_in_epoch` places of the epoch, counted from its beginning.

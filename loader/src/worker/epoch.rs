@@ -5,7 +5,7 @@ use super::data::DataSet;
 use super::reader::SampleReader;
 use crate::error::Result;
 use crate::order::{
-    EpochPlan, EpochShares, OrderConfig, OrderError, OrderWarning, Rank, Resume, SampleId, ShardId, WorkerOrder, World,
+    EpochPlan, EpochShares, OrderConfig, OrderWarning, Rank, Resume, SampleId, ShardId, WorkerOrder, World,
 };
 use crate::sync::Arc;
 use std::collections::VecDeque;
@@ -13,8 +13,7 @@ use std::collections::VecDeque;
 /// The plan of an epoch with several workers per rank.
 #[derive(Clone, Debug)]
 pub struct WorkerPlan {
-    /// `None` when a checkpoint stands at the end of its epoch: nothing is left.
-    plan: Option<EpochPlan>,
+    plan: EpochPlan,
     rank: Rank,
 }
 
@@ -32,28 +31,13 @@ impl WorkerPlan {
         rank: Rank,
         start: &Resume,
     ) -> Result<Self> {
-        let plan =
-            |start: &Resume| EpochPlan::of_shares(data.shape(), order, shares.clone(), world, start.epoch, Some(start));
-        match plan(start) {
-            Ok(plan) => Ok(Self { plan: Some(plan), rank }),
-            // Canonical nodes of equal length can make an epoch longer than its samples. Its end, counted in places, is
-            // then behind what the order lets one resume from, by less than a global batch of the ranks that counted.
-            Err(OrderError::ResumedPastEnd { resumed, samples }) => {
-                let whole = plan(&Resume { sample_in_epoch: 0, ..*start })?;
-                let ranks = whole.parallel_world().ranks();
-                let places = whole.len_of_rank(rank) * ranks;
-                match resumed < places + ranks * whole.batch_size() {
-                    true => Ok(Self { plan: None, rank }),
-                    false => Err(OrderError::ResumedPastEnd { resumed, samples }.into()),
-                }
-            }
-            Err(error) => Err(error.into()),
-        }
+        let plan = EpochPlan::of_shares(data.shape(), order, shares.clone(), world, start.epoch, Some(start))?;
+        Ok(Self { plan, rank })
     }
 
     /// What the reference would have warned of.
     pub fn warnings(&self) -> &[OrderWarning] {
-        self.plan.as_ref().map_or(&[], EpochPlan::warnings)
+        self.plan.warnings()
     }
 
     /// The ids of `worker`, batch after batch, padded with -1 so that all workers have equally many.
@@ -61,32 +45,15 @@ impl WorkerPlan {
     /// # Panics
     ///
     /// When there is no such worker.
-    pub fn ids(&self, worker: u32) -> impl ExactSizeIterator<Item = i64> + use<> {
-        Ids(self.plan.as_ref().map(|plan| plan.worker(self.rank, worker)))
+    pub fn ids(&self, worker: u32) -> WorkerOrder {
+        self.plan.worker(self.rank, worker)
     }
 }
-
-/// A worker's order, or that of an epoch that is over.
-struct Ids(Option<WorkerOrder>);
-
-impl Iterator for Ids {
-    type Item = i64;
-
-    fn next(&mut self) -> Option<i64> {
-        self.0.as_mut()?.next()
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.as_ref().map_or((0, Some(0)), Iterator::size_hint)
-    }
-}
-
-impl ExactSizeIterator for Ids {}
 
 /// The samples of one worker in one epoch, with their shards fetched ahead.
 pub struct Epoch {
     reader: Arc<SampleReader>,
-    ids: Ids,
+    ids: WorkerOrder,
     /// Samples looked ahead, and the shard of each.
     window: VecDeque<(SampleId, ShardId)>,
     /// Samples to look ahead; 0 where there is nothing to do ahead.
@@ -110,7 +77,7 @@ impl Epoch {
     /// When the plan has no such worker.
     pub fn new(reader: Arc<SampleReader>, plan: &WorkerPlan, worker: u32, predownload: usize) -> Self {
         let predownload = if reader.data().has_work_ahead() { predownload } else { 0 };
-        let ids = Ids(plan.plan.as_ref().map(|p| p.worker(plan.rank, worker)));
+        let ids = plan.ids(worker);
         Self { reader, ids, window: VecDeque::new(), predownload, ahead: Ahead::new(), announced: 0 }
     }
 

@@ -92,6 +92,34 @@ def test_a_checkpoint_at_the_end_of_an_epoch_resumes_with_the_next(remote, tmp_p
     assert [batch["number"].tolist() for batch in resumed] == following
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_checkpoint_among_the_places_that_canonical_nodes_add_goes_on_there(tmp_path, workers):
+    """The reference refuses it, since it lies behind the number of samples, and loses the rest of the epoch."""
+    remote = write(tmp_path / "remote", 90)
+    arguments = {"remote": remote, "batch_size": 4, "num_canonical_nodes": 64, "shuffle": True}
+
+    def loader(name):
+        dataset = StreamingDataset(local=str(tmp_path / name), **arguments)
+        return StreamingDataLoader(dataset, batch_size=4, num_workers=workers)
+
+    whole = [batch["number"].tolist() for batch in loader("whole")]
+    assert len(whole) == 32
+    stopped = loader("stopped")
+    batches = iter(stopped)
+    for _ in range(30):
+        next(batches)
+    state = stopped.state_dict()
+    assert state["sample_in_epoch"] == 120
+    del batches
+    resumed = loader("resumed")
+    resumed.load_state_dict(state)
+    assert [batch["number"].tolist() for batch in resumed] == whole[30:]
+    far = loader("far")
+    far.load_state_dict({**state, "sample_in_epoch": 132})
+    with pytest.raises(ValueError, match="Resuming further"):
+        list(far)
+
+
 def test_streams_can_be_used_in_another_data_set(remote, tmp_path):
     """The reference takes the weights that the first data set has derived for the user's own, and raises."""
     for weights in ({}, {"repeat": 2.0}, {"choose": 30}, {"proportion": 1.0}):

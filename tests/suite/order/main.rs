@@ -4,6 +4,7 @@
 //! * `huge` — 100 million samples, resumed anywhere, in a process that may not have more than 0.5 GB;
 //! * `promises` — over the same cases: all ways to read a plan agree, uses of shards cover what is read, resuming
 //!   continues, worlds see the same global batches;
+//! * `tail` — a resumed epoch is the tail of the whole one, also where the reference refuses to resume;
 //! * `live` — random cases against an installed reference (ignored unless asked for).
 
 #![allow(clippy::unwrap_used, reason = "a suite fails by panicking")]
@@ -12,6 +13,7 @@ mod golden;
 mod huge;
 mod live;
 mod promises;
+mod tail;
 
 use forebay_tests::order_cases::Case;
 use serde_json::Value;

@@ -11,7 +11,7 @@ use forebay_loader::order::{
 use super::recorded;
 
 /// All batches of a rank.
-fn batches(plan: &EpochPlan, rank: Rank) -> Vec<Vec<Planned>> {
+pub(super) fn batches(plan: &EpochPlan, rank: Rank) -> Vec<Vec<Planned>> {
     let mut order = plan.rank(rank);
     let mut rows = Vec::new();
     let mut batches = Vec::new();
@@ -21,7 +21,7 @@ fn batches(plan: &EpochPlan, rank: Rank) -> Vec<Vec<Planned>> {
     batches
 }
 
-fn ranks(plan: &EpochPlan) -> impl Iterator<Item = Rank> {
+pub(super) fn ranks(plan: &EpochPlan) -> impl Iterator<Item = Rank> {
     (0..plan.world().ranks() as u32).map(Rank)
 }
 
@@ -135,10 +135,10 @@ fn global_batches(plan: &EpochPlan) -> Vec<Vec<(u32, u64)>> {
     global
 }
 
-const ALGOS: [ShuffleAlgo; 5] =
+pub(super) const ALGOS: [ShuffleAlgo; 5] =
     [ShuffleAlgo::Naive, ShuffleAlgo::Py1s, ShuffleAlgo::Py2s, ShuffleAlgo::Py1br, ShuffleAlgo::Py1e];
 
-const METHODS: [BatchingMethod; 4] =
+pub(super) const METHODS: [BatchingMethod; 4] =
     [BatchingMethod::Random, BatchingMethod::PerStream, BatchingMethod::DevicePerStream, BatchingMethod::Stratified];
 
 #[test]
@@ -197,16 +197,16 @@ fn the_digest_follows_the_arguments_and_not_the_world() {
 }
 
 /// Picks by a linear congruential generator: the same ones in every run.
-struct Picks(Cell<u64>);
+pub(super) struct Picks(pub(super) Cell<u64>);
 
 impl Picks {
-    fn number(&self, below: usize) -> usize {
+    pub(super) fn number(&self, below: usize) -> usize {
         let next = self.0.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0.set(next);
         (next >> 33) as usize % below
     }
 
-    fn of<T: Copy>(&self, items: &[T]) -> T {
+    pub(super) fn of<T: Copy>(&self, items: &[T]) -> T {
         items[self.number(items.len())]
     }
 }

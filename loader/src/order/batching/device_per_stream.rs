@@ -71,8 +71,13 @@ pub(super) fn build(
 }
 
 impl DevicePerStream {
+    /// Global batches of the whole epoch.
+    pub(super) fn epoch_batches(&self) -> u64 {
+        self.batches
+    }
+
     pub(super) fn batches(&self) -> u64 {
-        self.batches.saturating_sub(self.first)
+        self.epoch_batches().saturating_sub(self.first)
     }
 
     /// The node whose device batches a rank is given, and which of them in the reader's global batch. Device batches

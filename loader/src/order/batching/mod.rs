@@ -80,6 +80,16 @@ impl Batching {
         }
     }
 
+    /// Places of the whole epoch, all ranks together, `global_batch` of them in each batch: at this one it is over.
+    pub(super) fn end(&self, sequences: &[Sequence], global_batch: u64) -> u64 {
+        match self {
+            Self::Random(_) => sequences[0].partition.end(),
+            Self::PerStream(method) => method.epoch_batches() * global_batch,
+            Self::DevicePerStream(method) => method.epoch_batches() * global_batch,
+            Self::Stratified(method) => method.epoch_batches() * global_batch,
+        }
+    }
+
     /// Moves a reader to a batch below `batches`.
     pub(super) fn seek(&self, place: &mut RankPlace, batch: u64) {
         place.batch = batch;

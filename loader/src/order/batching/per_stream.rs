@@ -38,8 +38,13 @@ pub(super) fn build(
 }
 
 impl PerStream {
+    /// Global batches of the whole epoch.
+    pub(super) fn epoch_batches(&self) -> u64 {
+        self.origins.len() as u64
+    }
+
     pub(super) fn batches(&self) -> u64 {
-        (self.origins.len() as u64).saturating_sub(self.first)
+        self.epoch_batches().saturating_sub(self.first)
     }
 
     pub(super) fn seek(&self, place: &mut RankPlace) {

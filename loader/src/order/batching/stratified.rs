@@ -64,8 +64,13 @@ fn portions(proportion: &[f64], global_batch: u64) -> Result<Vec<u64>, OrderErro
 }
 
 impl Stratified {
+    /// Global batches of the whole epoch.
+    pub(super) fn epoch_batches(&self) -> u64 {
+        self.batches
+    }
+
     pub(super) fn batches(&self) -> u64 {
-        self.batches.saturating_sub(self.first)
+        self.epoch_batches().saturating_sub(self.first)
     }
 
     pub(super) fn slot(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<Slot> {

@@ -4,10 +4,15 @@
 //!
 //! `orig` is that deal. `relaxed` deals as for the nodes of the first run and then cuts the same global batches for
 //! the nodes of this one.
+//!
+//! A resumed epoch is dealt from the place at which it goes on. The reference refuses places a little behind the number
+//! of samples; rows that were made equal reach further, and here they are dealt too. Behind that refusal the rest is the
+//! tail of the whole epoch to the last repeat; before it, the reference's own repeats stand at the end.
 
 mod orig;
 mod relaxed;
 
+use orig::Equalise;
 pub(super) use orig::{Deal, canonical_starts};
 use relaxed::Recut;
 
@@ -37,6 +42,38 @@ pub(super) struct PartitionArgs {
     pub(super) initial_nodes: Option<u64>,
 }
 
+/// The last place at which the reference resumes an epoch of `samples` among so many ranks.
+pub(super) fn reference_end(samples: u64, ranks: u64) -> u64 {
+    // A whole round is added even when nothing is missing, as in the reference.
+    samples + (ranks - samples % ranks)
+}
+
+impl PartitionArgs {
+    fn reference_end(&self) -> u64 {
+        reference_end(self.samples, self.nodes * self.ranks_per_node)
+    }
+
+    /// The last place at which the epoch can end in any world with this global batch: rows of canonical nodes are made
+    /// equal, then ranks, whose number divides the global batch.
+    fn last_end(&self) -> u64 {
+        let filled = self.samples.div_ceil(self.canonical) * self.canonical;
+        let global_batch = (self.nodes * self.ranks_per_node).saturating_mul(self.batch);
+        filled.checked_next_multiple_of(global_batch).unwrap_or(u64::MAX)
+    }
+
+    fn past_end(&self) -> OrderError {
+        OrderError::ResumedPastEnd { resumed: self.drop_first, samples: self.samples }
+    }
+
+    /// Refuses to resume where the reference does.
+    ///
+    /// # Errors
+    /// `ResumedPastEnd`.
+    pub(super) fn refuse_as_reference(&self) -> Result<(), OrderError> {
+        if self.drop_first > self.reference_end() { Err(self.past_end()) } else { Ok(()) }
+    }
+}
+
 /// A deal among all ranks.
 #[derive(Debug)]
 pub(super) enum Partition {
@@ -52,18 +89,19 @@ impl Partition {
         args: PartitionArgs,
         warnings: &mut Vec<OrderWarning>,
     ) -> Result<Self, OrderError> {
-        let world = args.nodes * args.ranks_per_node;
-        // A whole round is added even when nothing is missing, as in the reference.
-        let repeated = world - args.samples % world;
-        if args.samples + repeated < args.drop_first {
-            return Err(OrderError::ResumedPastEnd { resumed: args.drop_first, samples: args.samples });
+        let equalise = match args.drop_first > args.reference_end() {
+            true => Equalise::AsInWholeEpoch,
+            false => Equalise::WithWhatIsLeft,
+        };
+        if equalise == Equalise::AsInWholeEpoch && args.drop_first > args.last_end() {
+            return Err(args.past_end());
         }
         let divides = args.canonical.is_multiple_of(args.nodes) || args.nodes.is_multiple_of(args.canonical);
         match (algo, args.initial_nodes) {
             (PartitionAlgo::Relaxed, Some(initial)) if !divides => {
-                Recut::new(args, initial, warnings).map(Self::Relaxed)
+                Recut::new(args, initial, equalise, warnings).map(Self::Relaxed)
             }
-            _ => Ok(Self::Orig { deal: Deal::new(&args, warnings)?, batch: args.batch }),
+            _ => Ok(Self::Orig { deal: Deal::new(&args, equalise, warnings)?, batch: args.batch }),
         }
     }
 
@@ -74,6 +112,11 @@ impl Partition {
             Self::Orig { deal, .. } => deal.rank_cell(node, rank, k),
             Self::Relaxed(recut) => recut.cell(node, rank, k),
         }
+    }
+
+    /// Places of the whole epoch, all ranks together: at this one it is over.
+    pub(super) fn end(&self) -> u64 {
+        self.deal().end()
     }
 
     /// The deal beneath.
@@ -185,9 +228,14 @@ mod tests {
 
     #[test]
     fn resuming_behind_the_epoch_is_an_error() {
-        let args = PartitionArgs { drop_first: 128, ..args(117, 64, 1, 1, 1) };
-        let error = Partition::new(PartitionAlgo::Orig, args, &mut Vec::new()).expect_err("behind the end");
-        assert_eq!(error, OrderError::ResumedPastEnd { resumed: 128, samples: 117 });
+        let at = |drop_first| PartitionArgs { drop_first, ..args(117, 64, 1, 1, 1) };
+        let partition = |args| Partition::new(PartitionAlgo::Orig, args, &mut Vec::new());
+        let error = partition(at(129)).expect_err("behind the end");
+        assert_eq!(error, OrderError::ResumedPastEnd { resumed: 129, samples: 117 });
+        assert_eq!(partition(at(128)).expect("the end").batches(), 0);
+        assert_eq!(partition(at(120)).expect("before the end").batches(), 8);
+        let refused = [117, 118, 119, 128].map(|place| at(place).refuse_as_reference().is_err());
+        assert_eq!(refused, [false, false, true, true], "the reference gives up earlier");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{Cell, PartitionArgs};
 use crate::order::error::{OrderError, OrderWarning};
+use std::ops::Range;
 
 /// A deal of `samples` positions; places are computed, not stored.
 #[derive(Debug)]
@@ -26,8 +27,17 @@ pub(in crate::order) struct Deal {
     node_len: u64,
     /// Places of each node, a multiple of its ranks.
     node_len_padded: u64,
-    /// What place `node_len` of a node repeats; `None`: its own places from the first, over and over.
-    tail_from: Option<u64>,
+    /// What makes a node's ranks equal: these of its places, dropped ones counted, over and over.
+    tail: Range<u64>,
+}
+
+/// Which places make ranks equal where only part of the epoch is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Equalise {
+    /// Those of the part that is left, as in the reference.
+    WithWhatIsLeft,
+    /// Those that do so in the whole epoch, if the ranks break off together: the part is its tail, repeats included.
+    AsInWholeEpoch,
 }
 
 #[derive(Debug)]
@@ -38,7 +48,11 @@ struct Padding {
 }
 
 impl Deal {
-    pub(super) fn new(args: &PartitionArgs, warnings: &mut Vec<OrderWarning>) -> Result<Self, OrderError> {
+    pub(super) fn new(
+        args: &PartitionArgs,
+        equalise: Equalise,
+        warnings: &mut Vec<OrderWarning>,
+    ) -> Result<Self, OrderError> {
         let &PartitionArgs { samples, canonical, nodes, ranks_per_node, .. } = args;
         if !canonical.is_multiple_of(nodes) && !nodes.is_multiple_of(canonical) {
             return Err(OrderError::NodesDoNotDivide { canonical, physical: nodes });
@@ -64,13 +78,23 @@ impl Deal {
             })?,
         };
 
-        let node_len = (row * canonical).saturating_sub(drop_first) / nodes;
+        let (whole, dropped) = (row * canonical / nodes, drop_first / nodes);
+        let node_len = whole.saturating_sub(dropped);
         let node_len_padded = node_len.next_multiple_of(ranks_per_node);
         let missing = node_len_padded - node_len;
-        let tail_from = (node_len + 1).checked_sub(ranks_per_node + missing);
-        if missing > 0 && tail_from.is_none() {
-            warnings.push(OrderWarning::FewSamplesForRanks { samples: node_len, ranks: ranks_per_node });
-        }
+        let repeated = match equalise {
+            Equalise::AsInWholeEpoch if dropped.is_multiple_of(ranks_per_node) => 0..whole,
+            _ => dropped..dropped + node_len,
+        };
+        let tail = match (repeated.end - repeated.start + 1).checked_sub(ranks_per_node + missing) {
+            _ if missing == 0 => dropped..dropped,
+            Some(before) => repeated.start + before..repeated.start + before + missing,
+            None => {
+                let samples = repeated.end - repeated.start;
+                warnings.push(OrderWarning::FewSamplesForRanks { samples, ranks: ranks_per_node });
+                repeated
+            }
+        };
         Ok(Self {
             samples,
             canonical,
@@ -84,13 +108,18 @@ impl Deal {
             is_tiled,
             node_len,
             node_len_padded,
-            tail_from,
+            tail,
         })
     }
 
     /// Places of each rank.
     pub(in crate::order) fn rank_len(&self) -> u64 {
         self.node_len_padded / self.ranks_per_node
+    }
+
+    /// Places of the whole epoch, all nodes together: at this one it is over.
+    pub(in crate::order) fn end(&self) -> u64 {
+        (self.row * self.canonical).next_multiple_of(self.nodes * self.ranks_per_node)
     }
 
     /// Places of each node, a multiple of its ranks.
@@ -113,12 +142,9 @@ impl Deal {
         if i >= self.node_len_padded {
             return None;
         }
-        let over = i - self.node_len;
-        let i = match self.tail_from {
-            Some(from) => from + over,
-            None => over % self.node_len,
-        };
-        Some(Cell { repeat: true, ..self.cell(self.drop_first + i * self.nodes + node) })
+        // Something is missing, so the tail is not empty.
+        let i = self.tail.start + (i - self.node_len) % (self.tail.end - self.tail.start);
+        Some(Cell { repeat: true, ..self.cell(i * self.nodes + node) })
     }
 
     /// The `t`-th place, column by column.
@@ -141,10 +167,12 @@ impl Deal {
         Cell { canonical: canonical as u32, position: start + column - u64::from(is_short), repeat: repeat || is_short }
     }
 
-    /// The index in its node's list at which `column` of a canonical node's row stands; `None` if it was dropped.
-    /// Not for tiled deals.
+    /// The index in its node's list at which `column` of a canonical node's row stands; `None` if it was dropped, 0 if
+    /// it was dropped and may stand among the repeats at the end. Not for tiled deals.
     pub(in crate::order) fn index_of(&self, canonical: u64, column: u64) -> Option<u64> {
-        (column * self.canonical + canonical).checked_sub(self.drop_first).map(|t| t / self.nodes)
+        let t = column * self.canonical + canonical;
+        let is_read = t >= self.drop_first.min(self.tail.start * self.nodes);
+        is_read.then(|| t.saturating_sub(self.drop_first) / self.nodes)
     }
 
     /// Whether `node` is dealt positions of a canonical node. Not for tiled deals.

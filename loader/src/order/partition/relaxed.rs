@@ -1,7 +1,7 @@
 //! A deal for the nodes of the first run, cut anew for the nodes of this one. Every global batch keeps its samples and
 //! their order.
 
-use super::orig::Deal;
+use super::orig::{Deal, Equalise};
 use super::{Cell, PartitionArgs};
 use crate::order::error::{OrderError, OrderWarning};
 
@@ -17,13 +17,18 @@ pub(in crate::order) struct Recut {
 }
 
 impl Recut {
-    pub(super) fn new(args: PartitionArgs, initial: u64, warnings: &mut Vec<OrderWarning>) -> Result<Self, OrderError> {
+    pub(super) fn new(
+        args: PartitionArgs,
+        initial: u64,
+        equalise: Equalise,
+        warnings: &mut Vec<OrderWarning>,
+    ) -> Result<Self, OrderError> {
         let global_batch = args.nodes * args.ranks_per_node * args.batch;
         let devices = initial * args.ranks_per_node;
         if !global_batch.is_multiple_of(devices) {
             return Err(OrderError::GlobalBatchDoesNotDivide { global_batch, devices });
         }
-        let deal = Deal::new(&PartitionArgs { nodes: initial, ..args }, warnings)?;
+        let deal = Deal::new(&PartitionArgs { nodes: initial, ..args }, equalise, warnings)?;
         Ok(Self { deal, ranks_per_node: args.ranks_per_node, batch: args.batch, initial_batch: global_batch / devices })
     }
 
