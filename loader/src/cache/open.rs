@@ -44,6 +44,11 @@ impl OpenShard {
         self.shard
     }
 
+    /// Descriptors of all its files together.
+    pub fn descriptors(&self) -> usize {
+        self.files.iter().map(|file| file.file.descriptors()).sum()
+    }
+
     /// Whether the shard was evicted, here or by another process: its bytes are freed when the last reader drops it.
     pub fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::Acquire)

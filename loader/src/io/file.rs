@@ -146,6 +146,11 @@ impl ShardFile {
         &self.path
     }
 
+    /// Descriptors that it holds: one, and another for reads past the page cache.
+    pub fn descriptors(&self) -> usize {
+        1 + usize::from(self.direct.is_some())
+    }
+
     /// Whether misses go past the page cache.
     pub fn is_direct(&self) -> bool {
         self.direct.is_some() && self.directory.is_direct()

@@ -158,6 +158,8 @@ struct Opened {
     order: VecDeque<Entry>,
     /// Bytes of all entries' tables.
     table_bytes: usize,
+    /// Descriptors of all entries.
+    descriptors: usize,
     /// Where the next sweep goes on.
     sweep_at: usize,
 }
@@ -168,6 +170,7 @@ struct Entry {
     /// Tells this opening from a later one of the same shard.
     open: Weak<OpenShard>,
     table_bytes: usize,
+    descriptors: usize,
 }
 
 impl Entry {
@@ -183,7 +186,7 @@ pub(crate) struct OpenShards {
     catalog: Arc<Catalog>,
     shards: Vec<Mutex<Option<Arc<OpenShard>>>>,
     opened: Mutex<Opened>,
-    shards_max: usize,
+    descriptors_max: usize,
     trailers: Trailers,
     /// Whether shards may be evicted while we have them open, by this job or another one, and must then be let go.
     may_be_evicted: bool,
@@ -196,13 +199,13 @@ const SWEPT_AT_ONCE: usize = 1_024;
 
 impl OpenShards {
     /// A table for `catalog`, with what indexes the shards have if `use_indexes` of their layout says so. It takes half of
-    /// the descriptors that the process may have, two for each shard.
+    /// the descriptors that the process may have: a shard has one to three.
     pub(crate) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, stats: &Stats) -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
         Self {
             shards: (0..catalog.shape().num_shards()).map(|_| Mutex::new(None)).collect(),
             opened: Mutex::default(),
-            shards_max: (limit / 4).clamp(16, 1 << 16) as usize,
+            descriptors_max: (limit / 2).clamp(32, 1 << 17) as usize,
             trailers: Trailers {
                 wanted: use_indexes,
                 read: stats.counter("shard_indexes_read"),
@@ -267,7 +270,7 @@ impl OpenShards {
     fn take_evicted(&self, opened: &mut Opened, places: Range<usize>) -> Vec<Arc<OpenShard>> {
         let mut closed = Vec::new();
         let mut place = 0;
-        let Opened { order, table_bytes, .. } = opened;
+        let Opened { order, table_bytes, descriptors, .. } = opened;
         order.retain(|entry| {
             place += 1;
             if !places.contains(&(place - 1)) {
@@ -280,6 +283,7 @@ impl OpenShards {
             }
             closed.extend(entry.take(&mut slot));
             *table_bytes -= entry.table_bytes;
+            *descriptors -= entry.descriptors;
             false
         });
         closed
@@ -298,17 +302,19 @@ impl OpenShards {
     }
 
     fn close_oldest(&self, id: ShardId, open: &Arc<OpenShard>) {
-        let table_bytes = open.table_bytes();
+        let (table_bytes, descriptors) = (open.table_bytes(), open.resident.descriptors());
         let mut closed = Vec::new();
         {
             let mut opened = self.opened.lock();
-            opened.order.push_back(Entry { id, open: Arc::downgrade(open), table_bytes });
+            opened.order.push_back(Entry { id, open: Arc::downgrade(open), table_bytes, descriptors });
             opened.table_bytes += table_bytes;
+            opened.descriptors += descriptors;
             while opened.order.len() > 1
-                && (opened.order.len() > self.shards_max || opened.table_bytes > TABLE_BYTES_MAX)
+                && (opened.descriptors > self.descriptors_max || opened.table_bytes > TABLE_BYTES_MAX)
             {
                 let Some(oldest) = opened.order.pop_front() else { break };
                 opened.table_bytes -= oldest.table_bytes;
+                opened.descriptors -= oldest.descriptors;
                 closed.extend(oldest.take(&mut self.shards[oldest.id.index()].lock()));
             }
         }

@@ -49,7 +49,7 @@ pub struct SampleReader {
     catalog: Catalog,
     /// Whether descriptors outlive a read: not where shards come and go.
     keeps_open: bool,
-    table: Mutex<Table>,
+    pub(super) table: Mutex<Table>,
     /// By stream, who fetches its files instead of the engine's store; shorter where the last streams have nobody.
     fetchers: Vec<Option<Arc<dyn Fetcher>>>,
     /// Connected when the first shard has to be fetched.

@@ -11,8 +11,12 @@ use std::collections::{HashMap, VecDeque};
 /// Bytes of offset tables kept at most: those of thousands of shards, in each of dozens of processes.
 const TABLE_BYTES_MAX: usize = 64 << 20;
 
-/// Shards kept open at most, within a quarter of the descriptors that the process may have.
-const SHARDS_MAX: u64 = 4_096;
+/// Shards kept in mind at most.
+const SHARDS_MAX: usize = 4_096;
+
+/// Descriptors kept open at most, within a quarter of those that the process may have. An MDS shard takes one, a shard of
+/// the split formats two.
+const DESCRIPTORS_MAX: u64 = 4_096;
 
 /// A shard that was read.
 #[derive(Debug)]
@@ -37,6 +41,11 @@ impl Known {
         let offsets = shard.offsets(&table)?;
         Ok(Self { offsets, layout, open: keep_open.then_some(open), touched: Touched::default() })
     }
+
+    /// Descriptors kept open.
+    fn descriptors(&self) -> usize {
+        self.open.as_ref().map_or(0, |open| open.descriptors())
+    }
 }
 
 /// Shards by number; the one read first goes when there are too many.
@@ -45,14 +54,22 @@ pub(super) struct Table {
     known: HashMap<ShardId, Arc<Known>>,
     order: VecDeque<ShardId>,
     table_bytes: usize,
-    shards_max: usize,
+    descriptors: usize,
+    descriptors_max: usize,
 }
 
 impl Table {
     pub(super) fn new() -> Self {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(SHARDS_MAX * 4);
-        let shards_max = (limit / 4).clamp(16, SHARDS_MAX) as usize;
-        Self { known: HashMap::new(), order: VecDeque::new(), table_bytes: 0, shards_max }
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        Self::with_descriptors((limit.unwrap_or(u64::MAX) / 4).clamp(16, DESCRIPTORS_MAX) as usize)
+    }
+
+    fn with_descriptors(descriptors_max: usize) -> Self {
+        Self { known: HashMap::new(), order: VecDeque::new(), table_bytes: 0, descriptors: 0, descriptors_max }
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.order.len() > SHARDS_MAX || self.descriptors > self.descriptors_max || self.table_bytes > TABLE_BYTES_MAX
     }
 
     pub(super) fn get(&self, shard: ShardId) -> Option<Arc<Known>> {
@@ -63,9 +80,10 @@ impl Table {
     pub(super) fn insert(&mut self, shard: ShardId, known: Arc<Known>) -> Vec<Arc<Known>> {
         let mut gone: Vec<_> = self.remove(shard).into_iter().collect();
         self.table_bytes += known.offsets.memory_bytes();
+        self.descriptors += known.descriptors();
         self.known.insert(shard, known);
         self.order.push_back(shard);
-        while self.order.len() > 1 && (self.order.len() > self.shards_max || self.table_bytes > TABLE_BYTES_MAX) {
+        while self.order.len() > 1 && self.is_too_large() {
             let Some(oldest) = self.order.front().copied() else { break };
             gone.extend(self.remove(oldest));
         }
@@ -76,10 +94,60 @@ impl Table {
     pub(super) fn remove(&mut self, shard: ShardId) -> Option<Arc<Known>> {
         let known = self.known.remove(&shard)?;
         self.table_bytes -= known.offsets.memory_bytes();
+        self.descriptors -= known.descriptors();
         // What goes is nearly always the oldest.
         if let Some(at) = self.order.iter().position(|s| *s == shard) {
             self.order.remove(at);
         }
         Some(known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{DataConfig, DataSet, SampleReader, StreamPlace};
+    use super::*;
+    use crate::format::writer::{LocalDir, Options, Writer};
+    use crate::format::{Encoding, Index, Layout, Value};
+    use crate::order::SampleId;
+    use std::path::Path;
+
+    /// A reader of 20 samples, each in a shard of its own.
+    fn reader(dir: &Path, layout: Layout) -> SampleReader {
+        let folder = LocalDir::create(dir, false).expect("a folder");
+        let options = Options { size_limit: Some(1), ..Options::default() };
+        let mut writer = Writer::new(layout, Box::new(folder), options).expect("a writer");
+        (0..20).for_each(|number| writer.write(&[Value::Int(number)]).expect("written"));
+        let index: Index = writer.finish().expect("a data set");
+        assert!(index.shards.iter().all(|shard| shard.samples <= 1));
+        let place = StreamPlace {
+            remote: None,
+            dir: dir.into(),
+            keep_zip: false,
+            download_retry: 1,
+            download_timeout: 1.0,
+            validate_hash: None,
+        };
+        let config = DataConfig { streams: vec![place], cache_limit: None };
+        let data = DataSet::new(config, vec![Arc::new(index)]).expect("a data set");
+        SampleReader::open(Arc::new(data)).expect("a reader")
+    }
+
+    #[test]
+    fn descriptors_are_counted_whatever_a_shard_has_of_them() {
+        let mds = Layout::mds([("n".to_owned(), Encoding::Int)]).expect("a layout");
+        let jsonl = Layout::jsonl([("n", "int")], "\n").expect("a layout");
+        for (layout, shards_open) in [(mds, 8), (jsonl, 4)] {
+            let dir = tempfile::tempdir().expect("a folder");
+            let reader = reader(dir.path(), layout);
+            *reader.table.lock() = Table::with_descriptors(8);
+            let mut sample = Vec::new();
+            (0..20).for_each(|id| assert!(reader.read(SampleId(id), &mut sample).expect("read").is_some()));
+            let table = reader.table.lock();
+            assert_eq!((table.order.len(), table.descriptors), (shards_open, 8));
+            drop(table);
+            let gone: Vec<_> = (0..64).filter_map(|shard| reader.table.lock().remove(ShardId(shard))).collect();
+            assert_eq!((gone.len(), reader.table.lock().descriptors), (shards_open, 0));
+        }
     }
 }
