@@ -243,7 +243,8 @@ impl<T> Residency<T> {
     /// Whether samples still wait for a wanted shard: all may have been read from descriptors of a copy that was evicted.
     fn is_needed(&self, shard: ShardId) -> bool {
         let mut entry = self.shards[shard.index()].lock();
-        let needed = !entry.unread.is_empty() || !matches!(&entry.state, State::Wanted(waiting) if waiting.is_empty());
+        let State::Wanted(waiting) = &entry.state else { return false };
+        let needed = !entry.unread.is_empty() || !waiting.is_empty();
         if !needed {
             entry.state = State::Unknown;
         }
@@ -251,18 +252,23 @@ impl<T> Residency<T> {
     }
 
     /// Takes the wanted shard with the earliest use in exchange for `shard`, which then waits in its stead; `None` when
-    /// no shard is wanted before `position`, the next use of `shard`.
+    /// no shard that is still needed is wanted before `position`, the next use of `shard`.
     pub(crate) fn exchange_for_earlier(&self, shard: ShardId, position: u64) -> Option<ShardId> {
-        let mut wanted = self.wanted.lock();
-        let Reverse((first, _)) = *wanted.queue.peek()?;
-        if first >= position {
-            return None;
+        loop {
+            let mut wanted = self.wanted.lock();
+            let Reverse((first, _)) = *wanted.queue.peek()?;
+            if first >= position {
+                return None;
+            }
+            let Reverse((_, earlier)) = wanted.queue.pop()?;
+            drop(wanted);
+            // Looked at outside of the queue's lock: no entry is locked under that.
+            if self.is_needed(earlier) {
+                self.wanted.lock().queue.push(Reverse((position, shard)));
+                self.more.notify_one();
+                return Some(earlier);
+            }
         }
-        let Reverse((_, earlier)) = wanted.queue.pop()?;
-        wanted.queue.push(Reverse((position, shard)));
-        drop(wanted);
-        self.more.notify_one();
-        Some(earlier)
     }
 
     /// `shard` is on disk: the work that waited for nothing else.
@@ -448,6 +454,23 @@ mod tests {
         assert_eq!(table.exchange_for_earlier(s(0), 4), Some(s(2)));
         assert_eq!(table.exchange_for_earlier(s(2), 2), None);
         assert_eq!((table.next_wanted(), table.next_wanted()), (Some((4, s(0))), Some((9, s(1)))));
+    }
+
+    #[test]
+    fn a_shard_in_hand_is_not_exchanged_for_one_whose_samples_were_all_read() {
+        let table = Residency::<()>::new(3);
+        announce(&table, s(0), 4);
+        assert_eq!(table.next_wanted(), Some((4, s(0))));
+        for (shard, position) in [(1, 1), (2, 3)] {
+            announce(&table, s(shard), position);
+        }
+        // Read from the descriptors of a copy that was evicted.
+        read(&table, s(1), 1);
+        assert_eq!(table.exchange_for_earlier(s(0), 4), Some(s(2)));
+        read(&table, s(2), 3);
+        assert_eq!(table.exchange_for_earlier(s(2), 4), None);
+        announce(&table, s(1), 7);
+        assert_eq!((table.next_wanted(), table.next_wanted()), (Some((4, s(0))), Some((7, s(1)))));
     }
 
     #[test]
