@@ -121,3 +121,28 @@ fn samples_larger_than_a_read_slot_are_counted() {
     assert!(rows[0].own() == Some(&large[..]));
     assert_eq!(counter(&loader, "samples_unpooled"), 1);
 }
+
+#[test]
+fn an_epoch_that_outlives_its_end_lets_go_of_nothing_that_the_next_one_keeps() {
+    let (remote, local) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    drop(loader(remote.path()));
+    let stream = StreamConfig {
+        remote: Some(remote.path().display().to_string()),
+        local: Some(local.path().into()),
+        ..StreamConfig::default()
+    };
+    let config = LoaderConfig { streams: vec![stream], batch_size: 2, threads: Some(1), ..LoaderConfig::default() };
+    let loader = Loader::new(config).expect("a loader");
+    assert_eq!(epoch(&loader).len(), 4);
+    loader.start_epoch().expect("started");
+    // As another thread has it that waits in `next`.
+    let ended = loader.position.lock().running.clone().expect("an epoch is under way");
+    loader.close().expect("closed");
+    let dir = &loader.catalog.streams()[0].dir;
+    let kept = dir.try_claim(0).expect("a look");
+    assert!(matches!(kept, crate::cache::Claim::Resident), "it is kept from here on");
+    drop(ended);
+    assert!(!dir.evict(0).expect("a look"), "somebody needs it");
+    dir.mark_read(0);
+    assert!(dir.evict(0).expect("a look"));
+}

@@ -282,10 +282,15 @@ impl Epoch {
         }
         self.shared.run.stop();
         let threads = std::mem::take(&mut *self.threads.lock());
+        if threads.is_empty() {
+            // Ended before: what is open or kept by now is the next epoch's.
+            return;
+        }
         for thread in threads {
             // The body catches panics, so the only error left is one in the guard itself.
             let _ = thread.join();
         }
+        self.shared.source.ended();
         self.shared.open.rest();
     }
 }

@@ -311,10 +311,8 @@ impl ShardSource for CachedShards {
             stream.dir.wake();
         }
     }
-}
 
-impl Drop for CachedShards {
-    fn drop(&mut self) {
+    fn ended(&self) {
         for stream in self.catalog.streams() {
             stream.dir.mark_all_read();
         }

@@ -53,6 +53,9 @@ pub(crate) trait ShardSource: Send + Sync + Debug {
 
     /// The run has ended: whoever waits in here returns.
     fn stop(&self);
+
+    /// The run's threads have gone: nothing is kept for its samples any more. The next run begins after this.
+    fn ended(&self);
 }
 
 /// What became of the wish to have a shard on local disk.
