@@ -5,7 +5,9 @@
 //! a decode thread works out how long the rows of a chunk are and puts the chunk aside here, whoever is inside
 //! `Loader::next` gets the memory from the [`RowSource`](crate::target::RowSource), and the chunk goes back to the decode
 //! threads. Nobody waits for it but the chunk itself: the consumer is called when it waits for a batch, and otherwise
-//! looks whenever it takes one.
+//! looks whenever it takes one. A chunk that asks while the consumer works on a batch is so put off to the next call, and
+//! has the step after that to be filled in: it belongs to a batch that is taken `prefetch` calls later, so nobody waits
+//! for it with a `prefetch` of 1 or more, and with 0 nothing is filled ahead in any case.
 
 use crate::error::Result;
 use crate::pipeline::Chunk;
