@@ -12,6 +12,7 @@ use forebay_loader::worker::{self, DataConfig, Epoch, Found, SampleReader, Strea
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use std::collections::VecDeque;
 
 /// Puts a stream's index.json into its local folder, if it is not there. With `fetches`, that is asked for the file, as
 /// one of stream 0.
@@ -197,8 +198,19 @@ pub(crate) struct Samples {
 
 struct State {
     epoch: Epoch,
+    /// Samples that a call was to bring and did not, for Ctrl-C or an error: they come next. One for each thread at most.
+    owed: VecDeque<SampleId>,
     /// Holds one sample; kept from sample to sample.
     buffer: Vec<u8>,
+}
+
+impl State {
+    fn next_sample(&mut self) -> Result<Option<SampleId>> {
+        match self.owed.pop_front() {
+            Some(sample) => Ok(Some(sample)),
+            None => self.epoch.next_sample(),
+        }
+    }
 }
 
 /// What the next sample needs.
@@ -235,7 +247,7 @@ impl Samples {
     fn new(py: Python<'_>, reader: &Reader, plan: &Plan, worker: u32, predownload: usize) -> PyResult<Self> {
         let inner = enter::enter(py, || reader.inner().cloned())?;
         let epoch = enter::enter(py, || Ok(Epoch::new(inner, &plan.0, worker, predownload)))?;
-        let state = Some(State { epoch, buffer: Vec::new() });
+        let state = Some(State { epoch, owed: VecDeque::new(), buffer: Vec::new() });
         let fetches = reader.fetches.as_ref().map(|fetches| fetches.clone_ref(py));
         Ok(Self { state: Mutex::new(state), decoders: reader.decoders.clone(), fetches, pid: std::process::id() })
     }
@@ -249,7 +261,7 @@ impl Samples {
         let mut fetches_ahead = false;
         let step = enter::enter(py, || {
             let step = self.with(|state| {
-                let Some(sample) = state.epoch.next_sample()? else { return Ok(None) };
+                let Some(sample) = state.next_sample()? else { return Ok(None) };
                 fetches_ahead = state.epoch.fetches_ahead();
                 let mut buffer = std::mem::take(&mut state.buffer);
                 Ok(Some(match state.epoch.reader().read(sample, &mut buffer)? {
@@ -264,7 +276,14 @@ impl Samples {
         }
         let (buffer, found) = match step {
             Step::Read(buffer, found) => (buffer, found),
-            Step::Fetch(reader, sample, buffer) => fetch_and_read(py, reader, sample, buffer, worker::ATTEMPTS)?,
+            Step::Fetch(reader, sample, buffer) => {
+                let fetched = fetch_and_read(py, reader, sample, buffer, worker::ATTEMPTS);
+                fetched.inspect_err(|_| {
+                    if let Some(state) = &mut *self.state.lock() {
+                        state.owed.push_back(sample);
+                    }
+                })?
+            }
             Step::End => return Err(PyStopIteration::new_err(())),
         };
         let sample = self.decoders.sample(py, found.layout, &buffer[..found.bytes]);
@@ -279,7 +298,7 @@ impl Samples {
         let mut fetches_ahead = false;
         let id = enter::enter(py, || {
             self.with(|state| {
-                let sample = state.epoch.next_sample()?;
+                let sample = state.next_sample()?;
                 fetches_ahead = state.epoch.fetches_ahead();
                 Ok(sample.map(|sample| sample.0))
             })

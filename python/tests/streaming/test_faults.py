@@ -3,9 +3,12 @@
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 from torch.utils.data import DataLoader
@@ -39,6 +42,44 @@ def test_a_failed_download_raises_at_once(remote, tmp_path):
     dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"), batch_size=4)
     with pytest.raises(FileNotFoundError, match="shard.00002.mds"):
         numbers(dataset)
+
+
+def test_ctrl_c_during_a_download_loses_no_sample(remote, tmp_path):
+    """The reference's iterator is a generator, which an exception ends: its epoch is over."""
+    local = tmp_path / "local"
+    local.mkdir()
+    shutil.copy(os.path.join(remote, "index.json"), local)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connections = []
+
+        def interrupt():
+            connections.append(server.accept()[0])
+            os.kill(os.getpid(), signal.SIGINT)
+
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        arguments = {"batch_size": 4, "num_canonical_nodes": 1, "predownload": 0}
+        samples = iter(StreamingDataset(remote=url, local=str(local), **arguments))
+        with pytest.raises(KeyboardInterrupt):
+            next(samples)
+        interrupting.join()
+        shutil.copytree(remote, local, dirs_exist_ok=True)
+        assert numbers(samples) == list(range(117))
+        connections.pop().close()
+
+
+def test_a_sample_whose_shard_could_not_be_fetched_comes_again(remote, tmp_path):
+    """The reference's iterator is over after an exception."""
+    shard = os.path.join(remote, "shard.00000.mds")
+    os.rename(shard, shard + ".away")
+    arguments = {"batch_size": 4, "num_canonical_nodes": 1, "predownload": 0}
+    samples = iter(StreamingDataset(remote=remote, local=str(tmp_path / "local"), **arguments))
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError, match="shard.00000.mds"):
+            next(samples)
+    os.rename(shard + ".away", shard)
+    assert numbers(samples) == list(range(117))
 
 
 def test_no_worker_waits_for_a_shard_that_another_could_not_fetch(remote, tmp_path):
