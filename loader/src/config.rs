@@ -65,7 +65,9 @@ pub enum OnError {
     #[default]
     Raise,
     /// The batch is one row shorter, within `max_errors` per epoch. A batch that loses every row is not delivered when
-    /// this is the only rank; with other ranks, which would wait for it, it is an error.
+    /// this is the only rank. Where other ranks would wait for it, it is delivered with one row: a sample of another batch
+    /// of this rank, marked as a repeat if repeats are marked, the same one in every run. When neither the near batches'
+    /// samples nor far ones can be had, it is an error.
     Skip,
 }
 

@@ -18,7 +18,9 @@ use crate::decode::{DRAWS_VERSION, FieldPlan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::HashAlgo;
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
-use crate::pipeline::{BatchLayout, CachedShards, Epoch, EpochParts, NextPlan, OpenShards, Pace, Taken};
+use crate::pipeline::{
+    BatchLayout, CachedShards, Epoch, EpochParts, NextPlan, OpenShards, Pace, Refills, Taken, WholePlan,
+};
 use crate::state::{Own, STATE_VERSION, State};
 use crate::stats::{Snapshot, Spent, Stats};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -285,6 +287,7 @@ impl Loader {
             stats: self.stats.clone(),
             on_error: self.config.on_error,
             is_alone: self.world.ranks() == 1,
+            refills: Refills::new(self.whole_plan(&plan), rank),
             max_errors: self.config.max_errors,
             sample_bytes_max: self.config.sample_bytes_max,
             ahead,
@@ -483,6 +486,15 @@ impl Loader {
             return Err(Error::new(ErrorKind::Closed, message));
         }
         Ok(())
+    }
+
+    /// Plans the epoch of `plan` from its beginning.
+    fn whole_plan(&self, plan: &EpochPlan) -> WholePlan {
+        let (catalog, order, world, plan) = (self.catalog.clone(), self.order.clone(), self.world, plan.clone());
+        Box::new(move || match plan.sample_in_epoch() {
+            0 => Ok(plan.clone()),
+            _ => Ok(EpochPlan::new(catalog.shape(), &order, world, plan.epoch(), Some(&plan.state(0)))?),
+        })
     }
 
     /// Plans the epoch after that of `plan`, for whoever wants to know.

@@ -10,6 +10,8 @@ from picture_set import SAMPLES, write_pictures
 
 import forebay as fb
 
+torch = pytest.importorskip("torch")
+
 
 def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
     folder = write_pictures(tmp_path / "set", samples=40)
@@ -26,14 +28,49 @@ def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
         assert caught.value.kind == "decode" and caught.value.context
     with fb.Loader(local=folder, batch_size=8, fields=fields, on_error="skip", max_errors=1) as loader:
         assert sum(len(b["number"]) for b in loader) == 39
-    # A batch of its own: left out, unless another rank would wait for it.
+    # A batch of its own: left out where nobody waits for it.
     with fb.Loader(local=folder, batch_size=1, fields=fields, on_error="skip", max_errors=1) as loader:
         assert numbers(loader) == [[number] for number in range(1, 40)]
         assert len(loader) == 40
-    two = {"rank": 0, "world_size": 2, "local_rank": 0, "local_world_size": 2}
-    with fb.Loader(local=folder, batch_size=1, fields=fields, on_error="skip", max_errors=1, **two) as loader:
-        with pytest.raises(fb.DecodeError, match="other ranks"):
-            list(loader)
+
+
+def test_an_emptied_batch_repeats_a_sample_where_another_rank_would_wait(tmp_path):
+    folder = write_pictures(tmp_path / "set", samples=40)
+    shard = os.path.join(folder, "shard.00000.mds")
+    with open(shard, "r+b") as file:
+        data = file.read()
+        start = data.index(b"\xff\xd8")
+        file.seek(start)
+        file.write(b"\xff\xd8" + bytes(100))
+    fields = {"x": fb.Image("image", fb.Resize((8, 8))), "image": fb.Bytes("image"), **NUMBER}
+    arguments = {"local": folder, "batch_size": 1, "fields": fields, "on_error": "skip", "max_errors": 1}
+
+    def rank(number, **more):
+        world = {"rank": number, "world_size": 2, "local_rank": number, "local_world_size": 2}
+        return fb.Loader(**arguments, mark_repeats=True, **world, **more)
+
+    first, second = rank(0), rank(1)
+    batches = [list(first), list(second)]
+    assert [len(b) for b in batches] == [20, 20] == [len(first), len(second)]
+    assert [b["number"].tolist() for b in batches[0]] == [[2], *([n] for n in range(2, 40, 2))]
+    assert [b["repeat"].tolist() for b in batches[0]] == [[True], *([[False]] * 19)]
+    assert batches[0][0]["image"] == batches[0][1]["image"]
+    assert torch.equal(batches[0][0]["x"], batches[0][1]["x"])
+    assert first.stats()["counters"]["batches_refilled"] == first.stats()["counters"]["samples_skipped"] == 1
+    # Every sample that can be decoded counts once.
+    counted = [int(b["number"][0]) for ours in batches for b in ours if not b["repeat"][0]]
+    assert sorted(counted) == list(range(1, 40))
+    # Both ranks stand at the same place, whichever has had the bad sample.
+    states = []
+    for loader in (first, second):
+        for step, _ in enumerate(loader):
+            if step == 3:
+                states.append(loader.state_dict())
+                break
+    assert states[0] == states[1]
+    assert (states[0]["epoch"], states[0]["sample_in_epoch"]) == (1, 8)
+    first.close()
+    second.close()
 
 
 def test_a_closed_loader_says_so(pictures):

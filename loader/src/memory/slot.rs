@@ -81,7 +81,8 @@ impl BatchSlot {
         &self.bytes.held.home
     }
 
-    /// Writable parts, each of which may be used on a thread of its own. A byte is handed out once in a slot's life.
+    /// Writable parts, each of which may be used on a thread of its own. A byte is handed out once, until all rows are
+    /// [taken back](Self::take_back).
     ///
     /// # Errors
     ///
@@ -117,6 +118,15 @@ impl BatchSlot {
         }
         self.lent.insert(range.start, range.end);
         Ok(())
+    }
+
+    /// Makes all bytes ready to be handed out anew; false while a row is still out.
+    pub fn take_back(&mut self) -> bool {
+        let are_back = Arc::get_mut(&mut self.bytes).is_some();
+        if are_back {
+            self.lent.clear();
+        }
+        are_back
     }
 
     /// Whether rows are still out.
@@ -291,9 +301,14 @@ mod tests {
         assert!(slot.rows(&[wrong_way]).is_err());
         assert!(slot.rows(&[40..50, 45..55]).is_err());
         assert_eq!(slot.rows(&[40..50, 10..20, 10..10]).unwrap().len(), 3, "a refused call hands nothing out");
+        assert!(!slot.take_back(), "a row is out");
         drop(first);
         let again = 0..10;
         assert!(slot.rows(std::slice::from_ref(&again)).is_err(), "not even after the row was dropped");
+        assert!(slot.take_back());
+        let row = slot.rows(std::slice::from_ref(&again)).unwrap();
+        assert!(slot.rows(std::slice::from_ref(&again)).is_err(), "once more, and only once");
+        drop(row);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The threads of one epoch and what they share.
 
 use super::open::OpenShards;
+use super::refill::Refills;
 use super::reorder::{Reorder, Taken};
 use super::residency::Residency;
 use super::sample::collate::BatchLayout;
@@ -42,6 +43,8 @@ pub(crate) struct EpochParts {
     pub(crate) max_errors: u64,
     /// Whether there are no other ranks, which would wait for one with fewer batches.
     pub(crate) is_alone: bool,
+    /// What stands in emptied batches where there are.
+    pub(crate) refills: Refills,
     pub(crate) sample_bytes_max: u64,
     /// Batches under way, the one the consumer waits for included.
     pub(crate) ahead: u64,
@@ -76,6 +79,8 @@ pub(crate) struct Shared {
     chunks: Mutex<Option<Sender<Chunk>>>,
     skipped: AtomicU64,
     skipped_count: Arc<Counter>,
+    /// Emptied batches that were delivered with a repeated sample.
+    pub(crate) batches_refilled: Arc<Counter>,
     /// Batches that lie outside the pool.
     pub(crate) batches_unpooled: Arc<Counter>,
 }
@@ -173,6 +178,7 @@ impl Epoch {
             chunks: Mutex::new(Some(chunks)),
             skipped: AtomicU64::new(0),
             skipped_count: parts.stats.counter("samples_skipped"),
+            batches_refilled: parts.stats.counter("batches_refilled"),
             batches_unpooled: parts.stats.counter("batches_unpooled"),
             parts,
         });

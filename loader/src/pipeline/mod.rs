@@ -15,6 +15,7 @@
 //! * `residency` knows which shards are on disk and parks the chunks that must wait.
 //! * `shard` is the shard plane, `sample` the sample plane, `open` the descriptors between them.
 //! * `reorder` puts batches back into plan order and sets the pace.
+//! * `refill` says what stands in a batch that lost every sample.
 //! * `shutdown` is how everything ends.
 //!
 //! Decode threads and a read thread with its pool of read slots make a crew. There is one on every NUMA node that has
@@ -25,6 +26,7 @@
 
 mod epoch;
 mod open;
+mod refill;
 mod reorder;
 mod residency;
 mod sample;
@@ -34,6 +36,7 @@ mod shutdown;
 
 pub(crate) use epoch::{Crew, Epoch, EpochParts};
 pub(crate) use open::OpenShards;
+pub(crate) use refill::{Refills, WholePlan};
 pub(crate) use reorder::Taken;
 pub(crate) use sample::collate::BatchLayout;
 pub(crate) use schedule::Pace;

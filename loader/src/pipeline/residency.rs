@@ -112,6 +112,28 @@ impl<T> Residency<T> {
         }
     }
 
+    /// As [`announce`](Self::announce) for a sample that takes the place of one at `position`, which was given up: its
+    /// shard is needed as early as that.
+    pub(crate) fn announce_again(&self, shard: ShardId, position: u64) {
+        let mut entry = self.shards[shard.index()].lock();
+        if entry.unread.is_empty() {
+            self.unread.lock().insert(shard);
+        }
+        let is_earlier = entry.unread.front().is_none_or(|first| position < *first);
+        if let Err(place) = entry.unread.binary_search(&position) {
+            entry.unread.insert(place, position);
+        }
+        if matches!(entry.state, State::Unknown) {
+            entry.state = State::Wanted(Vec::new());
+        }
+        let is_wanted = matches!(entry.state, State::Wanted(_));
+        drop(entry);
+        if is_earlier && is_wanted {
+            // It may queue further behind already; whoever comes to it there finds it resident.
+            self.want(shard, position);
+        }
+    }
+
     /// Samples have been read, or given up: the shard and announced position of each, which are sorted here. Calls `first`
     /// for shards of which none had been read since they became resident.
     pub(crate) fn read(&self, samples: &mut [(ShardId, u64)], mut first: impl FnMut(ShardId)) {
@@ -240,7 +262,8 @@ impl<T> Residency<T> {
         }
     }
 
-    /// Whether samples still wait for a wanted shard: all may have been read from descriptors of a copy that was evicted.
+    /// Whether samples still wait for a wanted shard: all may have been read from descriptors of a copy that was evicted,
+    /// or it was made resident when it stood further in front.
     fn is_needed(&self, shard: ShardId) -> bool {
         let mut entry = self.shards[shard.index()].lock();
         let State::Wanted(waiting) = &entry.state else { return false };
@@ -471,6 +494,24 @@ mod tests {
         assert_eq!(table.exchange_for_earlier(s(2), 4), None);
         announce(&table, s(1), 7);
         assert_eq!((table.next_wanted(), table.next_wanted()), (Some((4, s(0))), Some((7, s(1)))));
+    }
+
+    #[test]
+    fn a_shard_that_is_needed_earlier_than_announced_is_wanted_there_and_once() {
+        let table = Residency::<()>::new(3);
+        announce(&table, s(0), 5);
+        announce(&table, s(1), 9);
+        table.announce_again(s(1), 2);
+        table.announce_again(s(2), 2);
+        assert_eq!(table.unread(), [(s(0), 5, false), (s(1), 2, false), (s(2), 2, false)]);
+        assert_eq!(table.announced(), 10, "nothing further on has been announced");
+        assert_eq!((table.next_wanted(), table.next_wanted()), (Some((2, s(1))), Some((2, s(2)))));
+        let _ = table.resident(s(1));
+        assert_eq!(table.next_wanted(), Some((5, s(0))));
+        let _ = table.resident(s(0));
+        read(&table, s(1), 2);
+        assert_eq!(table.next_read(s(1)), Some(9));
+        assert_eq!(table.exchange_for_earlier(s(2), 100), None, "it is resident where it queued further behind");
     }
 
     #[test]

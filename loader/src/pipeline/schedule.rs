@@ -73,7 +73,8 @@ fn send_batch(shared: &Shared, number: u64, tasks: Vec<Task>, chunk: usize) -> R
     if let Some(last) = tasks.last() {
         shared.residency.set_dispatched(last.position + 1);
     }
-    let batch = Building::begin(number, shared.layout.clone(), slot, &repeats);
+    let first_position = tasks.first().map_or(0, |task| task.position);
+    let batch = Building::begin((number, first_position), shared.layout.clone(), slot, &repeats);
     let ranges: Vec<Range<usize>> =
         (0..tasks.len()).step_by(chunk).map(|first| first..(first + chunk).min(tasks.len())).collect();
     batch.add_chunks(ranges.len());

@@ -85,8 +85,10 @@ class Loader:
         download_timeout: Seconds without a byte before an attempt fails.
         stall_timeout: Seconds without any progress before iterating fails and names what it waited for.
         on_error: "raise", or "skip" to make a batch shorter by a sample that cannot be read or decoded. A batch that loses
-            all its samples is not delivered; with several ranks, which must take equal numbers of steps, it is an error.
-        max_errors: Samples per epoch that "skip" forgives.
+            all its samples is not delivered; with several ranks, which must take equal numbers of steps, it has one row: a
+            sample of another batch of this rank, the same one in every run. `mark_repeats` marks it as a repeat; without
+            that nothing in the batch tells, and `stats()["counters"]["batches_refilled"]` says how many there were.
+        max_errors: Samples per epoch and rank that "skip" forgives, those tried in the place of others included.
         allow_unsafe_types: Accept columns of Python pickles; they are delivered as bytes.
         fetch_threads: Threads that talk to the store. None: one per 4 CPUs.
         pin_threads: Bind each decode thread to one CPU.

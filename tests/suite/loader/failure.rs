@@ -94,26 +94,41 @@ fn a_corrupt_picture_is_skipped_within_the_budget_and_counted() {
     assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
 }
 
+/// A loader of single samples that skips bad ones, for rank `rank` of `ranks`.
+fn skipping(stream: StreamConfig, rank: u32, ranks: u32, max_errors: u64) -> LoaderConfig {
+    LoaderConfig {
+        shuffle: false,
+        batch_size: 1,
+        mark_repeats: true,
+        fields: fields(),
+        on_error: OnError::Skip,
+        max_errors,
+        world: forebay_loader::config::WorldConfig { rank, world_size: ranks, ..Default::default() },
+        ..config(stream)
+    }
+}
+
+fn repeats(batches: &[Batch]) -> Vec<bool> {
+    let repeat = |b: &Batch| match b.get("repeat") {
+        Some(Output::Tensor(repeat)) => repeat.host().expect("host memory").iter().map(|byte| *byte == 1).collect(),
+        other => panic!("{other:?}"),
+    };
+    batches.iter().flat_map::<Vec<bool>, _>(repeat).collect()
+}
+
+fn counters(loader: &Loader) -> (u64, u64) {
+    let counters = loader.stats().expect("figures").counters;
+    let of = |name| counters.iter().find(|(n, _)| *n == name).expect("a counter").1;
+    (of("samples_skipped"), of("batches_refilled"))
+}
+
 #[test]
-fn a_batch_of_nothing_but_skipped_samples_is_left_out_on_one_rank_and_an_error_on_several() {
+fn a_batch_of_nothing_but_skipped_samples_is_left_out_where_there_is_one_rank() {
     let dir = tempfile::tempdir().unwrap();
     pictures(dir.path(), 12);
     spoil(dir.path(), 3);
     spoil(dir.path(), 7);
-    let skip = |world_size| {
-        let world = forebay_loader::config::WorldConfig { world_size, ..Default::default() };
-        let config = config(stream(Some(dir.path()), None));
-        LoaderConfig {
-            shuffle: false,
-            batch_size: 1,
-            fields: fields(),
-            on_error: OnError::Skip,
-            max_errors: 2,
-            world,
-            ..config
-        }
-    };
-    let loader = Loader::new(skip(1)).unwrap();
+    let loader = Loader::new(skipping(stream(Some(dir.path()), None), 0, 1, 2)).unwrap();
     loader.start_epoch().unwrap();
     let mut first = Vec::new();
     while first.len() < 4 {
@@ -124,11 +139,91 @@ fn a_batch_of_nothing_but_skipped_samples_is_left_out_on_one_rank_and_an_error_o
     first.extend(rest(&loader));
     assert_eq!(classes(&first), [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]);
     assert_eq!(first.iter().map(|b| b.number).collect::<Vec<_>>(), [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]);
-    // A second rank would wait for the batch that this one leaves out.
-    let loader = Loader::new(skip(2)).unwrap();
+    assert_eq!(counters(&loader), (2, 0));
+}
+
+#[test]
+fn on_several_ranks_an_emptied_batch_repeats_a_sample_of_the_next_and_the_steps_stay_equal() {
+    let dir = tempfile::tempdir().unwrap();
+    pictures(dir.path(), 12);
+    [3, 7, 11].iter().for_each(|bad| spoil(dir.path(), *bad));
+    let rank = |rank| Loader::new(skipping(stream(Some(dir.path()), None), rank, 2, 2)).unwrap();
+    let loaders = [rank(0), rank(1)];
+    let batches = [epoch(&loaders[0]), epoch(&loaders[1])];
+    assert_eq!(classes(&batches[0]), [0, 1, 2, 4, 4, 5]);
+    assert_eq!(repeats(&batches[0]), [false, false, false, true, false, false]);
+    assert_eq!(classes(&batches[1]), [6, 8, 8, 9, 10, 6], "behind the last batch stands the first");
+    assert_eq!(repeats(&batches[1]), [false, true, false, false, false, true]);
+    assert_eq!([counters(&loaders[0]), counters(&loaders[1])], [(1, 1), (2, 2)]);
+    // The picture is the one of the sample's own batch.
+    let pixels = |batch: &Batch| match batch.get("x") {
+        Some(Output::Tensor(x)) => x.host().expect("host memory").to_vec(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(pixels(&batches[0][3]), pixels(&batches[0][4]));
+    assert_eq!((batches[0][3].rows, batches[0][3].number), (1, 3));
+    // Wherever a run goes on, the same sample stands there.
+    for stop in 0..=6 {
+        let first = rank(1);
+        first.start_epoch().unwrap();
+        for _ in 0..stop {
+            assert!(matches!(first.next().unwrap(), Next::Batch(_)));
+        }
+        let state = first.state().unwrap();
+        assert_eq!((state.epoch, state.sample_in_epoch), (0, 2 * stop as u64));
+        let resumed = rank(1);
+        resumed.load_state(&state, true).unwrap();
+        assert_eq!(classes(&epoch(&resumed)), classes(&batches[1])[stop..], "resumed behind {stop} batches");
+    }
+}
+
+#[test]
+fn a_sample_that_cannot_stand_in_either_is_counted_and_another_one_tried() {
+    let dir = tempfile::tempdir().unwrap();
+    pictures(dir.path(), 12);
+    [3, 4].iter().for_each(|bad| spoil(dir.path(), *bad));
+    let with = |max_errors| Loader::new(skipping(stream(Some(dir.path()), None), 0, 2, max_errors)).unwrap();
+    let loader = with(3);
+    assert_eq!(classes(&epoch(&loader)), [0, 1, 2, 5, 5, 5]);
+    assert_eq!(counters(&loader), (3, 2), "sample 4 failed in its own place and in that of sample 3");
+    let loader = with(2);
+    loader.start_epoch().unwrap();
+    let error = std::iter::from_fn(|| Some(loader.next())).find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
+}
+
+#[test]
+fn where_no_sample_can_stand_in_an_emptied_batch_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    pictures(dir.path(), 12);
+    (0..12).for_each(|bad| spoil(dir.path(), bad));
+    let loader = Loader::new(skipping(stream(Some(dir.path()), None), 1, 2, 1000)).unwrap();
     loader.start_epoch().unwrap();
     let error = std::iter::from_fn(|| Some(loader.next())).find_map(Result::err).unwrap();
     assert!(error.kind() == ErrorKind::Decode && error.to_string().contains("other ranks"), "{error}");
+}
+
+#[test]
+fn a_sample_that_stands_in_is_fetched_though_the_cache_holds_hardly_more_than_its_shard() {
+    let (remote, local) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let size = forebay_loader::decode::geometry::Size { w: 40, h: 30 };
+    let jpegs = (0..60).map(|i| forebay_tests::data::jpeg(size, i).map(|jpeg| (jpeg, i as i64)));
+    let options = Options { size_limit: Some(1 << 13), ..Options::default() };
+    let index = forebay_tests::data::images(remote.path(), jpegs, options).expect("a data set");
+    let in_first = index.shards[0].samples;
+    assert!(in_first > 1 && index.shards.len() > 8, "{in_first} samples in each of {} shards", index.shards.len());
+    (0..in_first as usize).for_each(|bad| spoil(remote.path(), bad));
+    let bytes = |name: &str| std::fs::metadata(remote.path().join(name)).expect("a file").len();
+    let place = stream(Some(local.path()), Some(&remote.path().display().to_string()));
+    let mut config = skipping(place, 0, 2, 100);
+    config.cache_limit = Some(bytes("index.json") + 2 * bytes("shard.00000.mds"));
+    let loader = Loader::new(config).unwrap();
+    let batches = epoch(&loader);
+    assert_eq!(batches.len(), 30);
+    let bad = in_first as usize;
+    assert!(classes(&batches)[..bad].iter().all(|class| *class >= bad as i64), "{:?}", classes(&batches));
+    assert_eq!(repeats(&batches), [vec![true; bad], vec![false; 30 - bad]].concat());
+    assert_eq!(classes(&batches)[bad..], (bad as i64..30).collect::<Vec<_>>());
 }
 
 #[test]

@@ -97,6 +97,17 @@ impl BatchLayout {
         self.bytes.max(1)
     }
 
+    /// Writes the first rows of the `repeat` output, if there is one. No row of the slot is out.
+    fn mark(&self, slot: &mut BatchSlot, repeats: &[bool]) {
+        if let Some(Shape::Fixed { offset, .. }) = self.repeat.map(|i| &self.outputs[i].shape)
+            && let Some(bytes) = slot.bytes_mut()
+        {
+            for (byte, repeat) in bytes[*offset..].iter_mut().zip(repeats) {
+                *byte = u8::from(*repeat);
+            }
+        }
+    }
+
     /// How many of the outputs are decoded (all but `repeat`).
     fn decoded(&self) -> &[Place] {
         &self.outputs[..self.repeat.unwrap_or(self.outputs.len())]
@@ -108,6 +119,8 @@ impl BatchLayout {
 pub(crate) struct Building {
     /// Its number in this run, from 0.
     pub(crate) number: u64,
+    /// The position of its first row among the rank's samples of this run, from 0.
+    pub(crate) first_position: u64,
     layout: Arc<BatchLayout>,
     rows: usize,
     slot: Mutex<Option<BatchSlot>>,
@@ -121,20 +134,21 @@ pub(crate) struct Building {
 #[derive(Debug, Default)]
 struct Outcome {
     skipped: Vec<usize>,
+    /// How often the batch was reopened.
+    refills: u32,
     failure: Option<(usize, Error)>,
 }
 
 impl Building {
-    /// Begins batch `number` in `slot`, with one entry of `repeats` per row.
-    pub(crate) fn begin(number: u64, layout: Arc<BatchLayout>, mut slot: BatchSlot, repeats: &[bool]) -> Arc<Self> {
+    /// Begins batch `number`, whose first row is at `first_position`, in `slot`, with one entry of `repeats` per row.
+    pub(crate) fn begin(
+        (number, first_position): (u64, u64),
+        layout: Arc<BatchLayout>,
+        mut slot: BatchSlot,
+        repeats: &[bool],
+    ) -> Arc<Self> {
         let rows = repeats.len();
-        if let Some(Shape::Fixed { offset, .. }) = layout.repeat.map(|i| &layout.outputs[i].shape)
-            && let Some(bytes) = slot.bytes_mut()
-        {
-            for (byte, repeat) in bytes[*offset..].iter_mut().zip(repeats) {
-                *byte = u8::from(*repeat);
-            }
-        }
+        layout.mark(&mut slot, repeats);
         let is_list = |p: &&Place| !matches!(p.shape, Shape::Fixed { .. });
         let lists = layout
             .outputs
@@ -144,6 +158,7 @@ impl Building {
             .collect();
         Arc::new(Self {
             number,
+            first_position,
             rows,
             slot: Mutex::new(Some(slot)),
             left: AtomicUsize::new(rows),
@@ -196,6 +211,41 @@ impl Building {
         self.outcome.lock().skipped.push(row);
     }
 
+    /// Whether all rows are done and were given up.
+    pub(crate) fn is_emptied(&self) -> bool {
+        let outcome = self.outcome.lock();
+        outcome.failure.is_none() && outcome.skipped.len() == self.rows
+    }
+
+    /// How often the batch was reopened.
+    pub(crate) fn refills(&self) -> u32 {
+        self.outcome.lock().refills
+    }
+
+    /// Opens row 0 of an emptied batch for another sample, a repeat, which counts as a row and a chunk to be done: its
+    /// place in each fixed output.
+    ///
+    /// # Errors
+    ///
+    /// `Internal` while a row is out.
+    pub(crate) fn reopen(&self) -> Result<Vec<RowMut>> {
+        let mut outcome = self.outcome.lock();
+        outcome.skipped.retain(|row| *row != 0);
+        outcome.refills += 1;
+        drop(outcome);
+        let mut slot = self.slot.lock();
+        if let Some(slot) = slot.as_mut() {
+            if !slot.take_back() {
+                return Err(Error::internal("a batch was reopened before its rows were done"));
+            }
+            self.layout.mark(slot, &[true]);
+        }
+        drop(slot);
+        // Relaxed: the count was zero, so nobody else touches it until the new chunk has been sent.
+        self.left.store(2, Ordering::Relaxed);
+        Ok(self.places(std::slice::from_ref(&(0..1)))?.pop().unwrap_or_default())
+    }
+
     /// Row `row` makes the whole batch fail. The lowest row's error is the one that is reported, whatever the threads.
     pub(crate) fn fail(&self, row: usize, error: Error) {
         let mut outcome = self.outcome.lock();
@@ -229,7 +279,7 @@ impl Building {
         target: &dyn BatchTarget,
         may_be_empty: bool,
     ) -> Result<Batch> {
-        let Outcome { mut skipped, failure } = std::mem::take(&mut *self.outcome.lock());
+        let Outcome { mut skipped, refills, failure } = std::mem::take(&mut *self.outcome.lock());
         let (number, planned_rows) = (first_number + self.number, self.rows as u64);
         if let Some((row, error)) = failure {
             return Err(error.with("batch", number).with("row", row));
@@ -242,10 +292,11 @@ impl Building {
                 return Ok(Batch { epoch, number, rows, outputs: Vec::new(), planned_rows });
             }
             return Err(Error::decode(
-                "every sample of a batch was skipped, and a rank that leaves a batch out keeps the other ranks waiting: \
-                 repair the data, or choose a larger batch_size",
+                "every sample of a batch was skipped, and there is no other one to repeat in its place, without which the \
+                 other ranks would wait: repair the data, or choose a larger batch_size",
             )
-            .with("batch", number));
+            .with("batch", number)
+            .with("tried", refills));
         }
         if !skipped.is_empty() {
             skipped.sort_unstable();

@@ -193,8 +193,7 @@ impl<'a> DecodeThread<'a> {
         drop(rows);
         self.tell();
         // One more for the chunk itself, whose places have just gone.
-        self.finish(&batch, done + 1);
-        Ok(())
+        self.finish(&batch, done + 1)
     }
 
     /// A sample that the read thread has brought.
@@ -215,8 +214,7 @@ impl<'a> DecodeThread<'a> {
         self.settle(&batch, row, &task, decoded);
         lap(&mut start, &mut self.settled.decoded);
         self.tell();
-        self.finish(&batch, 1);
-        Ok(())
+        self.finish(&batch, 1)
     }
 
     /// Books a sample's outcome: decoded, skipped within the budget, or the batch's failure.
@@ -243,16 +241,19 @@ impl<'a> DecodeThread<'a> {
         shared.run.advance();
     }
 
-    /// Hands the batch on when these were its last rows.
-    fn finish(&self, batch: &Building, rows_and_chunks: usize) {
-        if batch.done(rows_and_chunks) {
+    /// Hands the batch on when these were its last rows, unless it waits for another sample then.
+    fn finish(&self, batch: &Arc<Building>, rows_and_chunks: usize) -> Result<()> {
+        if batch.done(rows_and_chunks) && !self.shared.refill(batch)? {
             let shared = self.shared;
+            let is_refilled = batch.refills() > 0;
             let finished = self.place.timed(Spent::Busy, || {
                 batch.finish(shared.epoch, shared.first_batch, &*shared.target, shared.is_alone)
             });
             self.place.done(1, self.shared.layout.bytes() as u64);
-            self.shared.reorder.put(batch.number, finished);
+            shared.batches_refilled.add(u64::from(finished.is_ok() && is_refilled));
+            shared.reorder.put(batch.number, finished);
         }
+        Ok(())
     }
 }
 
