@@ -8,12 +8,14 @@ pub(super) const PAD: usize = 64;
 /// Above this, memory goes back after the picture: one huge picture must not stay with every thread for good.
 const KEPT_BYTES: usize = 64 << 20;
 
-/// Makes `buffer` at least `bytes` long, contents unspecified, and gives back what a far larger picture left.
-pub(super) fn fit(buffer: &mut Vec<u8>, bytes: usize) {
-    if buffer.len() < bytes {
-        buffer.resize(bytes, 0);
-    } else if buffer.len() > KEPT_BYTES && bytes <= KEPT_BYTES {
-        buffer.truncate(bytes);
+/// Makes `buffer` at least `len` values long, contents unspecified (`value` where there was
+/// nothing), and gives back what a far larger picture left.
+pub(super) fn fit<T: Copy>(buffer: &mut Vec<T>, len: usize, value: T) {
+    let kept = KEPT_BYTES / size_of::<T>();
+    if buffer.len() < len {
+        buffer.resize(len, value);
+    } else if buffer.len() > kept && len <= kept {
+        buffer.truncate(len);
         buffer.shrink_to_fit();
     }
 }
@@ -36,7 +38,7 @@ impl Pixels {
     /// channels stay; a decoder that needs four packs them down before it returns.
     pub fn start(&mut self, region: Region, channels: usize) -> &mut [u8] {
         let used = region.w as usize * region.h as usize * channels;
-        fit(&mut self.bytes, used + PAD);
+        fit(&mut self.bytes, used + PAD, 0);
         self.region = Some(region);
         &mut self.bytes[..used]
     }

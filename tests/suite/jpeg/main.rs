@@ -40,7 +40,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.into_iter().flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// Pictures of usual sizes in every subsampling.
+/// Pictures of usual sizes in every subsampling, a third of them progressive.
 fn made() -> Vec<Vec<u8>> {
     let kinds = [
         Subsampling::S444,
@@ -57,7 +57,8 @@ fn made() -> Vec<Vec<u8>> {
         for (j, (w, h)) in sizes.into_iter().enumerate() {
             let size = Size { w, h };
             let quality = [96, 85, 60, 30][(i + j) % 4];
-            made.push(encode(&picture(size, (i * 4 + j) as u64), size, quality, kind, false).unwrap());
+            let progressive = (i + j) % 3 == 2;
+            made.push(encode(&picture(size, (i * 4 + j) as u64), size, quality, kind, progressive).unwrap());
         }
     }
     made

@@ -1,20 +1,20 @@
 //! The decoder that pictures go to: ours for what it takes, libjpeg-turbo for the rest.
 
 use super::kernel::Kernels;
-use super::sequential::Sequential;
+use super::own::Own;
 use super::{JpegDecoder, Turbo};
 use crate::decode::geometry::{Region, Size};
 use crate::decode::pixels::Pixels;
 use crate::error::Result;
 
-/// Decodes sequential pictures without libjpeg-turbo, to the same pixels. Whatever is not a flawless picture of an
+/// Decodes ordinary pictures without libjpeg-turbo, to the same pixels. Whatever is not a flawless picture of an
 /// ordinary kind goes to libjpeg-turbo, which decodes or refuses it; so the two do not disagree about a file. They may
 /// about a part of a damaged one: where this decoder stops reading at the part's last block, libjpeg-turbo reads to the
 /// end of its row and into the next, and refuses the part for damage there.
 ///
 /// On a machine without vectors that our kernels use, libjpeg-turbo decodes everything: there it is faster.
 pub struct Decoder {
-    own: Option<Sequential>,
+    own: Option<Own>,
     /// Made with the first picture that needs it.
     turbo: Option<Turbo>,
     row_indexes: RowIndexCounts,
@@ -40,7 +40,7 @@ impl Decoder {
     pub fn new() -> Self {
         let kernels = Kernels::new();
         Self {
-            own: kernels.use_vectors().then(|| Sequential::new(kernels)),
+            own: kernels.use_vectors().then(|| Own::new(kernels)),
             turbo: None,
             row_indexes: RowIndexCounts::default(),
         }
@@ -90,7 +90,7 @@ impl Decoder {
 
 impl JpegDecoder for Decoder {
     fn size(&mut self, bytes: &[u8]) -> Result<Size> {
-        match Sequential::size(bytes) {
+        match Own::size(bytes) {
             Ok(size) => Ok(size),
             Err(_) => self.turbo()?.size(bytes),
         }

@@ -52,7 +52,7 @@ fn row<'a>(
     y: u32,
     scratch: &'a mut Vec<u8>,
 ) -> &'a [u8] {
-    fit(scratch, region.w as usize + 2 + MARGIN);
+    fit(scratch, region.w as usize + 2 + MARGIN, 0);
     match component.upsampling {
         Upsampling::None => plane.row(region.x, y),
         Upsampling::Smooth { across, down } => {

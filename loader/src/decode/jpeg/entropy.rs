@@ -41,7 +41,7 @@ impl<'a> Bits<'a> {
 
     /// Makes at least 56 bits available. Behind the end of the data there are zeros.
     #[inline(always)]
-    fn fill(&mut self) {
+    pub(super) fn fill(&mut self) {
         let bytes = ((self.count ^ 63) >> 3) & 7;
         match self.rest.first_chunk::<8>() {
             Some(next) => {
@@ -58,9 +58,35 @@ impl<'a> Bits<'a> {
     }
 
     #[inline(always)]
-    fn consume(&mut self, bits: u32) {
+    pub(super) fn consume(&mut self, bits: u32) {
         self.word <<= bits;
         self.count -= bits;
+    }
+
+    /// The next bits, left-aligned: at least 56 after [`fill`](Self::fill), less what was consumed since.
+    #[inline(always)]
+    pub(super) fn word(&self) -> u64 {
+        self.word
+    }
+
+    /// The next `count` bits, 63 at most, as a number.
+    #[inline(always)]
+    pub(super) fn take(&mut self, count: u32) -> u64 {
+        if count <= self.count {
+            let number = self.word >> 1 >> (63 - count);
+            self.consume(count);
+            return number;
+        }
+        self.take_many(count)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_many(&mut self, count: u32) -> u64 {
+        self.fill();
+        let upper = self.take(count - count.min(32));
+        self.fill();
+        upper << count.min(32) | self.take(count.min(32))
     }
 
     /// Bits of the segment that were not read; `None` when more were read than there are.
@@ -74,9 +100,9 @@ impl<'a> Bits<'a> {
         self.consume(bits);
     }
 
-    /// One symbol the slow way, and the value behind it.
+    /// One symbol the slow way, and the value behind it: 31 bits at most.
     #[inline(always)]
-    fn symbol(&mut self, code: &Code) -> Result<(u8, i16), Declined> {
+    pub(super) fn symbol(&mut self, code: &Code) -> Result<(u8, i16), Declined> {
         self.fill();
         let (symbol, value, bits) = symbol(code, self.word).ok_or(Declined("bits that are no code"))?;
         self.consume(bits);
@@ -85,7 +111,7 @@ impl<'a> Bits<'a> {
 
     /// The next DC difference, modulo 2^16. Leaves at least 25 bits.
     #[inline(always)]
-    fn difference(&mut self, table: &DcTable) -> Result<i16, Declined> {
+    pub(super) fn difference(&mut self, table: &DcTable) -> Result<i16, Declined> {
         self.fill();
         let entry = table.lookup[(self.word >> (64 - DC_WINDOW)) as usize];
         if entry.bits == 0 {
@@ -205,7 +231,7 @@ fn store<const BY_ROWS: bool>(entry: Pair, word: u64, k: u32, block: &mut [i16; 
 
 /// The number that the next [`WINDOW`] bits are.
 #[inline(always)]
-fn window(word: u64) -> usize {
+pub(super) fn window(word: u64) -> usize {
     (word >> (64 - WINDOW)) as usize
 }
 

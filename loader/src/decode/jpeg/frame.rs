@@ -51,10 +51,12 @@ pub(super) struct Frame {
     pub h_max: u32,
     pub v_max: u32,
     pub colours: Colours,
+    /// Whether scans hold parts of the coefficients.
+    pub is_progressive: bool,
 }
 
 impl Frame {
-    /// Reads a frame header's body; the colours are not in it.
+    /// Reads a frame header's body; the colours are not in it, nor whether the frame is progressive.
     pub(super) fn parse(body: &[u8]) -> Result<Self, Declined> {
         let [precision, h1, h0, w1, w0, count, rest @ ..] = body else { return Err(Declined("a cut frame header")) };
         let count = usize::from(*count);
@@ -91,7 +93,7 @@ impl Frame {
             let upsampling = Upsampling::of(h_max / h, v_max / v, size);
             *component = Component { id, h, v, quantisation, size, upsampling };
         }
-        Ok(Self { size, components, count, h_max, v_max, colours: Colours::Grey })
+        Ok(Self { size, components, count, h_max, v_max, colours: Colours::Grey, is_progressive: false })
     }
 
     pub(super) fn components(&self) -> &[Component] {

@@ -5,13 +5,14 @@
 //! would shrug: it then decides about the file.
 
 use super::Declined;
+use super::entropy::{BLOCK, ROWS};
 use super::frame::{Colours, Frame};
 
 const SOI: u8 = 0xd8;
 const EOI: u8 = 0xd9;
 
 /// A zigzag-ordered quantisation table, as it stands in the file.
-pub(super) type Quantisation = [u16; 64];
+type Quantisation = [u16; BLOCK];
 
 /// A Huffman table as it stands in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +33,30 @@ pub(super) struct ScanComponent {
     pub ac: usize,
 }
 
-/// A sequential scan of one to three components.
+/// Which coefficients a scan holds, and which of their bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spectrum {
+    /// The first and the last coefficient, in zigzag order.
+    pub first: u8,
+    pub last: u8,
+    /// The lowest bit that earlier scans brought, 0 if there were none.
+    pub high: u8,
+    /// The lowest bit after this scan.
+    pub low: u8,
+}
+
+impl Spectrum {
+    /// What a sequential scan holds.
+    const ALL: Self = Self { first: 0, last: 63, high: 0, low: 0 };
+}
+
+/// A scan of one to three components.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan {
     components: [ScanComponent; 3],
     count: usize,
+    /// Anything that the header says in a progressive picture, everything in the others.
+    pub spectrum: Spectrum,
     /// Where its entropy-coded data starts in the file.
     pub data: usize,
 }
@@ -53,7 +73,7 @@ pub(super) struct Headers<'a> {
     /// Where the next marker is.
     at: usize,
     frame: Option<Frame>,
-    pub quantisation: [Option<Quantisation>; 4],
+    quantisation: [Option<Quantisation>; 4],
     pub dc: [Option<HuffmanSegment<'a>>; 4],
     pub ac: [Option<HuffmanSegment<'a>>; 4],
     /// MCUs between restart markers; 0 means none.
@@ -86,12 +106,14 @@ impl<'a> Headers<'a> {
     pub(super) fn next_scan(&mut self) -> Result<Option<(Frame, Scan)>, Declined> {
         loop {
             match self.marker()? {
-                0xc0 | 0xc1 => {
+                code @ 0xc0..=0xc2 => {
                     let body = self.body()?;
                     if self.frame.is_some() {
                         return Err(Declined("a second frame"));
                     }
-                    self.frame = Some(Frame::parse(body)?);
+                    let mut frame = Frame::parse(body)?;
+                    frame.is_progressive = code == 0xc2;
+                    self.frame = Some(frame);
                 }
                 0xc4 => self.huffman()?,
                 0xdb => self.quantisation()?,
@@ -120,6 +142,21 @@ impl<'a> Headers<'a> {
     /// Goes on behind a scan's data, where a marker stands.
     pub(super) fn resume(&mut self, at: usize) {
         self.at = at;
+    }
+
+    /// The file.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// A quantisation table in rows. The transform multiplies modulo 2^16, as libjpeg-turbo's does.
+    pub(super) fn quantisation_in_rows(&self, slot: usize) -> Result<[i16; BLOCK], Declined> {
+        let table = self.quantisation.get(slot).copied().flatten().ok_or(Declined("no quantisation table"))?;
+        let mut rows = [0; BLOCK];
+        for (value, row) in table.iter().zip(ROWS) {
+            rows[usize::from(row)] = *value as i16;
+        }
+        Ok(rows)
     }
 
     fn marker(&mut self) -> Result<u8, Declined> {
@@ -194,8 +231,13 @@ impl<'a> Headers<'a> {
         let Some((list, spectrum)) = rest.split_at_checked(2 * count) else {
             return Err(Declined("a cut scan header"));
         };
-        if spectrum != [0, 63, 0] || !(1..=frame.components().len()).contains(&count) {
+        let [first, last, bits] = *spectrum else { return Err(Declined("a scan header of another length")) };
+        let spectrum = Spectrum { first, last, high: bits >> 4, low: bits & 15 };
+        if !frame.is_progressive && spectrum != Spectrum::ALL {
             return Err(Declined("a scan that is not sequential"));
+        }
+        if !(1..=frame.components().len()).contains(&count) {
+            return Err(Declined("a scan of no components, or of more than the frame has"));
         }
         let mut components = [ScanComponent { component: 0, dc: 0, ac: 0 }; 3];
         let mut previous = 0;
@@ -209,7 +251,7 @@ impl<'a> Headers<'a> {
             previous = component;
             *out = ScanComponent { component, dc: usize::from(entry[1] >> 4), ac: usize::from(entry[1] & 15) };
         }
-        let scan = Scan { components, count, data: self.at };
+        let scan = Scan { components, count, spectrum, data: self.at };
         frame.colours = self.colours(&frame);
         Ok((frame, scan))
     }

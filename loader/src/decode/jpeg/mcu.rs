@@ -92,17 +92,52 @@ impl<'a> McuBlocks<'a> {
     }
 }
 
+/// How a scan's MCUs lie between its restart markers.
+pub(super) struct Intervals<'a> {
+    segments: &'a Segments,
+    /// The current segment.
+    segment: usize,
+    /// MCUs per segment, and those that the current one still has; without limit where there are no restart markers.
+    interval: usize,
+    left: usize,
+}
+
+impl<'a> Intervals<'a> {
+    /// At MCU number `first` of the scan, where `segments` start, with the bits there. An interval of 0 means no restart
+    /// markers.
+    pub(super) fn new(segments: &'a Segments, interval: u32, first: usize) -> (Self, Bits<'a>) {
+        let interval = if interval == 0 { usize::MAX } else { interval as usize };
+        let bits = segments.bits(0).unwrap_or(Bits::new(&[], 0));
+        (Self { segments, segment: 0, interval, left: interval - first % interval }, bits)
+    }
+
+    /// How many of the next `wanted` MCUs can be read in one go, and the bits behind the restart marker if one comes
+    /// first. `bits` are those read so far.
+    pub(super) fn run(&mut self, wanted: usize, bits: &Bits<'_>) -> Result<(usize, Option<Bits<'a>>), Declined> {
+        let mut next = None;
+        if self.left == 0 {
+            check(bits)?;
+            self.segment += 1;
+            next = Some(self.segments.bits(self.segment).ok_or(Declined("a missing restart marker"))?);
+            self.left = self.interval;
+        }
+        let run = wanted.min(self.left);
+        self.left -= run;
+        Ok((run, next))
+    }
+}
+
+/// Whether all that was read was there.
+pub(super) fn check(bits: &Bits<'_>) -> Result<(), Declined> {
+    bits.left().map(drop).ok_or(TOO_SHORT)
+}
+
 /// A scan's MCUs.
 pub(super) struct Mcus<'a> {
     kernels: Kernels,
     blocks: &'a McuBlocks<'a>,
-    segments: &'a Segments,
-    /// The current segment.
-    segment: usize,
+    intervals: Intervals<'a>,
     at: Position<'a>,
-    /// MCUs per segment, and those that the current one still has; without limit where there are no restart markers.
-    interval: usize,
-    left: usize,
 }
 
 impl<'a> Mcus<'a> {
@@ -115,11 +150,9 @@ impl<'a> Mcus<'a> {
         interval: u32,
         (first, bit, predictors): (usize, u32, [i16; 3]),
     ) -> Self {
-        let interval = if interval == 0 { usize::MAX } else { interval as usize };
-        let mut bits = segments.bits(0).unwrap_or(Bits::new(&[], 0));
+        let (intervals, mut bits) = Intervals::new(segments, interval, first);
         bits.pass(bit);
-        let at = Position { bits, predictors };
-        Self { kernels, blocks, segments, segment: 0, at, interval, left: interval - first % interval }
+        Self { kernels, blocks, intervals, at: Position { bits, predictors } }
     }
 
     /// Where the next MCU starts, behind the restart marker that may come before it: which segment, how many of its
@@ -128,7 +161,7 @@ impl<'a> Mcus<'a> {
         // No MCU is taken.
         self.run(0)?;
         let left = self.at.bits.left().ok_or(TOO_SHORT)?;
-        Ok((self.segment, left, self.at.predictors))
+        Ok((self.intervals.segment, left, self.at.predictors))
     }
 
     /// Decodes the next `count` MCUs, see [`McuBlocks::decode`].
@@ -156,20 +189,15 @@ impl<'a> Mcus<'a> {
 
     /// How many of the next `wanted` MCUs can be read in one go, behind the restart marker that may come first.
     fn run(&mut self, wanted: usize) -> Result<usize, Declined> {
-        if self.left == 0 {
-            self.check()?;
-            self.segment += 1;
-            let bits = self.segments.bits(self.segment).ok_or(Declined("a missing restart marker"))?;
+        let (run, next) = self.intervals.run(wanted, &self.at.bits)?;
+        if let Some(bits) = next {
             self.at = Position { bits, predictors: [0; 3] };
-            self.left = self.interval;
         }
-        let run = wanted.min(self.left);
-        self.left -= run;
         Ok(run)
     }
 
     /// Whether all that was decoded was there.
     pub(super) fn check(&self) -> Result<(), Declined> {
-        self.at.bits.left().map(drop).ok_or(TOO_SHORT)
+        check(&self.at.bits)
     }
 }

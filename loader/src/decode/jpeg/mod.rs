@@ -1,9 +1,9 @@
 //! JPEG. A decoder is given the region that is wanted and skips the rest.
 //!
-//! [`Decoder`] is what pictures go to. It decodes sequential Huffman files of 8 bits, grey, YCbCr or RGB in any usual
-//! subsampling, by itself, to the pixels that libjpeg-turbo's full decode gives (accurate integer transform, fancy
-//! upsampling). Everything else is left to [`turbo`], libjpeg-turbo: progressive, arithmetic and lossless files, CMYK,
-//! and whatever is damaged or odd, so that there is one opinion on what can be decoded.
+//! [`Decoder`] is what pictures go to. It decodes sequential and progressive Huffman files of 8 bits, grey, YCbCr or RGB
+//! in any usual subsampling, by itself, to the pixels that libjpeg-turbo's full decode gives (accurate integer transform,
+//! fancy upsampling). Everything else is left to [`turbo`], libjpeg-turbo: arithmetic and lossless files, CMYK, and
+//! whatever is damaged, incomplete or odd, so that there is one opinion on what can be decoded.
 //!
 //! ```text
 //! bytes --markers--> frame (geometry), tables, scans
@@ -12,10 +12,12 @@
 //!   coefficients --kernel::idct--> plane (samples per component) --emit: upsampling, colours--> pixels
 //! ```
 //!
-//! [`sequential`] drives this. Where a file has a row index ([`rows`]), the scan is read from the first row of MCUs that the
+//! [`own`] reads the headers. [`sequential`] drives this; [`progressive`] reads all scans first ([`band`]), into the
+//! region's coefficients ([`spectrum`]), and goes on as above. Where a file has a row index ([`rows`]), the scan is read from the first row of MCUs that the
 //! region needs to the last. Only `kernel` knows vectors, and only it and `turbo` have `unsafe`: entropy-coded data,
 //! headers and geometry are handled by safe code.
 
+mod band;
 mod decoder;
 mod emit;
 mod entropy;
@@ -24,11 +26,15 @@ mod huffman;
 mod kernel;
 mod markers;
 mod mcu;
+mod own;
 mod plane;
+mod progressive;
 mod rows;
 mod sequential;
+mod spectrum;
 pub mod turbo;
 mod unstuff;
+mod workspace;
 
 use std::fmt;
 

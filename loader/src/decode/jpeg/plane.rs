@@ -31,7 +31,7 @@ impl Plane {
             top,
             rows,
         };
-        fit(&mut self.bytes, self.stride * rows);
+        fit(&mut self.bytes, self.stride * rows, 0);
     }
 
     /// Rolls down so that the buffer's last row becomes its first.

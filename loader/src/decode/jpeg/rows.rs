@@ -25,15 +25,15 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::Declined;
 use super::kernel::Kernels;
 use super::markers::Scan;
-use super::sequential::Sequential;
+use super::own::Own;
 use super::unstuff::BitPlace;
 
 /// Makes row indexes, for [`Decoder::decode_indexed`](super::Decoder::decode_indexed).
-pub struct RowIndexer(Sequential);
+pub struct RowIndexer(Own);
 
 impl Default for RowIndexer {
     fn default() -> Self {
-        Self(Sequential::new(Kernels::new()))
+        Self(Own::new(Kernels::new()))
     }
 }
 

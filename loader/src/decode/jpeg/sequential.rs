@@ -7,36 +7,27 @@
 use std::ops::Range;
 
 use super::Declined;
-use super::emit::{Emit, Scratch};
+use super::emit::Emit;
 use super::entropy::{BLOCK, SLACK};
 use super::frame::{Frame, Upsampling};
 use super::huffman::{AcTable, DcTable, Tables};
-use super::kernel::{GROUP, Kernels};
+use super::kernel::GROUP;
 use super::markers::{Headers, Scan};
 use super::mcu::{McuBlocks, Mcus};
-use super::plane::Plane;
 use super::rows::{RowReader, RowStart};
-use super::unstuff::{BitPlace, Part, Segments};
+use super::unstuff::{BitPlace, Part};
+use super::workspace::Workspace;
 use crate::decode::geometry::{Region, Size};
-use crate::decode::pixels::Pixels;
 
 mod index;
 
 /// By the scan's components: the numbers of the DC and the AC table.
 type TableNumbers = [(usize, usize); 3];
 
-/// One thread's decoder; what it needs stays with it from picture to picture.
+/// What one thread keeps for sequential pictures alone.
+#[derive(Default)]
 pub(super) struct Sequential {
-    kernels: Kernels,
-    dc: Tables<DcTable>,
     ac: Tables<AcTable>,
-    segments: Segments,
-    /// A row of MCUs, block behind block.
-    coefficients: Vec<i16>,
-    /// By the frame's components.
-    planes: [Plane; 3],
-    offsets: [Vec<u32>; 3],
-    scratch: Scratch,
 }
 
 /// A component's part in a scan.
@@ -67,50 +58,19 @@ struct Extent {
 }
 
 impl Sequential {
-    pub(super) fn new(kernels: Kernels) -> Self {
-        Self {
-            kernels,
-            dc: Tables::default(),
-            ac: Tables::default(),
-            segments: Segments::default(),
-            coefficients: Vec::new(),
-            planes: Default::default(),
-            offsets: Default::default(),
-            scratch: Default::default(),
-        }
-    }
-
-    /// The size of a picture that [`decode`](Self::decode) may take.
-    pub(super) fn size(bytes: &[u8]) -> Result<Size, Declined> {
-        match Headers::new(bytes)?.next_scan()? {
-            Some((frame, _)) => Ok(frame.size),
-            None => Err(Declined("no scan")),
-        }
-    }
-
-    /// Decodes exactly `region`.
-    pub(super) fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<(), Declined> {
-        self.decode_from(bytes, None, region, pixels)
-    }
-
-    /// The same, starting at the first row of MCUs that the region needs where there is a row index.
-    pub(super) fn decode_from(
+    /// Decodes exactly what `emit` asks for, starting at the first row of MCUs that it needs where there is a row index.
+    /// The headers were read up to the first `scan`.
+    pub(super) fn decode(
         &mut self,
-        bytes: &[u8],
+        workspace: &mut Workspace,
+        headers: &mut Headers<'_>,
+        scan: Scan,
         index: Option<&[u8]>,
-        region: Region,
-        pixels: &mut Pixels,
+        mut emit: Emit<'_>,
     ) -> Result<(), Declined> {
-        let mut headers = Headers::new(bytes)?;
-        let (frame, scan) = headers.next_scan()?.ok_or(Declined("no scan"))?;
-        let inside = |start: u32, length: u32, of: u32| length > 0 && start <= of && length <= of - start;
-        if !inside(region.x, region.w, frame.size.w) || !inside(region.y, region.h, frame.size.h) {
-            return Err(Declined("a region outside of the picture"));
-        }
-        let out = pixels.start(region, 3);
-        let mut emit = Emit { kernels: self.kernels, frame: &frame, region, out, done: 0 };
+        let (frame, region) = (emit.frame, emit.region);
         if scan.components().len() == frame.components().len() {
-            self.scan(bytes, &mut headers, &frame, &scan, index, region, Some(&mut emit))?;
+            self.scan(workspace, headers, frame, &scan, index, region, Some(&mut emit))?;
             return Ok(());
         }
         if index.is_some() {
@@ -124,12 +84,12 @@ impl Sequential {
                     return Err(Declined("a component in two scans"));
                 }
             }
-            scans = self.scan(bytes, &mut headers, &frame, &scan, None, region, None)?;
+            scans = self.scan(workspace, headers, frame, &scan, None, region, None)?;
         }
         if seen.contains(&false) {
             return Err(Declined("a component in no scan"));
         }
-        emit.up_to(region.y + region.h, &self.planes, &mut self.scratch);
+        emit.up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
         Ok(())
     }
 
@@ -138,7 +98,7 @@ impl Sequential {
     #[expect(clippy::too_many_arguments, reason = "the parts of a picture, named one by one")]
     fn scan(
         &mut self,
-        bytes: &[u8],
+        workspace: &mut Workspace,
         headers: &mut Headers<'_>,
         frame: &Frame,
         scan: &Scan,
@@ -148,13 +108,13 @@ impl Sequential {
     ) -> Result<Option<Scan>, Declined> {
         let is_rolling = emit.is_some();
         let (parts, extent) = parts(headers, frame, scan, region)?;
-        let tables = self.tables(headers, scan)?;
+        let tables = self.tables(&mut workspace.dc, headers, scan)?;
         let interval = headers.restart_interval;
         let width = extent.width as usize;
         // Where the scan is read from, and where its rows must lead.
         let (start, behind, mcus_before) = match index {
             Some(index) => {
-                let rows = RowReader::new(index, bytes, scan)?;
+                let rows = RowReader::new(index, headers.bytes(), scan)?;
                 let (start, behind) = rows.around(&extent.rows, extent.height)?;
                 (start, behind, width * extent.rows.start as usize)
             }
@@ -162,7 +122,7 @@ impl Sequential {
         };
         let restarts = mcus_before.checked_div(interval as usize).unwrap_or(0);
         let part = Part { start: start.place.byte, restarts, end: behind.map(|row| row.place) };
-        let end = self.segments.read(self.kernels, bytes, &part, interval > 0)?;
+        let end = workspace.segments.read(workspace.kernels, headers.bytes(), &part, interval > 0)?;
         let mut next = None;
         if behind.is_none() {
             headers.resume(end);
@@ -172,13 +132,13 @@ impl Sequential {
                 return Err(Declined("a scan behind the last"));
             }
         }
-        let blocks = blocks(&parts, tables, &self.dc, &self.ac)?;
+        let blocks = blocks(&parts, tables, &workspace.dc, &self.ac)?;
         let values = extent.columns.len() * blocks.len() * BLOCK + SLACK;
-        if self.coefficients.len() < values {
-            self.coefficients.resize(values, 0);
+        if workspace.coefficients.len() < values {
+            workspace.coefficients.resize(values, 0);
         }
         for part in parts.iter().flatten() {
-            let plane = &mut self.planes[part.index];
+            let plane = &mut workspace.planes[part.index];
             if is_rolling {
                 // The last row of the MCU row above and one MCU row.
                 let top = i64::from(extent.rows.start * part.v * 8) - 1;
@@ -186,7 +146,7 @@ impl Sequential {
             } else {
                 plane.start(&part.columns, i64::from(part.rows.start) * 8, part.rows.len() * 8);
             }
-            let offsets = &mut self.offsets[part.index];
+            let offsets = &mut workspace.offsets[part.index];
             offsets.clear();
             offsets.extend(part.columns.clone().map(|column| {
                 let mcu = column / part.h - extent.columns.start;
@@ -199,7 +159,7 @@ impl Sequential {
         let reach =
             u32::from(frame.components().iter().any(|c| matches!(c.upsampling, Upsampling::Smooth { down: true, .. })));
         let first = (mcus_before, start.place.bit, start.predictors);
-        let mut mcus = Mcus::new(self.kernels, &blocks, &self.segments, interval, first);
+        let mut mcus = Mcus::new(workspace.kernels, &blocks, &workspace.segments, interval, first);
         mcus.skip(width * extent.rows.start as usize - mcus_before)?;
         for row in extent.rows.clone() {
             if row > extent.rows.start {
@@ -207,10 +167,10 @@ impl Sequential {
             } else {
                 mcus.skip(extent.columns.start as usize)?;
             }
-            mcus.decode(extent.columns.len(), &mut self.coefficients)?;
+            mcus.decode(extent.columns.len(), &mut workspace.coefficients)?;
             mcus.check()?;
             for part in parts.iter().flatten() {
-                let plane = &mut self.planes[part.index];
+                let plane = &mut workspace.planes[part.index];
                 if is_rolling && row > extent.rows.start {
                     plane.roll();
                 }
@@ -219,22 +179,29 @@ impl Sequential {
                     let block_row = row * part.v + down;
                     if part.rows.contains(&block_row) {
                         let skipped = (down * part.h) as usize * BLOCK;
-                        let coefficients = &self.coefficients[skipped..];
-                        let offsets = &self.offsets[part.index];
-                        plane.fill(self.kernels, block_row * 8, coefficients, offsets, &part.quantisation, component);
+                        let coefficients = &workspace.coefficients[skipped..];
+                        let offsets = &workspace.offsets[part.index];
+                        plane.fill(
+                            workspace.kernels,
+                            block_row * 8,
+                            coefficients,
+                            offsets,
+                            &part.quantisation,
+                            component,
+                        );
                     }
                 }
             }
             if let Some(emit) = &mut emit {
                 let is_last = row + 1 == extent.rows.end;
                 let ready = (row + 1) * frame.v_max * 8 - reach;
-                emit.up_to(if is_last { u32::MAX } else { ready }, &self.planes, &mut self.scratch);
+                emit.up_to(if is_last { u32::MAX } else { ready }, &workspace.planes, &mut workspace.scratch);
             }
         }
         if let Some(behind) = behind {
             mcus.skip(width - extent.columns.end as usize)?;
             let bits = if behind.place.bit > 0 { 8 - behind.place.bit } else { 0 };
-            if mcus.place()? != (self.segments.len() - 1, bits.into(), behind.predictors) {
+            if mcus.place()? != (workspace.segments.len() - 1, bits.into(), behind.predictors) {
                 return Err(Declined("a row index that leads elsewhere"));
             }
         }
@@ -242,12 +209,17 @@ impl Sequential {
     }
 
     /// The numbers of the DC and AC tables of each component of a scan.
-    fn tables(&mut self, headers: &Headers<'_>, scan: &Scan) -> Result<TableNumbers, Declined> {
+    fn tables(
+        &mut self,
+        dc_tables: &mut Tables<DcTable>,
+        headers: &Headers<'_>,
+        scan: &Scan,
+    ) -> Result<TableNumbers, Declined> {
         let mut tables = TableNumbers::default();
         for (numbers, component) in tables.iter_mut().zip(scan.components()) {
             let dc = headers.dc.get(component.dc).copied().flatten().ok_or(Declined("no DC table"))?;
             let ac = headers.ac.get(component.ac).copied().flatten().ok_or(Declined("no AC table"))?;
-            *numbers = (self.dc.find(dc)?, self.ac.find(ac)?);
+            *numbers = (dc_tables.find(dc)?, self.ac.find(ac)?);
         }
         Ok(tables)
     }
@@ -288,8 +260,7 @@ fn parts(
         };
         join(&mut columns, &needed.0, h);
         join(&mut rows, &needed.1, v);
-        let table = headers.quantisation.get(component.quantisation).copied().flatten();
-        let quantisation = in_rows(&table.ok_or(Declined("no quantisation table"))?);
+        let quantisation = headers.quantisation_in_rows(component.quantisation)?;
         let (columns, rows) = needed;
         *part = Some(ComponentPart { index: entry.component, h, v, first, columns, rows, quantisation });
         first += h * v;
@@ -299,13 +270,4 @@ fn parts(
         _ => Size { w: frame.size.w.div_ceil(8 * frame.h_max), h: frame.size.h.div_ceil(8 * frame.v_max) },
     };
     Ok((parts, Extent { width, height, columns, rows }))
-}
-
-/// A zigzag-ordered table in rows. The transform multiplies modulo 2^16, as libjpeg-turbo's does.
-fn in_rows(table: &[u16; 64]) -> [i16; BLOCK] {
-    let mut rows = [0; BLOCK];
-    for (value, row) in table.iter().zip(super::entropy::ROWS) {
-        rows[usize::from(row)] = *value as i16;
-    }
-    rows
 }

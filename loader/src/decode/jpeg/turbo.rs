@@ -24,6 +24,11 @@ const SCANNED_PIXELS_MAX: u64 = 1 << 30;
 /// More than any encoder writes.
 const SCANS_USUAL: u64 = 32;
 
+/// How many scans a picture may have.
+pub(super) fn scans_max(size: Size) -> u64 {
+    (SCANNED_PIXELS_MAX / (u64::from(size.w) * u64::from(size.h)).max(1)).clamp(SCANS_USUAL, SCANS_MAX)
+}
+
 /// Fancy upsampling looks one chroma sample to each side, two pixels at half resolution, so that many more columns
 /// are decoded than asked for.
 const MARGIN: u32 = 2;
@@ -220,9 +225,7 @@ impl JpegDecoder for Turbo {
         *self = Self::new()?;
         let header = self.header(bytes)?;
         let region = widen(region, &header)?;
-        let picture = u64::from(header.size.w) * u64::from(header.size.h);
-        let scans_max = (SCANNED_PIXELS_MAX / picture).clamp(SCANS_USUAL, SCANS_MAX);
-        self.instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, scans_max as c_int)?;
+        self.instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, scans_max(header.size) as c_int)?;
         let channels = if header.is_cmyk { 4 } else { 3 };
         let out = pixels.start(region, channels);
         if let Some(last) = self.decompress(bytes, &header, region, out)? {

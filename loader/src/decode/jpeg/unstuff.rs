@@ -47,7 +47,7 @@ impl Segments {
         let data = file.get(start..part.end.map_or(file.len(), |end| end.byte));
         let data = data.ok_or(Declined("a part of a scan that is not there"))?;
         // The last byte may be one more, of which not all bits belong to the part.
-        fit(&mut self.bytes, data.len() + 1 + MARGIN + BYTES_AFTER);
+        fit(&mut self.bytes, data.len() + 1 + MARGIN + BYTES_AFTER, 0);
         self.ends.clear();
         let (mut at, mut end) = (0, 0);
         loop {

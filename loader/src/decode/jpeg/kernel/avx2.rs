@@ -12,6 +12,7 @@ use std::arch::x86_64::{
 };
 
 use super::super::Declined;
+use super::super::band::BandRun;
 use super::super::entropy::BLOCK;
 use super::super::mcu::{McuBlocks, Position};
 use super::colour::{smooth, ycbcr};
@@ -86,6 +87,18 @@ pub(super) fn decode(
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
 pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
     blocks.skip(at, count)
+}
+
+/// See [`Kernels::band`](super::Kernels::band).
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Declined> {
+    run.read(|number, mask| _pdep_u64(number, mask))
+}
+
+/// See [`Kernels::order`](super::Kernels::order).
+#[target_feature(enable = "avx2")]
+pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
+    portable::order(backwards, out);
 }
 
 /// See [`Kernels::unstuff`](super::Kernels::unstuff).

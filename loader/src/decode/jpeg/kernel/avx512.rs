@@ -15,6 +15,7 @@ use std::arch::x86_64::{
 };
 
 use super::super::Declined;
+use super::super::band::BandRun;
 use super::super::entropy::{BLOCK, ROWS};
 use super::super::mcu::{McuBlocks, Position};
 use super::colour::{smooth, ycbcr};
@@ -37,6 +38,17 @@ const ZIGZAG: [[i16; 32]; 2] = {
     places
 };
 
+/// The places of half a block from the last to the first.
+const BACKWARDS: [i16; 32] = {
+    let mut places = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        places[i] = 31 - i as i16;
+        i += 1;
+    }
+    places
+};
+
 /// Where each of the 96 bytes of 32 pixels comes from: 32 bytes of red, then of green; those of blue from 64 on.
 const PIXELS: [[u8; 64]; 2] = {
     let mut places = [[0; 64]; 2];
@@ -53,6 +65,13 @@ const PIXELS: [[u8; 64]; 2] = {
 fn load_16(values: &[i16; 32]) -> Vector {
     // SAFETY: the reference covers the 64 bytes that are read, and the load needs no alignment.
     unsafe { _mm512_loadu_epi16(values.as_ptr()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn store_16(values: &mut [i16; 32], vector: Vector) {
+    // SAFETY: the reference covers the 64 bytes that are written, and the store needs no alignment.
+    unsafe { _mm512_storeu_epi16(values.as_mut_ptr(), vector) }
 }
 
 #[inline]
@@ -124,6 +143,23 @@ pub(super) fn decode(
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt")]
 pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
     blocks.skip(at, count)
+}
+
+/// See [`Kernels::band`](super::Kernels::band).
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Declined> {
+    run.read(|number, mask| _pdep_u64(number, mask))
+}
+
+/// See [`Kernels::order`](super::Kernels::order): zigzag order.
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
+    let turned = load_16(&BACKWARDS);
+    for (from, out) in backwards.iter().zip(out) {
+        let (from, out) = (from.as_chunks::<32>().0, out.as_chunks_mut::<32>().0);
+        store_16(&mut out[0], _mm512_permutexvar_epi16(turned, load_16(&from[1])));
+        store_16(&mut out[1], _mm512_permutexvar_epi16(turned, load_16(&from[0])));
+    }
 }
 
 /// See [`Kernels::idct`](super::Kernels::idct).

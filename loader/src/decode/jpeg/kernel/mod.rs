@@ -12,6 +12,7 @@ mod islow;
 mod portable;
 
 use super::Declined;
+use super::band::BandRun;
 use super::entropy::BLOCK;
 use super::mcu::{McuBlocks, Position};
 
@@ -42,7 +43,7 @@ macro_rules! run {
         match $kernels.0 {
             Level::Portable => portable::$name($($argument),*),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the machine has AVX2, BMI1, BMI2 and LZCNT (invariant of `Kernels`).
+            // SAFETY: the machine has AVX2, BMI1, BMI2, LZCNT and POPCNT (invariant of `Kernels`).
             Level::Avx2 => unsafe { avx2::$name($($argument),*) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the machine has the AVX-512 parts that this module uses (invariant of `Kernels`).
@@ -64,7 +65,7 @@ impl Kernels {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
-            let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt");
+            let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt");
             let avx512 = has!("avx512f") && has!("avx512bw") && has!("avx512vl");
             if avx2 {
                 levels.push(Self(Level::Avx2));
@@ -102,6 +103,16 @@ impl Kernels {
     /// Reads over `count` MCUs.
     pub(super) fn skip(self, blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
         run!(self, skip(blocks, at, count))
+    }
+
+    /// Reads a run of blocks of a progressive picture's AC scan.
+    pub(super) fn band(self, run: BandRun<'_, '_>) -> Result<(), Declined> {
+        run!(self, band(run))
+    }
+
+    /// Puts blocks that are stored from the last coefficient to the first into the order that [`idct`](Self::idct) takes.
+    pub(super) fn order(self, backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
+        run!(self, order(backwards, out));
     }
 
     /// Dequantises and transforms a row of blocks: that at `offsets[i]` in `coefficients` becomes the eight columns

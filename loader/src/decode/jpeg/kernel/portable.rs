@@ -1,6 +1,7 @@
 //! The kernels for any machine, and what the others have to equal.
 
 use super::super::Declined;
+use super::super::band::BandRun;
 use super::super::entropy::{BLOCK, ROWS};
 use super::super::mcu::{McuBlocks, Position};
 
@@ -46,6 +47,30 @@ pub(super) fn decode(
 /// See [`Kernels::skip`](super::Kernels::skip).
 pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
     blocks.skip(at, count)
+}
+
+/// See [`Kernels::band`](super::Kernels::band).
+pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Declined> {
+    run.read(|mut number, mut mask| {
+        let mut out = 0;
+        while mask != 0 && number != 0 {
+            let lowest = mask & mask.wrapping_neg();
+            out |= if number & 1 == 1 { lowest } else { 0 };
+            mask ^= lowest;
+            number >>= 1;
+        }
+        out
+    })
+}
+
+/// See [`Kernels::order`](super::Kernels::order): into rows.
+#[inline(always)]
+pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
+    for (from, out) in backwards.iter().zip(out) {
+        for (value, row) in from.iter().rev().zip(ROWS) {
+            out[usize::from(row)] = *value;
+        }
+    }
 }
 
 /// One pass of the transform over eight lanes: `rows[k]` are the k-th inputs. Sums wrap and results saturate where

@@ -5,39 +5,45 @@ use super::super::markers::Headers;
 use super::super::mcu::Mcus;
 use super::super::rows::{RowStart, RowWriter};
 use super::super::unstuff::{BitPlace, Part};
+use super::super::workspace::Workspace;
 use super::{Sequential, blocks, parts};
 use crate::decode::geometry::Region;
 
 impl Sequential {
     /// Appends the row index of the picture `bytes` to `out`, or leaves `out` as it is.
-    pub(in super::super) fn index(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Declined> {
+    pub(in super::super) fn index(
+        &mut self,
+        workspace: &mut Workspace,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Declined> {
         let before = out.len();
-        self.try_index(bytes, out).inspect_err(|_| out.truncate(before))
+        self.try_index(workspace, bytes, out).inspect_err(|_| out.truncate(before))
     }
 
-    fn try_index(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Declined> {
+    fn try_index(&mut self, workspace: &mut Workspace, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Declined> {
         let mut headers = Headers::new(bytes)?;
         let (frame, scan) = headers.next_scan()?.ok_or(Declined("no scan"))?;
-        if scan.components().len() != frame.components().len() {
+        if frame.is_progressive || scan.components().len() != frame.components().len() {
             return Err(Declined("several scans"));
         }
         let (parts, extent) = parts(&headers, &frame, &scan, Region::all(frame.size))?;
-        let tables = self.tables(&headers, &scan)?;
+        let tables = self.tables(&mut workspace.dc, &headers, &scan)?;
         let interval = headers.restart_interval;
         let whole = Part { start: scan.data, restarts: 0, end: None };
-        let end = self.segments.read(self.kernels, bytes, &whole, interval > 0)?;
+        let end = workspace.segments.read(workspace.kernels, bytes, &whole, interval > 0)?;
         headers.resume(end);
         if headers.next_scan()?.is_some() {
             return Err(Declined("a scan behind the last"));
         }
-        let blocks = blocks(&parts, tables, &self.dc, &self.ac)?;
-        let mut mcus = Mcus::new(self.kernels, &blocks, &self.segments, interval, (0, 0, [0; 3]));
+        let blocks = blocks(&parts, tables, &workspace.dc, &self.ac)?;
+        let mut mcus = Mcus::new(workspace.kernels, &blocks, &workspace.segments, interval, (0, 0, [0; 3]));
         let mut writer = RowWriter::new(bytes, &scan, out);
         let mut walk = Walk { file: bytes, segment: 0, bytes: 0, at: scan.data };
         for row in 0..extent.height {
             if row > 0 {
                 let (segment, left, predictors) = mcus.place()?;
-                let bits = self.segments.segment_bytes(segment) as u64 * 8 - left;
+                let bits = workspace.segments.segment_bytes(segment) as u64 * 8 - left;
                 let byte = walk.to(segment, (bits / 8) as usize)?;
                 writer.push(RowStart { place: BitPlace { byte, bit: (bits % 8) as u32 }, predictors })?;
             }

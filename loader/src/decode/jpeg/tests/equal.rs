@@ -2,19 +2,19 @@
 
 use super::super::entropy::BLOCK;
 use super::super::kernel::Kernels;
-use super::super::sequential::Sequential;
+use super::super::own::Own;
 use super::writer::Picture;
 use super::*;
 
 /// Decodes `count` random regions of `bytes` with every kind of kernel and compares them with the whole picture.
-fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
+pub(super) fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
     let mut turbo = Turbo::new().unwrap();
     let (mut whole, mut part) = (Pixels::new(), Pixels::new());
     let size = turbo.size(bytes).unwrap();
     turbo.decode(bytes, Region::all(size), &mut whole).unwrap();
     for kernels in Kernels::available() {
-        let mut own = Sequential::new(kernels);
-        assert_eq!(Sequential::size(bytes), Ok(size), "{what}");
+        let mut own = Own::new(kernels);
+        assert_eq!(Own::size(bytes), Ok(size), "{what}");
         for i in 0..count {
             let wanted = if i == 0 { Region::all(size) } else { random.region(size) };
             let what = format!("{what} {kernels:?} {wanted:?}");
@@ -26,7 +26,7 @@ fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
 }
 
 /// Blocks with few or many coefficients of any size.
-fn noise(random: &mut Lcg) -> impl FnMut(usize) -> [i16; BLOCK] + '_ {
+pub(super) fn noise(random: &mut Lcg) -> impl FnMut(usize) -> [i16; BLOCK] + '_ {
     |_| {
         let mut block = [0; BLOCK];
         block[0] = random.below(2047) as i16 - 1023;
@@ -45,10 +45,11 @@ fn every_subsampling_and_quality_gives_the_pixels_of_libjpeg_turbo() {
     let mut random = Lcg(11);
     for kind in KINDS {
         for (w, h) in [(1, 1), (2, 3), (5, 4), (9, 3), (16, 16), (17, 33), (31, 64), (33, 15), (97, 75), (150, 131)] {
-            for quality in [3, 50, 90, 100] {
+            for (quality, progressive) in [(3, false), (50, true), (90, false), (90, true), (100, true)] {
                 let size = Size { w, h };
-                let bytes = encode(&picture(size, &mut random), size, quality, kind, false).unwrap();
-                assert_equal(&bytes, 12, &mut random, &format!("{kind:?} {w}x{h} quality {quality}"));
+                let bytes = encode(&picture(size, &mut random), size, quality, kind, progressive).unwrap();
+                let what = format!("{kind:?} {w}x{h} quality {quality} progressive {progressive}");
+                assert_equal(&bytes, 12, &mut random, &what);
             }
         }
     }

@@ -2,6 +2,8 @@ use super::*;
 use crate::error::ErrorKind;
 
 mod equal;
+mod progressive;
+mod progressive_writer;
 mod rows;
 mod writer;
 
@@ -141,7 +143,7 @@ fn our_decoder_and_libjpeg_turbo_agree_on_damaged_pictures() {
     let (mut errors, mut pictures) = (0, 0);
     for round in 0..4000 {
         let kind = KINDS[round % KINDS.len()];
-        let mut bytes = encode(&picture(size, &mut random), size, 80, kind, round % 8 == 0).unwrap();
+        let mut bytes = encode(&picture(size, &mut random), size, 80, kind, round % 3 == 0).unwrap();
         for _ in 0..1 + random.below(4) {
             let at = random.below(bytes.len() as u32) as usize;
             bytes[at] = random.below(256) as u8;

@@ -1,7 +1,7 @@
 //! Row indexes: the same pixels as without one, whatever the index says.
 
 use super::super::kernel::Kernels;
-use super::super::sequential::Sequential;
+use super::super::own::Own;
 use super::writer::Picture;
 use super::*;
 
@@ -20,7 +20,7 @@ fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
     let size = turbo.size(bytes).unwrap();
     turbo.decode(bytes, Region::all(size), &mut whole).unwrap();
     for kernels in Kernels::available() {
-        let mut own = Sequential::new(kernels);
+        let mut own = Own::new(kernels);
         for i in 0..count {
             let wanted = if i == 0 { Region::all(size) } else { random.region(size) };
             let what = format!("{what} {kernels:?} {wanted:?}");

@@ -79,7 +79,7 @@ impl Picture<'_> {
 }
 
 /// DC: sizes 0 to 15 as 8-bit codes. AC: symbols 0 to 199 have codes of 8 bits, their own numbers; the others 16.
-fn huffman(out: &mut Vec<u8>) {
+pub(super) fn huffman(out: &mut Vec<u8>) {
     out.extend([0xff, 0xc4, 0, 19 + 16, 0]);
     out.extend((1..=16).map(|length| if length == 8 { 16 } else { 0 }));
     out.extend(0..16);
@@ -95,14 +95,14 @@ fn huffman(out: &mut Vec<u8>) {
 }
 
 #[derive(Default)]
-struct BitWriter {
+pub(super) struct BitWriter {
     bytes: Vec<u8>,
     word: u64,
     count: u32,
 }
 
 impl BitWriter {
-    fn put(&mut self, value: u32, bits: u32) {
+    pub(super) fn put(&mut self, value: u32, bits: u32) {
         self.word = self.word << bits | u64::from(value) & ((1 << bits) - 1);
         self.count += bits;
         while self.count >= 8 {
@@ -115,7 +115,7 @@ impl BitWriter {
         }
     }
 
-    fn value(&mut self, value: i32, size: u32) {
+    pub(super) fn value(&mut self, value: i32, size: u32) {
         self.put((if value < 0 { value + (1 << size) - 1 } else { value }) as u32, size);
     }
 
@@ -145,7 +145,7 @@ impl BitWriter {
         }
     }
 
-    fn symbol(&mut self, symbol: u32) {
+    pub(super) fn symbol(&mut self, symbol: u32) {
         match symbol {
             0..200 => self.put(symbol, 8),
             _ => self.put((200 << 8) + symbol - 200, 16),
@@ -153,7 +153,7 @@ impl BitWriter {
     }
 
     /// The bytes so far, filled up with ones.
-    fn finish(&mut self) -> Vec<u8> {
+    pub(super) fn finish(&mut self) -> Vec<u8> {
         self.put(0x7f, (8 - self.count) % 8);
         std::mem::take(&mut self.bytes)
     }

@@ -1,0 +1,240 @@
+//! AC coefficients of sequential scans: one or two symbols per lookup, or several where they are read over.
+
+use super::super::Declined;
+use super::super::markers::HuffmanSegment;
+use super::{Code, ENTRIES, Single, Table, WINDOW, addend};
+
+/// Positions that an entry moves on by at the end of a block: beyond every sum of position and runs that is not an end.
+pub(in super::super) const END_OF_BLOCK: u32 = 128;
+
+/// What an entry moves on by when the lookup decides nothing.
+pub(in super::super) const LONG: u32 = 192;
+
+/// One or two AC symbols, in a word whose low bits can serve as a shift at once.
+///
+/// From the lowest: 8 bits: bits of both, below 64; 8: 64 less the bits of the first; 8: positions to move on by, the
+/// second value at the last of them, [`END_OF_BLOCK`] or [`LONG`] more at an end; 8: zeros before the first value; 16
+/// each: the addends of the last value and of the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Pair(u64);
+
+impl Pair {
+    #[inline(always)]
+    pub(in super::super) fn bits(self) -> u32 {
+        self.0 as u32 & 63
+    }
+
+    /// The last value, of a word that starts with the entry's bits.
+    #[inline(always)]
+    pub(in super::super) fn value(self, word: u64) -> i16 {
+        ((word >> (0_u64.wrapping_sub(self.0) & 63)) + (self.0 >> 32)) as i16
+    }
+
+    /// The first value.
+    #[inline(always)]
+    pub(in super::super) fn first_value(self, word: u64) -> i16 {
+        ((word >> (self.0 >> 8 & 63)) + (self.0 >> 48)) as i16
+    }
+
+    #[inline(always)]
+    pub(in super::super) fn advance(self) -> u32 {
+        (self.0 >> 16) as u32 & 255
+    }
+
+    #[inline(always)]
+    pub(in super::super) fn first_run(self) -> u32 {
+        (self.0 >> 24) as u32 & 255
+    }
+}
+
+/// What goes into a [`Pair`].
+#[derive(Clone, Copy)]
+struct Symbols {
+    first_bits: u32,
+    bits: u32,
+    first_run: u32,
+    advance: u32,
+    first_addend: i16,
+    addend: i16,
+}
+
+impl Symbols {
+    fn pair(self) -> Pair {
+        let bytes = [self.bits, (64 - self.first_bits) & 63, self.advance, self.first_run].map(|v| v as u8);
+        let addends = u64::from(self.first_addend as u16) << 16 | u64::from(self.addend as u16);
+        Pair(addends << 32 | u64::from(u32::from_le_bytes(bytes)))
+    }
+}
+
+/// One symbol or several whose values nobody wants: their bits, and what to move on by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Skip(u16);
+
+impl Skip {
+    #[inline(always)]
+    pub(in super::super) fn bits(self) -> u32 {
+        u32::from(self.0) & 63
+    }
+
+    #[inline(always)]
+    pub(in super::super) fn advance(self) -> u32 {
+        u32::from(self.0 >> 8)
+    }
+}
+
+/// An AC table.
+#[derive(Debug)]
+pub(in super::super) struct AcTable {
+    pub pairs: Box<[Pair; ENTRIES]>,
+    pub skips: Box<[Skip; ENTRIES]>,
+    pub code: Code,
+}
+
+impl Default for AcTable {
+    fn default() -> Self {
+        Self {
+            pairs: Box::new([Pair::default(); ENTRIES]),
+            skips: Box::new([Skip::default(); ENTRIES]),
+            code: Code::default(),
+        }
+    }
+}
+
+impl Table for AcTable {
+    fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Declined> {
+        self.code = Code::build(segment)?;
+        let windows = self.code.windows();
+        for window in 0..ENTRIES {
+            self.pairs[window] = Self::pair(&windows, window as u32);
+            self.skips[window] = Self::skip(&windows, window as u32);
+        }
+        Ok(())
+    }
+}
+
+impl AcTable {
+    /// Zeros before the value and positions to move on by. A run of zeros without a value counts as a value of 0 at
+    /// its end when it is 16 long, and ends the block otherwise.
+    fn run(symbol: u8) -> Option<u32> {
+        let (run, size) = (u32::from(symbol >> 4), symbol & 15);
+        (size > 0 || run == 15).then_some(run)
+    }
+
+    fn pair(windows: &[(u8, u8); ENTRIES], window: u32) -> Pair {
+        let nothing = Symbols { first_bits: 0, bits: 0, first_run: 63, advance: LONG, first_addend: 0, addend: 0 };
+        let (symbol, length) = windows[window as usize];
+        let Some(first) = Single::of(window, symbol, length) else { return nothing.pair() };
+        let Some(run) = Self::run(symbol) else {
+            let bits = u32::from(length);
+            return Symbols { first_bits: bits, bits, advance: END_OF_BLOCK, ..nothing }.pair();
+        };
+        let one = Symbols {
+            first_bits: first.bits,
+            bits: first.bits,
+            first_run: run,
+            advance: run + 1,
+            first_addend: first.addend,
+            addend: first.addend,
+        };
+        if first.bits >= WINDOW {
+            return one.pair();
+        }
+        // What the window holds behind the first symbol; the zeros shifted in are not looked at.
+        let rest = window << first.bits & (ENTRIES as u32 - 1);
+        let (symbol, length) = windows[rest as usize];
+        let size = u32::from(symbol & 15);
+        let end = first.bits + u32::from(length);
+        if length == 0 || end + u32::from(size > 0) > WINDOW {
+            return one.pair();
+        }
+        let Some(run) = Self::run(symbol) else {
+            // The first value once more: all of its bits are in the window.
+            let value = ((window >> (WINDOW - first.bits)) as i16).wrapping_add(first.addend);
+            let addend = value.wrapping_sub((window >> (WINDOW - end)) as i16);
+            return Symbols { bits: end, advance: one.advance + END_OF_BLOCK, addend, ..one }.pair();
+        };
+        let is_negative = size > 0 && window >> (WINDOW - 1 - end) & 1 == 0;
+        let addend = addend(window >> (WINDOW - end), size, is_negative);
+        Symbols { bits: end + size, advance: one.advance + run + 1, addend, ..one }.pair()
+    }
+
+    fn skip(windows: &[(u8, u8); ENTRIES], window: u32) -> Skip {
+        let (mut bits, mut advance) = (0, 0);
+        // A long run or two, and the position could no longer be told from an end.
+        while bits < WINDOW && advance <= 32 {
+            let (symbol, length) = windows[(window << bits & (ENTRIES as u32 - 1)) as usize];
+            if length == 0 || bits + u32::from(length) > WINDOW {
+                break;
+            }
+            bits += u32::from(length) + u32::from(symbol & 15);
+            match Self::run(symbol) {
+                Some(run) => advance += run + 1,
+                None => {
+                    advance += END_OF_BLOCK;
+                    break;
+                }
+            }
+        }
+        let advance = if bits == 0 { LONG } else { advance };
+        Skip((advance << 8 | bits) as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_window_gives_what_one_symbol_at_a_time_gives() {
+        // Codes of all lengths: values of any size behind short and long ones.
+        let counts = [0, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 20];
+        let total: u8 = counts.iter().sum();
+        let values: Vec<u8> =
+            (0..total).map(|i| [0x00, 0x01, 0xf0, 0x02, 0x11, 0x13, 0x05, 0x2a][usize::from(i) % 8]).collect();
+        let mut table = AcTable::default();
+        table.build(HuffmanSegment { counts: &counts, values: &values }).unwrap();
+        let mut pairs = 0;
+        for window in 0..ENTRIES as u32 {
+            // Two kinds of bits behind the window.
+            for behind in [0, 0x1f_ffff] {
+                let bits = window << 21 | behind;
+                let one = |at: u32| {
+                    let (symbol, length) = table.code.symbol(bits << at >> 16)?;
+                    let size = u32::from(symbol & 15);
+                    let value = if size == 0 { 0 } else { (bits << at << length >> (32 - size)) as i32 };
+                    let value = if size > 0 && value < 1 << (size - 1) { value - (1 << size) + 1 } else { value };
+                    Some((AcTable::run(symbol), value as i16, at + length + size))
+                };
+                let entry = table.pairs[window as usize];
+                let word = u64::from(bits) << 32;
+                if entry.advance() == LONG {
+                    continue;
+                }
+                let (run, value, end) = one(0).unwrap();
+                let Some(run) = run else {
+                    assert_eq!((entry.advance(), entry.bits()), (END_OF_BLOCK, end));
+                    continue;
+                };
+                assert_eq!((entry.first_run(), entry.first_value(word)), (run, value));
+                if entry.bits() == end {
+                    assert_eq!((entry.advance(), entry.value(word)), (run + 1, value));
+                    continue;
+                }
+                pairs += 1;
+                let (second_run, second, both) = one(end).unwrap();
+                assert_eq!(entry.bits(), both);
+                match second_run {
+                    Some(second_run) => {
+                        assert_eq!(entry.advance(), run + 1 + second_run + 1);
+                        assert_eq!(entry.value(word), second);
+                    }
+                    None => {
+                        assert_eq!(entry.advance(), run + 1 + END_OF_BLOCK);
+                        assert_eq!(entry.value(word), value);
+                    }
+                }
+            }
+        }
+        assert!(pairs > 100, "{pairs}");
+    }
+}

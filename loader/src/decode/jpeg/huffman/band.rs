@@ -1,0 +1,129 @@
+//! AC coefficients of progressive scans: one symbol per lookup, and ends that hold for several blocks.
+
+use super::super::Declined;
+use super::super::markers::HuffmanSegment;
+use super::{Code, ENTRIES, Table, WINDOW, addend};
+
+/// What an entry moves on by at the end of a block and of so many blocks behind it as the symbol's upper bits, added
+/// here, say: beyond every place in a block.
+pub(in super::super) const BAND_END: u32 = 128;
+
+/// What an entry moves on by when the lookup decides nothing, as for 16 zeros without a value.
+pub(in super::super) const UNDECIDED: u32 = 192;
+
+/// A symbol and its value's bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct BandEntry {
+    /// Of code and value: 26 at most.
+    bits: u8,
+    /// Positions to move on by, the value at the last of them.
+    advance: u8,
+    addend: i16,
+}
+
+impl BandEntry {
+    const UNDECIDED: Self = Self { bits: 0, advance: UNDECIDED as u8, addend: 0 };
+
+    #[inline(always)]
+    pub(in super::super) fn bits(self) -> u32 {
+        u32::from(self.bits)
+    }
+
+    #[inline(always)]
+    pub(in super::super) fn advance(self) -> u32 {
+        u32::from(self.advance)
+    }
+
+    /// The value, of a word that starts with the entry's bits.
+    #[inline(always)]
+    pub(in super::super) fn value(self, word: u64) -> i16 {
+        ((word >> ((64 - self.bits()) & 63)) as i16).wrapping_add(self.addend)
+    }
+}
+
+/// A table of an AC scan of a progressive picture.
+#[derive(Debug)]
+pub(in super::super) struct BandTable {
+    pub lookup: Box<[BandEntry; ENTRIES]>,
+    pub code: Code,
+}
+
+impl Default for BandTable {
+    fn default() -> Self {
+        Self { lookup: Box::new([BandEntry::UNDECIDED; ENTRIES]), code: Code::default() }
+    }
+}
+
+impl Table for BandTable {
+    fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Declined> {
+        self.code = Code::build(segment)?;
+        let mut symbols = segment.values.iter();
+        // Codes count up, so their windows lie one behind the other.
+        let mut start = 0;
+        for (length, count) in (1..=WINDOW).zip(segment.counts) {
+            for symbol in symbols.by_ref().take(usize::from(*count)) {
+                let end = start + (ENTRIES >> length);
+                Self::fill(&mut self.lookup[start..end], *symbol, length, (start >> (WINDOW - length)) as u32);
+                start = end;
+            }
+        }
+        self.lookup[start..].fill(BandEntry::UNDECIDED);
+        Ok(())
+    }
+}
+
+impl BandTable {
+    /// Fills the windows of a symbol, whose code is the number `prefix`.
+    fn fill(windows: &mut [BandEntry], symbol: u8, length: u32, prefix: u32) {
+        let (run, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
+        let entry = |bits: u32, advance: u32, addend| BandEntry { bits: bits as u8, advance: advance as u8, addend };
+        if size > 0 && length < WINDOW {
+            let half = windows.len() / 2;
+            let (negative, positive) = windows.split_at_mut(half);
+            negative.fill(entry(length + size, run + 1, addend(prefix, size, true)));
+            positive.fill(entry(length + size, run + 1, addend(prefix, size, false)));
+        } else if size == 0 && run < 15 {
+            windows.fill(entry(length, BAND_END + run, 0));
+        } else {
+            windows.fill(BandEntry::UNDECIDED);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_window_gives_what_its_code_says() {
+        let counts = [0, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 20];
+        let total: u8 = counts.iter().sum();
+        let values: Vec<u8> =
+            (0..total).map(|i| [0x00, 0x01, 0xf0, 0x32, 0x11, 0x13, 0x05, 0xe0][usize::from(i) % 8]).collect();
+        let mut table = BandTable::default();
+        table.build(HuffmanSegment { counts: &counts, values: &values }).unwrap();
+        let (mut decided, mut undecided) = (0, 0);
+        for window in 0..ENTRIES as u32 {
+            for behind in [0, 0x1f_ffff] {
+                let bits = window << 21 | behind;
+                let entry = table.lookup[window as usize];
+                if entry.advance() == UNDECIDED {
+                    undecided += 1;
+                    continue;
+                }
+                decided += 1;
+                let (symbol, length) = table.code.symbol(bits >> 16).unwrap();
+                let (run, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
+                assert_eq!(entry.bits(), length + size);
+                if size == 0 {
+                    assert_eq!(entry.advance(), BAND_END + run);
+                    continue;
+                }
+                let value = (bits << length >> (32 - size)) as i32;
+                let value = if value < 1 << (size - 1) { value - (1 << size) + 1 } else { value };
+                assert_eq!((entry.advance(), i32::from(entry.value(u64::from(bits) << 32))), (run + 1, value));
+            }
+        }
+        assert!(decided > 1000 && undecided > 100, "{decided} {undecided}");
+    }
+}

@@ -1,0 +1,50 @@
+//! DC differences: sizes up to 15 bits, one per lookup.
+
+use super::super::Declined;
+use super::super::markers::HuffmanSegment;
+use super::{Code, Single, Table, WINDOW};
+
+/// The same for DC differences, of which there are few.
+pub(in super::super) const DC_WINDOW: u32 = 9;
+
+const DC_ENTRIES: usize = 1 << DC_WINDOW;
+
+/// A DC difference; `bits` is 0 where the lookup decides nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Difference {
+    pub bits: u8,
+    pub addend: i16,
+}
+
+/// A DC table.
+#[derive(Debug)]
+pub(in super::super) struct DcTable {
+    pub lookup: Box<[Difference; DC_ENTRIES]>,
+    pub code: Code,
+}
+
+impl Default for DcTable {
+    fn default() -> Self {
+        Self { lookup: Box::new([Difference::default(); DC_ENTRIES]), code: Code::default() }
+    }
+}
+
+impl Table for DcTable {
+    fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Declined> {
+        // libjpeg takes no larger difference, either.
+        if segment.values.iter().any(|size| *size > 15) {
+            return Err(Declined("a DC difference of more than 15 bits"));
+        }
+        self.code = Code::build(segment)?;
+        let windows = self.code.windows();
+        for (i, out) in self.lookup.iter_mut().enumerate() {
+            let window = i << (WINDOW - DC_WINDOW);
+            let (size, length) = windows[window];
+            let one = Single::of(window as u32, size, length);
+            // Code and sign must lie inside the smaller window.
+            let one = one.filter(|_| u32::from(length) + u32::from(size > 0) <= DC_WINDOW);
+            *out = one.map_or(Difference::default(), |one| Difference { bits: one.bits as u8, addend: one.addend });
+        }
+        Ok(())
+    }
+}

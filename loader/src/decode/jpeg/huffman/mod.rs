@@ -1,0 +1,230 @@
+//! Huffman tables in the form that the entropy decoder looks them up in.
+//!
+//! A lookup takes the next [`WINDOW`] bits. It serves a symbol whose code and sign bit lie inside the window: the rest
+//! of the value's bits add the same to the value whatever they are, so an entry holds an *addend* with which
+//!
+//! ```text
+//! value = (the bits of code and value, as a number) + addend        modulo 2^16
+//! ```
+//!
+//! strips the code and extends the sign at once. Where a second symbol fits into the window, the entry serves both.
+//! Longer codes, and bits that are no code, are decoded one symbol at a time by [`Code`].
+//!
+//! Building a table costs some microseconds, and most files carry the standard ones: [`Tables`] keeps them by content.
+//!
+//! [`AcTable`] and [`DcTable`] are for sequential scans, [`BandTable`] is for the AC scans of progressive pictures, which
+//! bring tables of their own: it holds one symbol per lookup and is built in a moment.
+
+mod ac;
+mod band;
+mod dc;
+
+use super::Declined;
+use super::markers::HuffmanSegment;
+
+pub(super) use ac::{AcTable, END_OF_BLOCK, Pair};
+pub(super) use band::{BAND_END, BandTable, UNDECIDED};
+pub(super) use dc::{DC_WINDOW, DcTable};
+
+/// Bits that a lookup sees. One more serves hardly more symbols and makes tables that leave the first-level cache.
+pub(super) const WINDOW: u32 = 11;
+
+/// Entries of a table.
+const ENTRIES: usize = 1 << WINDOW;
+
+/// Tables of a class that are kept. A scan uses three at most, so none that it found goes while it looks for the next.
+const KEPT: usize = 8;
+
+/// A canonical code, for one symbol at a time.
+#[derive(Debug)]
+pub(super) struct Code {
+    /// One more than the largest code of each length, as the upper bits of 16; 0 where there is none.
+    ends: [u32; 17],
+    /// What to add to a code of a length for its place among the symbols.
+    places: [i32; 17],
+    symbols: [u8; 256],
+}
+
+impl Default for Code {
+    fn default() -> Self {
+        Self { ends: [0; 17], places: [0; 17], symbols: [0; 256] }
+    }
+}
+
+impl Code {
+    fn build(segment: HuffmanSegment<'_>) -> Result<Self, Declined> {
+        let mut this = Self::default();
+        this.symbols[..segment.values.len()].copy_from_slice(segment.values);
+        let (mut code, mut place) = (0_u32, 0_i32);
+        for (length, count) in (1..).zip(segment.counts) {
+            this.places[length] = place - code as i32;
+            code += u32::from(*count);
+            place += i32::from(*count);
+            // No code is all ones, so the one after the last must still fit.
+            if *count > 0 && code >= 1 << length {
+                return Err(Declined("a Huffman table with more codes than fit"));
+            }
+            this.ends[length] = if *count > 0 { code << (16 - length) } else { 0 };
+            code <<= 1;
+        }
+        Ok(this)
+    }
+
+    /// The symbol that the 16 bits `next` start with, and its length.
+    pub(super) fn symbol(&self, next: u32) -> Option<(u8, u32)> {
+        let length = (1..=16).find(|length| next < self.ends[*length])?;
+        let place = (next >> (16 - length)) as i32 + self.places[length];
+        // The symbols are as many as the codes.
+        Some((self.symbols[place as usize & 255], length as u32))
+    }
+
+    /// For every window: symbol and length of the code it starts with, or length 0.
+    fn windows(&self) -> [(u8, u8); ENTRIES] {
+        let mut windows = [(0, 0); ENTRIES];
+        let mut start = 0;
+        while start < ENTRIES {
+            match self.symbol((start as u32) << (16 - WINDOW)) {
+                Some((symbol, length)) if length <= WINDOW => {
+                    let end = start + (ENTRIES >> length);
+                    windows[start..end].fill((symbol, length as u8));
+                    start = end;
+                }
+                // Codes grow with their length: all that follow are longer.
+                _ => break,
+            }
+        }
+        windows
+    }
+}
+
+/// What takes the known bits `prefix` off the `size` bits of a value behind them, and extends its sign.
+fn addend(prefix: u32, size: u32, is_negative: bool) -> i16 {
+    let stripped = 0_u32.wrapping_sub(prefix << size);
+    (if is_negative { stripped.wrapping_sub((1 << size) - 1) } else { stripped }) as i16
+}
+
+/// A table that can be made from a segment.
+pub(super) trait Table: Default {
+    /// Becomes the table of `segment`, or stays what it is.
+    fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Declined>;
+}
+
+/// A symbol at the start of a window, with its value's bits.
+#[derive(Clone, Copy)]
+struct Single {
+    bits: u32,
+    addend: i16,
+}
+
+impl Single {
+    /// `None` where code and sign do not fit into the window.
+    fn of(window: u32, size: u8, length: u8) -> Option<Self> {
+        let (size, length) = (u32::from(size & 15), u32::from(length));
+        if length == 0 || length + u32::from(size > 0) > WINDOW {
+            return None;
+        }
+        let is_negative = size > 0 && window >> (WINDOW - 1 - length) & 1 == 0;
+        Some(Self { bits: length + size, addend: addend(window >> (WINDOW - length), size, is_negative) })
+    }
+}
+
+/// Tables by their content, those used last.
+#[derive(Debug)]
+pub(super) struct Tables<T> {
+    kept: Vec<Kept<T>>,
+    /// Uses so far.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Kept<T> {
+    counts: [u8; 16],
+    values: Vec<u8>,
+    last_use: u64,
+    table: T,
+}
+
+impl<T> Default for Tables<T> {
+    fn default() -> Self {
+        Self { kept: Vec::new(), clock: 0 }
+    }
+}
+
+impl<T: Table> Tables<T> {
+    /// The number of the table of `segment`, for [`get`](Self::get). Good until [`KEPT`] other tables were asked for.
+    pub(super) fn find(&mut self, segment: HuffmanSegment<'_>) -> Result<usize, Declined> {
+        self.clock += 1;
+        let place = self.kept.iter().position(|k| k.counts == *segment.counts && k.values == segment.values);
+        if let Some(place) = place {
+            self.kept[place].last_use = self.clock;
+            return Ok(place);
+        }
+        if self.kept.len() < KEPT {
+            let mut table = T::default();
+            table.build(segment)?;
+            // Room for any other table's.
+            let mut values = Vec::with_capacity(256);
+            values.extend_from_slice(segment.values);
+            self.kept.push(Kept { counts: *segment.counts, values, last_use: self.clock, table });
+            return Ok(self.kept.len() - 1);
+        }
+        // In place: the numbers of the others stay.
+        let oldest = (0..KEPT).min_by_key(|i| self.kept[*i].last_use).unwrap_or(0);
+        let Kept { counts, values, last_use, table } = &mut self.kept[oldest];
+        table.build(segment)?;
+        (*counts, *last_use) = (*segment.counts, self.clock);
+        values.clear();
+        values.extend_from_slice(segment.values);
+        Ok(oldest)
+    }
+
+    pub(super) fn get(&self, number: usize) -> &T {
+        &self.kept[number].table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of `count` codes of 8 bits.
+    fn counts(count: u8) -> [u8; 16] {
+        std::array::from_fn(|i| if i == 7 { count } else { 0 })
+    }
+
+    #[test]
+    fn a_table_found_stays_in_its_place_while_others_push_old_ones_out() {
+        let mut tables = Tables::<DcTable>::default();
+        let values: Vec<u8> = (0..16).collect();
+        for count in 1..16 {
+            let (first, second) = (counts(count), counts(count + 1));
+            let first = HuffmanSegment { counts: &first, values: &values[..usize::from(count)] };
+            let second = HuffmanSegment { counts: &second, values: &values[..usize::from(count) + 1] };
+            let number = tables.find(first).unwrap();
+            tables.find(second).unwrap();
+            let last = tables.get(number).code.symbol(u32::from(count - 1) << 8);
+            assert_eq!(last, Some((count - 1, 8)));
+            assert_eq!(tables.get(number).code.symbol(u32::from(count) << 8), None);
+            assert_eq!(tables.find(first).unwrap(), number);
+        }
+        assert_eq!(tables.kept.len(), KEPT);
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_built_leaves_the_kept_ones_alone() {
+        let mut tables = Tables::<DcTable>::default();
+        let values: Vec<u8> = (0..16).collect();
+        let mut good = Vec::new();
+        for count in 1..=KEPT as u8 {
+            let counts = counts(count);
+            good.push(tables.find(HuffmanSegment { counts: &counts, values: &values[..usize::from(count)] }).unwrap());
+        }
+        // Two codes of one bit: one of them would be all ones.
+        let full = std::array::from_fn(|i| if i == 0 { 2 } else { 0 });
+        assert!(tables.find(HuffmanSegment { counts: &full, values: &[0, 1] }).is_err());
+        assert!(tables.find(HuffmanSegment { counts: &counts(1), values: &[16] }).is_err());
+        for (count, number) in (1..).zip(good) {
+            assert_eq!(tables.get(number).code.symbol(u32::from(count - 1_u8) << 8), Some((count - 1, 8)));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Our decoder: reads the headers up to the first scan, and hands on to what decodes this kind of picture.
+
+use super::Declined;
+use super::emit::Emit;
+use super::kernel::Kernels;
+use super::markers::Headers;
+use super::progressive::Progressive;
+use super::sequential::Sequential;
+use super::workspace::Workspace;
+use crate::decode::geometry::{Region, Size};
+use crate::decode::pixels::Pixels;
+
+/// One thread's decoder; what it needs stays with it from picture to picture.
+pub(super) struct Own {
+    workspace: Workspace,
+    sequential: Sequential,
+    progressive: Progressive,
+}
+
+impl Own {
+    pub(super) fn new(kernels: Kernels) -> Self {
+        let (sequential, progressive) = (Sequential::default(), Progressive::default());
+        Self { workspace: Workspace::new(kernels), sequential, progressive }
+    }
+
+    /// The size of a picture that [`decode`](Self::decode) may take.
+    pub(super) fn size(bytes: &[u8]) -> Result<Size, Declined> {
+        match Headers::new(bytes)?.next_scan()? {
+            Some((frame, _)) => Ok(frame.size),
+            None => Err(Declined("no scan")),
+        }
+    }
+
+    /// Appends the row index of the picture `bytes` to `out`, or leaves `out` as it is.
+    pub(super) fn index(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Declined> {
+        self.sequential.index(&mut self.workspace, bytes, out)
+    }
+
+    /// Decodes exactly `region`.
+    pub(super) fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<(), Declined> {
+        self.decode_from(bytes, None, region, pixels)
+    }
+
+    /// The same, starting at the first row of MCUs that the region needs where there is a row index.
+    pub(super) fn decode_from(
+        &mut self,
+        bytes: &[u8],
+        index: Option<&[u8]>,
+        region: Region,
+        pixels: &mut Pixels,
+    ) -> Result<(), Declined> {
+        let mut headers = Headers::new(bytes)?;
+        let (frame, scan) = headers.next_scan()?.ok_or(Declined("no scan"))?;
+        let inside = |start: u32, length: u32, of: u32| length > 0 && start <= of && length <= of - start;
+        if !inside(region.x, region.w, frame.size.w) || !inside(region.y, region.h, frame.size.h) {
+            return Err(Declined("a region outside of the picture"));
+        }
+        if frame.is_progressive && index.is_some() {
+            return Err(Declined("a row index beside a progressive picture"));
+        }
+        let out = pixels.start(region, 3);
+        let emit = Emit { kernels: self.workspace.kernels, frame: &frame, region, out, done: 0 };
+        if frame.is_progressive {
+            self.progressive.decode(&mut self.workspace, &mut headers, scan, emit)
+        } else {
+            self.sequential.decode(&mut self.workspace, &mut headers, scan, index, emit)
+        }
+    }
+}

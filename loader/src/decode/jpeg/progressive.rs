@@ -1,0 +1,193 @@
+//! Progressive pictures: scans bring the coefficients part by part, so all that the region needs are kept until the
+//! last one is read, and transformed then.
+//!
+//! Rows below the region are not read in any scan. Of the rows above and the columns beside it only the histories are
+//! kept that later scans are read with, see [`band`](super::band).
+//!
+//! A picture that does not bring every bit of every coefficient, or in an order that is not the standard's, is declined:
+//! libjpeg-turbo guesses what is missing ("block smoothing").
+
+use super::Declined;
+use super::band::{Band, BandPosition, BandRun};
+use super::emit::Emit;
+use super::entropy::BLOCK;
+use super::frame::Frame;
+use super::huffman::{BandTable, Tables};
+use super::kernel::{GROUP, Kernels};
+use super::markers::{Headers, Scan, Spectrum};
+use super::mcu::{Intervals, check};
+use super::spectrum::{Coefficients, Coverage};
+use super::turbo::scans_max;
+use super::unstuff::Part;
+use super::workspace::Workspace;
+
+/// What one thread keeps for progressive pictures alone.
+#[derive(Default)]
+pub(super) struct Progressive {
+    ac: Tables<BandTable>,
+    /// By the frame's components.
+    coefficients: [Coefficients; 3],
+}
+
+impl Progressive {
+    /// Decodes exactly what `emit` asks for. The headers were read up to the first `scan`.
+    pub(super) fn decode(
+        &mut self,
+        workspace: &mut Workspace,
+        headers: &mut Headers<'_>,
+        scan: Scan,
+        mut emit: Emit<'_>,
+    ) -> Result<(), Declined> {
+        let (frame, region) = (emit.frame, emit.region);
+        for (coefficients, component) in self.coefficients.iter_mut().zip(frame.components()) {
+            coefficients.start(component, region);
+        }
+        let mut coverage = Coverage::default();
+        let mut quantisation = [None; 3];
+        let mut scans_left = scans_max(frame.size);
+        let mut next = Some(scan);
+        while let Some(scan) = next {
+            scans_left = scans_left.checked_sub(1).ok_or(Declined("too many scans"))?;
+            coverage.add(&scan)?;
+            for part in scan.components() {
+                let table = &mut quantisation[part.component];
+                if table.is_none() {
+                    // That of a component's first scan holds.
+                    let slot = frame.components()[part.component].quantisation;
+                    *table = Some(headers.quantisation_in_rows(slot)?);
+                }
+            }
+            let interval = headers.restart_interval;
+            let part = Part { start: scan.data, restarts: 0, end: None };
+            let end = workspace.segments.read(workspace.kernels, headers.bytes(), &part, interval > 0)?;
+            match scan.spectrum.first {
+                0 => self.dc_scan(workspace, headers, frame, &scan)?,
+                _ => self.ac_scan(workspace, headers, &scan)?,
+            }
+            headers.resume(end);
+            next = headers.next_scan()?.map(|(_, scan)| scan);
+        }
+        coverage.check(frame.components().len())?;
+        for (i, component) in frame.components().iter().enumerate() {
+            let coefficients = &mut self.coefficients[i];
+            let (columns, rows) = component.needed(region);
+            let plane = &mut workspace.planes[i];
+            plane.start(&columns, i64::from(rows.start) * 8, rows.len() * 8);
+            let offsets = &mut workspace.offsets[i];
+            offsets.clear();
+            offsets.extend((0..columns.len() as u32).map(|block| block * BLOCK as u32));
+            // Whole groups: the last block again.
+            let last = offsets.last().copied().unwrap_or(0);
+            offsets.resize(offsets.len().next_multiple_of(GROUP), last);
+            let quantisation = quantisation[i].ok_or(Declined("a component in no scan"))?;
+            let ordered = &mut workspace.coefficients;
+            ordered.resize(ordered.len().max(columns.len() * BLOCK), 0);
+            for row in rows {
+                workspace.kernels.order(coefficients.blocks(row), ordered.as_chunks_mut().0);
+                plane.fill(workspace.kernels, row * 8, ordered, offsets, &quantisation, component);
+            }
+        }
+        emit.up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
+        Ok(())
+    }
+
+    /// Reads DC coefficients, or a bit more of them.
+    fn dc_scan(
+        &mut self,
+        workspace: &mut Workspace,
+        headers: &Headers<'_>,
+        frame: &Frame,
+        scan: &Scan,
+    ) -> Result<(), Declined> {
+        let Spectrum { high, low, .. } = scan.spectrum;
+        let is_single = scan.components().len() == 1;
+        let mut parts = [None; 3];
+        for (part, entry) in parts.iter_mut().zip(scan.components()) {
+            let component = &frame.components()[entry.component];
+            let table = match high {
+                0 => {
+                    let segment = headers.dc.get(entry.dc).copied().flatten().ok_or(Declined("no DC table"))?;
+                    Some(workspace.dc.find(segment)?)
+                }
+                _ => None,
+            };
+            let (h, v) = if is_single { (1, 1) } else { (component.h, component.v) };
+            *part = Some((entry.component, h, v, table));
+        }
+        // As libjpeg: at most ten blocks an MCU.
+        if parts.iter().flatten().map(|(_, h, v, _)| h * v).sum::<u32>() > 10 {
+            return Err(Declined("an MCU of too many blocks"));
+        }
+        let rows = parts.iter().flatten().map(|(i, _, v, _)| self.coefficients[*i].rows().end.div_ceil(*v)).max();
+        let width = match (is_single, scan.components()) {
+            (true, [only]) => frame.components()[only.component].blocks().w,
+            _ => frame.size.w.div_ceil(8 * frame.h_max),
+        };
+        let (mut intervals, mut bits) = Intervals::new(&workspace.segments, headers.restart_interval, 0);
+        let mut predictors = [0_i32; 3];
+        for row in 0..rows.unwrap_or(0) {
+            let mut column = 0;
+            while column < width {
+                let (run, next) = intervals.run((width - column) as usize, &bits)?;
+                if let Some(next) = next {
+                    bits = next;
+                    predictors = [0; 3];
+                }
+                for mcu in column..column + run as u32 {
+                    for (i, h, v, table) in parts.iter().flatten() {
+                        for block in 0..h * v {
+                            let (x, y) = (mcu * h + block % h, row * v + block / h);
+                            let value = match table {
+                                Some(table) => {
+                                    let difference = i32::from(bits.difference(workspace.dc.get(*table))?);
+                                    let predictor = &mut predictors[*i];
+                                    // libjpeg-turbo refuses what does not fit.
+                                    *predictor =
+                                        predictor.checked_add(difference).ok_or(Declined("a sum too large"))?;
+                                    *predictor << low
+                                }
+                                None => {
+                                    bits.fill();
+                                    (bits.take(1) as i32) << low
+                                }
+                            };
+                            self.coefficients[*i].add_dc(x, y, value as i16);
+                        }
+                    }
+                }
+                column += run as u32;
+            }
+            check(&bits)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a band of one component.
+    fn ac_scan(&mut self, workspace: &mut Workspace, headers: &Headers<'_>, scan: &Scan) -> Result<(), Declined> {
+        let [entry] = scan.components() else { return Err(Declined("an AC scan of several components")) };
+        let segment = headers.ac.get(entry.ac).copied().flatten().ok_or(Declined("no AC table"))?;
+        let table = self.ac.find(segment)?;
+        let table = self.ac.get(table);
+        let band = Band::new(scan.spectrum);
+        let kernels: Kernels = workspace.kernels;
+        let coefficients = &mut self.coefficients[entry.component];
+        let (mut intervals, bits) = Intervals::new(&workspace.segments, headers.restart_interval, 0);
+        let mut at = BandPosition { bits, ended: 0 };
+        for row in 0..coefficients.rows().end {
+            let mut column = 0;
+            while column < coefficients.width() {
+                let wanted = coefficients.run(row, column);
+                let (run, next) = intervals.run(wanted, &at.bits)?;
+                if let Some(bits) = next {
+                    at = BandPosition { bits, ended: 0 };
+                }
+                let (history, blocks) = coefficients.part(row, column, run);
+                let is_refining = scan.spectrum.high > 0;
+                kernels.band(BandRun { table, band, is_refining, at: &mut at, history, blocks })?;
+                column += run as u32;
+            }
+            check(&at.bits)?;
+        }
+        Ok(())
+    }
+}

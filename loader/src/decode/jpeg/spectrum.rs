@@ -1,0 +1,139 @@
+//! What the scans of a progressive picture have brought so far: coefficients, and which bits of which.
+
+use std::ops::Range;
+
+use super::Declined;
+use super::entropy::BLOCK;
+use super::frame::Component;
+use super::markers::Scan;
+use crate::decode::geometry::Region;
+use crate::decode::pixels::fit;
+
+/// A component's coefficients where the region needs them, and the histories of all blocks that are read.
+///
+/// Blocks are stored from the last coefficient to the first, see [`band`](super::band).
+#[derive(Default)]
+pub(super) struct Coefficients {
+    /// The region's, in rows.
+    blocks: Vec<[i16; BLOCK]>,
+    /// Those of all blocks down to the region's last row, in rows.
+    history: Vec<u64>,
+    /// Blocks in a row of the component.
+    width: u32,
+    /// The blocks that the region needs.
+    columns: Range<u32>,
+    rows: Range<u32>,
+}
+
+/// A block's DC coefficient.
+const DC: usize = BLOCK - 1;
+
+impl Coefficients {
+    /// All zeros, for the blocks that `region` needs.
+    pub(super) fn start(&mut self, component: &Component, region: Region) {
+        (self.columns, self.rows) = component.needed(region);
+        self.width = component.blocks().w;
+        let kept = self.columns.len() * self.rows.len();
+        fit(&mut self.blocks, kept, [0; BLOCK]);
+        self.blocks[..kept].fill([0; BLOCK]);
+        let read = self.width as usize * self.rows.end as usize;
+        fit(&mut self.history, read, 0);
+        self.history[..read].fill(0);
+    }
+
+    pub(super) fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// The rows of blocks that the region needs.
+    pub(super) fn rows(&self) -> Range<u32> {
+        self.rows.clone()
+    }
+
+    /// How many blocks from this one on, in its row, are all kept or all not.
+    pub(super) fn run(&self, row: u32, column: u32) -> usize {
+        let end = match self.rows.contains(&row) {
+            true if column < self.columns.start => self.columns.start,
+            true if column < self.columns.end => self.columns.end,
+            _ => self.width,
+        };
+        (end - column) as usize
+    }
+
+    /// The histories of the blocks of such a run, and the blocks if they are kept.
+    pub(super) fn part(&mut self, row: u32, column: u32, run: usize) -> (&mut [u64], Option<&mut [[i16; BLOCK]]>) {
+        let place = row as usize * self.width as usize + column as usize;
+        let blocks = self.place(column, row).map(|place| &mut self.blocks[place..place + run]);
+        (&mut self.history[place..place + run], blocks)
+    }
+
+    /// Adds to the DC coefficient of a block, if it is kept.
+    #[inline(always)]
+    pub(super) fn add_dc(&mut self, column: u32, row: u32, value: i16) {
+        if let Some(place) = self.place(column, row) {
+            // Bits that were not there before.
+            self.blocks[place][DC] |= value;
+        }
+    }
+
+    /// The kept blocks of a row.
+    pub(super) fn blocks(&self, row: u32) -> &[[i16; BLOCK]] {
+        let width = self.columns.len();
+        &self.blocks[(row - self.rows.start) as usize * width..][..width]
+    }
+
+    #[inline(always)]
+    fn place(&self, column: u32, row: u32) -> Option<usize> {
+        let is_kept = self.columns.contains(&column) && self.rows.contains(&row);
+        let x = || (column - self.columns.start) as usize;
+        is_kept.then(|| (row - self.rows.start) as usize * self.columns.len() + x())
+    }
+}
+
+/// Which bits of which coefficients there are, by the frame's components.
+pub(super) struct Coverage {
+    /// The lowest bit of each coefficient so far; [`NOTHING`] before its first scan.
+    low: [[u8; BLOCK]; 3],
+}
+
+/// No scan brought the coefficient.
+const NOTHING: u8 = u8::MAX;
+
+/// libjpeg's limit.
+const LOW_MAX: u8 = 13;
+
+impl Default for Coverage {
+    fn default() -> Self {
+        Self { low: [[NOTHING; BLOCK]; 3] }
+    }
+}
+
+impl Coverage {
+    /// Takes note of a scan.
+    pub(super) fn add(&mut self, scan: &Scan) -> Result<(), Declined> {
+        let spectrum = scan.spectrum;
+        let band = usize::from(spectrum.first)..usize::from(spectrum.last) + 1;
+        let is_dc = spectrum.first == 0;
+        if band.is_empty() || band.end > BLOCK || is_dc && band.end > 1 || spectrum.low > LOW_MAX {
+            return Err(Declined("a band that does not exist"));
+        }
+        if spectrum.high > 0 && spectrum.high != spectrum.low + 1 {
+            return Err(Declined("a refinement by more than a bit"));
+        }
+        let expected = if spectrum.high == 0 { NOTHING } else { spectrum.high };
+        for part in scan.components() {
+            let low = &mut self.low[part.component];
+            if !is_dc && low[0] == NOTHING || low[band.clone()].iter().any(|low| *low != expected) {
+                return Err(Declined("a scan out of order"));
+            }
+            low[band.clone()].fill(spectrum.low);
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is missing.
+    pub(super) fn check(&self, components: usize) -> Result<(), Declined> {
+        let is_complete = self.low[..components].iter().flatten().all(|low| *low == 0);
+        if is_complete { Ok(()) } else { Err(Declined("a progressive picture that is not complete")) }
+    }
+}

@@ -1,0 +1,36 @@
+//! What decoding a picture needs whatever its kind: memory and tables that one thread keeps from picture to picture.
+
+use super::emit::Scratch;
+use super::huffman::{DcTable, Tables};
+use super::kernel::Kernels;
+use super::plane::Plane;
+use super::unstuff::Segments;
+
+/// Its contents mean nothing between pictures, but for the tables.
+pub(super) struct Workspace {
+    pub kernels: Kernels,
+    pub dc: Tables<DcTable>,
+    /// The current scan.
+    pub segments: Segments,
+    /// What is transformed next, block behind block: a row of MCUs, or of one component's blocks.
+    pub coefficients: Vec<i16>,
+    /// By the frame's components.
+    pub planes: [Plane; 3],
+    /// Where the blocks of a row lie in `coefficients`, by the frame's components.
+    pub offsets: [Vec<u32>; 3],
+    pub scratch: Scratch,
+}
+
+impl Workspace {
+    pub(super) fn new(kernels: Kernels) -> Self {
+        Self {
+            kernels,
+            dc: Tables::default(),
+            segments: Segments::default(),
+            coefficients: Vec::new(),
+            planes: Default::default(),
+            offsets: Default::default(),
+            scratch: Default::default(),
+        }
+    }
+}
