@@ -39,6 +39,13 @@ def test_a_picture_without_a_type_is_bytes_until_it_is_normalised():
     assert fb.Image("a", fb.Normalize((0.5,), (0.5,))).dtype == "float32"
 
 
+def test_a_picture_says_how_it_is_read_where_that_is_not_the_default():
+    plain, chosen = fb.Image("a"), fb.Image("a", tolerant=True, apply_exif_orientation=True)
+    assert "tolerant" not in plain._spec() and "apply_exif_orientation" not in plain._spec()
+    assert chosen._spec() == {**plain._spec(), "tolerant": True, "apply_exif_orientation": True}
+    assert repr(chosen).endswith("tolerant=True, apply_exif_orientation=True)")
+
+
 def test_resize_keeps_one_number_and_two_apart():
     assert fb.Resize(256)._spec()["size"] == 256
     assert fb.Resize((256, 128))._spec()["size"] == [256, 128]

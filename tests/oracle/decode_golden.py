@@ -20,7 +20,7 @@ import struct
 import numpy as np
 import torch
 import torchvision.transforms.functional as F
-from PIL import Image
+from PIL import Image, ImageOps
 
 BILINEAR, NEAREST = F.InterpolationMode.BILINEAR, F.InterpolationMode.NEAREST
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
@@ -136,23 +136,32 @@ def file(image, kind, **options):
     return out.getvalue()
 
 
-def rgb(data, kind):
+def rgb(data, kind, is_oriented):
     if kind == "pil":
         w, h, n = struct.unpack_from("<III", data)
         return Image.frombytes(data[12 : 12 + n].decode(), (w, h), data[12 + n :]).convert("RGB")
-    return Image.open(io.BytesIO(data)).convert("RGB")
+    image = Image.open(io.BytesIO(data))
+    return (ImageOps.exif_transpose(image) if is_oriented else image).convert("RGB")
+
+
+def oriented(number):
+    """EXIF data that says so."""
+    exif = Image.Exif()
+    exif[0x10F] = "a maker's name"
+    exif[0x112] = number
+    return exif.tobytes()
 
 
 class Recorder:
     def __init__(self, out):
         self.out, self.cases = out, []
 
-    def add(self, image, kind, ops, layout="NHWC", labels=False, **options):
+    def add(self, image, kind, ops, layout="NHWC", labels=False, is_oriented=False, **options):
         n = len(self.cases)
         data = file(image, kind, **options)
         seed, key = n * 7919, (n % 5, n % 3, n * 1_000_003 << (n % 20))
         ops = [{"scale": [0.08, 1.0], "ratio": [3 / 4, 4 / 3], **op} if op["op"] == "random_resized_crop" else op for op in ops]
-        source = image if labels else rgb(data, kind)
+        source = image if labels else rgb(data, kind, is_oriented)
         want = apply(source, ops, seed, "x", key, labels)
         dtype = "float32" if want.dtype == np.float32 else "uint8"
         if labels:
@@ -166,7 +175,8 @@ class Recorder:
         with open(os.path.join(self.out, f"{n:03}.want"), "wb") as f:
             f.write(np.ascontiguousarray(want).tobytes())
         self.cases.append(dict(file=f"{n:03}.{kind}", want=f"{n:03}.want", encoding=kind, shape=list(want.shape), seed=seed,
-                               epoch=key[0], stream=key[1], draw=key[2], ops=ops, dtype=dtype, layout=layout))
+                               epoch=key[0], stream=key[1], draw=key[2], ops=ops, dtype=dtype, layout=layout,
+                               **({"apply_exif_orientation": True} if is_oriented else {})))
 
     def finish(self):
         with open(os.path.join(self.out, "cases.json"), "w") as f:
@@ -233,6 +243,12 @@ def fixed(r):
     r.add(p, "png", [center([33, 35]), NORM], layout="NCHW")
     r.add(p, "png", [center([33, 35]), NORM], layout="NHWC")
     r.add(p, "png", [crop([40, 40]), FLIP, NORM], layout="NCHW")
+    # Boxes and flips are drawn on the turned picture; without the option EXIF data means nothing.
+    for number in range(1, 9):
+        how = dict(exif=oriented(number), quality=88, subsampling=number % 3)
+        r.add(picture(61, 47, number), "jpeg", [], is_oriented=True, **how)
+        r.add(picture(90, 61, number), "jpeg", [crop([48, 40]), FLIP], is_oriented=True, progressive=number % 2 == 0, **how)
+        r.add(picture(90, 61, number), "jpeg", [center([33, 21]), MIRROR], is_oriented=number % 2 == 0, **how)
 
 
 def at_random(r, n, seed):

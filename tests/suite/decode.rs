@@ -21,6 +21,8 @@ struct Case {
     dtype: DType,
     /// `NCHW`, `NHWC`, or `mask` for a picture of labels.
     layout: String,
+    #[serde(default)]
+    apply_exif_orientation: bool,
 }
 
 /// The recorded files, or those of a live comparison.
@@ -43,8 +45,14 @@ fn decode(case: &Case, file: &[u8]) -> Vec<u8> {
     let (column_name, ops, dtype) = ("image".to_owned(), case.ops.clone(), case.dtype);
     let spec = match case.layout.as_str() {
         "mask" => FieldSpec::Mask { column: column_name, ops, dtype },
-        "NCHW" => FieldSpec::Image { column: column_name, ops, dtype, layout: Layout::Nchw },
-        _ => FieldSpec::Image { column: column_name, ops, dtype, layout: Layout::Nhwc },
+        layout => FieldSpec::Image {
+            column: column_name,
+            ops,
+            dtype,
+            layout: if layout == "NCHW" { Layout::Nchw } else { Layout::Nhwc },
+            tolerant: false,
+            apply_exif_orientation: case.apply_exif_orientation,
+        },
     };
     let plan = FieldPlan::compile(Some(&[("x".to_owned(), spec)]), &[column], case.seed).unwrap();
     let key = DrawKey { epoch: case.epoch, stream: case.stream, draw: case.draw };

@@ -34,6 +34,12 @@ pub enum FieldSpec {
         /// The order of the dimensions.
         #[serde(default)]
         layout: Layout,
+        /// Whether a damaged or truncated JPEG is decoded as far as it can be read; else it is an error.
+        #[serde(default)]
+        tolerant: bool,
+        /// Whether a JPEG is turned and mirrored as its EXIF data says, before the operations.
+        #[serde(default)]
+        apply_exif_orientation: bool,
     },
     /// A picture of labels, as for segmentation: stored values unchanged, one channel, nearest neighbour. In a `Joint`
     /// with its picture it is cut and mirrored alike.

@@ -6,6 +6,7 @@ use super::geometry::{Filter, Region, Size, Stage, resolve};
 use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
 use super::ndarray::start_ragged;
 use super::normalise::Writer;
+use super::orientation::Orientation;
 use super::pixels::Pixels;
 use super::resize::Resizer;
 use super::sample::Row;
@@ -53,6 +54,15 @@ impl Content {
     }
 }
 
+/// How files are read, where there is a choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Damaged and truncated JPEG files are decoded as far as they can be read.
+    pub tolerant: bool,
+    /// JPEG files are turned and mirrored as their EXIF data says, before any operation.
+    pub apply_exif_orientation: bool,
+}
+
 /// A field of pictures, ready to be decoded.
 #[derive(Clone, Debug)]
 pub struct ImageField {
@@ -66,6 +76,8 @@ pub struct ImageField {
     pub draws: FieldDraws,
     /// How pixels are written.
     pub writer: Writer,
+    /// How files are read.
+    pub reading: Reading,
     /// What a picture may cost.
     pub limits: Limits,
 }
@@ -84,8 +96,10 @@ pub struct ImageDecoder {
     resizer: Resizer,
     stages: Vec<Stage>,
     source: Pixels,
-    /// What one stage hands to the next, where there is more than one.
+    /// What one step hands to the next, where there is more than one.
     between: Pixels,
+    /// Pictures since the last [`take_damaged`](Self::take_damaged).
+    damaged: u64,
 }
 
 impl ImageDecoder {
@@ -109,7 +123,12 @@ impl ImageDecoder {
         row: &mut Row<'_>,
     ) -> Result<()> {
         let format = sniff(bytes, field.encoding)?;
-        let size = self.size(bytes, format)?;
+        let stored_size = self.size(bytes, format)?;
+        let orientation = match format {
+            Format::Jpeg if field.reading.apply_exif_orientation => Orientation::of_jpeg(bytes),
+            _ => Orientation::default(),
+        };
+        let size = orientation.oriented(stored_size);
         if u64::from(size.w) * u64::from(size.h) > field.limits.pixels_max {
             return Err(Error::decode("the picture has more pixels than the limit allows")
                 .with("width", size.w)
@@ -119,7 +138,11 @@ impl ImageDecoder {
         resolve(&field.ops, size, field.draws, key, field.limits.pixels_max, &mut self.stages)?;
         let filter = field.content.filter();
         let needed = self.resizer.plan(&self.stages[0], filter);
-        self.region(bytes, index, format, field.content, needed)?;
+        self.region(bytes, index, format, field, orientation.stored(needed, stored_size))?;
+        if !orientation.is_stored() {
+            orientation.apply(&self.source, stored_size, needed, &mut self.between);
+            std::mem::swap(&mut self.source, &mut self.between);
+        }
         for i in 1..self.stages.len() {
             let output = self.stages[i - 1].output();
             let stride = output.w as usize * 3;
@@ -166,18 +189,27 @@ impl ImageDecoder {
         }
     }
 
-    /// Decodes at least `region` into `source`.
-    fn region(&mut self, bytes: &[u8], index: &[u8], format: Format, content: Content, region: Region) -> Result<()> {
+    /// Decodes at least `region` of the stored picture into `source`.
+    fn region(&mut self, bytes: &[u8], index: &[u8], format: Format, field: &ImageField, region: Region) -> Result<()> {
         let Self { jpeg, source, .. } = self;
         match format {
-            Format::Jpeg if content == Content::Labels => {
+            Format::Jpeg if field.content == Content::Labels => {
                 Err(Error::decode("a JPEG cannot hold labels: its compression changes them")
                     .of_kind(ErrorKind::Unsupported))
             }
+            Format::Jpeg if field.reading.tolerant => {
+                self.damaged += u64::from(jpeg.decode_tolerant(bytes, index, region, source)?);
+                Ok(())
+            }
             Format::Jpeg => jpeg.decode_indexed(bytes, index, region, source),
-            Format::Png => png::decode(bytes, region, content, source),
-            Format::Raw => pil::decode(bytes, region, content, source),
+            Format::Png => png::decode(bytes, region, field.content, source),
+            Format::Raw => pil::decode(bytes, region, field.content, source),
         }
+    }
+
+    /// How many damaged pictures were decoded since this was last asked.
+    pub fn take_damaged(&mut self) -> u64 {
+        std::mem::take(&mut self.damaged)
     }
 }
 

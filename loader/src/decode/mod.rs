@@ -5,6 +5,7 @@
 //!                                         |                                    | per sample
 //!                                     outputs: name, dtype, shape              v
 //!   image   sniff -> size -> geometry (draws) -> jpeg | png | pil, only the region -> resize -> normalise -> row
+//!                  (oriented)                     (-> orientation)
 //!   number, tokens, array     numeric, ndarray: checked conversion                                        -> row
 //!   text, bytes               copied                                                                      -> row
 //! ```
@@ -22,6 +23,7 @@ pub mod jpeg;
 pub mod ndarray;
 pub mod normalise;
 pub mod numeric;
+pub mod orientation;
 pub mod pil;
 pub mod pixels;
 pub mod plan;

@@ -6,7 +6,7 @@ use super::draw::FieldDraws;
 use super::dtype::DType;
 use super::field::{Column, FieldSpec, Op};
 use super::geometry::{Size, resize_to};
-use super::image::{Content, ImageEncoding, ImageField, Limits};
+use super::image::{Content, ImageEncoding, ImageField, Limits, Reading};
 use super::ndarray::{ArrayEncoding, elements};
 use super::normalise::Writer;
 use super::numeric;
@@ -188,17 +188,19 @@ impl FieldPlan {
 
     fn step(&self, spec: &FieldSpec, draws: FieldDraws, limits: Limits) -> Result<(usize, Work, DType, RowShape)> {
         Ok(match spec {
-            FieldSpec::Image { column, ops, dtype, layout } => {
+            FieldSpec::Image { column, ops, dtype, layout, tolerant, apply_exif_orientation } => {
                 let (size, normalise) = check_ops(ops, limits)?;
                 let writer = Writer::new(*dtype, *layout, normalise)?;
-                self.pictures(column, ops, Content::Colours, size, writer, draws, limits)?
+                let reading = Reading { tolerant: *tolerant, apply_exif_orientation: *apply_exif_orientation };
+                self.pictures(column, ops, Content::Colours, size, writer, reading, draws, limits)?
             }
             FieldSpec::Mask { column, ops, dtype } => {
                 let (size, normalise) = check_ops(ops, limits)?;
                 if normalise.is_some() {
                     return Err(Error::config("a Mask holds labels: Normalize would change them"));
                 }
-                self.pictures(column, ops, Content::Labels, size, Writer::labels(*dtype)?, draws, limits)?
+                let reading = Reading::default();
+                self.pictures(column, ops, Content::Labels, size, Writer::labels(*dtype)?, reading, draws, limits)?
             }
             FieldSpec::Scalar { column, dtype } => {
                 let (index, column) = self.find(column)?;
@@ -263,6 +265,7 @@ impl FieldPlan {
         content: Content,
         size: Option<Size>,
         writer: Writer,
+        reading: Reading,
         draws: FieldDraws,
         limits: Limits,
     ) -> Result<(usize, Work, DType, RowShape)> {
@@ -276,7 +279,7 @@ impl FieldPlan {
             None => RowShape::RaggedArray,
         };
         let dtype = writer.dtype();
-        let field = ImageField { encoding, content, ops: ops.to_vec(), draws, writer, limits };
+        let field = ImageField { encoding, content, ops: ops.to_vec(), draws, writer, reading, limits };
         Ok((index, Work::Image(field), dtype, shape))
     }
 

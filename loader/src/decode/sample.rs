@@ -80,6 +80,11 @@ impl SampleDecoder {
         if rows.next().is_some() { Err(mismatch()) } else { Ok(()) }
     }
 
+    /// How many damaged pictures were decoded, for fields that tolerate them, since this was last asked.
+    pub fn take_damaged(&mut self) -> u64 {
+        self.images.take_damaged()
+    }
+
     /// What became of row indexes since the last call.
     pub fn take_row_index_counts(&mut self) -> RowIndexCounts {
         self.images.take_row_index_counts()

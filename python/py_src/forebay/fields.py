@@ -159,12 +159,27 @@ class Image:
         *ops: What is done to it, in this order. `Normalize` comes last.
         dtype: "uint8", "float32", "float16" or "bfloat16". None: "float32" with `Normalize`, else "uint8".
         layout: "NCHW" or "NHWC".
+        tolerant: Decode damaged and truncated JPEG files as far as libjpeg-turbo can read them, the rest mostly grey,
+            and count them as `pictures_damaged` in `stats()`. Otherwise they are errors. Damage below the part that
+            the operations need is not looked at, with either.
+        apply_exif_orientation: Turn and mirror JPEG files as their EXIF data says, before `ops`. The default is what
+            Pillow and torchvision do: leave them as they are stored.
     """
 
-    __slots__ = ("column", "dtype", "layout", "ops")
+    __slots__ = ("apply_exif_orientation", "column", "dtype", "layout", "ops", "tolerant")
 
-    def __init__(self, column: str, *ops: ImageOp, dtype: str | None = None, layout: str = "NCHW") -> None:
+    def __init__(
+        self,
+        column: str,
+        *ops: ImageOp,
+        dtype: str | None = None,
+        layout: str = "NCHW",
+        tolerant: bool = False,
+        apply_exif_orientation: bool = False,
+    ) -> None:
         self.column = column
+        self.tolerant = tolerant
+        self.apply_exif_orientation = apply_exif_orientation
         self.ops = _operations("Image", column, ops)
         self.layout = layout
         if dtype is None:
@@ -173,16 +188,19 @@ class Image:
 
     def __repr__(self) -> str:
         parts = [repr(self.column), *map(repr, self.ops), f"dtype={self.dtype!r}", f"layout={self.layout!r}"]
+        parts += [f"{name}=True" for name in ("tolerant", "apply_exif_orientation") if getattr(self, name)]
         return f"Image({', '.join(parts)})"
 
     def _spec(self) -> dict[str, Any]:
-        return {
+        spec = {
             "kind": "image",
             "column": self.column,
             "ops": [op._spec() for op in self.ops],
             "dtype": _dtype(self.dtype),
             "layout": self.layout,
         }
+        choices = {"tolerant": self.tolerant, "apply_exif_orientation": self.apply_exif_orientation}
+        return spec | {name: True for name, is_chosen in choices.items() if is_chosen}
 
 
 class Mask:

@@ -6,12 +6,18 @@ use forebay_loader::config::OnError;
 
 /// Overwrites the picture of sample `index` in its shard's file so that it is no JPEG any more.
 fn spoil(directory: &Path, index: usize) {
+    // The markers at the front stay: it is still recognised as a JPEG.
+    spoil_from(directory, index, 16);
+}
+
+/// The same from byte `from` of the sample on.
+fn spoil_from(directory: &Path, index: usize, from: usize) {
     let path = directory.join("shard.00000.mds");
     let mut bytes = std::fs::read(&path).expect("a shard");
     let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
     let (start, end) = (word(4 + 4 * index), word(8 + 4 * index));
-    // The markers at the front stay: it is still recognised as a JPEG.
-    bytes[start + 16..end].fill(0);
+    assert!(start + from < end, "sample {index} has {} bytes", end - start);
+    bytes[start + from..end].fill(0);
     std::fs::write(path, bytes).expect("a shard is written");
 }
 
@@ -120,6 +126,33 @@ fn counters(loader: &Loader) -> (u64, u64) {
     let counters = loader.stats().expect("figures").counters;
     let of = |name| counters.iter().find(|(n, _)| *n == name).expect("a counter").1;
     (of("samples_skipped"), of("batches_refilled"))
+}
+
+#[test]
+fn a_corrupt_picture_is_delivered_and_counted_where_fields_tolerate_it() {
+    let dir = tempfile::tempdir().unwrap();
+    pictures(dir.path(), 40);
+    // Spoilt to the end: not even its size can be read. Cut off: the rest of it is there.
+    spoil(dir.path(), 20);
+    spoil_from(dir.path(), 23, 700);
+    let json = r#"[["x", {"kind": "image", "column": "image", "ops": [{"op": "center_crop", "size": [40, 30]}],
+                          "tolerant": true}],
+                   ["y", {"kind": "scalar", "column": "class"}]]"#;
+    let config = LoaderConfig {
+        shuffle: false,
+        batch_size: 8,
+        fields: Some(serde_json::from_str(json).expect("fields")),
+        on_error: OnError::Skip,
+        max_errors: 1,
+        ..config(stream(Some(dir.path()), None))
+    };
+    let loader = Loader::new(config).unwrap();
+    let batches = epoch(&loader);
+    assert_eq!(classes(&batches), (0..40).filter(|i| *i != 20).collect::<Vec<_>>());
+    let counters = loader.stats().unwrap().counters;
+    for counter in [("samples_skipped", 1), ("pictures_damaged", 1)] {
+        assert!(counters.contains(&counter), "{counter:?}: {counters:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::own::Own;
 use super::{JpegDecoder, Turbo};
 use crate::decode::geometry::{Region, Size};
 use crate::decode::pixels::Pixels;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 
 /// Decodes ordinary pictures without libjpeg-turbo, to the same pixels. Whatever is not a flawless picture of an
 /// ordinary kind goes to libjpeg-turbo, which decodes or refuses it; so the two do not disagree about a file. They may
@@ -78,6 +78,29 @@ impl Decoder {
     /// The counts since the last call.
     pub fn take_row_index_counts(&mut self) -> RowIndexCounts {
         std::mem::take(&mut self.row_indexes)
+    }
+
+    /// Decodes at least `region` as [`decode_indexed`](Self::decode_indexed) does, and where that finds damage, all of the picture
+    /// as far as libjpeg-turbo can read it ([`Turbo::decode_damaged`]). Returns whether damage was found.
+    ///
+    /// # Errors
+    /// Files of which nothing can be read, and kinds of JPEG that are not supported.
+    pub fn decode_tolerant(
+        &mut self,
+        bytes: &[u8],
+        row_index: &[u8],
+        region: Region,
+        pixels: &mut Pixels,
+    ) -> Result<bool> {
+        match self.decode_indexed(bytes, row_index, region, pixels) {
+            Ok(()) => Ok(false),
+            Err(error) if error.kind() == ErrorKind::Decode => {
+                let damage = self.turbo()?.decode_damaged(bytes, pixels)?;
+                log::debug!("decoded a damaged JPEG: {}", damage.as_deref().unwrap_or("without a warning"));
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn turbo(&mut self) -> Result<&mut Turbo> {

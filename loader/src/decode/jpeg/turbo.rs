@@ -131,6 +131,13 @@ struct Header {
     is_cmyk: bool,
 }
 
+impl Header {
+    /// Bytes per pixel that the library gives out.
+    fn channels(&self) -> usize {
+        if self.is_cmyk { 4 } else { 3 }
+    }
+}
+
 impl Turbo {
     /// A decoder for one thread.
     ///
@@ -171,9 +178,33 @@ impl Turbo {
         Ok(Header { size: Size { w: w as u32, h: h as u32 }, unit, is_cmyk })
     }
 
+    /// A new instance for a picture, and its header.
+    fn start(&mut self, bytes: &[u8]) -> Result<Header> {
+        *self = Self::new()?;
+        let header = self.header(bytes)?;
+        self.instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, scans_max(header.size) as c_int)?;
+        Ok(header)
+    }
+
+    /// Decodes all of a picture that may be damaged or cut off, as far as it can be read. What cannot is what libjpeg
+    /// makes of it: mostly grey, or a coarser picture where scans of a progressive one are missing. Returns what is wrong.
+    ///
+    /// # Errors
+    /// A header that cannot be read, and whatever else libjpeg does not go on behind.
+    pub fn decode_damaged(&mut self, bytes: &[u8], pixels: &mut Pixels) -> Result<Option<String>> {
+        let header = self.start(bytes)?;
+        let region = Region::all(header.size);
+        let out = pixels.start(region, header.channels());
+        let warning = self.decompress(bytes, &header, region, out)?;
+        if header.is_cmyk {
+            rgb_from_inverted_cmyk(out);
+        }
+        Ok(warning)
+    }
+
     /// Decodes exactly `region`, which the library accepts, into `out`, rows without gaps.
     fn decompress(&mut self, bytes: &[u8], header: &Header, region: Region, out: &mut [u8]) -> Result<Option<String>> {
-        let (format, channels) = if header.is_cmyk { (tj::TJPF_TJPF_CMYK, 4) } else { (tj::TJPF_TJPF_RGB, 3) };
+        let format = if header.is_cmyk { tj::TJPF_TJPF_CMYK } else { tj::TJPF_TJPF_RGB };
         let crop = if region == Region::all(header.size) {
             // Zeros mean no cropping, also after an earlier picture's crop.
             tj::tjregion { x: 0, y: 0, w: 0, h: 0 }
@@ -186,10 +217,10 @@ impl Turbo {
             let message = self.instance.message();
             return Err(Error::decode("the JPEG cannot be decoded in part").with("reason", message));
         }
-        let pitch = region.w as usize * channels;
+        let pitch = region.w as usize * header.channels();
         assert_eq!(out.len(), pitch * region.h as usize, "the output is the region's size");
         // SAFETY: the handle is live; `bytes` is one slice. The library writes region.h rows of region.w pixels of
-        // `channels` bytes, `pitch` apart, which is `out` by the assertion: the header it reads again is the one in
+        // `channels()` bytes, `pitch` apart, which is `out` by the assertion: the header it reads again is the one in
         // the same, immutable bytes that `header` came from.
         let rc = unsafe {
             tj::tj3Decompress8(
@@ -222,12 +253,9 @@ impl JpegDecoder for Turbo {
     }
 
     fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
-        *self = Self::new()?;
-        let header = self.header(bytes)?;
+        let header = self.start(bytes)?;
         let region = widen(region, &header)?;
-        self.instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, scans_max(header.size) as c_int)?;
-        let channels = if header.is_cmyk { 4 } else { 3 };
-        let out = pixels.start(region, channels);
+        let out = pixels.start(region, header.channels());
         if let Some(last) = self.decompress(bytes, &header, region, out)? {
             let is_harmless = |message: &str| HARMLESS.iter().any(|h| message.contains(h));
             // The library keeps the last warning only, and the worse one may have come before it.

@@ -80,6 +80,7 @@ impl<'a> DecodeThread<'a> {
                 columns: Scratch::default(),
                 row_indexes_used: shared.stats.counter("row_indexes_used"),
                 row_indexes_refused: shared.stats.counter("row_indexes_refused"),
+                damaged: shared.stats.counter("pictures_damaged"),
             },
             misses,
             settled: Settled::default(),
@@ -289,6 +290,8 @@ struct Decoder {
     columns: Scratch,
     row_indexes_used: Arc<Counter>,
     row_indexes_refused: Arc<Counter>,
+    /// Pictures that are not all there, in fields that take such.
+    damaged: Arc<Counter>,
 }
 
 impl Decoder {
@@ -332,6 +335,11 @@ impl Decoder {
             self.row_indexes_used.add(counts.used);
             self.row_indexes_refused.add(counts.refused);
         }
-        decoded.map(|()| lists)
+        let damaged = decoder.take_damaged();
+        decoded?;
+        if damaged > 0 {
+            self.damaged.add(damaged);
+        }
+        Ok(lists)
     }
 }

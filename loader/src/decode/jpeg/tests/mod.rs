@@ -135,6 +135,33 @@ fn a_truncated_picture_is_an_error_wherever_the_wanted_pixels_are_missing() {
 }
 
 #[test]
+fn a_truncated_picture_is_decoded_as_far_as_it_goes_where_that_is_wanted() {
+    let size = Size { w: 64, h: 64 };
+    let all = Region::all(size);
+    let upper = Region { h: 16, ..all };
+    let (mut whole, mut pixels, mut expected) = (Pixels::new(), Pixels::new(), Pixels::new());
+    for progressive in [false, true] {
+        let bytes = encode(&picture(size, &mut Lcg(3)), size, 90, Subsampling::S420, progressive).unwrap();
+        let mut decoder = Decoder::new();
+        assert!(!decoder.decode_tolerant(&bytes, &[], all, &mut whole).unwrap());
+        let cut = &bytes[..bytes.len() * 2 / 3];
+        assert!(decoder.decode(cut, all, &mut pixels).is_err());
+        assert!(decoder.decode_tolerant(cut, &[], upper, &mut pixels).unwrap() || !progressive);
+        assert!(decoder.decode_tolerant(cut, &[], all, &mut pixels).unwrap());
+        let damage = Turbo::new().unwrap().decode_damaged(cut, &mut expected).unwrap();
+        assert!(damage.is_some_and(|damage| damage.contains("end")));
+        assert_eq!(pixels.rgb(), expected.rgb());
+        if !progressive {
+            assert_part_of(&whole, &pixels, upper, "the rows before the end are as in the whole picture");
+            let below = pixels.rgb().chunks(3 * 64).next_back().unwrap();
+            assert!(below.iter().all(|b| *b == below[0]), "the rest is grey: {below:?}");
+        }
+        // Without a header there is nothing to decode.
+        assert!(decoder.decode_tolerant(&bytes[..100], &[], all, &mut pixels).is_err());
+    }
+}
+
+#[test]
 fn our_decoder_and_libjpeg_turbo_agree_on_damaged_pictures() {
     let size = Size { w: 48, h: 40 };
     let mut random = Lcg(4);
