@@ -1,8 +1,10 @@
-//! Decoding on one thread: libjpeg-turbo beside our decoder, of whole pictures and of random crops' boxes, and what the
-//! engine makes of a random crop.
+//! Decoding on one thread: libjpeg-turbo and zune-jpeg beside our decoder, of whole pictures and of random crops' boxes,
+//! and what the engine makes of a random crop; all pictures together, or in groups of like ones.
 //!
 //! The pictures lie in memory. The ways take turns, several rounds long, and the best round counts; time is the
 //! thread's CPU time. Both keep a busy moment of the machine from falling on one of them alone.
+
+mod groups;
 
 use crate::report::{Better, Column, Report, Row};
 use crate::synth::files_below;
@@ -34,6 +36,9 @@ pub(crate) struct DecodeArgs {
     /// Rounds; the best one counts
     #[arg(long, default_value_t = 5)]
     rounds: u32,
+    /// What pictures are measured in groups by
+    #[arg(long, value_enum, default_value_t)]
+    by: groups::By,
 }
 
 /// A JPEG file, and its row index; nothing for one that can have none.
@@ -71,6 +76,10 @@ pub(crate) fn run(args: &DecodeArgs) -> Result<Report> {
         (bytes + picture.row_index.len(), without + usize::from(picture.row_index.is_empty()))
     });
     let kb = bytes as f64 / pictures.len() as f64 / 1e3;
+    let mut groups = BTreeMap::<String, Vec<(u64, &Picture)>>::new();
+    for (i, picture) in (0..).zip(&pictures) {
+        groups.entry(groups::group(&picture.file, args.by)).or_default().push((i, picture));
+    }
     let title = format!(
         "{} JPEGs of {kb:.0} kB in memory, one thread, best of {} rounds; row indexes take {:.2} % of the bytes, {without} \
          files have none",
@@ -82,27 +91,32 @@ pub(crate) fn run(args: &DecodeArgs) -> Result<Report> {
         Column::new("images_per_s", "images per CPU s", 0, Better::Higher).plotted(),
         Column::new("us_per_image", "us per image", 0, Better::Lower),
         Column::new("mb_per_s", "MB/s of JPEG", 0, Better::Higher),
+        Column::new("pictures", "pictures", 0, Better::Neither),
     ];
     let mut report = Report::new("decode", title, columns);
     let mut ways = ways(args.crop)?;
     report.baseline = Some(ways[0].0.to_owned());
-    let mut best = vec![f64::INFINITY; ways.len()];
-    for round in 0..u64::from(args.rounds.max(1)) {
-        for ((_, way), best) in ways.iter_mut().zip(&mut best) {
-            let start = thread_cpu_seconds();
-            for (i, picture) in pictures.iter().enumerate() {
-                way(picture, round * pictures.len() as u64 + i as u64)?;
+    for (group, members) in groups {
+        let mut best = vec![f64::INFINITY; ways.len()];
+        for round in 0..u64::from(args.rounds.max(1)) {
+            for ((_, way), best) in ways.iter_mut().zip(&mut best) {
+                let start = thread_cpu_seconds();
+                for (i, picture) in &members {
+                    way(picture, round * pictures.len() as u64 + i)?;
+                }
+                *best = best.min(thread_cpu_seconds() - start);
             }
-            *best = best.min(thread_cpu_seconds() - start);
         }
-    }
-    for ((name, _), seconds) in ways.iter().zip(best) {
-        let values = BTreeMap::from([
-            ("images_per_s", pictures.len() as f64 / seconds),
-            ("us_per_image", seconds / pictures.len() as f64 * 1e6),
-            ("mb_per_s", bytes as f64 / seconds / 1e6),
-        ]);
-        report.rows.push(Row { name: (*name).to_owned(), values, ..Row::default() });
+        let (count, bytes) = (members.len() as f64, members.iter().map(|(_, p)| p.file.len()).sum::<usize>() as f64);
+        for ((name, _), seconds) in ways.iter().zip(best) {
+            let values = BTreeMap::from([
+                ("pictures", count),
+                ("images_per_s", count / seconds),
+                ("us_per_image", seconds / count * 1e6),
+                ("mb_per_s", bytes / seconds / 1e6),
+            ]);
+            report.rows.push(Row { group: group.clone(), name: (*name).to_owned(), values, ..Row::default() });
+        }
     }
     Ok(report)
 }
@@ -121,6 +135,7 @@ fn ways(crop: u32) -> Result<Vec<(&'static str, Way)>> {
     Ok(vec![
         ("libjpeg-turbo, whole picture", pixels(Turbo::new()?, whole)),
         ("libjpeg-turbo, box of a random crop", pixels(Turbo::new()?, random_box)),
+        ("zune-jpeg, whole picture", zune()),
         ("our decoder, whole picture", pixels(Decoder::new(), whole)),
         ("our decoder, box of a random crop", pixels(Decoder::new(), random_box)),
         ("our decoder, box of a random crop, row index", indexed(random_box)),
@@ -146,6 +161,20 @@ fn indexed(part: fn(Size, u64) -> Result<Region>) -> Way {
     Box::new(move |picture, draw| {
         let size = decoder.size(&picture.file)?;
         decoder.decode_indexed(&picture.file, &picture.row_index, part(size, draw)?, &mut pixels)
+    })
+}
+
+/// What zune-jpeg makes of a picture; it decodes no parts.
+fn zune() -> Way {
+    let mut pixels = Vec::new();
+    Box::new(move |picture, _| {
+        let failed = |e| Error::decode("zune-jpeg cannot decode a picture").with("reason", format!("{e:?}"));
+        let mut decoder =
+            zune_jpeg::JpegDecoder::new(zune_jpeg::zune_core::bytestream::ZCursor::new(&picture.file[..]));
+        decoder.decode_headers().map_err(failed)?;
+        let bytes = decoder.output_buffer_size().ok_or_else(|| Error::decode("zune-jpeg found no size"))?;
+        pixels.resize(bytes.max(pixels.len()), 0);
+        decoder.decode_into(&mut pixels[..bytes]).map_err(failed)
     })
 }
 
