@@ -1,5 +1,9 @@
 //! What must hold for any bytes: our decoder and libjpeg-turbo make the same pixels, or both refuse. Damaged seeds go
 //! through here on every run, and what the fuzzer makes.
+//!
+//! Fuzzed so far, with progressive pictures among the seeds: 1.3 million inputs in 6 minutes of CPU time, on the commit that
+//! brought the progressive decoder, with coverage of our decoder and without sanitizers; nothing was found. That is far
+//! from the hours that a decoder of untrusted bytes should have seen.
 
 use forebay_loader::decode::geometry::{Region, Size};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexer, Turbo};
