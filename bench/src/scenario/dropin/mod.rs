@@ -63,8 +63,8 @@ pub(crate) struct DropinArgs {
     /// Rounds; each starts every child afresh
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Only groups whose names contain one of these
-    #[arg(long, value_name = "TEXT,...", value_delimiter = ',')]
+    /// Only groups whose names contain this; may be given several times
+    #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
 }
 
