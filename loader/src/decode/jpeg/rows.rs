@@ -14,9 +14,10 @@
 //! how many MCUs the interval has left follows from the row's number.
 //!
 //! There is an index for flawless pictures with all components in one sequential scan. Nothing in it is trusted to be in
-//! bounds. The check tells a damaged index and another picture's; and whoever decodes a part of the rows has to arrive at
-//! the next row's start exactly where the index has it, with the predictors that it has. What neither can tell is an index
-//! made to deceive: that one could have brought another picture as well.
+//! bounds. The check tells a damaged index, and one of a file with another header or of another length: the coded data it
+//! does not cover. So whoever decodes a part of the rows has to arrive at the next row's start exactly where the index has
+//! it, with the predictors that it has. What neither can tell is an index made to deceive: that one could have brought
+//! another picture as well.
 
 use std::ops::Range;
 

@@ -4,28 +4,51 @@ use std::ffi::c_int;
 
 use turbojpeg_sys as tj;
 
-use super::{Instance, SCANS_MAX};
+use super::{Instance, Turbo, scans_max};
+use crate::decode::geometry::{Region, Size};
+use crate::decode::jpeg::JpegDecoder;
+use crate::decode::pixels::Pixels;
 use crate::error::Result;
 
-/// Pixels of the largest picture that is rewritten: all of its coefficients lie in memory, up to six bytes a pixel. Pillow
-/// refuses larger pictures, too.
-const PIXELS_MAX: c_int = 178_956_970;
+/// Pixels of the largest picture that is rewritten: all of its coefficients lie in memory, six bytes a pixel or, of a CMYK
+/// picture, eight. Pillow refuses larger pictures, too.
+const PIXELS_MAX: u64 = 178_956_970;
 
 /// The progressive JPEG file `bytes` as a baseline one, with Huffman tables of its own and all markers (EXIF, colour
-/// profiles, comments) kept: it decodes to the same pixels. `None` for a file that is not progressive, or that is damaged
-/// or too odd to be rewritten: it stays what it is.
+/// profiles, comments) kept: it decodes to the same pixels. `None` for a file that is not progressive, that is damaged or too
+/// odd to be rewritten, or that would decode to other pixels, because its last scans are missing and decoders smooth such
+/// pictures: it stays what it is.
 ///
 /// # Errors
 ///
 /// No memory.
 pub fn to_baseline(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
-    if !is_progressive(bytes)? {
+    let Some(size) = progressive_size(bytes)? else { return Ok(None) };
+    if u64::from(size.w) * u64::from(size.h) > PIXELS_MAX {
         return Ok(None);
     }
+    let Some(baseline) = transform(bytes, size)? else { return Ok(None) };
+    match (pixels(bytes, size), pixels(&baseline, size)) {
+        (Ok(before), Ok(after)) if before.rgb() == after.rgb() => Ok(Some(baseline)),
+        _ => {
+            log::debug!("a progressive JPEG is not rewritten: a baseline file decodes to other pixels");
+            Ok(None)
+        }
+    }
+}
+
+fn pixels(bytes: &[u8], size: Size) -> Result<Pixels> {
+    let mut pixels = Pixels::new();
+    Turbo::new()?.decode(bytes, Region::all(size), &mut pixels)?;
+    Ok(pixels)
+}
+
+/// The same coefficients as a baseline file; `None` where the library has anything to say about it.
+fn transform(bytes: &[u8], size: Size) -> Result<Option<Vec<u8>>> {
     // A new instance: one that has read a header would have passed over markers.
     let mut instance = Instance::new(tj::TJINIT_TJINIT_TRANSFORM)?;
-    instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, SCANS_MAX as c_int)?;
-    instance.set(tj::TJPARAM_TJPARAM_MAXPIXELS, PIXELS_MAX)?;
+    instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, scans_max(size) as c_int)?;
+    instance.set(tj::TJPARAM_TJPARAM_MAXPIXELS, PIXELS_MAX as c_int)?;
     // Even a harmless warning leaves a file as it is.
     instance.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 1)?;
     let transform = tj::tjtransform {
@@ -62,20 +85,17 @@ pub fn to_baseline(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(out)
 }
 
-fn is_progressive(bytes: &[u8]) -> Result<bool> {
-    let mut instance = Instance::new(tj::TJINIT_TJINIT_DECOMPRESS)?;
-    // SAFETY: the handle is live (invariant of `Instance`), pointer and length are one slice's.
-    let rc = unsafe { tj::tj3DecompressHeader(instance.handle.as_ptr(), bytes.as_ptr(), bytes.len() as tj::size_t) };
-    Ok(instance.outcome(rc).is_ok() && instance.get(tj::TJPARAM_TJPARAM_PROGRESSIVE) == 1)
+/// The size of a progressive file; `None` for any other.
+fn progressive_size(bytes: &[u8]) -> Result<Option<Size>> {
+    let mut turbo = Turbo::new()?;
+    let Ok(header) = turbo.header(bytes) else { return Ok(None) };
+    Ok((turbo.instance.get(tj::TJPARAM_TJPARAM_PROGRESSIVE) == 1).then_some(header.size))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{JpegDecoder, RowIndexer, Subsampling, encode};
-    use super::super::Turbo;
+    use super::super::super::{RowIndexer, Subsampling, encode};
     use super::*;
-    use crate::decode::geometry::{Region, Size};
-    use crate::decode::pixels::Pixels;
 
     const SIZE: Size = Size { w: 75, h: 61 };
 
@@ -83,12 +103,6 @@ mod tests {
         let bytes = SIZE.w as usize * SIZE.h as usize * 3;
         let rgb: Vec<u8> = (0..bytes).map(|i| (i * i / 7 + i / 90) as u8).collect();
         encode(&rgb, SIZE, 88, subsampling, progressive).unwrap()
-    }
-
-    fn pixels(bytes: &[u8]) -> Vec<u8> {
-        let mut pixels = Pixels::new();
-        Turbo::new().unwrap().decode(bytes, Region::all(SIZE), &mut pixels).unwrap();
-        pixels.rgb().to_vec()
     }
 
     #[test]
@@ -103,7 +117,8 @@ mod tests {
             let markers = [&exif[..], profile, comment];
             progressive.splice(2..2, markers.concat());
             let baseline = to_baseline(&progressive).unwrap().unwrap();
-            assert_eq!(pixels(&baseline), pixels(&progressive), "{subsampling:?}");
+            let [after, before] = [&baseline, &progressive].map(|bytes| pixels(bytes, SIZE).unwrap());
+            assert_eq!(after.rgb(), before.rgb(), "{subsampling:?}");
             for marker in markers {
                 assert!(baseline.windows(marker.len()).any(|w| w == marker), "{subsampling:?} {marker:?}");
             }
@@ -119,5 +134,25 @@ mod tests {
         for bytes in [&file(Subsampling::S420, false)[..], cut, &progressive[..100], b"", b"no picture"] {
             assert_eq!(to_baseline(bytes).unwrap(), None);
         }
+    }
+
+    #[test]
+    fn a_progressive_file_whose_last_scans_are_missing_stays_what_it_is() {
+        // Decoders smooth a picture of which they have the DC coefficients only, unless the file is a baseline one.
+        let whole = file(Subsampling::S420, true);
+        let scans: Vec<usize> = (0..whole.len()).filter(|at| whole[*at..].starts_with(b"\xff\xda")).collect();
+        assert!(scans.len() > 2, "{scans:?}");
+        let mut first = whole[..scans[1]].to_vec();
+        // The tables of the next scan stand before it.
+        first.extend(b"\xff\xd9");
+        assert!(pixels(&first, SIZE).is_ok());
+        assert!(transform(&first, SIZE).unwrap().is_some(), "the coefficients alone are no reason");
+        assert_eq!(to_baseline(&first).unwrap(), None);
+    }
+
+    #[test]
+    fn a_large_picture_may_have_fewer_scans() {
+        assert_eq!(scans_max(SIZE), 500);
+        assert_eq!(scans_max(Size { w: 10_000, h: 10_000 }), 32);
     }
 }
