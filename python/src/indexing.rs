@@ -2,7 +2,7 @@
 
 use crate::enter;
 use forebay_loader::decode::jpeg;
-use forebay_loader::format::writer::trailer_of;
+use forebay_loader::format::writer::{trailer_of, trailer_that_fits};
 use forebay_loader::format::{Column, Encoding, Layout, ShardFormat};
 use forebay_loader::indexing;
 use pyo3::prelude::*;
@@ -10,12 +10,14 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use std::path::Path;
 
-/// What stands behind the samples of a shard whose columns have these sizes (None: they vary) and hold JPEGs or not.
+/// What stands behind the samples of a shard whose columns have these sizes (None: they vary) and hold JPEGs or not, and
+/// whose samples end at `samples_end` in its file. Nothing where that would be more than readers take.
 #[pyfunction]
 pub(crate) fn row_index_trailer<'py>(
     py: Python<'py>,
     columns: Vec<(Option<u32>, bool)>,
     samples: Vec<PyBackedBytes>,
+    samples_end: u64,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let trailer = enter::enter(py, || {
         let column = |(size, is_jpeg): (Option<u32>, bool)| {
@@ -23,7 +25,8 @@ pub(crate) fn row_index_trailer<'py>(
             Column { name: String::new(), encoding, size }
         };
         let layout = Layout { format: ShardFormat::Mds, columns: columns.into_iter().map(column).collect() };
-        trailer_of(&indexing::JpegRows, &layout, samples.iter().map(|sample| &**sample))
+        let trailer = trailer_of(&indexing::JpegRows, &layout, samples.iter().map(|sample| &**sample))?;
+        Ok(trailer_that_fits(trailer, samples_end))
     })?;
     Ok(PyBytes::new(py, &trailer))
 }

@@ -3,7 +3,7 @@
 use super::JpegRows;
 use crate::decode::jpeg;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::writer::{LocalDir, Sink, ValueIndex, encode_sample, store_file, trailer_of};
+use crate::format::writer::{LocalDir, Sink, ValueIndex, encode_sample, store_file, trailer_of, trailer_that_fits};
 use crate::format::{FilePair, INDEX_BASENAME, Index, Scratch, Shard, ShardFormat, Trailer, Value, hash, offset_table};
 use crate::sync::Mutex;
 use std::fs;
@@ -111,11 +111,12 @@ impl IndexedCopy {
             sample
         });
         let trailer = trailer_of(&JpegRows, &shard.layout, each)?;
+        let first = if table.is_empty() { table.end() } else { table.range(0)?.0 };
+        let trailer = trailer_that_fits(trailer, first + bytes.len() as u64);
         report.sample_bytes = bytes.len() as u64;
         report.index_bytes = trailer.len() as u64;
         report.indexed = count_entries(shard, &trailer)?;
         // What stands between offsets and samples, the settings, stays as it is.
-        let first = if table.is_empty() { table.end() } else { table.range(0)?.0 };
         let settings = &raw[shard.table_bytes() as usize..first as usize];
         let head = offset_table(&sizes, first, settings)?;
         let (raw_data, zip_data) = store_file(
@@ -135,13 +136,18 @@ impl IndexedCopy {
         let is_packed = pair.zip.is_some_and(|zip| self.from.join(&*zip.basename).exists());
         let stored = if is_packed { pair.stored() } else { pair.raw };
         let path = self.from.join(&*stored.basename);
-        let bytes = fs::read(&path)
-            .map_err(|e| Error::from_io(e, "a shard's file cannot be read"))
-            .context("file", || path.display())?;
-        if bytes.len() as u64 != stored.bytes {
+        let fail = |e| Error::from_io(e, "a shard's file cannot be read").with("file", path.display());
+        let has_size = |bytes: u64| {
+            if bytes == stored.bytes {
+                return Ok(());
+            }
             let message = "a shard's file does not have the size that the index says";
-            return Err(Error::format(message).with("bytes", bytes.len()).with("expected", stored.bytes));
-        }
+            Err(Error::format(message).with("bytes", bytes).with("expected", stored.bytes))
+        };
+        // Before it is read, so that no other file fills the memory.
+        has_size(fs::metadata(&path).map_err(fail)?.len())?;
+        let bytes = fs::read(&path).map_err(fail)?;
+        has_size(bytes.len() as u64)?;
         if let Some(algo) = hash::cheapest(stored.hashes.algos())
             && stored.hash(algo) != Some(algo.hex(&bytes))
         {

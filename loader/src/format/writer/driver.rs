@@ -6,7 +6,7 @@ use super::sample;
 use super::shard::{Frame, Samples};
 use super::sink::Sink;
 use super::store::store_file;
-use super::values::{ValueIndex, trailer_of};
+use super::values::{ValueIndex, trailer_of, trailer_that_fits};
 use crate::error::{Error, Result};
 use crate::format::columns::Scratch;
 use crate::format::encoding::Value;
@@ -291,7 +291,10 @@ impl Plan {
     fn store(&self, number: usize, samples: Samples) -> Result<Shard> {
         let count = samples.sizes.len() as u64;
         let trailer = match &self.options.index {
-            Some(index) => trailer_of(&**index, &self.layout, samples.iter())?,
+            Some(index) => {
+                let trailer = trailer_of(&**index, &self.layout, samples.iter())?;
+                trailer_that_fits(trailer, self.frame.data_file_bytes(count, samples.bytes.len() as u64))
+            }
             None => Vec::new(),
         };
         let files = samples.into_files(&self.frame, trailer)?;

@@ -1,11 +1,13 @@
 //! Where a writer's files go.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Context, Error, Result};
 use crate::format::INDEX_BASENAME;
+use crate::sync::Mutex;
 
 /// A place that takes whole files. Workers call it at once from several threads.
 pub trait Sink: Send + Sync {
@@ -28,6 +30,8 @@ pub trait Sink: Send + Sync {
 #[derive(Debug)]
 pub struct LocalDir {
     path: PathBuf,
+    /// Folders below that got files, and those on the way to them.
+    folders: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl LocalDir {
@@ -59,7 +63,7 @@ impl LocalDir {
                 remove(&entry.path()).map_err(|e| on_path(e, "the output directory cannot be emptied"))?;
             }
         }
-        Ok(Self { path })
+        Ok(Self { path, folders: Mutex::default() })
     }
 
     /// Where it is.
@@ -73,6 +77,8 @@ impl LocalDir {
             if let Some(folder) = temporary.parent() {
                 // Shards of merged indexes lie in folders.
                 fs::create_dir_all(folder)?;
+                let below = folder.ancestors().take_while(|folder| *folder != self.path);
+                self.folders.lock().extend(below.map(Path::to_owned));
             }
             let mut file = File::create(&temporary)?;
             for piece in pieces {
@@ -88,7 +94,11 @@ impl LocalDir {
         written
     }
 
+    /// Flushes the names of all files, those in folders below first.
     fn sync(&self) -> std::io::Result<()> {
+        for folder in self.folders.lock().iter().rev() {
+            File::open(folder)?.sync_all()?;
+        }
         File::open(&self.path)?.sync_all()
     }
 }

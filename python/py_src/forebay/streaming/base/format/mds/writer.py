@@ -112,11 +112,11 @@ class MDSWriter(JointWriter):
         sizes = [len(sample) for sample in self.new_samples]
         first = 4 + 4 * (len(sizes) + 1) + len(self.config_data)
         table = _forebay.offset_table(sizes, first, self.config_data)
-        return b"".join([table, *self.new_samples, self._trailer()])
+        return b"".join([table, *self.new_samples, self._trailer(first + sum(sizes))])
 
-    def _trailer(self) -> bytes:
-        """What stands behind the samples."""
+    def _trailer(self, samples_end: int) -> bytes:
+        """What stands behind the samples, which end there in the shard's file."""
         if not self._jpeg_row_index:
             return b""
         columns = [(size, encoding == "jpeg") for size, encoding in zip(self.column_sizes, self.column_encodings)]
-        return _forebay.row_index_trailer(columns, self.new_samples)
+        return _forebay.row_index_trailer(columns, self.new_samples, samples_end)
