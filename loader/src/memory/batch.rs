@@ -184,7 +184,9 @@ impl Shared {
             self.released();
             e.with("batch_bytes", bytes)
         })?;
-        Ok(BatchSlot::new(self.clone(), home, ptr, bytes))
+        // SAFETY: `home` spans the `need` bytes from `ptr`, at least `bytes`, of anonymous memory, which is zeroes or an earlier
+        // batch. A run is granted to nobody else until it is back in the stock; a mapping of its own is nobody else's.
+        Ok(unsafe { BatchSlot::new(self.clone(), home, ptr, bytes) })
     }
 
     /// Why a batch lies outside the pool, and what to do about it.

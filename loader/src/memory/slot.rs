@@ -55,8 +55,13 @@ pub struct BatchSlot {
 }
 
 impl BatchSlot {
-    /// The `len` bytes at `ptr`, which lie in `home` and are lent to nobody else.
-    pub(super) fn new(shared: Arc<Shared>, home: Home, ptr: NonNull<u8>, len: usize) -> Self {
+    /// The `len` bytes at `ptr`, which lie in `home`.
+    ///
+    /// # Safety
+    ///
+    /// The bytes are mapped and initialised as long as `home` lives, and nobody else has them before `home` is given back
+    /// to `shared`.
+    pub(super) unsafe fn new(shared: Arc<Shared>, home: Home, ptr: NonNull<u8>, len: usize) -> Self {
         let held = Held { shared, home, by_engine: AtomicBool::new(true) };
         Self { bytes: Arc::new(Bytes { held, ptr, len }), lent: BTreeMap::new() }
     }

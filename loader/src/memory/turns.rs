@@ -90,8 +90,8 @@ impl<T> Turns<T> {
         Ok(granted)
     }
 
-    /// Has `back` put something back into the stock, which it is told whether anybody will take from again, and wakes who
-    /// waits.
+    /// Has `back` put something back into the stock and wakes who waits. `back` is told whether the stock is closed, so that
+    /// nobody will take from it again.
     pub(super) fn put_back(&self, back: impl FnOnce(&mut T, bool)) {
         let mut state = self.state.lock();
         let closed = state.closed;

@@ -91,7 +91,6 @@ impl<T> Residency<T> {
     /// here. Asks for the shards that nobody has asked for, the one that is needed first before the others.
     pub(crate) fn announce(&self, samples: &mut [(ShardId, u64)]) {
         let Some(last) = samples.iter().map(|(_, position)| *position).max() else { return };
-        self.announced.store(last + 1, Ordering::Relaxed);
         sort(samples);
         let mut unknown = Vec::new();
         for of_shard in samples.chunk_by(|a, b| a.0 == b.0) {
@@ -107,6 +106,9 @@ impl<T> Residency<T> {
             }
         }
         unknown.sort_unstable();
+        // Release, and only now: who reads the position must find the samples before it, or it would take a shard whose
+        // samples are on their way into the table for one that is not needed.
+        self.announced.store(last + 1, Ordering::Release);
         for (first, shard) in unknown {
             self.want(shard, first);
         }
@@ -189,7 +191,7 @@ impl<T> Residency<T> {
 
     /// Every sample before this plan position has been announced.
     pub(crate) fn announced(&self) -> u64 {
-        self.announced.load(Ordering::Relaxed)
+        self.announced.load(Ordering::Acquire)
     }
 
     /// Every sample before this plan position is on its way into a batch; those behind wait for the consumer.

@@ -149,7 +149,7 @@ impl<'a> DecodeThread<'a> {
             match self.hot.find(self.shared, i, task, &mut into) {
                 Ok(Found::Hot(open, copied, direct)) => {
                     self.settled.read.add(copied.bytes());
-                    self.settled.decoded.add(copied.bytes());
+                    let bytes = copied.bytes();
                     let mut decoded = Ok(Vec::new());
                     if !(copied.placed.is_some() && direct.is_some_and(|direct| direct.is_all)) {
                         lap(&mut start, &mut self.settled.read);
@@ -157,7 +157,10 @@ impl<'a> DecodeThread<'a> {
                         lap(&mut start, &mut self.settled.decoded);
                     }
                     rows.iter_mut().zip(batch.row_bytes()).for_each(|(rows, bytes)| rows.skip_front(*bytes));
-                    let decoded = decoded.map(|lists| keep(&batch, row, lists, given.zip(direct)));
+                    let decoded = decoded.map(|lists| {
+                        self.settled.decoded.add(bytes);
+                        keep(&batch, row, lists, given.zip(direct));
+                    });
                     self.settle(&batch, row, task, decoded);
                     done += 1;
                 }

@@ -100,11 +100,9 @@ impl CachedShards {
 
     /// When this rank uses `shard` next: exactly for announced samples, by the plan's span for those further away.
     fn next_use(&self, shard: ShardId, shared: &Shared) -> Option<u64> {
-        if let Some(position) = shared.residency.next_read(shard) {
-            return Some(position);
-        }
+        // In this order: samples that are announced between the two looks are then found by one of them.
         let announced = shared.residency.announced();
-        self.uses().next(shard, announced)
+        shared.residency.next_read(shard).or_else(|| self.uses().next(shard, announced))
     }
 
     fn uses(&self) -> &Uses {
