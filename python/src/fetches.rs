@@ -18,6 +18,9 @@ use std::time::Duration;
 /// How often whoever waits for a file looks how far it is.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// Folders below the one for a file in which it may be put together.
+const LEVELS_MAX: usize = 8;
+
 /// Requests of one reader on their way to Python. Each belongs to a thread that waits, so there are never many.
 #[derive(Debug, Default)]
 struct Shared {
@@ -83,7 +86,7 @@ impl Request {
             if state.answer.is_none() {
                 let folder = state.folder.clone();
                 drop(state);
-                let watched = watch(folder.map_or(0, |folder| bytes_in(&folder)));
+                let watched = watch(folder.map_or(0, |folder| bytes_in(&folder, LEVELS_MAX)));
                 state = self.state.lock();
                 if let Err(e) = watched {
                     state.given_up = true;
@@ -94,10 +97,16 @@ impl Request {
     }
 }
 
-/// Bytes of the files in `folder`, whatever they are called meanwhile.
-fn bytes_in(folder: &Path) -> u64 {
+/// Bytes of the files in `folder`, whatever they are called meanwhile, and in `levels` of folders below it: some downloaders
+/// put files together in one of their own. Links are not followed.
+fn bytes_in(folder: &Path, levels: usize) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
-    entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum()
+    let bytes_of = |entry: std::fs::DirEntry| match entry.metadata().ok()? {
+        meta if meta.is_file() => Some(meta.len()),
+        meta if meta.is_dir() && levels > 0 => Some(bytes_in(&entry.path(), levels - 1)),
+        _ => None,
+    };
+    entries.filter_map(|entry| bytes_of(entry.ok()?)).sum()
 }
 
 /// Closes the queue when the last fetcher of its reader has gone.
@@ -162,7 +171,9 @@ impl Fetches {
     pub(crate) fn serve(queue: &Bound<'_, Self>) -> PyResult<()> {
         let inner = queue.get();
         if !inner.started.swap(true, Ordering::Relaxed) {
-            inner.start.call1(queue.py(), (queue,))?;
+            let started = inner.start.call1(queue.py(), (queue,));
+            // The next one who asks may have more luck.
+            started.inspect_err(|_| inner.started.store(false, Ordering::Relaxed))?;
         }
         Ok(())
     }
