@@ -111,9 +111,12 @@ def oracle(bucket, monkeypatch):
 
 
 def hugging_face(bucket, monkeypatch):
-    def fetch(name, path, repo_type, etag_timeout):
+    def fetch(name, path, repo_type, etag_timeout, local_dir):
         assert (name, repo_type, etag_timeout) == ("organisation/name", "dataset", 7)
-        return str(bucket / path)
+        # Without `local_dir` the real one keeps the file in a cache of its own.
+        fetched = os.path.join(local_dir, path)
+        os.makedirs(os.path.dirname(fetched), exist_ok=True)
+        return shutil.copyfile(bucket / path, fetched)
 
     monkeypatch.setitem(sys.modules, "huggingface_hub", types.SimpleNamespace(hf_hub_download=fetch))
     return "hf://datasets/organisation/name/set"

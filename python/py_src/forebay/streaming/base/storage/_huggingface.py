@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import urllib.parse
 from collections.abc import Callable
 
-from .download import CloudDownloader, whole_file
+from .download import CloudDownloader
 from .upload import CloudUploader
 
 __all__ = ["HFDownloader", "HFUploader"]
@@ -60,6 +61,9 @@ class HFDownloader(CloudDownloader):
         _, _, _, organisation, name, filename = remote.split("/", 5)
         from huggingface_hub import hf_hub_download
 
-        fetched = hf_hub_download(f"{organisation}/{name}", filename, repo_type="dataset", etag_timeout=timeout)
-        with whole_file(local) as path:
-            shutil.copyfile(fetched, path)
+        # Into a folder of ours: the hub's own cache would keep every shard for ever.
+        with tempfile.TemporaryDirectory(prefix=".hub-", dir=os.path.dirname(local)) as folder:
+            fetched = hf_hub_download(
+                f"{organisation}/{name}", filename, repo_type="dataset", etag_timeout=timeout, local_dir=folder
+            )
+            os.replace(fetched, local)
