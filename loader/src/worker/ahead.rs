@@ -4,7 +4,7 @@ use super::reader::{SampleReader, Wanted};
 use crate::error::{Error, Result};
 use crate::order::ShardId;
 use crate::pipeline::Run;
-use crate::sync::{Arc, Condvar, Mutex, spawn};
+use crate::sync::{Arc, Condvar, Mutex, Weak, spawn};
 use std::collections::{HashMap, VecDeque};
 
 /// Shards that are wanted ahead, and the thread that fetches them. The thread starts with the first one.
@@ -55,7 +55,8 @@ impl Ahead {
         self.shared.changed.notify_one();
         if !self.started {
             self.started = true;
-            let (shared, reader) = (self.shared.clone(), reader.clone());
+            // A thread that waits keeps no reader: what that holds on disk goes with its last owner, and not later.
+            let (shared, reader) = (self.shared.clone(), Arc::downgrade(reader));
             spawn("fb-ahead", move || shared.run.guard("fetch ahead", || fetch(&shared, &reader)))
                 .map_err(|e| Error::from_io(e, "the system refuses a thread"))?;
         }
@@ -88,7 +89,7 @@ impl Drop for Ahead {
 }
 
 /// The thread's body.
-fn fetch(shared: &Shared, reader: &SampleReader) -> Result<()> {
+fn fetch(shared: &Shared, reader: &Weak<SampleReader>) -> Result<()> {
     let next_use = |shard| shared.state.lock().announced.get(&shard).map(|(_, place)| *place);
     loop {
         let mut state = shared.state.lock();
@@ -104,6 +105,7 @@ fn fetch(shared: &Shared, reader: &SampleReader) -> Result<()> {
             }
         };
         drop(state);
+        let Some(reader) = reader.upgrade() else { return Ok(()) };
         // Where somebody else fetches it, or there is no room yet, the reader waits for it when it comes to that.
         reader.make_resident(shard, Wanted::Ahead(&next_use), &shared.run)?;
     }
