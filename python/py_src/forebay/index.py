@@ -101,6 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--transcode", action="store_true", help="rewrite progressive JPEGs as baseline, without loss")
     parser.add_argument("--threads", type=int, help="shards at a time [default: the CPUs of this process]")
     given = parser.parse_args(arguments)
+    if given.threads is not None and given.threads < 1:
+        parser.error(f"--threads must be at least 1, not {given.threads}")
     start = time.monotonic()
 
     def progress(report: Report, shards: int) -> None:
