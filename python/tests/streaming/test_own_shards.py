@@ -1,5 +1,7 @@
 """Programs that prepare shards, read them or iterate in ways of their own, as one finds them written for the reference."""
 
+import fcntl
+import itertools
 import multiprocessing
 import os
 import shutil
@@ -211,6 +213,76 @@ def test_a_failure_of_its_own_prepare_shard_ends_the_epoch(remote, tmp_path):
     for _ in range(2):
         with pytest.raises(FileNotFoundError, match="shard.00002.mds"):
             numbers(dataset)
+
+
+class Forking(Copied):
+    """A worker of something else is forked while a shard is prepared."""
+
+    child = None
+
+    def prepare_shard(self, shard):
+        if self.child is None:
+            wait_for, self.release = multiprocessing.get_context("fork").Pipe(duplex=False)
+            self.child = multiprocessing.get_context("fork").Process(target=wait_for.recv)
+            self.child.start()
+        return super().prepare_shard(shard)
+
+
+def test_a_child_forked_while_a_shard_is_prepared_does_not_keep_the_folder_s_lock(remote, tmp_path):
+    stream = Forking(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
+    dataset = StreamingDataset(streams=[stream], batch_size=4)
+    assert dataset[0] == {"number": 0}
+    try:
+        assert stream.child.is_alive()
+        folder = os.open(tmp_path / "local", os.O_RDONLY)
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(folder)
+        assert dataset[99] == {"number": 99}
+    finally:
+        stream.release.send(None)
+        stream.child.join()
+
+
+class Counting(StreamingDataset):
+    """Counts what it has given out as a copy of the reference's `_each_sample_id` does."""
+
+    def _each_sample_id(self, it):
+        while it.yield_index < it.total and not it.should_exit():
+            sample_id = it.sample_ids[it.yield_index]
+            it.yield_index += 1
+            if sample_id != -1:
+                yield int(sample_id)
+
+
+class Stopping(StreamingDataset):
+    """Ends each epoch early."""
+
+    def _each_sample_id(self, it):
+        return itertools.islice(super()._each_sample_id(it), 10)
+
+
+def test_programs_may_give_out_ids_themselves(remote, tmp_path):
+    def made(kind):
+        stream = Copied(tmp_path / "log", remote=remote, local=str(tmp_path / kind.__name__))
+        return kind(streams=[stream], batch_size=4, predownload=8)
+
+    counting, stopping = made(Counting), made(Stopping)
+    for _ in range(2):
+        assert numbers(counting) == list(range(100))
+        assert numbers(stopping) == list(range(10))
+
+
+class Failing(StreamingDataset):
+    """Has a thread of its own that prepares, and fails."""
+
+    def _prepare_thread(self, it):
+        raise OSError("the disk is full")
+
+
+def test_a_failure_of_its_own_prepare_thread_is_no_short_epoch(remote, tmp_path):
+    stream = Copied(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
+    with pytest.raises(OSError, match="the disk is full"):
+        numbers(Failing(streams=[stream], batch_size=4))
 
 
 class WithSideFiles(StreamingDataset):

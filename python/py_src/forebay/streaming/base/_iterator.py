@@ -41,13 +41,24 @@ class _Iterator:
         self.sample_ids = sample_ids
         self.total = len(sample_ids)
         self.prepare_index = 0
-        self.yield_index = 0
+        self._yield_index = 0
         # What ended the thread that prepares.
         self.error: BaseException | None = None
         self._ended = False
         self._preparing = 0
         self._changed = threading.Condition()
         _alive.add(self)
+
+    @property
+    def yield_index(self) -> int:
+        """Places of `sample_ids` that have been given out. Programs that iterate in their own way count them here."""
+        return self._yield_index
+
+    @yield_index.setter
+    def yield_index(self, places: int) -> None:
+        with self._changed:
+            self._yield_index = places
+            self._changed.notify_all()
 
     @property
     def ready_index(self) -> int:
@@ -74,6 +85,12 @@ class _Iterator:
     def on_exit(self) -> None:
         """Taken for compatibility: a thread that ends is noticed by itself."""
 
+    def failed(self, error: BaseException) -> None:
+        """Ends the epoch with what a thread of it failed with."""
+        with self._changed:
+            self.error = self.error or error
+        self.non_blocking_exit()
+
     def begin_preparing(self) -> None:
         """A thread prepares shards from now on."""
         with self._changed:
@@ -94,9 +111,7 @@ class _Iterator:
 
     def given_out(self) -> None:
         """One more sample has been given out."""
-        with self._changed:
-            self.yield_index += 1
-            self._changed.notify_all()
+        self.yield_index += 1
 
 
 _alive: weakref.WeakSet[_Iterator] = weakref.WeakSet()
@@ -127,11 +142,16 @@ class IteratesInPython:
 
     def _iterate_in_python(self, sample_ids: NDArray[np.int64]) -> Iterator[Any]:
         self._iterator = it = _Iterator(sample_ids)
+        # Programs' own `_prepare_thread` and `_each_sample_id` look at it.
+        self._event = threading.Event()
         thread = threading.Thread(target=self._prepare_quietly, args=(it,), name="forebay-prepare", daemon=True)
         thread.start()
         try:
             yield from map(self.__getitem__, self._each_sample_id(it))
-            # It has nothing left to do, and would keep this data set alive while it notices.
+            if it.error is not None:
+                raise it.error
+            # It would keep this data set alive until it notices.
+            it.non_blocking_exit()
             thread.join()
         finally:
             it.non_blocking_exit()
@@ -139,8 +159,8 @@ class IteratesInPython:
     def _prepare_quietly(self, it: _Iterator) -> None:
         try:
             self._prepare_thread(it)
-        except BaseException:  # noqa: BLE001: `_each_sample_id` raises it
-            it.non_blocking_exit()
+        except BaseException as error:  # noqa: BLE001: who iterates raises it
+            it.failed(error)
 
     def _prepare_thread(self, it: _Iterator) -> None:
         """Prepares the shards of an epoch's samples, `predownload` samples ahead of those that are given out.
@@ -158,7 +178,9 @@ class IteratesInPython:
                     shard_id, _ = self.spanner[int(sample_id)]
                     if shard_id != seen:
                         self.prepare_shard(shard_id, False)
-                        seen = shard_id
+                        # Where another process prepares one for the same folder, the next sample asks again.
+                        if shard_id not in self._own_shards or self._own_shards.seems_here(shard_id):
+                            seen = shard_id
                 it.prepare_index += 1
         except BaseException as caught:
             error = caught
@@ -207,10 +229,13 @@ class IteratesInPython:
         if is_own and not self._own_shards.seems_here(shard_id):
             # What prepares it may write it piece by piece under its final name: this waits until it is whole.
             self.prepare_shard(shard_id)
+        missing = None
         for _ in range(1 + retry):
             try:
                 sample = shard[index]
-            except FileNotFoundError:
+            except FileNotFoundError as error:
+                # Its traceback would keep this frame, and with it the data set.
+                missing = error.with_traceback(None)
                 self.prepare_shard(shard_id)
                 continue
             if is_own:
@@ -219,7 +244,7 @@ class IteratesInPython:
         raise RuntimeError(
             f"sample {sample_id} could not be read: after {1 + retry} calls of `prepare_shard`, shard {shard_id} is still "
             "not there, or is removed each time. Look at the stream's `prepare_shard` and at `cache_limit`"
-        )
+        ) from missing
 
     # Names of the reference that programs make lock files with.
 

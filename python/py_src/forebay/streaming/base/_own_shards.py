@@ -136,16 +136,21 @@ class OwnShards:
         """Notes that a sample of `shard` has been read."""
         self._used[shard] = next(self._clock)
 
-    def bytes_here(self, shard: int) -> int:
-        """Bytes of a shard's files on local disk; 0 when it is not there."""
-        stream, reader = self._shards[shard]
-        usage = np.zeros(1, np.int64)
-        stream.set_up_local([reader], usage)
-        return int(usage[0])
+    def bytes_here(self) -> dict[int, int]:
+        """Bytes on local disk of each shard that is there. Looks into every stream's folder once."""
+        by_stream: dict[int, list[int]] = {}
+        for shard, (stream, _) in self._shards.items():
+            by_stream.setdefault(id(stream), []).append(shard)
+        here = {}
+        for shards in by_stream.values():
+            usage = np.zeros(len(shards), np.int64)
+            self._shards[shards[0]][0].set_up_local([self._shards[shard][1] for shard in shards], usage)
+            here.update((shard, int(size)) for shard, size in zip(shards, usage) if size)
+        return here
 
     def usage(self) -> int:
         """Bytes of all shards on local disk."""
-        return sum(map(self.bytes_here, self._shards))
+        return sum(self.bytes_here().values())
 
     def prepare(self, shard: int, blocking: bool = True) -> None:
         """Has the stream prepare a shard that is not there.
@@ -169,14 +174,19 @@ class OwnShards:
         _, reader = self._shards[shard]
         if isinstance(reader, Reader):
             return all(os.path.isfile(reader._path(info)) for info in reader._raw_infos())
-        return self.bytes_here(shard) > 0
+        return shard in self.bytes_here()
 
     def _make_room(self, wanted: int) -> None:
         assert self._cache_limit is not None
         streams = {id(stream): stream for stream, _ in self._shards.values()}
-        indexes = sum(stream.get_index_size() for stream in streams.values())
-        while indexes + self.usage() + wanted > self._cache_limit:
+        room = self._cache_limit - wanted - sum(stream.get_index_size() for stream in streams.values())
+        usage = self.usage()
+        while usage > room:
             self.evict_coldest()
+            left = self.usage()
+            if left >= usage:
+                raise RuntimeError("`evict` of a shard's reader left its files where they are: there is no room for others")
+            usage = left
 
     def evict(self, shard: int) -> None:
         """Removes a shard's files.
@@ -185,21 +195,39 @@ class OwnShards:
             ValueError: Its stream has no remote, and nothing of its own to prepare it with: it may be the only copy.
         """
         stream, reader = self._shards[shard]
-        if stream.remote is None and type(stream).prepare_shard is Stream.prepare_shard:
+        if not self._comes_back(shard):
             raise ValueError(f"shard {shard} of {folder(stream)} may be the only copy: its stream has no remote")
         self._used.pop(shard, None)
         reader.evict()
+
+    def _comes_back(self, shard: int) -> bool:
+        """Whether a shard that is removed can be prepared again."""
+        stream, _ = self._shards[shard]
+        return stream.remote is not None or type(stream).prepare_shard is not Stream.prepare_shard
 
     def evict_coldest(self) -> None:
         """Removes the shard that this process has used least recently.
 
         Raises:
-            ValueError: None is there, or the coldest may be the only copy.
+            ValueError: None is there that can be prepared again.
         """
-        here = [shard for shard in self._shards if self.bytes_here(shard)]
+        here = [shard for shard in self.bytes_here() if self._comes_back(shard)]
         if not here:
             raise ValueError("there is no shard on local disk to make room with: raise `cache_limit`")
         self.evict(min(here, key=lambda shard: self._used.get(shard, 0)))
+
+
+# Descriptors with a lock. A child that is forked meanwhile would keep the lock for as long as it lives.
+_locks: set[int] = set()
+
+
+def _forget_locks() -> None:
+    for file in _locks:
+        os.close(file)
+    _locks.clear()
+
+
+os.register_at_fork(after_in_child=_forget_locks)
 
 
 @contextlib.contextmanager
@@ -208,6 +236,7 @@ def _locked(path: str, blocking: bool) -> Iterator[bool]:
     behind, and a process that dies lets go of it."""
     os.makedirs(path, exist_ok=True)
     file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _locks.add(file)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if blocking else fcntl.LOCK_NB))
@@ -216,4 +245,9 @@ def _locked(path: str, blocking: bool) -> Iterator[bool]:
             return
         yield True
     finally:
-        os.close(file)
+        # A forked child that goes on from here has closed it already.
+        if file in _locks:
+            # Not left to the closing: a child between its fork and `_forget_locks` has the same lock.
+            fcntl.flock(file, fcntl.LOCK_UN)
+            _locks.discard(file)
+            os.close(file)

@@ -327,7 +327,8 @@ class Stream:
             data = _forebay.DataSet(json.dumps({"streams": [self._place()], "cache_limit": None}), [index])
             shards = json.loads(index.describe())
             numbers = {frozenset(file["raw"] for file in shard["files"]): at for at, shard in enumerate(shards)}
-            made = (os.getpid(), _forebay.Reader(data, lambda encoding: None, outside([self])), numbers)
+            # Its service gets a copy: what the stream owns must not own the stream.
+            made = (os.getpid(), _forebay.Reader(data, lambda encoding: None, outside([copy.copy(self)])), numbers)
             self._engine_made = made
         return made[1], made[2]
 
