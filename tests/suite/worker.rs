@@ -3,12 +3,13 @@
 use forebay_loader::format::writer::Options;
 use forebay_loader::format::{Compression, Index, Scratch};
 use forebay_loader::order::{OrderConfig, Rank, Resume, SampleId, ShardId, World, shares_of};
-use forebay_loader::store::Fetcher;
+use forebay_loader::store::{Fetcher, Standing};
 use forebay_loader::sync::Arc;
 use forebay_loader::worker::{ATTEMPTS, DataConfig, DataSet, Epoch, SampleReader, StreamPlace, WorkerPlan};
 use forebay_loader::{Error, ErrorKind};
 use forebay_tests::data::token_sample;
 use forebay_tests::server::{Fault, ObjectServer, Options as ServerOptions, Root, Rule};
+use std::fs::File;
 use std::path::Path;
 
 /// Tokens in a sample.
@@ -57,9 +58,9 @@ fn open_with(
 struct Elsewhere(std::path::PathBuf);
 
 impl Fetcher for Elsewhere {
-    fn fetch(&self, key: &str, watch: &dyn Fn(u64) -> Result<(), Error>) -> Result<Vec<u8>, Error> {
-        watch(0)?;
-        std::fs::read(self.0.join(key)).map_err(|e| Error::from_io(e, "not there"))
+    fn fetch(&self, key: &str, watch: &dyn Fn(Standing) -> Result<(), Error>) -> Result<File, Error> {
+        watch(Standing::Running { bytes: 0 })?;
+        File::open(self.0.join(key)).map_err(|e| Error::from_io(e, "not there"))
     }
 }
 

@@ -18,6 +18,9 @@
 //! | [`LOCAL_ONLY`] | processes that have no remote to fetch evicted shards from | shared |
 //! | [`LIMIT`] + limit in bytes | processes with a `cache_limit` | shared |
 //!
+//! Positions from 2^61 to [`LIMIT`] are not the engine's: `forebay.streaming` has locks there on shards that a program
+//! prepares itself (`streaming/base/_locks.py`).
+//!
 //! **Fork.** A child inherits the descriptor and with it the locks, which would outlive the parent in it. So a handler
 //! that runs in every forked child closes them, and every use compares the process's id first.
 

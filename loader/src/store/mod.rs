@@ -16,8 +16,8 @@
 //!   same version of the object; every answer's range is checked; each byte is written once.
 //! * `http` is a client over hyper and rustls; `s3` adds signatures, credentials and listing; `file` is a folder.
 //! * `thread`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio elsewhere.
-//!
-//! * `fetcher` is for schemes beyond these, whose files somebody outside of the engine fetches.
+//! * `fetcher` is for schemes beyond these, whose files somebody outside of the engine fetches; `outside` is the queue
+//!   between that somebody and the threads that want files.
 //!
 //! Bytes are not hashed here: who fetches knows the hash and checks it before anyone sees the bytes.
 
@@ -26,6 +26,7 @@ mod config;
 mod fetcher;
 mod file;
 mod http;
+mod outside;
 mod queue;
 mod remote;
 mod retry;
@@ -40,8 +41,9 @@ mod wrap;
 
 pub use buffer::FetchBuffer;
 pub use config::{StoreConfig, ThreadStart, Transport};
-pub use fetcher::Fetcher;
-pub(crate) use fetcher::fetch_whole;
+pub use fetcher::{Fetcher, Standing};
+pub(crate) use fetcher::{Length, fetch_whole};
+pub use outside::{FetchQueue, NextFetch, Wanted};
 pub use remote::Remote;
 pub use s3::S3Settings;
 pub use source::{ObjectInfo, Version};

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::order::DataSetShape;
 use crate::stats::Stats;
-use crate::store::{Fetcher, StoreConfig, Stores, fetch_whole};
+use crate::store::{Fetcher, Length, StoreConfig, Stores, fetch_whole};
 use crate::sync::Arc;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -137,7 +137,7 @@ impl StreamPlace {
         let stats = Arc::new(Stats::new(false));
         let mut fetch = || {
             if let Some(fetcher) = fetcher {
-                return fetch_whole(fetcher, INDEX_BASENAME, None, |_, _| Ok(()));
+                return fetch_whole(fetcher, INDEX_BASENAME, Length::AtMost(INDEX_BYTES_MAX as u64), |_, _| Ok(()));
             }
             // The threads live as long as this one download.
             let stores = Stores::new(self.store_config()?, &stats, Clock::system())?;

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
 from forebay.streaming import MDSWriter, StreamingDataLoader, StreamingDataset
+from forebay.streaming.base.storage.download import CloudDownloader
 
 SAMPLES = 117
 FORK = multiprocessing.get_context("fork")
@@ -197,10 +199,25 @@ def sleeps(pid):
     return counts
 
 
-def test_whoever_waits_for_a_shard_wakes_up_at_most_four_times_a_second(remote, tmp_path):
+class OverHttp(CloudDownloader):
+    """What another scheme than the engine's may look like."""
+
+    @staticmethod
+    def _client_identifier():
+        return "over-http"
+
+    def clean_up(self):
+        pass
+
+    def _download_file_impl(self, remote, local, timeout):
+        urllib.request.urlretrieve(remote.removeprefix("over-"), local)
+
+
+@pytest.mark.parametrize("scheme", ["http", "over-http"])
+def test_whoever_waits_for_a_shard_wakes_up_at_most_four_times_a_second(remote, tmp_path, scheme):
     """The reference's waits poll every 7 milliseconds."""
     with stalling_server(remote) as server:
-        url = f"http://127.0.0.1:{server.server_address[1]}"
+        url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
         results = FORK.SimpleQueue()
 
         def read(announce):

@@ -5,7 +5,7 @@ use crate::catalog::Stream;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{FileInfo, HashAlgo, hash};
 use crate::pipeline::shutdown::Run;
-use crate::store::{FetchBuffer, FetchRequest, Fetcher, Progress, Remote, fetch_whole};
+use crate::store::{FetchBuffer, FetchRequest, Fetcher, Length, Progress, Remote, fetch_whole};
 use std::time::Duration;
 
 /// How often a thread that waits for a download looks how far it is, and whether the epoch has ended: four times a second,
@@ -72,7 +72,7 @@ fn fetch_outside(fetcher: &dyn Fetcher, file: &FileInfo, run: &Run, watch: impl 
         watch(progress, moved);
         Ok(())
     };
-    fetch_whole(fetcher, &file.basename, Some(file.bytes), look)
+    fetch_whole(fetcher, &file.basename, Length::Bytes(file.bytes), look)
 }
 
 /// Compares `bytes` with the hash the user asked for, or else with the cheapest that the index records.

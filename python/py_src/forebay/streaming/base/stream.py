@@ -138,8 +138,12 @@ class Stream:
     @property
     def _is_outside(self) -> bool:
         """Whether a downloader fetches the stream's files, and not the engine's own store."""
-        is_given = self._downloader_made is not None and self._downloader_made[2] is None
-        return self.remote is not None and (is_given or not is_native(self.remote))
+        return self.remote is not None and (self._has_given_downloader or not is_native(self.remote))
+
+    @property
+    def _has_given_downloader(self) -> bool:
+        """Whether a program has set `_downloader`."""
+        return self._downloader_made is not None and self._downloader_made[2] is None
 
     @property
     def _downloader(self) -> CloudDownloader:
@@ -157,9 +161,9 @@ class Stream:
     def _downloader(self, downloader: CloudDownloader) -> None:
         self._downloader_made = (downloader, os.getpid(), None)
 
-    def _download_to(self, name: str, path: str) -> None:
-        """Fetches the file `name` of this stream to `path` through the downloader."""
-        remote, downloader = os.path.join(self.remote or "", self.split, name), self._downloader
+    def _download_to(self, name: str, path: str, downloader: CloudDownloader) -> None:
+        """Fetches the file `name` of this stream to `path` through `downloader`."""
+        remote = os.path.join(self.remote or "", self.split, name)
 
         def attempt() -> None:
             if os.path.exists(path):
@@ -293,7 +297,7 @@ class Stream:
             try:
                 _forebay.install_index(json.dumps(self._place()), asked and asked[0])
             finally:
-                if asked is not None:
+                if asked is not None and self._has_given_downloader:
                     # A connection is no use to the processes that are forked from this one.
                     self._downloader.clean_up()
         shards = StreamShards(self.local, self.split)

@@ -1,0 +1,141 @@
+"""Locks between processes and threads: on a folder, and on a shard's name in it.
+
+They belong to an open file: no file is left behind, a process that dies lets go of them, and a forked child does not keep
+them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+
+from .format import get_index_basename
+
+__all__ = ["LockableFile", "locked", "opened"]
+
+# The engine's own locks on bytes of an index lie elsewhere (loader/src/cache/claim.rs).
+_NAMES_BEGIN = 1 << 61
+
+
+class LockableFile:
+    """An open file or folder, closed in forked children: a lock would stay with them for as long as they live.
+
+    Args:
+        path: The file or folder.
+        flags: As for `os.open`.
+    """
+
+    def __init__(self, path: str, flags: int) -> None:
+        self.file: int | None = os.open(path, flags | os.O_CLOEXEC)
+        _open_files.add(self)
+
+    def lock(self, operation: int, blocking: bool = True) -> bool:
+        """Locks it as a whole, with fcntl.LOCK_EX or LOCK_SH; False when somebody else has it and `blocking` is unset."""
+        assert self.file is not None
+        try:
+            fcntl.flock(self.file, operation | (0 if blocking else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
+        return True
+
+    def lock_byte(self, position: int, blocking: bool) -> bool:
+        """Locks one byte, of a file open for writing, for this object alone; False as for `lock`."""
+        assert self.file is not None
+        try:
+            fcntl.fcntl(
+                self.file,
+                fcntl.F_OFD_SETLKW if blocking else fcntl.F_OFD_SETLK,
+                _lock_of_bytes(fcntl.F_WRLCK, position, 1),
+            )
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+    def close(self) -> None:
+        """Unlocks and closes it."""
+        _open_files.discard(self)
+        if self.file is None:
+            return
+        # Not left to the closing: a child between its fork and `_close_in_child` has the same locks.
+        with contextlib.suppress(OSError):
+            fcntl.flock(self.file, fcntl.LOCK_UN)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, _lock_of_bytes(fcntl.F_UNLCK, 0, 0))
+        os.close(self.file)
+        self.file = None
+
+
+def _lock_of_bytes(kind: int, start: int, count: int) -> bytes:
+    """A `struct flock`; a `count` of 0 goes to the end."""
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, start, count, 0)
+
+
+_open_files: set[LockableFile] = set()
+
+
+def _close_in_child() -> None:
+    for file in _open_files:
+        if file.file is not None:
+            os.close(file.file)
+            file.file = None
+    _open_files.clear()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+@contextlib.contextmanager
+def opened(path: str, flags: int) -> Iterator[LockableFile]:
+    """Opens a file or folder that is to be locked."""
+    file = LockableFile(path, flags)
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+@contextlib.contextmanager
+def locked(folder: str, name: str | None, blocking: bool) -> Iterator[bool]:
+    """Holds the lock of a name in a folder, which is made, or the lock of all names in it.
+
+    Names are locked by bytes of the folder's index. Where it has none, or none that may be written, the whole folder is
+    locked instead.
+
+    Args:
+        folder: The folder.
+        name: Which name. None: all.
+        blocking: Wait where somebody else has it.
+
+    Yields:
+        Whether it is ours; always with `blocking`.
+    """
+    os.makedirs(folder, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        whole = stack.enter_context(opened(folder, os.O_RDONLY | os.O_DIRECTORY))
+        index = None
+        if name is not None:
+            with contextlib.suppress(OSError):
+                index = stack.enter_context(opened(os.path.join(folder, get_index_basename()), os.O_RDWR))
+        if name is not None and index is not None:
+            # Whoever locks all names waits for this.
+            if not whole.lock(fcntl.LOCK_SH, blocking):
+                yield False
+                return
+            try:
+                is_ours = index.lock_byte(_position(name), blocking)
+            except OSError:
+                # A file system, or a system, without such locks.
+                pass
+            else:
+                yield is_ours
+                return
+        yield whole.lock(fcntl.LOCK_EX, blocking)
+
+
+def _position(name: str) -> int:
+    """The byte that stands for a name. Two names of one byte wait for each other, and no more than that."""
+    return _NAMES_BEGIN + int.from_bytes(hashlib.blake2s(name.encode(), digest_size=7).digest(), "big")

@@ -1,0 +1,66 @@
+"""Folders for files that are not yet what they are to be, in the system's temporary folder.
+
+Whoever has one keeps a lock on it. One without is what a process left that was killed, and the next one that makes such a
+folder removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+from ._locks import LockableFile
+
+__all__ = ["scratch_folder"]
+
+_PREFIX = "forebay-scratch-"
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[str]:
+    """A new folder, which goes at the end."""
+    _remove_abandoned()
+    pid = os.getpid()
+    folder, lock = _new_folder()
+    try:
+        yield folder
+    finally:
+        # A forked child has a copy of the name.
+        if pid == os.getpid():
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.close()
+
+
+def _new_folder() -> tuple[str, LockableFile]:
+    while True:
+        folder = tempfile.mkdtemp(prefix=_PREFIX)
+        try:
+            lock = LockableFile(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            # Somebody took it for abandoned, as below.
+            continue
+        # Where locks do not work nobody can take it for abandoned.
+        with contextlib.suppress(OSError):
+            lock.lock(fcntl.LOCK_EX)
+        if os.path.exists(folder):
+            return folder, lock
+        lock.close()
+
+
+def _remove_abandoned() -> None:
+    for name in os.listdir(tempfile.gettempdir()):
+        if not name.startswith(_PREFIX):
+            continue
+        folder = os.path.join(tempfile.gettempdir(), name)
+        # Gone meanwhile, another user's, no folder, or no locks here.
+        with contextlib.suppress(OSError):
+            lock = LockableFile(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if lock.lock(fcntl.LOCK_EX, blocking=False):
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                lock.close()

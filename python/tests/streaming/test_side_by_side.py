@@ -1,0 +1,267 @@
+"""Downloads through downloader classes and shards that programs prepare: several at a time, and what is left of them."""
+
+import fcntl
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from forebay.streaming import MDSWriter, Stream, StreamingDataset
+from forebay.streaming.base import _locks
+from forebay.streaming.base.storage import download
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def remote(tmp_path):
+    with MDSWriter(out=str(tmp_path / "remote"), columns={"number": "int"}, size_limit=1 << 9) as writer:
+        for number in range(300):
+            writer.write({"number": number})
+    return str(tmp_path / "remote")
+
+
+@pytest.fixture(autouse=True)
+def schemes(monkeypatch):
+    """Classes that a test defines are forgotten after it."""
+    monkeypatch.setattr(download, "DOWNLOADER_MAPPINGS", dict(download.DOWNLOADER_MAPPINGS))
+
+
+def meeting(count):
+    """A downloader whose fetches of shards each wait until `count` of them are under way, and are answered then."""
+    barrier, users = threading.Barrier(count), []
+
+    class Meeting(download.CloudDownloader):
+        @staticmethod
+        def _client_identifier():
+            return "meeting"
+
+        def clean_up(self):
+            pass
+
+        def _download_file_impl(self, remote, local, timeout):
+            if remote.endswith(".mds"):
+                users.append(self)
+                barrier.wait(60)
+            shutil.copy(remote.removeprefix("meeting://"), local)
+
+    return Meeting, users
+
+
+def test_files_of_one_downloader_class_are_fetched_side_by_side(remote, tmp_path):
+    _, users = meeting(4)
+    dataset = StreamingDataset(remote=f"meeting://{remote}", local=str(tmp_path / "local"), batch_size=4)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(dataset.prepare_shard, range(4)))
+        assert len({id(user) for user in users}) == 4, "nobody lets go of a connection that another one uses"
+        list(pool.map(dataset.prepare_shard, range(4, 8)))
+    assert len(users) == 8 and len({id(user) for user in users}) == 4, "connections are used again"
+
+
+def test_a_downloader_that_a_program_sets_is_called_as_it_is_by_several_threads(remote, tmp_path):
+    """As with the reference, where the thread that prepares shards and those that read use it."""
+    kind, users = meeting(3)
+    stream, given = Stream(remote=f"meeting://{remote}", local=str(tmp_path / "local")), kind()
+    stream._downloader = given
+    dataset = StreamingDataset(streams=[stream], batch_size=4)
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(dataset.prepare_shard, range(3)))
+    assert users == [given] * 3
+
+
+def test_a_download_that_goes_on_and_on_is_refused_while_it_does(remote, tmp_path):
+    ended, calls = threading.Event(), []
+
+    class Endless(download.CloudDownloader):
+        @staticmethod
+        def _client_identifier():
+            return "endless"
+
+        def clean_up(self):
+            pass
+
+        def _download_file_impl(self, remote, local, timeout):
+            if not remote.endswith(".mds"):
+                shutil.copy(remote.removeprefix("endless://"), local)
+                return
+            calls.append(remote)
+            try:
+                with open(local, "wb") as file:
+                    while True:
+                        file.truncate(os.fstat(file.fileno()).st_size + (16 << 20))
+                        # The test's limit, not a wait: nobody sets it.
+                        assert not ended.wait(0.01)
+            finally:
+                ended.set()
+
+    dataset = StreamingDataset(remote=f"endless://{remote}", local=str(tmp_path / "local"), batch_size=4)
+    bytes_ = os.path.getsize(os.path.join(remote, "shard.00000.mds"))
+    with pytest.raises(OSError, match=rf"bytes have come already, and {bytes_} were expected.*shard\.00000\.mds"):
+        dataset[0]
+    assert ended.wait(60), "its thread was told to stop"
+    assert len(calls) == 1, "it is not tried again"
+
+
+JOB = """
+import os, shutil, signal, sys
+from forebay.streaming import StreamingDataset
+from forebay.streaming.base.storage.download import CloudDownloader
+
+class Shelf(CloudDownloader):
+    @staticmethod
+    def _client_identifier():
+        return "shelf"
+
+    def clean_up(self):
+        pass
+
+    def _download_file_impl(self, remote, local, timeout):
+        if remote.endswith(".mds") and sys.argv[3] != "go":
+            with open(local, "wb") as file:
+                file.write(b"half of it")
+            print("half", flush=True)
+            if sys.argv[3] == "interrupt":
+                os.kill(os.getpid(), signal.SIGINT)
+            os.read(0, 1)
+        shutil.copy(remote.removeprefix("shelf://"), local)
+
+dataset = StreamingDataset(remote=f"shelf://{sys.argv[1]}", local=sys.argv[2], batch_size=4, predownload=0)
+print(len(list(dataset)), flush=True)
+"""
+
+
+@pytest.fixture
+def job(remote, tmp_path):
+    """Starts a process that downloads into a folder for temporary files of its own: "go", or it stops in the middle."""
+    (tmp_path / "temporary").mkdir()
+
+    def start(what, local="local"):
+        return subprocess.Popen(
+            [sys.executable, "-c", JOB, remote, str(tmp_path / local), what],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+        )
+
+    return start
+
+
+def test_what_a_process_killed_during_a_download_leaves_goes_with_the_next_one(job, tmp_path):
+    def halves():
+        return list((tmp_path / "temporary").glob("**/shard.*"))
+
+    killed, other = job("stop"), job("stop", "other")
+    assert killed.stdout.readline() == other.stdout.readline() == "half\n"
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate(timeout=600)
+    assert len(halves()) == 2
+    output, errors = job("go").communicate(timeout=600)
+    assert output == "300\n", errors
+    assert len(halves()) == 1, "that of a process that lives stays"
+    output, errors = other.communicate("x", timeout=600)
+    assert output.endswith("300\n"), errors
+    assert os.listdir(tmp_path / "temporary") == []
+
+
+def test_ctrl_c_during_a_download_ends_a_process_that_leaves_nothing(job, tmp_path):
+    interrupted = job("interrupt")
+    # Its end is not the end of what it waits for: nobody writes to it.
+    assert interrupted.wait(600) not in (0, None)
+    with interrupted:
+        assert "KeyboardInterrupt" in interrupted.stderr.read()
+    assert os.listdir(tmp_path / "temporary") == []
+    assert os.listdir(tmp_path / "local") == ["index.json"]
+
+
+class Meeting(Stream):
+    """Prepares shards only where as many are being prepared as `barrier` says."""
+
+    barrier = None
+
+    def prepare_shard(self, shard):
+        raw, _ = shard.file_pairs[0]
+        self.barrier.wait(60)
+        shutil.copy(os.path.join(self.remote, raw.basename), os.path.join(self.local, raw.basename))
+        return raw.bytes
+
+
+def prepared_by_threads(dataset):
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(dataset.prepare_shard, range(2)))
+
+
+def prepared_by_processes(dataset):
+    children = [FORK.Process(target=dataset.prepare_shard, args=(number,)) for number in range(2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+        assert child.exitcode == 0
+
+
+@pytest.mark.parametrize("prepare", [prepared_by_threads, prepared_by_processes])
+def test_shards_that_a_program_prepares_itself_are_prepared_side_by_side(remote, tmp_path, monkeypatch, prepare):
+    monkeypatch.setattr(Meeting, "barrier", FORK.Barrier(2))
+    stream = Meeting(remote=remote, local=str(tmp_path / "local"))
+    prepare(StreamingDataset(streams=[stream], batch_size=4))
+    assert sorted(os.listdir(tmp_path / "local")) == ["index.json", "shard.00000.mds", "shard.00001.mds"]
+
+
+@pytest.mark.parametrize("cache_limit", [None, "1mb"])
+def test_nobody_else_prepares_a_shard_meanwhile_and_none_where_room_is_made(remote, tmp_path, cache_limit):
+    seen = {}
+
+    class Looking(Meeting):
+        def prepare_shard(self, shard):
+            for number in range(2):
+                with _locks.locked(self.local, f"shard.{number:05}.mds", blocking=False) as is_free:
+                    seen[number] = is_free
+            # What another one waits for stays taken when somebody has looked.
+            self.barrier = threading.Barrier(1)
+            return super().prepare_shard(shard)
+
+    stream = Looking(remote=remote, local=str(tmp_path / "local"))
+    dataset = StreamingDataset(streams=[stream], batch_size=4, cache_limit=cache_limit)
+    assert dataset[0] == {"number": 0}
+    assert seen == {0: False, 1: cache_limit is None}
+
+
+def test_names_are_locked_where_the_index_cannot_be_written_or_is_not_there(remote, tmp_path, monkeypatch):
+    open_file = os.open
+
+    def refuse(path, flags, *arguments, **named):
+        if flags & os.O_RDWR:
+            raise PermissionError(path)
+        return open_file(path, flags, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", refuse)
+    for folder in (remote, str(tmp_path / "new")):
+        with _locks.locked(folder, "one", blocking=True) as is_ours:
+            assert is_ours
+            for name in ("one", "other", None):
+                with _locks.locked(folder, name, blocking=False) as is_free:
+                    assert not is_free
+        with _locks.locked(folder, "one", blocking=False) as is_free:
+            assert is_free
+
+
+def test_the_lock_of_a_folder_and_those_of_its_names_exclude_each_other(remote):
+    with _locks.locked(remote, "one", blocking=True):
+        for name, expected in (("one", False), ("other", True), (None, False)):
+            with _locks.locked(remote, name, blocking=False) as is_free:
+                assert is_free == expected
+    with _locks.locked(remote, None, blocking=True):
+        for name in ("one", None):
+            with _locks.locked(remote, name, blocking=False) as is_free:
+                assert not is_free
+    folder = os.open(remote, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(folder)
