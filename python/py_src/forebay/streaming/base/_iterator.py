@@ -178,7 +178,7 @@ class IteratesInPython:
                     shard_id, _ = self.spanner[int(sample_id)]
                     if shard_id != seen:
                         self.prepare_shard(shard_id, False)
-                        # Where another process prepares one for the same folder, the next sample asks again.
+                        # Where somebody else is in the way, the next sample asks again.
                         if shard_id not in self._own_shards or self._own_shards.seems_here(shard_id):
                             seen = shard_id
                 it.prepare_index += 1

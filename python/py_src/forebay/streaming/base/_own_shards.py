@@ -2,23 +2,23 @@
 `get_shards` or `prepare_shard`.
 
 The engine plans their order. Their samples are read by their readers, in Python, and `prepare_shard` of the stream is called
-for those that are not there: by one process and thread at a time for each folder, under a lock on the folder itself.
+for those that are not there: for each shard by one process and thread at a time. Where room has to be made first, and for
+readers that do not name their files, that is one for the whole folder.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import itertools
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ... import _forebay
+from ._locks import locked
 from .format import Reader
 from .stream import Stream, StreamShards
 
@@ -157,10 +157,14 @@ class OwnShards:
 
         Args:
             shard: Which one.
-            blocking: Wait where another process or thread prepares one for the same folder.
+            blocking: Wait where another process or thread is in the way.
         """
         stream, reader = self._shards[shard]
-        with _locked(folder(stream), blocking) as is_ours:
+        name = None
+        if isinstance(reader, Reader) and reader.file_pairs and not self._cache_limit:
+            # The same in every program, whichever shards it has chosen.
+            name = reader.file_pairs[0][0].basename
+        with locked(folder(stream), name, blocking) as is_ours:
             if not is_ours:
                 return
             if not self._is_whole(shard):
@@ -215,39 +219,3 @@ class OwnShards:
         if not here:
             raise ValueError("there is no shard on local disk to make room with: raise `cache_limit`")
         self.evict(min(here, key=lambda shard: self._used.get(shard, 0)))
-
-
-# Descriptors with a lock. A child that is forked meanwhile would keep the lock for as long as it lives.
-_locks: set[int] = set()
-
-
-def _forget_locks() -> None:
-    for file in _locks:
-        os.close(file)
-    _locks.clear()
-
-
-os.register_at_fork(after_in_child=_forget_locks)
-
-
-@contextlib.contextmanager
-def _locked(path: str, blocking: bool) -> Iterator[bool]:
-    """Holds the lock of a folder, which is made; False when somebody else has it and `blocking` is unset. No file is left
-    behind, and a process that dies lets go of it."""
-    os.makedirs(path, exist_ok=True)
-    file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    _locks.add(file)
-    try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if blocking else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        yield True
-    finally:
-        # A forked child that goes on from here has closed it already.
-        if file in _locks:
-            # Not left to the closing: a child between its fork and `_forget_locks` has the same lock.
-            fcntl.flock(file, fcntl.LOCK_UN)
-            _locks.discard(file)
-            os.close(file)
