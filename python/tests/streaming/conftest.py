@@ -1,5 +1,7 @@
 """The reference, as it is installed, beside ours."""
 
+import atexit
+import contextlib
 import importlib
 import time
 
@@ -37,3 +39,21 @@ def impatient_reference():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "sleep", lambda _: time.sleep(0.001))
         yield
+
+
+@pytest.fixture(autouse=True)
+def forgetful_reference(monkeypatch):
+    """The reference keeps the shared memory of all data sets until the process ends: six descriptors or more for each."""
+    memory = importlib.import_module("streaming.base.shared.memory").SharedMemory
+    made, init = [], memory.__init__
+
+    def remember(self, *arguments, **named):
+        init(self, *arguments, **named)
+        made.append(self)
+
+    monkeypatch.setattr(memory, "__init__", remember)
+    yield
+    for one in made:
+        atexit.unregister(one.cleanup)
+        with contextlib.suppress(BufferError):
+            one.cleanup()

@@ -66,10 +66,12 @@ def test_nobody_passes_a_barrier_before_all_have_come(name, tmp_path):
 def test_a_folder_that_is_filled_is_registered_once(tmp_path):
     folder, world = str(tmp_path), World(1, 1, 1, 0)
     first, block = get_shm_prefix([folder], ["remote"], world)
+    descriptors = len(os.listdir("/proc/self/fd"))
     with pytest.raises(ValueError, match="Reused local directory"):
         get_shm_prefix([folder], ["remote"], world, retry=0)
     second, other = get_shm_prefix([folder], [None], world)
     assert second > first
+    assert len(os.listdir("/proc/self/fd")) == descriptors + 2, "of others' blocks none stays open"
     for registered in (block, other):
         registered.cleanup()
     with pytest.raises(ValueError, match="Reused local directory"):

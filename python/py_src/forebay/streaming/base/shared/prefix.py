@@ -94,15 +94,14 @@ def _check_and_find(streams_local: list[str], streams_remote: list[str | None], 
         if any(os.path.exists(lock) for lock in locks):
             continue
         try:
-            block = SharedMemory(_get_path(prefix, shm_name), False)
+            block = SharedMemory(_get_path(prefix, shm_name), False, auto_cleanup=False)
         except PermissionError:
             # Another user's.
             continue
         except FileNotFoundError:
             return prefix
-        if shm_name != LOCALS:
-            continue
-        theirs, _ = _folders(block)
+        theirs = _folders(block)[0] if shm_name == LOCALS else []
+        block.cleanup()
         ours = [local for local, remote in zip(streams_local, streams_remote) if remote is not None]
         if set(ours) & set(theirs):
             raise ValueError(
