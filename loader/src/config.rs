@@ -111,6 +111,8 @@ pub struct LoaderConfig {
     pub batching_method: String,
     /// Which process this is.
     pub world: WorldConfig,
+    /// Leave JPEGs that the batches' device can decode to it. Its pixels may differ from the host's by a few grey levels.
+    pub device_decode: bool,
     /// Decode threads; `None`: the CPUs this process may use, divided by its node's processes.
     pub threads: Option<u32>,
     /// Bind each decode thread to one CPU.
@@ -168,6 +170,7 @@ impl Default for LoaderConfig {
             sampling_granularity: 1,
             batching_method: "random".into(),
             world: WorldConfig::default(),
+            device_decode: false,
             threads: None,
             pin_threads: false,
             prefetch: 3,

@@ -23,8 +23,8 @@ use crate::pipeline::{
 };
 use crate::state::{Own, STATE_VERSION, State};
 use crate::stats::{Snapshot, Spent, Stats};
-use crate::sync::{Arc, Mutex, MutexGuard};
-use crate::target::{BatchTarget, HostTarget};
+use crate::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use crate::target::{BatchTarget, HostTarget, PictureDecoder};
 use crate::topology::Topology;
 use pools::Pools;
 use std::collections::BTreeMap;
@@ -73,6 +73,8 @@ pub struct Loader {
     layout: Arc<BatchLayout>,
     open: Arc<OpenShards>,
     target: Arc<dyn BatchTarget>,
+    /// What decodes pictures at the target, once an epoch has asked.
+    pictures: OnceLock<Option<Arc<dyn PictureDecoder>>>,
     stats: Arc<Stats>,
     topology: Topology,
     /// The pools, made with the first epoch.
@@ -184,6 +186,7 @@ impl Loader {
             layout,
             open,
             target,
+            pictures: OnceLock::new(),
             stats,
             topology,
             pools: Mutex::new(None),
@@ -284,6 +287,7 @@ impl Loader {
                 self.stats.clone(),
             )),
             target: self.target.clone(),
+            pictures: self.pictures.get_or_init(|| self.device_pictures()).clone(),
             stats: self.stats.clone(),
             on_error: self.config.on_error,
             is_alone: self.world.ranks() == 1,
@@ -471,6 +475,25 @@ impl Loader {
         self.position()?.stop();
         *self.pools.lock() = None;
         Ok(())
+    }
+
+    /// What decodes pictures at the target, if it is to and can.
+    fn device_pictures(&self) -> Option<Arc<dyn PictureDecoder>> {
+        if !self.config.device_decode || !self.layout.has_pictures().any(|has| has) {
+            return None;
+        }
+        match self.target.pictures() {
+            Ok(pictures) => {
+                self.stats.note(format!("pictures are decoded by {}", pictures.describe()));
+                Some(pictures)
+            }
+            Err(error) => {
+                log::warn!("pictures are decoded on the host: {error}");
+                self.stats.note(format!("pictures are decoded on the host: {error}"));
+                self.stats.counter("device_decode_fallbacks").add(1);
+                None
+            }
+        }
     }
 
     /// The only way to the position: in a forked child the lock may be held by a thread that does not exist there.

@@ -3,7 +3,7 @@
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
 use super::geometry::{Filter, Region, Size, Stage, resolve};
-use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
+use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts, is_ordinary};
 use super::ndarray::start_ragged;
 use super::normalise::Writer;
 use super::orientation::Orientation;
@@ -82,6 +82,17 @@ pub struct ImageField {
     pub limits: Limits,
 }
 
+/// A picture that is left to another decoder: what to make of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncodedPicture {
+    /// Bytes of the file.
+    pub bytes: usize,
+    /// The stored picture's size.
+    pub size: Size,
+    /// What becomes of it, with the antialiased bilinear filter.
+    pub stage: Stage,
+}
+
 #[derive(Clone, Copy)]
 enum Format {
     Jpeg,
@@ -136,6 +147,21 @@ impl ImageDecoder {
                 .with("pixels_max", field.limits.pixels_max));
         }
         resolve(&field.ops, size, field.draws, key, field.limits.pixels_max, &mut self.stages)?;
+        if let Row::Encodable(out, encoded) = row {
+            let is_left = matches!(format, Format::Jpeg)
+                && field.content == Content::Colours
+                && orientation.is_stored()
+                && bytes.len() <= out.len()
+                && is_ordinary(bytes);
+            **encoded = match self.stages[..] {
+                [stage] if is_left => Some(EncodedPicture { bytes: bytes.len(), size, stage }),
+                _ => None,
+            };
+            if encoded.is_some() {
+                out[..bytes.len()].copy_from_slice(bytes);
+                return Ok(());
+            }
+        }
         let filter = field.content.filter();
         let needed = self.resizer.plan(&self.stages[0], filter);
         self.region(bytes, index, format, field, orientation.stored(needed, stored_size))?;
@@ -159,7 +185,7 @@ impl ImageDecoder {
         }
         let output = self.stages[self.stages.len() - 1].output();
         let out = match row {
-            Row::Fixed(out) => {
+            Row::Fixed(out) | Row::Encodable(out, _) => {
                 if out.len() != field.writer.bytes(output) {
                     return Err(Error::internal("the picture does not have the size of its row")
                         .with("width", output.w)

@@ -81,6 +81,16 @@ impl Writer {
         self.dtype
     }
 
+    /// The form of pictures of `size`; `None` for labels.
+    pub fn form(&self, size: Size) -> Option<PictureForm> {
+        let layout = match self.order {
+            Order::Planes => Layout::Nchw,
+            Order::Interleaved => Layout::Nhwc,
+            Order::Labels => return None,
+        };
+        Some(PictureForm { size, dtype: self.dtype, layout, scale: self.scale, offset: self.offset })
+    }
+
     /// The shape of a picture of `size`.
     pub fn shape(&self, size: Size) -> Shape {
         let (w, h) = (size.w as usize, size.h as usize);
@@ -158,6 +168,21 @@ impl Writer {
             }),
         }
     }
+}
+
+/// What pictures of one output come out as.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PictureForm {
+    /// Columns and rows.
+    pub size: Size,
+    /// The element type.
+    pub dtype: DType,
+    /// The order of the dimensions.
+    pub layout: Layout,
+    /// A value is a grey level times this, per channel; `uint8` stays the grey level.
+    pub scale: [f32; 3],
+    /// Added after that.
+    pub offset: [f32; 3],
 }
 
 /// The dimensions of one picture in a batch.

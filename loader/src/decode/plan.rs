@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::draw::FieldDraws;
 use super::dtype::DType;
-use super::field::{Column, FieldSpec, Op};
+use super::field::{Column, FieldSpec, Layout, Op};
 use super::geometry::{Size, resize_to};
 use super::image::{Content, ImageEncoding, ImageField, Limits, Reading};
 use super::ndarray::{ArrayEncoding, elements};
-use super::normalise::Writer;
+use super::normalise::{PictureForm, Writer};
 use super::numeric;
 use super::sample::SampleDecoder;
 use crate::error::{Context, Error, Result};
@@ -293,6 +293,20 @@ impl FieldPlan {
     /// Whether pictures are decoded: everything else costs little more than copying it.
     pub fn has_pictures(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.work, Work::Image(_)))
+    }
+
+    /// For each output, the form of its pictures, where all are colours of one size.
+    pub fn picture_forms(&self) -> impl Iterator<Item = Option<PictureForm>> + '_ {
+        self.steps.iter().zip(&self.outputs).map(|(step, output)| match (&step.work, &output.shape) {
+            (Work::Image(field), RowShape::Fixed(shape)) => {
+                // Three dimensions: the channels stand first or last.
+                let [a, b, c] = shape[..] else { return None };
+                let form = |w, h| field.writer.form(Size { w: u32::try_from(w).ok()?, h: u32::try_from(h).ok()? });
+                let planes = form(c, b)?;
+                if planes.layout == Layout::Nchw { Some(planes) } else { form(b, a) }
+            }
+            _ => None,
+        })
     }
 
     /// The output that can be read straight into place, the largest if there are several. `around` tells how many bytes

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::draw::DrawKey;
 use super::dtype::DType;
-use super::image::ImageDecoder;
+use super::image::{EncodedPicture, ImageDecoder};
 use super::jpeg::RowIndexCounts;
 use super::ndarray::start_ragged;
 use super::numeric;
@@ -22,6 +22,9 @@ pub enum Row<'a> {
     Sized(&'a mut [MaybeUninit<u8>]),
     /// The value is there already: it was read straight into its place.
     Filled,
+    /// As `Fixed`, for a picture that another decoder may take: then its file is copied to the start of the memory as it
+    /// is, and the second part says what to make of it. `None` there: it has been decoded as into `Fixed`.
+    Encodable(&'a mut [u8], &'a mut Option<EncodedPicture>),
 }
 
 /// One thread's decoder for a [`FieldPlan`]. It keeps its memory from sample to sample: after the largest sample has
@@ -80,6 +83,24 @@ impl SampleDecoder {
         if rows.next().is_some() { Err(mismatch()) } else { Ok(()) }
     }
 
+    /// Decodes the picture `file` for output number `output` alone, as [`decode`](Self::decode) would, into `row`.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn decode_picture(&mut self, output: usize, file: &[u8], key: DrawKey, row: &mut [u8]) -> Result<()> {
+        let Self { plan, images, .. } = self;
+        let (Some(step), Some(named)) = (plan.steps().get(output), plan.outputs().get(output)) else {
+            return Err(Error::internal("there is no such output").with("output", output));
+        };
+        let Work::Image(field) = &step.work else {
+            return Err(Error::internal("the output is no picture").with("output", output));
+        };
+        images
+            .decode(file, &[], field, key, &mut Row::Fixed(row))
+            .context("column", || &plan.columns()[step.column].name)
+            .context("field", || &named.name)
+    }
+
     /// How many damaged pictures were decoded, for fields that tolerate them, since this was last asked.
     pub fn take_damaged(&mut self) -> u64 {
         self.images.take_damaged()
@@ -124,7 +145,7 @@ fn step_into(
             let out = match row {
                 Row::Fixed(out) => &mut **out,
                 Row::Var(out) => start_ragged(out, to, shape)?,
-                Row::Sized(_) | Row::Filled => return Err(Error::internal("only bytes have memory of their length")),
+                _ => return Err(Error::internal("an array has no memory of that kind")),
             };
             numeric::convert(values, from, out, to)
         }
@@ -159,7 +180,7 @@ fn copy(bytes: &[u8], row: &mut Row<'_>) -> Result<()> {
             Ok(())
         }
         Row::Sized(_) => Err(Error::internal("the memory for a value does not have its length")),
-        Row::Fixed(_) | Row::Filled => Err(Error::internal("text and bytes have no fixed size")),
+        _ => Err(Error::internal("text and bytes have no fixed size")),
     }
 }
 

@@ -4,10 +4,10 @@ use super::open::OpenShards;
 use super::refill::Refills;
 use super::reorder::{Reorder, Taken};
 use super::residency::Residency;
-use super::sample::collate::BatchLayout;
+use super::sample::collate::{BatchLayout, Building};
 use super::sample::decode::DecodeThread;
 use super::sample::given::Wanted;
-use super::sample::read;
+use super::sample::{place, read};
 use super::schedule::{Pace, schedule};
 use super::shard::{self, ShardSource};
 use super::shutdown::Run;
@@ -20,7 +20,7 @@ use crate::memory::{BatchPool, ReadPool};
 use crate::order::{DataSetShape, RankOrder, SampleId, ShardId};
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU64, JoinHandle, Mutex, Ordering, spawn};
-use crate::target::BatchTarget;
+use crate::target::{BatchTarget, PictureDecoder};
 use crate::topology::{CpuSet, affinity};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use std::time::{Duration, Instant};
@@ -38,6 +38,8 @@ pub(crate) struct EpochParts {
     pub(crate) open: Arc<OpenShards>,
     pub(crate) source: Arc<dyn ShardSource>,
     pub(crate) target: Arc<dyn BatchTarget>,
+    /// What decodes pictures at the target, if anything is to.
+    pub(crate) pictures: Option<Arc<dyn PictureDecoder>>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) on_error: OnError,
     pub(crate) max_errors: u64,
@@ -77,12 +79,22 @@ pub(crate) struct Shared {
     pub(crate) wanted: Wanted,
     /// Where ready chunks go; taken away at the end so that decode threads see it.
     chunks: Mutex<Option<Sender<Chunk>>>,
+    /// Where batches go whose pictures the target decodes; taken away at the end, too.
+    encoded: Mutex<Option<Sender<Arc<Building>>>>,
     skipped: AtomicU64,
     skipped_count: Arc<Counter>,
     /// Emptied batches that were delivered with a repeated sample.
     pub(crate) batches_refilled: Arc<Counter>,
     /// Batches that lie outside the pool.
     pub(crate) batches_unpooled: Arc<Counter>,
+    /// Pictures that were left to the target's decoder and not refused.
+    pub(crate) pictures_on_device: Arc<Counter>,
+    /// Those of them that an engine made for nothing else decoded.
+    pub(crate) pictures_on_engines: Arc<Counter>,
+    /// Pictures that the target's decoder refused.
+    pub(crate) pictures_refused: Arc<Counter>,
+    /// How often something of the target's decoder was given up.
+    pub(crate) device_decode_fallbacks: Arc<Counter>,
 }
 
 impl std::ops::Deref for Shared {
@@ -113,6 +125,19 @@ impl Shared {
         if let Some(chunks) = &*self.chunks.lock() {
             // An error means that the decode threads are gone, which only a stop brings about.
             let _ = chunks.send(chunk);
+        }
+    }
+
+    /// Whether pictures are left to the target's decoder at the moment.
+    pub(crate) fn leaves_pictures(&self) -> bool {
+        self.pictures.as_ref().is_some_and(|pictures| pictures.is_open())
+    }
+
+    /// Hands a batch with files to the thread that places such.
+    pub(crate) fn place_later(&self, batch: Arc<Building>) {
+        if let Some(encoded) = &*self.encoded.lock() {
+            // An error means that the thread is gone, which only a stop brings about.
+            let _ = encoded.send(batch);
         }
     }
 
@@ -170,22 +195,29 @@ impl Epoch {
     pub(crate) fn start(parts: EpochParts, order: RankOrder) -> Result<Self> {
         let run = Run::new();
         let (chunks, chunks_end) = unbounded();
+        let (encoded, encoded_end) = unbounded();
         let shared = Arc::new(Shared {
             run: run.clone(),
             residency: Residency::new(parts.shape.num_shards()),
             reorder: Reorder::new(parts.ahead),
             wanted: Wanted::default(),
             chunks: Mutex::new(Some(chunks)),
+            encoded: Mutex::new(Some(encoded)),
             skipped: AtomicU64::new(0),
             skipped_count: parts.stats.counter("samples_skipped"),
             batches_refilled: parts.stats.counter("batches_refilled"),
             batches_unpooled: parts.stats.counter("batches_unpooled"),
+            pictures_on_device: parts.stats.counter("pictures_on_device"),
+            pictures_on_engines: parts.stats.counter("pictures_on_engines"),
+            pictures_refused: parts.stats.counter("pictures_refused"),
+            device_decode_fallbacks: parts.stats.counter("device_decode_fallbacks"),
             parts,
         });
         let weak = Arc::downgrade(&shared);
         run.on_stop(move || {
             if let Some(shared) = weak.upgrade() {
                 shared.chunks.lock().take();
+                shared.encoded.lock().take();
                 shared.wanted.clear();
                 shared.residency.close();
                 shared.source.stop();
@@ -199,6 +231,9 @@ impl Epoch {
         })?;
         for i in 0..epoch.shared.shard_threads {
             epoch.thread(&format!("fb-shard-{i}"), "shard", shard::run)?;
+        }
+        if epoch.shared.pictures.is_some() {
+            epoch.thread("fb-place", "place", move |shared| place::run(shared, &encoded_end))?;
         }
         for number in 0..epoch.shared.crews.len() {
             epoch.crew(number, &chunks_end)?;

@@ -86,7 +86,7 @@ impl OpenShard {
                 self.file.read_cached_parts(offset, parts)
             }
             Row::Sized(row) => self.file.read_cached_around(offset, before, row, after),
-            Row::Var(_) | Row::Filled => false,
+            Row::Var(_) | Row::Filled | Row::Encodable(..) => false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The loader from end to end: data sets on disk and behind the object server, to batches.
 
 mod delivery;
+mod encoded;
 mod failure;
 mod remote;
 mod row_index;

@@ -26,6 +26,7 @@ mod huffman;
 mod kernel;
 mod markers;
 mod mcu;
+mod ordinary;
 mod own;
 mod plane;
 mod progressive;
@@ -43,6 +44,7 @@ use super::pixels::Pixels;
 use crate::error::Result;
 
 pub use decoder::{Decoder, RowIndexCounts};
+pub use ordinary::is_ordinary;
 pub use rows::RowIndexer;
 pub use turbo::{Subsampling, Turbo, encode, to_baseline};
 

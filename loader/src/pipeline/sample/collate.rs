@@ -1,14 +1,17 @@
 //! A batch while it is being filled, and what it becomes.
 //!
 //! All outputs of fixed shape lie one behind another in one slot of the batch pool, each aligned for any device copy.
-//! Decode threads write rows in place, in any order; the one that finishes the last row turns the slot into a batch.
+//! Decode threads write rows in place, in any order; the one that finishes the last row has the slot turned into a batch
+//! ([`finish`](super::finish)).
 
-use crate::batch::{Batch, Output, RowBytes, Tensor};
-use crate::decode::{DType, FieldPlan, RowShape};
+use super::finish::Encoded;
+use crate::batch::RowBytes;
+use crate::decode::{DType, EncodedPicture, FieldPlan, RowShape};
 use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
+use crate::pipeline::Task;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
-use crate::target::BatchTarget;
+use crate::target::{OutputPlace, RowPicture};
 use std::ops::Range;
 
 /// Outputs start at multiples of this many bytes: a cache line pair, and what device copies like.
@@ -17,25 +20,27 @@ const OUTPUT_ALIGN_BYTES: usize = 256;
 /// Where every output of a batch lies.
 #[derive(Debug)]
 pub(crate) struct BatchLayout {
-    outputs: Vec<Place>,
+    pub(super) outputs: Vec<Place>,
     /// Rows of a full batch.
     rows: usize,
     /// Bytes of the whole slot.
-    bytes: usize,
+    pub(super) bytes: usize,
     /// Index of the `repeat` output.
-    repeat: Option<usize>,
+    pub(super) repeat: Option<usize>,
     /// Bytes of one row of each fixed output that is decoded.
     row_bytes: Vec<usize>,
+    /// The fixed outputs, as a target sees them.
+    pub(super) places: Vec<OutputPlace>,
 }
 
 #[derive(Debug)]
-struct Place {
-    name: Arc<str>,
-    shape: Shape,
+pub(super) struct Place {
+    pub(super) name: Arc<str>,
+    pub(super) shape: Shape,
 }
 
 #[derive(Debug)]
-enum Shape {
+pub(super) enum Shape {
     Fixed { dtype: DType, row: Vec<i64>, row_bytes: usize, offset: usize },
     Text,
     Bytes,
@@ -59,7 +64,8 @@ impl BatchLayout {
     ///
     /// `Config` when a batch would not fit into memory addresses.
     pub(crate) fn new(plan: &FieldPlan, rows: usize, mark_repeats: bool) -> Result<Self> {
-        let mut layout = Self { outputs: Vec::new(), rows, bytes: 0, repeat: None, row_bytes: Vec::new() };
+        let mut layout =
+            Self { outputs: Vec::new(), rows, bytes: 0, repeat: None, row_bytes: Vec::new(), places: Vec::new() };
         for output in plan.outputs() {
             match &output.shape {
                 RowShape::Fixed(row) => layout.push_fixed(&output.name, output.dtype, row)?,
@@ -73,6 +79,13 @@ impl BatchLayout {
             layout.repeat = Some(layout.outputs.len());
             layout.push_fixed("repeat", DType::UInt8, &[])?;
         }
+        let fixed = layout.outputs.iter().zip(plan.picture_forms().chain(std::iter::once(None)));
+        layout.places = fixed
+            .filter_map(|(place, form)| match place.shape {
+                Shape::Fixed { row_bytes, offset, .. } => Some(OutputPlace { offset, row_bytes, form }),
+                Shape::Text | Shape::Bytes | Shape::Ragged => None,
+            })
+            .collect();
         Ok(layout)
     }
 
@@ -108,6 +121,11 @@ impl BatchLayout {
         }
     }
 
+    /// For each decoded output of fixed rows, whether its pictures may be left to the target's decoder.
+    pub(crate) fn has_pictures(&self) -> impl Iterator<Item = bool> + '_ {
+        self.places[..self.row_bytes.len()].iter().map(|place| place.form.is_some())
+    }
+
     /// How many of the outputs are decoded (all but `repeat`).
     fn decoded(&self) -> &[Place] {
         &self.outputs[..self.repeat.unwrap_or(self.outputs.len())]
@@ -121,22 +139,24 @@ pub(crate) struct Building {
     pub(crate) number: u64,
     /// The position of its first row among the rank's samples of this run, from 0.
     pub(crate) first_position: u64,
-    layout: Arc<BatchLayout>,
-    rows: usize,
-    slot: Mutex<Option<BatchSlot>>,
+    pub(super) layout: Arc<BatchLayout>,
+    pub(super) rows: usize,
+    pub(super) slot: Mutex<Option<BatchSlot>>,
     /// Rows not yet decoded or given up, and chunks not yet put down: a chunk holds on to the slot until then.
     left: AtomicUsize,
     /// One list per output without fixed shape, in the order of the outputs.
-    lists: Vec<Mutex<Vec<RowBytes>>>,
-    outcome: Mutex<Outcome>,
+    pub(super) lists: Vec<Mutex<Vec<RowBytes>>>,
+    pub(super) outcome: Mutex<Outcome>,
+    /// Pictures that are left to the target's decoder.
+    pub(super) encoded: Mutex<Vec<Encoded>>,
 }
 
 #[derive(Debug, Default)]
-struct Outcome {
-    skipped: Vec<usize>,
+pub(super) struct Outcome {
+    pub(super) skipped: Vec<usize>,
     /// How often the batch was reopened.
-    refills: u32,
-    failure: Option<(usize, Error)>,
+    pub(super) refills: u32,
+    pub(super) failure: Option<(usize, Error)>,
 }
 
 impl Building {
@@ -164,6 +184,7 @@ impl Building {
             left: AtomicUsize::new(rows),
             lists,
             outcome: Mutex::default(),
+            encoded: Mutex::default(),
             layout,
         })
     }
@@ -206,6 +227,38 @@ impl Building {
         }
     }
 
+    /// For each output of fixed rows, whether its pictures may be left to the target's decoder.
+    pub(crate) fn has_pictures(&self) -> impl Iterator<Item = bool> + '_ {
+        self.layout.has_pictures()
+    }
+
+    /// Which of all outputs the fixed output number `fixed` is.
+    pub(crate) fn output_of_fixed(&self, fixed: usize) -> usize {
+        let mut outputs = self.fixed().enumerate().filter(|(_, is_fixed)| *is_fixed);
+        outputs.nth(fixed).map_or(usize::MAX, |(output, _)| output)
+    }
+
+    /// Notes that a row's picture of fixed output number `output` is still a file.
+    pub(crate) fn put_encoded(
+        &self,
+        (output, row): (usize, usize),
+        picture: EncodedPicture,
+        task: Task,
+        layout_number: usize,
+    ) {
+        self.encoded.lock().push(Encoded { at: RowPicture { output, row, picture }, task, layout_number });
+    }
+
+    /// Whether there are pictures that are still files.
+    pub(crate) fn has_encoded(&self) -> bool {
+        !self.encoded.lock().is_empty()
+    }
+
+    /// Whether row `row` was given up.
+    pub(crate) fn is_skipped(&self, row: usize) -> bool {
+        self.outcome.lock().skipped.contains(&row)
+    }
+
     /// Gives row `row` up; the batch gets shorter.
     pub(crate) fn skip(&self, row: usize) {
         self.outcome.lock().skipped.push(row);
@@ -233,6 +286,7 @@ impl Building {
         outcome.skipped.retain(|row| *row != 0);
         outcome.refills += 1;
         drop(outcome);
+        self.encoded.lock().clear();
         let mut slot = self.slot.lock();
         if let Some(slot) = slot.as_mut() {
             if !slot.take_back() {
@@ -265,94 +319,4 @@ impl Building {
         // AcqRel: the finisher sees every other thread's rows.
         self.left.fetch_sub(rows_and_chunks, Ordering::AcqRel) == rows_and_chunks
     }
-
-    /// Turns the filled slot into a batch at its target.
-    ///
-    /// # Errors
-    ///
-    /// The failure of the lowest failed row; what the target says; `Decode` when every row was skipped, unless the
-    /// batch `may_be_empty`: then it has no rows and no outputs.
-    pub(crate) fn finish(
-        &self,
-        epoch: u64,
-        first_number: u64,
-        target: &dyn BatchTarget,
-        may_be_empty: bool,
-    ) -> Result<Batch> {
-        let Outcome { mut skipped, refills, failure } = std::mem::take(&mut *self.outcome.lock());
-        let (number, planned_rows) = (first_number + self.number, self.rows as u64);
-        if let Some((row, error)) = failure {
-            return Err(error.with("batch", number).with("row", row));
-        }
-        let mut slot = self.slot.lock().take().expect("a batch is finished once");
-        let mut lists: Vec<Vec<RowBytes>> = self.lists.iter().map(|l| std::mem::take(&mut *l.lock())).collect();
-        let rows = self.rows - skipped.len();
-        if rows == 0 {
-            if may_be_empty {
-                return Ok(Batch { epoch, number, rows, outputs: Vec::new(), planned_rows });
-            }
-            return Err(Error::decode(
-                "every sample of a batch was skipped, and there is no other one to repeat in its place, without which the \
-                 other ranks would wait: repair the data, or choose a larger batch_size",
-            )
-            .with("batch", number)
-            .with("tried", refills));
-        }
-        if !skipped.is_empty() {
-            skipped.sort_unstable();
-            let bytes = slot.bytes_mut().ok_or_else(|| Error::internal("a batch was finished before its rows were"))?;
-            self.close_gaps(&skipped, bytes, &mut lists);
-        }
-        let filled = slot.freeze().map_err(|_| Error::internal("a batch was finished before its rows were"))?;
-        let memory = target.place(filled, self.layout.bytes)?;
-        let mut lists = lists.into_iter();
-        let outputs = self.layout.outputs.iter().enumerate().map(|(i, place)| {
-            let output = match &place.shape {
-                Shape::Fixed { dtype, row, offset, .. } => {
-                    let shape = std::iter::once(rows as i64).chain(row.iter().copied()).collect();
-                    let tensor = Tensor::new(memory.clone(), *offset, *dtype, shape);
-                    Output::Tensor(if self.layout.repeat == Some(i) { tensor.of_bool() } else { tensor })
-                }
-                Shape::Text => Output::Text(text(lists.next().unwrap_or_default())?),
-                Shape::Bytes => Output::Bytes(lists.next().unwrap_or_default()),
-                Shape::Ragged => Output::Ragged(owned(lists.next().unwrap_or_default())?),
-            };
-            Ok((place.name.clone(), output))
-        });
-        let outputs = outputs.collect::<Result<Vec<_>>>()?;
-        Ok(Batch { epoch, number, rows, outputs, planned_rows })
-    }
-
-    /// Moves rows up over the `skipped` ones (ascending).
-    fn close_gaps(&self, skipped: &[usize], slot: &mut [u8], lists: &mut [Vec<RowBytes>]) {
-        let kept: Vec<usize> = (0..self.rows).filter(|row| skipped.binary_search(row).is_err()).collect();
-        for place in &self.layout.outputs {
-            if let Shape::Fixed { row_bytes, offset, .. } = place.shape {
-                for (to, from) in kept.iter().enumerate() {
-                    let start = offset + from * row_bytes;
-                    slot.copy_within(start..start + row_bytes, offset + to * row_bytes);
-                }
-            }
-        }
-        for list in lists {
-            let mut row = 0..;
-            list.retain(|_| row.next().is_some_and(|row| skipped.binary_search(&row).is_err()));
-        }
-    }
-}
-
-/// Rows in the engine's memory: the consumer gives its own for bytes alone.
-fn owned(rows: Vec<RowBytes>) -> Result<Vec<Vec<u8>>> {
-    let own = |row| match row {
-        RowBytes::Own(bytes) => Ok(bytes),
-        RowBytes::Given(_) => Err(Error::internal("a row that is not bytes lies in the consumer's memory")),
-    };
-    rows.into_iter().map(own).collect()
-}
-
-fn text(rows: Vec<RowBytes>) -> Result<Vec<String>> {
-    owned(rows)?
-        .into_iter()
-        .map(|bytes| String::from_utf8(bytes).map_err(|_| Error::decode("a text sample is not valid UTF-8")))
-        .collect()
 }

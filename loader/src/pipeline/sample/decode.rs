@@ -7,7 +7,7 @@
 use super::hot::{Copied, DirectOutput, Found, HotReader, Rows};
 use crate::batch::RowBytes;
 use crate::decode::jpeg::RowIndexCounts;
-use crate::decode::{DrawKey, Row, SampleDecoder};
+use crate::decode::{DrawKey, EncodedPicture, Row, SampleDecoder};
 use crate::error::Result;
 use crate::format::Scratch;
 use crate::memory::RowMut;
@@ -78,6 +78,8 @@ impl<'a> DecodeThread<'a> {
                 epoch: shared.epoch,
                 decoders: shared.fields.iter().map(|f| f.decoder()).collect(),
                 columns: Scratch::default(),
+                leaves_pictures: false,
+                encoded: Vec::new(),
                 row_indexes_used: shared.stats.counter("row_indexes_used"),
                 row_indexes_refused: shared.stats.counter("row_indexes_refused"),
                 damaged: shared.stats.counter("pictures_damaged"),
@@ -135,6 +137,7 @@ impl<'a> DecodeThread<'a> {
         };
         let Chunk { batch, first_row, samples, mut rows, .. } = chunk;
         let mut given = given.into_iter();
+        self.decoder.leaves_pictures = self.shared.leaves_pictures();
         let mut done = 0;
         let mut start = Instant::now();
         self.hot.look_up(self.shared, &samples);
@@ -153,7 +156,7 @@ impl<'a> DecodeThread<'a> {
                     let mut decoded = Ok(Vec::new());
                     if !(copied.placed.is_some() && direct.is_some_and(|direct| direct.is_all)) {
                         lap(&mut start, &mut self.settled.read);
-                        decoded = self.decoder.decode(&batch, task, open, copied, direct, into);
+                        decoded = self.decoder.decode((&batch, row), task, open, copied, direct, into);
                         lap(&mut start, &mut self.settled.decoded);
                     }
                     rows.iter_mut().zip(batch.row_bytes()).for_each(|(rows, bytes)| rows.skip_front(*bytes));
@@ -205,12 +208,13 @@ impl<'a> DecodeThread<'a> {
         let Loaded { miss, bytes } = sample;
         let Miss { batch, row, task, place, open, .. } = miss;
         let mut start = Instant::now();
+        self.decoder.leaves_pictures = self.shared.leaves_pictures();
         let decoded = bytes.and_then(|bytes| {
             let Place { mut fixed, mut given } = place;
             let direct = self.hot.direct(open.layout_number());
             let into = Rows { fixed: &mut fixed, row_bytes: batch.row_bytes(), given: given.as_deref_mut() };
             let copied = Copied { kept: &bytes, placed: None };
-            let lists = self.decoder.decode(&batch, &task, &open, copied, direct, into)?;
+            let lists = self.decoder.decode((&batch, row), &task, &open, copied, direct, into)?;
             self.settled.decoded.add(bytes.len());
             keep(&batch, row, lists, given.zip(direct));
             Ok(())
@@ -248,14 +252,12 @@ impl<'a> DecodeThread<'a> {
     /// Hands the batch on when these were its last rows, unless it waits for another sample then.
     fn finish(&self, batch: &Arc<Building>, rows_and_chunks: usize) -> Result<()> {
         if batch.done(rows_and_chunks) && !self.shared.refill(batch)? {
-            let shared = self.shared;
-            let is_refilled = batch.refills() > 0;
-            let finished = self.place.timed(Spent::Busy, || {
-                batch.finish(shared.epoch, shared.first_batch, &*shared.target, shared.is_alone)
-            });
-            self.place.done(1, self.shared.layout.bytes() as u64);
-            shared.batches_refilled.add(u64::from(finished.is_ok() && is_refilled));
-            shared.reorder.put(batch.number, finished);
+            if batch.has_encoded() {
+                self.shared.place_later(batch.clone());
+            } else {
+                // Nothing is left to the target's decoder that it could refuse.
+                self.shared.deliver(batch, &self.place);
+            }
         }
         Ok(())
     }
@@ -291,6 +293,10 @@ struct Decoder {
     /// One for each layout of the data set's shards.
     decoders: Vec<SampleDecoder>,
     columns: Scratch,
+    /// Whether the target's decoder gets the pictures that look as it likes them.
+    leaves_pictures: bool,
+    /// For each output of fixed rows, the current sample's picture if it is left to that decoder.
+    encoded: Vec<Option<EncodedPicture>>,
     row_indexes_used: Arc<Counter>,
     row_indexes_refused: Arc<Counter>,
     /// Pictures that are not all there, in fields that take such.
@@ -301,7 +307,7 @@ impl Decoder {
     /// Decodes a sample of `open` into its places; gives the rows of the outputs without fixed shape.
     fn decode(
         &mut self,
-        batch: &Building,
+        (batch, row): (&Building, usize),
         task: &Task,
         open: &OpenShard,
         copied: Copied<'_>,
@@ -319,9 +325,15 @@ impl Decoder {
         let mut lists: Vec<Vec<u8>> = batch.fixed().filter(|fixed| !fixed).map(|_| Vec::new()).collect();
         let mut given = into.given.take().map(|given| given.bytes_mut());
         let (mut fixed, mut list) = (into.fixed(), lists.iter_mut());
+        self.encoded.clear();
+        self.encoded.extend(batch.row_bytes().iter().map(|_| None));
+        let mut pictures = batch.has_pictures().zip(&mut self.encoded);
         let rows = batch.fixed().enumerate().filter_map(|(output, is_fixed)| {
             let row = match is_fixed {
-                true => Row::Fixed(fixed.next()?),
+                true => match (fixed.next()?, pictures.next()?) {
+                    (place, (true, encoded)) if self.leaves_pictures => Row::Encodable(place, encoded),
+                    (place, _) => Row::Fixed(place),
+                },
                 false => Row::Var(list.next()?),
             };
             match direct.filter(|direct| direct.column.output == output) {
@@ -342,6 +354,11 @@ impl Decoder {
         decoded?;
         if damaged > 0 {
             self.damaged.add(damaged);
+        }
+        for (output, picture) in self.encoded.iter().enumerate() {
+            if let Some(picture) = picture {
+                batch.put_encoded((output, row), *picture, *task, open.layout_number());
+            }
         }
         Ok(lists)
     }

@@ -1,11 +1,13 @@
 //! The sample plane: small, random, always.
 //!
 //! `decode` takes chunks and decodes what the page cache has, which `hot` reads; `read` brings the rest from disk; `collate` is
-//! a batch while it is filled, and hands it to its target when the last row is in. `given` is memory that the consumer gives
-//! for rows.
+//! a batch while it is filled, and `finish` hands it to its target when the last row is in; `place` does that where the
+//! target decodes pictures itself. `given` is memory that the consumer gives for rows.
 
 pub(crate) mod collate;
 pub(crate) mod decode;
+pub(crate) mod finish;
 pub(crate) mod given;
 mod hot;
+pub(crate) mod place;
 pub(crate) mod read;

@@ -1,10 +1,14 @@
 //! Where finished batches go.
 //!
 //! The pipeline fills a batch in host memory and hands it to a [`BatchTarget`]. The host target gives the memory itself
-//! to the user; a device target (in the `gpu` crate) starts a copy on its own stream and answers at once. Nothing here
-//! knows what the device is.
+//! to the user; a device target (in the `gpu` crate) starts a copy on its own stream and answers at once. A target may also
+//! decode pictures itself ([`pictures`]). Nothing here knows what the device is.
 
-use crate::error::Result;
+pub mod pictures;
+
+pub use pictures::{EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture};
+
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{BatchMemory, Registrar};
 use crate::sync::Arc;
 use crate::topology::Topology;
@@ -64,6 +68,15 @@ pub trait BatchTarget: Send + Sync + Debug {
     /// What gives memory to rows of bytes, if the consumer wants them in memory of its own.
     fn rows(&self) -> Option<&dyn RowSource> {
         None
+    }
+
+    /// What decodes pictures at the target. Made with the first call.
+    ///
+    /// # Errors
+    ///
+    /// When there is nothing that does, saying why; pictures are then decoded on the host.
+    fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
+        Err(Error::new(ErrorKind::Unsupported, "batches stay in host memory, where pictures are decoded anyway"))
     }
 
     /// Takes a filled batch of `bytes` bytes. Must not wait for the device.

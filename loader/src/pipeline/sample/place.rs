@@ -1,0 +1,123 @@
+//! The thread that hands batches to a target which decodes pictures itself.
+//!
+//! Such a target may make its caller wait, which decode threads must not. What it refuses is decoded here: few files in an
+//! ordinary data set, since decode threads leave only those to it that look as it likes them.
+
+use super::collate::Building;
+use super::finish::{Encoded, Ends, Finished};
+use crate::decode::{DrawKey, SampleDecoder};
+use crate::error::Result;
+use crate::pipeline::epoch::Shared;
+use crate::stats::{Spent, Stage};
+use crate::sync::Arc;
+use crossbeam::channel::Receiver;
+use std::time::Instant;
+
+impl Shared {
+    /// Delivers a batch whose rows are all done, or says which pictures its target's decoder refuses.
+    pub(super) fn deliver(&self, batch: &Building, place: &Stage) -> Vec<Encoded> {
+        let is_refilled = batch.refills() > 0;
+        let ends = Ends {
+            epoch: self.epoch,
+            first_batch: self.first_batch,
+            target: &*self.target,
+            pictures: self.pictures.as_deref(),
+            may_be_empty: self.is_alone,
+        };
+        let finished = match place.timed(Spent::Busy, || batch.finish(&ends)) {
+            Ok(Finished::Refused(pictures)) => return pictures,
+            Ok(Finished::Batch(batch, counts)) => {
+                self.pictures_on_device.add(counts.on_device);
+                self.pictures_on_engines.add(counts.on_engines);
+                self.batches_refilled.add(u64::from(is_refilled));
+                Ok(batch)
+            }
+            Err(error) => Err(error),
+        };
+        place.done(1, self.layout.bytes() as u64);
+        self.reorder.put(batch.number, finished);
+        Vec::new()
+    }
+
+    /// Logs and counts what the target's decoder has given up.
+    fn tell_fallbacks(&self) {
+        for sentence in self.pictures.iter().flat_map(|pictures| pictures.take_fallbacks()) {
+            log::warn!("{sentence}");
+            self.stats.note(sentence);
+            self.device_decode_fallbacks.add(1);
+        }
+    }
+}
+
+/// Places batches until there are no more or the run stops.
+pub(crate) fn run(shared: &Shared, batches: &Receiver<Arc<Building>>) -> Result<()> {
+    let stage = shared.stats.stage("place");
+    let mut host = HostDecoder {
+        shared,
+        decoders: shared.fields.iter().map(|fields| fields.decoder()).collect(),
+        file: Vec::new(),
+    };
+    loop {
+        let waiting = Instant::now();
+        let batch = batches.recv();
+        stage.spend(Spent::Input, waiting.elapsed());
+        let Ok(batch) = batch else { return Ok(()) };
+        if shared.run.is_stopped() {
+            return Ok(());
+        }
+        host.place(&batch, &stage)?;
+        shared.run.advance();
+    }
+}
+
+/// Decodes what the target's decoder refuses.
+struct HostDecoder<'a> {
+    shared: &'a Shared,
+    /// One for each layout of the data set's shards.
+    decoders: Vec<SampleDecoder>,
+    /// The current picture's file.
+    file: Vec<u8>,
+}
+
+impl HostDecoder<'_> {
+    /// Delivers `batch`. Each round takes pictures off the target's decoder, so there is a last one.
+    fn place(&mut self, batch: &Arc<Building>, stage: &Stage) -> Result<()> {
+        loop {
+            let refused = self.shared.deliver(batch, stage);
+            self.shared.tell_fallbacks();
+            if refused.is_empty() {
+                return Ok(());
+            }
+            self.shared.pictures_refused.add(refused.len() as u64);
+            for picture in &refused {
+                self.decode(batch, picture);
+            }
+            if self.shared.refill(batch)? {
+                // It comes back when its new row is in.
+                return Ok(());
+            }
+        }
+    }
+
+    /// Decodes a picture into its row; a bad one is skipped within the budget, or the batch's failure.
+    fn decode(&mut self, batch: &Building, picture: &Encoded) {
+        let Self { shared, decoders, file } = self;
+        let Encoded { at, task, layout_number } = picture;
+        let key = DrawKey { epoch: shared.epoch, stream: task.planned.stream.0, draw: task.planned.draw };
+        let decoder = &mut decoders[*layout_number];
+        let output = batch.output_of_fixed(at.output);
+        let Err(error) = batch.replace(at, file, |file, row| decoder.decode_picture(output, file, key, row)) else {
+            return;
+        };
+        let error = shared.describe(error, task);
+        if batch.is_skipped(at.row) {
+            return;
+        }
+        if shared.may_skip(&error) {
+            log::warn!("a sample was skipped: {error}");
+            batch.skip(at.row);
+        } else {
+            batch.fail(at.row, error);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Pictures that are decoded where the batch goes.
+//!
+//! Decode threads leave a picture's file in the place of its row, which lies in memory that the device knows, and the
+//! batch is handed to a [`PictureDecoder`] as it is: rows that are done and rows that are files. What the decoder refuses
+//! comes back, is decoded on the host into the same place, and the batch is handed over again. So no memory is needed
+//! beside the batch's own, a picture is never lost, and a bad one is the same error as on the host.
+//!
+//! A file that is longer than its row is decoded on the host: a row of 224 x 224 pixels has 150,528 bytes as uint8 and four
+//! times as many as float32.
+
+use super::TensorMemory;
+use crate::decode::{EncodedPicture, PictureForm};
+use crate::error::Result;
+use crate::memory::BatchSlot;
+use crate::sync::Arc;
+use std::fmt::Debug;
+
+/// Decodes pictures on the way to a device.
+pub trait PictureDecoder: Send + Sync + Debug {
+    /// Whether it takes pictures at the moment. Decode threads ask before each chunk of samples; where it does not, they
+    /// decode as if there were no decoder.
+    fn is_open(&self) -> bool;
+
+    /// What it is, for the statistics: "nvJPEG 12.4 with 8 engines".
+    fn describe(&self) -> String;
+
+    /// What has been given up since this was last asked, and why: a sentence each.
+    fn take_fallbacks(&self) -> Vec<String>;
+
+    /// Takes a batch to the device and decodes its pictures there. May wait for the device: it is called on a thread that
+    /// has nothing else to do.
+    ///
+    /// # Errors
+    ///
+    /// When the device has failed, or has no memory for the batch itself.
+    fn place(&self, batch: EncodedBatch<'_>) -> Result<Placed>;
+}
+
+/// A batch with pictures that are still files.
+#[derive(Debug)]
+pub struct EncodedBatch<'a> {
+    /// Filled: each row of each output is there, or is a file.
+    pub slot: BatchSlot,
+    /// Bytes of the batch at its target.
+    pub bytes: usize,
+    /// Where outputs lie, in the slot and at the target.
+    pub outputs: &'a [OutputPlace],
+    /// The rows that the batch keeps, ascending: they come to lie one behind another.
+    pub rows: &'a [usize],
+    /// The pictures, ordered by output and row; only rows that are kept.
+    pub pictures: &'a [RowPicture],
+}
+
+/// Where one output's rows lie, one behind another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OutputPlace {
+    /// Bytes before the first.
+    pub offset: usize,
+    /// Bytes of each.
+    pub row_bytes: usize,
+    /// What its pictures come out as, if it has pictures that may be files.
+    pub form: Option<PictureForm>,
+}
+
+/// A picture whose file stands at the start of its row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RowPicture {
+    /// Which of the outputs.
+    pub output: usize,
+    /// Which row of the slot.
+    pub row: usize,
+    /// The file's length, and what to make of it.
+    pub picture: EncodedPicture,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub enum Placed {
+    /// It is on its way.
+    Done {
+        /// The batch at its target.
+        memory: Arc<dyn TensorMemory>,
+        /// How many of its pictures a decoder made for nothing else decodes, rather than the device's ordinary cores.
+        on_engines: usize,
+    },
+    /// The decoder does not take some of the pictures.
+    Refused {
+        /// The batch as it was; the device is done with it.
+        slot: BatchSlot,
+        /// Which of the pictures, by their place in the list.
+        pictures: Vec<usize>,
+    },
+}

@@ -1,0 +1,322 @@
+//! Pictures that are left to the target's decoder: here one in host memory, which decodes as the host does.
+
+use super::*;
+use forebay_loader::config::{OnError, WorldConfig};
+use forebay_loader::decode::geometry::{Filter, Size};
+use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
+use forebay_loader::decode::normalise::Writer;
+use forebay_loader::decode::pixels::Pixels;
+use forebay_loader::decode::resize::Resizer;
+use forebay_loader::memory::{BatchMemory, BatchPool, BatchPoolConfig, Registrar};
+use forebay_loader::target::{
+    BatchTarget, Device, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, TensorMemory,
+};
+use forebay_loader::{Error, ErrorKind, Result};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const SAMPLES: u64 = 60;
+const SIZE: Size = Size { w: 60, h: 50 };
+
+/// What the decoder does with the `n`th batch that it gets.
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    /// Decodes all that can be decoded.
+    Decode,
+    /// Refuses every third picture of a batch that it has not refused before.
+    RefuseSome,
+    /// Has given up from this batch on.
+    GiveUpAt(u64),
+    /// Fails.
+    Fail,
+}
+
+/// A target with a decoder of its own.
+#[derive(Debug)]
+struct Elsewhere(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    does: Does,
+    batches: AtomicU64,
+    pool: Pool,
+}
+
+struct Pool(BatchPool);
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pool")
+    }
+}
+
+impl Elsewhere {
+    fn new(does: Does) -> Arc<Self> {
+        let pool = BatchPool::new(&BatchPoolConfig { bytes: 16 << 20, ..BatchPoolConfig::default() }).expect("a pool");
+        Arc::new(Self(Arc::new(Inner { does, batches: AtomicU64::new(0), pool: Pool(pool) })))
+    }
+}
+
+impl BatchTarget for Elsewhere {
+    fn device(&self) -> Device {
+        Device::Cpu
+    }
+
+    fn registrar(&self) -> Option<&dyn Registrar> {
+        None
+    }
+
+    fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
+        Ok(self.0.clone())
+    }
+
+    fn place(&self, filled: BatchMemory, _bytes: usize) -> Result<Arc<dyn TensorMemory>> {
+        Ok(Arc::new(filled))
+    }
+}
+
+impl Inner {
+    /// The pixels of `file` as its output has them.
+    fn decode(&self, file: &[u8], place: &OutputPlace, picture: &RowPicture) -> Result<Vec<u8>> {
+        let form = place.form.expect("an output of pictures");
+        let writer = Writer::new(form.dtype, form.layout, None)?;
+        let (mut pixels, mut resizer) = (Pixels::new(), Resizer::new());
+        let needed = resizer.plan(&picture.picture.stage, Filter::Bilinear);
+        Decoder::new().decode(file, needed, &mut pixels)?;
+        let mut out = vec![0; place.row_bytes];
+        resizer.run(&pixels, |y, row| writer.write(&mut out, form.size, y, row));
+        Ok(out)
+    }
+}
+
+impl PictureDecoder for Inner {
+    fn is_open(&self) -> bool {
+        !matches!(self.does, Does::GiveUpAt(batch) if self.batches.load(Ordering::SeqCst) >= batch)
+    }
+
+    fn describe(&self) -> String {
+        "the test".to_owned()
+    }
+
+    fn take_fallbacks(&self) -> Vec<String> {
+        let gave_up = matches!(self.does, Does::GiveUpAt(batch) if self.batches.load(Ordering::SeqCst) == batch);
+        gave_up.then(|| "it had enough".to_owned()).into_iter().collect()
+    }
+
+    fn place(&self, batch: EncodedBatch<'_>) -> Result<Placed> {
+        let EncodedBatch { mut slot, bytes, outputs, rows, pictures } = batch;
+        let is_open = self.is_open();
+        self.batches.fetch_add(1, Ordering::SeqCst);
+        assert!(pictures.is_sorted_by_key(|picture| (picture.output, picture.row)) && rows.is_sorted());
+        assert!(pictures.iter().all(|picture| rows.contains(&picture.row)));
+        if matches!(self.does, Does::Fail) {
+            return Err(Error::new(ErrorKind::Io, "the device is lost"));
+        }
+        let filled = slot.bytes_mut().expect("all of it").to_vec();
+        let row = |place: &OutputPlace, row: usize| place.offset + row * place.row_bytes;
+        let (mut decoded, mut refused) = (Vec::new(), Vec::new());
+        for (number, picture) in pictures.iter().enumerate() {
+            let place = &outputs[picture.output];
+            let file = &filled[row(place, picture.row)..][..picture.picture.bytes];
+            // A batch that comes again has not all of its rows as files.
+            let refuses = matches!(self.does, Does::RefuseSome) && pictures.len() == rows.len() && number % 3 == 1;
+            match self.decode(file, place, picture) {
+                Ok(pixels) if is_open && !refuses => decoded.push((picture, pixels)),
+                _ => refused.push(number),
+            }
+        }
+        if !refused.is_empty() {
+            return Ok(Placed::Refused { slot, pictures: refused });
+        }
+        let mut out = self.pool.0.take(bytes)?;
+        let to = out.bytes_mut().expect("all of it");
+        for place in outputs {
+            for (at, kept) in rows.iter().enumerate() {
+                to[row(place, at)..][..place.row_bytes]
+                    .copy_from_slice(&filled[row(place, *kept)..][..place.row_bytes]);
+            }
+        }
+        for (picture, pixels) in &decoded {
+            let at = rows.binary_search(&picture.row).expect("kept");
+            to[row(&outputs[picture.output], at)..][..pixels.len()].copy_from_slice(pixels);
+        }
+        let memory = Arc::new(out.freeze().expect("filled"));
+        Ok(Placed::Done { memory, on_engines: decoded.len() / 2 })
+    }
+}
+
+/// What a sample's file is.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Ordinary,
+    Progressive,
+    /// Longer than its row.
+    Long,
+    /// With the headers and the end of an ordinary file, and nonsense between.
+    Broken,
+}
+
+fn data(directory: &Path, samples: u64, kind: impl Fn(u64) -> Kind) {
+    let item = |number: u64| -> Result<(Vec<u8>, i64)> {
+        let pixels = forebay_tests::data::picture(SIZE, number);
+        let mut file = encode(&pixels, SIZE, 90, Subsampling::S420, kind(number) == Kind::Progressive)?;
+        match kind(number) {
+            Kind::Long => {
+                // A comment in front.
+                let comment = [&[0xff, 0xfe, 0xff, 0xff][..], &[0; 0xfffd]].concat();
+                file.splice(2..2, comment);
+            }
+            Kind::Broken => {
+                let (start, end) = (file.len() * 2 / 3, file.len() - 2);
+                file[start..end].fill(0xff);
+            }
+            Kind::Ordinary | Kind::Progressive => {}
+        }
+        Ok((file, number as i64))
+    };
+    forebay_tests::data::images(directory, (0..samples).map(item), Options::default()).expect("a data set");
+}
+
+fn crops(directory: &Path) -> LoaderConfig {
+    let ops = json!([{"op": "random_resized_crop", "size": [64, 64]}, {"op": "random_horizontal_flip"}]);
+    // Two pictures of each sample: one drawn, one whole.
+    let fields = json!([["x", {"kind": "image", "column": "image", "ops": ops}],
+                        ["y", {"kind": "scalar", "column": "class"}],
+                        ["whole", {"kind": "image", "column": "image", "ops": [{"op": "resize", "size": [70, 80]}],
+                                   "layout": "NHWC"}]]);
+    let fields = Some(serde_json::from_value(fields).expect("fields"));
+    LoaderConfig { fields, device_decode: true, mark_repeats: true, ..config(stream(Some(directory), None)) }
+}
+
+/// The bytes of each output of each batch.
+fn bytes(batches: &[Batch]) -> Vec<[Vec<u8>; 4]> {
+    let of = |batch: &Batch, name| match batch.get(name) {
+        Some(Output::Tensor(tensor)) => tensor.host().expect("host memory").to_vec(),
+        other => panic!("{other:?}"),
+    };
+    batches.iter().map(|batch| ["x", "y", "whole", "repeat"].map(|name| of(batch, name))).collect()
+}
+
+fn counter(loader: &Loader, name: &str) -> u64 {
+    let counters = loader.stats().expect("figures").counters;
+    counters.iter().find(|(n, _)| *n == name).map_or(0, |(_, value)| *value)
+}
+
+/// Two epochs on the host and with the target's decoder: the same; and the loader that had the decoder.
+fn same_as_on_the_host(config: LoaderConfig, does: Does) -> Loader {
+    let host = Loader::new(config.clone()).expect("a loader");
+    let elsewhere = Loader::with_target(config, Elsewhere::new(does)).expect("a loader");
+    for _ in 0..2 {
+        assert!(bytes(&epoch(&elsewhere)) == bytes(&epoch(&host)), "{does:?}");
+    }
+    elsewhere
+}
+
+#[test]
+fn batches_are_those_of_the_host_whatever_the_decoder_takes_and_refuses() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let kind = |number| match number % 10 {
+        3 => Kind::Progressive,
+        6 => Kind::Long,
+        _ => Kind::Ordinary,
+    };
+    data(dir.path(), SAMPLES, kind);
+    let ordinary = (0..SAMPLES).filter(|number| kind(*number) == Kind::Ordinary).count() as u64;
+    let loader = same_as_on_the_host(crops(dir.path()), Does::Decode);
+    assert_eq!(counter(&loader, "pictures_on_device"), 2 * 2 * ordinary);
+    assert!(counter(&loader, "pictures_on_engines") > 0);
+    assert_eq!(counter(&loader, "pictures_refused"), 0);
+    let notes = loader.stats().expect("figures").notes;
+    assert!(notes.contains(&"pictures are decoded by the test".to_owned()), "{notes:?}");
+    data_of_ordinary_files(SAMPLES, |directory| {
+        let loader = same_as_on_the_host(crops(directory), Does::RefuseSome);
+        let refused = counter(&loader, "pictures_refused");
+        assert_eq!(refused + counter(&loader, "pictures_on_device"), 2 * 2 * SAMPLES);
+    });
+}
+
+fn data_of_ordinary_files(samples: u64, body: impl FnOnce(&Path)) {
+    let dir = tempfile::tempdir().expect("a folder");
+    data(dir.path(), samples, |_| Kind::Ordinary);
+    body(dir.path());
+}
+
+#[test]
+fn a_decoder_that_gives_up_leaves_the_rest_to_the_host_and_is_counted() {
+    data_of_ordinary_files(SAMPLES, |directory| {
+        let loader = same_as_on_the_host(crops(directory), Does::GiveUpAt(3));
+        assert!(counter(&loader, "pictures_on_device") > 0);
+        assert!(counter(&loader, "device_decode_fallbacks") > 0);
+        let notes = loader.stats().expect("figures").notes;
+        assert!(notes.contains(&"it had enough".to_owned()), "{notes:?}");
+    });
+}
+
+#[test]
+fn a_device_that_fails_is_the_epoch_s_error() {
+    data_of_ordinary_files(SAMPLES, |directory| {
+        let loader = Loader::with_target(crops(directory), Elsewhere::new(Does::Fail)).expect("a loader");
+        loader.start_epoch().expect("started");
+        let error = loader.next().expect_err("the device is lost");
+        assert!(error.to_string().contains("the device is lost"), "{error}");
+    });
+}
+
+#[test]
+fn a_decoder_that_nobody_asked_for_gets_nothing() {
+    data_of_ordinary_files(SAMPLES, |directory| {
+        let config = LoaderConfig { device_decode: false, ..crops(directory) };
+        let loader = same_as_on_the_host(config, Does::Fail);
+        assert_eq!(counter(&loader, "pictures_on_device"), 0);
+    });
+}
+
+#[test]
+fn a_target_without_a_decoder_is_said_and_counted_once() {
+    data_of_ordinary_files(SAMPLES, |directory| {
+        let loader = Loader::new(crops(directory)).expect("a loader");
+        let batches = epoch(&loader).len() + epoch(&loader).len();
+        assert!(batches > 0);
+        assert_eq!(counter(&loader, "device_decode_fallbacks"), 1);
+    });
+}
+
+#[test]
+fn a_bad_picture_is_its_sample_s_error_and_skipped_within_the_budget() {
+    let dir = tempfile::tempdir().expect("a folder");
+    data(dir.path(), SAMPLES, |number| if number % 8 == 5 { Kind::Broken } else { Kind::Ordinary });
+    let bad = (0..SAMPLES).filter(|number| number % 8 == 5).count() as u64;
+    let skipping = |max_errors| LoaderConfig { on_error: OnError::Skip, max_errors, ..crops(dir.path()) };
+    // A picture is bad for both outputs, and counts once.
+    let loader = same_as_on_the_host(skipping(2 * bad), Does::Decode);
+    assert_eq!(counter(&loader, "samples_skipped"), 2 * bad);
+    assert!(counter(&loader, "pictures_refused") >= 2 * bad);
+    let raising = LoaderConfig { shuffle: false, ..crops(dir.path()) };
+    let loader = Loader::with_target(raising, Elsewhere::new(Does::Decode)).expect("a loader");
+    loader.start_epoch().expect("started");
+    let error = loader.next().expect_err("sample 5 is bad");
+    assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
+    for word in ["shard.00000.mds", "sample 5", "batch 0", "image"] {
+        assert!(error.to_string().contains(word), "{word} is missing: {error}");
+    }
+}
+
+#[test]
+fn batches_that_lose_all_samples_to_the_decoder_are_left_out_or_repeat_a_sample() {
+    let dir = tempfile::tempdir().expect("a folder");
+    data(dir.path(), 12, |number| if [3, 7].contains(&number) { Kind::Broken } else { Kind::Ordinary });
+    for ranks in [1, 2] {
+        let config = LoaderConfig {
+            batch_size: 1,
+            shuffle: false,
+            on_error: OnError::Skip,
+            max_errors: 12,
+            world: WorldConfig { world_size: ranks, ..WorldConfig::default() },
+            ..crops(dir.path())
+        };
+        let loader = same_as_on_the_host(config, Does::Decode);
+        assert!(counter(&loader, "samples_skipped") > 0);
+        assert_eq!(counter(&loader, "batches_refilled") > 0, ranks == 2);
+    }
+}
