@@ -1,8 +1,8 @@
 //! One device's primary context (the one that frameworks use too), its streams and its events.
 
 use crate::driver::{self, checked};
-use cudarc::driver::result::{ctx, device, event, primary_ctx, stream};
-use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUevent_flags, CUevent_wait_flags, CUstream};
+use cudarc::driver::result::{DriverError, ctx, device, event, primary_ctx, stream};
+use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream};
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
 use std::ffi::{CStr, c_int};
@@ -152,6 +152,17 @@ impl Event {
         self.context.enter(|| {
             // SAFETY: the event is alive; the stream is ours or one that the consumer vouches for.
             checked(unsafe { stream::wait_event(stream, self.handle, flags) }, "cuStreamWaitEvent")
+        })
+    }
+
+    /// Whether what the stream had been given is done.
+    pub(crate) fn has_fired(&self) -> Result<bool> {
+        self.context.enter(|| {
+            // SAFETY: the event is alive.
+            match unsafe { event::query(self.handle) } {
+                Err(DriverError(CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
+                answer => checked(answer, "cuEventQuery").map(|()| true),
+            }
         })
     }
 

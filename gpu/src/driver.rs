@@ -15,7 +15,7 @@ use std::path::Path;
 const LIBRARY_VARIABLE: &str = "FOREBAY_CUDA_LIBRARY";
 
 /// Every function of the driver that this crate calls.
-const FUNCTIONS: [&str; 22] = [
+const FUNCTIONS: [&str; 27] = [
     "cuInit",
     "cuGetErrorName",
     "cuDeviceGetCount",
@@ -31,6 +31,7 @@ const FUNCTIONS: [&str; 22] = [
     "cuStreamWaitEvent",
     "cuEventCreate",
     "cuEventRecord",
+    "cuEventQuery",
     "cuEventSynchronize",
     "cuEventDestroy_v2",
     "cuMemAlloc_v2",
@@ -38,6 +39,10 @@ const FUNCTIONS: [&str; 22] = [
     "cuMemHostRegister_v2",
     "cuMemHostUnregister",
     "cuMemcpyHtoDAsync_v2",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuModuleGetFunction",
+    "cuLaunchKernel",
 ];
 
 /// Loads and initialises the library at `path`, or the one that the environment names, or the system's. Nothing of

@@ -5,7 +5,9 @@
 //! target     CudaTarget: copy stream, batches, and the thread that gives host slots back
 //! register   page-locks the batch pool's mappings
 //! memory     device memory, kept for reuse
-//! kernel     decoded pictures on the device to a batch: source and arguments, for a decoder on the device
+//! pictures   JPEGs decoded on the device: files in a batch's rows to the batch
+//! kernel     decoded pictures on the device to a batch: source, arguments, launch
+//! nvjpeg     the decoder's library, loaded at run time
 //! context    a device's primary context, streams, events: handles that end when dropped
 //! driver     the CUDA driver library, loaded at run time beneath cudarc's bindings, and its errors
 //! ```
@@ -15,17 +17,21 @@
 //! For that reason cudarc's own slices and copies are not used: its copy from a slice keeps nothing, and returns before
 //! the bytes of registered memory have been read.
 //!
-//! Images are decoded before they get here. A decoder on the device would take encoded rows in `place` and write into
-//! the same [`CudaTarget`] blocks; it must wait on the host for a block's last readers before a hardware decode, which
-//! writes when it is called and not in the stream's order.
+//! Images are decoded before they get here, unless the loader is asked to leave JPEGs to the device: then rows come as
+//! files, to [`pictures`]. nvJPEG's engines write when they are called and not in the stream's order, so what they write to
+//! is waited for on the host.
 
 mod context;
 mod device;
 mod driver;
 pub mod kernel;
+mod libraries;
 mod memory;
+mod nvjpeg;
+mod pictures;
 mod register;
 mod target;
 
 pub use device::target_for;
+pub use libraries::Libraries;
 pub use target::CudaTarget;

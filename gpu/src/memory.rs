@@ -20,12 +20,23 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    fn alloc(context: &Arc<Context>, bytes: usize) -> Result<Self> {
+    /// At least `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// `Full` when there is none.
+    pub(crate) fn alloc(context: &Arc<Context>, bytes: usize) -> Result<Self> {
+        let bytes = bytes.max(1).next_multiple_of(PAGE_BYTES);
         let address = context.enter(|| {
             // SAFETY: memory that nothing is read from before it has been written.
             checked(unsafe { malloc_sync(bytes) }, "cuMemAlloc").map_err(|e| e.with("bytes", bytes))
         })?;
         Ok(Self { context: context.clone(), address, bytes, readers: Vec::new() })
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes
     }
 }
 
@@ -56,7 +67,7 @@ impl Blocks {
         let Some(mut block) = fitting else {
             // Freed before the larger one is asked for, or both would have to fit.
             drop(outgrown);
-            return Block::alloc(context, bytes.max(1).next_multiple_of(PAGE_BYTES));
+            return Block::alloc(context, bytes);
         };
         for reader in block.readers.drain(..) {
             reader.hold_back(stream.handle)?;

@@ -1,18 +1,20 @@
 //! The target: a copy stream, the batches it fills, and the thread that gives host slots back.
 
+use crate::Libraries;
 use crate::context::{Context, Event, Stream};
 use crate::driver::checked;
 use crate::memory::{Block, Blocks};
+use crate::nvjpeg::library::Library;
+use crate::pictures::DevicePictures;
 use crate::register::HostMemory;
 use cudarc::driver::result::memcpy_htod_async;
 use cudarc::driver::sys::CUstream;
 use forebay_loader::memory::{BatchMemory, Registrar};
 use forebay_loader::sync::{Arc, Mutex};
-use forebay_loader::target::{BatchTarget, Device, TensorMemory};
+use forebay_loader::target::{BatchTarget, Device, PictureDecoder, TensorMemory};
 use forebay_loader::topology::Topology;
 use forebay_loader::{Error, Result};
 use std::any::Any;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// DLPack's number of the per-thread default stream, which is another one on every thread.
@@ -34,18 +36,30 @@ enum Kept {
 pub struct CudaTarget {
     shared: Arc<Shared>,
     registrar: HostMemory,
+    libraries: Libraries,
 }
 
-struct Shared {
-    context: Arc<Context>,
+/// What the target and its batches share.
+pub(crate) struct Shared {
+    pub(crate) context: Arc<Context>,
     stream: Stream,
-    blocks: Arc<Blocks>,
+    pub(crate) blocks: Arc<Blocks>,
     keeper: Mutex<Sender<Kept>>,
     /// Held over taking a block and starting its copy: copies and the keeper's queue have one order.
     order: Mutex<()>,
 }
 
 impl Shared {
+    /// Gives `slot` back when `read` has fired.
+    pub(crate) fn keep_slot(&self, read: Arc<Event>, slot: BatchMemory) {
+        self.keep(Kept::Slot(read, slot));
+    }
+
+    /// Gives both back when the device has done all that it was given.
+    pub(crate) fn keep_unnamed(&self, slot: BatchMemory, block: Block) {
+        self.keep(Kept::Unnamed(Some(slot), block));
+    }
+
     /// Leaves it to the keeper. Its thread ends after all senders, or by a panic: then the memory is given up.
     fn keep(&self, kept: Kept) {
         if let Err(lost) = self.keeper.lock().send(kept) {
@@ -63,26 +77,23 @@ impl std::fmt::Debug for CudaTarget {
 
 impl CudaTarget {
     /// Batches on CUDA device `device`, counted as the driver does. The driver library is the one that
-    /// `FOREBAY_CUDA_LIBRARY` names, or the system's.
+    /// `FOREBAY_CUDA_LIBRARY` names, or the system's; nvJPEG, where pictures are to be decoded on the device, the one that
+    /// `FOREBAY_NVJPEG_LIBRARY` names, or the system's.
     ///
     /// # Errors
     ///
     /// `Unsupported`, saying what is missing, without a driver, a device, or a function of the driver.
     pub fn new(device: u32) -> Result<Arc<Self>> {
-        Self::open(device, None)
+        Self::with_libraries(device, &Libraries::default())
     }
 
-    /// The same with the driver library at `library`.
+    /// The same with the libraries that `libraries` names.
     ///
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn with_library(device: u32, library: &Path) -> Result<Arc<Self>> {
-        Self::open(device, Some(library))
-    }
-
-    fn open(device: u32, library: Option<&Path>) -> Result<Arc<Self>> {
-        let context = Context::open(device, library)?;
+    pub fn with_libraries(device: u32, libraries: &Libraries) -> Result<Arc<Self>> {
+        let context = Context::open(device, libraries.driver.as_deref())?;
         let stream = Stream::new(&context)?;
         let blocks = Arc::new(Blocks::default());
         let (keeper, work) = channel();
@@ -93,7 +104,7 @@ impl CudaTarget {
             .map_err(|e| Error::from_io(e, "the thread that waits for copies cannot be started"))?;
         let (keeper, order) = (Mutex::new(keeper), Mutex::new(()));
         let shared = Arc::new(Shared { context: context.clone(), stream, blocks, keeper, order });
-        Ok(Arc::new(Self { shared, registrar: HostMemory::new(context) }))
+        Ok(Arc::new(Self { shared, registrar: HostMemory::new(context), libraries: libraries.clone() }))
     }
 }
 
@@ -135,6 +146,11 @@ impl BatchTarget for CudaTarget {
         topology.node_of_device(&self.shared.context.bus_id().ok()?)
     }
 
+    fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
+        let library = Library::find(self.libraries.nvjpeg.as_deref(), &self.libraries.packages)?;
+        Ok(Arc::new(DevicePictures::open(&self.shared, library)?))
+    }
+
     fn place(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
         let shared = &self.shared;
         let Some(source) = filled.get(..bytes) else {
@@ -155,19 +171,25 @@ impl BatchTarget for CudaTarget {
             return Err(error);
         }
         shared.keep(Kept::Slot(copied.clone(), filled));
-        let streams = Mutex::new(Vec::new());
-        Ok(Arc::new(DeviceBatch { shared: shared.clone(), block: Some(block), copied, streams }))
+        Ok(Arc::new(DeviceBatch::new(shared, block, copied)))
     }
 }
 
 /// A batch on the device.
-struct DeviceBatch {
+pub(crate) struct DeviceBatch {
     shared: Arc<Shared>,
     /// Taken when dropped.
     block: Option<Block>,
     copied: Arc<Event>,
     /// The consumers' streams, by DLPack's numbers.
     streams: Mutex<Vec<i64>>,
+}
+
+impl DeviceBatch {
+    /// The batch in `block`, which is there when `copied` has fired.
+    pub(crate) fn new(shared: &Arc<Shared>, block: Block, copied: Arc<Event>) -> Self {
+        Self { shared: shared.clone(), block: Some(block), copied, streams: Mutex::default() }
+    }
 }
 
 impl std::fmt::Debug for DeviceBatch {

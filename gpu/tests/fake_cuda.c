@@ -1,6 +1,8 @@
 /* A CUDA driver in host memory, for tests only, with two devices. Streams are queues that move as late as is legal: when
  * the test says so, when a consumer reads, or when the host waits for the whole device. Until then nothing is copied, as
- * on a device that is busy. Device memory starts as 0xEE. Whatever a device would not forgive aborts. */
+ * on a device that is busy. Device memory starts as 0xEE. Whatever a device would not forgive aborts.
+ *
+ * Its one kernel is crop_resize.cu, compiled as C++ for the host and linked in. fake_nvjpeg.c does its work on these streams. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,11 +11,20 @@
 #include <time.h>
 
 enum { DEVICES = 2, STREAMS_MAX = 256, OPS_MAX = 1024, RANGES_MAX = 256 };
-enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, PINNED_ALREADY = 712 };
+enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, PINNED_ALREADY = 712 };
 
 typedef struct Stream Stream;
 typedef struct Event { int device, asked, fired; Stream *on; } Event;
-typedef struct Op { enum { COPY, RECORD, WAIT } kind; int ticket; Event *event; void *to; const void *from; size_t len; int staged; } Op;
+typedef struct Op {
+    enum { COPY, RECORD, WAIT, CALL } kind;
+    int ticket;
+    Event *event;
+    void *to;
+    const void *from;
+    size_t len;
+    int staged;
+    void (*call)(void *);
+} Op;
 struct Stream { int device; Op ops[OPS_MAX]; long first, last; };
 typedef struct Context { int device, retained; } Context;
 
@@ -21,7 +32,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static Context contexts[DEVICES] = {{0, 0}, {1, 0}};
 static Stream *streams[STREAMS_MAX], legacy[DEVICES];
-static int stream_count, allocated, events, waiting;
+static int stream_count, allocated, events, waiting, modules, waits_move;
 static struct { char *at; size_t len; } pinned[RANGES_MAX];
 static struct { char function[64]; int calls_left, code; } fault;
 static _Thread_local Context *current[16];
@@ -49,6 +60,7 @@ static int step(Stream *s) {
     if (op->kind == COPY) memcpy(op->to, op->from, op->len);
     if (op->kind == COPY && op->staged) free((void *)op->from);
     if (op->kind == RECORD) op->event->fired = op->ticket;
+    if (op->kind == CALL) op->call(op->to);
     s->first++;
     return 1;
 }
@@ -137,15 +149,19 @@ static struct timespec give_up_at(void) {
     at.tv_sec += 10;
     return at;
 }
-/* Comes back when a thread waits for an event that has not fired. */
-int fake_cuda_await_waiter(void) {
+/* From now on, a host that waits moves the device, as far as it can go. */
+void fake_cuda_waits_move(int on) { __atomic_store_n(&waits_move, on, __ATOMIC_SEQ_CST); }
+/* Comes back when so many threads wait for events that have not fired. */
+int fake_cuda_await_waiters(int count) {
     struct timespec at = give_up_at();
     int late = 0;
     pthread_mutex_lock(&lock);
-    while (!waiting && !late) late = pthread_cond_timedwait(&moved, &lock, &at);
+    while (waiting < count && !late) late = pthread_cond_timedwait(&moved, &lock, &at);
     pthread_mutex_unlock(&lock);
     return !late;
 }
+/* Comes back when a thread waits for an event that has not fired. */
+int fake_cuda_await_waiter(void) { return fake_cuda_await_waiters(1); }
 /* Runs everything, again and again, until nobody holds a context. */
 int fake_cuda_await_release(void) {
     struct timespec at = give_up_at();
@@ -166,6 +182,7 @@ int fake_cuda_queued(void) {
     return count;
 }
 int fake_cuda_retained(int device) { return __atomic_load_n(&contexts[device].retained, __ATOMIC_SEQ_CST); }
+int fake_cuda_modules(void) { return __atomic_load_n(&modules, __ATOMIC_SEQ_CST); }
 int fake_cuda_allocated(void) { return __atomic_load_n(&allocated, __ATOMIC_SEQ_CST); }
 int fake_cuda_events(void) { return __atomic_load_n(&events, __ATOMIC_SEQ_CST); }
 int fake_cuda_registered(void) {
@@ -174,6 +191,15 @@ int fake_cuda_registered(void) {
     for (int i = 0; i < RANGES_MAX; i++) count += pinned[i].at != NULL;
     pthread_mutex_unlock(&lock);
     return count;
+}
+
+/* For other libraries of this device. `call` runs in `stream`'s order; what it is given, it frees. */
+int fake_cuda_has_context(void) { return depth > 0; }
+int fake_cuda_is_pinned(const void *at, size_t len) { return is_pinned(at, len); }
+void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument) {
+    pthread_mutex_lock(&lock);
+    push(stream_of(stream), (Op){.kind = CALL, .call = call, .to = argument});
+    pthread_mutex_unlock(&lock);
 }
 
 /* The driver: what driver.rs lists, a line each. */
@@ -234,11 +260,20 @@ int cuEventRecord(void *e, void *s) {
     pthread_mutex_unlock(&lock);
     return 0;
 }
+int cuEventQuery(void *event) {
+    ENTER_CONTEXT;
+    Event *e = event;
+    pthread_mutex_lock(&lock);
+    int fired = e->fired == e->asked;
+    pthread_mutex_unlock(&lock);
+    return fired ? 0 : NOT_READY;
+}
 int cuEventSynchronize(void *event) {
     ENTER_CONTEXT;
     Event *e = event;
     pthread_mutex_lock(&lock);
     waiting++;
+    if (waits_move) run_all();
     pthread_cond_broadcast(&moved);
     for (int asked = e->asked; e->fired < asked;) pthread_cond_wait(&moved, &lock);
     waiting--;
@@ -292,5 +327,43 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
     if (staged) from = memcpy(malloc(n), from, n);
     push(stream_of(s), (Op){.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .len = n, .staged = staged});
     pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+/* The kernel, and its argument that is passed by value. */
+struct Picture;
+typedef struct Batch { void *out; unsigned w, h, dtype, interleaved; float scale[3], offset[3]; } Batch;
+void crop_resize_on_host(const struct Picture *pictures, const Batch *batch, unsigned count);
+typedef struct Launch { const struct Picture *pictures; Batch batch; unsigned count; } Launch;
+static void run_kernel(void *launch) {
+    Launch *l = launch;
+    crop_resize_on_host(l->pictures, &l->batch, l->count);
+    free(l);
+}
+int cuModuleLoadData(void **m, const void *image) {
+    ENTER_CONTEXT;
+    if (!strstr(image, ".visible .entry crop_resize(")) return INVALID_PTX;
+    *m = calloc(1, 1);
+    __atomic_add_fetch(&modules, 1, __ATOMIC_SEQ_CST);
+    return 0;
+}
+int cuModuleUnload(void *m) { ENTER_CONTEXT; free(m); __atomic_sub_fetch(&modules, 1, __ATOMIC_SEQ_CST); return 0; }
+int cuModuleGetFunction(void **f, void *m, const char *name) {
+    (void)m;
+    ENTER_CONTEXT;
+    *f = (void *)run_kernel;
+    return strcmp(name, "crop_resize") ? NOT_FOUND : 0;
+}
+int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                   void *stream, void **arguments, void **extra) {
+    ENTER_CONTEXT;
+    must(f == (void *)run_kernel && !extra && !shared, "a kernel is launched that is none");
+    Launch *l = malloc(sizeof *l);
+    memcpy(&l->pictures, arguments[0], sizeof l->pictures);
+    memcpy(&l->batch, arguments[1], sizeof l->batch);
+    l->count = gz;
+    must(bx * by * bz <= 1024 && bz == 1 && gz >= 1 && gz <= 65535, "a launch has a shape that no device takes");
+    must(gx * bx >= l->batch.w && gy * by >= l->batch.h, "a launch leaves pixels out");
+    fake_cuda_call_later(stream, run_kernel, l);
     return 0;
 }

@@ -1,11 +1,12 @@
 //! The kernel's arithmetic against the host's: the same source, compiled as C++ for the host.
 
-use forebay_gpu::kernel::{Batch, Picture, SOURCE};
+use forebay_gpu::kernel::{Batch, NAME, PTX, Picture, SOURCE};
 use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
 use forebay_loader::decode::normalise::Writer;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
 use forebay_loader::decode::{DType, Layout};
+use sha2::Digest;
 use std::ffi::c_uint;
 use std::process::Command;
 
@@ -51,7 +52,7 @@ impl Kernel {
         let run = unsafe { self.library.get::<Run>("crop_resize_on_host") }.expect("there");
         let mut out = vec![0u8; bytes];
         let (region, pixels) = (source.region(), source.rgb().as_ptr().expose_provenance() as u64);
-        let picture = Picture::new(pixels, u64::from(region.w) * 3, region, stage).expect("inside");
+        let picture = Picture::new(pixels, u64::from(region.w) * 3, region, stage, 0).expect("inside");
         let at = out.as_mut_ptr().expose_provenance() as u64;
         let batch = Batch::new(at, stage.output(), dtype, layout, scale, offset).expect("a type of pictures");
         // SAFETY: the picture lies inside of `source` and `out` has room for the one that is made.
@@ -181,6 +182,16 @@ fn a_crop_outside_of_what_was_decoded_is_refused() {
     let decoded = Region { x: 10, y: 10, w: 50, h: 50 };
     for (x, y, w, h) in [(9, 10, 5, 5), (10, 9, 5, 5), (40, 10, 21, 5), (10, 40, 5, 21)] {
         let stage = Stage { crop: Region { x, y, w, h }, ..Stage::identity(Size { w, h }) };
-        assert!(Picture::new(0, 150, decoded, &stage).is_err());
+        assert!(Picture::new(0, 150, decoded, &stage, 0).is_err());
     }
+}
+
+#[test]
+fn the_compiled_kernel_is_the_source_s() {
+    let digest: String = sha2::Sha256::digest(SOURCE).iter().map(|byte| format!("{byte:02x}")).collect();
+    let first = format!("// SHA-256 of crop_resize.cu: {digest}\n");
+    assert!(PTX.starts_with(&first), "compile it anew: python gpu/src/kernel/compile.py");
+    assert!(PTX.contains(&format!(".visible .entry {NAME}(")));
+    // Contracted products and sums would not be the host's.
+    assert!(!PTX.contains("fma.rn"));
 }

@@ -25,7 +25,8 @@ struct Picture {
     // The window's corner in the resized picture; outside of it all is black.
     int window_x, window_y;
     unsigned int flip;
-    unsigned int reserved;
+    // Which row of the batch it becomes.
+    unsigned int row;
 };
 
 struct Batch {
@@ -123,7 +124,7 @@ DEVICE void make_pixel(const struct Picture *pictures, const struct Batch *batch
     blend(picture, picture->window_x + (int)column, picture->window_y + (int)y, levels);
     unsigned long long plane = (unsigned long long)batch->w * batch->h, at = (unsigned long long)y * batch->w + x;
     for (unsigned int c = 0; c < 3; c++) {
-        unsigned long long i = plane * 3u * n + (batch->interleaved ? at * 3u + c : plane * c + at);
+        unsigned long long i = plane * 3u * picture->row + (batch->interleaved ? at * 3u + c : plane * c + at);
         float value = levels[c] * batch->scale[c] + batch->offset[c];
         switch (batch->dtype) {
             case 0: ((unsigned char *)batch->out)[i] = (unsigned char)levels[c]; break;

@@ -1,12 +1,17 @@
-//! From decoded pictures on the device to a batch, in one launch: the source for NVRTC and the arguments it takes.
+//! From decoded pictures on the device to a batch, in one launch: the source, what it takes, and the launch.
 //!
-//! [`SOURCE`] is compiled with [`OPTIONS`]; its function is [`NAME`], with `pictures` (an array on the device) and `batch`
-//! by value, a thread per output pixel in x and y, and a picture per block in z. Crops and mirrors are the [`Stage`] that
+//! [`SOURCE`] is compiled with [`OPTIONS`] by NVRTC to [`PTX`], which is committed, so that no compiler is needed where it
+//! runs (`gpu/src/kernel/compile.py` writes it). The function is [`NAME`], with `pictures` (an array on the device) and
+//! `batch` by value, a thread per output pixel in x and y, and a picture per block in z. Crops and mirrors are the [`Stage`] that
 //! the host's decoder resolves, so the same sample, epoch and seed gives the same crop on both.
 //!
 //! Tolerance: a grey level differs from the host's by at most one, in less than one value of 500, and everything behind
 //! it is equal to the bit. Only the bilinear filter and a single stage are made here, which is what crops and resizes of
 //! pictures come to.
+
+mod launch;
+
+pub(crate) use launch::Kernel;
 
 use forebay_loader::decode::geometry::{Region, Size, Stage};
 use forebay_loader::decode::{DType, Layout};
@@ -14,6 +19,9 @@ use forebay_loader::{Error, ErrorKind, Result};
 
 /// CUDA C++ without headers.
 pub const SOURCE: &str = include_str!("crop_resize.cu");
+
+/// [`SOURCE`] as the driver takes it, on any device from compute capability 7.0 on.
+pub const PTX: &str = include_str!("crop_resize.ptx");
 
 /// The function in [`SOURCE`].
 pub const NAME: &str = "crop_resize";
@@ -31,16 +39,17 @@ pub struct Picture {
     resized: [u32; 2],
     window: [i32; 2],
     flip: u32,
-    reserved: u32,
+    row: u32,
 }
 
 impl Picture {
-    /// `stage` of the picture whose part `decoded` lies at `pixels`, RGB interleaved, `pitch` bytes from row to row.
+    /// `stage` of the picture whose part `decoded` lies at `pixels`, RGB interleaved, `pitch` bytes from row to row. What
+    /// comes out is row `row` of the batch.
     ///
     /// # Errors
     ///
     /// `Internal`, when the crop is not inside of what was decoded.
-    pub fn new(pixels: u64, pitch: u64, decoded: Region, stage: &Stage) -> Result<Self> {
+    pub fn new(pixels: u64, pitch: u64, decoded: Region, stage: &Stage, row: u32) -> Result<Self> {
         let Stage { crop, resized, window, flip } = *stage;
         let inside = |at: u32, len: u32, from: u32, of: u32| at >= from && at - from + len <= of;
         if !inside(crop.x, crop.w, decoded.x, decoded.w) || !inside(crop.y, crop.h, decoded.y, decoded.h) {
@@ -58,8 +67,14 @@ impl Picture {
             resized: [resized.w, resized.h],
             window: [window.x as i32, window.y as i32],
             flip: u32::from(flip),
-            reserved: 0,
+            row,
         })
+    }
+
+    /// A list of them as the kernel reads it.
+    pub(crate) fn bytes_of(list: &[Self]) -> &[u8] {
+        // SAFETY: the structure is C's, of numbers without gaps between them.
+        unsafe { std::slice::from_raw_parts(list.as_ptr().cast(), size_of_val(list)) }
     }
 }
 

@@ -1,9 +1,10 @@
-//! A CUDA driver in host memory whose streams move as late as is legal, and a target and a pool on it.
+#![allow(dead_code, reason = "each suite uses a part")]
+//! A CUDA driver in host memory whose streams move as late as is legal, nvJPEG on it, and a target and a pool.
 
-use forebay_gpu::CudaTarget;
+use forebay_gpu::{CudaTarget, Libraries};
 use forebay_loader::memory::{BatchPool, BatchPoolConfig};
 use forebay_loader::target::{BatchTarget, TensorMemory};
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,29 +18,50 @@ static TURN: Mutex<()> = Mutex::new(());
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let (library, own) = (folder.join("libcuda.so"), folder.join(format!("libcuda.{}", std::process::id())));
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake_cuda.c");
-        let made = Command::new("cc")
-            .args(["-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so", "-o"])
-            .arg(&own)
-            .arg(source)
-            .output()
-            .expect("a C compiler");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        // Other test processes may be loading the old one.
-        std::fs::rename(own, &library).expect("renamed");
-        library
+        let (driver, kernel) = (source("tests/fake_cuda.c"), source("src/kernel/crop_resize.cu"));
+        let flags = ["-Wl,-soname,libcuda.so", "-ffp-contract=off"].map(OsStr::new);
+        let sources = [driver.as_os_str(), OsStr::new("-x"), OsStr::new("c++"), kernel.as_os_str()];
+        compiled("libcuda.so", &[&flags[..], &sources[..]].concat())
     })
 }
 
-fn fail(fake: &libloading::Library, function: &str, code: c_int) {
+/// nvJPEG over that driver, compiled. It takes the driver that is loaded.
+pub(crate) fn nvjpeg() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let own = source("tests/fake_nvjpeg.c");
+        compiled("libnvjpeg.so.12", &[own.as_os_str(), library().as_os_str()])
+    })
+}
+
+fn source(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Compiles a shared library called `name`.
+fn compiled(name: &str, arguments: &[&OsStr]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (library, own) = (folder.join(name), folder.join(format!("{name}.{}", std::process::id())));
+    let flags = ["-shared", "-fPIC", "-pthread", "-O1", "-Wall", "-Wextra", "-Werror", "-o"];
+    let made = Command::new("cc").args(flags).arg(&own).args(arguments).output().expect("a C compiler");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    // Other test processes may be loading the old one.
+    std::fs::rename(own, &library).expect("renamed");
+    library
+}
+
+fn fail(fake: &libloading::Library, function: &str, nth: c_int, code: c_int) {
     type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);
     // SAFETY: the type is the one of the fake's source.
     let fail = unsafe { fake.get::<Fail>("fake_cuda_fail") }.expect("there");
     let function = CString::new(function).expect("a name");
     // SAFETY: the fake copies the name.
-    unsafe { fail(function.as_ptr(), 1, code) }
+    unsafe { fail(function.as_ptr(), nth, code) }
+}
+
+/// Both stand-ins.
+pub(crate) fn libraries() -> Libraries {
+    Libraries { driver: Some(library().into()), nvjpeg: Some(nvjpeg().into()), packages: Vec::new() }
 }
 
 pub(crate) struct Rig {
@@ -58,14 +80,35 @@ impl Rig {
 
     /// The same, where the first call of `function` answers `code`.
     pub(crate) fn with_fault(function: &str, code: c_int) -> Self {
+        Self::with_slots(1, function, code)
+    }
+
+    /// The same with room for so many batches.
+    pub(crate) fn with_slots(slots: usize, function: &str, code: c_int) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the fake has no initialisers.
         let fake = unsafe { libloading::Library::new(library()) }.expect("loads");
-        fail(&fake, function, code);
-        let target = CudaTarget::with_library(0, library()).expect("a target");
-        let config = BatchPoolConfig { bytes: BYTES, ..BatchPoolConfig::default() };
+        fail(&fake, function, 1, code);
+        let target = CudaTarget::with_libraries(0, &libraries()).expect("a target");
+        let config = BatchPoolConfig { bytes: slots * BYTES, ..BatchPoolConfig::default() };
         let pool = BatchPool::with_registrar(&config, target.registrar()).expect("a pool");
         Self { target, pool, fake, _turn: turn }
+    }
+
+    /// From now on a host that waits moves the device.
+    pub(crate) fn waits_move(&self, on: bool) {
+        // SAFETY: the type is the one of the fake's source.
+        let set = unsafe { self.fake.get::<unsafe extern "C" fn(c_int)>("fake_cuda_waits_move") }.expect("there");
+        // SAFETY: as above.
+        unsafe { set(c_int::from(on)) };
+    }
+
+    /// Comes back when so many threads wait for the device; false when they do not.
+    pub(crate) fn await_waiters(&self, count: c_int) -> bool {
+        // SAFETY: the type is the one of the fake's source.
+        let wait = unsafe { self.fake.get::<unsafe extern "C" fn(c_int) -> c_int>("fake_cuda_await_waiters") };
+        // SAFETY: as above.
+        unsafe { wait.expect("there")(count) == 1 }
     }
 
     /// Calls a function of the fake that takes nothing; the answer of one without is not to be looked at.
@@ -86,18 +129,41 @@ impl Rig {
 
     /// Makes the next call of `function` answer `code`.
     pub(crate) fn fail(&self, function: &str, code: c_int) {
-        fail(&self.fake, function, code);
+        self.fail_nth(function, 1, code);
+    }
+
+    /// The same with the `nth` call.
+    pub(crate) fn fail_nth(&self, function: &str, nth: c_int, code: c_int) {
+        fail(&self.fake, function, nth, code);
+    }
+
+    /// As [`read_all`](Self::read_all), but the read is only queued: the bytes are there when the stream has come to it.
+    pub(crate) fn read_later(&self, batch: &dyn TensorMemory) -> Vec<u8> {
+        let mut bytes = vec![0u8; BYTES];
+        type Read = unsafe extern "C" fn(c_int, *mut c_void, *const c_void, *mut c_void, usize);
+        // SAFETY: the type is the one of the fake's source.
+        let read = unsafe { self.fake.get::<Read>("fake_cuda_read_later") }.expect("there");
+        // SAFETY: the batch's memory is kept for reuse, and the vector's stays where it is until the test has moved the
+        // stream.
+        unsafe { read(0, std::ptr::null_mut(), batch.address().cast(), bytes.as_mut_ptr().cast(), BYTES) }
+        bytes
     }
 
     /// What a consumer on the default stream sees of a batch: its first and its last byte.
     pub(crate) fn read(&self, batch: &dyn TensorMemory) -> (u8, u8) {
+        let bytes = self.read_all(batch);
+        (bytes[0], bytes[BYTES - 1])
+    }
+
+    /// The same, all of it.
+    pub(crate) fn read_all(&self, batch: &dyn TensorMemory) -> Vec<u8> {
         type Read = unsafe extern "C" fn(c_int, *mut c_void, *const c_void, *mut c_void, usize);
         // SAFETY: the type is the one of the fake's source.
         let read = unsafe { self.fake.get::<Read>("fake_cuda_read") }.expect("there");
         let mut bytes = vec![0u8; BYTES];
         // SAFETY: the batch lives and has BYTES bytes, as the vector has; the fake is done with both when it answers.
         unsafe { read(0, std::ptr::null_mut(), batch.address().cast(), bytes.as_mut_ptr().cast(), BYTES) }
-        (bytes[0], bytes[BYTES - 1])
+        bytes
     }
 
     /// A batch full of `value`.
@@ -109,6 +175,7 @@ impl Rig {
 
     /// Ends it, and comes back when the last handle has been given back.
     pub(crate) fn end(self) -> [i32; 4] {
+        self.waits_move(true);
         let Self { target, pool, fake, _turn: turn } = self;
         drop((target, pool));
         let count = |name: &str| {
@@ -119,6 +186,10 @@ impl Rig {
         };
         let names = ["fake_cuda_await_release", "fake_cuda_registered", "fake_cuda_allocated", "fake_cuda_events"];
         let counts = names.map(count);
+        // SAFETY: the type is the one of the fake's source.
+        let set = unsafe { fake.get::<unsafe extern "C" fn(c_int)>("fake_cuda_waits_move") }.expect("there");
+        // SAFETY: as above.
+        unsafe { set(0) };
         drop(turn);
         counts
     }

@@ -2,6 +2,7 @@
 //!
 //! Without arguments everything; with names only those checks. Ends with 1 when something is wrong.
 
+use forebay_tests::gate::generated::Verdict;
 use forebay_tests::gate::{Complaint, generated, layering, paths, sources, stubs, tools};
 use std::path::Path;
 use std::process::ExitCode;
@@ -45,8 +46,8 @@ fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
     if wants("generated") {
         for file in generated::GENERATED {
             match file.check(root)? {
-                Some(complaints) => report.add("generated", complaints),
-                None => println!("gate: generated: skipped, {} has no generator", file.path),
+                Verdict::Checked(complaints) => report.add("generated", complaints),
+                Verdict::Skipped(reason) => println!("gate: generated: {} is not compared: {reason}", file.path),
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Committed files that a program writes: what it would write now must be what is committed.
 //!
-//! A generator is a binary of its crate that prints the file. One that does not exist yet is said and not an error.
+//! A generator is a binary of its crate that prints the file. One that does not exist yet, or that needs what this machine
+//! does not have, is said and not an error.
 
 use super::Complaint;
 use std::io;
@@ -15,24 +16,72 @@ pub struct Generated {
     source: &'static str,
     /// cargo's arguments that run the generator.
     args: &'static [&'static str],
+    /// What is missing on this machine for it to run.
+    missing: fn() -> Option<String>,
 }
 
 /// All of them.
-pub const GENERATED: &[Generated] = &[Generated {
-    path: "ffi/include/forebay.h",
-    source: "ffi/src/bin/header.rs",
-    args: &["run", "--quiet", "--locked", "-p", "forebay-ffi", "--features", "header", "--bin", "header"],
-}];
+pub const GENERATED: &[Generated] = &[
+    Generated {
+        path: "ffi/include/forebay.h",
+        source: "ffi/src/bin/header.rs",
+        args: &["run", "--quiet", "--locked", "-p", "forebay-ffi", "--features", "header", "--bin", "header"],
+        missing: || None,
+    },
+    Generated {
+        path: "gpu/src/nvjpeg/sys.rs",
+        source: "gpu/src/bin/nvjpeg_bindings.rs",
+        args: &[
+            "run",
+            "--quiet",
+            "--locked",
+            "-p",
+            "forebay-gpu",
+            "--features",
+            "bindings",
+            "--bin",
+            "nvjpeg-bindings",
+        ],
+        missing: || missing_for_bindings(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())),
+    },
+];
+
+/// What became of a check.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It ran.
+    Checked(Vec<Complaint>),
+    /// It could not, for this reason.
+    Skipped(String),
+}
+
+/// bindgen loads libclang and reads a header that may not be committed.
+fn missing_for_bindings(is_set: impl Fn(&str) -> bool) -> Option<String> {
+    if !is_set("NVJPEG_INCLUDE") {
+        return Some("NVJPEG_INCLUDE does not name the folder of nvjpeg.h (pip install nvidia-nvjpeg-cu12)".to_owned());
+    }
+    let is_installed = || {
+        let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+        folders.map(|llvm| llvm.path().join("lib/libclang.so")).any(|file| file.exists())
+    };
+    if !is_set("LIBCLANG_PATH") && !is_installed() {
+        return Some("there is no libclang (apt-get install libclang-dev, or LIBCLANG_PATH)".to_owned());
+    }
+    None
+}
 
 impl Generated {
-    /// Compares; `None` where there is no generator.
+    /// Compares.
     ///
     /// # Errors
     ///
     /// When cargo cannot be started.
-    pub fn check(&self, root: &Path) -> io::Result<Option<Vec<Complaint>>> {
+    pub fn check(&self, root: &Path) -> io::Result<Verdict> {
         if !root.join(self.source).exists() {
-            return Ok(None);
+            return Ok(Verdict::Skipped("it has no generator".to_owned()));
+        }
+        if let Some(missing) = (self.missing)() {
+            return Ok(Verdict::Skipped(missing));
         }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let made = Command::new(cargo).args(self.args).current_dir(root).output()?;
@@ -43,8 +92,20 @@ impl Generated {
         } else if made.stdout != committed {
             "is not what its generator writes".to_owned()
         } else {
-            return Ok(Some(Vec::new()));
+            return Ok(Verdict::Checked(Vec::new()));
         };
-        Ok(Some(vec![Complaint { place: self.path.to_owned(), what, mend }]))
+        Ok(Verdict::Checked(vec![Complaint { place: self.path.to_owned(), what, mend }]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing_for_bindings;
+
+    #[test]
+    fn bindings_are_checked_where_header_and_libclang_are_named() {
+        assert_eq!(missing_for_bindings(|_| true), None);
+        let without_header = missing_for_bindings(|name| name != "NVJPEG_INCLUDE").expect("skipped");
+        assert!(without_header.contains("nvidia-nvjpeg-cu12"), "{without_header}");
     }
 }

@@ -7,7 +7,7 @@
 //! ```text
 //! git ls-files --> sources: text --> syntax: tokens, paths, modules --> layering: edges, unsafe --> Complaint
 //!                                \-> paths, stubs                                              -->
-//! cargo fmt, clippy, doc (tools), header (generated)                                           -->
+//! cargo fmt, clippy, doc (tools), header, bindings (generated)                                          -->
 //! ```
 
 pub mod generated;

@@ -1,0 +1,140 @@
+//! Which file nvJPEG is: the one that was named, or the first of those that a machine usually has.
+
+use super::sys;
+use forebay_loader::{Error, ErrorKind, Result};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Names the library when no path is given.
+const LIBRARY_VARIABLE: &str = "FOREBAY_NVJPEG_LIBRARY";
+
+/// The versions whose interface is the one of the bindings, newest first.
+const SONAMES: [&str; 2] = ["libnvjpeg.so.13", "libnvjpeg.so.12"];
+
+/// Where wheels put it, below a folder of Python packages: NVIDIA's for CUDA 13, and for 12.
+const WHEEL_FOLDERS: [&str; 2] = ["nvidia/cu13/lib", "nvidia/nvjpeg/lib"];
+
+/// The library, loaded.
+pub(crate) struct Library {
+    pub(super) functions: sys::NvJpeg,
+}
+
+impl Library {
+    /// Loads the library at `path`; or the one that the environment names; or the system's; or what NVIDIA's wheels or
+    /// torchvision's have brought into one of `packages`, folders of Python packages.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported`, saying what was tried.
+    pub(crate) fn find(path: Option<&Path>, packages: &[PathBuf]) -> Result<Self> {
+        let named = path.map(|path| path.as_os_str().to_owned()).or_else(|| std::env::var_os(LIBRARY_VARIABLE));
+        let candidates = named.map_or_else(|| candidates(packages), |named| vec![named]);
+        let mut refusal = String::new();
+        for candidate in &candidates {
+            match Self::load(candidate) {
+                Ok(library) => return Ok(library),
+                // The first says most: of a library that is named, or of one that is there and does not load.
+                Err(why) if refusal.is_empty() => refusal = why,
+                Err(_) => {}
+            }
+        }
+        let message = format!(
+            "nvJPEG cannot be loaded: install the Python package nvidia-nvjpeg-cu12 or nvidia-nvjpeg, or name the library \
+             in {LIBRARY_VARIABLE} ({refusal})"
+        );
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
+
+    fn load(file: &OsString) -> std::result::Result<Self, String> {
+        let shown = Path::new(file).display();
+        // SAFETY: the library's initialisers do nothing that a program must prepare for.
+        let loaded = unsafe { sys::NvJpeg::new(file) };
+        let functions = loaded.map_err(|error| format!("{shown}: {error}"))?;
+        match missing(&functions) {
+            None => Ok(Self { functions }),
+            Some(function) => Err(format!("{shown}: it has no {function}, so it is older than 12.0 or something else")),
+        }
+    }
+}
+
+impl std::fmt::Debug for Library {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Library").finish_non_exhaustive()
+    }
+}
+
+/// What is tried where nothing is named, in this order.
+fn candidates(packages: &[PathBuf]) -> Vec<OsString> {
+    let mut candidates: Vec<OsString> = SONAMES.iter().map(OsString::from).collect();
+    for folder in packages {
+        let wheels = WHEEL_FOLDERS.iter().flat_map(|wheel| SONAMES.map(|name| folder.join(wheel).join(name)));
+        candidates.extend(wheels.filter(|file| file.exists()).map(PathBuf::into_os_string));
+        // torchvision's has a hash in its name.
+        let bundled = std::fs::read_dir(folder.join("torchvision.libs")).into_iter().flatten().flatten();
+        let bundled = bundled.filter(|entry| entry.file_name().to_string_lossy().starts_with("libnvjpeg"));
+        candidates.extend(bundled.map(|entry| entry.path().into_os_string()));
+    }
+    candidates
+}
+
+/// A function that we call and the library does not have; calling it would panic.
+fn missing(functions: &sys::NvJpeg) -> Option<&'static str> {
+    macro_rules! first_missing {
+        ($($function:ident),* $(,)?) => {
+            [$((stringify!($function), functions.$function.is_err())),*].into_iter().find(|(_, is_missing)| *is_missing)
+        };
+    }
+    let found = first_missing!(
+        nvjpegGetProperty,
+        nvjpegCreateEx,
+        nvjpegDestroy,
+        nvjpegGetHardwareDecoderInfo,
+        nvjpegJpegStateCreate,
+        nvjpegJpegStateDestroy,
+        nvjpegJpegStreamCreate,
+        nvjpegJpegStreamDestroy,
+        nvjpegJpegStreamParseHeader,
+        nvjpegDecodeParamsCreate,
+        nvjpegDecodeParamsDestroy,
+        nvjpegDecodeParamsSetROI,
+        nvjpegDecodeBatchedSupportedEx,
+        nvjpegDecodeBatchedInitialize,
+        nvjpegDecodeBatchedEx,
+    );
+    found.map(|(function, _)| function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_s_library_goes_before_those_of_python_packages() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let below = |name: &str| folder.path().join(name);
+        for file in [
+            "nvidia/nvjpeg/lib/libnvjpeg.so.12",
+            "torchvision.libs/libnvjpeg.70530407.so.13",
+            "torchvision.libs/libz.so.1",
+        ] {
+            std::fs::create_dir_all(below(file).parent().expect("a folder")).expect("made");
+            std::fs::write(below(file), "").expect("written");
+        }
+        let expected: Vec<OsString> = vec![
+            "libnvjpeg.so.13".into(),
+            "libnvjpeg.so.12".into(),
+            below("nvidia/nvjpeg/lib/libnvjpeg.so.12").into(),
+            below("torchvision.libs/libnvjpeg.70530407.so.13").into(),
+        ];
+        assert_eq!(candidates(&[below("nothing"), folder.path().into()]), expected);
+    }
+
+    #[test]
+    fn a_library_that_is_named_is_the_only_one_that_is_tried() {
+        let error = Library::find(Some(Path::new("libc.so.6")), &[]).expect_err("no nvJPEG");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("libc.so.6: it has no nvjpegGetProperty"), "{error}");
+        let error = Library::find(Some(Path::new("/nowhere/libnvjpeg.so.12")), &[]).expect_err("no file");
+        assert!(error.to_string().contains("/nowhere/libnvjpeg.so.12"), "{error}");
+    }
+}

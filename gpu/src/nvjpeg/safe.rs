@@ -1,0 +1,231 @@
+//! nvJPEG's handles as values that end when dropped, each with its context current.
+
+use super::library::Library;
+use super::result::{Answer, Refusal, batch, handle, header, library, params, state};
+use super::sys::{self, nvjpegBackend_t};
+use crate::context::Context;
+use cudarc::driver::sys::CUstream;
+use forebay_loader::decode::geometry::Region;
+use forebay_loader::sync::Arc;
+use forebay_loader::{Error, Result};
+
+/// One backend of the library on one device.
+pub(crate) struct Handle {
+    library: Arc<Library>,
+    context: Arc<Context>,
+    handle: sys::nvjpegHandle_t,
+}
+
+// SAFETY: the library's handles may be shared by threads; states, parameters and headers are each used by one at a time.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Handle {
+    /// The engines that do nothing else.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for a device without; what the library says.
+    pub(crate) fn on_engines(library: &Arc<Library>, context: &Arc<Context>) -> Result<Arc<Self>> {
+        Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_HARDWARE)
+    }
+
+    /// The device's ordinary cores, which also read the entropy-coded data of larger batches.
+    ///
+    /// # Errors
+    ///
+    /// What the library says.
+    pub(crate) fn on_cores(library: &Arc<Library>, context: &Arc<Context>) -> Result<Arc<Self>> {
+        Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_GPU_HYBRID)
+    }
+
+    fn new(library: &Arc<Library>, context: &Arc<Context>, backend: nvjpegBackend_t) -> Result<Arc<Self>> {
+        let handle = context.enter(|| Ok(handle::create(library, backend)?))?;
+        Ok(Arc::new(Self { library: library.clone(), context: context.clone(), handle }))
+    }
+
+    /// Major and minor version of the library.
+    pub(crate) fn version(&self) -> Result<(i32, i32)> {
+        Ok(library::version(&self.library)?)
+    }
+
+    /// How many engines there are, and how many pictures each decodes at a time.
+    pub(crate) fn engines(&self) -> Result<(u32, u32)> {
+        // SAFETY: the handle is alive.
+        self.context.enter(|| Ok(unsafe { handle::engines(&self.library, self.handle) }?))
+    }
+
+    /// Runs `body` with the context current, where refusals are told apart from the driver's.
+    fn enter<T>(&self, body: impl FnOnce() -> Answer<T>) -> Result<Answer<T>> {
+        self.context.enter(|| Ok(body()))
+    }
+
+    /// Runs `end`, unless this is a forked child, where the library does not work.
+    fn end(&self, end: impl FnOnce() -> Answer<()>) {
+        if self.context.is_ours()
+            && let Err(error) = self.context.enter(|| Ok(end()?))
+        {
+            log::warn!("something of nvJPEG is given up: {error}");
+        }
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").field("device", &self.context.number).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, and whatever uses it holds it.
+        self.end(|| unsafe { handle::destroy(&self.library, self.handle) });
+    }
+}
+
+/// Decode parameters: the region.
+struct Params {
+    of: Arc<Handle>,
+    params: sys::nvjpegDecodeParams_t,
+}
+
+impl Params {
+    fn new(of: &Arc<Handle>) -> Result<Self> {
+        // SAFETY: the handle is alive.
+        let params = of.context.enter(|| Ok(unsafe { params::create(&of.library, of.handle) }?))?;
+        Ok(Self { of: of.clone(), params })
+    }
+
+    fn set_region(&mut self, region: Region) -> Answer<()> {
+        // SAFETY: the parameters are alive.
+        unsafe { params::set_region(&self.of.library, self.params, region) }
+    }
+}
+
+impl Drop for Params {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, ended once.
+        self.of.end(|| unsafe { params::destroy(&self.of.library, self.params) });
+    }
+}
+
+/// Looks at headers: which pictures a backend takes.
+pub(crate) struct Probe {
+    params: Params,
+    header: sys::nvjpegJpegStream_t,
+}
+
+// SAFETY: used by one thread at a time, through `&mut`.
+unsafe impl Send for Probe {}
+
+impl Probe {
+    pub(crate) fn new(of: &Arc<Handle>) -> Result<Self> {
+        let params = Params::new(of)?;
+        // SAFETY: the handle is alive.
+        let header = of.context.enter(|| Ok(unsafe { header::create(&of.library, of.handle) }?))?;
+        Ok(Self { params, header })
+    }
+
+    /// Whether the backend decodes `region` of `file`; not when it cannot be asked.
+    pub(crate) fn takes(&mut self, file: &[u8], region: Region) -> bool {
+        let Self { params, header } = self;
+        let of = params.of.clone();
+        let answer = of.enter(|| {
+            // SAFETY: both handles are alive.
+            unsafe { header::parse(&of.library, of.handle, file, *header) }?;
+            params.set_region(region)?;
+            // SAFETY: all handles are alive.
+            unsafe { header::is_supported(&of.library, of.handle, *header, params.params) }
+        });
+        matches!(answer, Ok(Ok(true)))
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        let of = &self.params.of;
+        // SAFETY: made in `new`, ended once.
+        of.end(|| unsafe { header::destroy(&of.library, self.header) });
+    }
+}
+
+/// One picture to decode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job<'a> {
+    pub(crate) file: &'a [u8],
+    pub(crate) region: Region,
+    /// Where the region's RGB pixels go on the device, `pitch` bytes from row to row.
+    pub(crate) out: u64,
+    pub(crate) pitch: usize,
+}
+
+/// What decodes batches, one after the other.
+pub(crate) struct Batched {
+    of: Arc<Handle>,
+    state: sys::nvjpegJpegState_t,
+    /// One for each picture of the largest batch so far.
+    params: Vec<Params>,
+}
+
+// SAFETY: used by one thread at a time, through `&mut`.
+unsafe impl Send for Batched {}
+
+impl Batched {
+    pub(crate) fn new(of: &Arc<Handle>) -> Result<Self> {
+        // SAFETY: the handle is alive.
+        let state = of.context.enter(|| Ok(unsafe { state::create(&of.library, of.handle) }?))?;
+        Ok(Self { of: of.clone(), state, params: Vec::new() })
+    }
+
+    /// Starts decoding `jobs` on `stream`. The outer error is the driver's; the inner one the library's, over all of
+    /// `jobs` even if it is one's fault.
+    ///
+    /// # Safety
+    ///
+    /// Nothing that this was given before is under way. Files and places stay what they are until
+    /// the stream has done it. Nobody else uses the places: engines write at once, whatever the stream has to do before.
+    pub(crate) unsafe fn decode(
+        &mut self,
+        jobs: &[Job<'_>],
+        stream: CUstream,
+    ) -> Result<std::result::Result<(), Refusal>> {
+        while self.params.len() < jobs.len() {
+            self.params.push(Params::new(&self.of)?);
+        }
+        let Self { of, state, params } = self;
+        let files: Vec<*const u8> = jobs.iter().map(|job| job.file.as_ptr()).collect();
+        let lengths: Vec<usize> = jobs.iter().map(|job| job.file.len()).collect();
+        let image = |job: &Job<'_>| {
+            let mut image = sys::nvjpegImage_t { channel: [std::ptr::null_mut(); 4], pitch: [0; 4] };
+            image.channel[0] = std::ptr::with_exposed_provenance_mut(job.out as usize);
+            image.pitch[0] = job.pitch;
+            image
+        };
+        let mut out: Vec<_> = jobs.iter().map(image).collect();
+        let mut lists: Vec<_> = params[..jobs.len()].iter().map(|params| params.params).collect();
+        of.enter(|| {
+            for (params, job) in params.iter_mut().zip(jobs) {
+                params.set_region(job.region)?;
+            }
+            // SAFETY: the handles are alive; the state is idle by the contract above.
+            unsafe { batch::initialize(&of.library, of.handle, *state, jobs.len()) }?;
+            let lists = batch::Lists { files: &files, lengths: &lengths, out: &mut out, params: &mut lists };
+            // SAFETY: prepared for this number just now; the rest by the contract above.
+            unsafe { batch::decode(&of.library, of.handle, *state, lists, stream.cast()) }
+        })
+    }
+}
+
+impl Drop for Batched {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, ended once; its owner waits for what it was given.
+        self.of.end(|| unsafe { state::destroy(&self.of.library, self.state) });
+    }
+}
+
+impl From<&Refusal> for Error {
+    fn from(refusal: &Refusal) -> Self {
+        (*refusal).into()
+    }
+}

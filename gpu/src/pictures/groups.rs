@@ -1,0 +1,127 @@
+//! Which pictures are decoded together: as many as the scratch memory takes.
+
+use crate::kernel::Picture;
+use forebay_loader::decode::geometry::Region;
+use forebay_loader::target::RowPicture;
+use forebay_loader::{Error, Result};
+
+/// Decoded pixels of one group, unless a single picture has more: 256 crops of 1,100 x 1,100.
+const PIXEL_BYTES_MAX: usize = 1 << 30;
+
+/// Where pixels start: what the device reads at once.
+const ALIGN_BYTES: usize = 256;
+
+/// A picture and its place in scratch memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item {
+    /// Its number in the batch's list.
+    pub(super) number: usize,
+    pub(super) picture: RowPicture,
+    /// Which row of the finished batch it becomes.
+    pub(super) to_row: u32,
+    /// Bytes before its pixels.
+    pub(super) at: usize,
+}
+
+impl Item {
+    /// What of the picture is decoded.
+    pub(super) fn region(&self) -> Region {
+        self.picture.picture.stage.crop
+    }
+
+    /// Bytes from row to row of its pixels.
+    pub(super) fn pitch(&self) -> usize {
+        self.region().w as usize * 3
+    }
+
+    fn bytes(&self) -> usize {
+        self.pitch() * self.region().h as usize
+    }
+
+    /// What the kernel is told, for scratch memory at `scratch`.
+    pub(super) fn for_kernel(&self, scratch: u64) -> Result<Picture> {
+        let stage = &self.picture.picture.stage;
+        Picture::new(scratch + self.at as u64, self.pitch() as u64, self.region(), stage, self.to_row)
+    }
+}
+
+/// Pictures that are decoded together, ordered by output.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    pub(super) items: Vec<Item>,
+    /// Bytes of all pixels, and where the kernel's list of pictures starts.
+    pub(super) pixel_bytes: usize,
+}
+
+impl Group {
+    /// Bytes of scratch memory: the pixels and the kernel's list.
+    pub(super) fn scratch_bytes(&self) -> usize {
+        self.pixel_bytes + self.items.len() * size_of::<Picture>()
+    }
+
+    /// The pictures of each output.
+    pub(super) fn by_output(&self) -> impl Iterator<Item = &[Item]> {
+        self.items.chunk_by(|a, b| a.picture.output == b.picture.output)
+    }
+}
+
+/// Cuts `pictures` into groups; `rows` are the rows that the batch keeps, ascending.
+///
+/// # Errors
+///
+/// `Internal` for a picture in a row that the batch does not keep.
+pub(super) fn groups(pictures: &[RowPicture], rows: &[usize]) -> Result<Vec<Group>> {
+    cut(pictures, rows, PIXEL_BYTES_MAX)
+}
+
+fn cut(pictures: &[RowPicture], rows: &[usize], bytes_max: usize) -> Result<Vec<Group>> {
+    let mut groups = vec![Group::default()];
+    for (number, picture) in pictures.iter().enumerate() {
+        let to_row = rows.binary_search(&picture.row);
+        let to_row = to_row.map_err(|_| Error::internal("a picture lies in a row that its batch does not keep"))?;
+        let mut item = Item { number, picture: *picture, to_row: to_row as u32, at: 0 };
+        let bytes = item.bytes().next_multiple_of(ALIGN_BYTES);
+        let group = groups.last_mut().filter(|group| group.items.is_empty() || group.pixel_bytes + bytes <= bytes_max);
+        let group = match group {
+            Some(group) => group,
+            None => {
+                groups.push(Group::default());
+                groups.last_mut().ok_or_else(|| Error::internal("no group"))?
+            }
+        };
+        item.at = group.pixel_bytes;
+        group.pixel_bytes += bytes;
+        group.items.push(item);
+    }
+    Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_loader::decode::EncodedPicture;
+    use forebay_loader::decode::geometry::{Size, Stage};
+
+    fn picture(output: usize, row: usize, side: u32) -> RowPicture {
+        let size = Size { w: side, h: side };
+        RowPicture { output, row, picture: EncodedPicture { bytes: 1, size, stage: Stage::identity(size) } }
+    }
+
+    #[test]
+    fn pictures_are_cut_where_the_scratch_memory_ends_and_keep_their_numbers() {
+        let pictures = [picture(0, 1, 10), picture(0, 3, 10), picture(1, 3, 100), picture(1, 4, 10)];
+        let groups = cut(&pictures, &[1, 3, 4], 1100).expect("cut");
+        let numbers = |group: &Group| group.items.iter().map(|i| (i.number, i.to_row, i.at)).collect::<Vec<_>>();
+        // 300 bytes take 512; the large one is alone, though it is more than fits.
+        assert_eq!(
+            groups.iter().map(numbers).collect::<Vec<_>>(),
+            [vec![(0, 0, 0), (1, 1, 512)], vec![(2, 1, 0)], vec![(3, 2, 0)]]
+        );
+        assert_eq!(groups[0].scratch_bytes(), 1024 + 2 * size_of::<Picture>());
+    }
+
+    #[test]
+    fn a_row_that_the_batch_does_not_keep_is_an_error() {
+        assert!(cut(&[picture(0, 2, 10)], &[1, 3], 1000).is_err());
+    }
+}

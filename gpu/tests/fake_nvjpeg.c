@@ -1,0 +1,212 @@
+/* nvJPEG in host memory, for tests only, over the driver of fake_cuda.c. Two backends: engines, which write when they are
+ * called whatever their stream has to do before, and cores, which read files and write pixels in their stream's order, as
+ * late as that moves. One bad picture fails its batch. Whatever the library would not forgive aborts.
+ *
+ * Pixels come from a function that the test gives, or are those of the files that it made known. A picture whose file holds the text REFUSED is refused. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { INVALID_PARAMETER = 2, BAD_JPEG = 3, NOT_SUPPORTED = 4, ARCH_MISMATCH = 7 };
+enum { CORES = 2, ENGINES = 3, RGB_INTERLEAVED = 5 };
+
+typedef struct Handle { int backend; } Handle;
+typedef struct State { Handle *of; int prepared, under_way; } State;
+typedef struct Params { int x, y, w, h; } Params;
+typedef struct Header { int code, components; } Header;
+typedef struct Image { unsigned char *channel[4]; size_t pitch[4]; } Image;
+typedef int (*Decode)(const unsigned char *file, size_t len, int x, int y, int w, int h, unsigned char *out, size_t pitch);
+
+int fake_cuda_has_context(void);
+int fake_cuda_is_pinned(const void *at, size_t len);
+void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct { char function[64]; int calls_left, code; } fault;
+static int known(const unsigned char *, size_t, int, int, int, int, unsigned char *, size_t);
+static Decode decode = known;
+static int live, engines = 2, by_engines, by_cores;
+
+static void must(int holds, const char *what) {
+    if (!holds) { fprintf(stderr, "fake nvJPEG: %s\n", what); abort(); }
+}
+static int injected(const char *function) {
+    pthread_mutex_lock(&lock);
+    int hit = !strcmp(fault.function, function) && fault.calls_left > 0 && --fault.calls_left == 0;
+    pthread_mutex_unlock(&lock);
+    return hit ? fault.code : 0;
+}
+#define ENTER do { int code = injected(__func__); if (code) return code; must(fake_cuda_has_context(), "no context is current"); } while (0)
+static int add(int *count, int n) { return __atomic_add_fetch(count, n, __ATOMIC_SEQ_CST); }
+static void *make(size_t size) { add(&live, 1); return calloc(1, size); }
+static int end(void *object) { add(&live, -1); free(object); return 0; }
+
+/* The files that a test made known, and their pixels. */
+typedef struct File { struct File *next; unsigned char *bytes, *rgb; size_t len; int w; } File;
+static File *files;
+static int known(const unsigned char *bytes, size_t len, int x, int y, int w, int h, unsigned char *out, size_t pitch) {
+    for (File *f = files; f; f = f->next) {
+        if (f->len != len || memcmp(f->bytes, bytes, len)) continue;
+        for (int row = 0; row < h; row++) memcpy(out + row * pitch, f->rgb + ((size_t)(y + row) * f->w + x) * 3, w * 3);
+        return 0;
+    }
+    return 1;
+}
+
+/* For tests. */
+/* Makes a file known, before anything is decoded. */
+void fake_nvjpeg_add(const unsigned char *bytes, size_t len, int w, int h, const unsigned char *rgb) {
+    size_t pixels = (size_t)w * h * 3;
+    File *f = malloc(sizeof *f);
+    *f = (File){files, memcpy(malloc(len), bytes, len), memcpy(malloc(pixels), rgb, pixels), len, w};
+    files = f;
+}
+void fake_nvjpeg_decode_with(Decode function) { decode = function; }
+void fake_nvjpeg_engines(int count) { engines = count; }
+/* From now on, the `nth` call of `function` answers `code`. */
+void fake_nvjpeg_fail(const char *function, int nth, int code) {
+    pthread_mutex_lock(&lock);
+    snprintf(fault.function, sizeof fault.function, "%s", function);
+    fault.calls_left = nth;
+    fault.code = code;
+    pthread_mutex_unlock(&lock);
+}
+/* Handles of all kinds that are alive; pictures that were decoded by either backend since this was last asked. */
+int fake_nvjpeg_live(void) { return add(&live, 0); }
+int fake_nvjpeg_by_engines(void) { return __atomic_exchange_n(&by_engines, 0, __ATOMIC_SEQ_CST); }
+int fake_nvjpeg_by_cores(void) { return __atomic_exchange_n(&by_cores, 0, __ATOMIC_SEQ_CST); }
+
+/* Reads up to the frame header. */
+static int parse(const unsigned char *file, size_t len, Header *header) {
+    if (len < 4 || file[0] != 0xff || file[1] != 0xd8) return BAD_JPEG;
+    for (size_t at = 2; at + 9 < len && file[at] == 0xff;) {
+        int code = file[at + 1];
+        if (code >= 0xc0 && code <= 0xcf && code != 0xc4 && code != 0xc8 && code != 0xcc) {
+            *header = (Header){code, file[at + 9]};
+            return 0;
+        }
+        at += 2 + (file[at + 2] << 8 | file[at + 3]);
+    }
+    return BAD_JPEG;
+}
+
+int nvjpegGetProperty(int property, int *value) { *value = property == 0 ? 12 : 4; return 0; }
+int nvjpegCreateEx(int backend, void *device, void *pinned, unsigned flags, Handle **handle) {
+    (void)flags;
+    ENTER;
+    must(!device && !pinned, "allocators are not the test's");
+    if (backend == ENGINES && engines == 0) return ARCH_MISMATCH;
+    must(backend == CORES || backend == ENGINES, "a backend that nobody meant");
+    *handle = make(sizeof(Handle));
+    (*handle)->backend = backend;
+    return 0;
+}
+int nvjpegDestroy(Handle *h) { ENTER; return end(h); }
+int nvjpegGetHardwareDecoderInfo(Handle *h, unsigned *count, unsigned *cores) {
+    ENTER;
+    must(h->backend == ENGINES, "cores are asked for engines");
+    *count = engines;
+    *cores = 1;
+    return 0;
+}
+int nvjpegJpegStateCreate(Handle *h, State **state) {
+    ENTER;
+    *state = make(sizeof(State));
+    (*state)->of = h;
+    return 0;
+}
+int nvjpegJpegStateDestroy(State *state) {
+    ENTER;
+    must(add(&state->under_way, 0) == 0, "a state ends while its batch is under way");
+    return end(state);
+}
+int nvjpegJpegStreamCreate(Handle *h, Header **header) { (void)h; ENTER; *header = make(sizeof(Header)); return 0; }
+int nvjpegJpegStreamDestroy(Header *header) { ENTER; return end(header); }
+int nvjpegJpegStreamParseHeader(Handle *h, const unsigned char *file, size_t len, Header *header) {
+    (void)h;
+    ENTER;
+    return parse(file, len, header);
+}
+int nvjpegDecodeParamsCreate(Handle *h, Params **params) { (void)h; ENTER; *params = make(sizeof(Params)); return 0; }
+int nvjpegDecodeParamsDestroy(Params *params) { ENTER; return end(params); }
+int nvjpegDecodeParamsSetROI(Params *params, int x, int y, int w, int h) { ENTER; *params = (Params){x, y, w, h}; return 0; }
+int nvjpegDecodeBatchedSupportedEx(Handle *h, Header *header, Params *params, int *answer) {
+    (void)params;
+    ENTER;
+    *answer = h->backend == ENGINES && header->code != 0xc0;
+    return 0;
+}
+int nvjpegDecodeBatchedInitialize(Handle *h, State *state, int count, int threads, int format) {
+    (void)threads;
+    ENTER;
+    must(state->of == h, "a state of another handle");
+    must(add(&state->under_way, 0) == 0, "a state is used again while its batch is under way");
+    if (count < 1 || format != RGB_INTERLEAVED) return INVALID_PARAMETER;
+    state->prepared = count;
+    return 0;
+}
+
+/* A picture on its way. */
+typedef struct Job { const unsigned char *file; size_t len; int is_copy; Params region; unsigned char *out; size_t pitch; } Job;
+typedef struct Jobs { State *state; int count; Job list[]; } Jobs;
+
+static int run_job(const Job *j) {
+    return decode(j->file, j->len, j->region.x, j->region.y, j->region.w, j->region.h, j->out, j->pitch);
+}
+/* Whether a picture can be decoded at all, without touching its place. */
+static int try_job(Job job) {
+    Header header;
+    if (parse(job.file, job.len, &header)) return BAD_JPEG;
+    if (memmem(job.file, job.len, "REFUSED", 7)) return NOT_SUPPORTED;
+    unsigned char *aside = malloc(job.pitch * job.region.h);
+    job.out = aside;
+    int code = run_job(&job) ? BAD_JPEG : 0;
+    free(aside);
+    return code;
+}
+static void finish(void *argument) {
+    Jobs *jobs = argument;
+    for (int i = 0; i < jobs->count; i++) {
+        if (jobs->state->of->backend == CORES) run_job(&jobs->list[i]);
+        if (jobs->list[i].is_copy) free((void *)jobs->list[i].file);
+    }
+    add(&jobs->state->under_way, -1);
+    free(jobs);
+}
+int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *files, const size_t *lengths, Image *out,
+                          Params **params, void *stream) {
+    ENTER;
+    int count = state->prepared;
+    must(count > 0, "a batch without preparation");
+    must(add(&state->under_way, 0) == 0, "a state is used again while its batch is under way");
+    Jobs *jobs = malloc(sizeof(Jobs) + count * sizeof(Job));
+    *jobs = (Jobs){.state = state, .count = count};
+    int code = 0;
+    for (int i = 0; i < count; i++) {
+        must(out[i].pitch[0] >= (size_t)params[i]->w * 3, "rows overlap");
+        jobs->list[i] = (Job){files[i], lengths[i], 0, *params[i], out[i].channel[0], out[i].pitch[0]};
+        if (!code) code = try_job(jobs->list[i]);
+    }
+    if (code) {
+        /* What the engines had begun to write. */
+        for (int i = 0; i < count && h->backend == ENGINES; i++)
+            for (int y = 0; y < params[i]->h; y++) memset(out[i].channel[0] + y * out[i].pitch[0], 0xBB, params[i]->w * 3);
+        free(jobs);
+        return code;
+    }
+    for (int i = 0; i < count; i++) {
+        Job *job = &jobs->list[i];
+        if (h->backend == ENGINES) run_job(job);
+        else if (!fake_cuda_is_pinned(job->file, job->len)) {
+            job->file = memcpy(malloc(job->len), job->file, job->len);
+            job->is_copy = 1;
+        }
+    }
+    add(h->backend == ENGINES ? &by_engines : &by_cores, count);
+    add(&state->under_way, 1);
+    fake_cuda_call_later(stream, finish, jobs);
+    return 0;
+}
