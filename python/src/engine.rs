@@ -3,6 +3,7 @@
 use crate::rows::{Row, WithRows};
 use crate::tensor::Tensor;
 use crate::{enter, error};
+use forebay_gpu::{Libraries, target_for};
 use forebay_loader::batch::{Batch, Output, RowBytes};
 use forebay_loader::config::LoaderConfig;
 use forebay_loader::error::{Error, ErrorKind, Result};
@@ -12,6 +13,7 @@ use forebay_loader::stats::Snapshot;
 use forebay_loader::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use std::path::PathBuf;
 
 /// A loader of the engine.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -49,9 +51,13 @@ impl Engine {
     #[new]
     fn new(py: Python<'_>, config: &str, device: &str) -> PyResult<Self> {
         let (config, device) = (config.to_owned(), device.to_owned());
+        // Wheels bring NVIDIA's libraries to where Python looks for packages.
+        let packages = py.import("sys")?.getattr("path")?.extract::<Vec<Bound<'_, PyAny>>>()?;
+        let packages = packages.iter().filter_map(|folder| folder.extract::<PathBuf>().ok()).collect();
+        let libraries = Libraries { packages, ..Libraries::default() };
         let loader = enter::apart(py, move || {
             let config = LoaderConfig::from_json(&config)?;
-            let target = forebay_gpu::target_for(&device, config.world.local_rank)?;
+            let target = target_for(&device, config.world.local_rank, &libraries)?;
             Loader::with_target(config, Arc::new(WithRows::new(target)))
         })?;
         let loader = Arc::new(loader);

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fake_cuda import compile_driver
 from picture_set import write_pictures
 
 
@@ -15,3 +16,9 @@ def pictures(tmp_path_factory):
 def packed(tmp_path_factory):
     """The same, compressed: a remote."""
     return write_pictures(tmp_path_factory.mktemp("packed") / "train", compression="zstd")
+
+
+@pytest.fixture(scope="session")
+def cuda_library(tmp_path_factory):
+    """The stand-in for a CUDA driver, compiled. A process takes one driver, so all tests have the same."""
+    return compile_driver(tmp_path_factory.mktemp("cuda"))

@@ -1,4 +1,4 @@
-"""The engine's stand-in for a CUDA driver, from Python, and a consumer of device tensors by DLPack.
+"""The engine's stand-ins for a CUDA driver and for nvJPEG, from Python, and a consumer of device tensors by DLPack.
 
 The stand-in's device memory is host memory, and its streams move as late as is legal: a consumer that does not wait for
 a copy sees what was there before.
@@ -10,7 +10,7 @@ import subprocess
 
 import numpy as np
 
-SOURCE = pathlib.Path(__file__).parents[2] / "gpu/tests/fake_cuda.c"
+GPU = pathlib.Path(__file__).parents[2] / "gpu"
 
 CUDA = 2
 """DLPack's number of the device type."""
@@ -60,6 +60,10 @@ class Driver:
         """Lets all streams end what they were given."""
         self.library.fake_cuda_run()
 
+    def waits_move(self, on):
+        """Whether a host that waits for the device moves it."""
+        self.library.fake_cuda_waits_move(int(on))
+
     def run_copies(self, besides):
         """Lets all streams but the default ones and `besides` go as far as they can."""
         self.library.fake_cuda_run_copies(besides)
@@ -85,9 +89,43 @@ class Driver:
 def compile_driver(folder):
     library = folder / "libcuda.so"
     # The soname is the first that the engine looks for, so it goes before a driver that this machine has.
-    flags = ["-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so"]
-    subprocess.run(["cc", *flags, "-o", library, SOURCE], check=True)
+    flags = ["-shared", "-fPIC", "-pthread", "-O1", "-ffp-contract=off", "-Wl,-soname,libcuda.so"]
+    sources = [GPU / "tests/fake_cuda.c", "-x", "c++", GPU / "src/kernel/crop_resize.cu"]
+    subprocess.run(["cc", *flags, "-o", library, *sources], check=True)
     return library
+
+
+def compile_decoder(folder, driver):
+    """nvJPEG on the stand-in at `driver`."""
+    library = folder / "libnvjpeg.so.12"
+    flags = ["-shared", "-fPIC", "-pthread", "-O1"]
+    subprocess.run(["cc", *flags, "-o", library, GPU / "tests/fake_nvjpeg.c", driver], check=True)
+    return library
+
+
+class NvJpeg:
+    """The decoder's stand-in, loaded. It decodes the files that it was told of."""
+
+    def __init__(self, library):
+        self.library = ctypes.CDLL(library)
+        self.library.fake_nvjpeg_add.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_char_p]
+
+    def add(self, file, pixels):
+        """From now on `file` has these pixels, an array of rows, columns and colours."""
+        height, width, _ = pixels.shape
+        self.library.fake_nvjpeg_add(file, len(file), width, height, pixels.tobytes())
+
+    def engines(self, count):
+        """How many decoders the device has that do nothing else."""
+        self.library.fake_nvjpeg_engines(count)
+
+    def fail(self, function, code, nth=1):
+        """The `nth` call of `function` from now on answers `code`."""
+        self.library.fake_nvjpeg_fail(function.encode(), nth, code)
+
+    def live(self):
+        """Handles of all kinds that are alive."""
+        return self.library.fake_nvjpeg_live()
 
 
 class Consumer:

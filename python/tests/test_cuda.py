@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 from picture_set import SAMPLES
-from fake_cuda import CUDA, Consumer, Driver, compile_driver
+from fake_cuda import CUDA, Consumer, Driver
 
 import forebay as fb
 
@@ -24,16 +24,11 @@ WORLD = {"world_size": 2, "local_world_size": 2, "num_canonical_nodes": 2}
 NOTHING_LEFT = {"registered": 0, "allocated": 0, "events": 0}
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    return compile_driver(tmp_path_factory.mktemp("cuda"))
-
-
 @pytest.fixture
-def driver(library, monkeypatch):
+def driver(cuda_library, monkeypatch):
     """The stand-in; after the test everything must have been given back."""
-    monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(library))
-    driver = Driver(library)
+    monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(cuda_library))
+    driver = Driver(cuda_library)
     yield driver
     assert driver.left() == NOTHING_LEFT
 

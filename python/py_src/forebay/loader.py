@@ -66,8 +66,12 @@ class Loader:
         device: Where tensors are delivered: "cpu", "cuda:0" and so on, or "cuda" for torch's current device where torch uses
             CUDA already, else the one numbered `local_rank`, or the only one that the process sees. Lists, such as those of
             `Text` and `Bytes`, stay on the host. A list of devices yields a list of batches, one per device, and each
-            device counts as a rank of its own. The environment variable FOREBAY_CUDA_LIBRARY names the driver's library
-            where the system's is not the one.
+            device counts as a rank of its own. The environment variables FOREBAY_CUDA_LIBRARY and FOREBAY_NVJPEG_LIBRARY
+            name the libraries of driver and decoder where the system's are not the ones.
+        device_decode: Leave JPEGs to the CUDA device (nvJPEG): baseline files whose bytes fit into their row of the batch,
+            cropped and resized by one operation. The others, and those that the device refuses, are decoded on the host, into
+            the same batch; `stats()["counters"]` counts `pictures_on_device`, `pictures_refused` and
+            `device_decode_fallbacks`. Crops and flips are the same, grey levels may differ by a few. Not yet run on a GPU.
         rank: This process among all. None, like the three after it: asked of `torch.distributed`, then of the launcher's
             environment (torchrun, SLURM, MPI), else one process.
         world_size: All processes.
@@ -128,6 +132,7 @@ class Loader:
         sampling_granularity: int = 1,
         batching_method: str = "random",
         device: str | Sequence[str] = "cpu",
+        device_decode: bool = False,
         rank: int | None = None,
         world_size: int | None = None,
         local_rank: int | None = None,
@@ -182,6 +187,7 @@ class Loader:
             "sampling_method": sampling_method,
             "sampling_granularity": sampling_granularity,
             "batching_method": batching_method,
+            "device_decode": device_decode,
             "threads": threads,
             "prefetch": prefetch,
             "memory": byte_size(memory, "memory"),
@@ -381,7 +387,16 @@ _WHOLE = (
     "fetch_threads",
 )
 _REAL = ("download_timeout", "stall_timeout")
-_CHOICE = ("drop_last", "mark_repeats", "shuffle", "keep_zip", "allow_unsafe_types", "pin_threads", "trace")
+_CHOICE = (
+    "drop_last",
+    "mark_repeats",
+    "shuffle",
+    "device_decode",
+    "keep_zip",
+    "allow_unsafe_types",
+    "pin_threads",
+    "trace",
+)
 
 
 def _check_types(config: dict[str, Any]) -> None:

@@ -1,0 +1,145 @@
+"""JPEGs decoded on a CUDA device, over stand-ins for driver and decoder: no GPU has shown what it does."""
+
+import io
+
+import numpy as np
+import pytest
+from fake_cuda import CUDA, Consumer, Driver, NvJpeg, compile_decoder
+from PIL import Image
+from picture_set import SAMPLES, jpeg
+
+import forebay as fb
+
+NORM = fb.Normalize(fb.IMAGENET_MEAN, fb.IMAGENET_STD)
+FIELDS = {
+    "x": fb.Image("image", fb.RandomResizedCrop(64), fb.RandomHorizontalFlip(), NORM, dtype="float32"),
+    "whole": fb.Image("image", fb.Resize(72), fb.CenterCrop(64), layout="NHWC"),
+    "y": fb.Scalar("number"),
+}
+LEVEL = 1 / 255 / min(fb.IMAGENET_STD)
+"""One grey level after the normalisation."""
+
+NOTHING_LEFT = {"registered": 0, "allocated": 0, "events": 0}
+DEFAULTS = {"shuffle": True, "batch_size": 16, "framework": "dlpack", "memory": "64mb"}
+
+
+@pytest.fixture(scope="session")
+def libraries(cuda_library):
+    return cuda_library, compile_decoder(cuda_library.parent, cuda_library)
+
+
+@pytest.fixture(scope="session")
+def known(libraries):
+    """The decoder, which knows the picture set."""
+    driver, decoder = Driver(libraries[0]), NvJpeg(libraries[1])
+    for number in range(SAMPLES):
+        file = jpeg(number)
+        decoder.add(file, np.asarray(Image.open(io.BytesIO(file)).convert("RGB")))
+    return driver, decoder
+
+
+@pytest.fixture
+def device(known, libraries, monkeypatch):
+    """Driver and decoder; after the test everything must have been given back."""
+    monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(libraries[0]))
+    monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(libraries[1]))
+    driver, decoder = known
+    decoder.engines(2)
+    driver.waits_move(True)
+    yield driver, decoder
+    left = driver.left()
+    driver.waits_move(False)
+    assert left == NOTHING_LEFT and decoder.live() == 0
+
+
+def loader(folder, name, **kwargs):
+    kwargs = {**DEFAULTS, "fields": FIELDS, **kwargs}
+    return fb.Loader(local=folder, device=name, **kwargs)
+
+
+def epochs_on_host(folder):
+    with loader(folder, "cpu", framework="numpy") as batches:
+        return [[{name: value.copy() for name, value in batch.items()} for batch in batches] for _ in range(2)]
+
+
+def compare(driver, batch, host):
+    for name, tolerance in (("x", LEVEL * 1.01), ("whole", 1), ("y", 0)):
+        consumer = Consumer(driver, batch[name])
+        assert consumer.device == (CUDA, 0)
+        got, want = consumer.array(), host[name]
+        assert got.shape == want.shape and np.abs(got.astype("f8") - want).max() <= tolerance, name
+        consumer.free()
+
+
+@pytest.mark.parametrize("engines", [0, 2])
+def test_crops_flips_and_pixels_are_the_host_s(pictures, device, engines):
+    driver, decoder = device
+    decoder.engines(engines)
+    with loader(pictures, "cuda:0", device_decode=True) as batches:
+        for epoch in epochs_on_host(pictures):
+            for batch, host in zip(batches, epoch, strict=True):
+                compare(driver, batch, host)
+                del batch
+        stats = batches.stats()
+    assert stats["counters"]["pictures_on_device"] == 2 * 2 * SAMPLES
+    assert (stats["counters"]["pictures_on_engines"] > 0) == (engines > 0)
+    assert stats["counters"]["device_decode_fallbacks"] == (engines == 0)
+    assert any("nvJPEG 12.4" in note for note in stats["notes"])
+
+
+def test_pictures_that_the_device_refuses_are_decoded_on_the_host_into_their_place(pictures, device):
+    driver, decoder = device
+    decoder.fail("nvjpegDecodeBatchedEx", 3, nth=4)
+    with loader(pictures, "cuda:0", device_decode=True) as batches:
+        for batch, host in zip(batches, epochs_on_host(pictures)[0], strict=True):
+            compare(driver, batch, host)
+            del batch
+
+
+def test_without_the_library_the_host_decodes_and_says_so_once(pictures, device, monkeypatch, tmp_path, caplog):
+    driver, _ = device
+    monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(tmp_path / "libnvjpeg.so.12"))
+    with loader(pictures, "cuda:0", device_decode=True) as batches:
+        for epoch in epochs_on_host(pictures):
+            for batch, host in zip(batches, epoch, strict=True):
+                compare(driver, batch, host)
+                del batch
+        counters = batches.stats()["counters"]
+    assert counters["device_decode_fallbacks"] == 1 and counters["pictures_on_device"] == 0
+    (warning,) = [record.getMessage() for record in caplog.records if "decoded on the host" in record.getMessage()]
+    assert "nvidia-nvjpeg" in warning
+
+
+def test_a_device_without_memory_for_decoding_leaves_it_to_the_host(pictures, device):
+    driver, decoder = device
+    decoder.fail("nvjpegDecodeBatchedEx", 5, nth=3)
+    with loader(pictures, "cuda:0", device_decode=True) as batches:
+        for batch, host in zip(batches, epochs_on_host(pictures)[0], strict=True):
+            compare(driver, batch, host)
+            del batch
+        assert batches.stats()["counters"]["device_decode_fallbacks"] == 1
+
+
+def test_a_lost_device_ends_the_epoch_with_an_error(pictures, device):
+    driver, _ = device
+    with loader(pictures, "cuda:0", device_decode=True) as batches:
+        driver.fail("cuLaunchKernel", 700, nth=5)
+        with pytest.raises(fb.IoError, match=r"cuLaunchKernel.*device 0|device 0.*cuLaunchKernel"):
+            for batch in batches:
+                del batch
+
+
+def test_a_loader_that_is_closed_early_gives_everything_back(pictures, device):
+    driver, _ = device
+    batches = loader(pictures, "cuda:0", device_decode=True)
+    first = next(iter(batches))
+    consumer = Consumer(driver, first["y"])
+    batches.close()
+    del first
+    assert consumer.array().shape == (16,)
+    consumer.free()
+
+
+def test_the_argument_is_true_or_false(pictures):
+    with pytest.raises(fb.ConfigError, match="device_decode is True or False"):
+        loader(pictures, "cpu", device_decode="nvjpeg")
