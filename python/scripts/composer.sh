@@ -6,18 +6,7 @@
 
 composer='mosaicml==0.32.1'
 packages=(coolname 'importlib-metadata<9' 'mosaicml-cli==0.7.5' psutil py-cpuinfo 'tabulate==0.9.0' 'torch_optimizer==0.3.0' 'torchmetrics==1.7.4')
-shared=$(python/scripts/venv.sh)
-hash=$(printf '%s\n' "$shared" "$composer" "${packages[@]}" | sha256sum | cut -c1-12)
-venv=${XDG_CACHE_HOME:-$HOME/.cache}/forebay/composer-$hash
-if [ ! -e "$venv/complete" ]; then
-    say "making Composer's environment $venv" >&2
-    "$shared" -m venv "$venv"
-    "$shared" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
-        >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${packages[@]}"
-    # Without what it asks for: that would bring another torch.
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$composer"
-    touch "$venv/complete"
-fi
+# The Trainer without what it asks for: that would bring another torch.
+environment_over_shared composer "${packages[@]}" -- "$composer"
 python/scripts/extension.sh dev
 PYTHONPATH=$root/python/py_src exec "$venv/bin/python" -m pytest -q -p no:cacheprovider python/tests/streaming/test_composer.py "$@"

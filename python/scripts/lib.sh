@@ -15,6 +15,27 @@ if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo"
 fi
 target=${CARGO_TARGET_DIR:-$root/target}
 
+# Sets `venv` to an environment over the shared one, with more packages or other versions: made once for each list of them.
+# `environment_over_shared NAME PACKAGE... [-- PACKAGE...]`: those behind `--` are installed without what they ask for.
+environment_over_shared() {
+    local name=$1 shared hash
+    shift
+    shared=$(python/scripts/venv.sh)
+    hash=$(printf '%s\n' "$shared" "$@" | sha256sum | cut -c1-12)
+    venv=${XDG_CACHE_HOME:-$HOME/.cache}/forebay/$name-$hash
+    if [ ! -e "$venv/complete" ]; then
+        say "making the environment $venv" >&2
+        "$shared" -m venv "$venv"
+        "$shared" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+            >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
+        local install=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check) packages=()
+        while [ $# -gt 0 ] && [ "$1" != -- ]; do packages+=("$1"); shift; done
+        "${install[@]}" "${packages[@]}"
+        if [ $# -gt 0 ]; then "${install[@]}" --no-deps "${@:2}"; fi
+        touch "$venv/complete"
+    fi
+}
+
 # The first Python that is new enough, the plain name first.
 find_python() {
     local name

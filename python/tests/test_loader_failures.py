@@ -13,14 +13,15 @@ import forebay as fb
 torch = pytest.importorskip("torch")
 
 
+def spoil_first_picture(folder):
+    with open(os.path.join(folder, "shard.00000.mds"), "r+b") as file:
+        file.seek(file.read().index(b"\xff\xd8"))
+        file.write(b"\xff\xd8" + bytes(100))
+
+
 def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
     folder = write_pictures(tmp_path / "set", samples=40)
-    shard = os.path.join(folder, "shard.00000.mds")
-    with open(shard, "r+b") as file:
-        data = file.read()
-        start = data.index(b"\xff\xd8")
-        file.seek(start)
-        file.write(b"\xff\xd8" + bytes(100))
+    spoil_first_picture(folder)
     fields = {"x": fb.Image("image", fb.Resize((8, 8))), **NUMBER}
     with fb.Loader(local=folder, batch_size=8, fields=fields) as loader:
         with pytest.raises(fb.DecodeError, match="shard.00000.mds") as caught:
@@ -36,12 +37,7 @@ def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
 
 def test_an_emptied_batch_repeats_a_sample_where_another_rank_would_wait(tmp_path):
     folder = write_pictures(tmp_path / "set", samples=40)
-    shard = os.path.join(folder, "shard.00000.mds")
-    with open(shard, "r+b") as file:
-        data = file.read()
-        start = data.index(b"\xff\xd8")
-        file.seek(start)
-        file.write(b"\xff\xd8" + bytes(100))
+    spoil_first_picture(folder)
     fields = {"x": fb.Image("image", fb.Resize((8, 8))), "image": fb.Bytes("image"), **NUMBER}
     arguments = {"local": folder, "batch_size": 1, "fields": fields, "on_error": "skip", "max_errors": 1}
 

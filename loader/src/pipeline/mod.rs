@@ -35,7 +35,7 @@ mod shard;
 mod shutdown;
 
 pub(crate) use epoch::{Crew, Epoch, EpochParts};
-pub(crate) use open::OpenShards;
+pub(crate) use open::{OpenShards, read_offsets};
 pub(crate) use refill::{Refills, WholePlan};
 pub(crate) use reorder::Taken;
 pub(crate) use sample::collate::BatchLayout;

@@ -1,8 +1,8 @@
 //! Shards that are open for reading: descriptors, offset tables, and how many of them at a time.
 //!
 //! Opening costs two system calls and reading the table; a table of 10,000 samples is 40 kB, an index of rows a few
-//! thousandths of the shard. So shards stay open, and
-//! the one opened first is closed when there are too many. Whoever still reads from it keeps it alive.
+//! thousandths of the shard. So shards stay open, and the one opened first is closed when there are too many. Whoever
+//! still reads from it keeps it alive.
 
 use super::shard::ShardSource;
 use crate::cache;
@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::decode::{Direct, Row};
 use crate::error::{Context, Error, Result};
 use crate::format::trailer::TRAILER_BYTES_MAX;
-use crate::format::{Layout, OffsetTable, SampleColumns, Scratch, Trailer};
+use crate::format::{Layout, OffsetTable, SampleColumns, Scratch, Shard, Trailer};
 use crate::io::{ShardFile, read_exact_at};
 use crate::order::ShardId;
 use crate::stats::{Counter, Stats};
@@ -38,14 +38,8 @@ pub(crate) struct OpenShard {
 impl OpenShard {
     fn open(catalog: &Catalog, id: ShardId, resident: Arc<cache::OpenShard>, trailers: &Trailers) -> Result<Self> {
         let shard = catalog.shard(id);
-        // The data file stands first, the file with the table last; for MDS they are the same.
-        let (Some(data), Some(front)) = (resident.files.first(), resident.files.last()) else {
-            return Err(Error::internal("a shard without files"));
-        };
-        let bytes = usize::try_from(shard.table_bytes().min(front.bytes)).unwrap_or(usize::MAX);
-        let mut table = vec![0; bytes];
-        read_exact_at(&*front.file, &mut table, 0).context("file", || front.path.display())?;
-        let table = shard.offsets(&table)?;
+        let Some(data) = resident.files.first() else { return Err(Error::internal("a shard without files")) };
+        let table = read_offsets(shard, &resident)?;
         let layout_number = catalog.layout_of(id);
         let trailer = match trailers.wanted.get(layout_number) {
             Some(true) => trailers.read(data, &table),
@@ -115,6 +109,20 @@ impl OpenShard {
     pub(crate) fn layout_number(&self) -> usize {
         self.layout_number
     }
+}
+
+/// Reads where the samples of `shard`, which is open, lie.
+///
+/// # Errors
+///
+/// `Format` when the table contradicts the index; what the file system says.
+pub(crate) fn read_offsets(shard: &Shard, open: &cache::OpenShard) -> Result<OffsetTable> {
+    // The data file stands first, the file with the table last; for MDS they are the same.
+    let Some(front) = open.files.last() else { return Err(Error::internal("a shard without files")) };
+    let bytes = usize::try_from(shard.table_bytes().min(front.bytes)).unwrap_or(usize::MAX);
+    let mut table = vec![0; bytes];
+    read_exact_at(&*front.file, &mut table, 0).context("file", || front.path.display())?;
+    shard.offsets(&table)
 }
 
 /// Which shards' trailers are read, and what became of them.

@@ -1,10 +1,10 @@
 //! What is known about shards that were read: where their samples lie, and descriptors.
 
 use crate::cache::{OpenShard, Touched};
-use crate::error::{Context, Result};
+use crate::error::Result;
 use crate::format::{OffsetTable, Shard};
-use crate::io::read_exact_at;
 use crate::order::ShardId;
+use crate::pipeline::read_offsets;
 use crate::sync::Arc;
 use std::collections::{HashMap, VecDeque};
 
@@ -33,12 +33,7 @@ pub(super) struct Known {
 impl Known {
     /// Reads the offsets of `shard`, which is open.
     pub(super) fn read(shard: &Shard, layout: usize, open: Arc<OpenShard>, keep_open: bool) -> Result<Self> {
-        // The data file stands first, the file with the table last; for MDS they are the same.
-        let front = &open.files[open.files.len() - 1];
-        let bytes = usize::try_from(shard.table_bytes().min(front.bytes)).unwrap_or(usize::MAX);
-        let mut table = vec![0; bytes];
-        read_exact_at(&*front.file, &mut table, 0).context("file", || front.path.display())?;
-        let offsets = shard.offsets(&table)?;
+        let offsets = read_offsets(shard, &open)?;
         Ok(Self { offsets, layout, open: keep_open.then_some(open), touched: Touched::default() })
     }
 

@@ -10,6 +10,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from number_sets import numbers, of_loader
 from torch.utils.data import DataLoader
 
 from forebay.streaming import MDSWriter, Stream, StreamingDataLoader, StreamingDataset
@@ -45,15 +46,6 @@ def remotes(tmp_path_factory):
     """Two streams."""
     root = tmp_path_factory.mktemp("remotes")
     return [write(root / "a", 90), write(root / "b", 131, offset=1000)]
-
-
-def numbers(samples):
-    return [int(s["number"]) for s in samples]
-
-
-def of_loader(loader):
-    """The samples of a loader's batches, in order."""
-    return [int(number) for batch in loader for number in batch["number"]]
 
 
 def test_samples_come_back_as_they_were_written(remote, tmp_path):

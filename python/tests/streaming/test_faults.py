@@ -13,25 +13,15 @@ import threading
 from pathlib import Path
 
 import pytest
+from number_sets import numbers, write
 from torch.utils.data import DataLoader
 
-from forebay.streaming import MDSWriter, Stream, StreamingDataLoader, StreamingDataset
-
-
-def write(folder, count=117, **kwargs):
-    with MDSWriter(out=str(folder), columns={"number": "int"}, size_limit=1 << 9, **kwargs) as writer:
-        for number in range(count):
-            writer.write({"number": number})
-    return str(folder)
+from forebay.streaming import Stream, StreamingDataLoader, StreamingDataset
 
 
 @pytest.fixture
 def remote(tmp_path):
     return write(tmp_path / "remote")
-
-
-def numbers(samples):
-    return [int(s["number"]) for s in samples]
 
 
 def lose(remote, number):

@@ -10,21 +10,12 @@ import types
 import urllib.parse
 
 import pytest
+from number_sets import numbers, write
 from torch.utils.data import DataLoader
 
-from forebay.streaming import MDSWriter, Stream, StreamingDataset
+from forebay.streaming import Stream, StreamingDataset
 from forebay.streaming.base import stream as streams
 from forebay.streaming.base.storage import _azure, _databricks, _gcs, _oci, download
-
-
-def write(folder, count=60, **settings):
-    with MDSWriter(out=str(folder), columns={"number": "int"}, size_limit=1 << 9, **settings) as writer:
-        for number in range(count):
-            writer.write({"number": number})
-
-
-def numbers(samples):
-    return [int(sample["number"]) for sample in samples]
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +33,7 @@ def schemes(monkeypatch):
 @pytest.fixture
 def bucket(tmp_path):
     """The folder that stands for a cloud: of objects by their keys."""
-    write(tmp_path / "cloud" / "set" / "train", compression="zstd")
+    write(tmp_path / "cloud" / "set" / "train", 60, compression="zstd")
     return tmp_path / "cloud"
 
 

@@ -10,32 +10,22 @@ from threading import Event
 
 import numpy as np
 import pytest
+from number_sets import numbers, of_loader, write
 from torch.utils.data import DataLoader
 
-from forebay.streaming import LocalDataset, MDSWriter, Stream, StreamingDataset
+from forebay.streaming import LocalDataset, Stream, StreamingDataset
 from forebay.streaming.base.dataset import _Iterator
 from forebay.streaming.base.stream import streams_registry
 
 
-def write(folder, count=100, first=0):
-    with MDSWriter(out=str(folder), columns={"number": "int"}, size_limit=1 << 9) as writer:
-        for number in range(first, first + count):
-            writer.write({"number": number})
-    return str(folder)
-
-
 @pytest.fixture
 def remote(tmp_path):
-    return write(tmp_path / "remote")
-
-
-def numbers(samples):
-    return [int(sample["number"]) for sample in samples]
+    return write(tmp_path / "remote", 100)
 
 
 def batches(dataset, workers):
     loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=60 if workers else 0)
-    return sorted(int(number) for batch in loader for number in batch["number"])
+    return sorted(of_loader(loader))
 
 
 class Copied(Stream):

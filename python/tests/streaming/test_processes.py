@@ -14,29 +14,18 @@ import urllib.request
 
 import pytest
 import torch
+from number_sets import of_loader, write
 from torch.utils.data import DataLoader
 
-from forebay.streaming import MDSWriter, StreamingDataLoader, StreamingDataset
+from forebay.streaming import StreamingDataLoader, StreamingDataset
 from forebay.streaming.base.storage.download import CloudDownloader
 
-SAMPLES = 117
 FORK = multiprocessing.get_context("fork")
-
-
-def write(folder, count=SAMPLES, size_limit=1 << 9):
-    with MDSWriter(out=str(folder), columns={"number": "int"}, size_limit=size_limit) as writer:
-        for number in range(count):
-            writer.write({"number": number})
-    return str(folder)
 
 
 @pytest.fixture
 def remote(tmp_path):
     return write(tmp_path / "remote")
-
-
-def of_loader(loader):
-    return [int(number) for batch in loader for number in batch["number"]]
 
 
 def in_children(body, *arguments):
@@ -116,7 +105,7 @@ def test_ranks_of_a_process_group_with_workers_see_what_the_references_ranks_see
     for rank, epochs in enumerate(gathered[0]):
         assert epochs == [theirs.ids(epoch, rank, ranks=3, workers=2) for epoch in range(2)], rank
     first = [number for epochs in gathered[0] for number in epochs[0]]
-    assert set(first) == set(range(SAMPLES))
+    assert set(first) == set(range(117))
 
 
 def ranks_world(rank, ranks):
@@ -152,7 +141,7 @@ def test_a_checkpoint_of_four_ranks_goes_on_as_the_references(reference, remote,
         assert ids == theirs.ids(0, rank, ranks=ranks, workers=max(alone, 1), batch_size=size, state=state), rank
         seen.update(ids)
         del resumed, loader
-    assert len(seen) >= SAMPLES - 48
+    assert len(seen) >= 117 - 48
 
 
 class Stalling(http.server.SimpleHTTPRequestHandler):

@@ -8,18 +8,17 @@ import threading
 import urllib.parse
 
 import pytest
+from number_sets import of_loader, write
 from torch.utils.data import DataLoader
 
-from forebay.streaming import MDSWriter, StreamingDataset
+from forebay.streaming import StreamingDataset
 from forebay.streaming.base.storage import _azure, _gcs
 
 
 @pytest.fixture
 def folder(tmp_path):
     """What a server serves."""
-    with MDSWriter(out=str(tmp_path / "served" / "set"), columns={"number": "int"}, size_limit=1 << 9) as writer:
-        for number in range(100):
-            writer.write({"number": number})
+    write(tmp_path / "served" / "set", 100)
     return tmp_path / "served"
 
 
@@ -27,7 +26,7 @@ def read(remote, local, workers):
     """All numbers of the data set at `remote`, sorted."""
     dataset = StreamingDataset(remote=remote, local=str(local), batch_size=4, download_retry=1, num_canonical_nodes=1)
     loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=60 if workers else 0)
-    return sorted(int(number) for batch in loader for number in batch["number"])
+    return sorted(of_loader(loader))
 
 
 @contextlib.contextmanager

@@ -8,6 +8,11 @@ use super::*;
 
 /// Decodes `count` random regions of `bytes` with every kind of kernel and compares them with the whole picture.
 pub(super) fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
+    assert_equal_from(bytes, None, count, random, what);
+}
+
+/// The same with a row index, where there is one.
+pub(super) fn assert_equal_from(bytes: &[u8], index: Option<&[u8]>, count: u32, random: &mut Lcg, what: &str) {
     let mut turbo = Turbo::new().unwrap();
     let (mut whole, mut part) = (Pixels::new(), Pixels::new());
     let size = turbo.size(bytes).unwrap();
@@ -18,7 +23,7 @@ pub(super) fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &st
         for i in 0..count {
             let wanted = if i == 0 { Region::all(size) } else { random.region(size) };
             let what = format!("{what} {kernels:?} {wanted:?}");
-            own.decode(bytes, wanted, &mut part).unwrap_or_else(|e| panic!("{what}: {e}"));
+            own.decode_from(bytes, index, wanted, &mut part).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert_eq!(part.region(), wanted, "{what}");
             assert_part_of(&whole, &part, wanted, &what);
         }

@@ -2,6 +2,7 @@
 
 use super::super::kernel::Kernels;
 use super::super::own::Own;
+use super::equal::assert_equal_from;
 use super::writer::Picture;
 use super::*;
 
@@ -12,23 +13,9 @@ fn index(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Decodes random regions of `bytes` with its index and every kind of kernel, and compares them with the whole.
+/// As the function of `equal`, with the picture's row index.
 fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
-    let index = index(bytes);
-    let mut turbo = Turbo::new().unwrap();
-    let (mut whole, mut part) = (Pixels::new(), Pixels::new());
-    let size = turbo.size(bytes).unwrap();
-    turbo.decode(bytes, Region::all(size), &mut whole).unwrap();
-    for kernels in Kernels::available() {
-        let mut own = Own::new(kernels);
-        for i in 0..count {
-            let wanted = if i == 0 { Region::all(size) } else { random.region(size) };
-            let what = format!("{what} {kernels:?} {wanted:?}");
-            own.decode_from(bytes, Some(&index), wanted, &mut part).unwrap_or_else(|e| panic!("{what}: {e}"));
-            assert_eq!(part.region(), wanted, "{what}");
-            assert_part_of(&whole, &part, wanted, &what);
-        }
-    }
+    assert_equal_from(bytes, Some(&index(bytes)), count, random, what);
 }
 
 #[test]

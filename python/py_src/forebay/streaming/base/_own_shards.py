@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -184,13 +184,13 @@ class OwnShards:
         assert self._cache_limit is not None
         streams = {id(stream): stream for stream, _ in self._shards.values()}
         room = self._cache_limit - wanted - sum(stream.get_index_size() for stream in streams.values())
-        usage = self.usage()
-        while usage > room:
-            self.evict_coldest()
-            left = self.usage()
-            if left >= usage:
+        here = self.bytes_here()
+        while sum(here.values()) > room:
+            self.evict(self._coldest(here))
+            left = self.bytes_here()
+            if sum(left.values()) >= sum(here.values()):
                 raise RuntimeError("`evict` of a shard's reader left its files where they are: there is no room for others")
-            usage = left
+            here = left
 
     def evict(self, shard: int) -> None:
         """Removes a shard's files.
@@ -215,7 +215,10 @@ class OwnShards:
         Raises:
             ValueError: None is there that can be prepared again.
         """
-        here = [shard for shard in self.bytes_here() if self._comes_back(shard)]
-        if not here:
+        self.evict(self._coldest(self.bytes_here()))
+
+    def _coldest(self, here: Iterable[int]) -> int:
+        ours = [shard for shard in here if self._comes_back(shard)]
+        if not ours:
             raise ValueError("there is no shard on local disk to make room with: raise `cache_limit`")
-        self.evict(min(here, key=lambda shard: self._used.get(shard, 0)))
+        return min(ours, key=lambda shard: self._used.get(shard, 0))
