@@ -5,6 +5,9 @@ import forebay
 from dropin import batches, check  # noqa: F401
 from forebay import streaming
 
+# The package imports a name when it is first used. What that takes is part of importing it, as it is on the other side.
+from forebay.streaming import LocalDataset, StreamingDataLoader, StreamingDataset  # noqa: F401
+
 
 def versions():
     return dropin.versions(forebay=forebay.__version__)

@@ -200,9 +200,10 @@ impl Steps {
     pub(super) fn find(&self, number: u64) -> usize {
         let stretch = (number >> self.shift) as usize;
         let low = self.coarse[stretch] as usize;
-        // Nearly always the same item or a near one; a stretch full of tiny items is searched by halves.
-        let mut item = low;
-        for _ in 0..4 {
+        // Nearly always this item or the next, which of the two is anybody's guess: an addition guesses nothing. A
+        // stretch full of tiny items is searched by halves.
+        let mut item = low + usize::from(number >= self.starts[low + 1]);
+        for _ in 0..3 {
             if number < self.starts[item + 1] {
                 return item;
             }

@@ -1,7 +1,6 @@
 //! Row indexes: the same pixels as without one, whatever the index says.
 
 use super::super::kernel::Kernels;
-use super::super::own::Own;
 use super::equal::assert_equal_from;
 use super::writer::Picture;
 use super::*;
