@@ -3,6 +3,7 @@
 mod delivery;
 mod encoded;
 mod failure;
+mod nodes;
 mod remote;
 mod row_index;
 mod rows;
