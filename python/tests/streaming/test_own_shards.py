@@ -14,7 +14,7 @@ from number_sets import numbers, of_loader, write
 from torch.utils.data import DataLoader
 
 from forebay.streaming import LocalDataset, Stream, StreamingDataset
-from forebay.streaming.base.dataset import _Iterator
+from forebay.streaming.base.dataset import _Iterator, _ShardState
 from forebay.streaming.base.stream import streams_registry
 
 
@@ -363,3 +363,21 @@ def test_names_for_lock_files_belong_to_the_folders(remote, tmp_path):
     assert one._shm_prefix_int != other._shm_prefix_int
     assert os.path.basename(one._filelock_root) == "streaming"
     assert LocalDataset(remote)[3] == {"number": 3}
+
+
+def test_the_state_of_a_shard_is_where_it_is_and_needs_no_reset(remote, tmp_path):
+    """The reference leaves a shard whose download failed as being prepared; programs then set it back, under its lock."""
+    os.rename(os.path.join(remote, "shard.00001.mds"), tmp_path / "away")
+    dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"))
+    dataset.prepare_shard(0)
+    with pytest.raises(FileNotFoundError):
+        dataset.prepare_shard(1)
+    with dataset._cache_filelock:
+        assert dataset._shard_states[0] == _ShardState.LOCAL
+        assert dataset._shard_states[1] == _ShardState.REMOTE
+        dataset._shard_states[1] = _ShardState.REMOTE
+    os.rename(tmp_path / "away", os.path.join(remote, "shard.00001.mds"))
+    dataset.prepare_shard(1)
+    assert list(dataset._shard_states[:3]) == [_ShardState.LOCAL, _ShardState.LOCAL, _ShardState.REMOTE]
+    own = StreamingDataset(streams=[Tables(str(tmp_path / "own"))])
+    assert set(own._shard_states) == {_ShardState.INVALID}

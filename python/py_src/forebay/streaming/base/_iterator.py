@@ -15,12 +15,14 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._own_shards import OwnShards, folder
+from ._states import ShardStates
 
 if TYPE_CHECKING:
     from .format import Reader
@@ -246,7 +248,17 @@ class IteratesInPython:
             "not there, or is removed each time. Look at the stream's `prepare_shard` and at `cache_limit`"
         ) from missing
 
-    # Names of the reference that programs make lock files with.
+    # Names of the reference that programs look at, or make lock files with.
+
+    @property
+    def _shard_states(self) -> ShardStates:
+        """Where each shard is, by its number."""
+        return ShardStates(self.shards)
+
+    @property
+    def _cache_filelock(self) -> AbstractContextManager[object]:
+        """What programs hold while they look at `_shard_states`, which nothing here depends on: a lock of the caller's alone."""
+        return threading.RLock()
 
     @property
     def _filelock_root(self) -> str:

@@ -20,6 +20,7 @@ from ._iterator import IteratesInPython
 from ._iterator import _Iterator as _Iterator
 from ._outside import outside
 from ._own_shards import GivenShards, OwnShards, folder, is_own, place
+from ._states import _ShardState as _ShardState
 from .array import Array
 from .batching import batching_methods
 from .batching._ids import plan_arguments
