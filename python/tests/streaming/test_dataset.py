@@ -3,9 +3,11 @@
 What the reference does wrong has a test each, in test_faults.py.
 """
 
+import json
 import multiprocessing
 import os
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -305,3 +307,11 @@ def test_shards_can_be_fetched_and_evicted_by_hand(remote, tmp_path):
     usage = np.zeros(dataset.num_shards, np.int64)
     dataset.streams[0].set_up_local(dataset.shards, usage)
     assert usage.nonzero()[0].tolist() == [1]
+
+
+def test_a_stream_without_samples_is_named(remote, tmp_path):
+    shutil.copy(os.path.join(remote, "index.json"), tmp_path)
+    index = json.loads((tmp_path / "index.json").read_text())
+    (tmp_path / "index.json").write_text(json.dumps({**index, "shards": []}))
+    with pytest.raises(RuntimeError, match=f"Stream contains no samples: {tmp_path}/index.json"):
+        StreamingDataset(local=str(tmp_path), batch_size=1)

@@ -24,6 +24,7 @@ from ._states import _ShardState as _ShardState
 from .array import Array
 from .batching import batching_methods
 from .batching._ids import plan_arguments
+from .format import get_index_basename
 from .format._decoders import decoder_of
 from .partition import algos as partition_algos
 from .registry_utils import construct_from_registry

@@ -1,0 +1,40 @@
+"""Names that functions use: a function that nobody calls in a test may still not use one that is nowhere."""
+
+import builtins
+import dis
+import importlib
+import pkgutil
+from types import CodeType
+
+import pytest
+
+import forebay
+
+# Not the extension, and not the alias, which would stand in the reference's place in this process.
+NOT_HERE = ("forebay._forebay", "forebay.streaming.alias")
+MODULES = sorted({module.name for module in pkgutil.walk_packages(forebay.__path__, "forebay.")} - {*NOT_HERE})
+
+
+def functions(code):
+    """The code of all functions in a module's code."""
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield inner
+            yield from functions(inner)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_name_that_a_function_uses_is_in_its_module(name):
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        pytest.skip(f"{name} cannot be imported here: {error}")
+    known = {*vars(module), *vars(builtins)}
+    code = module.__spec__.loader.get_code(name)
+    unknown = {
+        f"{function.co_name}: {step.argval}"
+        for function in functions(code)
+        for step in dis.get_instructions(function)
+        if step.opname == "LOAD_GLOBAL" and step.argval not in known
+    }
+    assert unknown == set()
