@@ -23,6 +23,11 @@ environment_over_shared() {
     shared=$(python/scripts/venv.sh)
     hash=$(printf '%s\n' "$shared" "$@" | sha256sum | cut -c1-12)
     venv=${XDG_CACHE_HOME:-$HOME/.cache}/forebay/$name-$hash
+    [ ! -e "$venv/complete" ] || return 0
+    mkdir -p "$(dirname "$venv")"
+    # Two checkouts may start at once: the second waits, and finds it made.
+    exec 9>"$venv.lock"
+    flock 9
     if [ ! -e "$venv/complete" ]; then
         say "making the environment $venv" >&2
         "$shared" -m venv "$venv"
@@ -34,6 +39,7 @@ environment_over_shared() {
         if [ $# -gt 0 ]; then "${install[@]}" --no-deps "${@:2}"; fi
         touch "$venv/complete"
     fi
+    exec 9>&-
 }
 
 # The first Python that is new enough, the plain name first.
