@@ -16,7 +16,7 @@ fn nodes() -> Option<Vec<CpuSet>> {
 
 /// Where each of the process's decode and read threads may run.
 fn crew() -> Vec<(String, CpuSet)> {
-    let tasks = read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let tasks = read_dir("/proc/self/task").expect("threads").map(|task| task.expect("a thread").path());
     let crew = tasks.filter_map(|task| {
         let name = read_to_string(task.join("comm")).ok()?.trim().to_owned();
         let status = read_to_string(task.join("status")).ok()?;
@@ -29,11 +29,11 @@ fn crew() -> Vec<(String, CpuSet)> {
 
 /// The node that the pages around `address` lie on.
 fn node_of(address: usize) -> usize {
-    let maps = read_to_string("/proc/self/numa_maps").unwrap();
+    let maps = read_to_string("/proc/self/numa_maps").expect("a kernel with NUMA");
     let start = |line: &str| usize::from_str_radix(line.split(' ').next()?, 16).ok();
-    let mapping = maps.lines().filter(|line| start(line).is_some_and(|start| start <= address)).next_back().unwrap();
+    let mapping = maps.lines().rfind(|line| start(line).is_some_and(|start| start <= address)).expect("a mapping");
     let pages = mapping.split(' ').filter_map(|word| word.strip_prefix('N')?.split_once('='));
-    let nodes: Vec<usize> = pages.map(|(node, _)| node.parse().unwrap()).collect();
+    let nodes: Vec<usize> = pages.map(|(node, _)| node.parse().expect("a number")).collect();
     assert_eq!(nodes.len(), 1, "{mapping}");
     nodes[0]
 }
@@ -42,9 +42,9 @@ fn node_of(address: usize) -> usize {
 fn started(local_rank: u32, local_world_size: u32, directory: &Path) -> (Loader, Batch) {
     let world = WorldConfig { rank: local_rank, world_size: local_world_size, local_rank, local_world_size };
     let config = LoaderConfig { world, threads: None, ..config(stream(Some(directory), None)) };
-    let loader = Loader::new(config).unwrap();
-    loader.start_epoch().unwrap();
-    let Next::Batch(batch) = loader.next().unwrap() else { panic!("an epoch without batches") };
+    let loader = Loader::new(config).expect("a loader");
+    loader.start_epoch().expect("an epoch");
+    let Next::Batch(batch) = loader.next().expect("what comes next") else { panic!("an epoch without batches") };
     (loader, batch)
 }
 
