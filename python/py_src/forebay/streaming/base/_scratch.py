@@ -56,11 +56,12 @@ def _remove_abandoned() -> None:
         if not name.startswith(_PREFIX):
             continue
         folder = os.path.join(tempfile.gettempdir(), name)
-        # Gone meanwhile, another user's, no folder, or no locks here.
+        # Gone meanwhile, no folder, or no locks here.
         with contextlib.suppress(OSError):
             lock = LockableFile(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                if lock.lock(fcntl.LOCK_EX, blocking=False):
+                is_ours = os.stat(folder, follow_symlinks=False).st_uid == os.getuid()
+                if is_ours and lock.lock(fcntl.LOCK_EX, blocking=False):
                     shutil.rmtree(folder, ignore_errors=True)
             finally:
                 lock.close()
