@@ -6,11 +6,11 @@ import json
 import logging
 import os
 import shutil
-import tempfile
 import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
+from ._scratch import scratch_folder
 from .format.index import get_index_basename
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def _merge_list(
         return
     uploader = CloudUploader.get(out, keep_local=True, exist_ok=True)
     shards: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         # Each once, in the order given.
         for url in dict.fromkeys(index_file_urls):
             path = _fetch(url, folder, download_timeout)
