@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { DEVICES = 2, STREAMS_MAX = 256, OPS_MAX = 1024, RANGES_MAX = 256 };
+enum { DEVICES = 2, STREAMS_MAX = 1024, OPS_MAX = 1024, RANGES_MAX = 256 };
 enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, PINNED_ALREADY = 712 };
 
 typedef struct Stream Stream;
@@ -149,8 +149,13 @@ static struct timespec give_up_at(void) {
     at.tv_sec += 10;
     return at;
 }
-/* From now on, a host that waits moves the device, as far as it can go. */
-void fake_cuda_waits_move(int on) { __atomic_store_n(&waits_move, on, __ATOMIC_SEQ_CST); }
+/* From now on, a host that waits moves the device, as far as it can go; whoever waits already is helped as well. */
+void fake_cuda_waits_move(int on) {
+    pthread_mutex_lock(&lock);
+    waits_move = on;
+    if (on) run_all();
+    pthread_mutex_unlock(&lock);
+}
 /* Comes back when so many threads wait for events that have not fired. */
 int fake_cuda_await_waiters(int count) {
     struct timespec at = give_up_at();

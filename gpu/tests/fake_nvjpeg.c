@@ -1,6 +1,6 @@
-/* nvJPEG in host memory, for tests only, over the driver of fake_cuda.c. Two backends: engines, which write when they are
- * called whatever their stream has to do before, and cores, which read files and write pixels in their stream's order, as
- * late as that moves. One bad picture fails its batch. Whatever the library would not forgive aborts.
+/* nvJPEG in host memory, for tests only, over the driver of fake_cuda.c. Two backends read files and write pixels as late as
+ * their stream moves; but engines begin to write when they are called, whatever their stream has to do before: what was there
+ * is gone at once. One bad picture fails its batch. Whatever the library would not forgive aborts.
  *
  * Pixels come from a function that the test gives, or are those of the files that it made known. A picture whose file holds the text REFUSED is refused. */
 #define _GNU_SOURCE
@@ -170,7 +170,7 @@ static int try_job(Job job) {
 static void finish(void *argument) {
     Jobs *jobs = argument;
     for (int i = 0; i < jobs->count; i++) {
-        if (jobs->state->of->backend == CORES) run_job(&jobs->list[i]);
+        run_job(&jobs->list[i]);
         if (jobs->list[i].is_copy) free((void *)jobs->list[i].file);
     }
     add(&jobs->state->under_way, -1);
@@ -190,17 +190,15 @@ int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *f
         jobs->list[i] = (Job){files[i], lengths[i], 0, *params[i], out[i].channel[0], out[i].pitch[0]};
         if (!code) code = try_job(jobs->list[i]);
     }
+    for (int i = 0; i < count && h->backend == ENGINES; i++)
+        for (int y = 0; y < params[i]->h; y++) memset(out[i].channel[0] + y * out[i].pitch[0], 0xBB, params[i]->w * 3);
     if (code) {
-        /* What the engines had begun to write. */
-        for (int i = 0; i < count && h->backend == ENGINES; i++)
-            for (int y = 0; y < params[i]->h; y++) memset(out[i].channel[0] + y * out[i].pitch[0], 0xBB, params[i]->w * 3);
         free(jobs);
         return code;
     }
     for (int i = 0; i < count; i++) {
         Job *job = &jobs->list[i];
-        if (h->backend == ENGINES) run_job(job);
-        else if (!fake_cuda_is_pinned(job->file, job->len)) {
+        if (!fake_cuda_is_pinned(job->file, job->len)) {
             job->file = memcpy(malloc(job->len), job->file, job->len);
             job->is_copy = 1;
         }

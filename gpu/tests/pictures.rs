@@ -3,7 +3,7 @@
 
 mod fake;
 
-use fake::{BYTES, Rig};
+use fake::{BYTES, Moving, Rig};
 use forebay_loader::ErrorKind;
 use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 const NOTHING_LEFT: [i32; 4] = [1, 0, 0, 0];
 const SIDE: u32 = 48;
-const ROWS: usize = 6;
+const ROWS: usize = 18;
 const STORED: Size = Size { w: 90, h: 70 };
 
 /// Decodes as the host does, so that what differs is the fault of the way there.
@@ -223,13 +223,33 @@ fn all() -> Vec<usize> {
     (0..ROWS).collect()
 }
 
-fn open(rig: &Rig) -> Arc<dyn PictureDecoder> {
-    rig.target.pictures().expect("a decoder")
+fn open(rig: &Rig) -> Opened {
+    Opened { decoder: Some(rig.target.pictures().expect("a decoder")), moving: rig.moving() }
+}
+
+/// A decoder that ends even when its test fails: it waits for a device that has to move then.
+struct Opened {
+    decoder: Option<Arc<dyn PictureDecoder>>,
+    moving: Moving,
+}
+
+impl std::ops::Deref for Opened {
+    type Target = dyn PictureDecoder;
+
+    fn deref(&self) -> &Self::Target {
+        &**self.decoder.as_ref().expect("open")
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.moving.waits_move(true);
+        drop(self.decoder.take());
+    }
 }
 
 /// Ends it; nothing may be left.
-fn end(rig: Rig, nvjpeg: &NvJpeg, decoder: Arc<dyn PictureDecoder>) {
-    rig.waits_move(true);
+fn end(rig: Rig, nvjpeg: &NvJpeg, decoder: Opened) {
     drop(decoder);
     assert_eq!(nvjpeg.call("fake_nvjpeg_live"), 0);
     assert_eq!(rig.call("fake_cuda_modules"), 0);
@@ -264,6 +284,8 @@ fn pictures_are_the_host_s_in_every_type_and_layout_beside_rows_that_are_done() 
 #[test]
 fn engines_write_only_where_nothing_is_read_any_more() {
     let (rig, nvjpeg) = (Rig::with_slots(4, "", 0), NvJpeg::new());
+    // So many that they get all pictures: no wait for who ends first stands in for the one for the kernel.
+    nvjpeg.engines(ROWS as c_int);
     let decoder = open(&rig);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
     let fill = |seed| form.fill(&rig, seed, &[], &[]);
@@ -279,6 +301,7 @@ fn engines_write_only_where_nothing_is_read_any_more() {
     form.check(&rig, &*first, 100, &all());
     form.check(&rig, &*second, 200, &all());
     form.check(&rig, &*third, 300, &all());
+    assert_eq!(nvjpeg.counts(), (3 * ROWS as c_int, 0));
     drop((first, second, third));
     end(rig, &nvjpeg, decoder);
 }
@@ -301,8 +324,28 @@ fn a_slot_with_files_goes_back_when_they_have_been_read() {
 }
 
 #[test]
+fn a_decoder_that_ends_waits_for_what_it_has_begun() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    let mut decoder = open(&rig);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let memory = form.done(&*decoder, form.fill(&rig, 50, &[], &[]), &all());
+    let ending = decoder.decoder.take();
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(ending));
+        // One waiter is the thread that gives slots back.
+        assert!(rig.await_waiters(2), "the library's states end while their batch is under way");
+        rig.call("fake_cuda_run");
+    });
+    form.check(&rig, &*memory, 50, &all());
+    drop(memory);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
 fn rows_are_written_only_where_a_consumer_has_read() {
     let (rig, nvjpeg) = (Rig::with_slots(2, "", 0), NvJpeg::new());
+    // A wait of the engines' stream would hold back the other one, too.
+    nvjpeg.engines(0);
     let decoder = open(&rig);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
     let first = form.done(&*decoder, form.fill(&rig, 40, &[], &[]), &all());
@@ -324,7 +367,7 @@ fn rows_are_written_only_where_a_consumer_has_read() {
 #[test]
 fn refused_pictures_come_back_with_a_slot_that_nobody_reads_any_more() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    rig.waits_move(true);
+    rig.moving().waits_move(true);
     let decoder = open(&rig);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
     let filled = form.fill(&rig, 60, &[], &[1, 4, 5]);
@@ -344,6 +387,23 @@ fn refused_pictures_come_back_with_a_slot_that_nobody_reads_any_more() {
     let memory = form.done(&*decoder, (slot, rest), &all());
     form.check(&rig, &*memory, 60, &all());
     drop(memory);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn a_library_that_refuses_every_picture_is_not_asked_again() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let decoder = open(&rig);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let filled = form.fill(&rig, 60, &[], &all());
+    let Placed::Refused { pictures, .. } = form.place(&*decoder, filled, &all()).expect("an answer") else {
+        panic!("no file can be decoded")
+    };
+    assert_eq!(pictures, all());
+    assert!(!decoder.is_open());
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    assert!(sentence.contains("refuses all pictures"), "{sentence}");
     end(rig, &nvjpeg, decoder);
 }
 
@@ -370,7 +430,7 @@ fn where_memory_ends_everything_is_refused_from_then_on() {
         [(true, "cuMemAlloc_v2", 1, 2), (true, "cuMemAlloc_v2", 2, 2), (false, "nvjpegDecodeBatchedEx", 2, 5)]
     {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-        rig.waits_move(true);
+        rig.moving().waits_move(true);
         let decoder = open(&rig);
         let form = Form::new(DType::UInt8, Layout::Nhwc);
         match of_driver {
@@ -403,7 +463,7 @@ fn a_failure_that_is_no_picture_s_is_the_batch_s_error_and_nothing_is_lost() {
         (true, "cuStreamWaitEvent", 700),
     ] {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-        rig.waits_move(true);
+        rig.moving().waits_move(true);
         let decoder = open(&rig);
         let form = Form::new(DType::UInt8, Layout::Nhwc);
         match of_driver {

@@ -36,6 +36,9 @@ use std::ops::Range;
 /// Groups under way: one that the device works on and one that the host prepares.
 const LANES: usize = 2;
 
+/// A batch of so many pictures that are all refused says that none will be taken: asking costs more than decoding.
+const EVERY_MIN: usize = 16;
+
 /// Decodes pictures on a CUDA device.
 pub(crate) struct DevicePictures {
     // First: its lanes wait for what uses the rest.
@@ -106,15 +109,19 @@ impl DevicePictures {
         })
     }
 
-    /// Decodes no more, since there was no memory; what it had is free for others.
-    fn close(&self, work: &mut Work, error: &Error) {
+    /// Decodes no more for this reason; what it had is free for others.
+    fn close(&self, work: &mut Work, reason: &str) {
         self.is_open.store(false, Ordering::Relaxed);
         work.lanes.clear();
         let device = self.shared.context.number;
-        let sentence = format!(
-            "pictures are decoded on the host from now on, CUDA device {device} has no memory left for decoding: {error}"
-        );
-        self.fallbacks.lock().push(sentence);
+        self.fallbacks
+            .lock()
+            .push(format!("pictures are decoded on the host from now on, CUDA device {device} {reason}"));
+    }
+
+    /// The same where there is no memory left.
+    fn close_without_memory(&self, work: &mut Work, error: &Error) {
+        self.close(work, &format!("has no memory left for decoding: {error}"));
     }
 }
 
@@ -155,7 +162,7 @@ impl PictureDecoder for DevicePictures {
         let block = match self.shared.blocks.take(&self.shared.context, bytes, &self.stream) {
             Ok(block) => block,
             Err(error) if error.kind() == ErrorKind::Full => {
-                self.close(&mut work, &error);
+                self.close_without_memory(&mut work, &error);
                 return Ok(refuse_all(slot));
             }
             Err(error) => return Err(error),
@@ -177,12 +184,16 @@ impl PictureDecoder for DevicePictures {
             }
             Ok(refused) => {
                 let Passage { slot, block, .. } = passage;
-                self.give_up(slot, block).map(|slot| Placed::Refused { slot, pictures: refused })
+                let slot = self.give_up(slot, block)?;
+                if refused.len() == pictures.len() && refused.len() >= EVERY_MIN {
+                    self.close(&mut work, "refuses all pictures");
+                }
+                Ok(Placed::Refused { slot, pictures: refused })
             }
             Err(error) if error.kind() == ErrorKind::Full => {
                 let Passage { slot, block, .. } = passage;
                 let slot = self.give_up(slot, block)?;
-                self.close(&mut work, &error);
+                self.close_without_memory(&mut work, &error);
                 Ok(refuse_all(slot))
             }
             Err(error) => {

@@ -64,6 +64,19 @@ pub(crate) fn libraries() -> Libraries {
     Libraries { driver: Some(library().into()), nvjpeg: Some(nvjpeg().into()), packages: Vec::new() }
 }
 
+/// The switch for whether a host that waits moves the device.
+pub(crate) struct Moving(libloading::Library);
+
+impl Moving {
+    /// From now on it does, or does not.
+    pub(crate) fn waits_move(&self, on: bool) {
+        // SAFETY: the type is the one of the fake's source.
+        let set = unsafe { self.0.get::<unsafe extern "C" fn(c_int)>("fake_cuda_waits_move") }.expect("there");
+        // SAFETY: as above.
+        unsafe { set(c_int::from(on)) };
+    }
+}
+
 pub(crate) struct Rig {
     pub(crate) target: Arc<CudaTarget>,
     pub(crate) pool: BatchPool,
@@ -95,12 +108,10 @@ impl Rig {
         Self { target, pool, fake, _turn: turn }
     }
 
-    /// From now on a host that waits moves the device.
-    pub(crate) fn waits_move(&self, on: bool) {
-        // SAFETY: the type is the one of the fake's source.
-        let set = unsafe { self.fake.get::<unsafe extern "C" fn(c_int)>("fake_cuda_waits_move") }.expect("there");
-        // SAFETY: as above.
-        unsafe { set(c_int::from(on)) };
+    /// Whether a host that waits moves the device.
+    pub(crate) fn moving(&self) -> Moving {
+        // SAFETY: the fake has no initialisers.
+        Moving(unsafe { libloading::Library::new(library()) }.expect("loads"))
     }
 
     /// Comes back when so many threads wait for the device; false when they do not.
@@ -175,7 +186,8 @@ impl Rig {
 
     /// Ends it, and comes back when the last handle has been given back.
     pub(crate) fn end(self) -> [i32; 4] {
-        self.waits_move(true);
+        let moving = self.moving();
+        moving.waits_move(true);
         let Self { target, pool, fake, _turn: turn } = self;
         drop((target, pool));
         let count = |name: &str| {
@@ -186,10 +198,7 @@ impl Rig {
         };
         let names = ["fake_cuda_await_release", "fake_cuda_registered", "fake_cuda_allocated", "fake_cuda_events"];
         let counts = names.map(count);
-        // SAFETY: the type is the one of the fake's source.
-        let set = unsafe { fake.get::<unsafe extern "C" fn(c_int)>("fake_cuda_waits_move") }.expect("there");
-        // SAFETY: as above.
-        unsafe { set(0) };
+        moving.waits_move(false);
         drop(turn);
         counts
     }

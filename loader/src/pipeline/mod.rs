@@ -18,6 +18,8 @@
 //! * `refill` says what stands in a batch that lost every sample.
 //! * `shutdown` is how everything ends.
 //!
+//! Where the target decodes pictures, batches with files go to a thread that places them, since the target may make it wait.
+//!
 //! Decode threads and a read thread with its pool of read slots make a crew. There is one on every NUMA node that has
 //! decode threads: crews share the queue of chunks, and each has queues of its own for what it misses and has loaded.
 //!

@@ -123,6 +123,10 @@ impl PictureDecoder for Inner {
             let refuses = matches!(self.does, Does::RefuseSome) && pictures.len() == rows.len() && number % 3 == 1;
             match self.decode(file, place, picture) {
                 Ok(pixels) if is_open && !refuses => decoded.push((picture, pixels)),
+                // Damage may go unnoticed in one of a sample's pictures, and be seen in the other.
+                Err(_) if is_open && picture.output == 0 && picture.row % 2 == 0 => {
+                    decoded.push((picture, vec![0; place.row_bytes]));
+                }
                 _ => refused.push(number),
             }
         }
