@@ -1,9 +1,9 @@
 # The two commands, and the small ones. Each says what it does; the work is in python/scripts.
 .DEFAULT_GOAL := help
-.PHONY: help run test gate build wheel
+.PHONY: help run test gate build wheel gpu-report
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-8s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
 run: ## see it work: data set, object server, epochs, training, report (RUN_ARGS="--data s3://bucket/set" for your own)
 	@python/scripts/run.sh $(RUN_ARGS)
@@ -20,3 +20,6 @@ build: ## the extension in place, for PYTHONPATH=python/py_src
 wheel: ## an abi3 wheel under target/wheels, with hwloc inside
 	@python/scripts/system.sh && python=$$(python/scripts/venv.sh) && PATH="$$(dirname "$$python"):$$PATH" \
 		"$$python" -m maturin build --release --locked --manifest-path python/Cargo.toml
+
+gpu-report: ## checks and figures on this machine's GPU, with what was built before (REPORT_ARGS="--photographs DIR")
+	@python/scripts/gpu_report.sh $(REPORT_ARGS)

@@ -1,0 +1,15 @@
+"""What forebay does on a machine with a GPU: correctness checks, then figures, into one JSON and one HTML page.
+
+`make gpu-report` runs it. It needs a driver, torch with CUDA and the extension that was built beforehand (`make build`, on any
+machine with as old a glibc), and nothing from a registry; nvJPEG's figures need nvJPEG, those of peers torchvision. A part that
+cannot run says why, and the others go on.
+
+    report     the parts, one after the other, each with its outcome
+    checks     what must hold: batches on the device are the host's
+    figures    copies, the loader, its peers, a training step
+    nvjpeg     the decoder alone: engines, ordinary cores, both
+    device     the driver by ctypes, for figures that need no framework
+    frameworks what batches are to Python: torch's tensors
+    data       photographs and shards to measure with
+    page       JSON to HTML
+"""

@@ -1,0 +1,115 @@
+"""What must hold on a device: its batches are the host's.
+
+Each check raises AssertionError with what it saw, and returns what is worth noting.
+"""
+
+import gc
+
+import numpy as np
+
+import forebay as fb
+
+LEVELS_MEAN_MAX = 2.0
+"""Mean difference of grey levels between nvJPEG's pixels and libjpeg-turbo's: their transforms round differently."""
+
+LEVELS_SAMPLE_MAX = 6.0
+"""The same within the worst sample. Another crop, or no flip, is 30 and more."""
+
+COUNTERS = ("pictures_on_device", "pictures_on_engines", "pictures_refused", "device_decode_fallbacks")
+
+
+def fields(side):
+    return {
+        "x": fb.Image("image", fb.RandomResizedCrop(side), fb.RandomHorizontalFlip()),
+        "y": fb.Scalar("number", dtype="int64"),
+    }
+
+
+def loader(folder, device, framework, **kwargs):
+    kwargs = {"batch_size": 16, "shuffle": True, "memory": "256mb", **kwargs}
+    return fb.Loader(local=folder, device=device, framework=framework, **kwargs)
+
+
+def _differences(folder, framework, device, side, **kwargs):
+    """Absolute differences of grey levels of each sample over two epochs; labels must be equal, in the same order."""
+    worst, means, epochs = 0, [], 2
+    on_host = loader(folder, "cpu", "numpy", fields=fields(side))
+    on_device = loader(folder, device, framework.framework, fields=fields(side), **kwargs)
+    with on_host, on_device:
+        for _ in range(epochs):
+            for host, batch in zip(on_host, on_device, strict=True):
+                labels = framework.array(batch["y"])
+                assert np.array_equal(labels, host["y"]), "labels differ, or their order"
+                difference = np.abs(framework.array(batch["x"]).astype(int) - host["x"])
+                worst = max(worst, int(difference.max()))
+                means += list(difference.mean(axis=(1, 2, 3)))
+                del batch
+        stats = on_device.stats()
+    return worst, np.array(means), stats
+
+
+def copies_are_exact(folder, framework, device, side):
+    """Pictures that the host decodes arrive to the bit."""
+    worst, means, _ = _differences(folder, framework, device, side)
+    assert worst == 0, f"grey levels differ by up to {worst}"
+    return {"samples": len(means)}
+
+
+def device_decode_agrees(folder, framework, device, side):
+    """The device decodes, and makes the same crops and flips of the same samples."""
+    worst, means, stats = _differences(folder, framework, device, side, device_decode=True)
+    counters = {name: stats["counters"].get(name, 0) for name in COUNTERS}
+    notes = [note for note in stats["notes"] if "decode" in note]
+    assert counters["pictures_on_device"] > 0, f"the device decoded nothing: {notes}"
+    assert means.mean() <= LEVELS_MEAN_MAX, f"grey levels differ by {means.mean():.2f} on average"
+    assert means.max() <= LEVELS_SAMPLE_MAX, f"a sample's grey levels differ by {means.max():.2f} on average"
+    figures = {"level_difference_mean": float(means.mean()), "level_difference_max": worst}
+    return {**counters, **figures, "worst_sample_mean": float(means.max()), "notes": notes}
+
+
+def device_decode_repeats_itself(folder, framework, device, side):
+    """Two runs give the same bytes: nothing is read before it is there or after it has been written over."""
+    digests = []
+    for _ in range(2):
+        with loader(folder, device, framework.framework, fields=fields(side), device_decode=True, prefetch=4) as batches:
+            digests.append([hash(framework.array(batch["x"]).tobytes()) for batch in batches])
+    different = sum(a != b for a, b in zip(*digests, strict=True))
+    # Engines and cores may round differently, and who gets a picture depends on their speed.
+    return {"batches": len(digests[0]), "batches_that_differ": different}
+
+
+def kept_batches_stay_what_they_are(folder, framework, device, side):
+    """Batches that a consumer keeps are not written over by later ones."""
+    with loader(folder, device, framework.framework, fields=fields(side), device_decode=True) as batches:
+        kept = [(batch, hash(framework.array(batch["x"]).tobytes())) for batch in batches]
+        for batch, digest in kept:
+            assert hash(framework.array(batch["x"]).tobytes()) == digest, "a batch changed after it was handed out"
+        count = len(kept)
+        del kept, batch
+    gc.collect()
+    return {"batches": count}
+
+
+def a_state_resumes(folder, framework, device, side):
+    """A loader goes on where another one's state was taken."""
+    with loader(folder, device, framework.framework, fields=fields(side), device_decode=True) as batches:
+        labels, state = [], None
+        for number, batch in enumerate(batches):
+            labels.append(framework.array(batch["y"]).tolist())
+            if number == 0:
+                state = batches.state_dict()
+            del batch
+    with loader(folder, device, framework.framework, fields=fields(side), device_decode=True) as batches:
+        batches.load_state_dict(state)
+        rest = [framework.array(batch["y"]).tolist() for batch in batches]
+    assert rest and rest == labels[1:], "other samples after resuming"
+    return {"batches": len(rest)}
+
+
+CHECKS = (
+    copies_are_exact,
+    device_decode_agrees,
+    device_decode_repeats_itself,
+    kept_batches_stay_what_they_are,
+    a_state_resumes,
+)

@@ -1,0 +1,56 @@
+"""Photographs and shards to measure with."""
+
+import io
+import pathlib
+
+import numpy as np
+from PIL import Image
+
+import forebay as fb
+
+
+def photograph(seed, width, height, detail):
+    """RGB pixels with gradients, edges and texture; more `detail` makes a longer file."""
+    rng = np.random.default_rng(seed)
+    rgb = np.zeros((height, width, 3))
+    for octave, side in enumerate((4, 16, 64, 256)):
+        small = rng.uniform(-1, 1, (min(side, height), min(side, width), 3))
+        layer = Image.fromarray(np.uint8(127.5 + 127.5 * small)).resize((width, height), Image.Resampling.BICUBIC)
+        rgb += (np.asarray(layer, float) - 127.5) * (1.0 if octave == 0 else detail / octave)
+    rgb += rng.normal(0, 6 * detail, rgb.shape)
+    return np.uint8(np.clip(128 + rgb, 0, 255))
+
+
+def jpeg(seed, width=500, height=375, quality=90, detail=1.4):
+    out = io.BytesIO()
+    Image.fromarray(photograph(seed, width, height, detail)).save(out, "JPEG", quality=quality)
+    return out.getvalue()
+
+
+def synthetic(count, width=500, height=375):
+    """Files of quality 90, and their sizes."""
+    return [jpeg(seed, width, height) for seed in range(count)], [(width, height)] * count
+
+
+def photographs(folder, count):
+    """The first `count` JPEGs of a folder and of those below it, and their sizes."""
+    paths = sorted(path for path in pathlib.Path(folder).rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))[:count]
+    files = [path.read_bytes() for path in paths]
+    return files, [Image.open(io.BytesIO(file)).size for file in files]
+
+
+def write_shards(folder, files):
+    """A data set of the files and their numbers."""
+    with fb.MDSWriter(out=str(folder), columns={"image": "jpeg", "number": "int"}) as writer:
+        for number, file in enumerate(files):
+            writer.write({"image": file, "number": number})
+    return str(folder)
+
+
+def write_tokens(folder, samples, length):
+    """A data set of fixed rows that need no decoding."""
+    rng = np.random.default_rng(0)
+    with fb.MDSWriter(out=str(folder), columns={"tokens": f"ndarray:uint16:{length}"}) as writer:
+        for _ in range(samples):
+            writer.write({"tokens": rng.integers(0, 50_000, length, dtype=np.uint16)})
+    return str(folder)

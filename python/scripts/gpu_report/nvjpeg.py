@@ -1,0 +1,158 @@
+"""The decoder alone: nvJPEG's batched interface by ctypes, on the engines, on the ordinary cores, and on both."""
+
+import ctypes
+import os
+import time
+
+import numpy as np
+
+CORES, ENGINES = 2, 3
+RGB_INTERLEAVED = 5
+SONAMES = ("libnvjpeg.so.13", "libnvjpeg.so.12")
+
+
+class Refused(RuntimeError):
+    """The library answered something but success."""
+
+
+class _Image(ctypes.Structure):
+    _fields_ = [("channel", ctypes.c_void_p * 4), ("pitch", ctypes.c_size_t * 4)]
+
+
+def load(packages):
+    """The library: what FOREBAY_NVJPEG_LIBRARY names, the system's, or a wheel's in the folders `packages`.
+
+    Raises:
+        OSError: There is none.
+    """
+    named = os.environ.get("FOREBAY_NVJPEG_LIBRARY")
+    names = [named] if named else list(SONAMES)
+    if not named:
+        patterns = ("nvidia/*/lib/libnvjpeg.so.*", "torchvision.libs/libnvjpeg*")
+        names += [str(path) for folder in packages for pattern in patterns for path in sorted(folder.glob(pattern))]
+    why = OSError("nothing to load")
+    for name in names:
+        try:
+            return ctypes.CDLL(name)
+        except OSError as error:
+            why = error
+    raise why
+
+
+class Decoder:
+    """One backend with a state."""
+
+    def __init__(self, library, backend):
+        self._library = library
+        self.handle, self._state = ctypes.c_void_p(), ctypes.c_void_p()
+        self._call("nvjpegCreateEx", backend, None, None, 0, ctypes.byref(self.handle))
+        self._call("nvjpegJpegStateCreate", self.handle, ctypes.byref(self._state))
+        self._params = []
+
+    def _call(self, function, *arguments):
+        code = getattr(self._library, function)(*arguments)
+        if code != 0:
+            raise Refused(f"{function} answered {code}")
+
+    def engines(self):
+        """How many engines there are, and cores of each."""
+        engines, cores = ctypes.c_uint(), ctypes.c_uint()
+        self._call("nvjpegGetHardwareDecoderInfo", self.handle, ctypes.byref(engines), ctypes.byref(cores))
+        return engines.value, cores.value
+
+    def start(self, files, regions, places, stream):
+        """Starts decoding `regions` of `files` to the addresses `places`. Its last batch must have ended."""
+        count = len(files)
+        while len(self._params) < count:
+            self._params.append(ctypes.c_void_p())
+            self._call("nvjpegDecodeParamsCreate", self.handle, ctypes.byref(self._params[-1]))
+        for params, region in zip(self._params, regions):
+            self._call("nvjpegDecodeParamsSetROI", params, *map(int, region))
+        self._call("nvjpegDecodeBatchedInitialize", self.handle, self._state, count, 1, RGB_INTERLEAVED)
+        images = (_Image * count)()
+        for image, place, region in zip(images, places, regions):
+            image.channel[0], image.pitch[0] = place, region[2] * 3
+        data = (ctypes.c_void_p * count)(*(file.ctypes.data for file in files))
+        lengths = (ctypes.c_size_t * count)(*(file.nbytes for file in files))
+        params = (ctypes.c_void_p * count)(*(params.value for params in self._params[:count]))
+        self._call("nvjpegDecodeBatchedEx", self.handle, self._state, data, lengths, images, params, stream)
+
+    def close(self):
+        for params in self._params:
+            self._call("nvjpegDecodeParamsDestroy", params)
+        self._call("nvjpegJpegStateDestroy", self._state)
+        self._call("nvjpegDestroy", self.handle)
+
+
+def crops(sizes, seed=0):
+    """A region of 8 to 100 % of each picture's area, as random-resized-crop draws them."""
+    rng = np.random.default_rng(seed)
+    regions = []
+    for width, height in sizes:
+        area = rng.uniform(0.08, 1.0)
+        w, h = max(1, int(width * area**0.5)), max(1, int(height * area**0.5))
+        regions.append((int(rng.integers(0, width - w + 1)), int(rng.integers(0, height - h + 1)), w, h))
+    return regions
+
+
+def rate(device, parts, regions, seconds):
+    """Pictures per second of `parts`, pairs of a decoder and its share of the files; the best of the seconds given."""
+    streams = [device.stream() for _ in parts]
+    needed = sum(w * h * 3 for _, _, w, h in regions)
+    memory = device.allocate(max(needed, 1))
+    places = memory + np.concatenate([[0], np.cumsum([w * h * 3 for _, _, w, h in regions])[:-1]])
+    best, spent, pictures = 0.0, 0.0, sum(len(files) for _, files in parts)
+    try:
+        while spent < seconds or best == 0.0:
+            begun, at = time.perf_counter(), 0
+            for (decoder, files), stream in zip(parts, streams):
+                end = at + len(files)
+                if files:
+                    decoder.start(files, regions[at:end], [int(place) for place in places[at:end]], stream)
+                at = end
+            device.synchronize()
+            took = time.perf_counter() - begun
+            best, spent = max(best, pictures / took), spent + took
+    finally:
+        device.synchronize()
+        device.free(memory)
+        for stream in streams:
+            device.end_stream(stream)
+    return best
+
+
+def figures(device, library, sets, batches, shares, seconds):
+    """Rates for each of `sets` (name to files and sizes), batch size and share of the engines."""
+    cores = Decoder(library, CORES)
+    try:
+        engines = Decoder(library, ENGINES)
+        found = dict(zip(("engines", "cores_of_each"), engines.engines()))
+    except Refused as refused:
+        engines, found = None, {"engines": 0, "why": str(refused)}
+    rows = []
+    for name, (files, sizes) in sets.items():
+        registered = [np.frombuffer(bytearray(file), np.uint8) for file in files]
+        pool = np.concatenate(registered)
+        device.register(pool)
+        starts = np.concatenate([[0], np.cumsum([len(file) for file in registered])])
+        views = [pool[start:end] for start, end in zip(starts, starts[1:])]
+        try:
+            for batch in batches:
+                picked = [views[i % len(views)] for i in range(batch)]
+                regions = crops([sizes[i % len(sizes)] for i in range(batch)])
+                for share in shares if engines else [0.0]:
+                    cut = round(batch * share)
+                    parts = [(engines, picked[:cut])] if cut else []
+                    parts += [(cores, picked[cut:])] if cut < batch else []
+                    row = {"pictures": name, "batch": batch, "engines_share": share}
+                    try:
+                        row["pictures_per_s"] = rate(device, parts, regions, seconds)
+                    except Refused as refused:
+                        row["failed"] = str(refused)
+                    rows.append(row)
+        finally:
+            device.unregister(pool)
+    for decoder in (engines, cores):
+        if decoder:
+            decoder.close()
+    return {**found, "rates": rows}
