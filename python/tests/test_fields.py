@@ -5,7 +5,8 @@ import json
 import pytest
 
 import forebay as fb
-from forebay.fields import byte_size, specs
+from forebay.arguments import byte_size
+from forebay.fields import specs
 
 
 def test_a_training_picture_says_its_operations_in_order():
@@ -53,12 +54,44 @@ def test_resize_keeps_one_number_and_two_apart():
 
 
 def test_what_is_no_field_is_named():
-    with pytest.raises(TypeError, match="x is <class"):
+    with pytest.raises(fb.ConfigError, match="x is <class"):
         specs({"x": fb.Image})
-    with pytest.raises(TypeError, match="is not an operation"):
+    with pytest.raises(fb.ConfigError, match="fields maps names to fields"):
+        specs(["x"])
+    with pytest.raises(fb.ConfigError, match="is not an operation"):
         fb.Image("a", 224)
-    with pytest.raises(TypeError, match="only an Image or a Mask"):
+    with pytest.raises(fb.ConfigError, match="only an Image or a Mask"):
         fb.Joint(mask=fb.Scalar("m"))
+
+
+@pytest.mark.parametrize(
+    ("field", "sentence"),
+    [
+        (fb.Image("a", layout="nchw"), "layout of Image is \"NCHW\" or \"NHWC\", but it is 'nchw'"),
+        (fb.Image("a", tolerant="yes"), "tolerant of Image is True or False, but it is 'yes'"),
+        (fb.Image("a", fb.Resize(-3)), "size of Resize is a whole number, at least 1, but it is -3"),
+        (fb.Image("a", fb.CenterCrop("8")), "size of CenterCrop is a whole number, at least 1, but it is '8'"),
+        (fb.Image("a", fb.CenterCrop(2**40)), f"size of CenterCrop is a whole number, at most {2**32 - 1}, but"),
+        (fb.Image("a", fb.RandomResizedCrop(8, scale=0.5)), "scale of RandomResizedCrop is a list of 2 numbers"),
+        (fb.Image("a", fb.RandomResizedCrop(8, scale=(float("nan"), 1))), "scale of RandomResizedCrop[0] is a number"),
+        (fb.Image("a", fb.RandomHorizontalFlip("x")), "p of RandomHorizontalFlip is a number, but it is 'x'"),
+        (fb.Image("a", fb.Normalize(0.5, 0.5)), "mean of Normalize is a list of 3 numbers, but it is 0.5"),
+        (fb.Tokens("a", -1), "length of Tokens is a whole number, at least 1, but it is -1"),
+        (fb.Tokens("a", 4, pad="a"), f"pad of Tokens is a whole number, at least {-(2**63)}, but it is 'a'"),
+        (fb.Scalar(3), "column of Scalar is a column's name, but it is 3"),
+        (fb.Joint(b=fb.Image("a", layout="x")), "b: layout of Image is"),
+    ],
+)
+def test_a_wrong_argument_of_a_field_is_named_with_the_field(field, sentence):
+    with pytest.raises(fb.ConfigError) as caught:
+        specs({"x": field})
+    assert str(caught.value).startswith(f"fields['x']: {sentence}")
+
+
+def test_numbers_of_other_libraries_are_plain_ones_in_the_document():
+    numpy = pytest.importorskip("numpy")
+    ops = (fb.Resize(numpy.int64(8)), fb.Normalize(numpy.zeros(3), numpy.ones(3, numpy.float32)))
+    json.dumps(specs({"x": fb.Image("a", *ops), "t": fb.Tokens("t", numpy.uint8(3), pad=numpy.int32(-1))}))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +102,7 @@ def test_sizes_are_read_in_powers_of_1024(text, size):
     assert byte_size(text, "memory") == size
 
 
-@pytest.mark.parametrize("text", ["", "gb", "2xb", "two", "-1kb", "nan", "inf", "1bb", -1])
+@pytest.mark.parametrize("text", ["", "gb", "2xb", "two", "-1kb", "nan", "inf", "1bb", -1, True, [2]])
 def test_a_size_that_is_none_names_its_argument(text):
     with pytest.raises(ValueError, match="memory"):
         byte_size(text, "memory")

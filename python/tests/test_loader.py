@@ -108,27 +108,6 @@ def test_what_takes_a_dataloader_is_told_to_leave_it_out(pictures):
     assert repr(loader) == "<forebay.Loader, closed>"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"batch_size": "16"}, "batch_size is a whole number"),
-        ({"batch_size": 16.5}, "batch_size is a whole number"),
-        ({"shuffle_seed": -1}, "shuffle_seed is a whole number"),
-        ({"stall_timeout": "1m"}, "stall_timeout is a number of seconds"),
-        ({"shuffle": "yes"}, "shuffle is True or False"),
-        ({"on_error": "ignore"}, "on_error is"),
-        ({"memory": "lots"}, "memory is a number of bytes"),
-        ({"local": None, "streams": ["folder"]}, "streams is a list of forebay.Stream"),
-        ({"fields": {"x": fb.Image("image", fb.Resize("8"))}}, "whole number of pixels"),
-        ({"fields": {"x": fb.Image("image", fb.Normalize([0.5], [0.5]))}}, "three channels"),
-        ({"fields": {"x": fb.Scalar("class", dtype="int")}}, "'int' is no type of a field"),
-    ],
-)
-def test_an_argument_of_the_wrong_type_is_named(pictures, wrong, said):
-    with pytest.raises(fb.ConfigError, match=said):
-        fb.Loader(**{"local": pictures, "batch_size": 4, **wrong})
-
-
 def test_numbers_and_types_of_numpy_and_torch_are_taken(pictures):
     fields = {
         "x": fb.Image("image", fb.Resize((np.int64(8), 8)), dtype=torch.float16),

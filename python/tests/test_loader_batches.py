@@ -71,7 +71,7 @@ def test_half_precision_pictures_without_a_fixed_size(pictures):
     fields = {"x": fb.Image("image", dtype="bfloat16")}
     with fb.Loader(local=pictures, batch_size=2, fields=fields) as loader:
         assert next(iter(loader))["x"][0].dtype == torch.bfloat16
-    with fb.Loader(local=pictures, batch_size=2, fields=fields, framework="numpy") as loader:
+    with fb.Loader(local=pictures, batch_size=2, fields=fields, framework="dlpack") as loader:
         with pytest.raises(fb.ConfigError, match="bfloat16"):
             next(iter(loader))
 

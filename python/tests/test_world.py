@@ -61,6 +61,16 @@ def test_half_a_world_is_an_error_and_no_guess():
         detect(rank=2, world_size=2, local_rank=0, local_world_size=1, environ={})
 
 
+def test_a_rank_that_is_too_large_is_said_before_anything_else_is_asked_for():
+    with pytest.raises(fb.ConfigError, match="rank is 3 and world_size 2, says the call: a rank counts from 0"):
+        detect(rank=3, world_size=2, environ={})
+    for wrong in ({"rank": 1.5, "world_size": 2}, {"rank": "0", "world_size": 2}, {"rank": -1, "world_size": 2}):
+        with pytest.raises(fb.ConfigError, match="rank is a whole number, at least 0"):
+            detect(**wrong, environ={})
+    with pytest.raises(fb.ConfigError, match="world_size is a whole number, at least 1"):
+        detect(rank=0, world_size=0, environ={})
+
+
 def test_torch_distributed_is_asked_before_the_environment(tmp_path):
     torch = pytest.importorskip("torch")
     store = torch.distributed.FileStore(str(tmp_path / "store"), 1)

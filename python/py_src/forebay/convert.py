@@ -27,8 +27,11 @@ DTYPES = (
 )
 
 
-def converter(framework: str, devices: list[str]) -> Callable[[Any], Any]:
-    """What turns one output of the engine into one of `framework` on one of `devices`. Imports the framework."""
+def converter(framework: str, devices: list[str], fields: list[list[Any]] | None) -> Callable[[Any], Any]:
+    """What turns one output of the engine into one of `framework` on one of `devices`. Imports the framework.
+
+    `fields` are the outputs in the engine's form. Without them none is a bfloat16, because no column is.
+    """
     if framework == "torch":
         import torch
 
@@ -46,6 +49,13 @@ def converter(framework: str, devices: list[str]) -> Callable[[Any], Any]:
                 f'numpy\'s arrays lie in host memory, but device is {", ".join(devices)}: use framework="torch" or "dlpack", '
                 'or device="cpu"'
             )
+        for name, field in fields or ():
+            for output, spec in field.get("fields", [[name, field]]):
+                if spec.get("dtype") == "bfloat16":
+                    raise ConfigError(
+                        f'the dtype of {output} is bfloat16, which numpy does not have: use framework="torch", or another '
+                        'dtype, such as "float32"'
+                    )
         import numpy
 
         return _outputs(numpy.from_dlpack, _array)

@@ -8,12 +8,11 @@ Shapes below are one batch's: N rows, H and W in pixels, C channels.
 
 from __future__ import annotations
 
-import operator
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
+from .arguments import U32, flag, one_of, real, reals, text, whole, within
 from .convert import DTYPES
 from .errors import ConfigError
 
@@ -47,15 +46,12 @@ Size = Union[int, Sequence[int]]
 """Pixels: one number for a square, or (height, width)."""
 
 
-def _pair(size: Size) -> list[int]:
-    """(height, width) of a size."""
-    try:
-        pair = [operator.index(v) for v in (size if isinstance(size, Sequence) else (size, size))]
-    except TypeError:
-        pair = []
+def _pair(op: str, size: Size) -> list[int]:
+    """(height, width) of the size that an operation was given."""
+    pair = list(size) if isinstance(size, Sequence) and not isinstance(size, str) else [size, size]
     if len(pair) != 2:
-        raise ConfigError(f"a size is a whole number of pixels or (height, width), but it is {size!r}")
-    return pair
+        raise ConfigError(f"size of {op} is a whole number of pixels or (height, width), but it is {size!r}")
+    return [whole(f"size of {op}", side, 1, U32) for side in pair]
 
 
 def _dtype(value: Any) -> str | None:
@@ -67,6 +63,11 @@ def _dtype(value: Any) -> str | None:
     if name not in DTYPES:
         raise ConfigError(f"{value!r} is no type of a field; these are: {', '.join(DTYPES)}")
     return name
+
+
+def _column(field: Field) -> str:
+    """The column that a field reads."""
+    return text(f"column of {type(field).__name__}", field.column, "a column's name")
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,9 @@ class RandomResizedCrop:
     def _spec(self) -> dict[str, Any]:
         return {
             "op": "random_resized_crop",
-            "size": _pair(self.size),
-            "scale": [float(v) for v in self.scale],
-            "ratio": [float(v) for v in self.ratio],
+            "size": _pair("RandomResizedCrop", self.size),
+            "scale": reals("scale of RandomResizedCrop", self.scale, 2),
+            "ratio": reals("ratio of RandomResizedCrop", self.ratio, 2),
         }
 
 
@@ -99,7 +100,7 @@ class RandomHorizontalFlip:
     p: float = 0.5
 
     def _spec(self) -> dict[str, Any]:
-        return {"op": "random_horizontal_flip", "p": float(self.p)}
+        return {"op": "random_horizontal_flip", "p": real("p of RandomHorizontalFlip", self.p)}
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ class Resize:
     size: Size
 
     def _spec(self) -> dict[str, Any]:
-        return {"op": "resize", "size": _pair(self.size) if isinstance(self.size, Sequence) else _pair(self.size)[0]}
+        pair = _pair("Resize", self.size)
+        return {"op": "resize", "size": pair if isinstance(self.size, Sequence) else pair[0]}
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class CenterCrop:
     size: Size
 
     def _spec(self) -> dict[str, Any]:
-        return {"op": "center_crop", "size": _pair(self.size)}
+        return {"op": "center_crop", "size": _pair("CenterCrop", self.size)}
 
 
 @dataclass(frozen=True)
@@ -139,9 +141,8 @@ class Normalize:
     std: Sequence[float]
 
     def _spec(self) -> dict[str, Any]:
-        if len(self.mean) != 3 or len(self.std) != 3:
-            raise ConfigError(f"Normalize takes one number for each of the three channels, twice, but it is {self!r}")
-        return {"op": "normalize", "mean": [float(v) for v in self.mean], "std": [float(v) for v in self.std]}
+        mean, std = reals("mean of Normalize", self.mean, 3), reals("std of Normalize", self.std, 3)
+        return {"op": "normalize", "mean": mean, "std": std}
 
 
 ImageOp = Union[RandomResizedCrop, RandomHorizontalFlip, Resize, CenterCrop, Normalize]
@@ -194,13 +195,13 @@ class Image:
     def _spec(self) -> dict[str, Any]:
         spec = {
             "kind": "image",
-            "column": self.column,
+            "column": _column(self),
             "ops": [op._spec() for op in self.ops],
             "dtype": _dtype(self.dtype),
-            "layout": self.layout,
+            "layout": one_of("layout of Image", self.layout, ("NCHW", "NHWC")),
         }
         choices = {"tolerant": self.tolerant, "apply_exif_orientation": self.apply_exif_orientation}
-        return spec | {name: True for name, is_chosen in choices.items() if is_chosen}
+        return spec | {name: True for name, choice in choices.items() if flag(f"{name} of Image", choice)}
 
 
 class Mask:
@@ -223,15 +224,15 @@ class Mask:
         return f"Mask({', '.join([repr(self.column), *map(repr, self.ops), f'dtype={self.dtype!r}'])})"
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "mask", "column": self.column, "ops": [op._spec() for op in self.ops], "dtype": _dtype(self.dtype)}
+        return {"kind": "mask", "column": _column(self), "ops": [op._spec() for op in self.ops], "dtype": _dtype(self.dtype)}
 
 
 def _operations(kind: str, column: str, ops: tuple[ImageOp, ...]) -> tuple[ImageOp, ...]:
     for op in ops:
         if isinstance(op, (list, tuple)):
-            raise TypeError(f"{kind}({column!r}): pass the operations one after the other, not as a {type(op).__name__}")
+            raise ConfigError(f"{kind}({column!r}): pass the operations one after the other, not as a {type(op).__name__}")
         if not isinstance(op, ImageOp.__args__):
-            raise TypeError(f"{kind}({column!r}): {op!r} is not an operation such as Resize(256)")
+            raise ConfigError(f"{kind}({column!r}): {op!r} is not an operation such as Resize(256)")
     return ops
 
 
@@ -248,7 +249,7 @@ class Scalar:
     dtype: str | None = None
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "scalar", "column": self.column, "dtype": _dtype(self.dtype)}
+        return {"kind": "scalar", "column": _column(self), "dtype": _dtype(self.dtype)}
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,8 @@ class Tokens:
 
     Args:
         column: The column that holds them, as an array or as raw little-endian bytes.
-        length: Ids in a row. A longer sample is cut; a shorter one is padded, or an error without `pad`.
+        length: Ids in a row. A longer sample is a `DecodeError`: raise `length`, or cut when the data set is written. A
+            shorter one is filled up with `pad`, and without it a `DecodeError` too.
         dtype: What comes out. Narrower ids, such as uint16, are widened without a copy in Python.
         pad: The id that fills a short row.
         stored: The type of the ids in a column of raw bytes, such as "uint16"; an array says it itself.
@@ -272,10 +274,10 @@ class Tokens:
     def _spec(self) -> dict[str, Any]:
         return {
             "kind": "tokens",
-            "column": self.column,
-            "length": self.length,
+            "column": _column(self),
+            "length": whole("length of Tokens", self.length, 1),
             "dtype": _dtype(self.dtype),
-            "pad": self.pad,
+            "pad": None if self.pad is None else whole("pad of Tokens", self.pad, -(1 << 63), 1 << 63),
             "stored": _dtype(self.stored),
         }
 
@@ -293,7 +295,7 @@ class Array:
     dtype: str | None = None
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "array", "column": self.column, "dtype": _dtype(self.dtype)}
+        return {"kind": "array", "column": _column(self), "dtype": _dtype(self.dtype)}
 
 
 @dataclass(frozen=True)
@@ -303,7 +305,7 @@ class Text:
     column: str
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "text", "column": self.column}
+        return {"kind": "text", "column": _column(self)}
 
 
 @dataclass(frozen=True)
@@ -313,7 +315,7 @@ class Bytes:
     column: str
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "bytes", "column": self.column}
+        return {"kind": "bytes", "column": _column(self)}
 
 
 class Joint:
@@ -330,14 +332,18 @@ class Joint:
     def __init__(self, **fields: Image | Mask) -> None:
         for name, field in fields.items():
             if not isinstance(field, (Image, Mask)):
-                raise TypeError(f"Joint: {name} is {field!r}, but only an Image or a Mask has random draws to share")
+                raise ConfigError(f"Joint: {name} is {field!r}, but only an Image or a Mask has random draws to share")
         self.fields = fields
 
     def __repr__(self) -> str:
         return f"Joint({', '.join(f'{name}={field!r}' for name, field in self.fields.items())})"
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "joint", "fields": [[name, field._spec()] for name, field in self.fields.items()]}
+        specs = []
+        for name, field in self.fields.items():
+            with within(name):
+                specs.append([name, field._spec()])
+        return {"kind": "joint", "fields": specs}
 
 
 Field = Union[Image, Mask, Scalar, Tokens, Array, Text, Bytes, Joint]
@@ -349,27 +355,11 @@ def specs(fields: Mapping[str, Field] | None) -> list[list[Any]] | None:
     if fields is None:
         return None
     if not isinstance(fields, Mapping):
-        raise TypeError(f"fields maps names to fields, such as {{'x': Image('jpg')}}, but it is {fields!r}")
+        raise ConfigError(f"fields maps names to fields, such as {{'x': Image('jpg')}}, but it is {fields!r}")
     pairs = []
     for name, field in fields.items():
         if not isinstance(field, Field.__args__):
-            raise TypeError(f"fields: {name} is {field!r}, which is not a field such as Image('jpg')")
-        pairs.append([str(name), field._spec()])
+            raise ConfigError(f"fields: {name} is {field!r}, which is not a field such as Image('jpg')")
+        with within(f"fields[{name!r}]"):
+            pairs.append([text("its name", name), field._spec()])
     return pairs
-
-
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:b|([kmgtp])(?:i?b)?)?")
-
-
-def byte_size(value: int | float | str | None, argument: str) -> int | None:
-    """Bytes of a size: a number, or text such as "2gb" or "1.5 tb" in powers of 1,024."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        match = _SIZE.fullmatch(value.strip().lower())
-        if match is None:
-            raise ConfigError(f'{argument} is a number of bytes or a size such as "2gb", but it is {value!r}')
-        value = float(match[1]) * 1024 ** "bkmgtp".index(match[2] or "b")
-    if not 0 <= value < 2**63:
-        raise ConfigError(f"{argument} is a number of bytes, but it is {value!r}")
-    return int(value)

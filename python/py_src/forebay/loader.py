@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import operator
 import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from . import _forebay
+from .arguments import U32, byte_size, flag, one_of, seconds, text, whole, within
 from .convert import converter
 from .errors import ClosedError, ConfigError, StateError
-from .fields import Field, byte_size, specs
+from .fields import Field, specs
 from .streams import Stream
 from .world import World, detect
 
@@ -109,7 +112,7 @@ class Loader:
     def __init__(
         self,
         *,
-        remote: str | None = None,
+        remote: str | os.PathLike[str] | None = None,
         split: str | None = None,
         streams: Sequence[Stream] | None = None,
         local: str | os.PathLike[str] | None = None,
@@ -157,21 +160,24 @@ class Loader:
     ) -> None:
         _refuse_worker()
         if streams is None:
-            streams = [Stream(remote=remote, local=local)]
+            sources = [Stream(remote=remote, local=local)._config(split)]
         elif remote is not None or local is not None:
             raise ConfigError("streams name their own remote and local: give either streams, or remote and local")
-        elif isinstance(streams, Stream) or not all(isinstance(stream, Stream) for stream in streams):
-            raise ConfigError(f"streams is a list of forebay.Stream, such as [Stream(remote=...)], but it is {streams!r}")
+        else:
+            sources = _sources(streams, split)
+        outputs = specs(fields)
         self._single = isinstance(device, str) or not isinstance(device, Sequence)
         devices = _devices([device] if self._single else list(device))
-        self._convert = converter(framework, devices)
+        self._convert = converter(framework, devices, outputs)
+        if transform is not None and not callable(transform):
+            raise ConfigError(f"transform is a function of a batch, but it is {transform!r}")
         self._transform = transform
         self._pid = os.getpid()
         self._closed = False
         world = detect(rank, world_size, local_rank, local_world_size)
         config = {
-            "streams": [stream._config(split) for stream in streams],
-            "fields": specs(fields),
+            "streams": sources,
+            "fields": outputs,
             "batch_size": batch_size,
             "drop_last": drop_last,
             "mark_repeats": mark_repeats,
@@ -266,9 +272,9 @@ class Loader:
         if not isinstance(state, Mapping):
             raise StateError(f"a state is the dict that state_dict() gave, but this is a {type(state).__name__}")
         self._abandon()
-        text = json.dumps(dict(state))
+        document = json.dumps(dict(state), default=_plain)
         for engine in self._engines:
-            engine.load_state_dict(text, strict)
+            engine.load_state_dict(document, strict)
 
     def stats(self) -> dict[str, Any]:
         """What every stage did with its time since the loader was made.
@@ -370,56 +376,75 @@ class _Epoch:
         return batch if loader._transform is None else loader._transform(batch)
 
 
-_WHOLE = (
-    "batch_size",
-    "shuffle_seed",
-    "augment_seed",
-    "shuffle_block_size",
-    "num_canonical_nodes",
-    "replication",
-    "epoch_size",
-    "sampling_granularity",
-    "threads",
-    "prefetch",
-    "predownload",
-    "download_retry",
-    "max_errors",
-    "fetch_threads",
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "batch_size": partial(whole, least=1, below=U32),
+    "shuffle_seed": whole,
+    "augment_seed": whole,
+    "shuffle_algo": text,
+    "shuffle_block_size": partial(whole, least=1),
+    "partition_algo": text,
+    "num_canonical_nodes": partial(whole, least=1, below=U32),
+    "replication": partial(whole, least=1, below=U32),
+    "epoch_size": whole,
+    "sampling_method": text,
+    "sampling_granularity": partial(whole, least=1, below=U32),
+    "batching_method": text,
+    "threads": partial(whole, least=1, below=U32),
+    "prefetch": partial(whole, least=1, below=U32),
+    "predownload": whole,
+    "validate_hash": text,
+    "download_retry": partial(whole, least=1, below=U32),
+    "download_timeout": seconds,
+    "stall_timeout": seconds,
+    "on_error": partial(one_of, choices=("raise", "skip")),
+    "max_errors": whole,
+    "fetch_threads": partial(whole, least=1, below=U32),
+} | dict.fromkeys(
+    (
+        "drop_last",
+        "mark_repeats",
+        "shuffle",
+        "device_decode",
+        "keep_zip",
+        "allow_unsafe_types",
+        "pin_threads",
+        "trace",
+    ),
+    flag,
 )
-_REAL = ("download_timeout", "stall_timeout")
-_CHOICE = (
-    "drop_last",
-    "mark_repeats",
-    "shuffle",
-    "device_decode",
-    "keep_zip",
-    "allow_unsafe_types",
-    "pin_threads",
-    "trace",
+"""What the engine's arguments must be where they are set; its own checks come after these."""
+
+_OPTIONAL = frozenset(
+    name for name, argument in inspect.signature(Loader).parameters.items() if argument.default is None
 )
 
 
 def _check_types(config: dict[str, Any]) -> None:
-    """Refuses what is of the wrong type under the argument's name; the engine only sees one document. numpy's numbers
-    become Python's.
-    """
-    for name in _WHOLE:
-        value = config[name]
-        if value is None:
-            continue
-        if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 0:
-            raise ConfigError(f"{name} is a whole number, at least 0, but it is {value!r}")
-        config[name] = operator.index(value)
-    for name in _REAL:
-        if isinstance(config[name], (bool, str)) or not hasattr(config[name], "__float__"):
-            raise ConfigError(f"{name} is a number of seconds, but it is {config[name]!r}")
-        config[name] = float(config[name])
-    for name in _CHOICE:
-        if config[name] not in (True, False):
-            raise ConfigError(f"{name} is True or False, but it is {config[name]!r}")
-        config[name] = bool(config[name])
-    if config["on_error"] not in ("raise", "skip"):
-        raise ConfigError(f'on_error is "raise" or "skip", but it is {config["on_error"]!r}')
+    """Refuses what is of the wrong type under the argument's name, because the engine only sees one document."""
+    for name, check in _CHECKS.items():
+        if config[name] is not None or name not in _OPTIONAL:
+            config[name] = check(name, config[name])
+
+
+def _sources(streams: Any, split: str | None) -> list[dict[str, Any]]:
+    """The engine's form of `streams`."""
+    if not isinstance(streams, Sequence) or not all(isinstance(stream, Stream) for stream in streams):
+        raise ConfigError(f"streams is a list of forebay.Stream, such as [Stream(remote=...)], but it is {streams!r}")
+    sources = []
+    for place, stream in enumerate(streams):
+        with within(f"streams[{place}]"):
+            sources.append(stream._config(split))
+    return sources
+
+
+def _plain(value: Any) -> int:
+    """numpy's and torch's whole numbers as Python's, for `json`."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise StateError(
+            f"a state is made of plain numbers, text and dicts, but {value!r} in it is a {type(value).__name__}"
+        ) from None
 
 
 def _devices(devices: list[Any]) -> list[str]:

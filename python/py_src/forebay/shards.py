@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _forebay
 from .errors import ConfigError, FormatError
-from .fields import byte_size
+from .arguments import byte_size
 
 __all__ = ["MDSWriter", "ShardReader", "read_index"]
 

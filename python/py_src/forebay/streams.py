@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
+
+from .arguments import U32, flag, path, real, seconds, text, whole
 
 __all__ = ["Stream"]
 
@@ -17,7 +21,7 @@ class Stream:
     or none has. What is None is taken from the loader.
     """
 
-    remote: str | None = None
+    remote: str | os.PathLike[str] | None = None
     """URL (`s3://`, `http://`, `https://`, `file://`) or path of the shards. None: what is in `local` is all there is."""
     local: str | os.PathLike[str] | None = None
     """Folder that holds the shards, or will. None: a stable folder in the user's cache directory."""
@@ -41,8 +45,20 @@ class Stream:
     def _config(self, split: str | None) -> dict[str, Any]:
         """The engine's form; `split` is the loader's."""
         config = {name: value for name, value in asdict(self).items() if value is not None}
-        if "local" in config:
-            config["local"] = os.fspath(config["local"])
         if split is not None:
             config.setdefault("split", split)
-        return config
+        return {name: _CHECKS[name](name, value) for name, value in config.items()}
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "remote": partial(path, what="a URL or a path"),
+    "local": path,
+    "split": path,
+    "proportion": partial(real, what="a number, at least 0", least=0),
+    "repeat": partial(real, what="a number, at least 0", least=0),
+    "choose": whole,
+    "download_retry": partial(whole, least=1, below=U32),
+    "download_timeout": seconds,
+    "validate_hash": text,
+    "keep_zip": flag,
+}

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .arguments import U32, whole
 from .errors import ConfigError
 
 __all__ = ["World", "detect"]
@@ -74,6 +75,11 @@ def detect(
         ConfigError: Only a part of it is known, or the parts contradict each other.
     """
     environ = os.environ if environ is None else environ
+    arguments = {"rank": rank, "world_size": world_size, "local_rank": local_rank, "local_world_size": local_world_size}
+    rank, world_size, local_rank, local_world_size = (
+        value if value is None else whole(name, value, least=int("size" in name), below=U32)
+        for name, value in arguments.items()
+    )
     given = (rank, world_size, local_rank, local_world_size)
     if all(value is not None for value in given):
         return _checked(given, "the call")
@@ -84,6 +90,10 @@ def detect(
     else:
         found, source = _torch() or _launcher(environ) or ((0, 1, 0, 1), "a single process")
     merged = [mine if mine is not None else theirs for mine, theirs in zip(given, found)]
+    if None not in merged[:2] and not 0 <= merged[0] < merged[1]:
+        raise ConfigError(
+            f"rank is {merged[0]} and world_size {merged[1]}, says {source}: a rank counts from 0 and is below its world size"
+        )
     if merged[1] == 1:
         # One process is alone on its node as well.
         merged[2:] = [value if value is not None else alone for value, alone in zip(merged[2:], (0, 1))]

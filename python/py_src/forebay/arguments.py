@@ -1,0 +1,121 @@
+"""Arguments by name: each check takes what a caller passed and gives a plain Python value, or a sentence with the name.
+
+The engine gets one JSON document. What does not fit in there is refused here, so that no message is about the document.
+numpy's and torch's numbers are as good as Python's.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from .errors import ConfigError
+
+__all__ = ["U32", "byte_size", "flag", "one_of", "path", "real", "reals", "seconds", "text", "whole", "within"]
+
+U32 = 1 << 32
+"""What the engine's small counts are below."""
+
+
+def whole(name: str, value: Any, least: int = 0, below: int = 1 << 64) -> int:
+    """A whole number from `least` on and below `below`."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise ConfigError(f"{name} is a whole number, at least {least}, but it is {value!r}")
+    if number >= below:
+        raise ConfigError(f"{name} is a whole number, at most {below - 1}, but it is {value!r}")
+    return number
+
+
+def real(name: str, value: Any, what: str = "a number", least: float = -math.inf) -> float:
+    """A finite number from `least` on; `what` says so in words."""
+    try:
+        number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        number = math.nan
+    if not math.isfinite(number) or number < least:
+        raise ConfigError(f"{name} is {what}, but it is {value!r}")
+    return number
+
+
+def seconds(name: str, value: Any) -> float:
+    """A time above 0."""
+    return real(name, value, "a positive number of seconds", least=math.ulp(0.0))
+
+
+def reals(name: str, value: Any, count: int) -> list[float]:
+    """So many finite numbers."""
+    try:
+        numbers = [] if isinstance(value, (str, bytes)) else list(value)
+    except TypeError:
+        numbers = []
+    if len(numbers) != count:
+        raise ConfigError(f"{name} is a list of {count} numbers, but it is {value!r}")
+    return [real(f"{name}[{place}]", number) for place, number in enumerate(numbers)]
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False; numpy's and 0 and 1 are taken as well."""
+    try:
+        is_one = value in (True, False)
+    except Exception:  # An array's `==` raises whatever its library likes.
+        is_one = False
+    if not is_one:
+        raise ConfigError(f"{name} is True or False, but it is {value!r}")
+    return bool(value)
+
+
+def text(name: str, value: Any, what: str = "text") -> str:
+    """A `str` that UTF-8 can hold."""
+    try:
+        if isinstance(value, str):
+            value.encode()
+            return str(value)
+    except UnicodeEncodeError:
+        what = f"{what} in UTF-8"
+    raise ConfigError(f"{name} is {what}, but it is {value!r}")
+
+
+def path(name: str, value: Any, what: str = "a path") -> str:
+    """A path as text."""
+    return text(name, os.fspath(value) if isinstance(value, os.PathLike) else value, what)
+
+
+def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
+    """One of the words."""
+    if not isinstance(value, str) or value not in choices:
+        *others, last = (f'"{choice}"' for choice in choices)
+        raise ConfigError(f"{name} is {', '.join(others)} or {last}, but it is {value!r}")
+    return str(value)
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:b|([kmgtp])(?:i?b)?)?")
+
+
+def byte_size(value: Any, argument: str) -> int | None:
+    """Bytes of a size: a number, or text such as "2gb" or "1.5 tb" in powers of 1,024."""
+    if value is None:
+        return None
+    what = 'a number of bytes or a size such as "2gb"'
+    match = _SIZE.fullmatch(value.strip().lower()) if isinstance(value, str) else None
+    size = float(match[1]) * 1024 ** "bkmgtp".index(match[2] or "b") if match else real(argument, value, what)
+    if not 0 <= size < 2**63:
+        raise ConfigError(f"{argument} is {what}, but it is {value!r}")
+    return int(size)
+
+
+@contextmanager
+def within(place: str) -> Iterator[None]:
+    """Puts `place` in front of the names that the checks inside give."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None

@@ -1,0 +1,76 @@
+"""What forebay.Loader says to a wrong argument, before it looks at any data."""
+
+import pathlib
+
+import pytest
+from loaders import NUMBER, numbers, ordered
+
+import forebay as fb
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("batch_size", -1, "batch_size is a whole number, at least 1, but it is -1"),
+        ("batch_size", 2.0, "batch_size is a whole number, at least 1, but it is 2.0"),
+        ("batch_size", 2**70, f"batch_size is a whole number, at most {2**32 - 1}, but it is {2**70}"),
+        ("batch_size", None, "batch_size is a whole number, at least 1, but it is None"),
+        ("batch_size", "16", "batch_size is a whole number, at least 1, but it is '16'"),
+        ("prefetch", 0, "prefetch is a whole number, at least 1, but it is 0"),
+        ("shuffle_seed", -1, "shuffle_seed is a whole number, at least 0, but it is -1"),
+        ("download_timeout", float("inf"), "download_timeout is a positive number of seconds, but it is inf"),
+        ("download_timeout", float("nan"), "download_timeout is a positive number of seconds, but it is nan"),
+        ("stall_timeout", "1", "stall_timeout is a positive number of seconds, but it is '1'"),
+        ("memory", True, 'memory is a number of bytes or a size such as "2gb", but it is True'),
+        ("cache_limit", "2 apples", 'cache_limit is a number of bytes or a size such as "2gb", but it is'),
+        ("remote", 3, "remote is a URL or a path, but it is 3"),
+        ("local", 3, "local is a path, but it is 3"),
+        ("split", "\udcff", "split is a path in UTF-8, but it is"),
+        ("shuffle_algo", 3, "shuffle_algo is text, but it is 3"),
+        ("on_error", "foo", 'on_error is "raise" or "skip", but it is'),
+        ("shuffle", torch.zeros(2), "shuffle is True or False, but it is"),
+        ("shuffle", "yes", "shuffle is True or False, but it is 'yes'"),
+        ("transform", 3, "transform is a function of a batch, but it is 3"),
+        ("fields", ["x"], "fields maps names to fields"),
+        ("fields", {"x": fb.Scalar("a", dtype="int")}, "fields['x']: 'int' is no type of a field"),
+        ("streams", [3], "streams is a list of forebay.Stream"),
+        ("streams", [fb.Stream(remote="a"), fb.Stream(remote="b", repeat=-1)], "streams[1]: repeat is a number, at least 0"),
+        ("streams", [fb.Stream(remote="a", download_retry=0)], "streams[0]: download_retry is a whole number, at least 1"),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_its_name(name, value, sentence):
+    with pytest.raises(fb.ConfigError) as caught:
+        fb.Loader(**{"batch_size": 4, name: value})
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_remote_may_be_a_path(packed, tmp_path):
+    with fb.Loader(remote=pathlib.Path(packed), local=tmp_path / "local", fields=NUMBER, batch_size=16) as loader:
+        assert len(numbers(loader)) == len(loader)
+
+
+def test_numbers_of_torch_are_taken_as_pythons(pictures):
+    with ordered(pictures, batch_size=torch.tensor(8), download_timeout=torch.tensor(5.0), shuffle=torch.tensor(True)) as loader:
+        assert all(len(batch) == 8 for batch in numbers(loader)[:-1])
+
+
+def test_a_state_may_hold_numbers_of_numpy_and_torch(pictures):
+    numpy = pytest.importorskip("numpy")
+    with ordered(pictures) as loader:
+        state = loader.state_dict()
+        loader.load_state_dict({**state, "epoch": torch.tensor(2), "sample_in_epoch": numpy.int64(0)})
+        assert loader.epoch == 2
+        for wrong in (object(), numpy.float32(1)):
+            with pytest.raises(fb.StateError, match="made of plain numbers"):
+                loader.load_state_dict({**state, "epoch": wrong})
+
+
+@pytest.mark.parametrize("wrap", [lambda x: {"x": x}, lambda x: {"both": fb.Joint(x=x)}])
+def test_numpy_is_not_promised_a_bfloat16(pictures, wrap):
+    picture = fb.Image("image", fb.Resize((8, 8)), dtype="bfloat16")
+    with pytest.raises(fb.ConfigError, match='dtype of x is bfloat16, .* use framework="torch", or another dtype'):
+        fb.Loader(local=pictures, fields=wrap(picture), framework="numpy", batch_size=4)
+    with fb.Loader(local=pictures, fields=wrap(picture), batch_size=4) as loader:
+        assert next(iter(loader))["x"].dtype == torch.bfloat16
