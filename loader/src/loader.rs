@@ -552,10 +552,6 @@ impl Loader {
 
     /// Samples per chunk for so many threads.
     fn chunk(&self, threads: usize) -> usize {
-        if self.config.cache_limit.is_some() {
-            // None waits for more than one shard.
-            return 1;
-        }
         let batch = self.config.batch_size as usize;
         // Four for each thread in every batch, so that the last ones end together.
         let even = batch / (threads * 4);

@@ -10,7 +10,7 @@ use forebay_loader::error::{Error, ErrorKind, Result};
 use forebay_loader::loader::{Loader, Next};
 use forebay_loader::state::State;
 use forebay_loader::stats::Snapshot;
-use forebay_loader::sync::Arc;
+use forebay_loader::sync::{Arc, Mutex, OnceLock};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::path::PathBuf;
@@ -18,21 +18,48 @@ use std::path::PathBuf;
 /// A loader of the engine.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Engine {
-    /// None only while it is dropped.
-    loader: Option<Arc<Loader>>,
+    /// None once it is closed. Locked in the process that made it only: in a forked child nobody might unlock it.
+    loader: Mutex<Option<Arc<Loader>>>,
+    /// What is still told when it is closed.
+    last: OnceLock<Last>,
+    rank: u32,
     /// The process that made it.
     pid: u32,
 }
 
+/// What a closed loader has left behind.
+struct Last {
+    epoch: u64,
+    stats: Snapshot,
+    trace: Option<String>,
+}
+
+impl Last {
+    fn of(loader: &Loader) -> Result<Self> {
+        Ok(Self { epoch: loader.epoch()?, stats: loader.stats()?, trace: loader.trace_json()? })
+    }
+}
+
 impl Engine {
-    fn loader(&self) -> Result<&Arc<Loader>> {
-        self.loader.as_ref().ok_or_else(|| Error::new(ErrorKind::Closed, "the loader is gone"))
+    fn loader(&self) -> Result<Arc<Loader>> {
+        let closed = |why| Error::new(ErrorKind::Closed, why);
+        if self.pid != std::process::id() {
+            return Err(closed("a loader belongs to the process that made it: make one in each process"));
+        }
+        self.loader.lock().clone().ok_or_else(|| closed("the loader is closed"))
+    }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        match self.last.get() {
+            Some(last) => Ok(last.stats.clone()),
+            None => self.loader()?.stats(),
+        }
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        let loader = self.loader.take();
+        let loader = self.loader.get_mut().take();
         if self.pid != std::process::id() {
             // A forked child has a copy of the loader but not its threads: whoever waits for them waits for ever.
             std::mem::forget(loader);
@@ -61,7 +88,8 @@ impl Engine {
             Loader::with_target(config, Arc::new(WithRows::new(target)))
         })?;
         let loader = Arc::new(loader);
-        Ok(Self { loader: Some(loader), pid: std::process::id() })
+        let rank = loader.config().world.rank;
+        Ok(Self { loader: Mutex::new(Some(loader)), last: OnceLock::new(), rank, pid: std::process::id() })
     }
 
     /// Batches of a whole epoch.
@@ -72,12 +100,15 @@ impl Engine {
     /// The epoch that the next start runs.
     #[getter]
     fn epoch(&self, py: Python<'_>) -> PyResult<u64> {
-        enter::enter(py, || self.loader()?.epoch())
+        enter::enter(py, || match self.last.get() {
+            Some(last) => Ok(last.epoch),
+            None => self.loader()?.epoch(),
+        })
     }
 
     /// Starts the next epoch, or the loaded position.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
-        let loader = enter::enter(py, || self.loader().cloned())?;
+        let loader = enter::enter(py, || self.loader())?;
         enter::apart(py, move || loader.start_epoch())
     }
 
@@ -103,25 +134,36 @@ impl Engine {
 
     /// What every stage did so far, as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
-        enter::enter(py, || Ok(to_json(&self.loader()?.stats()?)))
+        enter::enter(py, || self.snapshot().map(|stats| to_json(&stats)))
     }
 
     /// The same as Prometheus text.
     fn prometheus(&self, py: Python<'_>) -> PyResult<String> {
-        enter::enter(py, || {
-            let loader = self.loader()?;
-            Ok(loader.stats()?.prometheus(&format!("rank=\"{}\"", loader.config().world.rank)))
-        })
+        enter::enter(py, || Ok(self.snapshot()?.prometheus(&format!("rank=\"{}\"", self.rank))))
     }
 
     /// The trace, if one was asked for.
     fn trace_json(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        enter::enter(py, || self.loader()?.trace_json())
+        enter::enter(py, || match self.last.get() {
+            Some(last) => Ok(last.trace.clone()),
+            None => self.loader()?.trace_json(),
+        })
     }
 
-    /// Ends the epoch under way: threads, files and pools are gone.
+    /// Ends it: threads, files, locks and pools are gone, unless another thread is still in a call.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        enter::enter(py, || self.loader()?.close())
+        enter::enter(py, || {
+            if self.last.get().is_some() {
+                return Ok(());
+            }
+            let loader = self.loader()?;
+            loader.close()?;
+            // In this order: whoever finds no loader finds what it has left.
+            let last = Last::of(&loader)?;
+            self.last.get_or_init(|| last);
+            self.loader.lock().take();
+            Ok(())
+        })
     }
 }
 

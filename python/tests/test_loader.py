@@ -148,3 +148,18 @@ def test_wrong_arguments_are_sentences(pictures, tmp_path):
         fb.Loader(local=pictures, batch_size=1, device="tpu")
     with pytest.raises(FileNotFoundError):
         fb.Loader(local=tmp_path / "nothing", batch_size=1)
+
+
+def test_a_closed_loader_has_no_file_open_and_still_tells_its_figures(pictures):
+    def open_here():
+        links = (os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
+        return [link for link in links if link.startswith(str(os.path.realpath(pictures)))]
+
+    with fb.Loader(local=str(pictures), batch_size=4, trace=True) as loader:
+        batches = iter(loader)
+        next(batches)
+        assert open_here()
+    assert not open_here()
+    assert loader.stats()["stages"]["next"]["items"] == 1 and loader.trace_json() and "rank" in loader.prometheus()
+    assert (loader.epoch, repr(loader)) == (1, "<forebay.Loader, closed>")
+    del batches

@@ -135,10 +135,12 @@ pub(super) fn make_room(dir: &Arc<CacheDir>, shard: u32, next_use: &dyn Fn(u32) 
     let Some(victims) = choose(candidates, next_use(dir.first_shard + shard), over) else {
         let empty = own.is_none_or(|b| b.listing.files.iter().all(|files| *files == 0));
         if empty && in_flight == 0 && over_disk > 0 {
-            return Err(Error::new(ErrorKind::Full, "the disk of the cache directory is full: free space on it")
+            let why = "the disk of the cache directory is full: free space on it, or choose a `local` on another disk";
+            return Err(Error::new(ErrorKind::Full, why)
                 .with("directory", directory.path.display())
                 .with("bytes_needed", need)
-                .with("bytes_free", free.unwrap_or(0)));
+                .with("bytes_free_for_shards", free.unwrap_or(0))
+                .with("bytes_left_to_others", DISK_RESERVE_BYTES));
         }
         let limit = match limit {
             Some(limit) if over_disk == 0 => format!("cache_limit {limit}"),

@@ -115,9 +115,14 @@ impl Shared {
 
     /// Sends `chunk` to the decode threads, now or as soon as its shards are resident.
     pub(crate) fn dispatch(&self, chunk: Chunk) {
-        let shards: Vec<ShardId> = chunk.samples.iter().map(|t| t.shard).collect();
-        if let Some(ready) = self.residency.park(chunk, &shards) {
-            self.send(ready);
+        if self.residency.are_resident(chunk.samples.iter().map(|task| task.shard)) {
+            self.send(chunk);
+            return;
+        }
+        for (shard, piece) in chunk.cut() {
+            if let Some(ready) = self.residency.park(piece, shard) {
+                self.send(ready);
+            }
         }
     }
 

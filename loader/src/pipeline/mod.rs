@@ -77,6 +77,33 @@ pub(crate) struct Chunk {
     given: Option<Vec<Option<Box<dyn RowMemory>>>>,
 }
 
+impl Chunk {
+    /// Cuts it where the shard changes, into chunks that the batch counts.
+    fn cut(self) -> Vec<(ShardId, Chunk)> {
+        let Self { batch, mut first_row, samples, mut rows, mut given } = self;
+        let runs: Vec<&[Task]> = samples.chunk_by(|a, b| a.shard == b.shard).collect();
+        // The whole is counted already.
+        batch.add_chunks(runs.len() - 1);
+        let pieces = runs.into_iter().map(|run| {
+            let len = run.len();
+            let piece = Chunk {
+                batch: batch.clone(),
+                first_row,
+                samples: run.to_vec(),
+                rows: rows
+                    .iter_mut()
+                    .zip(batch.row_bytes())
+                    .map(|(rows, bytes)| rows.split_front(len * bytes))
+                    .collect(),
+                given: given.as_mut().map(|given| given.drain(..len).collect()),
+            };
+            first_row += len;
+            (run[0].shard, piece)
+        });
+        pieces.collect()
+    }
+}
+
 /// Where one sample goes.
 #[derive(Debug)]
 pub(crate) struct Place {

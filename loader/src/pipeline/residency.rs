@@ -1,29 +1,22 @@
 //! Which shards are on local disk, and who waits for one that is not.
 //!
-//! A chunk of samples whose shards are all resident goes straight to the decode threads. One that must wait is parked:
-//! it holds no read slot (DESIGN's second progress rule), only its place in its batch, and every shard it misses knows
-//! it. The shard plane takes wanted shards in the order of their first use.
+//! A chunk of samples whose shards are all resident goes straight to the decode threads. Otherwise it is cut, so that no
+//! piece waits for more than one shard: where the disk holds fewer shards than a chunk touches, they would never be there
+//! together. A piece that must wait is parked with its shard: it holds no read slot (DESIGN's second progress rule), only
+//! its place in its batch. The shard plane takes wanted shards in the order of their first use.
 
 use crate::order::ShardId;
-use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::time::Duration;
-
-/// Work that waits for shards.
-#[derive(Debug)]
-pub(crate) struct Parked<T> {
-    work: Mutex<Option<T>>,
-    /// Shards still missing, plus one while the work is being parked.
-    missing: AtomicUsize,
-}
 
 #[derive(Debug)]
 enum State<T> {
     /// Nobody has asked yet.
     Unknown,
     /// Asked for; these wait.
-    Wanted(Vec<Arc<Parked<T>>>),
+    Wanted(Vec<T>),
     /// On disk, as far as we know.
     Resident,
 }
@@ -211,38 +204,26 @@ impl<T> Residency<T> {
         self.idler.notify_all();
     }
 
-    /// Gives `work` back if all `shards` are resident; otherwise keeps it until they are.
-    pub(crate) fn park(&self, work: T, shards: &[ShardId]) -> Option<T> {
+    /// Whether all of `shards` are resident, as far as we know.
+    pub(crate) fn are_resident(&self, mut shards: impl Iterator<Item = ShardId>) -> bool {
         // Acquire: what made the shard resident came before. It may be lost right after, and under its lock as well.
-        if shards.iter().all(|shard| self.is_resident[shard.index()].load(Ordering::Acquire)) {
-            return Some(work);
-        }
-        // One extra keeps the work here until every shard has been looked at.
-        let parked = Arc::new(Parked { work: Mutex::new(Some(work)), missing: AtomicUsize::new(1) });
-        for &shard in shards {
-            let mut entry = self.shards[shard.index()].lock();
-            match &mut entry.state {
-                State::Resident => continue,
-                State::Wanted(waiting) => {
-                    parked.missing.fetch_add(1, Ordering::AcqRel);
-                    waiting.push(parked.clone());
-                }
-                State::Unknown => {
-                    parked.missing.fetch_add(1, Ordering::AcqRel);
-                    entry.state = State::Wanted(vec![parked.clone()]);
-                    let position = entry.unread.front().copied().unwrap_or(0);
-                    drop(entry);
-                    self.want(shard, position);
-                }
-            }
-        }
-        Self::unpark(&parked)
+        shards.all(|shard| self.is_resident[shard.index()].load(Ordering::Acquire))
     }
 
-    /// One thing less to wait for; the work when that was the last.
-    fn unpark(parked: &Parked<T>) -> Option<T> {
-        // AcqRel: whoever takes the counter to zero sees everything that the other releasers did before.
-        if parked.missing.fetch_sub(1, Ordering::AcqRel) == 1 { parked.work.lock().take() } else { None }
+    /// Gives `work` back if `shard` is resident; otherwise keeps it until it is.
+    pub(crate) fn park(&self, work: T, shard: ShardId) -> Option<T> {
+        let mut entry = self.shards[shard.index()].lock();
+        match &mut entry.state {
+            State::Resident => return Some(work),
+            State::Wanted(waiting) => waiting.push(work),
+            State::Unknown => {
+                entry.state = State::Wanted(vec![work]);
+                let position = entry.unread.front().copied().unwrap_or(0);
+                drop(entry);
+                self.want(shard, position);
+            }
+        }
+        None
     }
 
     /// The next shard to make resident, in order of first use; waits for one. `None` once closed.
@@ -296,7 +277,7 @@ impl<T> Residency<T> {
         }
     }
 
-    /// `shard` is on disk: the work that waited for nothing else.
+    /// `shard` is on disk: the work that waited for it.
     #[must_use]
     pub(crate) fn resident(&self, shard: ShardId) -> Vec<T> {
         let mut entry = self.shards[shard.index()].lock();
@@ -305,7 +286,7 @@ impl<T> Residency<T> {
         self.is_resident[shard.index()].store(true, Ordering::Release);
         drop(entry);
         match old {
-            State::Wanted(waiting) => waiting.iter().filter_map(|p| Self::unpark(p)).collect(),
+            State::Wanted(waiting) => waiting,
             State::Unknown | State::Resident => Vec::new(),
         }
     }
@@ -345,7 +326,7 @@ impl<T> Residency<T> {
         for entry in &self.shards {
             let mut entry = entry.lock();
             if let State::Wanted(waiting) = &mut entry.state {
-                let parked: Vec<_> = waiting.drain(..).filter_map(|p| p.work.lock().take()).collect();
+                let parked = std::mem::take(waiting);
                 drop(entry);
                 drop(parked);
             }
@@ -373,12 +354,14 @@ mod tests {
     }
 
     #[test]
-    fn work_is_released_by_the_last_shard_it_misses() {
+    fn work_waits_for_its_shard_and_no_other() {
         let table = Residency::new(3);
-        assert_eq!(table.park("work", &[s(0), s(2), s(0)]), None);
+        assert_eq!(table.park("work", s(0)), None);
         assert!(table.resident(s(2)).is_empty());
+        assert!(!table.are_resident([s(2), s(0)].into_iter()));
         assert_eq!(table.resident(s(0)), ["work"]);
-        assert_eq!(table.park("next", &[s(0), s(2)]), Some("next"));
+        assert!(table.are_resident([s(2), s(0)].into_iter()));
+        assert_eq!(table.park("next", s(0)), Some("next"));
     }
 
     #[test]
@@ -436,11 +419,11 @@ mod tests {
     #[test]
     fn a_lost_shard_is_asked_for_again() {
         let table = Residency::new(1);
-        assert_eq!(table.park(1, &[s(0)]), None);
+        assert_eq!(table.park(1, s(0)), None);
         assert_eq!(table.next_wanted(), Some((0, s(0))));
         assert_eq!(table.resident(s(0)), [1]);
         table.lost(s(0));
-        assert_eq!(table.park(2, &[s(0)]), None);
+        assert_eq!(table.park(2, s(0)), None);
         assert_eq!(table.next_wanted(), Some((0, s(0))));
     }
 
@@ -464,7 +447,7 @@ mod tests {
         }
         assert_eq!(table.awaited(), None, "they are wanted, but no work waits yet");
         assert!(table.resident(s(1)).is_empty());
-        assert_eq!((table.park("late", &[s(0)]), table.park("soon", &[s(2)])), (None, None));
+        assert_eq!((table.park("late", s(0)), table.park("soon", s(2))), (None, None));
         assert_eq!(table.awaited(), Some(s(2)));
     }
 

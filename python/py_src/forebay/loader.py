@@ -85,7 +85,8 @@ class Loader:
         memory: Bytes for batches and encoded samples, as a number or "2gb". None: a share of what the machine has.
         predownload: Samples whose shards are fetched ahead.
         cache_limit: Bytes that the shards may take in `local`, as a number or "100gb"; those needed last leave first, the
-            next epoch's order included. At least the sizes of the largest shard and of index.json together.
+            next epoch's order included. At least the sizes of the largest shard and of index.json together. What a folder
+            holds beyond it already stays until another shard needs the room.
         keep_zip: Keep compressed shards beside the unpacked ones.
         validate_hash: Hash that must match after a download, such as "xxh64". None: the cheapest that the index lists.
         download_retry: Total attempts per download.

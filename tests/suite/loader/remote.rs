@@ -211,3 +211,34 @@ fn a_loader_that_rests_keeps_no_room_from_another() {
         assert_eq!(rows(&epoch(&busy)), expected(&planned(&counts, &config, 0)), "ended: {ended}");
     }
 }
+
+#[test]
+fn a_loader_without_a_limit_gets_on_where_another_leaves_room_for_less_than_a_batch_touches() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // Batches touch every shard, and so do chunks of several samples.
+    let counts = tokens(data.path(), 240, None);
+    let server = serve(data.path());
+    let bytes = |name: &std::ffi::OsStr| std::fs::metadata(data.path().join(name)).unwrap().len();
+    assert!(counts.len() > 4);
+    let limit = bytes("index.json".as_ref()) + 4 * bytes("shard.00000.mds".as_ref());
+    for seed in 0..2 {
+        let local = cache.path().join(seed.to_string());
+        let config = |cache_limit, shuffle_seed| LoaderConfig {
+            cache_limit,
+            shuffle_seed,
+            threads: Some(1),
+            stall_timeout: 20.0,
+            ..config(stream(Some(&local), Some(&server.url())))
+        };
+        let run = |config: LoaderConfig| {
+            let loader = Loader::new(config).unwrap();
+            (0..2).map(|_| rows(&epoch(&loader)).len()).sum::<usize>()
+        };
+        let samples = 2 * counts.iter().sum::<u64>() as usize;
+        std::thread::scope(|scope| {
+            let free = scope.spawn(|| run(config(None, seed)));
+            let limited = scope.spawn(|| run(config(Some(limit), seed + 10)));
+            assert_eq!((free.join().unwrap(), limited.join().unwrap()), (samples, samples), "seed {seed}");
+        });
+    }
+}

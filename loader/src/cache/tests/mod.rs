@@ -581,7 +581,7 @@ fn a_full_disk_is_made_room_on_and_is_an_error_when_nothing_can_go() {
     left(99);
     let e = mine(&dir, 0).try_admit(&unplanned).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Full);
-    assert!(e.to_string().contains("bytes_needed 100, bytes_free 99"), "{e}");
+    assert!(e.to_string().contains("bytes_needed 100, bytes_free_for_shards 99"), "{e}");
     left(199);
     let first = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
     // What is promised to the first is not there for the second.
