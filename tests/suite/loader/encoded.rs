@@ -251,6 +251,9 @@ fn a_decoder_that_gives_up_leaves_the_rest_to_the_host_and_is_counted() {
     data_of_ordinary_files(SAMPLES, |directory| {
         let loader = same_as_on_the_host(crops(directory), Does::GiveUpAt(3));
         assert!(counter(&loader, "pictures_on_device") > 0);
+        // The second epoch does not ask it.
+        let asked = counter(&loader, "pictures_on_device") + counter(&loader, "pictures_refused");
+        assert!(asked <= 2 * SAMPLES, "{asked} pictures");
         assert!(counter(&loader, "device_decode_fallbacks") > 0);
         let notes = loader.stats().expect("figures").notes;
         assert!(notes.contains(&"it had enough".to_owned()), "{notes:?}");
