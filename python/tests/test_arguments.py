@@ -74,3 +74,12 @@ def test_numpy_is_not_promised_a_bfloat16(pictures, wrap):
         fb.Loader(local=pictures, fields=wrap(picture), framework="numpy", batch_size=4)
     with fb.Loader(local=pictures, fields=wrap(picture), batch_size=4) as loader:
         assert next(iter(loader))["x"].dtype == torch.bfloat16
+
+
+def test_a_sample_with_too_many_tokens_says_what_to_change(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    with fb.MDSWriter(out=tmp_path / "set", columns={"t": "ndarray:uint16"}) as writer:
+        writer.write({"t": numpy.arange(5, dtype=numpy.uint16)})
+    with fb.Loader(local=tmp_path / "set", fields={"t": fb.Tokens("t", 4)}, batch_size=1) as loader:
+        with pytest.raises(fb.DecodeError, match="raise `length` of Tokens, or cut the sample when the data set is written"):
+            next(iter(loader))

@@ -4,6 +4,7 @@
 //! error, never a wrapped number: integers must fit, and a fraction does not become an integer. Narrower floats round.
 
 use half::{bf16, f16};
+use std::num::IntErrorKind;
 
 use super::dtype::DType;
 use crate::error::{Error, Result};
@@ -180,7 +181,16 @@ pub fn parse(text: &[u8], of: DType, out: &mut [u8], to: DType) -> Result<()> {
     };
     let trimmed = std::str::from_utf8(text).map_err(|_| not_a_number())?.trim();
     let stored = if of == DType::Int64 {
-        trimmed.parse::<i64>().map_err(|_| not_a_number())?.to_le_bytes()
+        let no_int64 = |e: std::num::ParseIntError| {
+            match e.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => Error::decode(
+                "the number does not fit an int64, which is what numbers in text are read as: make the column a Text field",
+            )
+            .with("text", text[..text.len().min(40)].escape_ascii()),
+            _ => not_a_number(),
+        }
+        };
+        trimmed.parse::<i64>().map_err(no_int64)?.to_le_bytes()
     } else {
         trimmed.parse::<f64>().map_err(|_| not_a_number())?.to_le_bytes()
     };
@@ -260,6 +270,10 @@ mod tests {
         assert_eq!(f64::from_ne_bytes(out), -1500.0);
         for bad in [&b""[..], b"x", b"1.5", b"9223372036854775808", b"\xff"] {
             assert!(parse(bad, DType::Int64, &mut out, DType::Int64).is_err(), "{bad:?}");
+        }
+        for (bad, says) in [(&b"100000000000000000000"[..], "does not fit an int64"), (b"1e3", "is not a number")] {
+            let e = parse(bad, DType::Int64, &mut out, DType::Int64).unwrap_err();
+            assert!(e.to_string().contains(says), "{e}");
         }
     }
 }

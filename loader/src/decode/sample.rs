@@ -195,11 +195,14 @@ fn tokens(values: &[u8], from: DType, out: &mut [u8], dtype: DType, pad: Option<
     let (have, want) = (values.len() / from.size(), out.len() / dtype.size());
     let wrong = |message: &str| Error::decode(message).with("tokens", have).with("length", want);
     if have > want {
-        return Err(wrong("the sample has more tokens than a row"));
+        return Err(wrong(
+            "the sample has more tokens than a row: raise `length` of Tokens, or cut the sample when the data set is written",
+        ));
     }
     let (head, tail) = out.split_at_mut(have * dtype.size());
     if !tail.is_empty() {
-        let pad = pad.ok_or_else(|| wrong("the sample has fewer tokens than a row and `pad` is not set"))?;
+        let pad =
+            pad.ok_or_else(|| wrong("the sample has fewer tokens than a row: lower `length` of Tokens, or set `pad`"))?;
         numeric::fill(pad, tail, dtype)?;
     }
     numeric::convert(values, from, head, dtype)
