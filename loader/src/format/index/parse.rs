@@ -257,7 +257,8 @@ fn mds_columns(object: &Object<'_>) -> Result<Vec<Column>> {
                 size.as_u64()
                     .and_then(|size| u32::try_from(size).ok())
                     .filter(|&size| size > 0)
-                    .ok_or_else(|| object.expected("column_sizes", "positive numbers or null"))?,
+                    .ok_or_else(|| expected("column_sizes", &format!("a number from 1 to {} or null", u32::MAX), size))
+                    .context("column", || name)?,
             ),
         };
         // A name that we do not know may be one that its users added: its bytes can still be had.
@@ -327,8 +328,7 @@ impl<'a> Object<'a> {
     }
 
     fn expected(&self, key: &str, what: &str) -> Error {
-        let found = self.0.get(key).map_or_else(|| "nothing".to_owned(), |value| Brief(value).to_string());
-        Error::format(format!("{what} is expected, not {found}")).with("field", key)
+        expected(key, what, self.0.get(key).unwrap_or(&Json::Null))
     }
 
     fn only(&self, allowed: &[&[&str]]) -> Result<()> {
@@ -351,7 +351,7 @@ impl<'a> Object<'a> {
     }
 
     fn texts(&self, key: &str) -> Result<Vec<&'a str>> {
-        self.list(key)?.iter().map(|item| item.as_str().ok_or_else(|| self.expected(key, "a list of texts"))).collect()
+        self.list(key)?.iter().map(|item| item.as_str().ok_or_else(|| expected(key, "a list of texts", item))).collect()
     }
 
     /// A file's entry, or none for null.
@@ -377,10 +377,17 @@ fn file_info(object: &Object<'_>) -> Result<FileInfo> {
         let hex = hex
             .as_str()
             .filter(|hex| hex.len() == algo.hex_len() && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
-            .ok_or_else(|| object.expected("hashes", &format!("{} hexadecimal digits for {name}", algo.hex_len())))?;
+            .ok_or_else(|| {
+                expected("hashes", &format!("text of {} hexadecimal digits for {name}", algo.hex_len()), hex)
+            })?;
         hashes.push((algo, hex));
     }
     Ok(FileInfo { basename: basename.into(), bytes: object.uint("bytes")?, hashes: Digests::new(hashes) })
+}
+
+/// The error for a value of `field` that is not what it must be: `found` is that value, not the list or object around it.
+fn expected(field: &str, what: &str, found: &Json) -> Error {
+    Error::format(format!("{what} is expected, not {}", Brief(found))).with("field", field)
 }
 
 /// Enough of a value to recognise it in a message.
@@ -448,7 +455,20 @@ mod tests {
             (MDS, "\"bytes\": 256", "\"bytes\": 4294967296", "field raw_data.bytes"),
             (MDS, "\"bytes\": 256", "\"bytes\": 256, \"more\": 0", "in raw_data"),
             (MDS, "[null, 8]", "[null, 4]", "field column_sizes"),
-            (MDS, "[null, 8]", "[0, 8]", "field column_sizes"),
+            (
+                MDS,
+                "[null, 8]",
+                "[0, 8]",
+                "from 1 to 4294967295 or null is expected, not 0 (field column_sizes, column id",
+            ),
+            (MDS, "[null, 8]", "[4611686018427387904, 8]", "not 4611686018427387904 (field column_sizes"),
+            (
+                MDS,
+                "\"ef46db3751d8e999\"",
+                "\"00\"",
+                "text of 16 hexadecimal digits for xxh64 is expected, not \"00\" (field hashes",
+            ),
+            (MDS, "[\"id\", \"x\"]", "[\"id\", 3]", "a list of texts is expected, not 3 (field column_names"),
             (MDS, "[null, 8]", "[null]", "field column_names"),
             (MDS, "[\"id\", \"x\"]", "[\"x\", \"x\"]", "column x"),
             (MDS, "[\"xxh64\"]", "[\"crc32\"]", "field hashes"),
