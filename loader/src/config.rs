@@ -3,10 +3,15 @@
 //! A [`LoaderConfig`] is also a JSON document (unknown names are refused): the Python package and the C ABI build that
 //! document and nothing else, so all three speak of the same arguments.
 
+mod json;
+
 use crate::decode::field::FieldSpec;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+
+pub use json::parse_bytes;
+pub(crate) use json::read;
 
 /// The largest sample that is read at all unless the user says otherwise: 1 GiB.
 pub const SAMPLE_BYTES_MAX: u64 = 1 << 30;
@@ -71,7 +76,8 @@ pub enum OnError {
     Skip,
 }
 
-/// A loader's arguments. Names, meanings and defaults are those of the Python `Loader`.
+/// A loader's arguments. Names, meanings and defaults are those of the Python `Loader`, but for where the data lies, which
+/// the streams say here, and which process this is, which `world` says. As JSON, sizes may also be text such as `"2gb"`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoaderConfig {
@@ -120,10 +126,12 @@ pub struct LoaderConfig {
     /// Batches made ahead of the consumer; at least 1.
     pub prefetch: u32,
     /// Bytes for batches and encoded samples; `None`: see the memory rule in the documentation.
+    #[serde(deserialize_with = "json::size_or_null")]
     pub memory: Option<u64>,
     /// Samples whose shards are fetched ahead; `None`: enough for `prefetch` batches and at least 8 batches.
     pub predownload: Option<u64>,
     /// Bytes of local disk the shards may take; `None`: no limit.
+    #[serde(deserialize_with = "json::size_or_null")]
     pub cache_limit: Option<u64>,
     /// Keep compressed shards beside the unpacked ones.
     pub keep_zip: bool,
@@ -142,6 +150,7 @@ pub struct LoaderConfig {
     /// Bad samples per epoch that `on_error = skip` forgives.
     pub max_errors: u64,
     /// Largest sample that is read, in bytes.
+    #[serde(deserialize_with = "json::size")]
     pub sample_bytes_max: u64,
     /// Allow columns of Python pickles; they are delivered as bytes either way.
     pub allow_unsafe_types: bool,
@@ -197,9 +206,9 @@ impl LoaderConfig {
     ///
     /// # Errors
     ///
-    /// `Config`, naming the argument, for unknown names and wrong types.
+    /// `Config`, with the path to the argument, for unknown names and wrong types.
     pub fn from_json(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|e| Error::config(format!("the loader's arguments cannot be read: {e}")))
+        read(text, "the loader's arguments")
     }
 
     /// Checks what can be checked without looking at the data.
@@ -323,6 +332,23 @@ mod tests {
     fn an_unknown_argument_is_named() {
         let e = LoaderConfig::from_json(r#"{"batchsize": 3}"#).expect_err("unknown");
         assert!(e.to_string().contains("batchsize"), "{e}");
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_by_its_path() {
+        for (text, path) in [
+            (r#"{"batch_size": -1}"#, "batch_size: "),
+            (r#"{"streams": [{}, {"choose": "all"}]}"#, "streams[1].choose: "),
+            (r#"{"world": {"rank": 1.5}}"#, "world.rank: "),
+            (
+                r#"{"fields": [["x", {"kind": "image", "column": "a", "layout": "nchw"}]]}"#,
+                "fields[0][1]: unknown variant `nchw`",
+            ),
+            (r#"{"memory": "much"}"#, "memory: `much` is no size"),
+        ] {
+            let e = LoaderConfig::from_json(text).expect_err(text).to_string();
+            assert!(e.starts_with(&format!("the loader's arguments cannot be read: {path}")), "{e}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Checkpoints: where an epoch stands, in the reference's words and a few of ours.
 
+use crate::config::read;
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::Resume;
 use serde::{Deserialize, Serialize};
@@ -48,8 +49,7 @@ impl State {
     ///
     /// `State`, naming the key.
     pub fn from_json(text: &str) -> Result<Self> {
-        serde_json::from_str(text)
-            .map_err(|e| Error::new(ErrorKind::State, format!("the checkpoint of the loader cannot be read: {e}")))
+        read(text, "the checkpoint of the loader").map_err(|e| e.of_kind(ErrorKind::State))
     }
 
     /// The JSON of this checkpoint; under 1 kB.
@@ -116,6 +116,9 @@ mod tests {
         let state = State::from_json(text).expect("theirs");
         assert_eq!((state.epoch, state.sample_in_epoch, state.initial_physical_nodes), (3, 128, None));
         state.check(&own()).expect("nothing to compare");
+        let e = State::from_json(&text.replace("128", "-1")).expect_err("negative");
+        assert_eq!(e.kind(), ErrorKind::State);
+        assert!(e.to_string().contains("sample_in_epoch: "), "{e}");
     }
 
     #[test]

@@ -129,7 +129,7 @@ pub enum Layout {
 
 /// What `Resize` is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a size is one number of pixels, or [height, width]")]
 pub enum ResizeTo {
     /// The short side; the long side keeps the ratio.
     Short(u32),

@@ -1,6 +1,7 @@
 //! From the arguments to what the parts want: the order's configuration, the fields' plans, the memory's sizes.
 
 use crate::catalog::Catalog;
+pub use crate::config::parse_bytes;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::decode::{Column, FieldPlan};
 use crate::error::{Error, Result};
@@ -71,46 +72,4 @@ fn columns_of(layout: &Layout) -> Vec<Column> {
 
 fn describe(layout: &Layout) -> String {
     layout.columns.iter().map(|c| format!("{}: {}", c.name, c.encoding)).collect::<Vec<_>>().join(", ")
-}
-
-/// Parses a size in bytes: `1000`, `"64mb"`, `"2.5 GiB"`; units are powers of 1,024 as in the reference.
-///
-/// # Errors
-///
-/// `Config`, naming the text.
-pub fn parse_bytes(text: &str) -> Result<u64> {
-    let clean = text.trim().to_ascii_lowercase().replace(['_', ' '], "");
-    let digits = clean.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(clean.len());
-    let (number, unit) = clean.split_at(digits);
-    let power = match unit {
-        "" | "b" => Some(0),
-        "k" | "kb" | "kib" => Some(10),
-        "m" | "mb" | "mib" => Some(20),
-        "g" | "gb" | "gib" => Some(30),
-        "t" | "tb" | "tib" => Some(40),
-        "p" | "pb" | "pib" => Some(50),
-        _ => None,
-    };
-    let bytes = power.zip(number.parse::<f64>().ok()).map(|(power, n)| n * f64::from(power).exp2());
-    bytes
-        .filter(|b| b.is_finite() && *b < 9e18)
-        .map(|b| b as u64)
-        .ok_or_else(|| Error::config(format!("`{text}` is no size: write bytes as a number, or for example \"2gb\"")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read_as_the_reference_reads_them() {
-        for (text, bytes) in
-            [("1000", 1000), ("64mb", 64 << 20), ("2.5 GiB", 5 << 29), ("0b", 0), ("1_000kb", 1_024_000)]
-        {
-            assert_eq!(parse_bytes(text).expect(text), bytes);
-        }
-        for text in ["", "mb", "1xb", "-1", "1e99gb", "nan"] {
-            assert!(parse_bytes(text).is_err(), "{text}");
-        }
-    }
 }

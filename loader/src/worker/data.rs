@@ -3,6 +3,7 @@
 use crate::cache::{IndexCheck, Patience, ShardSet, install_index};
 use crate::catalog::{IndexedStream, files_of};
 use crate::clock::Clock;
+use crate::config::read;
 use crate::error::{Error, Result};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::order::DataSetShape;
@@ -54,7 +55,7 @@ impl DataConfig {
     ///
     /// `Config` for unknown names and wrong types.
     pub fn from_json(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|e| Error::config(format!("the data set's arguments cannot be read: {e}")))
+        read(text, "the data set's arguments")
     }
 }
 
@@ -124,7 +125,7 @@ impl StreamPlace {
     ///
     /// `Config` for unknown names and wrong types.
     pub fn from_json(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|e| Error::config(format!("the stream's arguments cannot be read: {e}")))
+        read(text, "the stream's arguments")
     }
 
     /// Puts `index.json` into the local folder if it is not there. Of several processes one fetches it and the others
