@@ -17,9 +17,80 @@ pub struct ForebayLoader {
 
 static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 
-/// Opens a data set. `config` is a JSON object whose names, meanings and defaults are those of the Python `Loader`:
-/// `{"streams": [{"remote": "s3://bucket/set", "local": "/cache"}], "batch_size": 256, "shuffle": true}`.
-/// `device` is where batches go: NULL or "cpu", "cuda:0" for that CUDA device, "cuda" for the one of the world's local rank.
+/// Opens a data set. `device` is where batches go: NULL or "cpu", "cuda:0" for that CUDA device, "cuda" for the one of the
+/// world's local rank. `config` is a JSON object, for example:
+///
+/// ```json
+/// {
+///   "streams": [{"local": "/data/set", "split": "train"}],
+///   "fields": [["ids", {"kind": "tokens", "column": "tokens", "length": 8, "dtype": "int32"}]],
+///   "batch_size": 16,
+///   "shuffle": true,
+///   "memory": "64mb",
+///   "world": {"rank": 0, "world_size": 1, "local_rank": 0, "local_world_size": 1}
+/// }
+/// ```
+///
+/// What is left out has the default that stands in brackets; names that are not listed are refused; an error says where in
+/// the document it is, such as `streams[0].choose`. Sizes are bytes, as a number or as text such as `"2gb"` in powers of
+/// 1,024. Meanings are those of the Python `Loader`, which makes this document.
+///
+/// The data and what comes out of it:
+///
+/// * `streams` (required): a list of objects, each with `remote` (null), a URL or path, `local` (null), a folder on disk, or
+///   both; `split` (null), a sub-folder of both; at most one of `proportion` (null), `repeat` (null) and `choose` (null), the
+///   weight in the mix; and `download_retry` (null), `download_timeout` (null), `validate_hash` (null) and `keep_zip` (null)
+///   where they are not the loader's.
+/// * `fields` (null): a list of pairs of an output's name and a field, in the outputs' order; null is every column under its
+///   own name.
+/// * `batch_size` (required): rows per batch.
+/// * `drop_last` (false): leave out a last batch that is not full.
+/// * `mark_repeats` (false): add the output `repeat`, true for rows that only make ranks equally long.
+/// * `device_decode` (false): leave JPEGs that a CUDA device can decode to it.
+/// * `on_error` ("raise"): or "skip", and then `max_errors` (0) samples per epoch are left out if they cannot be decoded.
+/// * `allow_unsafe_types` (false): accept columns of Python pickles, as bytes.
+///
+/// The order, equal on all ranks:
+///
+/// * `shuffle` (false), `shuffle_seed` (9176), `augment_seed` (null: `shuffle_seed`).
+/// * `shuffle_algo` ("py1e"): or "naive", "py1s", "py2s", "py1br"; `shuffle_block_size` (null), in samples.
+/// * `partition_algo` ("relaxed"): or "orig"; `num_canonical_nodes` (null: the job's nodes, or 64 times as many for py1s and
+///   py2s).
+/// * `epoch_size` (null), in samples; `sampling_method` ("balanced"), or "fixed"; `sampling_granularity` (1).
+/// * `batching_method` ("random"): or "stratified", "per_stream", "device_per_stream".
+/// * `replication` (null): this many consecutive ranks get the same samples.
+/// * `world`: which process this is, `rank` (0) of `world_size` (1), and on its node `local_rank` (0) of `local_world_size` (1).
+///   The environment is not asked.
+///
+/// Threads, memory and disk:
+///
+/// * `threads` (null: the CPUs, shared with the node's other ranks), that decode; `pin_threads` (false), each to one CPU.
+/// * `prefetch` (3): batches made ahead. `predownload` (null): samples whose shards are fetched ahead.
+/// * `memory` (null), a size: for batches and encoded samples. `sample_bytes_max` (1073741824), a size: the largest sample.
+/// * `cache_limit` (null), a size: what the shards may take on disk. `keep_zip` (false): keep compressed shards as well.
+/// * `validate_hash` (null): the hash that a download must match. `fetch_threads` (null): threads that talk to the store.
+/// * `download_retry` (2): attempts in all; `download_timeout` (60.0): seconds without a byte before one fails.
+/// * `stall_timeout` (600.0): seconds without any progress before `forebay_loader_next` fails.
+/// * `trace` (false): keep every timed span.
+///
+/// A field is an object with its `kind`, and but for the last the `column` that it reads:
+///
+/// * `image`: `ops` (none), a list of operations; `dtype` ("uint8"), or "float16", "bfloat16", "float32"; `layout` ("NCHW"),
+///   or "NHWC"; `tolerant` (false) of damaged JPEGs; `apply_exif_orientation` (false).
+/// * `mask`: labels; `ops` (none); `dtype` ("int64").
+/// * `scalar`: a number; `dtype` (null: the column's).
+/// * `tokens`: `length` (required); `dtype` ("int64"); `pad` (null), the id that fills short rows; `stored` (null), the type of
+///   the ids in a column of bytes.
+/// * `array`: `dtype` (null: the column's).
+/// * `text`, `json`, `bytes`: as stored.
+/// * `joint`: `fields`, as above, of images and masks that share their random draws.
+///
+/// An operation is an object with its `op`; sizes are `[height, width]` in pixels:
+///
+/// * `random_resized_crop`: `size`, `scale` (`[0.08, 1.0]`), `ratio` (`[0.75, 1.3333]`).
+/// * `random_horizontal_flip`: `p` (0.5).
+/// * `resize`: `size`, where one number is the shorter side. `center_crop`: `size`.
+/// * `normalize`, the last: `mean` and `std`, three numbers each for values from 0 to 1.
 ///
 /// # Safety
 ///

@@ -1,7 +1,9 @@
 //! The C interface from C: the test and the example, compiled by the system's compiler and linked with libforebay.
 
 use forebay_loader::config::{LoaderConfig, StreamConfig};
+use forebay_loader::decode::field::FieldSpec;
 use forebay_loader::format::writer::Options;
+use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -97,6 +99,70 @@ fn the_example_counts_the_rows() {
     let rig = Rig::new("examples/tokens.c");
     let run = Rig::run(rig.program()).arg(rig.config()).output().expect("it runs");
     assert_eq!(printed(run), format!("{SAMPLES} rows\n"));
+}
+
+fn header() -> String {
+    std::fs::read_to_string(ffi().join("include/forebay.h")).expect("the header").replace("\n// ", "\n")
+}
+
+#[test]
+fn the_document_that_the_header_shows_opens_a_loader() {
+    let header = header();
+    let (_, example) = header.split_once("```json\n").expect("an example");
+    let (example, _) = example.split_once("```").expect("its end");
+    let rig = Rig::new("examples/tokens.c");
+    let data = rig.folder.path().join("set");
+    std::fs::create_dir(&data).expect("a folder");
+    std::fs::rename(rig.folder.path().join("data"), data.join("train")).expect("the split");
+    let path = data.to_str().expect("UTF-8");
+    assert!(example.contains("/data/set"));
+    std::fs::write(rig.config(), example.replace("/data/set", path)).expect("written");
+    let run = Rig::run(rig.program()).arg(rig.config()).output().expect("it runs");
+    assert_eq!(printed(run), format!("{SAMPLES} rows\n"));
+}
+
+#[test]
+fn the_header_lists_every_name_of_the_document_with_its_default() {
+    let header = header();
+    let listed = |name: &str, default: &Value| {
+        // Some defaults are explained behind a colon.
+        let says = format!("`{name}` ({default}");
+        let after = header.split(&says).nth(1).unwrap_or_else(|| panic!("the header does not say {says}"));
+        assert!(after.starts_with(')') || after.starts_with(':'), "{says} goes on with {after:.9}");
+    };
+    let Value::Object(mut names) = json!(LoaderConfig::default()) else { panic!("an object") };
+    for required in ["streams", "batch_size"] {
+        names.remove(required).expect("an argument");
+        assert!(header.contains(&format!("`{required}` (required)")), "{required}");
+    }
+    let parts = [names.remove("world").expect("an argument"), json!(StreamConfig::default())];
+    let parts = parts.iter().flat_map(|part| part.as_object().expect("an object"));
+    names.iter().chain(parts).for_each(|(name, default)| listed(name, default));
+
+    let ops = r#"[{"op": "random_resized_crop", "size": [1, 1]}, {"op": "resize", "size": 1}, {"op": "random_horizontal_flip"},
+        {"op": "center_crop", "size": [1, 1]}, {"op": "normalize", "mean": [0, 0, 0], "std": [1, 1, 1]}]"#;
+    let kinds = ["image", "mask", "scalar", "tokens", "array", "text", "json", "bytes"].map(|kind| {
+        format!(r#"{{"kind": "{kind}", "column": "a" {}}}"#, if kind == "tokens" { r#", "length": 1"# } else { "" })
+    });
+    let joint = format!(r#"{{"kind": "joint", "fields": [["x", {{"kind": "image", "column": "a", "ops": {ops}}}]]}}"#);
+    for text in kinds.iter().chain([&joint]) {
+        let field: FieldSpec = serde_json::from_str(text).expect("a field");
+        let mut rest = vec![json!(field)];
+        while let Some(value) = rest.pop() {
+            match value {
+                Value::Object(members) => rest.extend(members.into_iter().map(|(name, value)| {
+                    assert!(header.contains(&format!("`{name}`")), "{name}");
+                    if matches!(name.as_str(), "kind" | "op") {
+                        let name = value.as_str().expect("a name");
+                        assert!(header.contains(&format!("`{name}`")), "{name}");
+                    }
+                    value
+                })),
+                Value::Array(items) => rest.extend(items),
+                _ => {}
+            }
+        }
+    }
 }
 
 /// Only what starts no epoch: rustix asks the kernel for the vDSO's address, and valgrind unmaps the vDSO.
