@@ -38,6 +38,11 @@ def outside(streams: Sequence[Stream]) -> tuple[_forebay.Fetches, list[int]] | N
     return _forebay.Fetches(functools.partial(_Service, streams)), numbers
 
 
+# One thread at a time makes a reader. Taken around a fork, so that no child finds it taken by a thread that it has not.
+making_reader = threading.Lock()
+os.register_at_fork(before=making_reader.acquire, after_in_parent=making_reader.release, after_in_child=making_reader.release)
+
+
 class _CalledOff(BaseException):
     """Ends a download that goes on and on. Not an `Exception`, after which a downloader might try again."""
 

@@ -18,7 +18,7 @@ from ... import _forebay
 from ._arrays import int64s, numbers
 from ._iterator import IteratesInPython
 from ._iterator import _Iterator as _Iterator
-from ._outside import outside
+from ._outside import making_reader, outside
 from ._own_shards import GivenShards, OwnShards, folder, is_own, place
 from ._states import _ShardState as _ShardState
 from .array import Array
@@ -298,9 +298,13 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     @property
     def _reader(self) -> _forebay.Reader:
-        if self._reader_here is None:
-            self._reader_here = _forebay.Reader(self._engine_data, decoder_of, outside(self._of_engine(self.streams)))
-        return self._reader_here
+        if self._reader_here is not None:
+            return self._reader_here
+        # Threads that come here together share one: shards that it knows, connections, what it keeps open.
+        with making_reader:
+            if self._reader_here is None:
+                self._reader_here = _forebay.Reader(self._engine_data, decoder_of, outside(self._of_engine(self.streams)))
+            return self._reader_here
 
     def _of_engine(self, all_streams: Sequence[Any]) -> list[Any]:
         return [all_streams[number] for number in self._engine_streams]

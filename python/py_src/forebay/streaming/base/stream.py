@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ... import _forebay
 from . import distributed
-from ._outside import outside
+from ._outside import making_reader, outside
 from .format import Reader, get_index_basename, reader_from_json
 from .registry_utils import create_registry
 from .storage.download import CloudDownloader, is_native
@@ -325,6 +325,10 @@ class Stream:
 
     def _engine(self) -> tuple[_forebay.Reader, dict[frozenset[str], int]]:
         """The engine's reader of this stream alone, and its shards' numbers by the names of their raw files."""
+        with making_reader:
+            return self._make_engine()
+
+    def _make_engine(self) -> tuple[_forebay.Reader, dict[frozenset[str], int]]:
         made = self.__dict__.get("_engine_made")
         if made is None or made[0] != os.getpid():
             index = StreamShards(self.local, self.split).index
