@@ -71,15 +71,20 @@ def compare(driver, batch, host):
         consumer.free()
 
 
+def compare_all(driver, batches, hosts):
+    """An epoch of `batches`, each let go of before the next is asked for."""
+    for batch, host in zip(batches, hosts, strict=True):
+        compare(driver, batch, host)
+        del batch
+
+
 @pytest.mark.parametrize("engines", [0, 2])
 def test_crops_flips_and_pixels_are_the_host_s(pictures, device, engines):
     driver, decoder = device
     decoder.engines(engines)
     with loader(pictures, "cuda:0", device_decode=True) as batches:
         for epoch in epochs_on_host(pictures):
-            for batch, host in zip(batches, epoch, strict=True):
-                compare(driver, batch, host)
-                del batch
+            compare_all(driver, batches, epoch)
         stats = batches.stats()
     assert stats["counters"]["pictures_on_device"] == 2 * 2 * SAMPLES
     assert (stats["counters"]["pictures_on_engines"] > 0) == (engines > 0)
@@ -91,9 +96,7 @@ def test_pictures_that_the_device_refuses_are_decoded_on_the_host_into_their_pla
     driver, decoder = device
     decoder.fail("nvjpegDecodeBatchedEx", 3, nth=4)
     with loader(pictures, "cuda:0", device_decode=True) as batches:
-        for batch, host in zip(batches, epochs_on_host(pictures)[0], strict=True):
-            compare(driver, batch, host)
-            del batch
+        compare_all(driver, batches, epochs_on_host(pictures)[0])
 
 
 def test_without_the_library_the_host_decodes_and_says_so_once(pictures, device, monkeypatch, tmp_path, caplog):
@@ -101,9 +104,7 @@ def test_without_the_library_the_host_decodes_and_says_so_once(pictures, device,
     monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(tmp_path / "libnvjpeg.so.12"))
     with loader(pictures, "cuda:0", device_decode=True) as batches:
         for epoch in epochs_on_host(pictures):
-            for batch, host in zip(batches, epoch, strict=True):
-                compare(driver, batch, host)
-                del batch
+            compare_all(driver, batches, epoch)
         counters = batches.stats()["counters"]
     assert counters["device_decode_fallbacks"] == 1 and counters["pictures_on_device"] == 0
     (warning,) = [record.getMessage() for record in caplog.records if "decoded on the host" in record.getMessage()]
@@ -114,9 +115,7 @@ def test_a_device_without_memory_for_decoding_leaves_it_to_the_host(pictures, de
     driver, decoder = device
     decoder.fail("nvjpegDecodeBatchedEx", 5, nth=3)
     with loader(pictures, "cuda:0", device_decode=True) as batches:
-        for batch, host in zip(batches, epochs_on_host(pictures)[0], strict=True):
-            compare(driver, batch, host)
-            del batch
+        compare_all(driver, batches, epochs_on_host(pictures)[0])
         assert batches.stats()["counters"]["device_decode_fallbacks"] == 1
 
 

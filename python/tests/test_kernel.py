@@ -2,6 +2,7 @@
 
 import ctypes
 import pathlib
+import runpy
 
 import pytest
 
@@ -19,19 +20,8 @@ def nvrtc():
 
 
 def compiled(nvrtc, source, *options):
-    """PTX, or the compiler's log as a ValueError."""
-    program = ctypes.c_void_p()
-    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"crop_resize.cu", 0, None, None) == 0
-    options = [option.encode() for option in options]
-    failed = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-    size = ctypes.c_size_t()
-    (nvrtc.nvrtcGetProgramLogSize if failed else nvrtc.nvrtcGetPTXSize)(program, ctypes.byref(size))
-    text = ctypes.create_string_buffer(size.value)
-    (nvrtc.nvrtcGetProgramLog if failed else nvrtc.nvrtcGetPTX)(program, text)
-    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    if failed:
-        raise ValueError(text.value.decode())
-    return text.value.decode()
+    """PTX as the committed file's own script makes it, or the compiler's log as a ValueError."""
+    return runpy.run_path(str(SOURCE.with_name("compile.py")))["compiled"](nvrtc, source, [option.encode() for option in options])
 
 
 @pytest.mark.parametrize("architecture", ["compute_75", "compute_80", "compute_90", "compute_100"])

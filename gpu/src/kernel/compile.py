@@ -26,25 +26,28 @@ def library():
     return str(found[0])
 
 
-def compiled(nvrtc, source):
-    """PTX of `source`; ends with the compiler's log where it is wrong."""
+def compiled(nvrtc, source, options):
+    """PTX of `source`, or the compiler's log as a ValueError."""
     program = ctypes.c_void_p()
     if nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"crop_resize.cu", 0, None, None) != 0:
-        raise SystemExit("NVRTC makes no program")
-    failed = nvrtc.nvrtcCompileProgram(program, len(OPTIONS), (ctypes.c_char_p * len(OPTIONS))(*OPTIONS))
+        raise ValueError("NVRTC makes no program")
+    failed = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     size = ctypes.c_size_t()
     (nvrtc.nvrtcGetProgramLogSize if failed else nvrtc.nvrtcGetPTXSize)(program, ctypes.byref(size))
     text = ctypes.create_string_buffer(size.value)
     (nvrtc.nvrtcGetProgramLog if failed else nvrtc.nvrtcGetPTX)(program, text)
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     if failed:
-        raise SystemExit(text.value.decode())
+        raise ValueError(text.value.decode())
     return text.value.decode()
 
 
 def main():
     source = (HERE / "crop_resize.cu").read_bytes()
-    ptx = compiled(ctypes.CDLL(library()), source)
+    try:
+        ptx = compiled(ctypes.CDLL(library()), source, OPTIONS)
+    except ValueError as log:
+        raise SystemExit(str(log)) from None
     head = f"// SHA-256 of crop_resize.cu: {hashlib.sha256(source).hexdigest()}\n"
     (HERE / "crop_resize.ptx").write_text(head + ptx)
 
