@@ -6,6 +6,9 @@ import forebay as fb
 from forebay.world import detect
 
 
+_LOCAL = {"MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
+
+
 def place(**kwargs):
     world = detect(**kwargs)
     return (world.rank, world.world_size, world.local_rank, world.local_world_size, world.source)
@@ -13,6 +16,11 @@ def place(**kwargs):
 
 def test_nobody_speaks_so_it_is_one_process():
     assert place(environ={}) == (0, 1, 0, 1, "a single process")
+
+
+def test_a_variable_that_is_empty_says_nothing():
+    assert place(environ={"RANK": "", "WORLD_SIZE": ""})[:2] == (0, 1)
+    assert place(environ={"RANK": "", "WORLD_SIZE": "", "PMI_RANK": "1", "PMI_SIZE": "2"} | _LOCAL)[:2] == (1, 2)
 
 
 def test_torchrun_is_heard():
@@ -57,6 +65,8 @@ def test_half_a_world_is_an_error_and_no_guess():
         detect(environ={"RANK": "1", "WORLD_SIZE": "2"})
     with pytest.raises(fb.ConfigError, match="no number"):
         detect(environ={"RANK": "one", "WORLD_SIZE": "2"})
+    with pytest.raises(fb.ConfigError, match="RANK is empty, but WORLD_SIZE is 2: set both, or neither"):
+        detect(environ={"RANK": "", "WORLD_SIZE": "2"})
     with pytest.raises(ValueError, match="below its world size"):
         detect(rank=2, world_size=2, local_rank=0, local_world_size=1, environ={})
 

@@ -121,7 +121,10 @@ def _torch():
 def _launcher(environ: Mapping[str, str]):
     """From the environment, or None where no launcher speaks."""
     for source, names in _LAUNCHERS:
-        if names[0] in environ and names[1] in environ:
+        set_, empty = [name for name in names[:2] if environ.get(name)], [name for name in names[:2] if environ.get(name) == ""]
+        if set_ and empty:
+            raise ConfigError(f"{source}'s {empty[0]} is empty, but {set_[0]} is {environ[set_[0]]}: set both, or neither")
+        if len(set_) == 2:
             return tuple(_number(environ, name, source) for name in names), source
     # In a batch script SLURM counts the tasks of the whole job although this is one plain process: only a step counts.
     if "SLURM_STEP_ID" in environ and "SLURM_PROCID" in environ:

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
 from forebay.streaming.base.batching import batching_methods, generate_work
 from forebay.streaming.base.partition import get_partitions
@@ -169,3 +170,31 @@ def test_a_world_is_found_in_the_environment(monkeypatch):
     world = World.detect()
     assert (world.node, world.num_nodes, world.rank, world.rank_of_node) == (1, 2, 5, 1)
     assert World.detect(3, 4, 1, 2).rank == 3
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        # As Kubeflow sets them where a pod has one process.
+        {"RANK": "3", "WORLD_SIZE": "4"},
+        # As DeepSpeed does.
+        {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"},
+        {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"},
+    ],
+)
+def test_a_world_that_the_environment_says_half_of_is_the_reference_s(reference, monkeypatch, environ):
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert World.detect().to_json() == reference("base.world").World.detect().to_json()
+
+
+def test_variables_that_a_program_sets_come_before_its_process_group(reference, monkeypatch, tmp_path):
+    """Programs with tensor parallelism set them to the data-parallel rank."""
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        for name, value in {"RANK": 1, "WORLD_SIZE": 2, "LOCAL_RANK": 1, "LOCAL_WORLD_SIZE": 2}.items():
+            monkeypatch.setenv(name, str(value))
+        assert World.detect().to_json() == reference("base.world").World.detect().to_json()
+    finally:
+        torch.distributed.destroy_process_group()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
 from ... import world
+from . import distributed
 
 __all__ = ["World"]
 
@@ -62,7 +64,12 @@ class World:
         local_rank: int | None = None,
         local_world_size: int | None = None,
     ) -> World:
-        """This process's place: the arguments, else `torch.distributed`, else the launcher's environment, else one process.
+        """This process's place: the arguments, else RANK and WORLD_SIZE, else `torch.distributed`, else the variables of
+        other launchers, else one process.
+
+        RANK and WORLD_SIZE come before `torch.distributed`, since the reference looks at nothing else: programs that train
+        with tensor or pipeline parallelism set them to the data-parallel rank. Without LOCAL_WORLD_SIZE each process is a
+        node, as in the reference.
 
         Args:
             rank: Overrides what is found, like the three after it. The reference has none of them.
@@ -72,7 +79,14 @@ class World:
 
         Raises:
             ConfigError: Only a part of it is known, or the parts contradict each other.
+            ValueError: A variable is no number.
         """
+        if rank is None and world_size is None and os.environ.get("RANK") and os.environ.get("WORLD_SIZE"):
+            rank, world_size = distributed.get_rank(), distributed.get_world_size()
+            if local_world_size is None:
+                local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
+            if local_rank is None:
+                local_rank = rank % local_world_size
         found = world.detect(rank, world_size, local_rank, local_world_size)
         nodes = found.world_size // found.local_world_size
         return cls._of_rank(nodes, found.local_world_size, found.rank)
