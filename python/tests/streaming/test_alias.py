@@ -7,10 +7,10 @@ import textwrap
 import pytest
 
 
-def run(*arguments, code=None, timeout=120):
+def run(*arguments, code=None, timeout=120, cwd=None):
     """Output of a Python process; its failure is the test's."""
     command = [sys.executable, *(["-c", textwrap.dedent(code)] if code else arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -121,6 +121,40 @@ def test_a_script_and_its_workers_run_through_the_alias(tmp_path, method):
     (tmp_path / "beside.py").write_text("NAME = 'beside'")
     out = run("-m", "forebay.streaming.alias", str(script), method, "--lr", "1")
     assert out.strip() == "(True, 'forebay.streaming.base.spanner') beside ['--lr', '1']"
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_module_and_its_workers_run_through_the_alias(tmp_path, method):
+    package = tmp_path / "training"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "beside.py").write_text("NAME = 'beside'")
+    (package / "__main__.py").write_text(
+        textwrap.dedent(
+            """
+            import multiprocessing, os, sys
+            from streaming.base.spanner import Spanner
+            from .beside import NAME
+
+            class Mine(Spanner):
+                pass
+
+            def work(cls):
+                return cls is Mine, cls.__mro__[1].__module__
+
+            if __name__ == "__main__":
+                with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
+                    print(pool.apply(work, (Mine,)), NAME, sys.argv[2:], os.path.basename(sys.argv[0]))
+            """
+        )
+    )
+    out = run("-m", "forebay.streaming.alias", "-m", "training", method, "--lr", "1", cwd=tmp_path)
+    assert out.strip() == "(True, 'forebay.streaming.base.spanner') beside ['--lr', '1'] __main__.py"
+
+
+def test_a_converter_runs_under_the_reference_s_name():
+    out = run("-m", "forebay.streaming.alias", "-m", "streaming.vision.convert.cifar10", "--help")
+    assert "--in_root" in out
 
 
 def test_pytest_takes_the_alias_as_a_plugin(tmp_path):

@@ -2,6 +2,7 @@
 
     import forebay.streaming.alias                      # before the first `import streaming`
     python -m forebay.streaming.alias train.py --lr 1   # a whole script, its spawned workers included
+    python -m forebay.streaming.alias -m train --lr 1   # a module as a script
     torchrun -m forebay.streaming.alias train.py        # on every rank
     pytest -p forebay.streaming.alias
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import io
 import os
 import sys
@@ -23,8 +25,9 @@ from types import ModuleType
 _ALIAS = "streaming"
 _REAL = "forebay.streaming"
 
-# Tells the processes that a script spawns which script it is: theirs is the only argv[0] that runpy hides.
+# Tell the processes that a script spawns which script, or which module, it is: theirs is the only argv[0] that runpy hides.
 _SCRIPT = "FOREBAY_STREAMING_ALIAS_SCRIPT"
+_MODULE = "FOREBAY_STREAMING_ALIAS_MODULE"
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -73,28 +76,56 @@ def install() -> None:
     sys.meta_path.insert(0, _Finder())
 
 
-def _run(script: str, module: ModuleType) -> None:
-    """Runs `script` as the content of `module`, the process's main module.
+def _run(module: ModuleType, script: str | None = None) -> None:
+    """Runs a script, or the script or module that the environment names, as the content of the process's main module.
 
     Its spec goes on naming this file: a spawned process prepares its main module by that name, comes here and has the
     alias as well.
     """
-    with io.open_code(script) as file:
-        code = compile(file.read(), script, "exec")
+    package = None
+    if name := os.environ.get(_MODULE):
+        spec = _spec_of(name)
+        script, package = spec.origin, spec.parent
+        code = spec.loader.get_code(spec.name)
+    else:
+        script = script or os.environ[_SCRIPT]
+        with io.open_code(script) as file:
+            code = compile(file.read(), script, "exec")
     module.__file__ = script
-    module.__package__ = None
+    module.__package__ = package
     exec(code, module.__dict__)
+
+
+def _spec_of(name: str) -> importlib.machinery.ModuleSpec:
+    """The module that `python -m NAME` would run."""
+    if name.startswith(f"{_ALIAS}."):
+        # The finder's own spec has no code.
+        name = _REAL + name.removeprefix(_ALIAS)
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    if spec is None:
+        sys.exit(f"there is no module {name!r} that can be run")
+    return spec
 
 
 install()
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("usage: python -m forebay.streaming.alias SCRIPT [ARGUMENT...]")
+    if len(sys.argv) < 2 or sys.argv[1:] == ["-m"]:
+        sys.exit("usage: python -m forebay.streaming.alias (SCRIPT | -m MODULE) [ARGUMENT...]")
     del sys.argv[0]
-    os.environ[_SCRIPT] = os.path.abspath(sys.argv[0])
-    sys.path[0] = os.path.dirname(os.environ[_SCRIPT])
-    _run(sys.argv[0], sys.modules["__main__"])
+    # A process that another one of these has started is none of its children.
+    os.environ.pop(_MODULE, None)
+    if sys.argv[0] == "-m":
+        del sys.argv[0]
+        os.environ[_MODULE] = sys.argv[0]
+        sys.argv[0] = _spec_of(sys.argv[0]).origin or sys.argv[0]
+        _run(sys.modules["__main__"])
+    else:
+        os.environ[_SCRIPT] = os.path.abspath(sys.argv[0])
+        sys.path[0] = os.path.dirname(os.environ[_SCRIPT])
+        _run(sys.modules["__main__"], sys.argv[0])
 elif __name__ == "__mp_main__":
     # A process that a script's multiprocessing spawned.
-    _run(os.environ[_SCRIPT], sys.modules["__mp_main__"])
+    _run(sys.modules["__mp_main__"])
