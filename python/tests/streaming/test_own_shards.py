@@ -233,6 +233,64 @@ def test_a_child_forked_while_a_shard_is_prepared_does_not_keep_the_folder_s_loc
         stream.child.join()
 
 
+class Fetched(Stream):
+    """Fetches each file itself, from somewhere else than `remote` says."""
+
+    def __init__(self, source, log, **arguments):
+        super().__init__(**arguments)
+        self.source, self.log = source, log
+
+    def _download_file(self, from_basename, to_basename=None):
+        target = os.path.join(self.local, self.split, to_basename or from_basename)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(self.log, "a") as log:
+            log.write(f"{from_basename}\n")
+        return shutil.copy(os.path.join(self.source, from_basename), target)
+
+
+class Watched(Stream):
+    """Does something besides what the class above it does for each file."""
+
+    def __init__(self, log, **arguments):
+        super().__init__(**arguments)
+        self.log = log
+
+    def _download_file(self, from_basename, to_basename=None):
+        with open(self.log, "a") as log:
+            log.write(f"{from_basename}\n")
+        return super()._download_file(from_basename, to_basename)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("split", ["", "train"])
+def test_a_stream_s_own_download_of_files_is_called_once_for_each(tmp_path, workers, split):
+    source = write(tmp_path / "remote" / split, 100, compression="zstd")
+    for kind, arguments in (
+        (Fetched, {"source": source, "remote": "s3://nowhere/at-all"}),
+        (Watched, {"remote": str(tmp_path / "remote")}),
+    ):
+        log, local = tmp_path / f"{kind.__name__}.log", tmp_path / kind.__name__
+        stream = kind(log=log, local=str(local), split=split, **arguments)
+        dataset = StreamingDataset(streams=[stream], batch_size=4, num_canonical_nodes=1)
+        for _ in range(2):
+            assert batches(dataset, workers) == list(range(100))
+        shards = [f"shard.{number:05}.mds" for number in range(dataset.num_shards)]
+        assert prepared(log) == ["index.json", *(f"{name}.zstd" for name in shards)]
+        assert sorted(os.listdir(local / split)) == ["index.json", *shards]
+
+
+def test_a_failure_of_its_own_download_says_what_it_was(remote, tmp_path):
+    stream = Fetched(str(tmp_path), tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
+    with pytest.raises(FileNotFoundError, match="index.json"):
+        StreamingDataset(streams=[stream], batch_size=4)
+
+
+@pytest.mark.parametrize("name", ["_prepare_shard_part", "_decompress_shard_part"])
+def test_what_a_stream_overrides_in_vain_is_warned_of(name):
+    with pytest.warns(UserWarning, match=f"Idle.{name} is never called"):
+        type("Idle", (Stream,), {name: lambda self: None})
+
+
 class Counting(StreamingDataset):
     """Counts what it has given out as a copy of the reference's `_each_sample_id` does."""
 

@@ -110,9 +110,8 @@ class _Service:
         folder = tempfile.mkdtemp(dir=self._scratch())
         try:
             wanted.begin(folder)
-            path = os.path.join(folder, os.path.basename(wanted.key))
             with self._downloader(stream) as downloader:
-                stream._download_to(wanted.key, path, downloader)
+                path = stream._fetch_into(folder, wanted.key, downloader)
             wanted.done(path)
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 import urllib.parse
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
@@ -49,7 +50,8 @@ class Stream:
         keep_zip: Keep the compressed shard beside the unpacked one.
 
     Folders, http(s):// and s3:// are fetched from by the engine itself, every other scheme by its class in
-    `base.storage.download`, yours among them: `CloudDownloader`.
+    `base.storage.download`, yours among them: `CloudDownloader`. A subclass may fetch files in a `_download_file` of its own,
+    or whole shards in `prepare_shard`.
 
     Raises:
         ValueError: An argument is out of range, there is more than one weight, or nothing fetches from `remote`.
@@ -59,8 +61,8 @@ class Stream:
     def __init__(
         self,
         *,
-        remote: str | None = None,
-        local: str | None = None,
+        remote: str | os.PathLike[str] | None = None,
+        local: str | os.PathLike[str] | None = None,
         split: str | None = None,
         proportion: float | None = None,
         repeat: float | None = None,
@@ -70,7 +72,7 @@ class Stream:
         validate_hash: str | None = None,
         keep_zip: bool | None = None,
     ) -> None:
-        self.remote = remote
+        self.remote = None if remote is None else os.fspath(remote)
         self._local = local
         self.split = split or ""
 
@@ -107,6 +109,16 @@ class Stream:
         if keep_zip is not None:
             self._set_keep_zip(keep_zip)
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in ("_prepare_shard_part", "_decompress_shard_part"):
+            if name in vars(cls):
+                warnings.warn(
+                    f"{cls.__name__}.{name} is never called: the engine does its work. A stream that fetches or unpacks in "
+                    "its own way overrides `_download_file` or `prepare_shard`",
+                    stacklevel=2,
+                )
+
     def _new_local(self) -> str:
         digest = ""
         if self.remote is not None:
@@ -124,7 +136,7 @@ class Stream:
 
     def _set_keep_zip(self, keep_zip: bool) -> None:
         self.keep_zip = keep_zip
-        self.safe_keep_zip = keep_zip or self.remote in (None, self.local)
+        self.safe_keep_zip = bool(keep_zip) or self.remote in (None, self.local)
 
     @property
     def _folder(self) -> str:
@@ -137,8 +149,15 @@ class Stream:
 
     @property
     def _is_outside(self) -> bool:
-        """Whether a downloader fetches the stream's files, and not the engine's own store."""
-        return self.remote is not None and (self._has_given_downloader or not is_native(self.remote))
+        """Whether Python fetches the stream's files, and not the engine's own store."""
+        return self.remote is not None and (
+            self._has_own_download or self._has_given_downloader or not is_native(self.remote)
+        )
+
+    @property
+    def _has_own_download(self) -> bool:
+        """Whether a program fetches files in its own `_download_file`."""
+        return type(self)._download_file is not Stream._download_file
 
     @property
     def _has_given_downloader(self) -> bool:
@@ -173,6 +192,32 @@ class Stream:
 
         retry(clean_up_fn=downloader.clean_up, num_attempts=max(self.download_retry, 1))(attempt)()
 
+    def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
+        """Fetches a file of this stream into its folder. A program's own takes the place of the engine's fetching.
+
+        Args:
+            from_basename: The file's name below `remote`.
+            to_basename: Its name below `local`. None: the same.
+
+        Returns:
+            Where it is.
+        """
+        path = os.path.join(self._folder, to_basename or from_basename)
+        self._download_to(from_basename, path, self._downloader)
+        return path
+
+    def _fetch_into(self, folder: str, name: str, downloader: CloudDownloader) -> str:
+        """Fetches the file `name` of this stream to somewhere in `folder` through `downloader`; where it is."""
+        if not self._has_own_download:
+            path = os.path.join(folder, os.path.basename(name))
+            self._download_to(name, path, downloader)
+            return path
+        # A program's own puts files where the stream's lie: for this one file that is `folder`.
+        stream = copy.copy(self)
+        stream.local = folder
+        stream._downloader_made = (downloader, os.getpid(), None if self._has_given_downloader else self.remote)
+        return stream._download_file(name)
+
     def _place(self) -> dict[str, Any]:
         """The engine's form."""
         remote = None if self.remote is None else os.path.join(self.remote, self.split)
@@ -184,7 +229,7 @@ class Stream:
             # 0 is taken here, as in the reference, and means what it cannot mean there.
             "download_retry": max(self.download_retry, 1),
             "download_timeout": float(self.download_timeout),
-            "validate_hash": self.validate_hash,
+            "validate_hash": self.validate_hash or None,
         }
 
     def apply_default(self, default: dict[str, Any]) -> None:
