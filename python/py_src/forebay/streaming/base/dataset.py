@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import warnings
 import weakref
@@ -22,7 +23,7 @@ from ._outside import making_reader, outside
 from ._own_shards import GivenShards, OwnShards, folder, is_own, place
 from ._states import _ShardState as _ShardState
 from .array import Array
-from .batching import batching_methods
+from .batching import batching_methods, generate_work, orders_in_python
 from .batching._ids import plan_arguments
 from .format import get_index_basename
 from .format._decoders import decoder_of
@@ -461,8 +462,8 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         )
         return int64s(units), int64s(samples)
 
-    def _plan(self, epoch: int, sample_in_epoch: int) -> _forebay.Plan:
-        """The order of an epoch, or of the rest of one, for this rank."""
+    def _check_order(self) -> None:
+        """Whether there can be an order; looked at late, since programs set these attributes."""
         if not isinstance(self.batch_size, int):
             raise ValueError(
                 "Please pass `batch_size` to StreamingDataset, the same as to the DataLoader: samples per batch and device. "
@@ -472,14 +473,28 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         partition_algos[self.partition_algo]
         if self.shuffle:
             shuffle_algos[self.shuffle_algo]
+
+    def _plan(self, epoch: int, sample_in_epoch: int) -> _forebay.Plan:
+        """The order of an epoch, or of the rest of one, for this rank."""
+        self._check_order()
         world = self._parallel_worker_world
         arguments = plan_arguments(self.batching_method, self, world, epoch, sample_in_epoch)
         return _forebay.Plan(self._data, arguments, world.rank)
 
     def _get_work(self, epoch: int, sample_in_epoch: int) -> NDArray[np.int64]:
         """The ids of this worker, batch after batch, int64; -1 where it has fewer than other workers."""
-        ids = self._plan(epoch, sample_in_epoch).ids(self._parallel_worker_world.worker_of_rank)
-        return np.frombuffer(ids, np.int64)
+        world = self._parallel_worker_world
+        if orders_in_python(self):
+            self._check_order()
+            ids = generate_work(self.batching_method, self, world, epoch, sample_in_epoch)
+            return ids[world.node, world.rank_of_node, world.worker_of_rank].reshape(-1)
+        return np.frombuffer(self._plan(epoch, sample_in_epoch).ids(world.worker_of_rank), np.int64)
+
+    def _iterates_in_own_way(self) -> bool:
+        """Whether the program orders or gives out samples with functions of its own."""
+        own = (getattr(getattr(self, name), "__func__", None) for name in _PARTS_OF_ITERATION)
+        theirs = (getattr(StreamingDataset, name) for name in _PARTS_OF_ITERATION)
+        return any(map(operator.is_not, own, theirs)) or orders_in_python(self)
 
     def __iter__(self) -> Iterator[Any]:
         """The samples of this worker. A new iteration ends the one before it.
@@ -495,7 +510,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self._unique_worker_world = self._unique_rank_world.detect_workers()
         self._parallel_worker_world = self._parallel_rank_world.detect_workers()
         epoch, done = self._resume_incr_epoch()
-        if not self._is_engines:
+        if not self._is_engines or self._iterates_in_own_way():
             return self._iterate_in_python(self._get_work(epoch, done))
         plan = self._plan(epoch, done)
         worker = self._parallel_worker_world.worker_of_rank
@@ -575,6 +590,9 @@ def _stream_of(name: str, arguments: dict[str, Any]) -> Stream:
         return Stream(**arguments)
     return construct_from_registry(name, streams_registry, partial_function=False, kwargs=arguments)
 
+
+# What programs override one by one; the rest of an iteration is then made of these.
+_PARTS_OF_ITERATION = ("_get_work", "_each_sample_id", "_prepare_thread")
 
 # What a program that iterates in its own way keeps on its data set, and a copy in another process must not have.
 _THREADS = ("_iterator", "_executor", "_event")

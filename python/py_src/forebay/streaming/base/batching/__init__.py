@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ._in_python import draws_in_python
 from .device_per_stream import generate_work_device_per_stream_batching
 from .per_stream import generate_work_per_stream_batching
 from .random import generate_work_random_batching
@@ -29,7 +30,15 @@ batching_methods: dict[str, Callable[..., NDArray[np.int64]]] = {
     "per_stream": generate_work_per_stream_batching,
     "device_per_stream": generate_work_device_per_stream_batching,
 }
-"""The functions by name."""
+"""The functions by name. One that is put in another's place is called in its stead."""
+
+_OF_ENGINE = dict(batching_methods)
+
+
+def orders_in_python(dataset: StreamingDataset) -> bool:
+    """Whether a function of the program's own decides the order of `dataset`, in part or as a whole."""
+    method = dataset.batching_method
+    return batching_methods[method] is not _OF_ENGINE.get(method) or draws_in_python(dataset)
 
 
 def generate_work(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .... import _forebay
 from .._arrays import int64s, numbers
+from ._in_python import draws_in_python, random_ids
 
 if TYPE_CHECKING:
     from ..dataset import StreamingDataset
@@ -18,7 +19,19 @@ if TYPE_CHECKING:
 def epoch_ids(
     batching_method: str, dataset: StreamingDataset, world: World, epoch: int, sample_in_epoch: int
 ) -> NDArray[np.int64]:
-    """As `generate_work`."""
+    """As `generate_work`.
+
+    Raises:
+        ValueError: A function of the program's own is to draw, deal or shuffle, and the method is another than `random`.
+    """
+    if draws_in_python(dataset):
+        if batching_method != "random":
+            raise ValueError(
+                f"`batching_method` is {batching_method!r}, which knows no shuffle, partitioning or `resample_streams` of "
+                "your own: use 'random', or enter a batching method of your own in `batching_methods`"
+            )
+        plan_arguments(batching_method, dataset, world, epoch, sample_in_epoch)
+        return random_ids(dataset, world, epoch, sample_in_epoch)
     sizes = np.split(np.asarray(dataset.samples_per_shard), dataset.shard_offset_per_stream[1:])
     arguments = plan_arguments(batching_method, dataset, world, epoch, sample_in_epoch)
     shape, ids = _forebay.epoch_ids([numbers(shards) for shards in sizes], arguments)
@@ -45,8 +58,9 @@ def plan_arguments(
         "partition_algo": dataset.partition_algo,
         "num_canonical_nodes": dataset.num_canonical_nodes,
         "initial_physical_nodes": dataset.initial_physical_nodes,
-        "shuffle": dataset.shuffle,
-        "shuffle_algo": dataset.shuffle_algo,
+        "shuffle": bool(dataset.shuffle),
+        # Where nothing is shuffled, nobody asks for its name.
+        "shuffle_algo": dataset.shuffle_algo if dataset.shuffle else "naive",
         "shuffle_seed": dataset.shuffle_seed,
         "shuffle_block_size": block or 0,
         "epoch": epoch,
