@@ -3,11 +3,14 @@
 What the reference does wrong has a test each, in test_faults.py.
 """
 
+import gc
 import json
 import multiprocessing
 import os
+import pathlib
 import pickle
 import shutil
+import weakref
 
 import numpy as np
 import pytest
@@ -107,6 +110,71 @@ def test_a_number_of_workers_that_changes_between_epochs_changes_nothing(remote,
     for workers in (3, 0, 1, 2):
         torch.manual_seed(0)
         assert of_loader(DataLoader(dataset, batch_size=2, num_workers=workers)) == numbers(alone)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"cache_limit": 1e7},
+        {"cache_limit": np.int64(10**7)},
+        {"predownload": 6.5},
+        {"shuffle": 1},
+        {"keep_zip": 1},
+        {"validate_hash": ""},
+        # Asked for by nobody.
+        {"shuffle_algo": "none"},
+        {"local": pathlib.Path("path")},
+    ],
+    ids=str,
+)
+def test_arguments_of_other_types_are_taken_as_the_reference_takes_them(reference, ours, remote, tmp_path, arguments):
+    def made(module, name):
+        local = tmp_path / name / arguments.get("local", "")
+        settings = {"batch_size": 4, **arguments, "local": local if "local" in arguments else str(local)}
+        return numbers(module("base.dataset").StreamingDataset(remote=remote, **settings))
+
+    assert made(ours, "ours") == made(reference, "theirs")
+
+
+def test_an_index_that_is_out_of_bounds_says_so_as_the_reference_does(reference, ours, remote, tmp_path):
+    for name, module in (("theirs", reference), ("ours", ours)):
+        dataset = module("base.dataset").StreamingDataset(remote=remote, local=str(tmp_path / name))
+        for index in (117, -118):
+            with pytest.raises(IndexError, match=f"Invalid sample index `{index}`: 0 <= {index} < 117"):
+                dataset[index]
+
+
+def test_an_epoch_begins_with_its_first_sample(reference, ours, remote, tmp_path):
+    def begun(module, local):
+        dataset = module("base.dataset").StreamingDataset(remote=remote, local=str(tmp_path / local), batch_size=4)
+        DataLoader(dataset, batch_size=4)._get_iterator()
+        idle, used = iter(dataset), iter(dataset)
+        dataset.load_state_dict({**dataset.state_dict(40, True), "epoch": 2})
+        found = [dataset.next_epoch, int(next(used)["number"]), dataset.next_epoch]
+        idle.close()
+        used.close()
+        return [*found, numbers(idle), numbers(used)]
+
+    theirs, mine = begun(reference, "theirs"), begun(ours, "ours")
+    assert mine == theirs == [0, 40, 3, [], []]
+
+
+def test_an_iteration_that_is_let_go_of_ends_at_once(remote, tmp_path):
+    class Changed(StreamingDataset):
+        def get_item(self, sample_id, retry=7):
+            return super().get_item(sample_id, retry)
+
+    for kind in (StreamingDataset, Changed):
+        dataset = kind(remote=remote, local=str(tmp_path / kind.__name__), batch_size=4)
+        alive = weakref.ref(dataset)
+        gc.disable()
+        try:
+            samples = iter(dataset)
+            next(samples)
+            del dataset, samples
+            assert alive() is None
+        finally:
+            gc.enable()
 
 
 def test_an_epoch_that_was_left_early_counts(remote, tmp_path):

@@ -8,12 +8,13 @@ iterate with where shards are prepared in Python.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,39 @@ if TYPE_CHECKING:
     from .spanner import Spanner
     from .stream import Stream
 
-__all__ = ["IteratesInPython", "_Iterator"]
+__all__ = ["Epoch", "IteratesInPython", "_Iterator"]
+
+
+class Epoch(itertools.chain):
+    """The samples of an epoch, which begins when the first one is asked for. Those of the engine come without a call in Python.
+
+    The reference's iterators are generators. An iterator that a DataLoader makes and nobody uses is no epoch, and a checkpoint
+    that is loaded after one was made counts.
+    """
+
+    _begun: list[Any]
+
+    def __new__(cls, begin: Callable[[], tuple[Any, Iterator[Any]]]) -> Epoch:
+        begun: list[Any] = []
+
+        def samples() -> Iterator[Iterator[Any]]:
+            if not begun:
+                closeable, given = begin()
+                begun.append(closeable)
+                yield given
+
+        epoch = cls.from_iterable(samples())
+        # It is not named above: in a circle the thread that fetches ahead would go on until that is collected.
+        epoch._begun = begun
+        return epoch
+
+    def close(self) -> None:
+        """Ends it."""
+        if not self._begun:
+            # Then it does not begin either.
+            self._begun.append(None)
+        elif self._begun[0] is not None:
+            self._begun[0].close()
 
 
 class _Iterator:

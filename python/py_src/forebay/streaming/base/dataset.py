@@ -17,7 +17,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import _forebay
 from ._arrays import int64s, numbers
-from ._iterator import IteratesInPython
+from ._iterator import Epoch, IteratesInPython
 from ._iterator import _Iterator as _Iterator
 from ._outside import making_reader, outside
 from ._own_shards import GivenShards, OwnShards, folder, is_own, place
@@ -350,7 +350,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         return self._data_of([stream._place() for stream in streams], [part.index for part in parts])
 
     def _data_of(self, places: list[dict[str, Any]], indexes: list[_forebay.Index]) -> _forebay.DataSet:
-        return _forebay.DataSet(json.dumps({"streams": places, "cache_limit": self.cache_limit or None}), indexes)
+        return _forebay.DataSet(json.dumps({"streams": places, "cache_limit": int(self.cache_limit or 0) or None}), indexes)
 
     _data_here: _forebay.DataSet | None = None
 
@@ -497,12 +497,16 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         return any(map(operator.is_not, own, theirs)) or orders_in_python(self)
 
     def __iter__(self) -> Iterator[Any]:
-        """The samples of this worker. A new iteration ends the one before it.
+        """The samples of this worker. The epoch begins with the first of them, and ends the one before it.
 
         Raises:
             ValueError: `batch_size` is missing, or the order cannot be.
             Error: What went wrong while a shard was fetched ahead, with the next sample.
         """
+        return Epoch(self._begin)
+
+    def _begin(self) -> tuple[Any, Iterator[Any]]:
+        """Begins an epoch: what can be closed, and its samples."""
         if self._samples_here is not None:
             self._samples_here.close()
         if hasattr(self, "_iterator"):
@@ -511,15 +515,16 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self._parallel_worker_world = self._parallel_rank_world.detect_workers()
         epoch, done = self._resume_incr_epoch()
         if not self._is_engines or self._iterates_in_own_way():
-            return self._iterate_in_python(self._get_work(epoch, done))
+            given = self._iterate_in_python(self._get_work(epoch, done))
+            return given, given
         plan = self._plan(epoch, done)
         worker = self._parallel_worker_world.worker_of_rank
-        samples = _forebay.Samples(self._reader, plan, worker, max(self.predownload or 0, 0))
+        samples = _forebay.Samples(self._reader, plan, worker, max(int(self.predownload or 0), 0))
         self._samples_here = samples
         cls = type(self)
         if cls.__getitem__ is Array.__getitem__ and cls.get_item is StreamingDataset.get_item:
-            return samples
-        return map(self.__getitem__, iter(samples.next_id, None))
+            return samples, samples
+        return samples, map(self.__getitem__, iter(samples.next_id, None))
 
     def get_item(self, sample_id: int, retry: int = 7) -> Any:
         """Sample `sample_id`, whose shard is fetched first if it is not here.
@@ -532,7 +537,8 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
             The sample's columns by name.
         """
         if not 0 <= sample_id < self.num_samples:
-            raise IndexError(f"there is no sample {sample_id} in a data set of {self.num_samples}")
+            # Which raises the reference's error.
+            self.spanner[sample_id]
         if self._is_engines:
             return self._reader.sample(int(sample_id), 1 + retry)
         return self._read_in_python(int(sample_id), retry)
