@@ -67,6 +67,22 @@ def test_pictures_without_a_fixed_size_come_one_by_one(pictures, framework):
         x[0, 0, 0] = 1
 
 
+def test_a_picture_is_what_its_first_bytes_say(tmp_path):
+    forms = [("JPEG", {}), ("PNG", {}), ("WEBP", {"quality": 70}), ("WEBP", {"lossless": True})]
+    files = []
+    for number, (form, options) in enumerate(forms):
+        out = io.BytesIO()
+        PIL.Image.open(io.BytesIO(jpeg(number))).save(out, form, **options)
+        files.append(out.getvalue())
+    with fb.MDSWriter(out=tmp_path, columns={"image": "bytes"}) as writer:
+        for file in files:
+            writer.write({"image": file})
+    with fb.Loader(local=tmp_path, batch_size=4, fields={"x": fb.Image("image", layout="NHWC")}) as loader:
+        batch = next(iter(loader))
+    for file, x in zip(files, batch["x"]):
+        assert np.array_equal(x, PIL.Image.open(io.BytesIO(file)).convert("RGB"))
+
+
 def test_half_precision_pictures_without_a_fixed_size(pictures):
     fields = {"x": fb.Image("image", dtype="bfloat16")}
     with fb.Loader(local=pictures, batch_size=2, fields=fields) as loader:

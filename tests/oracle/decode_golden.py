@@ -1,6 +1,6 @@
 """Records what Pillow and torchvision make of pictures, under tests/data/decode.
 
-    python tests/oracle/decode_golden.py                        # the files of the repository
+    python tests/oracle/decode_golden.py                        # the files of the repository, and WebP seeds for fuzzing
     python tests/oracle/decode_golden.py OUT --random N --seed S # N random cases more, for a live comparison:
     FOREBAY_DECODE_GOLDEN=OUT cargo test -p forebay-tests --test decode
 
@@ -127,6 +127,14 @@ def picture(w, h, seed):
     return Image.fromarray(np.clip(ground + noise, 0, 255).astype(np.uint8))
 
 
+def alpha(image, mode):
+    """The same colours, in mode RGBA with an alpha plane that has every kind of value."""
+    if mode == "RGBA":
+        w, h = image.size
+        image.putalpha(Image.fromarray((np.arange(w * h) * 7 % 300).clip(0, 255).astype(np.uint8).reshape(h, w)))
+    return image
+
+
 def file(image, kind, **options):
     if kind == "pil":
         mode = image.mode.encode()
@@ -174,7 +182,7 @@ class Recorder:
             f.write(data)
         with open(os.path.join(self.out, f"{n:03}.want"), "wb") as f:
             f.write(np.ascontiguousarray(want).tobytes())
-        self.cases.append(dict(file=f"{n:03}.{kind}", want=f"{n:03}.want", encoding=kind, shape=list(want.shape), seed=seed,
+        self.cases.append(dict(file=f"{n:03}.{kind}", want=f"{n:03}.want", encoding="bytes" if kind == "webp" else kind, shape=list(want.shape), seed=seed,
                                epoch=key[0], stream=key[1], draw=key[2], ops=ops, dtype=dtype, layout=layout,
                                **({"apply_exif_orientation": True} if is_oriented else {})))
 
@@ -249,6 +257,18 @@ def fixed(r):
         r.add(picture(61, 47, number), "jpeg", [], is_oriented=True, **how)
         r.add(picture(90, 61, number), "jpeg", [crop([48, 40]), FLIP], is_oriented=True, progressive=number % 2 == 0, **how)
         r.add(picture(90, 61, number), "jpeg", [center([33, 21]), MIRROR], is_oriented=number % 2 == 0, **how)
+    # Odd sides, where chroma is shared by a pixel less; transparent pixels that have colours; simple and extended files.
+    for w, h in [(1, 1), (2, 3), (16, 16), (97, 75), (120, 33)]:
+        for mode in ("RGB", "RGBA"):
+            r.add(alpha(picture(w, h, w + h), mode), "webp", [], quality=[30, 75, 95][w % 3], method=3)
+            r.add(alpha(picture(w, h, w - h + 99), mode), "webp", [], lossless=True, exact=True, method=3)
+    r.add(p, "webp", [center([31, 47])], quality=80, exif=oriented(6), icc_profile=b"no profile")
+    r.add(p.convert("L"), "webp", [center([40, 33])], lossless=True)
+    r.add(palette.convert("RGB"), "webp", [crop([48, 48]), FLIP], lossless=True)
+    r.add(p, "webp", [crop([48, 48]), FLIP], layout="NCHW", quality=80)
+    for lossless in (False, True):
+        frames = [alpha(picture(50, 41, i), "RGBA") for i in range(3)]
+        r.add(frames[0], "webp", [], save_all=True, append_images=frames[1:], lossless=lossless, exact=True)
 
 
 def at_random(r, n, seed):
@@ -266,13 +286,38 @@ def at_random(r, n, seed):
         # An extreme strip would make torchvision's own sizes 0 or huge.
         if max(w, h) > 20 * min(w, h):
             ops = [crop([side(), side()])]
-        kind = rng.choice(["png", "jpeg"])
-        options = dict(quality=rng.randint(60, 98), subsampling=rng.choice([0, 1, 2]), progressive=rng.random() < 0.3) if kind == "jpeg" else {}
+        kind = rng.choice(["png", "jpeg", "webp"])
+        options = {
+            "png": {},
+            "jpeg": dict(quality=rng.randint(60, 98), subsampling=rng.choice([0, 1, 2]), progressive=rng.random() < 0.3),
+            "webp": dict(quality=rng.randint(5, 100), lossless=rng.random() < 0.4, method=rng.randint(0, 4)),
+        }[kind]
         r.add(picture(w, h, i), kind, ops, **options)
         if i % 4 == 0:
             # Mirrored first, a centre on the border of two samples has the other one for its neighbour: flips go last.
             ops = sorted(ops, key=lambda op: op is FLIP)
             r.add(picture(w, h, i).quantize(rng.randint(2, 256)), "png", ops, labels=True)
+
+
+def webp_seeds(out):
+    """Small files of every kind, for those that damage them."""
+    os.makedirs(out, exist_ok=True)
+    p = picture(40, 27, 5)
+    frames = [alpha(picture(24, 17, i), "RGBA") for i in range(3)]
+    for name, image, options in [
+        ("lossy", p, dict(quality=60)),
+        ("lossy_large", picture(130, 70, 6), dict(quality=20, method=4)),
+        ("lossy_alpha", frames[0], dict(quality=50)),
+        ("lossless", p, dict(lossless=True)),
+        ("lossless_alpha", frames[1], dict(lossless=True, exact=True)),
+        ("lossless_palette", p.quantize(12), dict(lossless=True)),
+        ("lossless_large", picture(130, 70, 7).quantize(60).convert("RGB"), dict(lossless=True, method=6)),
+        ("extended", p, dict(quality=30, exif=oriented(6), icc_profile=b"no profile")),
+        ("animation", frames[0], dict(save_all=True, append_images=frames[1:], lossless=True)),
+        ("animation_lossy", frames[0], dict(save_all=True, append_images=frames[1:], quality=40)),
+    ]:
+        with open(os.path.join(out, f"{name}.webp"), "wb") as f:
+            f.write(file(image, "webp", **options))
 
 
 def main():
@@ -288,6 +333,8 @@ def main():
     fixed(recorder)
     at_random(recorder, a.random, a.seed)
     recorder.finish()
+    if a.random == 0:
+        webp_seeds(os.path.join(here, "..", "data", "webp", "seeds"))
     print(f"{len(recorder.cases)} cases, torch {torch.__version__}")
 
 

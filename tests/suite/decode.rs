@@ -1,6 +1,12 @@
-//! Pictures against Pillow and torchvision: files recorded by `tests/oracle/decode_golden.py`.
+//! Pictures against Pillow and torchvision: files recorded by `tests/oracle/decode_golden.py`. And damaged WebP files
+//! ([`webp`]).
 
 #![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
+
+#[path = "decode/target.rs"]
+mod target;
+#[path = "decode/webp.rs"]
+mod webp;
 
 use std::path::PathBuf;
 

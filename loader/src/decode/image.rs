@@ -10,7 +10,7 @@ use super::orientation::Orientation;
 use super::pixels::Pixels;
 use super::resize::Resizer;
 use super::sample::Row;
-use super::{pil, png};
+use super::{pil, png, webp};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What a picture may cost.
@@ -30,7 +30,7 @@ impl Default for Limits {
 /// How a column stores pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageEncoding {
-    /// A JPEG or PNG file; its first bytes say which, whatever the column is called.
+    /// A JPEG, PNG or WebP file; its first bytes say which, whatever the column is called.
     File,
     /// The MDS encoding `pil`.
     Raw,
@@ -97,6 +97,7 @@ pub struct EncodedPicture {
 enum Format {
     Jpeg,
     Png,
+    WebP,
     Raw,
 }
 
@@ -211,6 +212,7 @@ impl ImageDecoder {
         match format {
             Format::Jpeg => self.jpeg.size(bytes),
             Format::Png => png::size(bytes),
+            Format::WebP => webp::size(bytes),
             Format::Raw => pil::size(bytes),
         }
     }
@@ -229,6 +231,7 @@ impl ImageDecoder {
             }
             Format::Jpeg => jpeg.decode_indexed(bytes, index, region, source),
             Format::Png => png::decode(bytes, region, field.content, source),
+            Format::WebP => webp::decode(bytes, region, field.content, source),
             Format::Raw => pil::decode(bytes, region, field.content, source),
         }
     }
@@ -244,9 +247,10 @@ fn sniff(bytes: &[u8], encoding: ImageEncoding) -> Result<Format> {
         ImageEncoding::Raw => Ok(Format::Raw),
         ImageEncoding::File if bytes.starts_with(&[0xff, 0xd8]) => Ok(Format::Jpeg),
         ImageEncoding::File if bytes.starts_with(&png::SIGNATURE) => Ok(Format::Png),
+        ImageEncoding::File if webp::is_webp(bytes) => Ok(Format::WebP),
         ImageEncoding::File if bytes.is_empty() => Err(Error::decode("the picture is empty")),
-        ImageEncoding::File => Err(Error::decode("the picture is neither JPEG nor PNG")
+        ImageEncoding::File => Err(Error::decode("the picture is neither JPEG nor PNG nor WebP")
             .of_kind(ErrorKind::Unsupported)
-            .with("starts", bytes[..bytes.len().min(8)].escape_ascii())),
+            .with("starts", bytes[..bytes.len().min(12)].escape_ascii())),
     }
 }

@@ -4,7 +4,7 @@
 //! FieldSpec (JSON) --compile, once--> FieldPlan --decoder(), per thread--> SampleDecoder
 //!                                         |                                    | per sample
 //!                                     outputs: name, dtype, shape              v
-//!   image   sniff -> size -> geometry (draws) -> jpeg | png | pil, only the region -> resize -> normalise -> row
+//!   image   sniff -> size -> geometry (draws) -> jpeg | png | webp | pil, the region -> resize -> normalise -> row
 //!                  (oriented)                     (-> orientation)
 //!   number, tokens, array     numeric, ndarray: checked conversion                                        -> row
 //!   text, bytes               copied                                                                      -> row
@@ -30,6 +30,7 @@ pub mod plan;
 pub mod png;
 pub mod resize;
 pub mod sample;
+pub mod webp;
 
 pub use draw::{DRAWS_VERSION, DrawKey};
 pub use dtype::DType;

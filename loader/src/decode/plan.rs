@@ -271,7 +271,10 @@ impl FieldPlan {
     ) -> Result<(usize, Work, DType, RowShape)> {
         let (index, column) = self.find(column)?;
         if column.text || numbers(column)?.is_some() || ArrayEncoding::parse(&column.encoding)?.is_some() {
-            return Err(unfit(column, "Image and Mask need a column of pictures: jpeg, png, pil or bytes"));
+            return Err(unfit(
+                column,
+                "Image and Mask need a column of pictures: jpeg, png, pil, or bytes that are JPEG, PNG or WebP files",
+            ));
         }
         let encoding = if column.encoding == "pil" { ImageEncoding::Raw } else { ImageEncoding::File };
         let shape = match size {

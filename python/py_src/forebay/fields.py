@@ -150,10 +150,11 @@ ImageOp = Union[RandomResizedCrop, RandomHorizontalFlip, Resize, CenterCrop, Nor
 
 
 class Image:
-    """A picture: JPEG or PNG bytes, or one of the raw image encodings, as a tensor of pixels.
+    """A picture: JPEG, PNG or WebP bytes, or one of the raw image encodings, as a tensor of pixels.
 
     The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with three channels: grey is
-    repeated. Where `ops` does not end at a fixed size it is a list of N pictures, each of its own height and width.
+    repeated, transparency is left out, and of an animation the first frame is taken. Where `ops` does not end at a fixed
+    size it is a list of N pictures, each of its own height and width.
 
     Args:
         column: The column that holds the encoded picture.
@@ -164,7 +165,7 @@ class Image:
             and count them as `pictures_damaged` in `stats()`. Otherwise they are errors. Damage below the part that
             the operations need is not looked at, with either.
         apply_exif_orientation: Turn and mirror JPEG files as their EXIF data says, before `ops`. The default is what
-            Pillow and torchvision do: leave them as they are stored.
+            Pillow and torchvision do: leave them as they are stored. PNG and WebP files always stay as they are.
     """
 
     __slots__ = ("apply_exif_orientation", "column", "dtype", "layout", "ops", "tolerant")

@@ -1,0 +1,39 @@
+//! Damaged WebP files: decoded as far as the format can tell, or refused, and never worse.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use forebay_tests::data::Draws;
+use forebay_tests::hostile::damage;
+
+use super::target;
+
+/// Damaged inputs per seed unless `FOREBAY_HOSTILE_ROUNDS` says otherwise.
+const ROUNDS: u64 = 300;
+
+/// Lossless and lossy start codes, flags, and numbers that lengths like to go wrong at.
+const TELLING: [u8; 8] = [0x2f, 0x9d, 0x2a, 0x02, 0x00, 0x7f, 0x80, 0xff];
+
+#[test]
+fn damaged_files_are_decoded_or_refused() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/webp/seeds");
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let seeds: Vec<_> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
+    assert!(seeds.len() >= 6, "{}", seeds.len());
+    let rounds = std::env::var("FOREBAY_HOSTILE_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
+    let mut draws = Draws::new(19, 0);
+    let (mut decoded, mut refused) = (0, 0);
+    for (seed, file) in seeds.iter().zip(&files) {
+        for round in 0..rounds {
+            let input = if round == 0 { seed.clone() } else { damage(seed, &seeds, &TELLING, &mut draws) };
+            match catch_unwind(AssertUnwindSafe(|| target::check(&input))) {
+                Ok(true) => decoded += 1,
+                Ok(false) => refused += 1,
+                Err(_) => panic!("{}, round {round}: {}", file.display(), input.escape_ascii()),
+            }
+        }
+    }
+    println!("{decoded} decoded, {refused} refused");
+    assert!(decoded > 0 && refused > 0);
+}
