@@ -60,6 +60,9 @@ pub(crate) struct Row {
     pub(crate) name: String,
     /// By column key; a value that could not be measured is absent.
     pub(crate) values: BTreeMap<&'static str, f64>,
+    /// What there is to say about it in a few words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) remark: String,
     /// Everything else, for the JSON.
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
     pub(crate) details: serde_json::Value,
@@ -97,6 +100,8 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
     /// The row that ratios are taken against, if the scenario has one.
     pub(crate) baseline: Option<String>,
+    /// Whether rows stay as they were added: parts of one thing, or steps. Else a group's best row comes first.
+    pub(crate) is_listed: bool,
     /// The column that ratios and order are taken from; in a group without it, the first column that the group has.
     pub(crate) primary: &'static str,
     /// What did not run.
@@ -124,6 +129,7 @@ impl Report {
             columns,
             rows: Vec::new(),
             baseline: None,
+            is_listed: false,
             skipped: Vec::new(),
             notes: Vec::new(),
             blocks: Vec::new(),
@@ -157,7 +163,7 @@ impl Report {
         self.columns.iter().any(|c| c.key == key && c.better == Better::Lower)
     }
 
-    /// A group's rows, best first by its primary column; rows without a value come last.
+    /// A group's rows, best first by its primary column unless they are listed; rows without a value come last.
     fn ranked(&self, group: &str) -> Vec<&Row> {
         let primary = self.primary_of(group);
         let lower = self.is_lower_better(primary);
@@ -167,7 +173,9 @@ impl Report {
             None => f64::NEG_INFINITY,
         };
         let mut rows: Vec<&Row> = self.rows.iter().filter(|r| r.group == group).collect();
-        rows.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+        if !self.is_listed {
+            rows.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+        }
         rows
     }
 
@@ -246,6 +254,7 @@ pub(crate) mod tests {
             report.rows.push(row);
         }
         report.rows[0].values.insert("first_batch_s", 0.25);
+        report.rows[0].remark = "the first".into();
         report.skipped.push(Skipped { name: "dali".into(), reason: "not installed".into() });
         report
     }
@@ -263,6 +272,9 @@ pub(crate) mod tests {
         assert_eq!(report.ratio(&report.rows[1]), Some(2.5));
         report.columns[0].better = Better::Lower;
         assert_eq!(report.ratio(&report.rows[1]), Some(0.4));
+        assert_eq!(report.ranked("1 CPU")[0].name, "slow");
+        report.is_listed = true;
+        report.columns[0].better = Better::Higher;
         assert_eq!(report.ranked("1 CPU")[0].name, "slow");
     }
 

@@ -11,7 +11,7 @@ const BAR: f64 = 20.0;
 const GAP: f64 = 7.0;
 const NAMES_MIN: f64 = 110.0;
 const BARS: f64 = 300.0;
-const VALUES: f64 = 110.0;
+const VALUES_MIN: f64 = 110.0;
 const PANEL_HEAD: f64 = 34.0;
 const MARGIN: f64 = 24.0;
 
@@ -34,7 +34,8 @@ pub(super) fn render(report: &Report) -> String {
     let across = if groups.len() > 1 { groups.len() } else { columns.len().clamp(1, 2) };
     let longest = report.rows.iter().map(|r| r.name.chars().count()).max().unwrap_or(0);
     let names = (longest as f64 * NAME_SIZE * LETTER + 12.0).max(NAMES_MIN);
-    let panel_w = names + BARS + VALUES;
+    let remark = report.rows.iter().map(|r| r.remark.chars().count()).max().unwrap_or(0);
+    let panel_w = names + BARS + VALUES_MIN + remark as f64 * NAME_SIZE * LETTER;
     let width = MARGIN * 2.0 + across as f64 * panel_w;
     let rows_max = groups.iter().map(|g| report.ranked(g).len()).max().unwrap_or(0);
     let panel_h = PANEL_HEAD + rows_max as f64 * (BAR + GAP) + 18.0;
@@ -121,15 +122,19 @@ fn panel(svg: &mut String, report: &Report, column: &Column, group: &str, (x, y)
     }
 }
 
-/// The value, and in the primary column how it compares with the baseline.
+/// The value, and in the primary column how it compares with the baseline and the row's remark.
 fn label(report: &Report, column: &Column, row: &Row, value: f64) -> String {
-    let plain = number(value, column.decimals);
-    match report.ratio(row) {
-        Some(r) if column.key == report.primary_of(&row.group) && report.baseline.as_ref() != Some(&row.name) => {
-            format!("{plain}  ({r:.2}x)")
-        }
-        _ => plain,
+    let mut label = number(value, column.decimals);
+    if column.key != report.primary_of(&row.group) {
+        return label;
     }
+    if let Some(r) = report.ratio(row).filter(|_| report.baseline.as_ref() != Some(&row.name)) {
+        let _ = write!(label, "  ({r:.2}x)");
+    }
+    if !row.remark.is_empty() {
+        let _ = write!(label, "  {}", row.remark);
+    }
+    label
 }
 
 fn text(svg: &mut String, x: f64, y: f64, class: &str, anchor: &str, content: &str) {
@@ -148,6 +153,7 @@ mod tests {
         assert_eq!(svg.matches("rx=\"2\"").count(), 4);
         assert_eq!(svg.matches("class=\"ours\"").count(), 1);
         assert!(svg.contains("1,250  (2.50x)"));
+        assert!(svg.contains("500  the first"));
         assert!(svg.trim_end().ends_with("</svg>"));
     }
 

@@ -43,8 +43,16 @@ fn block(out: &mut String, report: &Report, group: &str) {
     if let Some(baseline) = &report.baseline {
         head.push(format!("x {baseline}"));
     }
+    let has_remarks = report.ranked(group).iter().any(|row| !row.remark.is_empty());
+    if has_remarks {
+        head.push(String::new());
+    }
     let mut lines = vec![head];
-    lines.extend(report.ranked(group).into_iter().map(|row| cells(report, row)));
+    lines.extend(report.ranked(group).into_iter().map(|row| {
+        let mut cells = cells(report, row);
+        cells.extend(has_remarks.then(|| row.remark.clone()));
+        cells
+    }));
     let columns = lines[0].len();
     let widths: Vec<usize> =
         (0..columns).map(|c| lines.iter().map(|l| l[c].chars().count()).max().unwrap_or(0)).collect();
@@ -83,5 +91,6 @@ mod tests {
         assert!(at("forebay") < at("slow"));
         assert_eq!(lines[at("forebay")].split_whitespace().collect::<Vec<_>>(), ["forebay", "1,250", "-", "2.50"]);
         assert!(lines.contains(&"skipped dali: not installed"));
+        assert!(lines[at("slow")].ends_with("the first"));
     }
 }

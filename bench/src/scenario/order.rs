@@ -155,7 +155,7 @@ fn row(group: &str, name: &str, found: &Value) -> Row {
         ("read_ns", number("read_ns", 1.0)),
     ];
     let values: BTreeMap<_, _> = values.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-    Row { group: group.to_owned(), name: name.to_owned(), values, details: found.clone() }
+    Row { group: group.to_owned(), name: name.to_owned(), values, details: found.clone(), ..Row::default() }
 }
 
 /// Runs a child and reads the object on the last line that it prints.

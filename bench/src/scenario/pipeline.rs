@@ -182,7 +182,7 @@ impl Outcome {
             "output_s": s.output.as_secs_f64(), "items": s.items, "bytes": s.bytes,
         })).collect::<Vec<_>>(), "counters": self.stats.counters.iter().map(|(n, v)| json!([n, v])).collect::<Vec<_>>(),
             "notes": self.stats.notes });
-        Row { group: group.to_owned(), name, values, details }
+        Row { group: group.to_owned(), name, values, details, ..Row::default() }
     }
 }
 

@@ -286,7 +286,7 @@ impl Outcome {
         ]);
         let values = values.into_iter().filter(|(_, v)| v.is_finite()).collect();
         let details = json!({ "epochs": self.epochs, "first_batches": self.firsts });
-        Row { group: task.group(), name: name.to_owned(), values, details }
+        Row { group: task.group(), name: name.to_owned(), values, details, ..Row::default() }
     }
 }
 

@@ -299,7 +299,7 @@ impl Outcome {
         // A child too short for the clock's ticks has no CPU time to divide by.
         let values = values.into_iter().filter(|(_, v)| v.is_finite()).collect();
         let details = json!({ "epochs": self.epochs, "warm_up": self.warm_up, "first_batches": self.firsts });
-        Row { group, name: name.to_owned(), values, details }
+        Row { group, name: name.to_owned(), values, details, ..Row::default() }
     }
 }
 
