@@ -1,10 +1,12 @@
 //! Decoding on one thread: libjpeg-turbo and zune-jpeg beside our decoder, of whole pictures and of random crops' boxes,
-//! and what the engine makes of a random crop; all pictures together, or in groups of like ones.
+//! and what the engine makes of a random crop; all pictures together, or in groups of like ones. Or where the engine's time
+//! goes on the way ([`stages`]).
 //!
 //! The pictures lie in memory. The ways take turns, several rounds long, and the best round counts; time is the
 //! thread's CPU time. Both keep a busy moment of the machine from falling on one of them alone.
 
 mod groups;
+mod stages;
 
 use crate::report::{Better, Column, Report, Row};
 use crate::synth::files_below;
@@ -39,6 +41,9 @@ pub(crate) struct DecodeArgs {
     /// What pictures are measured in groups by
     #[arg(long, value_enum, default_value_t)]
     by: groups::By,
+    /// Show what each stage of our decoder takes instead
+    #[arg(long)]
+    stages: bool,
 }
 
 /// A JPEG file, and its row index; nothing for one that can have none.
@@ -70,6 +75,9 @@ pub(crate) fn run(args: &DecodeArgs) -> Result<Report> {
     }
     if pictures.is_empty() {
         return Err(Error::config("no JPEG files here").with("data", args.data.display()));
+    }
+    if args.stages {
+        return stages::run(args, &pictures);
     }
     let bytes: usize = pictures.iter().map(|picture| picture.file.len()).sum();
     let (indexes, without) = pictures.iter().fold((0, 0), |(bytes, without), picture| {
@@ -186,9 +194,17 @@ fn whole(size: Size, _: u64) -> Result<Region> {
 fn random_box(size: Size, draw: u64) -> Result<Region> {
     let crop = Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [0.75, 4.0 / 3.0] };
     let mut stages = Vec::new();
-    let key = DrawKey { epoch: 0, stream: 0, draw };
-    resolve(&[crop], size, FieldDraws::new(7, "x"), key, Limits::default().pixels_max, &mut stages)?;
+    resolve(&[crop], size, FieldDraws::new(SEED, FIELD), key(draw), Limits::default().pixels_max, &mut stages)?;
     Ok(stages[0].crop)
+}
+
+/// What the random operations draw from.
+const SEED: u64 = 7;
+/// The field that is decoded: its name is part of what is drawn.
+const FIELD: &str = "x";
+
+fn key(draw: u64) -> DrawKey {
+    DrawKey { epoch: 0, stream: 0, draw }
 }
 
 /// A picture to a row of a batch, channels first, with its row index or without.
@@ -197,14 +213,13 @@ fn row(ops: &Value, dtype: &str, use_index: bool) -> Result<Way> {
     let spec: FieldSpec =
         serde_json::from_value(spec).map_err(|e| Error::internal("the field is not the engine's").caused_by(e))?;
     let columns = [decode::Column { name: "image".to_owned(), encoding: "jpeg".to_owned(), text: false }];
-    let plan = FieldPlan::compile(Some(&[("x".to_owned(), spec)]), &columns, 7)?;
+    let plan = FieldPlan::compile(Some(&[(FIELD.to_owned(), spec)]), &columns, SEED)?;
     let bytes = plan.outputs()[0].row_bytes().expect("a crop has a fixed size");
     let mut decoder = plan.decoder();
     let mut row = vec![0; bytes];
     Ok(Box::new(move |picture, draw| {
-        let key = DrawKey { epoch: 0, stream: 0, draw };
         let index = |_| if use_index { &picture.row_index[..] } else { &[] };
-        decoder.decode_indexed(|_| Some(&picture.file[..]), index, key, [decode::Row::Fixed(&mut row)])
+        decoder.decode_indexed(|_| Some(&picture.file[..]), index, key(draw), [decode::Row::Fixed(&mut row)])
     }))
 }
 

@@ -2,6 +2,7 @@
 
 use super::frame::{Colours, Component, Frame, Upsampling};
 use super::kernel::{Kernels, MARGIN};
+use super::measure::Until;
 use super::plane::Plane;
 use crate::decode::geometry::Region;
 use crate::decode::pixels::fit;
@@ -9,6 +10,8 @@ use crate::decode::pixels::fit;
 /// Writes the rows of a region, top to bottom.
 pub(super) struct Emit<'a> {
     pub kernels: Kernels,
+    /// Nothing is written unless it is [`Until::Pixels`].
+    pub until: Until,
     pub frame: &'a Frame,
     pub region: Region,
     /// The region's pixels, three bytes each.
@@ -23,6 +26,9 @@ pub(super) type Scratch = [Vec<u8>; 3];
 impl Emit<'_> {
     /// Writes the rows above `end`, a row of the picture.
     pub(super) fn up_to(&mut self, end: u32, planes: &[Plane; 3], scratch: &mut Scratch) {
+        if self.until < Until::Pixels {
+            return;
+        }
         let width = self.region.w as usize;
         let end = end.min(self.region.y + self.region.h);
         for y in self.region.y + self.done..end {

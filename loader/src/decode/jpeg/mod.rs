@@ -13,9 +13,11 @@
 //! ```
 //!
 //! [`own`] reads the headers. [`sequential`] drives this; [`progressive`] reads all scans first ([`band`]), into the
-//! region's coefficients ([`spectrum`]), and goes on as above. Where a file has a row index ([`rows`]), the scan is read from the first row of MCUs that the
-//! region needs to the last. Only `kernel` knows vectors, and only it and `turbo` have `unsafe`: entropy-coded data,
-//! headers and geometry are handled by safe code.
+//! region's coefficients ([`spectrum`]), and goes on as above. Where a file has a row index ([`rows`]), the scan is read
+//! from the first row of MCUs that the region needs to the last. For measuring, decoding can stop early ([`measure`]).
+//!
+//! Only `kernel` knows vectors, and only it and `turbo` have `unsafe`: entropy-coded data, headers and geometry are
+//! handled by safe code.
 
 mod band;
 mod decoder;
@@ -26,6 +28,7 @@ mod huffman;
 mod kernel;
 mod markers;
 mod mcu;
+pub mod measure;
 mod ordinary;
 mod own;
 mod plane;

@@ -4,6 +4,7 @@ use super::Declined;
 use super::emit::Emit;
 use super::kernel::Kernels;
 use super::markers::Headers;
+use super::measure::Until;
 use super::progressive::Progressive;
 use super::sequential::Sequential;
 use super::workspace::Workspace;
@@ -19,8 +20,19 @@ pub(super) struct Own {
 
 impl Own {
     pub(super) fn new(kernels: Kernels) -> Self {
+        Self::stopping(kernels, Until::Pixels)
+    }
+
+    /// A decoder that stops behind `until`.
+    pub(super) fn stopping(kernels: Kernels, until: Until) -> Self {
         let (sequential, progressive) = (Sequential::default(), Progressive::default());
-        Self { workspace: Workspace::new(kernels), sequential, progressive }
+        Self { workspace: Workspace::new(kernels, until), sequential, progressive }
+    }
+
+    /// What the last picture left behind.
+    #[cfg(test)]
+    pub(super) fn workspace(&self) -> &Workspace {
+        &self.workspace
     }
 
     /// The size of a picture that [`decode`](Self::decode) may take.
@@ -59,7 +71,8 @@ impl Own {
             return Err(Declined("a row index beside a progressive picture"));
         }
         let out = pixels.start(region, 3);
-        let emit = Emit { kernels: self.workspace.kernels, frame: &frame, region, out, done: 0 };
+        let Workspace { kernels, until, .. } = self.workspace;
+        let emit = Emit { kernels, until, frame: &frame, region, out, done: 0 };
         if frame.is_progressive {
             self.progressive.decode(&mut self.workspace, &mut headers, scan, emit)
         } else {

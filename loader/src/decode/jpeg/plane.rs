@@ -80,6 +80,12 @@ impl Plane {
         &row[MARGIN - 1 + (x - self.left) as usize..]
     }
 
+    /// All memory that ever was a buffer.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     fn index(&self, y: i64) -> usize {
         let index = y - self.top;
         debug_assert!((0..self.rows as i64).contains(&index), "row {y} is not in the buffer");

@@ -16,6 +16,7 @@ use super::huffman::{BandTable, Tables};
 use super::kernel::{GROUP, Kernels};
 use super::markers::{Headers, Scan, Spectrum};
 use super::mcu::{Intervals, check};
+use super::measure::Until;
 use super::spectrum::{Coefficients, Coverage};
 use super::turbo::scans_max;
 use super::unstuff::Part;
@@ -61,6 +62,7 @@ impl Progressive {
             let part = Part { start: scan.data, restarts: 0, end: None };
             let end = workspace.segments.read(workspace.kernels, headers.bytes(), &part, interval > 0)?;
             match scan.spectrum.first {
+                _ if workspace.until < Until::Coefficients => {}
                 0 => self.dc_scan(workspace, headers, frame, &scan)?,
                 _ => self.ac_scan(workspace, headers, &scan)?,
             }
@@ -68,6 +70,9 @@ impl Progressive {
             next = headers.next_scan()?.map(|(_, scan)| scan);
         }
         coverage.check(frame.components().len())?;
+        if workspace.until < Until::Samples {
+            return Ok(());
+        }
         for (i, component) in frame.components().iter().enumerate() {
             let coefficients = &mut self.coefficients[i];
             let (columns, rows) = component.needed(region);

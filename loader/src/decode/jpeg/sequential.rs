@@ -14,6 +14,7 @@ use super::huffman::{AcTable, DcTable, Tables};
 use super::kernel::GROUP;
 use super::markers::{Headers, Scan};
 use super::mcu::{McuBlocks, Mcus};
+use super::measure::Until;
 use super::rows::{RowReader, RowStart};
 use super::unstuff::{BitPlace, Part};
 use super::workspace::Workspace;
@@ -133,6 +134,9 @@ impl Sequential {
             }
         }
         let blocks = blocks(&parts, tables, &workspace.dc, &self.ac)?;
+        if workspace.until < Until::Coefficients {
+            return Ok(next);
+        }
         let values = extent.columns.len() * blocks.len() * BLOCK + SLACK;
         if workspace.coefficients.len() < values {
             workspace.coefficients.resize(values, 0);
@@ -177,7 +181,7 @@ impl Sequential {
                 let component = &frame.components()[part.index];
                 for down in 0..part.v {
                     let block_row = row * part.v + down;
-                    if part.rows.contains(&block_row) {
+                    if part.rows.contains(&block_row) && workspace.until >= Until::Samples {
                         let skipped = (down * part.h) as usize * BLOCK;
                         let coefficients = &workspace.coefficients[skipped..];
                         let offsets = &workspace.offsets[part.index];

@@ -3,12 +3,15 @@
 use super::emit::Scratch;
 use super::huffman::{DcTable, Tables};
 use super::kernel::Kernels;
+use super::measure::Until;
 use super::plane::Plane;
 use super::unstuff::Segments;
 
 /// Its contents mean nothing between pictures, but for the tables.
 pub(super) struct Workspace {
     pub kernels: Kernels,
+    /// What comes behind is left out.
+    pub until: Until,
     pub dc: Tables<DcTable>,
     /// The current scan.
     pub segments: Segments,
@@ -22,9 +25,10 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    pub(super) fn new(kernels: Kernels) -> Self {
+    pub(super) fn new(kernels: Kernels, until: Until) -> Self {
         Self {
             kernels,
+            until,
             dc: Tables::default(),
             segments: Segments::default(),
             coefficients: Vec::new(),

@@ -5,6 +5,7 @@ mod equal;
 mod progressive;
 mod progressive_writer;
 mod rows;
+mod stages;
 mod writer;
 
 struct Lcg(u64);

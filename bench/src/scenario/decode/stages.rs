@@ -1,0 +1,226 @@
+//! Where our decoder's time goes, stage by stage.
+//!
+//! Nothing is timed inside the decoder. It is run to the end of each stage ([`Until`]), and a stage takes what that takes
+//! longer than to the end of the stage before. Only the resize is timed by itself, picture by picture, on pixels that were
+//! decoded just before. The whole is the engine's own way from file to row; what the stages do not add up to is a row of
+//! its own, so that the table can be checked: it holds looking at the header first, drawing the box, and what the stages
+//! do to each other's caches.
+//!
+//! All ways take turns over the same boxes, several rounds long, and the best round of each counts.
+
+use super::{DecodeArgs, FIELD, Picture, SEED, Way, groups, key, row, thread_cpu_seconds};
+use crate::report::{Better, Column, Report, Row, Skipped};
+use forebay_loader::decode::draw::FieldDraws;
+use forebay_loader::decode::geometry::{Filter, Region, Stage, resolve};
+use forebay_loader::decode::jpeg::measure::{Partly, Until};
+use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
+use forebay_loader::decode::normalise::Writer;
+use forebay_loader::decode::pixels::Pixels;
+use forebay_loader::decode::resize::Resizer;
+use forebay_loader::decode::{DType, Layout, Limits, Op};
+use forebay_loader::{Error, Result};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The decoder's stages, first to last.
+const STAGES: [(&str, Until); 4] = [
+    ("headers, Huffman tables, unstuffing", Until::Bytes),
+    ("entropy decoding", Until::Coefficients),
+    ("dequantisation and IDCT", Until::Samples),
+    ("upsampling and colours", Until::Pixels),
+];
+const RESIZE: &str = "resize, flip, to the row";
+const REMAINDER: &str = "in none of these";
+const WHOLE: &str = "forebay, file to row";
+
+/// A picture with what is made of it.
+struct Work<'a> {
+    picture: &'a Picture,
+    /// Its number among the draws.
+    draw: u64,
+    stage: Stage,
+    /// What the stage reads.
+    region: Region,
+}
+
+/// Measures all stages, for random crops with and without row index and for whole pictures.
+pub(super) fn run(args: &DecodeArgs, pictures: &[Picture]) -> Result<Report> {
+    let side = args.crop;
+    let crop = json!([{"op": "random_resized_crop", "size": [side, side]}, {"op": "random_horizontal_flip"}]);
+    let whole = json!([{"op": "resize", "size": [side, side]}]);
+    let kinds =
+        [("random crops", &crop, false), ("random crops, row index", &crop, true), ("whole pictures", &whole, false)];
+    let columns = vec![
+        Column::new("us_per_image", "us per image", 1, Better::Lower).plotted(),
+        Column::new("percent", "% of the whole", 1, Better::Neither),
+    ];
+    let title = format!(
+        "our decoder's stages, one thread, to rows of {side} x {side} x 3 bytes, best of {} rounds",
+        args.rounds
+    );
+    let mut report = Report::new("decode", title, columns);
+    report.is_listed = true;
+
+    let mut groups = BTreeMap::<String, Vec<(u64, &Picture)>>::new();
+    let mut declined = 0;
+    let mut all = Partly::new(Until::Pixels)?;
+    for (draw, picture) in (0..).zip(pictures) {
+        let region = Region::all(Decoder::new().size(&picture.file)?);
+        match all.decode(&picture.file, &[], region, &mut Pixels::new()) {
+            Ok(()) => groups.entry(groups::group(&picture.file, args.by)).or_default().push((draw, picture)),
+            Err(_) => declined += 1,
+        }
+    }
+    for (group, members) in groups {
+        for (kind, ops, use_index) in kinds {
+            let work = members.iter().filter(|(_, picture)| !use_index || !picture.row_index.is_empty());
+            let work = work.map(|(draw, picture)| plan(picture, *draw, ops)).collect::<Result<Vec<_>>>()?;
+            if work.is_empty() {
+                continue;
+            }
+            let group = if group.is_empty() { String::new() } else { format!("{group}, ") };
+            let group = format!("{group}{kind} ({} pictures)", work.len());
+            report.rows.extend(measure(&group, &work, row(ops, "uint8", use_index)?, use_index, args.rounds)?);
+        }
+    }
+    if declined > 0 {
+        let reason = "libjpeg-turbo decodes them, or nobody".to_owned();
+        report.skipped.push(Skipped { name: format!("{declined} pictures"), reason });
+    }
+    Ok(report)
+}
+
+/// What the engine would make of a picture.
+fn plan<'a>(picture: &'a Picture, draw: u64, ops: &Value) -> Result<Work<'a>> {
+    let ops: Vec<Op> =
+        serde_json::from_value(ops.clone()).map_err(|e| Error::internal("operations are the engine's").caused_by(e))?;
+    let size = Decoder::new().size(&picture.file)?;
+    let mut stages = Vec::new();
+    resolve(&ops, size, FieldDraws::new(SEED, FIELD), key(draw), Limits::default().pixels_max, &mut stages)?;
+    let [stage] = stages[..] else { return Err(Error::internal("operations that are one stage")) };
+    let region = Resizer::new().plan(&stage, Filter::Bilinear);
+    Ok(Work { picture, draw, stage, region })
+}
+
+/// The rows of one kind of work.
+fn measure(group: &str, work: &[Work<'_>], mut whole: Way, use_index: bool, rounds: u32) -> Result<Vec<Row>> {
+    let mut decoders = STAGES.iter().map(|(_, until)| Partly::new(*until)).collect::<Result<Vec<_>>>()?;
+    let mut pixels = Pixels::new();
+    let mut resize = Resize::new(work[0].stage)?;
+    let mut best = [f64::INFINITY; STAGES.len()];
+    let (mut best_resize, mut best_whole) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..rounds.max(1) {
+        for (decoder, best) in decoders.iter_mut().zip(&mut best) {
+            let start = thread_cpu_seconds();
+            for Work { picture, region, .. } in work {
+                let index = if use_index { &picture.row_index[..] } else { &[] };
+                decoder.decode(&picture.file, index, *region, &mut pixels)?;
+            }
+            *best = best.min(thread_cpu_seconds() - start);
+        }
+        let mut seconds = 0.0;
+        for Work { picture, region, stage, .. } in work {
+            decoders[STAGES.len() - 1].decode(&picture.file, &[], *region, &mut pixels)?;
+            let start = thread_cpu_seconds();
+            resize.run(stage, &pixels);
+            seconds += thread_cpu_seconds() - start;
+        }
+        best_resize = best_resize.min(seconds);
+        let start = thread_cpu_seconds();
+        for Work { picture, draw, .. } in work {
+            whole(picture, *draw)?;
+        }
+        best_whole = best_whole.min(thread_cpu_seconds() - start);
+    }
+    let mut before = 0.0;
+    let mut parts: Vec<(&str, f64)> = Vec::new();
+    for ((name, _), until) in STAGES.iter().zip(best) {
+        parts.push((name, until - before));
+        before = until;
+    }
+    parts.push((RESIZE, best_resize));
+    parts.push((REMAINDER, best_whole - before - best_resize));
+    parts.push((WHOLE, best_whole));
+    let row = |(name, seconds): (&str, f64)| {
+        let values = BTreeMap::from([
+            ("us_per_image", seconds / work.len() as f64 * 1e6),
+            ("percent", 100.0 * seconds / best_whole),
+        ]);
+        Row { group: group.to_owned(), name: name.to_owned(), values, ..Row::default() }
+    };
+    Ok(parts.into_iter().map(row).collect())
+}
+
+/// The engine's last step.
+struct Resize {
+    resizer: Resizer,
+    writer: Writer,
+    row: Vec<u8>,
+}
+
+impl Resize {
+    fn new(stage: Stage) -> Result<Self> {
+        let writer = Writer::new(DType::UInt8, Layout::Nchw, None)?;
+        let row = vec![0; writer.bytes(stage.output())];
+        Ok(Self { resizer: Resizer::new(), writer, row })
+    }
+
+    /// Works out the weights and fills the row.
+    fn run(&mut self, stage: &Stage, pixels: &Pixels) {
+        let Self { resizer, writer, row } = self;
+        resizer.plan(stage, Filter::Bilinear);
+        resizer.run(pixels, |y, line| writer.write(row, stage.output(), y, line));
+        std::hint::black_box(row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::decode::groups::By;
+    use forebay_loader::decode::geometry::Size;
+    use forebay_loader::decode::jpeg::{RowIndexer, Subsampling, encode};
+    use forebay_tests::data::picture;
+    use std::path::PathBuf;
+
+    #[test]
+    fn stages_and_remainder_add_up_to_the_whole_for_every_kind_of_work() {
+        let size = Size { w: 200, h: 150 };
+        let mut indexer = RowIndexer::default();
+        let mut made = |progressive, seed| {
+            let file = encode(&picture(size, seed), size, 90, Subsampling::S420, progressive).expect("encoded");
+            Picture::new(file, &mut indexer)
+        };
+        let mut pictures = vec![made(false, 1), made(true, 2), made(false, 3)];
+        // No longer one that our decoder takes.
+        let cut = pictures[2].file.len() / 2;
+        pictures[2].file.truncate(cut);
+        let args = DecodeArgs { data: PathBuf::new(), pictures: 3, crop: 32, rounds: 1, by: By::Process, stages: true };
+        let report = match run(&args, &pictures) {
+            Err(e) if e.kind() == forebay_loader::ErrorKind::Unsupported => {
+                println!("skipped: {e}");
+                return;
+            }
+            report => report.expect("measured"),
+        };
+        assert_eq!(report.skipped[0].name, "1 pictures");
+        let mut kinds: Vec<_> = report.rows.iter().map(|row| row.group.as_str()).collect();
+        kinds.dedup();
+        let expected = [
+            "progressive, random crops (1 pictures)",
+            "progressive, whole pictures (1 pictures)",
+            "sequential, random crops (1 pictures)",
+            "sequential, random crops, row index (1 pictures)",
+            "sequential, whole pictures (1 pictures)",
+        ];
+        assert_eq!(kinds, expected);
+        for rows in report.rows.chunks(STAGES.len() + 3) {
+            let us = |row: &Row| row.values["us_per_image"];
+            let [parts @ .., whole] = rows else { panic!("rows") };
+            assert_eq!((parts.len(), whole.name.as_str()), (6, WHOLE));
+            let sum: f64 = parts.iter().map(us).sum();
+            assert!((sum - us(whole)).abs() < 1e-6 * us(whole), "{sum} of {}", us(whole));
+            assert_eq!(whole.values["percent"], 100.0);
+        }
+    }
+}

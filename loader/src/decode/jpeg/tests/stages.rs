@@ -1,0 +1,58 @@
+//! Decoders that stop early, for measuring.
+
+use super::*;
+use crate::decode::jpeg::kernel::Kernels;
+use crate::decode::jpeg::measure::Until;
+use crate::decode::jpeg::own::Own;
+
+/// What is left behind: samples and pixels.
+fn trace(until: Until, bytes: &[u8], index: &[u8], wanted: Region) -> (Vec<u8>, Vec<u8>) {
+    let mut own = Own::stopping(Kernels::new(), until);
+    let mut pixels = Pixels::new();
+    own.decode_from(bytes, (!index.is_empty()).then_some(index), wanted, &mut pixels).unwrap();
+    let samples = own.workspace().planes.iter().flat_map(|plane| plane.bytes()).copied().collect();
+    (samples, pixels.rgb().to_vec())
+}
+
+#[test]
+fn a_decoder_that_stops_early_has_done_all_before_and_nothing_behind() {
+    let mut random = Lcg(5);
+    let wanted = Region { x: 30, y: 40, w: 45, h: 60 };
+    for kind in KINDS {
+        for progressive in [false, true] {
+            let size = Size { w: 90, h: 120 };
+            let bytes = encode(&picture(size, &mut random), size, 90, kind, progressive).unwrap();
+            let mut index = Vec::new();
+            assert_eq!(RowIndexer::default().append(&bytes, &mut index), !progressive);
+            for index in [&[][..], &index] {
+                let [first, second, third, last] = [Until::Bytes, Until::Coefficients, Until::Samples, Until::Pixels]
+                    .map(|until| trace(until, &bytes, index, wanted));
+                let is_blank = |values: &[u8]| values.iter().all(|v| *v == 0);
+                for early in [first, second] {
+                    assert!(is_blank(&early.0) && is_blank(&early.1), "{kind:?} {progressive}");
+                }
+                assert!(!is_blank(&third.0) && third.0 == last.0, "{kind:?} {progressive}");
+                assert!(is_blank(&third.1) && !is_blank(&last.1), "{kind:?} {progressive}");
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_is_met_when_coefficients_are_decoded_and_not_before() {
+    let size = Size { w: 90, h: 120 };
+    for progressive in [false, true] {
+        let mut bytes = encode(&picture(size, &mut Lcg(6)), size, 90, Subsampling::S420, progressive).unwrap();
+        // The first scan's data up to the next marker becomes bits that are no code.
+        let scan = bytes.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap() + 2;
+        let start = scan + usize::from(u16::from_be_bytes([bytes[scan], bytes[scan + 1]]));
+        let length = bytes[start..].windows(2).position(|pair| pair[0] == 0xff && pair[1] != 0).unwrap();
+        bytes.splice(start..start + length, [0xff, 0x00].repeat(length / 2));
+        let is_taken = |until| {
+            let mut own = Own::stopping(Kernels::new(), until);
+            own.decode(&bytes, Region::all(size), &mut Pixels::new()).is_ok()
+        };
+        assert!(is_taken(Until::Bytes));
+        assert!(!is_taken(Until::Coefficients));
+    }
+}
