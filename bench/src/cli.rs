@@ -33,6 +33,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// The whole engine without Python, and where each stage's time goes
     Pipeline(Measured<scenario::pipeline::PipelineArgs>),
+    /// The engine from one thread to many, and which limit is the nearest at each step
+    Scaling(Measured<scenario::scaling::ScalingArgs>),
     /// Small samples from memory: the engine, one pread for each, and memcpy
     Tokens(Measured<scenario::tokens::TokensArgs>),
     /// forebay.streaming and MosaicML streaming, both through torch's DataLoader
@@ -72,6 +74,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Store(m) => m.output.publish(scenario::store::run(&m.scenario)?),
         Command::Serve(args) => serve::run(&args),
         Command::Pipeline(m) => m.output.publish(scenario::pipeline::run(&m.scenario)?),
+        Command::Scaling(m) => m.output.publish(scenario::scaling::run(&m.scenario)?),
         Command::Tokens(m) => m.output.publish(scenario::tokens::run(&m.scenario)?),
         Command::Dropin(m) => m.output.publish(scenario::dropin::run(&m.scenario)?),
         Command::Peers(m) => m.output.publish(scenario::peers::run(&m.scenario)?),

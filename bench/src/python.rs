@@ -1,6 +1,7 @@
 //! Python children: embedded scripts in a temporary folder, run by an interpreter the user names.
 
 use forebay_loader::{Error, ErrorKind, Result};
+use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -52,4 +53,22 @@ impl Scripts {
 /// The error for an interpreter that does not start.
 pub(crate) fn cannot_start(e: std::io::Error, python: &Path) -> Error {
     Error::from_io(e, "Python cannot be started; name an interpreter with --python").with("python", python.display())
+}
+
+/// Runs a child to its end and reads the object on the last line that it prints.
+///
+/// # Errors
+///
+/// It cannot be started, failed, or printed no such line.
+pub(crate) fn answer(command: &mut Command) -> Result<Value> {
+    let program = PathBuf::from(command.get_program());
+    let output = command.stdin(Stdio::null()).output().map_err(|e| cannot_start(e, &program))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.trim().lines().last().unwrap_or("").to_owned();
+    if !output.status.success() {
+        return Err(Error::new(ErrorKind::Unsupported, format!("ended with {}: {last}", output.status)));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let found = text.trim().lines().last().and_then(|line| serde_json::from_str(line).ok());
+    found.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("printed no result: {last}")))
 }

@@ -235,3 +235,29 @@ fn tokens_brings_the_same_samples_by_every_way() {
     let refused = bench().args(["tokens", "--data"]).arg(folder.path().join("mds")).output().expect("tokens runs");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("no data set here"));
 }
+
+#[test]
+fn scaling_names_the_nearest_limit_at_every_step() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(tokens(folder.path(), 7).status.success());
+    let python = folder.path().join("consumer");
+    let answer = r#"{"items": 100, "cpu_s": 1e3, "versions": {"fake": "1.2"}}"#;
+    std::fs::write(&python, format!("#!/bin/sh\necho '{answer}'\n")).expect("a script");
+    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let arguments = ["--threads", "3", "--batch", "16", "--rounds", "1", "--python"];
+    let report = measured("scaling", folder.path(), &[&arguments[..], &[python.to_str().expect("text")]].concat());
+    let group = "tokens as uint16";
+    let names = ["1 thread", "2 threads", "3 threads"];
+    assert_eq!(rows(&report), names.map(|name| (group.to_owned(), name.to_owned())));
+    assert_eq!(value(&report, group, "1 thread", "efficiency_percent"), 100.0);
+    assert_eq!(report["versions"]["fake"], "1.2");
+    for (name, row) in names.iter().zip(report["rows"].as_array().expect("rows")) {
+        for limit in ["decode_threads", "cpus", "memory", "page_cache"] {
+            assert!(value(&report, group, name, &format!("limit_{limit}_per_s")) > 0.1);
+        }
+        // A tenth of a sample a second: nothing else is that slow.
+        assert_eq!(value(&report, group, name, "limit_python_per_s"), 0.1);
+        assert_eq!(row["details"]["nearest_limit"], "limit_python_per_s");
+        assert!(row["remark"].as_str().expect("a remark").ends_with("of Python, the nearest limit"));
+    }
+}

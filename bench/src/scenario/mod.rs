@@ -7,6 +7,8 @@ pub(crate) mod dropin;
 pub(crate) mod order;
 pub(crate) mod peers;
 pub(crate) mod pipeline;
+mod samples;
+pub(crate) mod scaling;
 mod served;
 pub(crate) mod store;
 pub(crate) mod tokens;

@@ -3,15 +3,15 @@
 //!
 //! Every way runs in a child of its own, so that its memory is its own; ours is this binary again (`order-child`).
 
-use crate::python::{Scripts, cannot_start};
+use crate::python::{Scripts, answer};
 use crate::report::{Better, Column, Report, Row, Skipped};
 use clap::Args;
 use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, Rank, Resume, ShuffleAlgo, Weight, World};
-use forebay_loader::{Error, ErrorKind, Result};
+use forebay_loader::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 const SCRIPT: &str = "plan.py";
@@ -125,7 +125,7 @@ fn measure(report: &mut Report, group: &str, way: &WayArgs, args: &OrderArgs, sc
     }
     let mut firsts = Vec::new();
     for (name, mut command) in ways {
-        match child(&mut command) {
+        match answer(&mut command) {
             Ok(found) => {
                 if !name.starts_with("numpy") {
                     firsts.push(found["first"].clone());
@@ -156,20 +156,6 @@ fn row(group: &str, name: &str, found: &Value) -> Row {
     ];
     let values: BTreeMap<_, _> = values.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
     Row { group: group.to_owned(), name: name.to_owned(), values, details: found.clone(), ..Row::default() }
-}
-
-/// Runs a child and reads the object on the last line that it prints.
-fn child(command: &mut Command) -> Result<Value> {
-    let program = PathBuf::from(command.get_program());
-    let output = command.stdin(Stdio::null()).output().map_err(|e| cannot_start(e, &program))?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let last = errors.trim().lines().last().unwrap_or("").to_owned();
-    if !output.status.success() {
-        return Err(Error::new(ErrorKind::Unsupported, format!("ended with {}: {last}", output.status)));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let found = text.trim().lines().last().and_then(|line| serde_json::from_str(line).ok());
-    found.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("printed no result: {last}")))
 }
 
 /// Our way, in a process of its own: prints what it took.

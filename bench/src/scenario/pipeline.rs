@@ -47,10 +47,10 @@ pub(crate) struct PipelineArgs {
 
 /// One drained epoch.
 #[derive(Clone, Copy)]
-struct Drained {
-    rows: u64,
-    seconds: f64,
-    cpu_seconds: f64,
+pub(super) struct Drained {
+    pub(super) rows: u64,
+    pub(super) seconds: f64,
+    pub(super) cpu_seconds: f64,
     first_batch_s: f64,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &PipelineArgs) -> Result<Report> {
 }
 
 /// The kinds of fields a data set allows, as the loader's JSON.
-fn fields(data: &DataSet, crop: u32) -> Vec<(&'static str, Value)> {
+pub(super) fn fields(data: &DataSet, crop: u32) -> Vec<(&'static str, Value)> {
     if data.kind == Kind::Tokens {
         return vec![
             ("tokens as uint16", json!([["x", {"kind": "array", "column": "tokens"}]])),
@@ -151,7 +151,8 @@ fn drain(args: &PipelineArgs, stream: StreamConfig, fields: Value, threads: u32,
     Ok(Outcome { first, epochs, stats: loader.stats()?, trace: loader.trace_json()? })
 }
 
-fn epoch(loader: &Loader, cpu: f64, start: Instant) -> Result<Drained> {
+/// Takes the batches of one epoch. `cpu` and `start` are when it began.
+pub(super) fn epoch(loader: &Loader, cpu: f64, start: Instant) -> Result<Drained> {
     loader.start_epoch()?;
     let (mut rows, mut first_batch_s) = (0, f64::NAN);
     while let Next::Batch(batch) = loader.next()? {

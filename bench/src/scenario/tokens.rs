@@ -5,6 +5,7 @@
 //! two know the order beforehand; each of their threads fills every n-th batch, always in the same place, which is what a
 //! program could reach that does nothing else. One group has the tokens as they are stored, the other as int64.
 
+use super::samples::{Place, Samples};
 use crate::machine::own_cpu_seconds;
 use crate::report::{Better, Column, Report, Row};
 use crate::synth::{DataSet, Kind, read_through};
@@ -12,10 +13,7 @@ use clap::Args;
 use forebay_loader::batch::{Batch, Output};
 use forebay_loader::config::{LoaderConfig, StreamConfig};
 use forebay_loader::decode::{DType, numeric};
-use forebay_loader::format::{INDEX_BASENAME, Index};
-use forebay_loader::io::{ShardFile, open, read_exact_at};
 use forebay_loader::loader::{Loader, Next};
-use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
 use forebay_loader::{Error, ErrorKind, Result};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -54,7 +52,7 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
     }
     let folder = data.form("mds");
     read_through(&folder)?;
-    let shards = Shards::open(&folder, data.length * 2, args.batch as usize)?;
+    let beside = Beside::open(&folder, data.length * 2, args.batch as usize)?;
     let columns = vec![
         Column::new("samples_per_s", "samples/s", 0, Better::Higher).plotted(),
         Column::new("samples_per_cpu_s", "per CPU s", 0, Better::Higher).plotted(),
@@ -76,7 +74,7 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
         let mut sum = Sum::default();
         drain(&loader, |batch| sum.add_batch(batch, dtype))?;
         for (name, source) in [("pread", Source::Files), ("memcpy", Source::Memory)] {
-            if shards.sum(source, dtype)? != sum {
+            if beside.sum(source, dtype)? != sum {
                 return Err(Error::internal("two ways bring different samples").with("way", name));
             }
         }
@@ -89,15 +87,15 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
                 }
             };
             keep("forebay", timed(|| drain(&loader, |_| Ok(())))?);
-            keep("pread", timed(|| shards.bring(Source::Files, dtype, threads as usize))?);
-            keep("limit: memcpy", timed(|| shards.bring(Source::Memory, dtype, threads as usize))?);
+            keep("pread", timed(|| beside.bring(Source::Files, dtype, threads as usize))?);
+            keep("limit: memcpy", timed(|| beside.bring(Source::Memory, dtype, threads as usize))?);
         }
-        let samples = shards.order.len() as f64;
+        let samples = beside.samples.order.len() as f64;
         for (name, took) in best {
             let values = BTreeMap::from([
                 ("samples_per_s", samples / took.seconds),
                 ("samples_per_cpu_s", samples / took.cpu_seconds),
-                ("stored_gb_per_s", samples * shards.stored_bytes as f64 / took.seconds / 1e9),
+                ("stored_gb_per_s", samples * beside.stored_bytes as f64 / took.seconds / 1e9),
                 ("cpus", took.cpu_seconds / took.seconds),
             ]);
             let values = values.into_iter().filter(|(_, v)| v.is_finite()).collect();
@@ -154,63 +152,31 @@ enum Source {
     Memory,
 }
 
-/// The shards as the two ways beside the engine see them.
-struct Shards {
-    files: Vec<ShardFile>,
-    /// The same bytes.
-    memory: Vec<Vec<u8>>,
-    /// Of the loader's first epoch: shard, and offset in it.
-    order: Vec<(usize, u64)>,
+/// The ways beside the engine.
+struct Beside {
+    samples: Samples,
     /// Bytes of every sample.
     stored_bytes: usize,
-    batch: usize,
 }
 
-impl Shards {
+impl Beside {
     fn open(folder: &Path, stored_bytes: usize, batch: usize) -> Result<Self> {
-        let failed = |e| Error::from_io(e, "the data set's form mds; make it with synth --forms");
-        let index = std::fs::read(folder.join(INDEX_BASENAME)).map_err(failed)?;
-        let index = Index::parse(&index, INDEX_BASENAME)?;
-        let (mut files, mut memory, mut tables) = (Vec::new(), Vec::new(), Vec::new());
-        for shard in &index.shards {
-            let path = folder.join(&*shard.raw_data.basename);
-            let bytes = std::fs::read(&path).map_err(failed)?;
-            tables.push(shard.offsets(&bytes)?);
-            memory.push(bytes);
-            files.push(open(path)?);
+        let samples = Samples::open(folder, batch)?;
+        if samples.order.iter().any(|place| place.bytes != stored_bytes) {
+            return Err(Error::new(ErrorKind::Format, "a sample has more or fewer bytes than its tokens"));
         }
-        let shape = DataSetShape::new(&[index.shards.iter().map(|shard| shard.samples).collect::<Vec<_>>()])?;
-        let config = OrderConfig { shuffle: true, batch_size: batch as u64, ..OrderConfig::default() };
-        let plan = EpochPlan::new(&shape, &config, World::single(), 0, None)?;
-        let place = |sample| {
-            let (shard, index) =
-                shape.locate(sample).ok_or_else(|| Error::internal("the plan names a sample that is not there"))?;
-            let (offset, bytes) = tables[shard.index()].range(index as usize)?;
-            match bytes as usize == stored_bytes {
-                true => Ok((shard.index(), offset)),
-                false => Err(Error::new(ErrorKind::Format, "a sample has more or fewer bytes than its tokens")),
-            }
-        };
-        let order = plan.rank(Rank(0)).map(|planned| place(planned.sample)).collect::<Result<_>>()?;
-        Ok(Self { files, memory, order, stored_bytes, batch })
+        Ok(Self { samples, stored_bytes })
     }
 
     /// Brings one sample into `row`.
-    fn sample(
-        &self,
-        (shard, offset): (usize, u64),
-        from: Source,
-        dtype: DType,
-        scratch: &mut [u8],
-        row: &mut [u8],
-    ) -> Result<()> {
+    fn sample(&self, place: Place, from: Source, dtype: DType, row: &mut [u8], scratch: &mut [u8]) -> Result<()> {
         let stored = match from {
-            Source::Files if dtype == DType::UInt16 => return read_exact_at(&self.files[shard], row, offset),
+            Source::Files if dtype == DType::UInt16 => return self.samples.read(place, row),
             Source::Files => {
-                read_exact_at(&self.files[shard], scratch, offset)?;
+                self.samples.read(place, scratch)?;
                 scratch
             }
-            Source::Memory => &self.memory[shard][offset as usize..][..self.stored_bytes],
+            Source::Memory => self.samples.in_memory(place),
         };
         numeric::convert(stored, DType::UInt16, row, dtype)
     }
@@ -223,8 +189,8 @@ impl Shards {
     fn sum(&self, from: Source, dtype: DType) -> Result<Sum> {
         let mut sum = Sum::default();
         let (mut scratch, mut row) = (vec![0; self.stored_bytes], vec![0; self.row_bytes(dtype)]);
-        for place in &self.order {
-            self.sample(*place, from, dtype, &mut scratch, &mut row)?;
+        for place in &self.samples.order {
+            self.sample(*place, from, dtype, &mut row, &mut scratch)?;
             sum.add(&row, dtype);
         }
         Ok(sum)
@@ -232,19 +198,7 @@ impl Shards {
 
     /// Every sample into its row of a batch, on `threads` threads.
     fn bring(&self, from: Source, dtype: DType, threads: usize) -> Result<()> {
-        let body = |thread: usize| {
-            let (mut scratch, mut batch) = (vec![0; self.stored_bytes], vec![0; self.row_bytes(dtype) * self.batch]);
-            for places in self.order.chunks(self.batch).skip(thread).step_by(threads) {
-                for (place, row) in places.iter().zip(batch.chunks_exact_mut(self.row_bytes(dtype))) {
-                    self.sample(*place, from, dtype, &mut scratch, row)?;
-                }
-                std::hint::black_box(&mut batch);
-            }
-            Ok(())
-        };
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || body(thread))).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic in a thread that copies"))
-        })
+        let each = |place, row: &mut [u8], scratch: &mut [u8]| self.sample(place, from, dtype, row, scratch);
+        self.samples.bring(threads, self.row_bytes(dtype), each)
     }
 }

@@ -1,0 +1,105 @@
+//! A data set's samples in the loader's order, brought without the engine: what a program could reach that does nothing
+//! else.
+//!
+//! Shards are open as files and lie in memory as well. Whoever brings samples knows the order beforehand, and each of its
+//! threads fills every n-th batch, always in the same place.
+
+use forebay_loader::format::{INDEX_BASENAME, Index};
+use forebay_loader::io::{ShardFile, open, read_exact_at};
+use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
+use forebay_loader::{Error, Result};
+use std::path::Path;
+
+/// Where a sample lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    shard: usize,
+    offset: u64,
+    /// As it is stored.
+    pub(super) bytes: usize,
+}
+
+/// All samples of a data set.
+pub(super) struct Samples {
+    files: Vec<ShardFile>,
+    /// The same bytes.
+    memory: Vec<Vec<u8>>,
+    /// Of the loader's first epoch.
+    pub(super) order: Vec<Place>,
+    batch: usize,
+}
+
+impl Samples {
+    /// Opens the MDS shards of `folder`, and reads them.
+    pub(super) fn open(folder: &Path, batch: usize) -> Result<Self> {
+        let failed = |e| Error::from_io(e, "the data set's form mds; make it with synth --forms");
+        let index = std::fs::read(folder.join(INDEX_BASENAME)).map_err(failed)?;
+        let index = Index::parse(&index, INDEX_BASENAME)?;
+        let (mut files, mut memory, mut tables) = (Vec::new(), Vec::new(), Vec::new());
+        for shard in &index.shards {
+            let path = folder.join(&*shard.raw_data.basename);
+            let bytes = std::fs::read(&path).map_err(failed)?;
+            tables.push(shard.offsets(&bytes)?);
+            memory.push(bytes);
+            files.push(open(path)?);
+        }
+        let shape = DataSetShape::new(&[index.shards.iter().map(|shard| shard.samples).collect::<Vec<_>>()])?;
+        let config = OrderConfig { shuffle: true, batch_size: batch as u64, ..OrderConfig::default() };
+        let plan = EpochPlan::new(&shape, &config, World::single(), 0, None)?;
+        let place = |sample| {
+            let (shard, index) =
+                shape.locate(sample).ok_or_else(|| Error::internal("the plan names a sample that is not there"))?;
+            let (offset, bytes) = tables[shard.index()].range(index as usize)?;
+            Ok(Place { shard: shard.index(), offset, bytes: bytes as usize })
+        };
+        let order = plan.rank(Rank(0)).map(|planned| place(planned.sample)).collect::<Result<_>>()?;
+        Ok(Self { files, memory, order, batch })
+    }
+
+    /// Bytes of the largest sample.
+    pub(super) fn bytes_max(&self) -> usize {
+        self.order.iter().map(|place| place.bytes).max().unwrap_or(0)
+    }
+
+    /// A sample where it lies in memory.
+    pub(super) fn in_memory(&self, place: Place) -> &[u8] {
+        &self.memory[place.shard][place.offset as usize..][..place.bytes]
+    }
+
+    /// As many bytes from around a sample in memory as its shard has, `bytes` at most.
+    pub(super) fn around(&self, place: Place, bytes: usize) -> &[u8] {
+        let shard = &self.memory[place.shard];
+        let start = (place.offset as usize).min(shard.len().saturating_sub(bytes));
+        &shard[start..(start + bytes).min(shard.len())]
+    }
+
+    /// Reads a sample from its file.
+    pub(super) fn read(&self, place: Place, out: &mut [u8]) -> Result<()> {
+        read_exact_at(&self.files[place.shard], &mut out[..place.bytes], place.offset)
+    }
+
+    /// Hands every sample to `each` with its row of a batch, `row_bytes` long, on `threads` threads. The third argument is
+    /// room for one stored sample, a thread's own.
+    pub(super) fn bring(
+        &self,
+        threads: usize,
+        row_bytes: usize,
+        each: impl Fn(Place, &mut [u8], &mut [u8]) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let each = &each;
+        let body = |thread: usize| {
+            let (mut scratch, mut batch) = (vec![0; self.bytes_max()], vec![0; row_bytes * self.batch]);
+            for places in self.order.chunks(self.batch).skip(thread).step_by(threads) {
+                for (place, row) in places.iter().zip(batch.chunks_exact_mut(row_bytes)) {
+                    each(*place, row, &mut scratch)?;
+                }
+                std::hint::black_box((&mut batch, &mut scratch));
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || body(thread))).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic in a thread that copies"))
+        })
+    }
+}

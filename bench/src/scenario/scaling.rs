@@ -1,0 +1,236 @@
+//! The engine from one thread to many, and at each step what it could reach at most: which limit is the nearest.
+//!
+//! Samples are in the page cache. At each number of threads an epoch of the engine and its limits take turns, and the best
+//! round of each counts. The limits, all in samples/s:
+//!
+//! * *decode threads*: if they were busy all the time, reading and decoding, as the engine counts it;
+//! * *CPUs*: if all CPUs of the process worked at the engine's CPU time per sample;
+//! * *memory*: as many threads copy as many bytes as a sample has in its shard and in its row, shard memory to batch;
+//! * *page cache*: as many threads read every sample with one pread;
+//! * *Python*: one thread that iterates over `forebay.Loader`, from the CPU time that it uses (`--python`).
+//!
+//! The first two follow from the run itself, so they say what it is bound by; the others are measured beside it.
+
+use super::pipeline::{Drained, epoch, fields};
+use super::samples::{Place, Samples};
+use crate::machine::{cpus_allowed, own_cpu_seconds};
+use crate::python::{Scripts, answer};
+use crate::report::{Better, Column, Report, Row, Skipped};
+use crate::synth::{DataSet, Kind, read_through};
+use clap::Args;
+use forebay_loader::config::{LoaderConfig, StreamConfig};
+use forebay_loader::loader::Loader;
+use forebay_loader::{Error, Result};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+const SCRIPT: &str = "consumer.py";
+const SCRIPTS: &[(&str, &str)] = &[
+    (SCRIPT, include_str!("../../scripts/scaling/consumer.py")),
+    ("peer_forebay.py", include_str!("../../scripts/peers/peer_forebay.py")),
+];
+
+/// The limits' columns: key, and name.
+const LIMITS: [(&str, &str); 5] = [
+    ("limit_decode_threads_per_s", "decode threads"),
+    ("limit_cpus_per_s", "CPUs"),
+    ("limit_memory_per_s", "memory"),
+    ("limit_page_cache_per_s", "page cache"),
+    ("limit_python_per_s", "Python"),
+];
+
+/// What to bring, and how far to go.
+#[derive(Debug, Args)]
+pub(crate) struct ScalingArgs {
+    /// A data set made by `forebay-bench synth`, with the form mds; it must fit into memory twice
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// The most threads [default: all CPUs of this process]
+    #[arg(long, value_name = "N")]
+    threads: Option<u32>,
+    /// Samples per batch
+    #[arg(long, default_value_t = 64)]
+    batch: u32,
+    /// Side of the square crop, pixels
+    #[arg(long, default_value_t = 224)]
+    crop: u32,
+    /// Rounds at every number of threads, after one that warms up; the best one counts
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// A Python with forebay and torch, for the limit of its consumer
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+}
+
+/// A way of reading the data set.
+struct Work {
+    /// In the table.
+    name: &'static str,
+    fields: Value,
+    /// As `peer_forebay.py` calls it.
+    python: &'static str,
+    /// Bytes of a row that is not copied as it is stored.
+    pixel_bytes: usize,
+}
+
+/// What one number of threads gave at best.
+struct Step {
+    engine: Drained,
+    /// Seconds that decode threads are busy with a sample.
+    busy_s: f64,
+    memory_s: f64,
+    page_cache_s: f64,
+}
+
+/// Climbs from one thread to the most, for every way of reading the data set.
+pub(crate) fn run(args: &ScalingArgs) -> Result<Report> {
+    let data = DataSet::open(&args.data)?;
+    let folder = data.form("mds");
+    read_through(&folder)?;
+    let samples = Samples::open(&folder, args.batch.max(1) as usize)?;
+    let cpus = cpus_allowed().len();
+    let most = args.threads.unwrap_or(cpus as u32).max(1);
+
+    let mut columns = vec![
+        Column::new("samples_per_s", "samples/s", 0, Better::Higher).plotted(),
+        Column::new("efficiency_percent", "% of n x 1", 0, Better::Higher).plotted(),
+    ];
+    columns.extend(LIMITS.map(|(key, name)| Column::new(key, name, 0, Better::Higher)));
+    let title = format!(
+        "{} {} in batches of {} from the page cache, on 1 to {most} decode threads and {cpus} CPUs; limits in samples/s",
+        data.samples,
+        data.kind.name(),
+        args.batch
+    );
+    let mut report = Report::new("scaling", title, columns);
+    report.is_listed = true;
+    for work in works(&data, args.crop) {
+        let python = consumer(&mut report, args, &folder, &work);
+        let mut alone = None;
+        for threads in steps(most) {
+            let step = climb(args, &folder, &work, &samples, threads)?;
+            let count = samples.order.len() as f64;
+            let (rate, cpu_s) = (step.engine.rows as f64 / step.engine.seconds, step.engine.cpu_seconds / count);
+            let alone = *alone.get_or_insert(rate);
+            let limits = [
+                Some(f64::from(threads) / step.busy_s),
+                Some(cpus as f64 / cpu_s),
+                Some(count / step.memory_s),
+                Some(count / step.page_cache_s),
+                python,
+            ];
+            let limits = LIMITS.iter().zip(limits).filter_map(|((key, name), limit)| Some((*key, *name, limit?)));
+            let limits: Vec<_> = limits.filter(|(_, _, limit)| limit.is_finite()).collect();
+            let mut values: BTreeMap<_, _> = limits.iter().map(|(key, _, limit)| (*key, *limit)).collect();
+            values.insert("samples_per_s", rate);
+            values.insert("efficiency_percent", 100.0 * rate / (alone * f64::from(threads)));
+            let nearest = limits.iter().min_by(|a, b| a.2.total_cmp(&b.2));
+            let remark = nearest.map_or_else(String::new, |(_, name, limit)| {
+                format!("{:.0} % of {name}, the nearest limit", 100.0 * rate / limit)
+            });
+            let name = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
+            let details = json!({ "threads": threads, "nearest_limit": nearest.map(|(key, ..)| key) });
+            report.rows.push(Row { group: work.name.to_owned(), name, values, remark, details });
+        }
+    }
+    if args.python.is_none() {
+        report.notes.push("the limit of a Python consumer is measured with --python".to_owned());
+    }
+    Ok(report)
+}
+
+fn works(data: &DataSet, crop: u32) -> Vec<Work> {
+    let pixel_bytes = crop as usize * crop as usize * 3;
+    let work = |(name, fields): (&'static str, Value)| match (data.kind, name) {
+        (Kind::Tokens, "tokens as uint16") => Some(Work { name, fields, python: "tokens", pixel_bytes: 0 }),
+        (Kind::Images, "crops as uint8") => Some(Work { name, fields, python: "images", pixel_bytes }),
+        (Kind::Images, "undecoded bytes") => Some(Work { name, fields, python: "bytes", pixel_bytes: 0 }),
+        _ => None,
+    };
+    fields(data, crop).into_iter().filter_map(work).collect()
+}
+
+/// 1, 2, 3, 4, 6, 8, 12, 16 and so on, and the last one.
+fn steps(most: u32) -> Vec<u32> {
+    let is_step = |n: u32| n == most || n.is_power_of_two() || (n.is_multiple_of(3) && (n / 3).is_power_of_two());
+    (1..=most).filter(|n| is_step(*n)).collect()
+}
+
+fn climb(args: &ScalingArgs, folder: &Path, work: &Work, samples: &Samples, threads: u32) -> Result<Step> {
+    let config = json!({
+        "streams": [StreamConfig { local: Some(folder.to_owned()), ..StreamConfig::default() }],
+        "fields": work.fields, "batch_size": args.batch, "shuffle": true, "threads": threads,
+    });
+    let loader = Loader::new(LoaderConfig::from_json(&config.to_string())?)?;
+    let drain = || epoch(&loader, own_cpu_seconds(), Instant::now());
+    let (threads, row_bytes) = (threads as usize, samples.bytes_max() + work.pixel_bytes);
+    let copy = |place: Place, row: &mut [u8], _: &mut [u8]| {
+        let (stored, pixels) = row.split_at_mut(place.bytes);
+        stored.copy_from_slice(samples.in_memory(place));
+        let from = samples.around(place, work.pixel_bytes);
+        pixels[..from.len()].copy_from_slice(from);
+        Ok(())
+    };
+    let read = |place: Place, row: &mut [u8], _: &mut [u8]| samples.read(place, row);
+    let mut step = Step { engine: drain()?, busy_s: f64::NAN, memory_s: f64::INFINITY, page_cache_s: f64::INFINITY };
+    if step.engine.rows != samples.order.len() as u64 {
+        return Err(Error::internal("the engine brings another number of samples").with("samples", step.engine.rows));
+    }
+    step.engine.seconds = f64::INFINITY;
+    let timed = |body: &dyn Fn() -> Result<()>| {
+        let start = Instant::now();
+        body().map(|()| start.elapsed().as_secs_f64())
+    };
+    for _ in 0..args.rounds.max(1) {
+        let drained = drain()?;
+        if drained.seconds < step.engine.seconds {
+            step.engine = drained;
+        }
+        step.memory_s = step.memory_s.min(timed(&|| samples.bring(threads, row_bytes, copy))?);
+        step.page_cache_s = step.page_cache_s.min(timed(&|| samples.bring(threads, row_bytes, read))?);
+    }
+    let stats = loader.stats()?;
+    // What the page cache has, decode threads read themselves.
+    let stages = || stats.stages.iter().filter(|stage| matches!(stage.name, "read" | "decode"));
+    let busy_s: f64 = stages().map(|stage| stage.busy.as_secs_f64()).sum();
+    step.busy_s = busy_s / stages().map(|stage| stage.items).max().unwrap_or(0) as f64;
+    Ok(step)
+}
+
+/// Samples/s of a Python thread that never waits.
+fn consumer(report: &mut Report, args: &ScalingArgs, folder: &Path, work: &Work) -> Option<f64> {
+    let python = args.python.as_ref()?;
+    let config = json!({
+        "kind": work.python, "source": "mds", "mds": folder, "batch": args.batch, "crop": args.crop,
+        "workers": cpus_allowed().len(), "rounds": args.rounds.max(1),
+    });
+    let found = Scripts::unpack(SCRIPTS)
+        .and_then(|scripts| answer(Command::new(python).arg(scripts.path(SCRIPT)).arg(config.to_string())));
+    match found {
+        Ok(found) => {
+            for (package, version) in found["versions"].as_object().into_iter().flatten() {
+                report.versions.insert(package.clone(), version.as_str().unwrap_or_default().to_owned());
+            }
+            Some(found["items"].as_f64()? / found["cpu_s"].as_f64()?)
+        }
+        Err(error) => {
+            report.skipped.push(Skipped { name: format!("Python, {}", work.name), reason: error.to_string() });
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_go_from_one_thread_to_the_most() {
+        assert_eq!(steps(1), [1]);
+        assert_eq!(steps(2), [1, 2]);
+        assert_eq!(steps(13), [1, 2, 3, 4, 6, 8, 12, 13]);
+    }
+}
