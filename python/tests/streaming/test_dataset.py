@@ -18,6 +18,7 @@ import torch
 from number_sets import numbers, of_loader
 from torch.utils.data import DataLoader
 
+import forebay
 from forebay.streaming import MDSWriter, Stream, StreamingDataLoader, StreamingDataset
 
 COLUMNS = {"number": "int", "text": "str", "tokens": "ndarray:uint16:4", "weight": "float32", "bytes": "bytes"}
@@ -383,3 +384,24 @@ def test_a_stream_without_samples_is_named(remote, tmp_path):
     (tmp_path / "index.json").write_text(json.dumps({**index, "shards": []}))
     with pytest.raises(RuntimeError, match=f"Stream contains no samples: {tmp_path}/index.json"):
         StreamingDataset(local=str(tmp_path), batch_size=1)
+
+
+@pytest.mark.parametrize("place", [(), ("shards", 0)], ids=["index", "shard"])
+def test_an_index_of_another_version_is_refused_as_the_reference_refuses_it(reference, ours, remote, tmp_path, place):
+    """The reference has a bare AssertionError for a shard's."""
+    folder = shutil.copytree(remote, tmp_path / "old")
+    index = json.loads((folder / "index.json").read_text())
+    part = index
+    for key in place:
+        part = part[key]
+    part["version"] = 1
+    (folder / "index.json").write_text(json.dumps(index))
+    for module in (ours,) if place else (reference, ours):
+        with pytest.raises(ValueError, match="Unsupported streaming data version: 1. Expected version 2."):
+            module("base.dataset").StreamingDataset(local=str(folder))
+
+
+def test_an_index_that_is_no_object_is_a_format_error_that_names_the_file(tmp_path):
+    (tmp_path / "index.json").write_text("[]")
+    with pytest.raises(forebay.FormatError, match="index.json"):
+        StreamingDataset(local=str(tmp_path))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _forebay
+from ...errors import UnsupportedError
 from . import distributed
 from ._outside import making_reader, outside
 from .format import Reader, get_index_basename, reader_from_json
@@ -514,15 +515,19 @@ def _parsed(text: bytes, path: str) -> _forebay.Index:
     """The engine's index. What is no JSON, or of another version, is an error of the kinds that the reference raises."""
     try:
         return _forebay.Index(text, path)
-    except ValueError:
+    except (ValueError, UnsupportedError):
         try:
-            version = json.loads(text).get("version")
+            found = json.loads(text)
         except json.JSONDecodeError as error:
             raise json.JSONDecodeError(
                 f"Index file at {path} is empty or corrupted. {error.msg}", error.doc, error.pos
             ) from error
-        if version != 2:
-            raise ValueError(f"Unsupported streaming data version: {version}. Expected version 2.") from None
+        if isinstance(found, dict):
+            shards = found.get("shards")
+            parts = [found, *(shards if isinstance(shards, list) else ())]
+            for version in (part.get("version") for part in parts if isinstance(part, dict)):
+                if version != 2:
+                    raise ValueError(f"Unsupported streaming data version: {version}. Expected version 2.") from None
         raise
 
 
