@@ -15,7 +15,7 @@ use std::path::Path;
 const LIBRARY_VARIABLE: &str = "FOREBAY_CUDA_LIBRARY";
 
 /// Every function of the driver that this crate calls.
-const FUNCTIONS: [&str; 27] = [
+const FUNCTIONS: [&str; 28] = [
     "cuInit",
     "cuGetErrorName",
     "cuDeviceGetCount",
@@ -38,6 +38,7 @@ const FUNCTIONS: [&str; 27] = [
     "cuMemFree_v2",
     "cuMemHostRegister_v2",
     "cuMemHostUnregister",
+    "cuMemcpyDtoDAsync_v2",
     "cuMemcpyHtoDAsync_v2",
     "cuModuleLoadData",
     "cuModuleUnload",

@@ -60,6 +60,11 @@ impl Shared {
         self.keep(Kept::Unnamed(Some(slot), block));
     }
 
+    /// Gives memory without a slot back when the device has done all that it was given.
+    pub(crate) fn keep_block(&self, block: Block) {
+        self.keep(Kept::Unnamed(None, block));
+    }
+
     /// Leaves it to the keeper. Its thread ends after all senders, or by a panic: then the memory is given up.
     fn keep(&self, kept: Kept) {
         if let Err(lost) = self.keeper.lock().send(kept) {
@@ -260,7 +265,7 @@ impl Drop for DeviceBatch {
         match events {
             Ok(readers) => self.shared.blocks.give_back(block, readers),
             // Without an event the host has to wait, and here it must not.
-            Err(_) => self.shared.keep(Kept::Unnamed(None, block)),
+            Err(_) => self.shared.keep_block(block),
         }
     }
 }

@@ -324,6 +324,14 @@ int cuMemHostUnregister(void *p) {
     pthread_mutex_unlock(&lock);
     return 0;
 }
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *s) {
+    ENTER_CONTEXT;
+    must(to + n <= from || from + n <= to, "a copy on the device overlaps with itself");
+    pthread_mutex_lock(&lock);
+    push(stream_of(s), (Op){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (void *)(uintptr_t)from, .len = n});
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
 /* From registered memory later, from other memory by way of the driver's own, now. */
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
     ENTER_CONTEXT;

@@ -13,7 +13,7 @@ use forebay_loader::decode::resize::Resizer;
 use forebay_loader::decode::{DType, EncodedPicture, Layout};
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::target::{
-    BatchTarget, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, TensorMemory,
+    BatchTarget, Decoded, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, TensorMemory,
 };
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
@@ -176,7 +176,44 @@ impl Form {
         (slot, pictures): (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
     ) -> forebay_loader::Result<Placed> {
-        decoder.place(EncodedBatch { slot, bytes: BYTES, outputs: &self.outputs, rows, pictures: &pictures })
+        self.place_again(decoder, (slot, pictures), rows, None)
+    }
+
+    fn place_again(
+        &self,
+        decoder: &dyn PictureDecoder,
+        (slot, pictures): (BatchSlot, Vec<RowPicture>),
+        rows: &[usize],
+        decoded: Option<Decoded>,
+    ) -> forebay_loader::Result<Placed> {
+        decoder.place(EncodedBatch { slot, bytes: BYTES, outputs: &self.outputs, rows, pictures: &pictures, decoded })
+    }
+
+    /// Places a batch of pictures of `seed` on of which `refused` come back, and decodes those of them that are in `rows` on
+    /// the host, as the loader does: the batch as it comes again with `rows`.
+    fn refused(
+        &self,
+        rig: &Rig,
+        decoder: &dyn PictureDecoder,
+        seed: u32,
+        refused: &[usize],
+        rows: &[usize],
+    ) -> (BatchSlot, Vec<RowPicture>, Option<Decoded>) {
+        let filled = self.fill(rig, seed, &[], refused);
+        let list = filled.1.clone();
+        let Placed::Refused { mut slot, pictures, decoded } = self.place(decoder, filled, &all()).expect("an answer")
+        else {
+            panic!("{refused:?} cannot be decoded")
+        };
+        assert_eq!(pictures, refused);
+        assert_eq!(rig.call("fake_cuda_queued"), 0, "the slot is the caller's again");
+        let row_bytes = self.outputs[0].row_bytes;
+        for row in rows.iter().copied().filter(|row| refused.contains(row)) {
+            let host = self.on_host(&file(seed + row as u32), &stage(seed + row as u32));
+            slot.bytes_mut().expect("all of it")[row * row_bytes..][..row_bytes].copy_from_slice(&host);
+        }
+        let rest = list.into_iter().filter(|p| rows.contains(&p.row) && !refused.contains(&p.row)).collect();
+        (slot, rest, decoded)
     }
 
     fn done(
@@ -365,27 +402,70 @@ fn rows_are_written_only_where_a_consumer_has_read() {
 }
 
 #[test]
-fn refused_pictures_come_back_with_a_slot_that_nobody_reads_any_more() {
+fn refused_pictures_come_back_and_the_others_are_not_decoded_again() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.moving().waits_move(true);
     let decoder = open(&rig);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    let filled = form.fill(&rig, 60, &[], &[1, 4, 5]);
-    let list = filled.1.clone();
-    let Placed::Refused { mut slot, pictures } = form.place(&*decoder, filled, &all()).expect("an answer") else {
-        panic!("three files cannot be decoded")
-    };
-    assert_eq!(pictures, [1, 4, 5]);
-    assert_eq!(rig.call("fake_cuda_queued"), 0, "the slot is the caller's again");
-    // What the loader does then.
-    let row_bytes = form.outputs[0].row_bytes;
-    for row in pictures {
-        let host = form.on_host(&file(60 + row as u32), &stage(60 + row as u32));
-        slot.bytes_mut().expect("all of it")[row * row_bytes..][..row_bytes].copy_from_slice(&host);
-    }
-    let rest: Vec<RowPicture> = list.into_iter().filter(|p| ![1, 4, 5].contains(&p.row)).collect();
-    let memory = form.done(&*decoder, (slot, rest), &all());
+    let (slot, rest, decoded) = form.refused(&rig, &*decoder, 60, &[1, 4, 5], &all());
+    let (before, rest_len) = (nvjpeg.counts(), rest.len());
+    assert_eq!(before.0 + before.1, rest_len as c_int);
+    let placed = form.place_again(&*decoder, (slot, rest), &all(), decoded).expect("placed");
+    let Placed::Done { memory, on_engines } = placed else { panic!("nothing is left that could be refused") };
+    assert_eq!(on_engines, before.0 as usize);
+    assert_eq!(nvjpeg.counts(), (0, 0), "pictures were decoded twice");
     form.check(&rig, &*memory, 60, &all());
+    drop(memory);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn pictures_that_are_done_move_up_where_samples_were_given_up() {
+    for (refused, given_up) in [(vec![0], vec![0]), (vec![1, 4, 5], vec![1, 4]), (vec![17], vec![17])] {
+        let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+        rig.moving().waits_move(true);
+        let decoder = open(&rig);
+        for (dtype, layout) in [(DType::UInt8, Layout::Nhwc), (DType::Float32, Layout::Nchw)] {
+            let form = Form::new(dtype, layout);
+            let rows: Vec<usize> = all().into_iter().filter(|row| !given_up.contains(row)).collect();
+            let (slot, rest, decoded) = form.refused(&rig, &*decoder, 60, &refused, &rows);
+            nvjpeg.counts();
+            let placed = form.place_again(&*decoder, (slot, rest), &rows, decoded).expect("placed");
+            let Placed::Done { memory, .. } = placed else { panic!("nothing is left that could be refused") };
+            assert_eq!(nvjpeg.counts(), (0, 0), "pictures were decoded twice");
+            form.check(&rig, &*memory, 60, &rows);
+        }
+        end(rig, &nvjpeg, decoder);
+    }
+}
+
+#[test]
+fn a_batch_that_does_not_come_again_gives_its_memory_back() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let decoder = open(&rig);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    drop(form.refused(&rig, &*decoder, 60, &[3], &all()));
+    let allocated = rig.call("fake_cuda_allocated");
+    drop(form.refused(&rig, &*decoder, 80, &[5, 6], &all()));
+    // The other lane has its own memory for pixels.
+    assert_eq!(rig.call("fake_cuda_allocated"), allocated + 1);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn a_row_that_cannot_be_moved_is_the_batch_s_error_and_nothing_is_lost() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let decoder = open(&rig);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let rows: Vec<usize> = (1..ROWS).collect();
+    let (slot, rest, decoded) = form.refused(&rig, &*decoder, 60, &[0], &rows);
+    rig.fail_nth("cuMemcpyDtoDAsync_v2", 3, 700);
+    let error = form.place_again(&*decoder, (slot, rest), &rows, decoded).expect_err("a lost device");
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    let memory = form.done(&*decoder, form.fill(&rig, 30, &[], &[]), &all());
+    form.check(&rig, &*memory, 30, &all());
     drop(memory);
     end(rig, &nvjpeg, decoder);
 }

@@ -38,6 +38,11 @@ impl Item {
         self.pitch() * self.region().h as usize
     }
 
+    /// Which output it is of, and which row of the slot.
+    pub(super) fn key(&self) -> (usize, usize) {
+        (self.picture.output, self.picture.row)
+    }
+
     /// What the kernel is told, for scratch memory at `scratch`.
     pub(super) fn for_kernel(&self, scratch: u64) -> Result<Picture> {
         let stage = &self.picture.picture.stage;
@@ -58,37 +63,38 @@ impl Group {
     pub(super) fn scratch_bytes(&self) -> usize {
         self.pixel_bytes + self.items.len() * size_of::<Picture>()
     }
-
-    /// The pictures of each output.
-    pub(super) fn by_output(&self) -> impl Iterator<Item = &[Item]> {
-        self.items.chunk_by(|a, b| a.picture.output == b.picture.output)
-    }
 }
 
-/// Cuts `pictures` into groups; `rows` are the rows that the batch keeps, ascending.
+/// Cuts those of `pictures` that are new into groups, none of them empty; `rows` are the rows that the batch keeps,
+/// ascending.
 ///
 /// # Errors
 ///
 /// `Internal` for a picture in a row that the batch does not keep.
-pub(super) fn groups(pictures: &[RowPicture], rows: &[usize]) -> Result<Vec<Group>> {
-    cut(pictures, rows, PIXEL_BYTES_MAX)
+pub(super) fn groups(
+    pictures: &[RowPicture],
+    rows: &[usize],
+    is_new: impl Fn(&RowPicture) -> bool,
+) -> Result<Vec<Group>> {
+    cut(pictures, rows, is_new, PIXEL_BYTES_MAX)
 }
 
-fn cut(pictures: &[RowPicture], rows: &[usize], bytes_max: usize) -> Result<Vec<Group>> {
-    let mut groups = vec![Group::default()];
-    for (number, picture) in pictures.iter().enumerate() {
+fn cut(
+    pictures: &[RowPicture],
+    rows: &[usize],
+    is_new: impl Fn(&RowPicture) -> bool,
+    bytes_max: usize,
+) -> Result<Vec<Group>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (number, picture) in pictures.iter().enumerate().filter(|(_, picture)| is_new(picture)) {
         let to_row = rows.binary_search(&picture.row);
         let to_row = to_row.map_err(|_| Error::internal("a picture lies in a row that its batch does not keep"))?;
         let mut item = Item { number, picture: *picture, to_row: to_row as u32, at: 0 };
         let bytes = item.bytes().next_multiple_of(ALIGN_BYTES);
-        let group = groups.last_mut().filter(|group| group.items.is_empty() || group.pixel_bytes + bytes <= bytes_max);
-        let group = match group {
-            Some(group) => group,
-            None => {
-                groups.push(Group::default());
-                groups.last_mut().ok_or_else(|| Error::internal("no group"))?
-            }
-        };
+        if groups.last().is_none_or(|group| group.pixel_bytes + bytes > bytes_max) {
+            groups.push(Group::default());
+        }
+        let group = groups.last_mut().ok_or_else(|| Error::internal("no group"))?;
         item.at = group.pixel_bytes;
         group.pixel_bytes += bytes;
         group.items.push(item);
@@ -110,7 +116,7 @@ mod tests {
     #[test]
     fn pictures_are_cut_where_the_scratch_memory_ends_and_keep_their_numbers() {
         let pictures = [picture(0, 1, 10), picture(0, 3, 10), picture(1, 3, 100), picture(1, 4, 10)];
-        let groups = cut(&pictures, &[1, 3, 4], 1100).expect("cut");
+        let groups = cut(&pictures, &[1, 3, 4], |_| true, 1100).expect("cut");
         let numbers = |group: &Group| group.items.iter().map(|i| (i.number, i.to_row, i.at)).collect::<Vec<_>>();
         // 300 bytes take 512; the large one is alone, though it is more than fits.
         assert_eq!(
@@ -118,10 +124,13 @@ mod tests {
             [vec![(0, 0, 0), (1, 1, 512)], vec![(2, 1, 0)], vec![(3, 2, 0)]]
         );
         assert_eq!(groups[0].scratch_bytes(), 1024 + 2 * size_of::<Picture>());
+        let new = cut(&pictures, &[1, 3, 4], |picture| picture.row == 3, 1 << 20).expect("cut");
+        assert_eq!(new.iter().map(numbers).collect::<Vec<_>>(), [vec![(1, 1, 0), (2, 1, 512)]]);
+        assert!(cut(&pictures, &[1, 3, 4], |_| false, 1 << 20).expect("cut").is_empty());
     }
 
     #[test]
     fn a_row_that_the_batch_does_not_keep_is_an_error() {
-        assert!(cut(&[picture(0, 2, 10)], &[1, 3], 1000).is_err());
+        assert!(cut(&[picture(0, 2, 10)], &[1, 3], |_| true, 1000).is_err());
     }
 }

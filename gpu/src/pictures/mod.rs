@@ -6,32 +6,34 @@
 //!      +--rows that are done, other outputs: copies-------------------------------------+--> event --> slot goes back
 //! ```
 //!
-//! A batch goes through [`DevicePictures::place`] alone, on the loader's thread for such batches. Its pictures are decoded
-//! in groups that fit into scratch memory, as a rule one. Refusals show when the library is called, before anything
-//! counts on the pixels: the slot then goes back as it was, once the device is done with it.
+//! A batch goes through [`DevicePictures::place`] alone, on the loader's thread for such batches ([`passage`]). Its pictures
+//! are decoded in groups that fit into scratch memory, as a rule one. Refusals show when the library is called: the slot
+//! then goes back as it was, once the device is done with it, and the pictures that were not refused stay in their rows on
+//! the device ([`partial`]) until the batch comes again.
 //!
 //! Untested on hardware: the tests run over stand-ins for driver and library in host memory.
 
 mod groups;
 mod lane;
+mod partial;
+mod passage;
 mod share;
 
 use crate::context::{Context, Event, Stream};
-use crate::driver::checked;
-use crate::kernel::{Batch, Kernel, Picture};
+use crate::kernel::Kernel;
 use crate::memory::Block;
 use crate::nvjpeg::library::Library;
-use crate::nvjpeg::{Batched, Handle, Job, Probe};
+use crate::nvjpeg::{Handle, Probe};
 use crate::target::{DeviceBatch, Shared};
-use cudarc::driver::result::memcpy_htod_async;
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering};
-use forebay_loader::target::{EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture};
+use forebay_loader::target::{EncodedBatch, PictureDecoder, Placed, RowPicture};
 use forebay_loader::{Error, ErrorKind, Result};
-use groups::{Group, Item, groups};
+use groups::groups;
 use lane::Lane;
+use partial::Partial;
+use passage::Passage;
 use share::Share;
-use std::ops::Range;
 
 /// Groups under way: one that the device works on and one that the host prepares.
 const LANES: usize = 2;
@@ -151,26 +153,31 @@ impl PictureDecoder for DevicePictures {
     }
 
     fn place(&self, batch: EncodedBatch<'_>) -> Result<Placed> {
-        let EncodedBatch { slot, bytes, outputs, rows, pictures } = batch;
-        let refuse_all = |slot| Placed::Refused { slot, pictures: (0..pictures.len()).collect() };
+        let EncodedBatch { slot, bytes, outputs, rows, pictures, decoded } = batch;
+        let refuse_all = |slot| Placed::Refused { slot, pictures: (0..pictures.len()).collect(), decoded: None };
         let mut work = self.work.lock();
-        if work.lanes.is_empty() {
+        let before = decoded.and_then(|decoded| decoded.downcast::<Partial>().ok());
+        let is_new = |picture: &RowPicture| before.as_ref().is_none_or(|before| !before.has(picture));
+        let groups = groups(pictures, rows, is_new)?;
+        if work.lanes.is_empty() && !groups.is_empty() {
             return Ok(refuse_all(slot));
         }
-        let groups = groups(pictures, rows)?;
         let copied = Arc::new(Event::new(&self.shared.context)?);
-        let block = match self.shared.blocks.take(&self.shared.context, bytes, &self.stream) {
-            Ok(block) => block,
-            Err(error) if error.kind() == ErrorKind::Full => {
-                self.close_without_memory(&mut work, &error);
-                return Ok(refuse_all(slot));
-            }
-            Err(error) => return Err(error),
+        let (block, done) = match before {
+            Some(before) => before.take_up(rows, outputs, &self.stream)?,
+            None => match self.shared.blocks.take(&self.shared.context, bytes, &self.stream) {
+                Ok(block) => (block, Default::default()),
+                Err(error) if error.kind() == ErrorKind::Full => {
+                    self.close_without_memory(&mut work, &error);
+                    return Ok(refuse_all(slot));
+                }
+                Err(error) => return Err(error),
+            },
         };
-        let mut passage = Passage { pictures: self, work: &mut work, slot, block, outputs, on_engines: 0 };
+        let mut passage = Passage { pictures: self, work: &mut work, slot, block, outputs, done };
         match passage.run(&groups, rows, pictures) {
             Ok(refused) if refused.is_empty() => {
-                let Passage { slot, block, on_engines, .. } = passage;
+                let Passage { slot, block, done, .. } = passage;
                 let recorded = copied.record(self.stream.handle);
                 let filled =
                     slot.freeze().map_err(|_| Error::internal("a batch was placed before its rows were done"))?;
@@ -180,19 +187,22 @@ impl PictureDecoder for DevicePictures {
                 }
                 self.shared.keep_slot(copied.clone(), filled);
                 let memory = Arc::new(DeviceBatch::new(&self.shared, block, copied));
+                let on_engines = pictures.iter().filter(|p| done.get(&(p.output, p.row)) == Some(&true)).count();
                 Ok(Placed::Done { memory, on_engines })
             }
             Ok(refused) => {
-                let Passage { slot, block, .. } = passage;
-                let slot = self.give_up(slot, block)?;
+                let Passage { slot, block, done, .. } = passage;
+                let (slot, block) = self.rest(slot, block)?;
+                let partial = Partial::new(&self.shared, block, rows, done);
                 if refused.len() == pictures.len() && refused.len() >= EVERY_MIN {
                     self.close(&mut work, "refuses all pictures");
                 }
-                Ok(Placed::Refused { slot, pictures: refused })
+                Ok(Placed::Refused { slot, pictures: refused, decoded: Some(Box::new(partial)) })
             }
             Err(error) if error.kind() == ErrorKind::Full => {
                 let Passage { slot, block, .. } = passage;
-                let slot = self.give_up(slot, block)?;
+                let (slot, block) = self.rest(slot, block)?;
+                self.shared.blocks.give_back(block, Vec::new());
                 self.close_without_memory(&mut work, &error);
                 Ok(refuse_all(slot))
             }
@@ -208,13 +218,10 @@ impl PictureDecoder for DevicePictures {
 }
 
 impl DevicePictures {
-    /// Gives a batch back that is not placed, when the device is done with it.
-    fn give_up(&self, slot: BatchSlot, block: Block) -> Result<BatchSlot> {
+    /// Waits until the device is done with a batch that is not placed yet.
+    fn rest(&self, slot: BatchSlot, block: Block) -> Result<(BatchSlot, Block)> {
         match self.wait_for_streams() {
-            Ok(()) => {
-                self.shared.blocks.give_back(block, Vec::new());
-                Ok(slot)
-            }
+            Ok(()) => Ok((slot, block)),
             Err(error) => {
                 log::error!("a batch's memory is given up, the device may still use it: {error}");
                 std::mem::forget((slot, block));
@@ -234,191 +241,5 @@ impl DevicePictures {
         let event = Event::new(&self.shared.context)?;
         event.record(stream.handle)?;
         event.wait()
-    }
-}
-
-/// One batch on its way.
-struct Passage<'a> {
-    pictures: &'a DevicePictures,
-    work: &'a mut Work,
-    slot: BatchSlot,
-    block: Block,
-    outputs: &'a [OutputPlace],
-    on_engines: usize,
-}
-
-impl Passage<'_> {
-    /// Gives the device all of the batch's work; says which pictures are refused, after which the rest is worth nothing.
-    fn run(&mut self, groups: &[Group], rows: &[usize], pictures: &[RowPicture]) -> Result<Vec<usize>> {
-        let mut refused = Vec::new();
-        for group in groups {
-            self.group(group, &mut refused)?;
-        }
-        if refused.is_empty() {
-            self.copy_rows(rows, pictures)?;
-        }
-        refused.sort_unstable();
-        Ok(refused)
-    }
-
-    /// Decodes a group and has the kernel write its rows.
-    fn group(&mut self, group: &Group, refused: &mut Vec<usize>) -> Result<()> {
-        let Self { pictures, work, slot, block, outputs, on_engines } = self;
-        let Work { lanes, turn, engines } = &mut **work;
-        *turn = (*turn + 1) % lanes.len();
-        let lane = &mut lanes[*turn];
-        let first = lane.rest()?;
-        let scratch = lane.scratch(group.scratch_bytes())?;
-        let filled: &[u8] =
-            slot.bytes_mut().ok_or_else(|| Error::internal("a batch was placed before its rows were done"))?;
-        let job = |item: &Item| {
-            let place = &outputs[item.picture.output];
-            let start = place.offset + item.picture.row * place.row_bytes;
-            let file = &filled[start..start + item.picture.picture.bytes];
-            (item.number, Job { file, region: item.region(), out: scratch + item.at as u64, pitch: item.pitch() })
-        };
-        let (mut on_engine, mut on_core) = (Vec::new(), Vec::new());
-        let quota = engines.as_mut().map_or(0, |engines| {
-            engines.share.learn(first);
-            engines.share.of(group.items.len())
-        });
-        for item in &group.items {
-            let (number, job) = job(item);
-            let takes = |engines: &mut Engines| engines.probe.takes(job.file, job.region);
-            let to_engine = on_engine.len() < quota && engines.as_mut().is_some_and(takes);
-            if to_engine { &mut on_engine } else { &mut on_core }.push((number, job));
-        }
-        lane.begin();
-        let before = refused.len();
-        if let Some(decoder) = &mut lane.engines {
-            let stream = &pictures.engines_stream;
-            pictures.decode(decoder, &on_engine, stream, refused)?;
-            lane.engines_done.record(stream.handle)?;
-            lane.engines_done.hold_back(pictures.stream.handle)?;
-        }
-        pictures.decode(&mut lane.cores, &on_core, &pictures.stream, refused)?;
-        lane.cores_done.record(pictures.stream.handle)?;
-        *on_engines += on_engine.len();
-        if refused.len() == before {
-            pictures.write_rows(group, scratch, block, outputs)?;
-        }
-        lane.end(pictures.stream.handle, !on_engine.is_empty() && !on_core.is_empty())
-    }
-
-    /// Copies what is not a picture's file: row after row of each output, as far as rows lie side by side in both places.
-    fn copy_rows(&mut self, rows: &[usize], pictures: &[RowPicture]) -> Result<()> {
-        let Self { pictures: device, slot, block, outputs, .. } = self;
-        let filled: &[u8] =
-            slot.bytes_mut().ok_or_else(|| Error::internal("a batch was placed before its rows were done"))?;
-        for (number, place) in outputs.iter().enumerate() {
-            let is_file = |row: usize| pictures.binary_search_by_key(&(number, row), |p| (p.output, p.row)).is_ok();
-            for (from, to) in runs(rows, is_file) {
-                let bytes = place.offset + from.start * place.row_bytes..place.offset + from.end * place.row_bytes;
-                let source = filled.get(bytes).ok_or_else(|| Error::internal("an output lies behind its batch"))?;
-                let target = block.address + (place.offset + to * place.row_bytes) as u64;
-                device.copy(target, source)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl DevicePictures {
-    /// Starts decoding `jobs`; adds the numbers of those that are refused.
-    fn decode(
-        &self,
-        decoder: &mut Batched,
-        jobs: &[(usize, Job<'_>)],
-        stream: &Stream,
-        refused: &mut Vec<usize>,
-    ) -> Result<()> {
-        // Halves that are still to be decoded.
-        let (mut left, mut is_halved) = (vec![jobs], false);
-        while let Some(jobs) = left.pop().filter(|jobs| !jobs.is_empty()) {
-            if is_halved {
-                // The decoder works on another half, or on what it began of a batch that it then refused.
-                self.wait_for(stream)?;
-            }
-            let only: Vec<Job<'_>> = jobs.iter().map(|(_, job)| *job).collect();
-            // SAFETY: the decoder's lane is at rest, or what it was given has been waited for; the slot is held and not
-            // written until an event or the whole device says that it has been read; the places are the lane's, and a part
-            // of them each.
-            let answer = unsafe { decoder.decode(&only, stream.handle) }?;
-            let Err(refusal) = answer else { continue };
-            if refusal.is_of_memory() || !refusal.is_of_a_picture() {
-                return Err(Error::from(refusal).with("device", self.shared.context.number));
-            }
-            is_halved = true;
-            match *jobs {
-                [(number, _)] => refused.push(number),
-                _ => {
-                    let (front, back) = jobs.split_at(jobs.len() / 2);
-                    left.extend([back, front]);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Has the kernel write the rows of a group that is being decoded into `scratch`.
-    fn write_rows(&self, group: &Group, scratch: u64, block: &Block, outputs: &[OutputPlace]) -> Result<()> {
-        let list = group.items.iter().map(|item| item.for_kernel(scratch)).collect::<Result<Vec<Picture>>>()?;
-        let list_at = scratch + group.pixel_bytes as u64;
-        // Ordinary memory: the driver takes it over before it answers.
-        self.copy(list_at, Picture::bytes_of(&list))?;
-        let mut before = 0;
-        for items in group.by_output() {
-            let place = &outputs[items[0].picture.output];
-            let form = place.form.ok_or_else(|| Error::internal("a file in an output without pictures"))?;
-            let batch = Batch::new(
-                block.address + place.offset as u64,
-                form.size,
-                form.dtype,
-                form.layout,
-                form.scale,
-                form.offset,
-            )?;
-            let at = list_at + (before * size_of::<Picture>()) as u64;
-            // SAFETY: the list holds so many pictures whose pixels are scratch memory's, which nothing else touches before
-            // the lane's event has fired; their rows lie in the block, which is this batch's.
-            unsafe { self.kernel.launch(at, items.len(), &batch, &self.stream) }?;
-            before += items.len();
-        }
-        Ok(())
-    }
-
-    /// Starts copying `source` to `target` on the stream.
-    fn copy(&self, target: u64, source: &[u8]) -> Result<()> {
-        self.shared.context.enter(|| {
-            // SAFETY: registered memory is the slot's, which is held and not written until the batch's event has fired; of
-            // other memory the driver keeps a copy. The place is the block's or the lane's, and long enough.
-            let answer = unsafe { memcpy_htod_async(target, source, self.stream.handle) };
-            checked(answer, "cuMemcpyHtoDAsync")
-        })
-    }
-}
-
-/// Runs of the kept `rows` that are not files: where they lie, and which row the first becomes.
-fn runs(rows: &[usize], is_file: impl Fn(usize) -> bool) -> Vec<(Range<usize>, usize)> {
-    let mut runs: Vec<(Range<usize>, usize)> = Vec::new();
-    for (to, row) in rows.iter().copied().enumerate().filter(|(_, row)| !is_file(*row)) {
-        match runs.last_mut() {
-            Some((from, first)) if from.end == row && *first + from.len() == to => from.end += 1,
-            _ => runs.push((row..row + 1, to)),
-        }
-    }
-    runs
-}
-
-#[cfg(test)]
-mod tests {
-    use super::runs;
-
-    #[test]
-    fn rows_are_copied_in_runs_round_files_and_gaps() {
-        assert_eq!(runs(&[0, 1, 2, 3], |_| false), [(0..4, 0)]);
-        assert_eq!(runs(&[0, 1, 3, 4], |_| false), [(0..2, 0), (3..5, 2)], "row 2 was given up");
-        assert_eq!(runs(&[0, 1, 2, 3], |row| row == 1), [(0..1, 0), (2..4, 2)], "row 1 is a file");
-        assert_eq!(runs(&[1, 2], |_| true), []);
     }
 }

@@ -6,7 +6,7 @@
 
 pub mod pictures;
 
-pub use pictures::{EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture};
+pub use pictures::{Decoded, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{BatchMemory, Registrar};

@@ -2,8 +2,9 @@
 //!
 //! Decode threads leave a picture's file in the place of its row, which lies in memory that the device knows, and the
 //! batch is handed to a [`PictureDecoder`] as it is: rows that are done and rows that are files. What the decoder refuses
-//! comes back, is decoded on the host into the same place, and the batch is handed over again. So no memory is needed
-//! beside the batch's own, a picture is never lost, and a bad one is the same error as on the host.
+//! comes back, is decoded on the host into the same place, and the batch is handed over again, with what the decoder has
+//! made of the other pictures meanwhile. So no memory is needed beside the batch's own, a picture is never lost nor decoded
+//! twice, and a bad one is the same error as on the host.
 //!
 //! A file that is longer than its row is decoded on the host: a row of 224 x 224 pixels has 150,528 bytes as uint8 and four
 //! times as many as float32.
@@ -13,6 +14,7 @@ use crate::decode::{EncodedPicture, PictureForm};
 use crate::error::Result;
 use crate::memory::BatchSlot;
 use crate::sync::Arc;
+use std::any::Any;
 use std::fmt::Debug;
 
 /// Decodes pictures on the way to a device.
@@ -49,7 +51,13 @@ pub struct EncodedBatch<'a> {
     pub rows: &'a [usize],
     /// The pictures, ordered by output and row; only rows that are kept.
     pub pictures: &'a [RowPicture],
+    /// What the decoder has made of some of them already, if it refused others before.
+    pub decoded: Option<Decoded>,
 }
+
+/// What a decoder has made of a batch's pictures when it refuses others of them; its own business. It holds nothing of the
+/// slot, and goes back to the decoder with the batch, or is dropped with it, on any thread.
+pub type Decoded = Box<dyn Any + Send>;
 
 /// Where one output's rows lie, one behind another.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,11 +91,14 @@ pub enum Placed {
         /// How many of its pictures a decoder made for nothing else decodes, rather than the device's ordinary cores.
         on_engines: usize,
     },
-    /// The decoder does not take some of the pictures.
+    /// The decoder does not take some of the pictures. Their rows are written by the host before the batch comes again,
+    /// unless their samples are given up: then it keeps fewer rows.
     Refused {
         /// The batch as it was; the device is done with it.
         slot: BatchSlot,
         /// Which of the pictures, by their place in the list.
         pictures: Vec<usize>,
+        /// What it has of the others, for when the batch comes again.
+        decoded: Option<Decoded>,
     },
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
 use crate::pipeline::Task;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
-use crate::target::{OutputPlace, RowPicture};
+use crate::target::{Decoded, OutputPlace, RowPicture};
 use std::ops::Range;
 
 /// Outputs start at multiples of this many bytes: a cache line pair, and what device copies like.
@@ -149,6 +149,8 @@ pub(crate) struct Building {
     pub(super) outcome: Mutex<Outcome>,
     /// Pictures that are left to the target's decoder.
     pub(super) encoded: Mutex<Vec<Encoded>>,
+    /// What that decoder has of the batch while pictures that it refused are decoded on the host.
+    pub(super) decoded: Mutex<Option<Decoded>>,
 }
 
 #[derive(Debug, Default)]
@@ -185,6 +187,7 @@ impl Building {
             lists,
             outcome: Mutex::default(),
             encoded: Mutex::default(),
+            decoded: Mutex::default(),
             layout,
         })
     }
@@ -287,6 +290,7 @@ impl Building {
         outcome.refills += 1;
         drop(outcome);
         self.encoded.lock().clear();
+        *self.decoded.lock() = None;
         let mut slot = self.slot.lock();
         if let Some(slot) = slot.as_mut() {
             if !slot.take_back() {

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::memory::BatchSlot;
 use crate::pipeline::Task;
 use crate::sync::Arc;
-use crate::target::{BatchTarget, EncodedBatch, PictureDecoder, Placed, RowPicture, TensorMemory};
+use crate::target::{BatchTarget, Decoded, EncodedBatch, PictureDecoder, Placed, RowPicture, TensorMemory};
 
 /// A picture in the making whose file stands in its row.
 #[derive(Clone, Copy, Debug)]
@@ -82,17 +82,23 @@ impl Building {
         let kept: Vec<usize> = (0..self.rows).filter(|row| skipped.binary_search(row).is_err()).collect();
         let mut encoded = std::mem::take(&mut *self.encoded.lock());
         encoded.retain(|picture| skipped.binary_search(&picture.at.row).is_err());
+        let decoded = self.decoded.lock().take();
         let (memory, counts) = match ends.pictures.filter(|_| !encoded.is_empty()) {
-            None => (self.place(slot, &kept, ends.target)?, PictureCounts::default()),
+            None => {
+                // It may hold memory of the target's that the batch needs.
+                drop(decoded);
+                (self.place(slot, &kept, ends.target)?, PictureCounts::default())
+            }
             Some(pictures) => {
                 encoded.sort_unstable_by_key(|picture| (picture.at.output, picture.at.row));
-                match self.place_encoded(slot, &kept, &encoded, pictures)? {
+                match self.place_encoded(slot, &kept, &encoded, decoded, pictures)? {
                     Placed::Done { memory, on_engines } => {
                         let counts = PictureCounts { on_device: encoded.len() as u64, on_engines: on_engines as u64 };
                         (memory, counts)
                     }
-                    Placed::Refused { slot, pictures } => {
+                    Placed::Refused { slot, pictures, decoded } => {
                         *self.slot.lock() = Some(slot);
+                        *self.decoded.lock() = decoded;
                         return Ok(Finished::Refused(self.take_refused(encoded, &pictures)?));
                     }
                 }
@@ -117,11 +123,12 @@ impl Building {
         slot: BatchSlot,
         kept: &[usize],
         encoded: &[Encoded],
+        decoded: Option<Decoded>,
         pictures: &dyn PictureDecoder,
     ) -> Result<Placed> {
         let at: Vec<RowPicture> = encoded.iter().map(|picture| picture.at).collect();
         let (bytes, outputs) = (self.layout.bytes, &self.layout.places[..]);
-        pictures.place(EncodedBatch { slot, bytes, outputs, rows: kept, pictures: &at })
+        pictures.place(EncodedBatch { slot, bytes, outputs, rows: kept, pictures: &at, decoded })
     }
 
     /// Takes the pictures with these numbers out of `encoded`; the others stay files.

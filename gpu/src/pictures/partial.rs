@@ -1,0 +1,86 @@
+//! Pictures of a batch that are decoded on the device while others of it, which were refused, are decoded on the host.
+//!
+//! They wait in the batch's own memory on the device, in the rows that they had when they were decoded. A batch that lost
+//! samples meanwhile has fewer rows when it comes again: then rows move up, each copied to a place that has been copied away
+//! before.
+
+use crate::context::{Context, Stream};
+use crate::driver::checked;
+use crate::memory::Block;
+use crate::target::Shared;
+use cudarc::driver::result::memcpy_dtod_async;
+use forebay_loader::sync::Arc;
+use forebay_loader::target::{OutputPlace, RowPicture};
+use forebay_loader::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Pictures that are decoded, by output and row of the slot: whether the engines did it.
+pub(super) type Done = BTreeMap<(usize, usize), bool>;
+
+/// A batch's memory on the device, with nothing under way that touches it.
+pub(super) struct Partial {
+    shared: Arc<Shared>,
+    /// Taken when the batch comes again, or when dropped.
+    block: Option<Block>,
+    /// The rows that the batch kept, ascending.
+    rows: Vec<usize>,
+    done: Done,
+}
+
+impl Partial {
+    pub(super) fn new(shared: &Arc<Shared>, block: Block, rows: &[usize], done: Done) -> Self {
+        Self { shared: shared.clone(), block: Some(block), rows: rows.to_vec(), done }
+    }
+
+    /// Whether `picture` is decoded.
+    pub(super) fn has(&self, picture: &RowPicture) -> bool {
+        self.done.contains_key(&(picture.output, picture.row))
+    }
+
+    /// The memory for a batch that now keeps `rows`, and what is done in it. Moves pictures whose rows lie elsewhere now, in
+    /// `stream`'s order.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says.
+    pub(super) fn take_up(mut self, rows: &[usize], outputs: &[OutputPlace], stream: &Stream) -> Result<(Block, Done)> {
+        let done = std::mem::take(&mut self.done);
+        let block = self.block.take().ok_or_else(|| Error::internal("a batch was taken up twice"))?;
+        for (output, row) in done.keys() {
+            // A sample that was given up leaves its other pictures behind.
+            let (Ok(from), Ok(to)) = (self.rows.binary_search(row), rows.binary_search(row)) else { continue };
+            if from != to
+                && let Err(error) = move_row(&self.shared.context, &block, outputs[*output], (from, to), stream)
+            {
+                self.shared.keep_block(block);
+                return Err(error);
+            }
+        }
+        Ok((block, done))
+    }
+}
+
+/// Starts moving row `from` of an output to row `to`.
+fn move_row(
+    context: &Context,
+    block: &Block,
+    place: OutputPlace,
+    (from, to): (usize, usize),
+    stream: &Stream,
+) -> Result<()> {
+    let at = |row: usize| block.address + (place.offset + row * place.row_bytes) as u64;
+    context.enter(|| {
+        // SAFETY: both rows lie in the block, which is one batch's and nobody else's, and they are not the same.
+        let answer = unsafe { memcpy_dtod_async(at(to), at(from), place.row_bytes, stream.handle) };
+        checked(answer, "cuMemcpyDtoDAsync")
+    })
+}
+
+impl Drop for Partial {
+    /// The batch does not come again.
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take().filter(|_| self.shared.context.is_ours()) {
+            self.shared.blocks.give_back(block, Vec::new());
+        }
+    }
+}

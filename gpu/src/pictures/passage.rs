@@ -1,0 +1,214 @@
+//! A batch's way to the device: its pictures group by group, then the rows that are no pictures.
+
+use super::groups::{Group, Item};
+use super::partial::Done;
+use super::{DevicePictures, Engines, Work};
+use crate::context::Stream;
+use crate::driver::checked;
+use crate::kernel::{Batch, Picture};
+use crate::memory::Block;
+use crate::nvjpeg::{Batched, Job};
+use cudarc::driver::result::memcpy_htod_async;
+use forebay_loader::memory::BatchSlot;
+use forebay_loader::target::{OutputPlace, RowPicture};
+use forebay_loader::{Error, Result};
+use std::ops::Range;
+
+/// One batch on its way.
+pub(super) struct Passage<'a> {
+    pub(super) pictures: &'a DevicePictures,
+    pub(super) work: &'a mut Work,
+    pub(super) slot: BatchSlot,
+    pub(super) block: Block,
+    pub(super) outputs: &'a [OutputPlace],
+    /// Pictures that are decoded, or will be in the streams' order.
+    pub(super) done: Done,
+}
+
+impl Passage<'_> {
+    /// Gives the device all of the batch's work; says which pictures are refused. Then rows that are no pictures wait for
+    /// the batch to come again: it may have fewer of them.
+    pub(super) fn run(&mut self, groups: &[Group], rows: &[usize], pictures: &[RowPicture]) -> Result<Vec<usize>> {
+        let mut refused = Vec::new();
+        for group in groups {
+            self.group(group, &mut refused)?;
+        }
+        if refused.is_empty() {
+            self.copy_rows(rows, pictures)?;
+        }
+        refused.sort_unstable();
+        Ok(refused)
+    }
+
+    /// Decodes a group and has the kernel write its rows.
+    fn group(&mut self, group: &Group, refused: &mut Vec<usize>) -> Result<()> {
+        let Self { pictures, work, slot, block, outputs, done } = self;
+        let Work { lanes, turn, engines } = &mut **work;
+        *turn = (*turn + 1) % lanes.len();
+        let lane = &mut lanes[*turn];
+        let first = lane.rest()?;
+        let scratch = lane.scratch(group.scratch_bytes())?;
+        let filled: &[u8] =
+            slot.bytes_mut().ok_or_else(|| Error::internal("a batch was placed before its rows were done"))?;
+        let job = |item: &Item| {
+            let place = &outputs[item.picture.output];
+            let start = place.offset + item.picture.row * place.row_bytes;
+            let file = &filled[start..start + item.picture.picture.bytes];
+            (item.number, Job { file, region: item.region(), out: scratch + item.at as u64, pitch: item.pitch() })
+        };
+        let (mut on_engine, mut on_core) = (Vec::new(), Vec::new());
+        let quota = engines.as_mut().map_or(0, |engines| {
+            engines.share.learn(first);
+            engines.share.of(group.items.len())
+        });
+        for item in &group.items {
+            let (number, job) = job(item);
+            let takes = |engines: &mut Engines| engines.probe.takes(job.file, job.region);
+            let to_engine = on_engine.len() < quota && engines.as_mut().is_some_and(takes);
+            if to_engine { &mut on_engine } else { &mut on_core }.push((number, job));
+        }
+        lane.begin();
+        let before = refused.len();
+        if let Some(decoder) = &mut lane.engines {
+            let stream = &pictures.engines_stream;
+            pictures.decode(decoder, &on_engine, stream, refused)?;
+            lane.engines_done.record(stream.handle)?;
+            lane.engines_done.hold_back(pictures.stream.handle)?;
+        }
+        pictures.decode(&mut lane.cores, &on_core, &pictures.stream, refused)?;
+        lane.cores_done.record(pictures.stream.handle)?;
+        let refused = &refused[before..];
+        let taken: Vec<Item> = group.items.iter().filter(|item| !refused.contains(&item.number)).copied().collect();
+        let by_engines = |item: &Item| on_engine.iter().any(|(number, _)| *number == item.number);
+        done.extend(taken.iter().map(|item| (item.key(), by_engines(item))));
+        pictures.write_rows(&taken, scratch, scratch + group.pixel_bytes as u64, block, outputs)?;
+        lane.end(pictures.stream.handle, !on_engine.is_empty() && !on_core.is_empty())
+    }
+
+    /// Copies what is not a picture's file: row after row of each output, as far as rows lie side by side in both places.
+    fn copy_rows(&mut self, rows: &[usize], pictures: &[RowPicture]) -> Result<()> {
+        let Self { pictures: device, slot, block, outputs, .. } = self;
+        let filled: &[u8] =
+            slot.bytes_mut().ok_or_else(|| Error::internal("a batch was placed before its rows were done"))?;
+        for (number, place) in outputs.iter().enumerate() {
+            let is_file = |row: usize| pictures.binary_search_by_key(&(number, row), |p| (p.output, p.row)).is_ok();
+            for (from, to) in runs(rows, is_file) {
+                let bytes = place.offset + from.start * place.row_bytes..place.offset + from.end * place.row_bytes;
+                let source = filled.get(bytes).ok_or_else(|| Error::internal("an output lies behind its batch"))?;
+                let target = block.address + (place.offset + to * place.row_bytes) as u64;
+                device.copy(target, source)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DevicePictures {
+    /// Starts decoding `jobs`; adds the numbers of those that are refused.
+    fn decode(
+        &self,
+        decoder: &mut Batched,
+        jobs: &[(usize, Job<'_>)],
+        stream: &Stream,
+        refused: &mut Vec<usize>,
+    ) -> Result<()> {
+        // Halves that are still to be decoded.
+        let (mut left, mut is_halved) = (vec![jobs], false);
+        while let Some(jobs) = left.pop().filter(|jobs| !jobs.is_empty()) {
+            if is_halved {
+                // The decoder works on another half, or on what it began of a batch that it then refused.
+                self.wait_for(stream)?;
+            }
+            let only: Vec<Job<'_>> = jobs.iter().map(|(_, job)| *job).collect();
+            // SAFETY: the decoder's lane is at rest, or what it was given has been waited for; the slot is held and not
+            // written until an event or the whole device says that it has been read; the places are the lane's, and a part
+            // of them each.
+            let answer = unsafe { decoder.decode(&only, stream.handle) }?;
+            let Err(refusal) = answer else { continue };
+            if refusal.is_of_memory() || !refusal.is_of_a_picture() {
+                return Err(Error::from(refusal).with("device", self.shared.context.number));
+            }
+            is_halved = true;
+            match *jobs {
+                [(number, _)] => refused.push(number),
+                _ => {
+                    let (front, back) = jobs.split_at(jobs.len() / 2);
+                    left.extend([back, front]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the kernel write the rows of `items`, ordered by output, which are being decoded into `scratch`; its list of them
+    /// goes to `list_at`.
+    fn write_rows(
+        &self,
+        items: &[Item],
+        scratch: u64,
+        list_at: u64,
+        block: &Block,
+        outputs: &[OutputPlace],
+    ) -> Result<()> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        let list = items.iter().map(|item| item.for_kernel(scratch)).collect::<Result<Vec<Picture>>>()?;
+        // Ordinary memory: the driver takes it over before it answers.
+        self.copy(list_at, Picture::bytes_of(&list))?;
+        let mut before = 0;
+        for items in items.chunk_by(|a, b| a.picture.output == b.picture.output) {
+            let place = &outputs[items[0].picture.output];
+            let form = place.form.ok_or_else(|| Error::internal("a file in an output without pictures"))?;
+            let batch = Batch::new(
+                block.address + place.offset as u64,
+                form.size,
+                form.dtype,
+                form.layout,
+                form.scale,
+                form.offset,
+            )?;
+            let at = list_at + (before * size_of::<Picture>()) as u64;
+            // SAFETY: the list holds so many pictures whose pixels are scratch memory's, which nothing else touches before
+            // the lane's event has fired; their rows lie in the block, which is this batch's.
+            unsafe { self.kernel.launch(at, items.len(), &batch, &self.stream) }?;
+            before += items.len();
+        }
+        Ok(())
+    }
+
+    /// Starts copying `source` to `target` on the stream.
+    fn copy(&self, target: u64, source: &[u8]) -> Result<()> {
+        self.shared.context.enter(|| {
+            // SAFETY: registered memory is the slot's, which is held and not written until the batch's event has fired; of
+            // other memory the driver keeps a copy. The place is the block's or the lane's, and long enough.
+            let answer = unsafe { memcpy_htod_async(target, source, self.stream.handle) };
+            checked(answer, "cuMemcpyHtoDAsync")
+        })
+    }
+}
+
+/// Runs of the kept `rows` that are not files: where they lie, and which row the first becomes.
+fn runs(rows: &[usize], is_file: impl Fn(usize) -> bool) -> Vec<(Range<usize>, usize)> {
+    let mut runs: Vec<(Range<usize>, usize)> = Vec::new();
+    for (to, row) in rows.iter().copied().enumerate().filter(|(_, row)| !is_file(*row)) {
+        match runs.last_mut() {
+            Some((from, first)) if from.end == row && *first + from.len() == to => from.end += 1,
+            _ => runs.push((row..row + 1, to)),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::runs;
+
+    #[test]
+    fn rows_are_copied_in_runs_round_files_and_gaps() {
+        assert_eq!(runs(&[0, 1, 2, 3], |_| false), [(0..4, 0)]);
+        assert_eq!(runs(&[0, 1, 3, 4], |_| false), [(0..2, 0), (3..5, 2)], "row 2 was given up");
+        assert_eq!(runs(&[0, 1, 2, 3], |row| row == 1), [(0..1, 0), (2..4, 2)], "row 1 is a file");
+        assert_eq!(runs(&[1, 2], |_| true), []);
+    }
+}
