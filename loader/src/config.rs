@@ -119,6 +119,9 @@ pub struct LoaderConfig {
     pub world: WorldConfig,
     /// Leave JPEGs that the batches' device can decode to it. Its pixels may differ from the host's by a few grey levels.
     pub device_decode: bool,
+    /// Beside `device_decode`: decode threads that would wait for the device take some of its pictures. Which ones depends on
+    /// time, so that pixels may differ by a few grey levels from run to run.
+    pub share_decode: bool,
     /// Decode threads; `None`: the CPUs this process may use, divided by its node's processes.
     pub threads: Option<u32>,
     /// Bind each decode thread to one CPU.
@@ -180,6 +183,7 @@ impl Default for LoaderConfig {
             batching_method: "random".into(),
             world: WorldConfig::default(),
             device_decode: false,
+            share_decode: false,
             threads: None,
             pin_threads: false,
             prefetch: 3,
@@ -224,6 +228,10 @@ impl LoaderConfig {
         }
         require(self.batch_size >= 1, "batch_size is required and must be at least 1")?;
         require(self.prefetch >= 1, "prefetch must be at least 1 batch")?;
+        require(
+            self.device_decode || !self.share_decode,
+            "share_decode shares what device_decode leaves to the device: set both, or neither",
+        )?;
         require(self.threads != Some(0), "threads must be at least 1")?;
         require(self.fetch_threads != Some(0), "fetch_threads must be at least 1")?;
         require(self.sampling_granularity >= 1, "sampling_granularity must be at least 1")?;
@@ -318,6 +326,14 @@ mod tests {
             batch_size: 4,
             ..LoaderConfig::default()
         }
+    }
+
+    #[test]
+    fn there_is_nothing_to_share_where_the_device_decodes_nothing() {
+        let shared = LoaderConfig { share_decode: true, ..good() };
+        let error = shared.validate().expect_err("nothing to share");
+        assert!(error.to_string().contains("share_decode"), "{error}");
+        LoaderConfig { device_decode: true, ..shared }.validate().expect("valid");
     }
 
     #[test]

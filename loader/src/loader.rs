@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::HashAlgo;
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
 use crate::pipeline::{
-    BatchLayout, CachedShards, Epoch, EpochParts, NextPlan, OpenShards, Pace, Refills, Taken, WholePlan,
+    BatchLayout, CachedShards, Epoch, EpochParts, HostShare, NextPlan, OpenShards, Pace, Refills, Taken, WholePlan,
 };
 use crate::state::{Own, STATE_VERSION, State};
 use crate::stats::{Snapshot, Spent, Stats};
@@ -75,6 +75,8 @@ pub struct Loader {
     target: Arc<dyn BatchTarget>,
     /// What decodes pictures at the target, once an epoch has asked.
     pictures: OnceLock<Option<Arc<dyn PictureDecoder>>>,
+    /// Which of its pictures the decode threads take, if they are to; what was learnt in an epoch holds for the next.
+    host_share: Option<Arc<HostShare>>,
     stats: Arc<Stats>,
     topology: Topology,
     /// The pools, made with the first epoch.
@@ -187,6 +189,7 @@ impl Loader {
             open,
             target,
             pictures: OnceLock::new(),
+            host_share: config.share_decode.then(Default::default),
             stats,
             topology,
             pools: Mutex::new(None),
@@ -288,6 +291,7 @@ impl Loader {
             )),
             target: self.target.clone(),
             pictures: self.pictures.get_or_init(|| self.device_pictures()).clone(),
+            host_share: self.host_share.clone(),
             stats: self.stats.clone(),
             on_error: self.config.on_error,
             is_alone: self.world.ranks() == 1,

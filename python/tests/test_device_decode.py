@@ -99,6 +99,15 @@ def test_pictures_that_the_device_refuses_are_decoded_on_the_host_into_their_pla
         compare_all(driver, batches, epochs_on_host(pictures)[0])
 
 
+def test_pictures_that_decode_threads_take_are_the_host_s(pictures, device):
+    driver, _ = device
+    with loader(pictures, "cuda:0", device_decode=True, share_decode=True) as batches:
+        for epoch in epochs_on_host(pictures):
+            compare_all(driver, batches, epoch)
+        counters = batches.stats()["counters"]
+    assert counters["pictures_on_device"] + counters["pictures_shared"] == 2 * 2 * SAMPLES
+
+
 def test_without_the_library_the_host_decodes_and_says_so_once(pictures, device, monkeypatch, tmp_path, caplog):
     driver, _ = device
     monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(tmp_path / "libnvjpeg.so.12"))
@@ -142,3 +151,7 @@ def test_a_loader_that_is_closed_early_gives_everything_back(pictures, device):
 def test_the_argument_is_true_or_false(pictures):
     with pytest.raises(fb.ConfigError, match="device_decode is True or False"):
         loader(pictures, "cpu", device_decode="nvjpeg")
+    with pytest.raises(fb.ConfigError, match="share_decode is True or False"):
+        loader(pictures, "cpu", share_decode=2)
+    with pytest.raises(fb.ConfigError, match="share_decode shares what device_decode leaves"):
+        loader(pictures, "cpu", share_decode=True)

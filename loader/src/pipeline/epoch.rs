@@ -7,6 +7,7 @@ use super::residency::Residency;
 use super::sample::collate::{BatchLayout, Building};
 use super::sample::decode::DecodeThread;
 use super::sample::given::Wanted;
+use super::sample::share::HostShare;
 use super::sample::{place, read};
 use super::schedule::{Pace, schedule};
 use super::shard::{self, ShardSource};
@@ -40,6 +41,8 @@ pub(crate) struct EpochParts {
     pub(crate) target: Arc<dyn BatchTarget>,
     /// What decodes pictures at the target, if anything is to.
     pub(crate) pictures: Option<Arc<dyn PictureDecoder>>,
+    /// Which of those the decode threads take all the same, if they are to.
+    pub(crate) host_share: Option<Arc<HostShare>>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) on_error: OnError,
     pub(crate) max_errors: u64,

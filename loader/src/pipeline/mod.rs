@@ -41,6 +41,7 @@ pub(crate) use open::{OpenShards, read_offsets};
 pub(crate) use refill::{Refills, WholePlan};
 pub(crate) use reorder::Taken;
 pub(crate) use sample::collate::BatchLayout;
+pub(crate) use sample::share::HostShare;
 pub(crate) use schedule::Pace;
 pub(crate) use shard::{CachedShards, Came, NextPlan, Origin, Way};
 pub(crate) use shutdown::Run;

@@ -75,6 +75,9 @@ class Loader:
             cropped and resized by one operation. The others, and those that the device refuses, are decoded on the host, into
             the same batch; `stats()["counters"]` counts `pictures_on_device`, `pictures_refused` and
             `device_decode_fallbacks`. Crops and flips are the same, grey levels may differ by a few. Not yet run on a GPU.
+        share_decode: With `device_decode`, decode threads that would wait for the device take some of its pictures: as many as
+            let both end together, measured from batch to batch and counted as `pictures_shared`. Who decodes a picture then
+            depends on time, so its grey levels may differ by a few from run to run; the samples, crops and flips do not.
         rank: This process among all. None, like the three after it: asked of `torch.distributed`, then of the launcher's
             environment (torchrun, SLURM, MPI), else one process.
         world_size: All processes.
@@ -137,6 +140,7 @@ class Loader:
         batching_method: str = "random",
         device: str | Sequence[str] = "cpu",
         device_decode: bool = False,
+        share_decode: bool = False,
         rank: int | None = None,
         world_size: int | None = None,
         local_rank: int | None = None,
@@ -195,6 +199,7 @@ class Loader:
             "sampling_granularity": sampling_granularity,
             "batching_method": batching_method,
             "device_decode": device_decode,
+            "share_decode": share_decode,
             "threads": threads,
             "prefetch": prefetch,
             "memory": byte_size(memory, "memory"),
@@ -406,6 +411,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
         "mark_repeats",
         "shuffle",
         "device_decode",
+        "share_decode",
         "keep_zip",
         "allow_unsafe_types",
         "pin_threads",

@@ -30,6 +30,9 @@ enum Does {
     GiveUpAt(u64),
     /// Fails.
     Fail,
+    /// Decodes, and ends only when the next batch is filled, so that it is always behind: for batches of so many chunks
+    /// from a single thread, and so many chunks in an epoch.
+    DecodeLate { of_batch: u64, of_epoch: u64 },
 }
 
 /// A target with a decoder of its own.
@@ -42,6 +45,8 @@ struct Inner {
     batches: AtomicU64,
     /// Files that it has decoded.
     files: AtomicU64,
+    /// Chunks of samples for which it was asked whether it takes pictures.
+    chunks: AtomicU64,
     pool: Pool,
 }
 
@@ -59,8 +64,8 @@ impl std::fmt::Debug for Pool {
 impl Elsewhere {
     fn new(does: Does) -> Arc<Self> {
         let pool = BatchPool::new(&BatchPoolConfig { bytes: 16 << 20, ..BatchPoolConfig::default() }).expect("a pool");
-        let (batches, files) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self(Arc::new(Inner { does, batches, files, pool: Pool(pool) })))
+        let [batches, files, chunks] = [0; 3].map(AtomicU64::new);
+        Arc::new(Self(Arc::new(Inner { does, batches, files, chunks, pool: Pool(pool) })))
     }
 }
 
@@ -83,6 +88,20 @@ impl BatchTarget for Elsewhere {
 }
 
 impl Inner {
+    fn has_given_up(&self) -> bool {
+        matches!(self.does, Does::GiveUpAt(batch) if self.batches.load(Ordering::SeqCst) >= batch)
+    }
+
+    /// Comes back when the batch behind batch number `batch` is filled: the one behind that has begun, or there is none.
+    fn be_late(&self, batch: u64) {
+        let Does::DecodeLate { of_batch, of_epoch } = self.does else { return };
+        let batches = of_epoch.div_ceil(of_batch);
+        let chunks = batch / batches * of_epoch + (of_batch * (batch % batches + 2) + 1).min(of_epoch);
+        while self.chunks.load(Ordering::SeqCst) < chunks {
+            std::thread::yield_now();
+        }
+    }
+
     /// The pixels of `file` as its output has them.
     fn decode(&self, file: &[u8], place: &OutputPlace, picture: &RowPicture) -> Result<Vec<u8>> {
         let form = place.form.expect("an output of pictures");
@@ -99,7 +118,8 @@ impl Inner {
 
 impl PictureDecoder for Inner {
     fn is_open(&self) -> bool {
-        !matches!(self.does, Does::GiveUpAt(batch) if self.batches.load(Ordering::SeqCst) >= batch)
+        self.chunks.fetch_add(1, Ordering::SeqCst);
+        !self.has_given_up()
     }
 
     fn describe(&self) -> String {
@@ -115,8 +135,8 @@ impl PictureDecoder for Inner {
         let EncodedBatch { mut slot, bytes, outputs, rows, pictures, decoded } = batch;
         let is_first = decoded.is_none();
         let before = decoded.map_or_else(Pixels::new, |decoded| *decoded.downcast().expect("its own"));
-        let is_open = self.is_open();
-        self.batches.fetch_add(1, Ordering::SeqCst);
+        let is_open = !self.has_given_up();
+        self.be_late(self.batches.fetch_add(1, Ordering::SeqCst));
         assert!(pictures.is_sorted_by_key(|picture| (picture.output, picture.row)) && rows.is_sorted());
         assert!(pictures.iter().all(|picture| rows.contains(&picture.row)));
         if matches!(self.does, Does::Fail) {
@@ -277,6 +297,21 @@ fn a_decoder_that_gives_up_leaves_the_rest_to_the_host_and_is_counted() {
         assert!(counter(&loader, "device_decode_fallbacks") > 0);
         let notes = loader.stats().expect("figures").notes;
         assert!(notes.contains(&"it had enough".to_owned()), "{notes:?}");
+    });
+}
+
+#[test]
+fn decode_threads_take_pictures_off_a_decoder_that_is_behind_if_they_are_to() {
+    data_of_ordinary_files(SAMPLES, |directory| {
+        for share_decode in [false, true] {
+            let config = LoaderConfig { share_decode, threads: Some(1), ..crops(directory) };
+            // Four chunks for a thread in a batch of 16; the fourth batch has 12 samples.
+            let loader = same_as_on_the_host(config, Does::DecodeLate { of_batch: 4, of_epoch: 15 });
+            let (shared, on_device) = (counter(&loader, "pictures_shared"), counter(&loader, "pictures_on_device"));
+            assert_eq!(shared > 0, share_decode, "{shared}");
+            assert!(on_device > 0);
+            assert_eq!(shared + on_device, 2 * 2 * SAMPLES);
+        }
     });
 }
 

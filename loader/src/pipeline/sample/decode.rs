@@ -15,6 +15,7 @@ use crate::order::ShardId;
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::open::OpenShard;
 use crate::pipeline::sample::collate::Building;
+use crate::pipeline::sample::share::HostShare;
 use crate::pipeline::{Chunk, Loaded, Miss, Place, Task};
 use crate::stats::{Counter, Spent, Stage};
 use crate::sync::Arc;
@@ -79,10 +80,12 @@ impl<'a> DecodeThread<'a> {
                 decoders: shared.fields.iter().map(|f| f.decoder()).collect(),
                 columns: Scratch::default(),
                 leaves_pictures: false,
+                share: shared.host_share.clone(),
                 encoded: Vec::new(),
                 row_indexes_used: shared.stats.counter("row_indexes_used"),
                 row_indexes_refused: shared.stats.counter("row_indexes_refused"),
                 damaged: shared.stats.counter("pictures_damaged"),
+                taken: shared.stats.counter("pictures_shared"),
             },
             misses,
             settled: Settled::default(),
@@ -295,12 +298,16 @@ struct Decoder {
     columns: Scratch,
     /// Whether the target's decoder gets the pictures that look as it likes them.
     leaves_pictures: bool,
+    /// Which samples it does not get all the same.
+    share: Option<Arc<HostShare>>,
     /// For each output of fixed rows, the current sample's picture if it is left to that decoder.
     encoded: Vec<Option<EncodedPicture>>,
     row_indexes_used: Arc<Counter>,
     row_indexes_refused: Arc<Counter>,
     /// Pictures that are not all there, in fields that take such.
     damaged: Arc<Counter>,
+    /// Pictures that were not left to the target's decoder because of the share.
+    taken: Arc<Counter>,
 }
 
 impl Decoder {
@@ -327,11 +334,16 @@ impl Decoder {
         let (mut fixed, mut list) = (into.fixed(), lists.iter_mut());
         self.encoded.clear();
         self.encoded.extend(batch.row_bytes().iter().map(|_| None));
+        let takes = self.leaves_pictures && self.share.as_ref().is_some_and(|share| share.takes(task.position));
+        if takes {
+            self.taken.add(batch.has_pictures().filter(|has| *has).count() as u64);
+        }
+        let leaves = self.leaves_pictures && !takes;
         let mut pictures = batch.has_pictures().zip(&mut self.encoded);
         let rows = batch.fixed().enumerate().filter_map(|(output, is_fixed)| {
             let row = match is_fixed {
                 true => match (fixed.next()?, pictures.next()?) {
-                    (place, (true, encoded)) if self.leaves_pictures => Row::Encodable(place, encoded),
+                    (place, (true, encoded)) if leaves => Row::Encodable(place, encoded),
                     (place, _) => Row::Fixed(place),
                 },
                 false => Row::Var(list.next()?),

@@ -2,7 +2,8 @@
 //!
 //! `decode` takes chunks and decodes what the page cache has, which `hot` reads; `read` brings the rest from disk; `collate` is
 //! a batch while it is filled, and `finish` hands it to its target when the last row is in; `place` does that where the
-//! target decodes pictures itself. `given` is memory that the consumer gives for rows.
+//! target decodes pictures itself, and `share` says which of them decode threads take all the same. `given` is memory that the
+//! consumer gives for rows.
 
 pub(crate) mod collate;
 pub(crate) mod decode;
@@ -11,3 +12,4 @@ pub(crate) mod given;
 mod hot;
 pub(crate) mod place;
 pub(crate) mod read;
+pub(crate) mod share;

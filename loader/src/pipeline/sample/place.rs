@@ -59,9 +59,13 @@ pub(crate) fn run(shared: &Shared, batches: &Receiver<Arc<Building>>) -> Result<
     };
     loop {
         let waiting = Instant::now();
+        let is_behind = !batches.is_empty();
         let batch = batches.recv();
         stage.spend(Spent::Input, waiting.elapsed());
         let Ok(batch) = batch else { return Ok(()) };
+        if let Some(share) = &shared.host_share {
+            share.learn(is_behind);
+        }
         if shared.run.is_stopped() {
             return Ok(());
         }
