@@ -163,7 +163,7 @@ impl Form {
             } else {
                 at[..file.len()].copy_from_slice(&file);
                 let picture = EncodedPicture { bytes: file.len(), size: STORED, stage: stage(seed) };
-                pictures.push(RowPicture { output: 0, row, picture });
+                pictures.push(RowPicture { output: 0, row, at: place.offset + row * place.row_bytes, picture });
             }
             bytes[numbers.offset + row * 8..][..8].copy_from_slice(&u64::from(seed).to_ne_bytes());
         }
@@ -340,6 +340,27 @@ fn engines_write_only_where_nothing_is_read_any_more() {
     form.check(&rig, &*third, 300, &all());
     assert_eq!(nvjpeg.counts(), (3 * ROWS as c_int, 0));
     drop((first, second, third));
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn files_are_found_wherever_they_lie_in_the_slot() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    let decoder = open(&rig);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let (mut slot, mut pictures) = form.fill(&rig, 90, &[], &[]);
+    let mut end_of_room = BYTES;
+    let bytes = slot.bytes_mut().expect("all of it");
+    for picture in pictures.iter_mut().filter(|picture| picture.row % 3 == 1) {
+        let file = picture.at..picture.at + picture.picture.bytes;
+        end_of_room -= picture.picture.bytes;
+        bytes.copy_within(file.clone(), end_of_room);
+        bytes[file].fill(0);
+        picture.at = end_of_room;
+    }
+    let memory = form.done(&*decoder, (slot, pictures), &all());
+    form.check(&rig, &*memory, 90, &all());
+    drop(memory);
     end(rig, &nvjpeg, decoder);
 }
 

@@ -168,7 +168,13 @@ impl Loader {
         // Mistakes in the order's arguments show here rather than with the first batch; the plan itself comes later.
         crate::order::shares_of(catalog.shape(), &order)?;
         let fields = plan::fields_of(&config, &catalog)?;
-        let layout = Arc::new(BatchLayout::new(&fields[0], config.batch_size as usize, config.mark_repeats)?);
+        let mut layout = BatchLayout::new(&fields[0], config.batch_size as usize, config.mark_repeats)?;
+        if config.device_decode {
+            let sample_bytes = catalog.raw_bytes() / catalog.shape().num_samples().max(1);
+            let slot_bytes_max = pools::slot_bytes_max(&config, &topology, layout.bytes());
+            layout = layout.with_room(sample_bytes, slot_bytes_max);
+        }
+        let layout = Arc::new(layout);
         let use_indexes = fields.iter().map(|fields| fields.has_pictures()).collect();
         let open = Arc::new(OpenShards::new(catalog.clone(), use_indexes, &stats));
         let position = Position {
@@ -575,7 +581,7 @@ impl Loader {
         if let Some(pools) = &*pools {
             return Ok(pools.clone());
         }
-        let new = Pools::new(&self.config, &self.topology, &*self.target, self.layout.bytes())?;
+        let new = Pools::new(&self.config, &self.topology, &*self.target, self.layout.slot_bytes())?;
         *pools = Some(new.clone());
         Ok(new)
     }

@@ -110,7 +110,7 @@ mod tests {
 
     fn picture(output: usize, row: usize, side: u32) -> RowPicture {
         let size = Size { w: side, h: side };
-        RowPicture { output, row, picture: EncodedPicture { bytes: 1, size, stage: Stage::identity(size) } }
+        RowPicture { output, row, at: 0, picture: EncodedPicture { bytes: 1, size, stage: Stage::identity(size) } }
     }
 
     #[test]

@@ -51,9 +51,7 @@ impl Passage<'_> {
         let filled: &[u8] =
             slot.bytes_mut().ok_or_else(|| Error::internal("a batch was placed before its rows were done"))?;
         let job = |item: &Item| {
-            let place = &outputs[item.picture.output];
-            let start = place.offset + item.picture.row * place.row_bytes;
-            let file = &filled[start..start + item.picture.picture.bytes];
+            let file = &filled[item.picture.at..][..item.picture.picture.bytes];
             (item.number, Job { file, region: item.region(), out: scratch + item.at as u64, pitch: item.pitch() })
         };
         let (mut on_engine, mut on_core) = (Vec::new(), Vec::new());

@@ -93,6 +93,13 @@ pub struct EncodedPicture {
     pub stage: Stage,
 }
 
+/// Takes pictures for another decoder.
+pub trait PictureTaker {
+    /// Takes `picture` by keeping its `file`, in `row` (the memory of the decoded picture) or elsewhere. False: it does not,
+    /// and the picture is to be decoded.
+    fn take(&mut self, picture: EncodedPicture, file: &[u8], row: &mut [u8]) -> bool;
+}
+
 #[derive(Clone, Copy)]
 enum Format {
     Jpeg,
@@ -148,20 +155,14 @@ impl ImageDecoder {
                 .with("pixels_max", field.limits.pixels_max));
         }
         resolve(&field.ops, size, field.draws, key, field.limits.pixels_max, &mut self.stages)?;
-        if let Row::Encodable(out, encoded) = row {
-            let is_left = matches!(format, Format::Jpeg)
-                && field.content == Content::Colours
-                && orientation.is_stored()
-                && bytes.len() <= out.len()
-                && is_ordinary(bytes);
-            **encoded = match self.stages[..] {
-                [stage] if is_left => Some(EncodedPicture { bytes: bytes.len(), size, stage }),
-                _ => None,
-            };
-            if encoded.is_some() {
-                out[..bytes.len()].copy_from_slice(bytes);
-                return Ok(());
-            }
+        if let (Row::Encodable(out, taker), [stage]) = (&mut *row, &self.stages[..])
+            && matches!(format, Format::Jpeg)
+            && field.content == Content::Colours
+            && orientation.is_stored()
+            && is_ordinary(bytes)
+            && taker.take(EncodedPicture { bytes: bytes.len(), size, stage: *stage }, bytes, out)
+        {
+            return Ok(());
         }
         let filter = field.content.filter();
         let needed = self.resizer.plan(&self.stages[0], filter);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::draw::DrawKey;
 use super::dtype::DType;
-use super::image::{EncodedPicture, ImageDecoder};
+use super::image::{ImageDecoder, PictureTaker};
 use super::jpeg::RowIndexCounts;
 use super::ndarray::start_ragged;
 use super::numeric;
@@ -22,9 +22,8 @@ pub enum Row<'a> {
     Sized(&'a mut [MaybeUninit<u8>]),
     /// The value is there already: it was read straight into its place.
     Filled,
-    /// As `Fixed`, for a picture that another decoder may take: then its file is copied to the start of the memory as it
-    /// is, and the second part says what to make of it. `None` there: it has been decoded as into `Fixed`.
-    Encodable(&'a mut [u8], &'a mut Option<EncodedPicture>),
+    /// As `Fixed`, for a picture that another decoder may take: what it does not take is decoded as into `Fixed`.
+    Encodable(&'a mut [u8], &'a mut dyn PictureTaker),
 }
 
 /// One thread's decoder for a [`FieldPlan`]. It keeps its memory from sample to sample: after the largest sample has

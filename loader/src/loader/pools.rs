@@ -34,12 +34,8 @@ impl Pools {
         target: &dyn BatchTarget,
         batch_bytes: usize,
     ) -> Result<Self> {
-        let local = config.world.local_world_size as usize;
-        let memory = match config.memory {
-            Some(bytes) => bytes,
-            None => default_bytes(topology.memory_limit_bytes(), local, batch_bytes as u64)?,
-        };
-        let split = split(memory, batch_bytes as u64, u64::from(config.prefetch) + 2)?;
+        let memory = memory_bytes(config, topology, batch_bytes)?;
+        let split = split(memory, batch_bytes as u64, slots_wanted(config))?;
         let homes = homes(topology, config);
         let nodes = match target.node(topology).filter(|_| is_placed(topology)) {
             Some(node) => vec![topology.nodes()[node].clone()],
@@ -70,6 +66,29 @@ impl Pools {
     pub(super) fn threads(&self) -> usize {
         self.crews.iter().map(|crew| crew.decode_cpus.len()).sum()
     }
+}
+
+/// What `memory` is for slots of `batch_bytes` bytes.
+fn memory_bytes(config: &LoaderConfig, topology: &Topology, batch_bytes: usize) -> Result<u64> {
+    let local = config.world.local_world_size as usize;
+    match config.memory {
+        Some(bytes) => Ok(bytes),
+        None => default_bytes(topology.memory_limit_bytes(), local, batch_bytes as u64),
+    }
+}
+
+/// The batches under way, and the consumer's.
+fn slots_wanted(config: &LoaderConfig) -> u64 {
+    u64::from(config.prefetch) + 2
+}
+
+/// How large slots may be at most so that there are as many as with slots of `batch_bytes` bytes; no larger where there are
+/// fewer than wanted anyway.
+pub(super) fn slot_bytes_max(config: &LoaderConfig, topology: &Topology, batch_bytes: usize) -> u64 {
+    // What is wrong with the memory shows when it is taken.
+    let Ok(memory) = memory_bytes(config, topology, batch_bytes) else { return batch_bytes as u64 };
+    let each = memory / 4 * 3 / slots_wanted(config);
+    (each / BLOCK_BYTES as u64 * BLOCK_BYTES as u64).max(batch_bytes as u64)
 }
 
 /// Where a crew works.

@@ -171,6 +171,11 @@ pub struct RowMut {
 }
 
 impl RowMut {
+    /// Bytes of the slot before it.
+    pub fn offset(&self) -> usize {
+        self.start
+    }
+
     /// Splits the first `len` bytes off, for use on another thread; the rest stays here.
     ///
     /// # Panics

@@ -68,7 +68,7 @@ pub(crate) fn schedule(shared: &Shared, pace: Pace, mut order: RankOrder, stage:
 
 fn send_batch(shared: &Shared, number: u64, tasks: Vec<Task>, chunk: usize) -> Result<()> {
     let repeats: Vec<bool> = tasks.iter().map(|t| t.planned.repeat).collect();
-    let slot = shared.batches.take(shared.layout.bytes())?;
+    let slot = shared.batches.take(shared.layout.slot_bytes())?;
     shared.batches_unpooled.add(u64::from(slot.is_unpooled()));
     if let Some(last) = tasks.last() {
         shared.residency.set_dispatched(last.position + 1);

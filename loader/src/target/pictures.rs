@@ -1,13 +1,14 @@
 //! Pictures that are decoded where the batch goes.
 //!
-//! Decode threads leave a picture's file in the place of its row, which lies in memory that the device knows, and the
-//! batch is handed to a [`PictureDecoder`] as it is: rows that are done and rows that are files. What the decoder refuses
-//! comes back, is decoded on the host into the same place, and the batch is handed over again, with what the decoder has
-//! made of the other pictures meanwhile. So no memory is needed beside the batch's own, a picture is never lost nor decoded
-//! twice, and a bad one is the same error as on the host.
+//! Decode threads leave a picture's file in the place of its row, which lies in memory that the device knows; one that is
+//! longer than its row goes to room behind the rows. Then the batch is handed to a [`PictureDecoder`] as it is: rows that
+//! are done and rows that are files. What the decoder refuses comes back, is decoded on the host into its row, and the batch
+//! is handed over again, with what the decoder has made of the other pictures meanwhile. So a picture is never lost nor
+//! decoded twice on the device, and a bad one is the same error as on the host.
 //!
-//! A file that is longer than its row is decoded on the host: a row of 224 x 224 pixels has 150,528 bytes as uint8 and four
-//! times as many as float32.
+//! The loader measures the room by the length of the data's samples. Of 6,000 photographs of 93 kB on average, one in nine is
+//! longer than a row of 224 x 224 pixels as uint8 (150,528 bytes), and those have two fifths of all bytes. What finds no
+//! room is decoded on the host.
 
 use super::TensorMemory;
 use crate::decode::{EncodedPicture, PictureForm};
@@ -43,7 +44,7 @@ pub trait PictureDecoder: Send + Sync + Debug {
 pub struct EncodedBatch<'a> {
     /// Filled: each row of each output is there, or is a file.
     pub slot: BatchSlot,
-    /// Bytes of the batch at its target.
+    /// Bytes of the batch at its target; what the slot has behind them are files.
     pub bytes: usize,
     /// Where outputs lie, in the slot and at the target.
     pub outputs: &'a [OutputPlace],
@@ -70,13 +71,15 @@ pub struct OutputPlace {
     pub form: Option<PictureForm>,
 }
 
-/// A picture whose file stands at the start of its row.
+/// A picture that is still a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowPicture {
     /// Which of the outputs.
     pub output: usize,
     /// Which row of the slot.
     pub row: usize,
+    /// Bytes of the slot before the file, which stands at the start of its row, or behind all rows.
+    pub at: usize,
     /// The file's length, and what to make of it.
     pub picture: EncodedPicture,
 }

@@ -71,10 +71,11 @@ class Loader:
             `Text` and `Bytes`, stay on the host. A list of devices yields a list of batches, one per device, and each
             device counts as a rank of its own. The environment variables FOREBAY_CUDA_LIBRARY and FOREBAY_NVJPEG_LIBRARY
             name the libraries of driver and decoder where the system's are not the ones.
-        device_decode: Leave JPEGs to the CUDA device (nvJPEG): baseline files whose bytes fit into their row of the batch,
-            cropped and resized by one operation. The others, and those that the device refuses, are decoded on the host, into
-            the same batch; `stats()["counters"]` counts `pictures_on_device`, `pictures_refused` and
-            `device_decode_fallbacks`. Crops and flips are the same, grey levels may differ by a few. Not yet run on a GPU.
+        device_decode: Leave JPEGs to the CUDA device (nvJPEG): baseline files, cropped and resized by one operation, as long as
+            batches have room for them: in their rows, and some behind those out of `memory`. The others, and those that the
+            device refuses, are decoded on the host, into the same batch; `stats()["counters"]` counts `pictures_on_device`,
+            `pictures_refused` and `device_decode_fallbacks`. Crops and flips are the same, grey levels may differ by a few.
+            Not yet run on a GPU.
         share_decode: With `device_decode`, decode threads that would wait for the device take some of its pictures: as many as
             let both end together, measured from batch to batch and counted as `pictures_shared`. Who decodes a picture then
             depends on time, so its grey levels may differ by a few from run to run; the samples, crops and flips do not.

@@ -7,7 +7,7 @@
 use super::hot::{Copied, DirectOutput, Found, HotReader, Rows};
 use crate::batch::RowBytes;
 use crate::decode::jpeg::RowIndexCounts;
-use crate::decode::{DrawKey, EncodedPicture, Row, SampleDecoder};
+use crate::decode::{DrawKey, EncodedPicture, PictureTaker, Row, SampleDecoder};
 use crate::error::Result;
 use crate::format::Scratch;
 use crate::memory::RowMut;
@@ -81,7 +81,6 @@ impl<'a> DecodeThread<'a> {
                 columns: Scratch::default(),
                 leaves_pictures: false,
                 share: shared.host_share.clone(),
-                encoded: Vec::new(),
                 row_indexes_used: shared.stats.counter("row_indexes_used"),
                 row_indexes_refused: shared.stats.counter("row_indexes_refused"),
                 damaged: shared.stats.counter("pictures_damaged"),
@@ -300,8 +299,6 @@ struct Decoder {
     leaves_pictures: bool,
     /// Which samples it does not get all the same.
     share: Option<Arc<HostShare>>,
-    /// For each output of fixed rows, the current sample's picture if it is left to that decoder.
-    encoded: Vec<Option<EncodedPicture>>,
     row_indexes_used: Arc<Counter>,
     row_indexes_refused: Arc<Counter>,
     /// Pictures that are not all there, in fields that take such.
@@ -332,18 +329,19 @@ impl Decoder {
         let mut lists: Vec<Vec<u8>> = batch.fixed().filter(|fixed| !fixed).map(|_| Vec::new()).collect();
         let mut given = into.given.take().map(|given| given.bytes_mut());
         let (mut fixed, mut list) = (into.fixed(), lists.iter_mut());
-        self.encoded.clear();
-        self.encoded.extend(batch.row_bytes().iter().map(|_| None));
         let takes = self.leaves_pictures && self.share.as_ref().is_some_and(|share| share.takes(task.position));
         if takes {
             self.taken.add(batch.has_pictures().filter(|has| *has).count() as u64);
         }
-        let leaves = self.leaves_pictures && !takes;
-        let mut pictures = batch.has_pictures().zip(&mut self.encoded);
+        let mut left: Vec<Option<LeftTo<'_>>> = Vec::new();
+        if self.leaves_pictures && !takes {
+            left.extend(batch.has_pictures().map(|has| has.then_some(LeftTo { batch, picture: None })));
+        }
+        let mut takers = left.iter_mut();
         let rows = batch.fixed().enumerate().filter_map(|(output, is_fixed)| {
             let row = match is_fixed {
-                true => match (fixed.next()?, pictures.next()?) {
-                    (place, (true, encoded)) if leaves => Row::Encodable(place, encoded),
+                true => match (fixed.next()?, takers.next()) {
+                    (place, Some(Some(taker))) => Row::Encodable(place, taker),
                     (place, _) => Row::Fixed(place),
                 },
                 false => Row::Var(list.next()?),
@@ -367,11 +365,31 @@ impl Decoder {
         if damaged > 0 {
             self.damaged.add(damaged);
         }
-        for (output, picture) in self.encoded.iter().enumerate() {
-            if let Some(picture) = picture {
-                batch.put_encoded((output, row), *picture, *task, open.layout_number());
+        for (output, left) in left.iter().enumerate() {
+            if let Some(picture) = left.as_ref().and_then(|left| left.picture) {
+                batch.put_encoded((output, row), picture, *task, open.layout_number());
             }
         }
         Ok(lists)
+    }
+}
+
+/// Leaves a sample's picture to the target's decoder.
+struct LeftTo<'a> {
+    batch: &'a Building,
+    /// The picture if it is left, and where its file lies in the slot if not in its row.
+    picture: Option<(EncodedPicture, Option<usize>)>,
+}
+
+impl PictureTaker for LeftTo<'_> {
+    fn take(&mut self, picture: EncodedPicture, file: &[u8], row: &mut [u8]) -> bool {
+        if let Some(place) = row.get_mut(..file.len()) {
+            place.copy_from_slice(file);
+            self.picture = Some((picture, None));
+        } else if let Some(mut room) = self.batch.room(file.len()) {
+            room.copy_from_slice(file);
+            self.picture = Some((picture, Some(room.offset())));
+        }
+        self.picture.is_some()
     }
 }

@@ -8,7 +8,7 @@ use crate::pipeline::Task;
 use crate::sync::Arc;
 use crate::target::{BatchTarget, Decoded, EncodedBatch, PictureDecoder, Placed, RowPicture, TensorMemory};
 
-/// A picture in the making whose file stands in its row.
+/// A picture in the making that is still a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoded {
     /// Where it is and what becomes of it; its output counts those of fixed rows.
@@ -78,6 +78,7 @@ impl Building {
             .with("batch", number)
             .with("tried", refills));
         }
+        self.close_room();
         let slot = self.slot.lock().take().expect("a batch is finished once");
         let kept: Vec<usize> = (0..self.rows).filter(|row| skipped.binary_search(row).is_err()).collect();
         let mut encoded = std::mem::take(&mut *self.encoded.lock());
@@ -159,11 +160,10 @@ impl Building {
         let mut slot = self.slot.lock();
         let bytes = slot.as_mut().and_then(BatchSlot::bytes_mut);
         let bytes = bytes.ok_or_else(|| Error::internal("a picture was decoded before its batch was filled"))?;
-        let row = &mut bytes[place.offset + at.row * place.row_bytes..][..place.row_bytes];
-        // The file stands where the picture goes.
+        // The file stands where the picture goes, as a rule.
         file.clear();
-        file.extend_from_slice(&row[..at.picture.bytes]);
-        decode(file, row)
+        file.extend_from_slice(&bytes[at.at..][..at.picture.bytes]);
+        decode(file, &mut bytes[place.offset + at.row * place.row_bytes..][..place.row_bytes])
     }
 
     /// The outputs of a batch whose fixed rows are in `memory`.
