@@ -1,0 +1,239 @@
+//! Proof that the tests over the stand-ins notice what they are there for: the crate is broken on purpose, one way at a
+//! time, in a copy, and the test that is named with the break must fail there.
+//!
+//! `cargo test -p forebay-gpu --test breaks -- --ignored --nocapture` takes minutes. That each break still has its place in the
+//! source is checked always.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Seconds. A test that has not ended by then waits for what never comes, which is not noticing.
+const LIMIT: &str = "120";
+
+/// What `timeout` answers then.
+const TIMED_OUT: i32 = 124;
+
+/// One way to break the crate.
+struct Break {
+    /// What is wrong then.
+    what: &'static str,
+    /// In `gpu/src`.
+    file: &'static str,
+    /// Stands there once...
+    sound: &'static str,
+    /// ...and becomes this.
+    broken: &'static str,
+    /// The suite in `gpu/tests`, and the test of it that must fail.
+    noticed_by: (&'static str, &'static str),
+}
+
+const BREAKS: [Break; 15] = [
+    Break {
+        what: "a slot is used again before its copy has been done",
+        file: "target.rs",
+        sound: "Kept::Slot(copied, slot) => match copied.wait() {",
+        broken: "Kept::Slot(_, slot) => match Ok::<(), Error>(()) {",
+        noticed_by: ("target", "a_slot_returns_to_its_pool_only_after_its_copy"),
+    },
+    Break {
+        what: "a slot with files is used again before they have been read",
+        file: "pictures/mod.rs",
+        sound: "self.shared.keep_slot(copied.clone(), filled);",
+        broken: "drop(filled);",
+        noticed_by: ("pictures", "a_slot_with_files_goes_back_when_they_have_been_read"),
+    },
+    Break {
+        what: "a slot comes back while the device still reads files that were not refused",
+        file: "pictures/mod.rs",
+        sound: "match self.wait_for_streams() {",
+        broken: "match Ok::<(), Error>(()) {",
+        noticed_by: ("pictures", "refused_pictures_come_back_and_the_others_are_not_decoded_again"),
+    },
+    Break {
+        what: "a consumer does not wait for the copy",
+        file: "target.rs",
+        sound: "self.copied.hold_back(stream(number))?;",
+        broken: "",
+        noticed_by: ("target", "a_consumer_that_asked_for_order_reads_after_the_copy"),
+    },
+    Break {
+        what: "memory of the device is written before its reader has been there",
+        file: "memory.rs",
+        sound: "reader.hold_back(stream.handle)?;",
+        broken: "drop(reader);",
+        noticed_by: ("target", "device_memory_is_used_again_only_after_its_reader"),
+    },
+    Break {
+        what: "the same where pictures are decoded into it",
+        file: "memory.rs",
+        sound: "reader.hold_back(stream.handle)?;",
+        broken: "drop(reader);",
+        noticed_by: ("pictures", "rows_are_written_only_where_a_consumer_has_read"),
+    },
+    Break {
+        what: "engines write to pixels that the kernel has yet to read",
+        file: "pictures/lane.rs",
+        sound: "self.done.wait()?;",
+        broken: "",
+        noticed_by: ("pictures", "engines_write_only_where_nothing_is_read_any_more"),
+    },
+    Break {
+        what: "the kernel does not wait for the engines",
+        file: "pictures/passage.rs",
+        sound: "lane.engines_done.hold_back(pictures.stream.handle)?;",
+        broken: "",
+        noticed_by: ("pictures", "pictures_are_the_host_s_in_every_type_and_layout_beside_rows_that_are_done"),
+    },
+    Break {
+        what: "half of a refused batch is decoded while the other half is under way",
+        file: "pictures/passage.rs",
+        sound: "self.wait_for(stream)?;",
+        broken: "",
+        noticed_by: ("pictures", "refused_pictures_come_back_and_the_others_are_not_decoded_again"),
+    },
+    Break {
+        what: "a decoder ends while it has work",
+        file: "pictures/lane.rs",
+        sound: "&& let Err(error) = self.rest()",
+        broken: "&& let Err(error) = Ok::<(), forebay_loader::Error>(())",
+        noticed_by: ("pictures", "a_decoder_that_ends_waits_for_what_it_has_begun"),
+    },
+    Break {
+        what: "memory of a batch that does not come again is lost",
+        file: "pictures/partial.rs",
+        sound: "self.shared.blocks.give_back(block, Vec::new());",
+        broken: "std::mem::forget(block);",
+        noticed_by: ("pictures", "a_batch_that_does_not_come_again_gives_its_memory_back"),
+    },
+    Break {
+        what: "memory of the device is never freed",
+        file: "memory.rs",
+        sound: "checked(unsafe { free_sync(self.address) }, \"cuMemFree\")",
+        broken: "Ok(())",
+        noticed_by: ("target", "a_slot_returns_to_its_pool_only_after_its_copy"),
+    },
+    Break {
+        what: "rows that move up come from the wrong place",
+        file: "pictures/partial.rs",
+        sound: "memcpy_dtod_async(at(to), at(from), ",
+        broken: "memcpy_dtod_async(at(from), at(to), ",
+        noticed_by: ("pictures", "pictures_that_are_done_move_up_where_samples_were_given_up"),
+    },
+    Break {
+        what: "a picture that was not refused is decoded again",
+        file: "pictures/mod.rs",
+        sound: "before.as_ref().is_none_or(|before| !before.has(picture))",
+        broken: "before.as_ref().is_none_or(|before| !before.has(picture) || true)",
+        noticed_by: ("pictures", "refused_pictures_come_back_and_the_others_are_not_decoded_again"),
+    },
+    Break {
+        what: "what the driver says about a copy is not heard",
+        file: "pictures/passage.rs",
+        sound: "checked(answer, \"cuMemcpyHtoDAsync\")",
+        broken: "{ let _ = answer; Ok(()) }",
+        noticed_by: ("pictures", "a_failure_that_is_no_picture_s_is_the_batch_s_error_and_nothing_is_lost"),
+    },
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace's folder")
+}
+
+impl Break {
+    /// The file, broken.
+    fn text(&self) -> String {
+        let path = root().join("gpu/src").join(self.file);
+        let text = std::fs::read_to_string(path).expect("a file of the crate's");
+        let (places, what) = (text.matches(self.sound).count(), self.what);
+        assert_eq!(places, 1, "`{}` stands in {} so many times: where is \"{what}\" now?", self.sound, self.file);
+        text.replace(self.sound, self.broken)
+    }
+}
+
+#[test]
+fn every_break_has_its_place_in_the_source_and_a_test() {
+    for one in BREAKS {
+        one.text();
+        let (suite, test) = one.noticed_by;
+        let text = std::fs::read_to_string(root().join(format!("gpu/tests/{suite}.rs"))).expect("a suite");
+        assert!(text.contains(&format!("#[test]\nfn {test}()")), "{suite} has no test {test}");
+    }
+}
+
+/// The workspace in a folder of its own, whose builds the next run finds again.
+struct Copy(PathBuf);
+
+impl Copy {
+    fn new() -> Self {
+        let copy = Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join("breaks"));
+        let listed = Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(root())
+            .output()
+            .expect("git");
+        for path in String::from_utf8(listed.stdout).expect("names").split_terminator('\0') {
+            // What was deleted is listed until it is committed.
+            if let Ok(bytes) = std::fs::read(root().join(path)) {
+                copy.write(path, &bytes);
+            }
+        }
+        copy
+    }
+
+    /// Writes a file, unless it is the same: what is newer is built anew.
+    fn write(&self, path: &str, bytes: &[u8]) {
+        let path = self.0.join("tree").join(path);
+        if std::fs::read(&path).is_ok_and(|old| old == bytes) {
+            return;
+        }
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, bytes).expect("written");
+    }
+
+    /// Runs the crate's tests for so many seconds.
+    fn cargo(&self, seconds: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new("timeout");
+        command
+            .arg(seconds)
+            .arg(env!("CARGO"))
+            .args(["test", "--quiet", "--locked", "-p", "forebay-gpu"])
+            .args(arguments);
+        command.current_dir(self.0.join("tree")).env("CARGO_TARGET_DIR", self.0.join("target"));
+        command
+    }
+
+    /// Whether the test passes; `None` if it does not end.
+    fn passes(&self, (suite, test): (&str, &str)) -> Option<bool> {
+        // No limit for the compiler.
+        let built = self.cargo("0", &["--test", suite, "--no-run"]).output().expect("cargo");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        let mut run = self.cargo(LIMIT, &["--test", suite, "--", "--exact", test]);
+        let status = run.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("cargo");
+        (status.code() != Some(TIMED_OUT)).then_some(status.success())
+    }
+}
+
+#[test]
+#[ignore = "builds the crate once for each break"]
+fn every_break_is_noticed() {
+    let copy = Copy::new();
+    let mut wrong = Vec::new();
+    // What fails in any copy notices nothing.
+    let tests: BTreeSet<_> = BREAKS.iter().map(|one| one.noticed_by).collect();
+    for test in tests {
+        assert_eq!(copy.passes(test), Some(true), "{test:?} in the sound crate");
+    }
+    for one in BREAKS {
+        let path = format!("gpu/src/{}", one.file);
+        copy.write(&path, one.text().as_bytes());
+        let answer = copy.passes(one.noticed_by);
+        let (_, test) = one.noticed_by;
+        println!("{answer:?}: {}, {test}", one.what);
+        if answer != Some(false) {
+            wrong.push(one.what);
+        }
+        copy.write(&path, &std::fs::read(root().join(&path)).expect("a file of the crate's"));
+    }
+    assert!(wrong.is_empty(), "nobody noticed: {wrong:?}");
+}
