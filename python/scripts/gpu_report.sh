@@ -1,8 +1,16 @@
 #!/usr/bin/env bash
 # Checks and measures forebay on this machine's GPU: report/gpu.json and report/gpu.html. Needs nothing from a registry: a Python with
-# torch (PYTHON names one; else the machine's python3) and the extension, built beforehand with `make build`.
+# torch (PYTHON names one; else the machine's python3) and the extension, built beforehand with `make build`, or a wheel (WHEEL names
+# it), which needs no libhwloc here. `--help` says what else.
 . "$(dirname "$0")/lib.sh"
 python=${PYTHON:-python3}
+package=$root/python/py_src
+if [ -n "${WHEEL:-}" ]; then
+    package=$(mktemp -d)
+    trap 'rm -rf "$package"' EXIT
+    "$python" -m zipfile -e "$WHEEL" "$package"
+fi
+export PYTHONPATH=$package:$root/python/scripts
 "$python" -c "import numpy, PIL, torch" || die "$python has no numpy, Pillow or torch: name one that has, PYTHON=/path/to/python make gpu-report"
-compgen -G "$root/python/py_src/forebay/_forebay*.so" >/dev/null || die "the extension is missing: run \`make build\` here, or copy it from where it was built"
-PYTHONPATH=$root/python/py_src:$root/python/scripts exec "$python" -m gpu_report "$@"
+"$python" -c "import forebay" || die "the package cannot be used here: run \`make build\`, or copy what it made from elsewhere; where libhwloc is missing, make a wheel elsewhere (\`make wheel\`) and name it, WHEEL=FILE make gpu-report"
+"$python" -m gpu_report "$@"

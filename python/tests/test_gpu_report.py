@@ -1,10 +1,16 @@
-"""The report of a machine with a GPU, over the stand-ins: all of it runs, and what peers need is said to be missing."""
+"""The report of a machine with a GPU, over the stand-ins: all of it runs, and what peers need is said to be missing. Peers and
+training, which need torch's own device, run on the CPU.
+"""
 
+import functools
 import importlib
 import io
 import json
+import os
 import pathlib
+import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -63,12 +69,12 @@ def stand_in(cuda_library, monkeypatch):
 def test_everything_runs_and_lands_in_both_files(gpu_report, stand_in, tmp_path):
     report, main = gpu_report
     framework, know, _, nvjpeg = stand_in
-    found = report.run(framework, report.Scale(quick=True), know=know)
-    assert main.write(found, tmp_path) == 0
+    found = report.run(framework, report.Scale(quick=True), know=know, keep=functools.partial(main.write, out=tmp_path))
+    assert not report.has_failed(found)
     outcomes = {part["name"]: part["outcome"] for part in found["parts"]}
     assert [outcome for name, outcome in outcomes.items() if name.startswith("check: ")] == ["passed"] * 5
     assert outcomes["copies"] == outcomes["nvJPEG alone"] == "passed"
-    assert outcomes["peers"] == outcomes["ResNet-50 in bf16"] == "skipped"
+    assert outcomes["peer: torchvision"] == outcomes["resnet18 in bf16: forebay, device_decode"] == "skipped"
     written = json.loads((tmp_path / "gpu.json").read_text())
     assert written == found and written["machine"]["gpu"] == "a stand-in"
     rates = next(part for part in written["parts"] if part["name"] == "nvJPEG alone")["found"]["rates"]
@@ -84,8 +90,8 @@ def test_a_check_that_fails_is_told_and_ends_nothing_else(gpu_report, stand_in, 
     array = framework.array
     # Somebody reads pictures upside down.
     framework.array = lambda tensor: array(tensor)[:, :, ::-1] if len(tensor.shape) == 4 else array(tensor)
-    found = report.run(framework, report.Scale(quick=True), know=know)
-    assert main.write(found, tmp_path) == 1
+    found = report.run(framework, report.Scale(quick=True), know=know, keep=functools.partial(main.write, out=tmp_path))
+    assert report.has_failed(found)
     outcomes = {part["name"]: part["outcome"] for part in found["parts"]}
     assert outcomes["check: copies are exact"] == outcomes["check: device decode agrees"] == "failed"
     assert outcomes["copies"] == "passed"
@@ -99,3 +105,75 @@ def test_without_a_gpu_the_program_says_what_it_needs(gpu_report, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["gpu_report"])
     with pytest.raises(SystemExit, match="gpu-report needs torch and a GPU"):
         main.main()
+
+
+def test_peers_and_training_run_with_torch(gpu_report, tmp_path):
+    report, _ = gpu_report
+    pytest.importorskip("torchvision")
+    frameworks, data = (importlib.import_module(f"gpu_report.{name}") for name in ("frameworks", "data"))
+    scale = report.Scale(quick=True)
+    scale.batch, scale.side, scale.steps, scale.loader_seconds, scale.workers = 4, 32, 2, 0.05, 1
+    files, _ = data.synthetic(9, 60, 50)
+    shards = data.write_shards(tmp_path / "shards", files)
+    framework = frameworks.Torch("cpu")
+    found = report.Report(framework.describe(), 10, lambda document: None)
+    report.peers_and_training(found, framework, scale, tmp_path, shards, files, "cpu")
+    parts = {part["name"]: part for part in found.document()["parts"]}
+    assert {name: part.get("why") for name, part in parts.items() if part["outcome"] != "passed"} == {}
+    peers = [parts[name]["found"] for name in ("peer: torchvision", "peer: DataLoader with Pillow")]
+    steps = [parts[f"resnet18 in bf16: {name}"]["found"] for name in ("synthetic", "forebay", "forebay, device_decode", "DataLoader")]
+    assert all(figure["pictures_per_s"] > 0 for figure in peers + steps)
+    assert all(figure["steps"] == 2 and 0 <= figure["share_waiting_for_data"] < 1 for figure in steps)
+
+
+def test_without_torchvision_its_parts_are_left_out(gpu_report, monkeypatch, tmp_path):
+    report, _ = gpu_report
+    pytest.importorskip("torch")
+    framework = importlib.import_module("gpu_report.frameworks").Torch("cpu")
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    found = report.Report({}, 10, lambda document: None)
+    report.peers_and_training(found, framework, report.Scale(quick=True), tmp_path, "nowhere", [], "cpu")
+    assert all(part["outcome"] == "skipped" and "torchvision is missing" in part["why"] for part in found.parts)
+
+
+def test_parts_for_which_there_is_no_time_are_left_out_and_both_files_are_there(gpu_report, stand_in, tmp_path):
+    report, main = gpu_report
+    framework, know, *_ = stand_in
+    keep = functools.partial(main.write, out=tmp_path)
+    report.run(framework, report.Scale(quick=True), know=know, minutes=0, keep=keep)
+    written = json.loads((tmp_path / "gpu.json").read_text())
+    assert {part["outcome"] for part in written["parts"]} == {"skipped"}
+    assert all("raise --minutes" in part["why"] for part in written["parts"])
+    assert sorted(os.listdir(tmp_path)) == ["gpu.html", "gpu.json"]
+
+
+def test_rates_of_the_decoder_end_when_the_time_is_over(gpu_report, stand_in):
+    report, _ = gpu_report
+    _, know, *_ = stand_in
+    data = importlib.import_module("gpu_report.data")
+    files, sizes = data.synthetic(4, 60, 50)
+    know(files)
+    calls = iter(range(100))
+    found = report._nvjpeg(report.Scale(quick=True), {"few": (files, sizes)}, lambda: next(calls) >= 2)
+    assert found["cut_short"] and len(found["rates"]) == 2
+
+
+def test_without_git_the_commit_is_not_known(gpu_report, monkeypatch):
+    report, _ = gpu_report
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert report._commit() == "unknown"
+
+
+def test_the_script_takes_the_package_from_a_wheel_and_says_what_it_needs(tmp_path):
+    pytest.importorskip("torch")
+    wheel = tmp_path / "forebay.whl"
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("forebay/__init__.py", "print('from the wheel')\n")
+    environment = {**os.environ, "PYTHON": sys.executable, "WHEEL": str(wheel), "TMPDIR": str(tmp_path)}
+    command = [SCRIPTS / "gpu_report.sh", "--help"]
+    asked = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert asked.returncode == 0, asked.stderr
+    assert "from the wheel" in asked.stdout and "What must be there beforehand" in asked.stdout
+    assert os.listdir(tmp_path) == ["forebay.whl"]
+    (tmp_path / "forebay.whl").write_bytes(b"")
+    assert subprocess.run(command, env=environment, capture_output=True).returncode != 0

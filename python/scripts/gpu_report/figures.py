@@ -94,10 +94,10 @@ def torchvision_on_device(framework, files, batch_size, side, seconds):
     count, begun, cpu = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - begun < seconds:
         picked = [tensors[(count + i) % len(tensors)] for i in range(batch_size)]
-        pictures = torchvision.io.decode_jpeg(picked, mode=torchvision.io.ImageReadMode.RGB, device="cuda")
+        pictures = torchvision.io.decode_jpeg(picked, mode=torchvision.io.ImageReadMode.RGB, device=framework.on)
         torch.stack([transform(picture) for picture in pictures])
         count += batch_size
-    torch.cuda.synchronize()
+    framework.synchronize()
     wall = time.perf_counter() - begun
     return {
         "torchvision": torchvision.__version__,
@@ -141,7 +141,7 @@ def data_loader(framework, folder, files, batch_size, side, workers):
         shuffle=True,
         drop_last=True,
         num_workers=workers,
-        pin_memory=True,
+        pin_memory=framework.on == "cuda",
         persistent_workers=workers > 0,
     )
 
@@ -151,7 +151,7 @@ def data_loader_rate(framework, folder, files, batch_size, side, workers, second
     batches, count, begun = data_loader(framework, folder, files, batch_size, side, workers), 0, None
     while begun is None or time.perf_counter() - begun < seconds:
         for pictures, _ in batches:
-            pictures.to("cuda", non_blocking=True)
+            pictures.to(framework.on, non_blocking=True)
             if begun is None:
                 # The workers have started.
                 begun = time.perf_counter()
@@ -159,37 +159,38 @@ def data_loader_rate(framework, folder, files, batch_size, side, workers, second
             count += batch_size
             if time.perf_counter() - begun >= seconds:
                 break
-    framework.torch.cuda.synchronize()
+    framework.synchronize()
     wall = time.perf_counter() - begun
     return {"workers": workers, "pictures_per_s": count / wall}
 
 
-def training(framework, source, batch_size, side, steps):
-    """Steps of a ResNet-50 in bf16 on batches of `source`, a function that gives pairs of pictures and labels on the device:
-    pictures per second, and the share of the time in which the step waited for its batch.
+def training(framework, source, model, batch_size, warm_up, steps):
+    """Steps of torchvision's `model` in bf16 on batches of `source`, a function that gives pairs of pictures and labels on the
+    device: pictures per second, and the share of the time in which the step waited for its batch. The first `warm_up` steps
+    do not count.
     """
     torch = framework.torch
-    from torchvision.models import resnet50
+    import torchvision.models
 
-    model = resnet50().to("cuda", memory_format=torch.channels_last)
+    model = torchvision.models.get_model(model).to(framework.on, memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     waited, begun, done = 0.0, None, 0
     batches = iter(source())
-    for step in range(steps + 5):
-        if step == 5:
-            torch.cuda.synchronize()
+    for step in range(warm_up + steps):
+        if step == warm_up:
+            framework.synchronize()
             waited, begun = 0.0, time.perf_counter()
         asked = time.perf_counter()
         pictures, labels = next(batches)
         waited += time.perf_counter() - asked
-        with torch.autocast("cuda", dtype=torch.bfloat16):
+        with torch.autocast(framework.on, dtype=torch.bfloat16):
             pictures = pictures.to(memory_format=torch.channels_last).float() / 255
             loss = torch.nn.functional.cross_entropy(model(pictures), labels % 1000)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
         # One step ahead at most, so that waiting for a batch shows as waiting.
-        torch.cuda.synchronize()
-        done += step >= 5
+        framework.synchronize()
+        done += step >= warm_up
     wall = time.perf_counter() - begun
     return {"steps": done, "pictures_per_s": done * batch_size / wall, "share_waiting_for_data": waited / wall}

@@ -2,16 +2,16 @@
 
 
 class Torch:
-    """torch's tensors."""
+    """torch's tensors, and the device `on` which peers and training run: "cuda", or "cpu" to see that they run at all."""
 
     framework = "torch"
 
-    def __init__(self):
+    def __init__(self, on="cuda"):
         import torch
 
-        if not torch.cuda.is_available():
+        if on == "cuda" and not torch.cuda.is_available():
             raise RuntimeError("torch sees no CUDA device")
-        self.torch = torch
+        self.torch, self.on = torch, on
 
     def array(self, tensor):
         """A copy in host memory."""
@@ -19,15 +19,14 @@ class Torch:
 
     def synchronize(self):
         """Waits for the device."""
-        self.torch.cuda.synchronize()
+        if self.on == "cuda":
+            self.torch.cuda.synchronize()
 
     def describe(self):
         """The device and the versions."""
         torch = self.torch
-        properties = torch.cuda.get_device_properties(0)
-        return {
-            "gpu": properties.name,
-            "gpu_memory_bytes": properties.total_memory,
-            "torch": torch.__version__,
-            "cuda": torch.version.cuda,
-        }
+        found = {"torch": torch.__version__, "cuda": torch.version.cuda}
+        if self.on == "cuda":
+            properties = torch.cuda.get_device_properties(0)
+            found = {"gpu": properties.name, "gpu_memory_bytes": properties.total_memory, **found}
+        return found

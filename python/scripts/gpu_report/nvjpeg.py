@@ -121,8 +121,8 @@ def rate(device, parts, regions, seconds):
     return best
 
 
-def figures(device, library, sets, batches, shares, seconds):
-    """Rates for each of `sets` (name to files and sizes), batch size and share of the engines."""
+def figures(device, library, sets, batches, shares, seconds, is_over=lambda: False):
+    """Rates for each of `sets` (name to files and sizes), batch size and share of the engines, until `is_over`."""
     cores = Decoder(library, CORES)
     try:
         engines = Decoder(library, ENGINES)
@@ -145,6 +145,9 @@ def figures(device, library, sets, batches, shares, seconds):
                     parts = [(engines, picked[:cut])] if cut else []
                     parts += [(cores, picked[cut:])] if cut < batch else []
                     row = {"pictures": name, "batch": batch, "engines_share": share}
+                    if is_over():
+                        found["cut_short"] = True
+                        continue
                     try:
                         row["pictures_per_s"] = rate(device, parts, regions, seconds)
                     except Refused as refused:

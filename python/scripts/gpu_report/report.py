@@ -31,15 +31,16 @@ class Scale:
         self.token_rows, self.row_bytes = (64, 4 * KIB) if quick else (4096, 147 * KIB)
         self.decoder_batches = (4, 9) if quick else (32, 64, 128, 256)
         self.shares = (0.0, 0.5, 1.0) if quick else (0.0, 0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
-        self.steps = 3 if quick else 60
+        self.model, self.warm_up, self.steps = ("resnet18", 1, 3) if quick else ("resnet50", 5, 60)
         self.workers = min(2 if quick else 16, os.cpu_count() or 1)
 
 
 class Report:
-    """Runs parts and keeps what they found."""
+    """Runs parts, as long as there is time, and hands what they found to `keep` after each."""
 
-    def __init__(self, describe):
+    def __init__(self, describe, minutes, keep):
         self.parts = []
+        self._minutes, self._end, self._keep = minutes, time.monotonic() + 60 * minutes, keep
         self.machine = {
             "python": platform.python_version(),
             "system": platform.platform(),
@@ -48,11 +49,17 @@ class Report:
             **describe,
         }
 
+    def is_over(self):
+        """Whether the time is."""
+        return time.monotonic() >= self._end
+
     def run(self, name, part):
         """Runs `part`; a failure is kept and told, and ends nothing else."""
         begun = time.perf_counter()
         entry = {"name": name}
         try:
+            if self.is_over():
+                raise Skipped(f"the {self._minutes:g} minutes were over: raise --minutes")
             entry["found"], entry["outcome"] = part(), "passed"
         except Skipped as skipped:
             entry["why"], entry["outcome"] = str(skipped), "skipped"
@@ -62,6 +69,7 @@ class Report:
         entry["seconds"] = time.perf_counter() - begun
         self.parts.append(entry)
         print(f"{entry['outcome']:8} {name} ({entry['seconds']:.1f} s) {entry.get('why', '')}", flush=True)
+        self._keep(self.document())
 
     def document(self):
         """What goes into the JSON."""
@@ -73,10 +81,18 @@ class Skipped(Exception):
     """A part cannot run here; the text says why."""
 
 
+def has_failed(document):
+    """Whether a part has."""
+    return any(part["outcome"] == "failed" for part in document["parts"])
+
+
 def _commit():
-    here = Path(__file__).parent
-    asked = subprocess.run(["git", "-C", here, "rev-parse", "HEAD"], capture_output=True, text=True)
-    return asked.stdout.strip() or "unknown"
+    command = ["git", "-C", Path(__file__).parent, "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+    except OSError:
+        # There is no git where only the files were copied to.
+        return "unknown"
 
 
 def _sets(scale, folder):
@@ -94,13 +110,14 @@ def _mean_kb(files):
     return round(sum(map(len, files)) / len(files) / 1000)
 
 
-def run(framework, scale, photographs=None, device="cuda:0", know=lambda files: None):
-    """Runs everything; `know` is told all files before they are decoded.
+def run(framework, scale, photographs=None, device="cuda:0", know=lambda files: None, minutes=60, keep=lambda document: None):
+    """Runs everything, what matters most first; `know` is told all files before they are decoded, `keep` gets the document
+    after each part. No part begins after so many minutes.
 
     Returns:
         The document for the JSON.
     """
-    report = Report(framework.describe())
+    report = Report(framework.describe(), minutes, keep)
     with tempfile.TemporaryDirectory(prefix="gpu-report-") as scratch:
         scratch = Path(scratch)
         sets = _sets(scale, photographs)
@@ -113,11 +130,34 @@ def run(framework, scale, photographs=None, device="cuda:0", know=lambda files: 
             sentence = check.__name__.replace("_", " ")
             report.run(f"check: {sentence}", lambda check=check: check(few, framework, device, scale.side))
         report.run("copies", lambda: _copies(framework, scale, scratch, device))
-        report.run("nvJPEG alone", lambda: _nvjpeg(scale, sets))
         report.run(f"loader, {name}", lambda: _loader(framework, scale, shards, device))
-        report.run("peers", lambda: _peers(framework, scale, scratch, files))
-        report.run("ResNet-50 in bf16", lambda: _training(framework, scale, scratch, shards, files, device))
+        peers_and_training(report, framework, scale, scratch, shards, files, device)
+        report.run("nvJPEG alone", lambda: _nvjpeg(scale, sets, report.is_over))
     return report.document()
+
+
+def peers_and_training(report, framework, scale, scratch, shards, files, device):
+    """What needs torch and torchvision, each part by itself."""
+    size = (scale.batch, scale.side)
+
+    def torchvision():
+        _torch(framework)
+        return figures.torchvision_on_device(framework, files, *size, scale.loader_seconds)
+
+    def data_loader():
+        _torch(framework)
+        return figures.data_loader_rate(framework, scratch / "files", files, *size, scale.workers, scale.loader_seconds)
+
+    report.run("peer: torchvision", torchvision)
+    report.run("peer: DataLoader with Pillow", data_loader)
+    sources = _sources(framework, scale, scratch, shards, files, device)
+    for name, source in sources.items():
+
+        def training(source=source):
+            _torch(framework)
+            return figures.training(framework, source, scale.model, scale.batch, scale.warm_up, scale.steps)
+
+        report.run(f"{scale.model} in bf16: {name}", training)
 
 
 def _copies(framework, scale, scratch, device):
@@ -132,14 +172,14 @@ def _copies(framework, scale, scratch, device):
     return {"bare": bare, "loader": [ours], "loader_of_bare": ours["bytes_per_s"] / bare[-1]["bytes_per_s"]}
 
 
-def _nvjpeg(scale, sets):
+def _nvjpeg(scale, sets, is_over):
     try:
         library = nvjpeg.load([Path(folder) for folder in sys.path])
     except OSError as error:
         raise Skipped(f"nvJPEG cannot be loaded: {error}") from error
     driver = Device()
     try:
-        return nvjpeg.figures(driver, library, sets, scale.decoder_batches, scale.shares, scale.seconds)
+        return nvjpeg.figures(driver, library, sets, scale.decoder_batches, scale.shares, scale.seconds, is_over)
     finally:
         driver.close()
 
@@ -165,31 +205,19 @@ def _torch(framework):
         raise Skipped(f"torchvision is missing: {error}") from error
 
 
-def _peers(framework, scale, scratch, files):
-    _torch(framework)
-    found = {}
-    try:
-        found["torchvision"] = figures.torchvision_on_device(framework, files, scale.batch, scale.side, scale.loader_seconds)
-    except RuntimeError as error:
-        found["torchvision_failed"] = str(error)
-    found["DataLoader"] = figures.data_loader_rate(
-        framework, scratch / "files", files, scale.batch, scale.side, scale.workers, scale.loader_seconds
-    )
-    return found
-
-
-def _training(framework, scale, scratch, shards, files, device):
-    _torch(framework)
-    torch = framework.torch
+def _sources(framework, scale, scratch, shards, files, device):
+    """Where a training step's batches come from, by name: functions that give pairs of pictures and labels for ever."""
 
     def synthetic():
-        pictures = torch.randint(0, 256, (scale.batch, 3, scale.side, scale.side), dtype=torch.uint8, device="cuda")
-        labels = torch.zeros(scale.batch, dtype=torch.int64, device="cuda")
+        torch, shape = framework.torch, (scale.batch, 3, scale.side, scale.side)
+        pictures = torch.randint(0, 256, shape, dtype=torch.uint8, device=framework.on)
+        labels = torch.zeros(scale.batch, dtype=torch.int64, device=framework.on)
         while True:
             yield pictures, labels
 
     def forebay(device_decode):
-        kwargs = {"fields": checks.fields(scale.side), "batch_size": scale.batch, "drop_last": True, "memory": "2gb"}
+        kwargs = {"fields": checks.fields(scale.side), "batch_size": scale.batch, "drop_last": True}
+        kwargs["memory"] = "2gb" if scale.batch >= 64 else "256mb"
         with checks.loader(shards, device, "torch", device_decode=device_decode, **kwargs) as batches:
             while True:
                 for batch in batches:
@@ -199,15 +227,11 @@ def _training(framework, scale, scratch, shards, files, device):
         batches = figures.data_loader(framework, scratch / "files", files, scale.batch, scale.side, scale.workers)
         while True:
             for pictures, labels in batches:
-                yield pictures.to("cuda", non_blocking=True), labels.to("cuda", non_blocking=True)
+                yield pictures.to(framework.on, non_blocking=True), labels.to(framework.on, non_blocking=True)
 
-    sources = {
+    return {
         "synthetic": synthetic,
         "forebay": lambda: forebay(False),
         "forebay, device_decode": lambda: forebay(True),
         "DataLoader": with_data_loader,
     }
-    rows = []
-    for name, source in sources.items():
-        rows.append({"data": name, **figures.training(framework, source, scale.batch, scale.side, scale.steps)})
-    return rows
