@@ -285,10 +285,36 @@ def test_a_failure_of_its_own_download_says_what_it_was(remote, tmp_path):
         StreamingDataset(streams=[stream], batch_size=4)
 
 
-@pytest.mark.parametrize("name", ["_prepare_shard_part", "_decompress_shard_part"])
-def test_what_a_stream_overrides_in_vain_is_warned_of(name):
-    with pytest.warns(UserWarning, match=f"Idle.{name} is never called"):
-        type("Idle", (Stream,), {name: lambda self: None})
+class InParts(Stream):
+    """Does something besides for each file of a shard."""
+
+    def __init__(self, log, **arguments):
+        super().__init__(**arguments)
+        self.log = log
+
+    def _prepare_shard_part(self, raw_info, zip_info=None, compression=None):
+        with open(self.log, "a") as log:
+            log.write(f"{raw_info.basename}\n")
+        return super()._prepare_shard_part(raw_info, zip_info, compression)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stream_s_own_prepare_shard_part_is_called_once_for_each_file(tmp_path, workers):
+    remote = write(tmp_path / "remote", 100, compression="zstd")
+    stream = InParts(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
+    dataset = StreamingDataset(streams=[stream], batch_size=4, num_canonical_nodes=1)
+    assert batches(dataset, workers) == list(range(100))
+    shards = [f"shard.{number:05}.mds" for number in range(dataset.num_shards)]
+    assert prepared(tmp_path / "log") == shards
+    assert sorted(os.listdir(tmp_path / "local")) == ["index.json", *shards]
+
+
+def test_what_a_stream_overrides_in_vain_is_warned_of(recwarn):
+    unpack = {"_decompress_shard_part": lambda self: None}
+    type("Used", (Copied,), unpack)
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="Idle._decompress_shard_part is never called"):
+        type("Idle", (Stream,), unpack)
 
 
 class Counting(StreamingDataset):

@@ -89,8 +89,12 @@ def _unreadable_shard(number: int, samples: int) -> dict[str, Any]:
 
 def is_own(stream: Stream, shards: Sequence[Reader]) -> bool:
     """Whether a program prepares the shards of `stream`, or has chosen them, and not the engine."""
-    prepare = getattr(type(stream), "prepare_shard", None)
-    return prepare is not Stream.prepare_shard or not isinstance(shards, StreamShards)
+    return _prepares_itself(stream) or not isinstance(shards, StreamShards)
+
+
+def _prepares_itself(stream: Stream) -> bool:
+    """Whether a program prepares the shards of `stream`, which may be an object of any class."""
+    return not isinstance(stream, Stream) or stream._prepares_itself()
 
 
 def folder(stream: Stream) -> str:
@@ -207,7 +211,7 @@ class OwnShards:
     def _comes_back(self, shard: int) -> bool:
         """Whether a shard that is removed can be prepared again."""
         stream, _ = self._shards[shard]
-        return stream.remote is not None or type(stream).prepare_shard is not Stream.prepare_shard
+        return stream.remote is not None or _prepares_itself(stream)
 
     def evict_coldest(self) -> None:
         """Removes the shard that this process has used least recently.

@@ -20,7 +20,7 @@ from ... import _forebay
 from ...errors import UnsupportedError
 from . import distributed
 from ._outside import making_reader, outside
-from .format import Reader, get_index_basename, reader_from_json
+from .format import FileInfo, Reader, get_index_basename, reader_from_json
 from .registry_utils import create_registry
 from .storage.download import CloudDownloader, is_native
 from .util import retry
@@ -112,13 +112,12 @@ class Stream:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        for name in ("_prepare_shard_part", "_decompress_shard_part"):
-            if name in vars(cls):
-                warnings.warn(
-                    f"{cls.__name__}.{name} is never called: the engine does its work. A stream that fetches or unpacks in "
-                    "its own way overrides `_download_file` or `prepare_shard`",
-                    stacklevel=2,
-                )
+        if "_decompress_shard_part" in vars(cls) and not cls._prepares_itself():
+            warnings.warn(
+                f"{cls.__name__}._decompress_shard_part is never called: the engine does its work. A stream that unpacks in "
+                "its own way overrides `prepare_shard`",
+                stacklevel=2,
+            )
 
     def _new_local(self) -> str:
         digest = ""
@@ -364,23 +363,44 @@ class Stream:
         Returns:
             Bytes by which the local folder has grown.
         """
+        return sum(self._prepare_shard_part(raw, packed, shard.compression) for raw, packed in shard.file_pairs)
+
+    def _prepare_shard_part(
+        self, raw_info: FileInfo, zip_info: FileInfo | None = None, compression: str | None = None
+    ) -> int:
+        """Fetches and unpacks a file of a shard, along with the shard's others.
+
+        Args:
+            raw_info: The file.
+            zip_info: Its compressed form.
+            compression: Taken for compatibility, like `zip_info`: the index says it.
+
+        Returns:
+            Bytes by which the local folder has grown.
+        """
         reader, numbers = self._engine()
         before = reader.bytes_here()
-        reader.fetch(numbers[frozenset(raw.basename for raw, _ in shard.file_pairs)], True)
+        reader.fetch(numbers[raw_info.basename], True)
         return reader.bytes_here() - before
 
-    def _engine(self) -> tuple[_forebay.Reader, dict[frozenset[str], int]]:
-        """The engine's reader of this stream alone, and its shards' numbers by the names of their raw files."""
+    @classmethod
+    def _prepares_itself(cls) -> bool:
+        """Whether a program prepares the shards of streams of this class, at least in part."""
+        theirs = (cls.prepare_shard, cls._prepare_shard_part)
+        return theirs != (Stream.prepare_shard, Stream._prepare_shard_part)
+
+    def _engine(self) -> tuple[_forebay.Reader, dict[str, int]]:
+        """The engine's reader of this stream alone, and its shards' numbers by the name of each raw file."""
         with making_reader:
             return self._make_engine()
 
-    def _make_engine(self) -> tuple[_forebay.Reader, dict[frozenset[str], int]]:
+    def _make_engine(self) -> tuple[_forebay.Reader, dict[str, int]]:
         made = self.__dict__.get("_engine_made")
         if made is None or made[0] != os.getpid():
             index = StreamShards(self.local, self.split).index
             data = _forebay.DataSet(json.dumps({"streams": [self._place()], "cache_limit": None}), [index])
             shards = json.loads(index.describe())
-            numbers = {frozenset(file["raw"] for file in shard["files"]): at for at, shard in enumerate(shards)}
+            numbers = {file["raw"]: at for at, shard in enumerate(shards) for file in shard["files"]}
             # Its service gets a copy: what the stream owns must not own the stream.
             made = (os.getpid(), _forebay.Reader(data, lambda encoding: None, outside([copy.copy(self)])), numbers)
             self._engine_made = made
