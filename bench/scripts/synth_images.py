@@ -6,7 +6,8 @@ SOURCE `packaged` takes the photographs that scikit-image and scikit-learn carry
 Debian's wallpaper packages (about 220 MB, kept in FOLDER; needs apt-get with its lists up to date, and dpkg-deb);
 `folder` takes every JPEG and PNG under FOLDER. Sizes follow ImageNet-1k roughly: the long side is 500 for most,
 180 to 1,600 for a tail; quality 75 to 96; a few are grey and a few progressive. Every file depends on the seed and its
-number alone. Written as OUT/cls_XXX/img_XXXXXXX.jpg, the layout that torchvision's ImageFolder reads.
+number alone. Written as OUT/cls_XXX/img_XXXXXXX.jpg, the layout that torchvision's ImageFolder reads; a picture's class is
+the photograph it was cut from, so that a network has something to learn.
 """
 
 import functools
@@ -22,7 +23,6 @@ import numpy as np
 from PIL import Image
 
 Image.MAX_IMAGE_PIXELS = None
-CLASSES = 100
 DEBIAN = (
     "gnome-backgrounds",
     "lomiri-wallpapers-16.04",
@@ -67,7 +67,8 @@ def debian(folder):
         subprocess.run(["dpkg-deb", "-x", deb, f"{into}.part"], check=True)
         os.rename(f"{into}.part", into)
         os.remove(deb)
-    found = [p for e in ("jpg", "jpeg") for p in glob.glob(f"{folder}/**/*.{e}", recursive=True)]
+    # Packages link to a photograph under several names.
+    found = {os.path.realpath(p) for e in ("jpg", "jpeg") for p in glob.glob(f"{folder}/**/*.{e}", recursive=True)}
     return [p for p in found if os.path.getsize(p) > 500_000 and "screenshot" not in p]
 
 
@@ -99,7 +100,8 @@ def size(rng):
 def cut(out, photos, seed, i):
     """Writes file `i`; returns its length."""
     rng = random.Random(f"{seed} {i}")
-    image = load(rng.choice(photos))
+    label = rng.randrange(len(photos))
+    image = load(photos[label])
     w, h = size(rng)
     s = rng.uniform(1.0, 2.2)  # a larger window, then shrunk: keeps the statistics of a photograph
     cw, ch = min(int(w * s), image.size[0]), min(int(h * s), image.size[1])
@@ -110,7 +112,7 @@ def cut(out, photos, seed, i):
     piece = Image.fromarray(np.clip(piece, 0, 255).astype(np.uint8))
     if rng.random() < 0.02:
         piece = piece.convert("L")
-    folder = f"{out}/cls_{rng.randrange(CLASSES):03d}"
+    folder = f"{out}/cls_{label:03d}"
     os.makedirs(folder, exist_ok=True)
     path = f"{folder}/img_{i:07d}.jpg"
     options = {

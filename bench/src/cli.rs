@@ -39,6 +39,8 @@ enum Command {
     Tokens(Measured<scenario::tokens::TokensArgs>),
     /// forebay.streaming and MosaicML streaming, both through torch's DataLoader
     Dropin(Measured<scenario::dropin::DropinArgs>),
+    /// A small network trained on forebay's pictures and on those of Pillow and torchvision
+    Accuracy(Measured<scenario::accuracy::AccuracyArgs>),
     /// forebay, WebDataset, MosaicML streaming, ImageFolder and others over the same files
     Peers(Measured<scenario::peers::PeersArgs>),
 }
@@ -77,6 +79,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Scaling(m) => m.output.publish(scenario::scaling::run(&m.scenario)?),
         Command::Tokens(m) => m.output.publish(scenario::tokens::run(&m.scenario)?),
         Command::Dropin(m) => m.output.publish(scenario::dropin::run(&m.scenario)?),
+        Command::Accuracy(m) => m.output.publish(scenario::accuracy::run(&m.scenario)?),
         Command::Peers(m) => m.output.publish(scenario::peers::run(&m.scenario)?),
     }
 }

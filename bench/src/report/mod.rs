@@ -68,6 +68,17 @@ pub(crate) struct Row {
     pub(crate) details: serde_json::Value,
 }
 
+/// Lines over one pair of axes.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Curves {
+    /// What the points lie over.
+    pub(crate) x_title: &'static str,
+    /// What they say.
+    pub(crate) y_title: &'static str,
+    /// Who, and the points by increasing x; several lines of one name look alike.
+    pub(crate) lines: Vec<(String, Vec<(f64, f64)>)>,
+}
+
 /// What did not run, and why.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Skipped {
@@ -104,6 +115,9 @@ pub(crate) struct Report {
     pub(crate) is_listed: bool,
     /// The column that ratios and order are taken from; in a group without it, the first column that the group has.
     pub(crate) primary: &'static str,
+    /// What the plot shows below the bars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) curves: Option<Curves>,
     /// What did not run.
     pub(crate) skipped: Vec<Skipped>,
     /// Sentences the reader needs.
@@ -130,6 +144,7 @@ impl Report {
             rows: Vec::new(),
             baseline: None,
             is_listed: false,
+            curves: None,
             skipped: Vec::new(),
             notes: Vec::new(),
             blocks: Vec::new(),

@@ -1,9 +1,9 @@
-//! The report as a picture: a grid of bar charts, one row per plotted column, one column per group.
+//! The report as a picture: a grid of bar charts, one row per plotted column, one column per group, and curves below them.
 //!
 //! SVG is text, so it needs no drawing library, and it looks sharp on a page. Bars are horizontal because names are
 //! long, sorted by the primary column because that is the question, and forebay's are the coloured ones.
 
-use super::{Better, Column, Report, Row, number};
+use super::{Better, Column, Curves, Report, Row, number};
 use std::fmt::Write as _;
 
 // Geometry in pixels at the picture's natural size.
@@ -14,11 +14,14 @@ const BARS: f64 = 300.0;
 const VALUES_MIN: f64 = 110.0;
 const PANEL_HEAD: f64 = 34.0;
 const MARGIN: f64 = 24.0;
+const CURVES: f64 = 220.0;
+const AXIS: f64 = 40.0;
 
 const STYLE: &str = "text{font-family:'Inter','Segoe UI','Helvetica Neue',Arial,sans-serif;fill:#1f2933}\
 .t{font-size:18px;font-weight:600}.s{font-size:12px;fill:#616e7c}.p{font-size:13px;font-weight:600}\
 .n{font-size:12.5px}.v{font-size:12.5px;fill:#3e4c59}.g{stroke:#d9e2ec;stroke-width:1}\
-.peer{fill:#9fb3c8}.ours{fill:#0b7285}";
+.peer{fill:#9fb3c8}.ours{fill:#0b7285}\
+.line{fill:none;stroke-width:1.5}.line.peer{stroke:#9fb3c8}.line.ours{stroke:#0b7285}";
 
 /// A letter's mean width as a share of the font's size, for breaking lines.
 const LETTER: f64 = 0.56;
@@ -56,6 +59,9 @@ pub(super) fn render(report: &Report) -> String {
         panel(&mut body, report, column, group, at, names);
     }
     y += panels.len().div_ceil(across) as f64 * panel_h + 4.0;
+    if let Some(curves) = &report.curves {
+        y += draw_curves(&mut body, curves, y, width);
+    }
     let versions: Vec<String> = report.versions.iter().map(|(name, v)| format!("{name} {v}")).collect();
     y = paragraph(&mut body, y, width, ("s", 12.0), &versions.join(", "));
     let height = y + MARGIN / 2.0;
@@ -122,6 +128,52 @@ fn panel(svg: &mut String, report: &Report, column: &Column, group: &str, (x, y)
     }
 }
 
+/// All lines over one pair of axes whose ends are those of the points; returns the height.
+fn draw_curves(svg: &mut String, curves: &Curves, y: f64, width: f64) -> f64 {
+    let points = || curves.lines.iter().flat_map(|(_, points)| points);
+    let ends = |of: fn(&(f64, f64)) -> f64| {
+        points().map(of).fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)))
+    };
+    let ((x_low, x_high), (_, y_high)) = (ends(|p| p.0), ends(|p| p.1));
+    let (left, top) = (MARGIN + AXIS, y + PANEL_HEAD);
+    let (wide, bottom) = (width - MARGIN - left, top + CURVES);
+    let at_x = |v: f64| left + wide * (v - x_low) / (x_high - x_low).max(f64::MIN_POSITIVE);
+    let at_y = |v: f64| bottom - CURVES * v / y_high.max(f64::MIN_POSITIVE);
+    text(svg, MARGIN, y + 18.0, "p", "start", &format!("{} by {}", curves.y_title, curves.x_title));
+    for quarter in 0..=4 {
+        let share = f64::from(quarter) / 4.0;
+        let (gx, gy) = (left + wide * share, bottom - CURVES * share);
+        let _ = writeln!(
+            svg,
+            "<line class=\"g\" x1=\"{left:.1}\" x2=\"{:.1}\" y1=\"{gy:.1}\" y2=\"{gy:.1}\"/>",
+            left + wide
+        );
+        text(svg, left - 6.0, gy + 4.0, "v", "end", &number(y_high * share, 1));
+        text(svg, gx, bottom + 16.0, "v", "middle", &number(x_low + (x_high - x_low) * share, 1));
+    }
+    let mut named: Vec<(&str, &str)> = Vec::new();
+    for (name, points) in &curves.lines {
+        let class = if name.starts_with("forebay") { "ours" } else { "peer" };
+        let place = |(x, y): &(f64, f64)| format!("{:.1},{:.1}", at_x(*x), at_y(*y));
+        let path: Vec<String> = points.iter().map(place).collect();
+        let _ = writeln!(svg, "<polyline class=\"line {class}\" points=\"{}\"/>", path.join(" "));
+        if !named.iter().any(|(known, _)| known == name) {
+            named.push((name, class));
+        }
+    }
+    for (i, (name, class)) in named.iter().enumerate() {
+        let legend_y = bottom - 12.0 - 18.0 * (named.len() - 1 - i) as f64;
+        let x = left + wide - 180.0;
+        let _ = writeln!(
+            svg,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"14\" height=\"4\"/>",
+            legend_y - 6.0
+        );
+        text(svg, x + 20.0, legend_y, "n", "start", name);
+    }
+    PANEL_HEAD + CURVES + 34.0
+}
+
 /// The value, and in the primary column how it compares with the baseline and the row's remark.
 fn label(report: &Report, column: &Column, row: &Row, value: f64) -> String {
     let mut label = number(value, column.decimals);
@@ -155,6 +207,19 @@ mod tests {
         assert!(svg.contains("1,250  (2.50x)"));
         assert!(svg.contains("500  the first"));
         assert!(svg.trim_end().ends_with("</svg>"));
+    }
+
+    #[test]
+    fn curves_stand_below_the_bars_and_one_name_is_explained_once() {
+        let mut report = sample();
+        let line = |name: &str, last| (name.to_owned(), vec![(1.0, 10.0), (2.0, last)]);
+        let lines = vec![line("forebay", 60.0), line("forebay", 70.0), line("slow", 80.0)];
+        report.curves = Some(super::Curves { x_title: "epoch", y_title: "% right", lines });
+        let svg = report.svg();
+        assert_eq!(svg.matches("<polyline").count(), 3);
+        assert_eq!(svg.matches("class=\"line ours\"").count(), 2);
+        assert_eq!(svg.matches(">forebay</text>").count(), sample().svg().matches(">forebay</text>").count() + 1);
+        assert!(svg.contains("% right by epoch"));
     }
 
     #[test]

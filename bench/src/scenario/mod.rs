@@ -1,5 +1,6 @@
 //! One file per measurement. Each takes its arguments and returns a [`Report`](crate::report::Report).
 
+pub(crate) mod accuracy;
 mod child;
 pub(crate) mod decode;
 pub(crate) mod disk;

@@ -138,6 +138,21 @@ impl DataSet {
         self.root.join(name)
     }
 
+    /// The folders of the form `files`, in the order in which classes are numbered.
+    ///
+    /// # Errors
+    ///
+    /// The data set has no such form.
+    pub(crate) fn classes(&self) -> Result<Vec<String>> {
+        let files = self.form("files");
+        let failed = |e| Error::from_io(e, "the class folders cannot be listed").with("folder", files.display());
+        let entries = fs::read_dir(&files).map_err(failed)?;
+        let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+        let mut names = names.collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
+        names.sort();
+        Ok(names)
+    }
+
     fn save(&self, root: &Path) -> Result<()> {
         let failed = |e| Error::from_io(e, "the data set's description cannot be written");
         let text = serde_json::to_string_pretty(self).expect("plain fields") + "\n";
