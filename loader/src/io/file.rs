@@ -261,10 +261,14 @@ impl ShardFile {
         self.hot.load(Ordering::Relaxed) >= HOT_STREAK
     }
 
-    /// Remembers whether the page cache had a read. A lost update between threads costs one question more or less.
+    /// Remembers whether the page cache had a read. A lost update between threads costs one question more or less. Nothing is
+    /// written once a file is hot or as long as it is cold: all threads read here, each for every sample.
     fn remember(&self, cached: bool) {
-        let streak = if cached { self.hot.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
-        self.hot.store(streak, Ordering::Relaxed);
+        let streak = self.hot.load(Ordering::Relaxed);
+        let now = if cached { streak.saturating_add(1).min(HOT_STREAK) } else { 0 };
+        if now != streak {
+            self.hot.store(now, Ordering::Relaxed);
+        }
     }
 }
 
