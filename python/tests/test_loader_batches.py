@@ -128,3 +128,20 @@ def test_bytes_and_their_neighbours_come_back_whole_from_memory_and_from_disk(tm
                     assert all(type(row) is bytes for row in batch["b"])
                     seen.update(zip(batch["n"].tolist(), batch["b"], strict=True))
             assert [seen[i] for i in range(200)] == rows, (name, cold)
+
+
+def test_a_mask_that_would_be_cut_otherwise_than_its_picture_is_refused(pictures):
+    crop = fb.RandomResizedCrop(16)
+    wrong = fb.Joint(x=fb.Image("image", crop, fb.RandomHorizontalFlip()), m=fb.Mask("image", crop))
+    with pytest.raises(fb.ConfigError, match="same random operations.*both"):
+        fb.Loader(local=pictures, batch_size=4, fields={"both": wrong})
+    right = fb.Joint(x=fb.Image("image", crop), small=fb.Image("image", fb.RandomResizedCrop(4)))
+    with fb.Loader(local=pictures, batch_size=4, fields={"both": right}) as loader:
+        assert next(iter(loader))["small"].shape == (4, 3, 4, 4)
+
+
+def test_an_epoch_without_a_batch_is_told(pictures):
+    with pytest.warns(UserWarning, match=f"no batch.*batch_size={SAMPLES + 1}"):
+        loader = fb.Loader(local=pictures, batch_size=SAMPLES + 1, drop_last=True)
+    with loader:
+        assert list(loader) == []

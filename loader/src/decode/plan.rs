@@ -161,6 +161,7 @@ impl FieldPlan {
                 for (name, spec) in fields {
                     let draws = FieldDraws::new(augment_seed, name);
                     if let FieldSpec::Joint { fields } = spec {
+                        check_joint(fields).context("joint", || name)?;
                         for (inner, spec) in fields {
                             plan.add(inner, spec, draws, limits).context("joint", || name)?;
                         }
@@ -345,6 +346,31 @@ impl FieldPlan {
 
     pub(super) fn steps(&self) -> &[Step] {
         &self.steps
+    }
+}
+
+/// Refuses fields that would draw differently although they are to share their draws: a mask beside its picture would show
+/// another part of the scene.
+fn check_joint(fields: &[(String, FieldSpec)]) -> Result<()> {
+    let drawn = |spec: &FieldSpec| match spec {
+        // The size that comes out, and what draws nothing, may differ.
+        FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. } => ops
+            .iter()
+            .filter_map(|op| match *op {
+                Op::RandomResizedCrop { scale, ratio, .. } => Some([scale[0], scale[1], ratio[0], ratio[1]]),
+                Op::RandomHorizontalFlip { p } => Some([p, 0.0, 0.0, 0.0]),
+                Op::Resize { .. } | Op::CenterCrop { .. } | Op::Normalize { .. } => None,
+            })
+            .collect(),
+        _ => Vec::new(),
+    };
+    let Some(((_, first), others)) = fields.split_first() else { return Ok(()) };
+    match others.iter().find(|(_, other)| drawn(other) != drawn(first)) {
+        Some((name, _)) => Err(Error::config(
+            "the fields of a Joint need the same random operations in the same order, or their crops and flips differ",
+        )
+        .with("field", name)),
+        None => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@ import json
 import operator
 import os
 import sys
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -232,6 +233,11 @@ class Loader:
             raise
         # Weak: the iterator holds the loader, and without a cycle both end when the last of them is dropped.
         self._iterator: Callable[[], _Epoch | None] = lambda: None
+        if drop_last and not len(self):
+            warnings.warn(
+                f"an epoch has no batch: drop_last leaves out the only one, which is shorter than batch_size={batch_size}",
+                stacklevel=2,
+            )
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the next epoch, or goes on where `load_state_dict` said. An earlier iterator ends."""
@@ -271,7 +277,7 @@ class Loader:
 
         Args:
             state: From `state_dict`, or from MosaicML streaming's.
-            strict: Refuse a state of another plan, such as other data, weights or batch size.
+            strict: Refuse a state of another plan, such as other data, weights or seeds. Another batch size is no other plan.
 
         Raises:
             StateError: The state belongs to another plan; the sentence lists the arguments that differ.

@@ -177,6 +177,13 @@ fn what_cannot_work_is_refused_before_it_starts() {
         (r#"[["x", {"kind": "bytes", "column": "i"}], ["x", {"kind": "bytes", "column": "n"}]]"#, "same name"),
         (r#"[["x", {"kind": "joint", "fields": [["y", {"kind": "joint", "fields": []}]]}]]"#, "Joint"),
         (
+            r#"[["x", {"kind": "joint", "fields": [
+                ["y", {"kind": "image", "column": "i", "ops": [
+                    {"op": "random_resized_crop", "size": [8, 8]}, {"op": "random_horizontal_flip"}]}],
+                ["z", {"kind": "mask", "column": "i", "ops": [{"op": "random_resized_crop", "size": [8, 8]}]}]]}]]"#,
+            "same random operations",
+        ),
+        (
             r#"[["x", {"kind": "image", "column": "i", "ops": [{"op": "normalize", "mean": [0,0,0], "std": [1,1,1]}]}]]"#,
             "float dtype",
         ),
