@@ -27,6 +27,7 @@ def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
         with pytest.raises(fb.DecodeError, match="shard.00000.mds") as caught:
             list(loader)
         assert caught.value.kind == "decode" and caught.value.context
+        assert "tolerant=True" in str(caught.value) and 'on_error="skip"' in str(caught.value)
     with fb.Loader(local=folder, batch_size=8, fields=fields, on_error="skip", max_errors=1) as loader:
         assert sum(len(b["number"]) for b in loader) == 39
     # A batch of its own: left out where nobody waits for it.

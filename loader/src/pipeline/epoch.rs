@@ -151,19 +151,21 @@ impl Shared {
 
     /// `error` with what it happened to.
     pub(crate) fn describe(&self, error: Error, task: &Task) -> Error {
-        self.source
+        let error = self
+            .source
             .describe(error, task.shard)
             .with("sample in shard", task.index)
-            .with("sample", task.planned.sample.0)
+            .with("sample", task.planned.sample.0);
+        match self.on_error {
+            _ if !is_about_sample(&error) => error,
+            OnError::Skip => error.with("samples that max_errors lets an epoch skip", self.max_errors),
+            OnError::Raise => error.with("to leave such samples out", "on_error=\"skip\" with max_errors"),
+        }
     }
 
     /// Whether a bad sample is forgiven; counts it if so.
     pub(crate) fn may_skip(&self, error: &Error) -> bool {
-        let sample_is_bad = matches!(
-            error.kind(),
-            ErrorKind::Decode | ErrorKind::Format | ErrorKind::Unsupported | ErrorKind::Checksum
-        );
-        if self.on_error != OnError::Skip || !sample_is_bad {
+        if self.on_error != OnError::Skip || !is_about_sample(error) {
             return false;
         }
         let forgiven = self.skipped.fetch_add(1, Ordering::Relaxed) < self.max_errors;
@@ -172,6 +174,11 @@ impl Shared {
         }
         forgiven
     }
+}
+
+/// Whether a sample is bad, and not the way to it.
+fn is_about_sample(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Decode | ErrorKind::Format | ErrorKind::Unsupported | ErrorKind::Checksum)
 }
 
 /// A running epoch. Dropping it stops and joins every thread.

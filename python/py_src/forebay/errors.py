@@ -67,7 +67,7 @@ class StalledError(Error, TimeoutError):
     kind = "timeout"
 
 
-class ChecksumError(Error, OSError):
+class ChecksumError(Error, OSError, ValueError):
     """Bytes do not match their recorded size or hash."""
 
     kind = "checksum"

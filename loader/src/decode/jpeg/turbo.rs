@@ -261,7 +261,8 @@ impl JpegDecoder for Turbo {
             // The library keeps the last warning only, and the worse one may have come before it.
             let worst = if is_harmless(&last) { self.first_warning(bytes, &header, region, out)? } else { last };
             if !is_harmless(&worst) {
-                return Err(Error::decode("the JPEG is damaged").with("reason", worst));
+                return Err(Error::decode("the JPEG is damaged; a field with tolerant=True takes what is there of it")
+                    .with("reason", worst));
             }
             log::debug!("decoded a JPEG despite a warning: {worst}");
             if self.decompress(bytes, &header, region, out)?.is_none() {

@@ -264,7 +264,9 @@ fn mds_columns(object: &Object<'_>) -> Result<Vec<Column>> {
         // A name that we do not know may be one that its users added: its bytes can still be had.
         let encoding = Encoding::parse(encoding).unwrap_or_else(|_| Encoding::Custom(encoding.to_owned()));
         if !matches!(encoding, Encoding::Custom(_)) && encoding.fixed_size() != size {
-            let what = format!("the encoding `{encoding}` has the size {:?}, not {size:?}", encoding.fixed_size());
+            let words = |size: Option<u32>| size.map_or_else(|| "null".to_owned(), |size| size.to_string());
+            let (right, wrong) = (words(encoding.fixed_size()), words(size));
+            let what = format!("the encoding `{encoding}` has the size {right}, not {wrong}");
             return Err(Error::format(what).with("column", name).with("field", "column_sizes"));
         }
         columns.push(Column { name: name.to_owned(), encoding, size });
