@@ -8,7 +8,7 @@ case ${1:-dev} in
     release) profile=(--release) folder=release ;;
     *) die "usage: extension.sh dev|release" ;;
 esac
-cargo build --quiet --locked -p forebay-python "${profile[@]}"
+cargo build --locked -p forebay-python "${profile[@]}"
 built=$target/$folder/lib_forebay.so
 placed=python/py_src/forebay/_forebay.abi3.so
 # A process may have the old file open and mapped: replace the name, never the bytes.

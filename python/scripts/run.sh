@@ -3,8 +3,8 @@
 . "$(dirname "$0")/lib.sh"
 python/scripts/system.sh
 python=$(python/scripts/venv.sh)
-say "building forebay (release; minutes the first time, seconds after that)"
+say "building forebay (release; some 20 minutes of CPU time and 2 GB of disk the first time, seconds after that)"
 python/scripts/extension.sh release
-cargo build --quiet --locked --release -p forebay-bench
+cargo build --locked --release -p forebay-bench
 export PYTHONPATH=$root/python/py_src
 exec "$python" python/examples/demo --server "$target/release/forebay-bench" "$@"

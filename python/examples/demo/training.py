@@ -52,6 +52,10 @@ def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.
                     break
                 # Rows of channels side by side are what torch calls channels_last: a view, no copy.
                 x, y = batch["x"].permute(0, 3, 1, 2), batch["y"]
+                if not losses and not 0 <= int(y.min()) <= int(y.max()) < classes:
+                    raise SystemExit(
+                        f"the labels are not all below {classes}: pass --classes (there is {int(y.max())} among them)"
+                    )
                 # On the GPU the multiplications are done in bfloat16, as one would.
                 with torch.autocast("cuda", torch.bfloat16, enabled=device != "cpu"):
                     loss = torch.nn.functional.cross_entropy(model(x), y)
