@@ -1,6 +1,10 @@
 /* Reads one epoch of a data set: tokens CONFIG.json
  *
- *     cc -I ffi/include ffi/examples/tokens.c -L target/release -lforebay -o tokens
+ *     cargo build --release -p forebay-ffi
+ *     cc -I ffi/include ffi/examples/tokens.c -L target/release -lforebay -Wl,-rpath,$PWD/target/release -o tokens
+ *     echo '{"streams": [{"local": "data/train"}], "batch_size": 64}' > config.json && ./tokens config.json
+ *
+ * forebay.h lists everything that the configuration may say.
  */
 #include "forebay.h"
 #include <stdio.h>
