@@ -137,19 +137,17 @@ fn draw_curves(svg: &mut String, curves: &Curves, y: f64, width: f64) -> f64 {
     let ((x_low, x_high), (_, y_high)) = (ends(|p| p.0), ends(|p| p.1));
     let (left, top) = (MARGIN + AXIS, y + PANEL_HEAD);
     let (wide, bottom) = (width - MARGIN - left, top + CURVES);
+    let y_top = ticks(0.0, y_high).last().map_or(y_high, |last| last.max(y_high)).max(f64::MIN_POSITIVE);
     let at_x = |v: f64| left + wide * (v - x_low) / (x_high - x_low).max(f64::MIN_POSITIVE);
-    let at_y = |v: f64| bottom - CURVES * v / y_high.max(f64::MIN_POSITIVE);
+    let at_y = |v: f64| bottom - CURVES * v / y_top;
     text(svg, MARGIN, y + 18.0, "p", "start", &format!("{} by {}", curves.y_title, curves.x_title));
-    for quarter in 0..=4 {
-        let share = f64::from(quarter) / 4.0;
-        let (gx, gy) = (left + wide * share, bottom - CURVES * share);
-        let _ = writeln!(
-            svg,
-            "<line class=\"g\" x1=\"{left:.1}\" x2=\"{:.1}\" y1=\"{gy:.1}\" y2=\"{gy:.1}\"/>",
-            left + wide
-        );
-        text(svg, left - 6.0, gy + 4.0, "v", "end", &number(y_high * share, 1));
-        text(svg, gx, bottom + 16.0, "v", "middle", &number(x_low + (x_high - x_low) * share, 1));
+    for tick in ticks(0.0, y_top) {
+        let (right, gy) = (left + wide, at_y(tick));
+        let _ = writeln!(svg, "<line class=\"g\" x1=\"{left:.1}\" x2=\"{right:.1}\" y1=\"{gy:.1}\" y2=\"{gy:.1}\"/>");
+        text(svg, left - 6.0, gy + 4.0, "v", "end", &tick.to_string());
+    }
+    for tick in ticks(x_low, x_high) {
+        text(svg, at_x(tick), bottom + 16.0, "v", "middle", &tick.to_string());
     }
     let mut named: Vec<(&str, &str)> = Vec::new();
     for (name, points) in &curves.lines {
@@ -172,6 +170,17 @@ fn draw_curves(svg: &mut String, curves: &Curves, y: f64, width: f64) -> f64 {
         text(svg, x + 20.0, legend_y, "n", "start", name);
     }
     PANEL_HEAD + CURVES + 34.0
+}
+
+/// Round numbers from `low` to `high`, ten at most.
+fn ticks(low: f64, high: f64) -> Vec<f64> {
+    let power = 10_f64.powf(((high - low) / 8.0).max(f64::MIN_POSITIVE).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| (high - low) / step <= 8.0);
+    let Some(step) = step.filter(|step| step.is_normal()) else { return Vec::new() };
+    let first = (low / step).ceil();
+    // Three tenths are no more than that.
+    let tick = |i| ((first + f64::from(i)) * step * 1e9).round() / 1e9;
+    (0..10).map(tick).take_while(|tick| *tick <= high).collect()
 }
 
 /// The value, and in the primary column how it compares with the baseline and the row's remark.
@@ -220,6 +229,13 @@ mod tests {
         assert_eq!(svg.matches("class=\"line ours\"").count(), 2);
         assert_eq!(svg.matches(">forebay</text>").count(), sample().svg().matches(">forebay</text>").count() + 1);
         assert!(svg.contains("% right by epoch"));
+    }
+
+    #[test]
+    fn ticks_are_round_and_within_the_ends() {
+        assert_eq!(super::ticks(0.0, 86.9), [0.0, 20.0, 40.0, 60.0, 80.0]);
+        assert_eq!(super::ticks(1.0, 8.0), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+        assert!(super::ticks(3.0, 3.0).len() <= 10 && super::ticks(f64::MAX, f64::MIN).is_empty());
     }
 
     #[test]
