@@ -36,7 +36,7 @@ pub struct StreamConfig {
     pub download_retry: Option<u32>,
     /// Seconds without a byte; `None`: the loader's.
     pub download_timeout: Option<f64>,
-    /// Hash that must match after a download; `None`: the loader's.
+    /// Hash that must match when a shard is downloaded or unpacked; `None`: the loader's.
     pub validate_hash: Option<String>,
     /// Keep the compressed shard beside the unpacked one; `None`: the loader's.
     pub keep_zip: Option<bool>,
@@ -138,7 +138,7 @@ pub struct LoaderConfig {
     pub cache_limit: Option<u64>,
     /// Keep compressed shards beside the unpacked ones.
     pub keep_zip: bool,
-    /// Hash that must match after a download.
+    /// Hash that must match when a shard is downloaded or unpacked.
     pub validate_hash: Option<String>,
     /// Total attempts per download; at least 1.
     pub download_retry: u32,

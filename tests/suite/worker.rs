@@ -1,7 +1,7 @@
 //! Samples in a DataLoader's worker: shards behind the object server, read on the calling thread.
 
 use forebay_loader::format::writer::Options;
-use forebay_loader::format::{Compression, Index, Scratch};
+use forebay_loader::format::{Compression, HashAlgo, Index, Scratch};
 use forebay_loader::order::{OrderConfig, Rank, Resume, SampleId, ShardId, World, shares_of};
 use forebay_loader::store::{Fetcher, Standing};
 use forebay_loader::sync::Arc;
@@ -260,6 +260,23 @@ fn compressed_shards_without_a_remote_are_unpacked_beside_themselves() {
     let shards = tokens(data.path(), 100, Some("zstd"));
     assert_eq!(read_all(&open(place(None, data.path()), None), 8).unwrap().len(), 100);
     assert_eq!(names(data.path()).len(), 1 + 2 * shards, "the compressed files may be the only copy");
+}
+
+#[test]
+fn a_compressed_shard_that_lies_here_damaged_is_not_unpacked() {
+    let data = tempfile::tempdir().unwrap();
+    let (compression, hashes) = (Compression::parse("gz").ok(), vec![HashAlgo::parse("xxh64").unwrap()]);
+    let options = Options { size_limit: Some(1 << 10), compression, hashes, ..Options::default() };
+    forebay_tests::data::tokens(data.path(), 100, LENGTH, 7, options).unwrap();
+    let first = data.path().join("shard.00000.mds.gz");
+    let mut bytes = std::fs::read(&first).unwrap();
+    // The time in the header of gzip, which unpacking reads over.
+    bytes[5] ^= 1;
+    std::fs::write(&first, bytes).unwrap();
+    let error = read_all(&open(place(None, data.path()), None), 8).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Checksum);
+    assert!(error.to_string().contains("shard.00000.mds.gz"), "{error}");
+    assert!(!data.path().join("shard.00000.mds").exists());
 }
 
 #[test]

@@ -94,7 +94,7 @@ class Loader:
             next epoch's order included. At least the sizes of the largest shard and of index.json together. What a folder
             holds beyond it already stays until another shard needs the room.
         keep_zip: Keep compressed shards beside the unpacked ones.
-        validate_hash: Hash that must match after a download, such as "xxh64". None: the cheapest that the index lists.
+        validate_hash: Hash that must match when a shard is downloaded or unpacked, such as "xxh64". None: the cheapest that the index lists.
         download_retry: Total attempts per download.
         download_timeout: Seconds without a byte before an attempt fails.
         stall_timeout: Seconds without any progress before iterating fails and names what it waited for.

@@ -38,7 +38,7 @@ class Stream:
     download_timeout: float | None = None
     """Seconds without a byte before an attempt fails."""
     validate_hash: str | None = None
-    """Hash that must match after a download, such as "xxh64"."""
+    """Hash that must match when a shard is downloaded or unpacked, such as "xxh64"."""
     keep_zip: bool | None = None
     """Keep the compressed shard beside the unpacked one."""
 

@@ -1,6 +1,6 @@
 //! The files of one shard, from the store or from their compressed form on disk to bytes that can be published.
 
-use super::fetch::{Origin, fetch};
+use super::fetch::{Origin, check, fetch};
 use crate::cache::{Admitted, PublishFile};
 use crate::catalog::Stream;
 use crate::error::{Context, Error, Result};
@@ -58,11 +58,11 @@ impl Way<'_> {
         for (i, pair) in shard.files().collect::<Vec<_>>().into_iter().rev().enumerate() {
             let stored: Cow<'_, [u8]> = match (packed, self.origin) {
                 (Some(paths), _) => {
-                    let read = std::fs::read(&paths[i]);
-                    read.map_err(|e| {
+                    let read = std::fs::read(&paths[i]).map_err(|e| {
                         Error::from_io(e, "a compressed shard cannot be read").with("file", paths[i].display())
-                    })?
-                    .into()
+                    })?;
+                    check(self.stream, pair.stored(), &read)?;
+                    read.into()
                 }
                 (None, Some(origin)) => {
                     let stage = self.stats.stage("fetch");

@@ -76,7 +76,7 @@ fn fetch_outside(fetcher: &dyn Fetcher, file: &FileInfo, run: &Run, watch: impl 
 }
 
 /// Compares `bytes` with the hash the user asked for, or else with the cheapest that the index records.
-fn check(stream: &Stream, file: &FileInfo, bytes: &[u8]) -> Result<()> {
+pub(super) fn check(stream: &Stream, file: &FileInfo, bytes: &[u8]) -> Result<()> {
     let algo = stream.validate_hash.or_else(|| hash::cheapest(file.hashes.algos()));
     let Some(algo) = algo else { return Ok(()) };
     let Some(expected) = file.hash(algo) else { return Ok(()) };
@@ -88,7 +88,7 @@ fn compare(algo: HashAlgo, expected: &str, bytes: &[u8]) -> Result<()> {
     if found == expected {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Checksum, "a download does not match the hash in the index: the object in the store is damaged, or belongs to another index")
+    Err(Error::new(ErrorKind::Checksum, "a file does not match its hash in the index: it is damaged where it was read from, or belongs to another index")
         .with("hash", algo.name())
         .with("expected", expected)
         .with("found", found))
