@@ -141,7 +141,6 @@ def test_a_mask_that_would_be_cut_otherwise_than_its_picture_is_refused(pictures
 
 
 def test_an_epoch_without_a_batch_is_told(pictures):
-    with pytest.warns(UserWarning, match=f"no batch.*batch_size={SAMPLES + 1}"):
-        loader = fb.Loader(local=pictures, batch_size=SAMPLES + 1, drop_last=True)
-    with loader:
-        assert list(loader) == []
+    with fb.Loader(local=pictures, batch_size=SAMPLES + 1, drop_last=True) as loader:
+        with pytest.warns(UserWarning, match="no batch.*batch_size"):
+            assert list(loader) == []

@@ -94,7 +94,8 @@ class Loader:
             next epoch's order included. At least the sizes of the largest shard and of index.json together. What a folder
             holds beyond it already stays until another shard needs the room.
         keep_zip: Keep compressed shards beside the unpacked ones.
-        validate_hash: Hash that must match when a shard is downloaded or unpacked, such as "xxh64". None: the cheapest that the index lists.
+        validate_hash: Hash that must match when a shard is downloaded or unpacked, such as "xxh64". None: the cheapest that
+            the index lists.
         download_retry: Total attempts per download.
         download_timeout: Seconds without a byte before an attempt fails.
         stall_timeout: Seconds without any progress before iterating fails and names what it waited for.
@@ -233,11 +234,6 @@ class Loader:
             raise
         # Weak: the iterator holds the loader, and without a cycle both end when the last of them is dropped.
         self._iterator: Callable[[], _Epoch | None] = lambda: None
-        if drop_last and not len(self):
-            warnings.warn(
-                f"an epoch has no batch: drop_last leaves out the only one, which is shorter than batch_size={batch_size}",
-                stacklevel=2,
-            )
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the next epoch, or goes on where `load_state_dict` said. An earlier iterator ends."""
@@ -367,6 +363,7 @@ class _Epoch:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._over = False
+        self._is_empty = True
         self.abandoned = False
 
     def __iter__(self) -> _Epoch:
@@ -384,7 +381,14 @@ class _Epoch:
             outputs = engine.next()
             if outputs is None:
                 self._over = True
+                # Only now: counting batches takes a plan of the epoch, which no start should wait for.
+                if self._is_empty and not len(loader):
+                    warnings.warn(
+                        "an epoch has no batch: drop_last leaves out the only one, which is shorter than batch_size",
+                        stacklevel=2,
+                    )
                 raise StopIteration
+            self._is_empty = False
             batches.append({name: loader._convert(value) for name, value in outputs.items()})
         batch = batches[0] if loader._single else batches
         return batch if loader._transform is None else loader._transform(batch)
