@@ -96,31 +96,34 @@ def test_nothing_heavy_is_imported_before_it_is_used():
     )
 
 
+def program(beside):
+    """A program that has work done in another process, by a class made of one of ours; it imports NAME from `beside`."""
+    return textwrap.dedent(
+        f"""
+        import multiprocessing, os, sys
+        from streaming.base.spanner import Spanner
+        from {beside} import NAME
+
+        class Mine(Spanner):
+            pass
+
+        def work(cls):
+            return cls is Mine, cls.__mro__[1].__module__
+
+        if __name__ == "__main__":
+            with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
+                print(pool.apply(work, (Mine,)), NAME, sys.argv[2:], os.path.basename(sys.argv[0]))
+        """
+    )
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_script_and_its_workers_run_through_the_alias(tmp_path, method):
     script = tmp_path / "train.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            import multiprocessing, sys
-            from streaming.base.spanner import Spanner
-            from beside import NAME
-
-            class Mine(Spanner):
-                pass
-
-            def work(cls):
-                return cls is Mine, cls.__mro__[1].__module__
-
-            if __name__ == "__main__":
-                with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
-                    print(pool.apply(work, (Mine,)), NAME, sys.argv[2:])
-            """
-        )
-    )
+    script.write_text(program("beside"))
     (tmp_path / "beside.py").write_text("NAME = 'beside'")
     out = run("-m", "forebay.streaming.alias", str(script), method, "--lr", "1")
-    assert out.strip() == "(True, 'forebay.streaming.base.spanner') beside ['--lr', '1']"
+    assert out.strip() == "(True, 'forebay.streaming.base.spanner') beside ['--lr', '1'] train.py"
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -129,25 +132,7 @@ def test_a_module_and_its_workers_run_through_the_alias(tmp_path, method):
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "beside.py").write_text("NAME = 'beside'")
-    (package / "__main__.py").write_text(
-        textwrap.dedent(
-            """
-            import multiprocessing, os, sys
-            from streaming.base.spanner import Spanner
-            from .beside import NAME
-
-            class Mine(Spanner):
-                pass
-
-            def work(cls):
-                return cls is Mine, cls.__mro__[1].__module__
-
-            if __name__ == "__main__":
-                with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
-                    print(pool.apply(work, (Mine,)), NAME, sys.argv[2:], os.path.basename(sys.argv[0]))
-            """
-        )
-    )
+    (package / "__main__.py").write_text(program(".beside"))
     out = run("-m", "forebay.streaming.alias", "-m", "training", method, "--lr", "1", cwd=tmp_path)
     assert out.strip() == "(True, 'forebay.streaming.base.spanner') beside ['--lr', '1'] __main__.py"
 
