@@ -155,6 +155,13 @@ impl Report {
         report
     }
 
+    /// Notes the `versions` of what a child `found`.
+    pub(crate) fn add_versions(&mut self, found: &serde_json::Value) {
+        for (package, version) in found["versions"].as_object().into_iter().flatten() {
+            self.versions.insert(package.clone(), version.as_str().unwrap_or_default().to_owned());
+        }
+    }
+
     /// The groups in order of first use.
     fn groups(&self) -> Vec<&str> {
         let mut groups: Vec<&str> = Vec::new();

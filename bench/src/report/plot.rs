@@ -119,7 +119,7 @@ fn panel(svg: &mut String, report: &Report, column: &Column, group: &str, (x, y)
             continue;
         };
         let w = (BARS * value / scale_max).max(1.0);
-        let class = if row.name.starts_with("forebay") { "ours" } else { "peer" };
+        let class = class_of(&row.name);
         let _ = writeln!(
             svg,
             "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{bar_y:.1}\" width=\"{w:.1}\" height=\"{BAR}\" rx=\"2\"/>"
@@ -151,7 +151,7 @@ fn draw_curves(svg: &mut String, curves: &Curves, y: f64, width: f64) -> f64 {
     }
     let mut named: Vec<(&str, &str)> = Vec::new();
     for (name, points) in &curves.lines {
-        let class = if name.starts_with("forebay") { "ours" } else { "peer" };
+        let class = class_of(name);
         let place = |(x, y): &(f64, f64)| format!("{:.1},{:.1}", at_x(*x), at_y(*y));
         let path: Vec<String> = points.iter().map(place).collect();
         let _ = writeln!(svg, "<polyline class=\"line {class}\" points=\"{}\"/>", path.join(" "));
@@ -170,6 +170,11 @@ fn draw_curves(svg: &mut String, curves: &Curves, y: f64, width: f64) -> f64 {
         text(svg, x + 20.0, legend_y, "n", "start", name);
     }
     PANEL_HEAD + CURVES + 34.0
+}
+
+/// Ours is what is coloured.
+fn class_of(name: &str) -> &'static str {
+    if name.starts_with("forebay") { "ours" } else { "peer" }
 }
 
 /// Round numbers from `low` to `high`, ten at most.

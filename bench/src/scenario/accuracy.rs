@@ -95,9 +95,7 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<Report> {
     }
     for ((_, name), runs) in LOADERS.iter().zip(&runs) {
         report.rows.push(row(name, runs)?);
-        for (package, version) in runs.iter().filter_map(|run| run["versions"].as_object()).flatten() {
-            report.versions.insert(package.clone(), version.as_str().unwrap_or_default().to_owned());
-        }
+        runs.iter().for_each(|run| report.add_versions(run));
     }
     report.notes.push(verdict(&report.rows));
     report.curves = Some(curves);

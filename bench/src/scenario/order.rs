@@ -131,9 +131,7 @@ fn measure(report: &mut Report, group: &str, way: &WayArgs, args: &OrderArgs, sc
                     firsts.push(found["first"].clone());
                 }
                 report.rows.push(row(group, name, &found));
-                for (package, version) in found["versions"].as_object().into_iter().flatten() {
-                    report.versions.insert(package.clone(), version.as_str().unwrap_or_default().to_owned());
-                }
+                report.add_versions(&found);
             }
             Err(error) if name == "forebay" => return Err(error),
             Err(error) => {

@@ -138,12 +138,16 @@ struct Outcome {
     trace: Option<String>,
 }
 
-fn drain(args: &PipelineArgs, stream: StreamConfig, fields: Value, threads: u32, epochs: u32) -> Result<Outcome> {
+/// A shuffled loader of one stream; `fields` as the loader's JSON.
+pub(super) fn config(stream: StreamConfig, fields: &Value, batch: u32, threads: u32) -> Result<LoaderConfig> {
     let config = json!({
-        "streams": [stream], "fields": fields, "batch_size": args.batch, "shuffle": true, "threads": threads,
-        "trace": args.trace.is_some(),
+        "streams": [stream], "fields": fields, "batch_size": batch, "shuffle": true, "threads": threads,
     });
-    let config = LoaderConfig::from_json(&config.to_string())?;
+    LoaderConfig::from_json(&config.to_string())
+}
+
+fn drain(args: &PipelineArgs, stream: StreamConfig, fields: Value, threads: u32, epochs: u32) -> Result<Outcome> {
+    let config = LoaderConfig { trace: args.trace.is_some(), ..config(stream, &fields, args.batch, threads)? };
     let (cpu, start) = (own_cpu_seconds(), Instant::now());
     let loader = Loader::new(config)?;
     let first = epoch(&loader, cpu, start)?;

@@ -11,14 +11,15 @@
 //!
 //! The first two follow from the run itself, so they say what it is bound by; the others are measured beside it.
 
-use super::pipeline::{Drained, epoch, fields};
+use super::pipeline::{Drained, config, epoch, fields};
 use super::samples::{Place, Samples};
+use super::tokens::timed;
 use crate::machine::{cpus_allowed, own_cpu_seconds};
 use crate::python::{Scripts, answer};
 use crate::report::{Better, Column, Report, Row, Skipped};
 use crate::synth::{DataSet, Kind, read_through};
 use clap::Args;
-use forebay_loader::config::{LoaderConfig, StreamConfig};
+use forebay_loader::config::StreamConfig;
 use forebay_loader::loader::Loader;
 use forebay_loader::{Error, Result};
 use serde_json::{Value, json};
@@ -160,11 +161,8 @@ fn steps(most: u32) -> Vec<u32> {
 }
 
 fn climb(args: &ScalingArgs, folder: &Path, work: &Work, samples: &Samples, threads: u32) -> Result<Step> {
-    let config = json!({
-        "streams": [StreamConfig { local: Some(folder.to_owned()), ..StreamConfig::default() }],
-        "fields": work.fields, "batch_size": args.batch, "shuffle": true, "threads": threads,
-    });
-    let loader = Loader::new(LoaderConfig::from_json(&config.to_string())?)?;
+    let stream = StreamConfig { local: Some(folder.to_owned()), ..StreamConfig::default() };
+    let loader = Loader::new(config(stream, &work.fields, args.batch, threads)?)?;
     let drain = || epoch(&loader, own_cpu_seconds(), Instant::now());
     let (threads, row_bytes) = (threads as usize, samples.bytes_max() + work.pixel_bytes);
     let copy = |place: Place, row: &mut [u8], _: &mut [u8]| {
@@ -180,17 +178,13 @@ fn climb(args: &ScalingArgs, folder: &Path, work: &Work, samples: &Samples, thre
         return Err(Error::internal("the engine brings another number of samples").with("samples", step.engine.rows));
     }
     step.engine.seconds = f64::INFINITY;
-    let timed = |body: &dyn Fn() -> Result<()>| {
-        let start = Instant::now();
-        body().map(|()| start.elapsed().as_secs_f64())
-    };
     for _ in 0..args.rounds.max(1) {
         let drained = drain()?;
         if drained.seconds < step.engine.seconds {
             step.engine = drained;
         }
-        step.memory_s = step.memory_s.min(timed(&|| samples.bring(threads, row_bytes, copy))?);
-        step.page_cache_s = step.page_cache_s.min(timed(&|| samples.bring(threads, row_bytes, read))?);
+        step.memory_s = step.memory_s.min(timed(|| samples.bring(threads, row_bytes, copy))?.seconds);
+        step.page_cache_s = step.page_cache_s.min(timed(|| samples.bring(threads, row_bytes, read))?.seconds);
     }
     let stats = loader.stats()?;
     // What the page cache has, decode threads read themselves.
@@ -211,9 +205,7 @@ fn consumer(report: &mut Report, args: &ScalingArgs, folder: &Path, work: &Work)
         .and_then(|scripts| answer(Command::new(python).arg(scripts.path(SCRIPT)).arg(config.to_string())));
     match found {
         Ok(found) => {
-            for (package, version) in found["versions"].as_object().into_iter().flatten() {
-                report.versions.insert(package.clone(), version.as_str().unwrap_or_default().to_owned());
-            }
+            report.add_versions(&found);
             Some(found["items"].as_f64()? / found["cpu_s"].as_f64()?)
         }
         Err(error) => {

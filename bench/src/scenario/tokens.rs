@@ -5,13 +5,14 @@
 //! two know the order beforehand; each of their threads fills every n-th batch, always in the same place, which is what a
 //! program could reach that does nothing else. One group has the tokens as they are stored, the other as int64.
 
+use super::pipeline::config;
 use super::samples::{Place, Samples};
 use crate::machine::own_cpu_seconds;
 use crate::report::{Better, Column, Report, Row};
 use crate::synth::{DataSet, Kind, read_through};
 use clap::Args;
 use forebay_loader::batch::{Batch, Output};
-use forebay_loader::config::{LoaderConfig, StreamConfig};
+use forebay_loader::config::StreamConfig;
 use forebay_loader::decode::{DType, numeric};
 use forebay_loader::loader::{Loader, Next};
 use forebay_loader::{Error, ErrorKind, Result};
@@ -39,8 +40,8 @@ pub(crate) struct TokensArgs {
 
 /// What an epoch took.
 #[derive(Clone, Copy)]
-struct Took {
-    seconds: f64,
+pub(super) struct Took {
+    pub(super) seconds: f64,
     cpu_seconds: f64,
 }
 
@@ -65,12 +66,10 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
     let mut report = Report::new("tokens", title, columns);
     report.baseline = Some("pread".to_owned());
     for dtype in [DType::UInt16, DType::Int64] {
-        let config = json!({
-            "streams": [StreamConfig { local: Some(folder.clone()), ..StreamConfig::default() }],
-            "fields": [["x", {"kind": "tokens", "column": "tokens", "length": data.length, "dtype": dtype.to_string()}]],
-            "batch_size": args.batch, "shuffle": true, "threads": threads,
-        });
-        let loader = Loader::new(LoaderConfig::from_json(&config.to_string())?)?;
+        let stream = StreamConfig { local: Some(folder.clone()), ..StreamConfig::default() };
+        let fields =
+            json!([["x", {"kind": "tokens", "column": "tokens", "length": data.length, "dtype": dtype.to_string()}]]);
+        let loader = Loader::new(config(stream, &fields, args.batch, threads)?)?;
         let mut sum = Sum::default();
         drain(&loader, |batch| sum.add_batch(batch, dtype))?;
         for (name, source) in [("pread", Source::Files), ("memcpy", Source::Memory)] {
@@ -105,7 +104,7 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
     Ok(report)
 }
 
-fn timed(body: impl FnOnce() -> Result<()>) -> Result<Took> {
+pub(super) fn timed(body: impl FnOnce() -> Result<()>) -> Result<Took> {
     let (cpu, start) = (own_cpu_seconds(), Instant::now());
     body()?;
     Ok(Took { seconds: start.elapsed().as_secs_f64(), cpu_seconds: own_cpu_seconds() - cpu })
