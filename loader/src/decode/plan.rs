@@ -357,8 +357,10 @@ fn check_joint(fields: &[(String, FieldSpec)]) -> Result<()> {
         FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. } => ops
             .iter()
             .filter_map(|op| match *op {
-                Op::RandomResizedCrop { scale, ratio, .. } => Some([scale[0], scale[1], ratio[0], ratio[1]]),
-                Op::RandomHorizontalFlip { p } => Some([p, 0.0, 0.0, 0.0]),
+                Op::RandomResizedCrop { scale, ratio, .. } => {
+                    Some(Op::RandomResizedCrop { size: [0, 0], scale, ratio })
+                }
+                Op::RandomHorizontalFlip { .. } => Some(op.clone()),
                 Op::Resize { .. } | Op::CenterCrop { .. } | Op::Normalize { .. } => None,
             })
             .collect(),

@@ -156,8 +156,10 @@ impl Shared {
             .describe(error, task.shard)
             .with("sample in shard", task.index)
             .with("sample", task.planned.sample.0);
+        if !is_about_sample(&error) {
+            return error;
+        }
         match self.on_error {
-            _ if !is_about_sample(&error) => error,
             OnError::Skip => error.with("samples that max_errors lets an epoch skip", self.max_errors),
             OnError::Raise => error.with("to leave such samples out", "on_error=\"skip\" with max_errors"),
         }
