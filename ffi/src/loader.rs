@@ -69,7 +69,8 @@ static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 /// * `prefetch` (3): batches made ahead. `predownload` (null): samples whose shards are fetched ahead.
 /// * `memory` (null), a size: for batches and encoded samples. `sample_bytes_max` (1073741824), a size: the largest sample.
 /// * `cache_limit` (null), a size: what the shards may take on disk. `keep_zip` (false): keep compressed shards as well.
-/// * `validate_hash` (null): the hash that a shard must match when it is downloaded or unpacked. `fetch_threads` (null): threads that talk to the store.
+/// * `validate_hash` (null): the hash that a shard must match when it is downloaded or unpacked.
+/// * `fetch_threads` (null): threads that talk to the store.
 /// * `download_retry` (2): attempts in all; `download_timeout` (60.0): seconds without a byte before one fails.
 /// * `stall_timeout` (600.0): seconds without any progress before `forebay_loader_next` fails.
 /// * `trace` (false): keep every timed span.
