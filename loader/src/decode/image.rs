@@ -175,12 +175,9 @@ impl ImageDecoder {
             let output = self.stages[i - 1].output();
             let stride = output.w as usize * 3;
             let out = self.between.start(Region::all(output), 3);
-            self.resizer.run(&self.source, |y, row| {
+            self.resizer.run(&self.source, |y, [r, g, b]| {
                 let out = out[y as usize * stride..][..stride].as_chunks_mut::<3>().0;
-                out.iter_mut().zip(row).for_each(|(out, p)| {
-                    let [r, g, b, _] = p.to_le_bytes();
-                    *out = [r, g, b];
-                });
+                out.iter_mut().zip(r.iter().zip(g).zip(b)).for_each(|(out, ((r, g), b))| *out = [*r, *g, *b]);
             });
             std::mem::swap(&mut self.source, &mut self.between);
             self.resizer.plan(&self.stages[i], filter);

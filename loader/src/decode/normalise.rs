@@ -106,64 +106,60 @@ impl Writer {
         self.shape(size).as_slice().iter().product::<usize>() * self.dtype.size()
     }
 
-    /// Writes row `y` of a picture of `size`, pixels as `0x00BBGGRR`, into `out`, which is the whole picture.
-    pub fn write(&self, out: &mut [u8], size: Size, y: u32, row: &[u32]) {
+    /// Writes row `y` of a picture of `size`, its red, green and blue, into `out`, which is the whole picture.
+    pub fn write(&self, out: &mut [u8], size: Size, y: u32, row: [&[u8]; 3]) {
         let (w, h, y) = (size.w as usize, size.h as usize, y as usize);
         let item = self.dtype.size();
         match self.order {
             Order::Planes => {
-                for c in 0..3 {
-                    let out = &mut out[(c * h + y) * w * item..][..w * item];
-                    self.plane(out, row, c);
+                for (c, row) in row.into_iter().enumerate() {
+                    self.plane(&mut out[(c * h + y) * w * item..][..w * item], row, c);
                 }
             }
             Order::Interleaved => self.interleaved(&mut out[y * w * 3 * item..][..w * 3 * item], row),
-            Order::Labels => labels(&mut out[y * w * item..][..w * item], item, row),
+            Order::Labels => labels(&mut out[y * w * item..][..w * item], item, row[0]),
         }
     }
 
-    fn plane(&self, out: &mut [u8], row: &[u32], c: usize) {
-        let (scale, offset, shift) = (self.scale[c], self.offset[c], 8 * c as u32);
-        let level = |p: &u32| (p >> shift) & 255;
+    fn plane(&self, out: &mut [u8], row: &[u8], c: usize) {
+        let (scale, offset) = (self.scale[c], self.offset[c]);
         // Through i32: that conversion to float is one instruction everywhere.
-        let value = |p: &u32| level(p) as i32 as f32 * scale + offset;
+        let value = |level: u8| i32::from(level) as f32 * scale + offset;
         match self.dtype {
-            DType::UInt8 => out.iter_mut().zip(row).for_each(|(out, p)| *out = level(p) as u8),
+            DType::UInt8 => out.copy_from_slice(row),
             DType::Float32 => {
-                out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = value(p).to_ne_bytes());
+                out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = value(*p).to_ne_bytes());
             }
             DType::BFloat16 => {
-                out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = bfloat16(value(p)).to_ne_bytes());
+                out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = bfloat16(value(*p)).to_ne_bytes());
             }
             _ => {
                 let table = &self.halves[c];
                 out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| {
-                    *out = table[level(p) as usize].to_ne_bytes();
+                    *out = table[usize::from(*p)].to_ne_bytes();
                 });
             }
         }
     }
 
-    fn interleaved(&self, out: &mut [u8], row: &[u32]) {
-        let value = |p: u32, c: usize| p.to_le_bytes()[c] as f32 * self.scale[c] + self.offset[c];
+    fn interleaved(&self, out: &mut [u8], [r, g, b]: [&[u8]; 3]) {
+        let value = |p: u8, c: usize| i32::from(p) as f32 * self.scale[c] + self.offset[c];
+        let pixels = r.iter().zip(g).zip(b).map(|((r, g), b)| [*r, *g, *b]);
         match self.dtype {
-            DType::UInt8 => out.as_chunks_mut::<3>().0.iter_mut().zip(row).for_each(|(out, p)| {
-                let [r, g, b, _] = p.to_le_bytes();
-                *out = [r, g, b];
-            }),
-            DType::Float32 => out.as_chunks_mut::<12>().0.iter_mut().zip(row).for_each(|(out, p)| {
+            DType::UInt8 => out.as_chunks_mut::<3>().0.iter_mut().zip(pixels).for_each(|(out, p)| *out = p),
+            DType::Float32 => out.as_chunks_mut::<12>().0.iter_mut().zip(pixels).for_each(|(out, p)| {
                 for (c, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
-                    *out = value(*p, c).to_ne_bytes();
+                    *out = value(p[c], c).to_ne_bytes();
                 }
             }),
-            DType::BFloat16 => out.as_chunks_mut::<6>().0.iter_mut().zip(row).for_each(|(out, p)| {
+            DType::BFloat16 => out.as_chunks_mut::<6>().0.iter_mut().zip(pixels).for_each(|(out, p)| {
                 for (c, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
-                    *out = bfloat16(value(*p, c)).to_ne_bytes();
+                    *out = bfloat16(value(p[c], c)).to_ne_bytes();
                 }
             }),
-            _ => out.as_chunks_mut::<6>().0.iter_mut().zip(row).for_each(|(out, p)| {
+            _ => out.as_chunks_mut::<6>().0.iter_mut().zip(pixels).for_each(|(out, p)| {
                 for (c, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
-                    *out = self.halves[c][p.to_le_bytes()[c] as usize].to_ne_bytes();
+                    *out = self.halves[c][usize::from(p[c])].to_ne_bytes();
                 }
             }),
         }
@@ -204,13 +200,12 @@ impl Shape {
     }
 }
 
-fn labels(out: &mut [u8], item: usize, row: &[u32]) {
-    let label = |p: &u32| (p & 255) as u8;
+fn labels(out: &mut [u8], item: usize, row: &[u8]) {
     match item {
-        1 => out.iter_mut().zip(row).for_each(|(out, p)| *out = label(p)),
-        2 => out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = u16::from(label(p)).to_ne_bytes()),
-        4 => out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = u32::from(label(p)).to_ne_bytes()),
-        _ => out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = u64::from(label(p)).to_ne_bytes()),
+        1 => out.copy_from_slice(row),
+        2 => out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = u16::from(*p).to_ne_bytes()),
+        4 => out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = u32::from(*p).to_ne_bytes()),
+        _ => out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = u64::from(*p).to_ne_bytes()),
     }
 }
 
@@ -233,10 +228,11 @@ mod tests {
     }
 
     fn picture(writer: &Writer) -> Vec<u8> {
-        let row: Vec<u32> = (0..256).map(|x| u32::from_le_bytes([level(x, 0), level(x, 1), level(x, 2), 0])).collect();
+        let row: [Vec<u8>; 3] = [0, 1, 2].map(|c| (0..256).map(|x| level(x, c)).collect());
+        let row = [&row[0][..], &row[1], &row[2]];
         let mut out = vec![0xee; writer.bytes(SIZE)];
-        writer.write(&mut out, SIZE, 0, &row);
-        writer.write(&mut out, SIZE, 1, &row);
+        writer.write(&mut out, SIZE, 0, row);
+        writer.write(&mut out, SIZE, 1, row);
         out
     }
 

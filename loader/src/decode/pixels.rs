@@ -3,7 +3,7 @@
 use super::geometry::{Region, Size};
 
 /// Readable bytes behind the last pixel, so that kernels may load whole vectors at the end of the last row.
-pub(super) const PAD: usize = 64;
+pub(super) const PAD: usize = 192;
 
 /// Above this, memory goes back after the picture: one huge picture must not stay with every thread for good.
 const KEPT_BYTES: usize = 64 << 20;
@@ -60,10 +60,5 @@ impl Pixels {
         let region = self.region();
         debug_assert!(x >= region.x && y >= region.y, "pixel outside of what was decoded");
         &self.bytes[((y - region.y) as usize * region.w as usize + (x - region.x) as usize) * 3..]
-    }
-
-    /// Bytes from one row to the next.
-    pub(super) fn stride(&self) -> usize {
-        self.region().w as usize * 3
     }
 }

@@ -1,31 +1,50 @@
 //! Antialiased bilinear resize with crop, window and mirror folded in: one [`Stage`] from pixels to rows.
 //!
-//! Separable, rows first: for every output row the source rows above it are blended into one row of 16-bit values
-//! (7 bits of fraction), and that row is blended along x into output pixels. Only the window's rows and columns are
-//! computed, one row at a time, so everything between the source and the finished row stays in the first-level cache.
-//! The weights are Pillow's; Pillow goes along x first and rounds to 8 bits in between, so results differ by a grey
-//! level now and then. All arithmetic is integer: every machine gets the same pixels, whichever kernel runs.
+//! Separable, columns first as in Pillow: every source row that is needed is divided into its channels and blended along
+//! x into a row of 16-bit values (7 bits of fraction), once; an output row is a blend of those. Only the window's rows and
+//! columns are computed, and the few rows in between stay in the first-level cache. The weights are Pillow's; Pillow
+//! rounds to 8 bits in between, so results differ by a grey level now and then. All arithmetic is integer: every machine
+//! gets the same pixels, whichever kernel runs.
 
 mod kernel;
+mod planes;
 mod weights;
 
 use super::geometry::{Filter, Region, Stage};
-use super::pixels::Pixels;
-use weights::Axis;
+use super::pixels::{Pixels, fit};
+use kernel::{Columns, Kernels};
+use planes::Planes;
+use weights::{Axis, ONE};
 
 /// One thread's resizer: the weights of the current picture and its row buffers.
 #[derive(Default)]
 pub struct Resizer {
+    kernels: Kernels,
     plan: Option<Plan>,
     columns: Axis,
     rows: Axis,
-    packed: kernel::Columns,
-    /// One blended row, 16 bits per channel.
-    blended: Vec<i16>,
-    /// The columns of the window that show the picture.
-    inner: Vec<u32>,
+    packed: Columns,
+    /// A source row by channels.
+    source: Planes<u8>,
+    blended: Blended,
+    /// An output row's columns that show the picture.
+    inner: Planes<u8>,
     /// A finished row with its borders.
-    row: Vec<u32>,
+    row: Planes<u8>,
+}
+
+/// The last source rows that were blended along x, as many as an output row can need.
+#[derive(Default)]
+struct Blended {
+    values: Vec<i16>,
+    /// Where the first of the rows starts.
+    base: usize,
+    /// Values of one of a row's three planes.
+    plane: usize,
+    /// Which source row is in each place.
+    held: Vec<Option<u32>>,
+    /// Where the rows start that are needed now.
+    starts: Vec<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -57,7 +76,7 @@ impl Resizer {
         let y = shown(window.y, window.size.h, resized.h);
         self.columns.compute(filter, crop.w, resized.w, x, flip);
         self.rows.compute(filter, crop.h, resized.h, y, false);
-        self.packed.pack(&self.columns);
+        self.packed.pack(&self.columns, self.kernels);
         let (cx, cy) = (self.columns.span(), self.rows.span());
         let needed = Region { x: crop.x + cx.0, y: crop.y + cy.0, w: cx.1 - cx.0, h: cy.1 - cy.0 };
         self.plan = Some(Plan { stage: *stage, x, y, needed });
@@ -65,9 +84,10 @@ impl Resizer {
     }
 
     /// Runs the planned stage over `source`, which holds at least the region that [`plan`](Self::plan) asked for, and
-    /// hands every output row, top to bottom, to `sink`: its number and its pixels as `0x00BBGGRR`.
-    pub fn run(&mut self, source: &Pixels, mut sink: impl FnMut(u32, &[u32])) {
+    /// hands every output row, top to bottom, to `sink`: its number, and its red, green and blue.
+    pub fn run(&mut self, source: &Pixels, mut sink: impl FnMut(u32, [&[u8]; 3])) {
         let Some(Plan { stage, x, y, needed }) = self.plan else { return };
+        let Self { kernels, rows, packed, source: split, blended, inner, row, .. } = self;
         let window = stage.window;
         let (width, inner_width) = (window.size.w as usize, (x.1 - x.0) as usize);
         let left = if stage.flip {
@@ -75,44 +95,86 @@ impl Resizer {
         } else {
             (i64::from(x.0) - window.x).max(0)
         } as usize;
-        self.row.clear();
-        self.row.resize(width, 0);
-        self.inner.resize(inner_width.next_multiple_of(kernel::GROUP), 0);
-        let values = needed.w as usize * 3;
-        self.blended.resize(self.packed.row_len(), 0);
+        split.start(needed.w as usize, kernel::MARGIN);
+        inner.start(inner_width, 0);
+        row.start(width, 0);
+        row.all_mut().fill(0);
+        blended.start(rows.taps_max(), inner.stride());
         let is_copy = stage.resized == stage.crop.size();
         for out_y in 0..window.size.h {
             let resized_y = i64::from(out_y) + window.y;
             if resized_y < i64::from(y.0) || resized_y >= i64::from(y.1) {
-                self.row.fill(0);
-                sink(out_y, &self.row);
+                row.all_mut().fill(0);
+                sink(out_y, row.rows());
                 continue;
             }
-            let (first, weights) = self.rows.taps((resized_y - i64::from(y.0)) as usize);
-            let from = source.from(needed.x, stage.crop.y + first);
+            let (first, weights) = rows.taps((resized_y - i64::from(y.0)) as usize);
+            let source_row = |row: u32| source.from(needed.x, stage.crop.y + row);
             if is_copy {
-                copy(&from[..values], stage.flip, &mut self.inner);
+                kernels.split(source_row(first), split);
+                copy(split.rows(), stage.flip, inner.each_mut());
             } else {
-                kernel::blend_rows(from, source.stride(), values, weights, &mut self.blended);
-                kernel::blend_columns(&self.blended, &self.packed, &mut self.inner);
+                // Where a row counts alone, the others do not count at all.
+                let (first, weights) = match weights.iter().position(|w| i32::from(*w) == ONE) {
+                    Some(only) => (first + only as u32, &weights[only..=only]),
+                    None => (first, weights),
+                };
+                blended.need(first, weights.len(), |row, out| {
+                    kernels.split(source_row(row), split);
+                    kernels.blend_columns(split, packed, out);
+                });
+                kernels.blend_rows(&blended.values, &blended.starts, weights, inner.all_mut());
             }
             if inner_width == width {
-                sink(out_y, &self.inner[..width]);
+                sink(out_y, inner.rows());
             } else {
-                self.row[left..left + inner_width].copy_from_slice(&self.inner[..inner_width]);
-                sink(out_y, &self.row);
+                for (row, inner) in row.each_mut().into_iter().zip(inner.rows()) {
+                    row[left..left + inner_width].copy_from_slice(inner);
+                }
+                sink(out_y, row.rows());
             }
         }
     }
 }
 
-/// RGB bytes to pixels, perhaps mirrored.
-fn copy(rgb: &[u8], flip: bool, out: &mut [u32]) {
-    let pixels = rgb.chunks_exact(3).map(|p| u32::from_le_bytes([p[0], p[1], p[2], 0]));
-    if flip {
-        out.iter_mut().zip(pixels.rev()).for_each(|(out, p)| *out = p);
-    } else {
-        out.iter_mut().zip(pixels).for_each(|(out, p)| *out = p);
+impl Blended {
+    /// Forgets all rows, and makes room for `count` of three planes of `plane` values each.
+    fn start(&mut self, count: usize, plane: usize) {
+        const LINE: usize = 64 / size_of::<i16>();
+        self.plane = plane;
+        self.held.clear();
+        self.held.resize(count, None);
+        fit(&mut self.values, LINE + count * 3 * plane, 0);
+        // Vectors are loaded from whole cache lines, as planes are whole ones.
+        self.base = self.values.as_ptr().align_offset(64).min(LINE);
+    }
+
+    /// Has `count` rows from `first` on in [`starts`](Self::starts), those that are not there from `blend`.
+    fn need(&mut self, first: u32, count: usize, mut blend: impl FnMut(u32, [&mut [i16]; 3])) {
+        let len = 3 * self.plane;
+        self.starts.clear();
+        for row in (first..).take(count) {
+            let place = row as usize % self.held.len();
+            let start = self.base + place * len;
+            self.starts.push(start);
+            if self.held[place] != Some(row) {
+                let (a, rest) = self.values[start..start + len].split_at_mut(self.plane);
+                let (b, c) = rest.split_at_mut(self.plane);
+                blend(row, [a, b, c]);
+                self.held[place] = Some(row);
+            }
+        }
+    }
+}
+
+/// Rows as they are, or mirrored.
+fn copy(from: [&[u8]; 3], flip: bool, to: [&mut [u8]; 3]) {
+    for (from, to) in from.into_iter().zip(to) {
+        let to = &mut to[..from.len()];
+        to.copy_from_slice(from);
+        if flip {
+            to.reverse();
+        }
     }
 }
 
@@ -131,13 +193,14 @@ mod tests {
         pixels
     }
 
-    fn run(stage: &Stage, source: &Pixels) -> Vec<Vec<u32>> {
+    fn run(stage: &Stage, source: &Pixels) -> Vec<Vec<[u8; 3]>> {
         let mut resizer = Resizer::new();
         resizer.plan(stage, Filter::Bilinear);
         let mut out = Vec::new();
         resizer.run(source, |y, row| {
             assert_eq!(y as usize, out.len());
-            out.push(row.to_vec());
+            let [r, g, b] = row;
+            out.push(r.iter().zip(g).zip(b).map(|((r, g), b)| [*r, *g, *b]).collect());
         });
         out
     }
@@ -195,10 +258,9 @@ mod tests {
             for (row, want) in run(&resize(size, to), &source).iter().zip(exact(&source, size, to)) {
                 for (p, want) in row.iter().zip(want) {
                     for (c, want) in want.iter().enumerate() {
-                        let got = f64::from(p.to_le_bytes()[c]);
+                        let got = f64::from(p[c]);
                         assert!((got - want).abs() < 0.75, "{w}x{h} to {ow}x{oh}: {got} for {want}");
                     }
-                    assert_eq!(p.to_le_bytes()[3], 0);
                 }
             }
         }
@@ -234,7 +296,7 @@ mod tests {
                                 .ok()
                                 .and_then(|y| whole.get(y))
                                 .and_then(|r| usize::try_from(column + x).ok().and_then(|x| r.get(x)));
-                            assert_eq!(*got, want.copied().unwrap_or(0), "{window:?} {flip} {i} {j}");
+                            assert_eq!(*got, want.copied().unwrap_or_default(), "{window:?} {flip} {i} {j}");
                         }
                     }
                 }

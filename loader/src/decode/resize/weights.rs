@@ -5,6 +5,9 @@ use crate::decode::geometry::Filter;
 /// 1.0 as a weight. With 14 bits the largest blend of 8-bit samples leaves 7 bits of fraction in 16.
 pub(super) const ONE: i32 = 1 << 14;
 
+/// Added to a small number and subtracted again, it leaves no bits of a fraction: 1.5 * 2^52.
+const ROUND: f64 = 6_755_399_441_055_744.0;
+
 /// Weights for a run of output samples.
 #[derive(Debug, Default)]
 pub(super) struct Axis {
@@ -99,6 +102,11 @@ impl Axis {
         (self.first[i], &self.weights[i * self.taps..][..self.used[i] as usize])
     }
 
+    /// The first source sample of output sample `i`.
+    pub(super) fn first(&self, i: usize) -> u32 {
+        self.first[i]
+    }
+
     /// The source samples that any output sample uses: start, and one past the end.
     pub(super) fn span(&self) -> (u32, u32) {
         let ends = self.first.iter().zip(&self.used).map(|(first, used)| first + used);
@@ -113,7 +121,8 @@ fn round(exact: &[f64], out: &mut [i16]) {
     let scale = f64::from(ONE) / sum;
     let mut left = ONE;
     for (exact, out) in exact.iter().zip(out.iter_mut()) {
-        let weight = (exact * scale).round_ties_even() as i32;
+        // To the nearest integer, ties to even; the function for it is a call where SSE4.1 is not taken for granted.
+        let weight = (exact * scale + ROUND - ROUND) as i32;
         left -= weight;
         *out = weight as i16;
     }

@@ -2,128 +2,176 @@
 
 use std::arch::x86_64::*;
 
-use super::{CHUNK, COLUMN_SHIFT, Columns, GROUP, ROW_SHIFT};
+use super::columns::{GROUP, Taps, Windows};
+use super::{CHUNK, COLUMN_SHIFT, ROW_SHIFT, portable};
 
-/// Samples that one step of the row kernel makes.
+/// Values of a vector.
 const LANES: usize = 16;
 
-/// Sixteen bytes as 16-bit lanes.
-///
-/// # Safety
-/// `at` .. `at` + 16 lies within `bytes`.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn widen(bytes: &[u8], at: usize) -> __m256i {
-    debug_assert!(at + LANES <= bytes.len());
-    // SAFETY: `at` lies within `bytes`, the caller says.
-    let from = unsafe { bytes.as_ptr().add(at) };
-    // SAFETY: the sixteen bytes from there do too, and the load needs no alignment.
-    let bytes = unsafe { _mm_loadu_si128(from.cast()) };
-    _mm256_cvtepu8_epi16(bytes)
-}
+/// Output pixels that have a window of their own.
+const QUAD: usize = 4;
 
-/// # Safety
-/// `rows` reaches `(weights.len() - 1) * stride + chunks * CHUNK` bytes.
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn blend_rows(rows: &[u8], stride: usize, chunks: usize, weights: &[i16], out: &mut [i16]) {
-    let round = _mm256_set1_epi32(1 << (ROW_SHIFT - 1));
-    let steps = chunks * (CHUNK / LANES);
-    for (step, out) in out.as_chunks_mut::<LANES>().0.iter_mut().take(steps).enumerate() {
-        let (mut low, mut high) = (round, round);
-        let mut at = step * LANES;
-        for pair in weights.chunks(2) {
-            // SAFETY: the row of `pair[0]` is one of `weights.len()` rows, so this step of it lies within `rows`.
-            let a = unsafe { widen(rows, at) };
-            // An odd last row is paired with itself at weight 0.
-            let (b, weight) = match *pair {
-                [w0, w1] => {
-                    // SAFETY: the next row is one of `weights.len()` rows, too.
-                    let b = unsafe { widen(rows, at + stride) };
-                    (b, i32::from(w0) | (i32::from(w1) << 16))
-                }
-                _ => (a, i32::from(pair[0])),
-            };
-            let weight = _mm256_set1_epi32(weight);
-            low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), weight));
-            high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(a, b), weight));
-            at += 2 * stride;
-        }
-        // Unpacking and packing both work within 128-bit lanes, so the order comes out right.
-        let packed = _mm256_packs_epi32(_mm256_srai_epi32(low, ROW_SHIFT), _mm256_srai_epi32(high, ROW_SHIFT));
-        // SAFETY: `out` is sixteen values, the 32 bytes that are written, and the store needs no alignment.
-        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), packed) };
+/// Pixels that are split at a time.
+const PIXELS: usize = 16;
+
+/// For each channel and third of 48 bytes: which of its bytes stand where; others are zero.
+const PLACES: [[[u8; PIXELS]; 3]; 3] = {
+    let mut places = [[[0x80; PIXELS]; 3]; 3];
+    let mut i = 0;
+    while i < 3 * PIXELS {
+        places[i % 3][i / PIXELS][i / 3] = (i % PIXELS) as u8;
+        i += 1;
     }
-}
+    places
+};
 
-/// Eight values from `at` on.
-///
-/// # Safety
-/// `at` .. `at` + 8 lies within `row`.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn pixels(row: &[i16], at: usize) -> __m128i {
-    debug_assert!(at + 8 <= row.len());
-    // SAFETY: `at` lies within `row`, the caller says.
-    let from = unsafe { row.as_ptr().add(at) };
-    // SAFETY: the eight values from there do too, and the load needs no alignment.
-    unsafe { _mm_loadu_si128(from.cast()) }
+fn load(bytes: &[u8; 16]) -> __m128i {
+    // SAFETY: the reference covers the sixteen bytes that are read, and the load needs no alignment.
+    unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load(weights: &[i16; 16]) -> __m256i {
+fn load_16(values: &[i16; LANES]) -> __m256i {
     // SAFETY: the reference covers the 32 bytes that are read, and the load needs no alignment.
-    unsafe { _mm256_loadu_si256(weights.as_ptr().cast()) }
+    unsafe { _mm256_loadu_si256(values.as_ptr().cast()) }
 }
 
-/// # Safety
-/// `row` is at least `columns.row_len` long.
+#[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn blend_columns(row: &[i16], columns: &Columns, out: &mut [u32]) {
-    // A fixed number of pairs lets the compiler unroll the usual cases.
-    match columns.pairs {
-        // SAFETY: as the caller says; the number is the one that was matched.
-        1 => unsafe { groups::<1>(row, columns, out) },
-        // SAFETY: as above.
-        2 => unsafe { groups::<2>(row, columns, out) },
-        // SAFETY: as above.
-        3 => unsafe { groups::<3>(row, columns, out) },
-        // SAFETY: as above.
-        _ => unsafe { groups::<0>(row, columns, out) },
-    }
+fn load_8(bytes: &[u8; 32]) -> __m256i {
+    // SAFETY: the reference covers the 32 bytes that are read, and the load needs no alignment.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
 
-/// # Safety
-/// `row` is at least `columns.row_len` long; `PAIRS` is `columns.pairs`, or 0 for any number.
+/// See [`Kernels::split`](super::Kernels::split).
 #[target_feature(enable = "avx2")]
-unsafe fn groups<const PAIRS: usize>(row: &[i16], columns: &Columns, out: &mut [u32]) {
-    let pairs = if PAIRS == 0 { columns.pairs } else { PAIRS };
-    // R0 G0 B0 R1 G1 B1 .. becomes R0 R1 G0 G1 B0 B1 0 0.
-    let pairing = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1));
-    let round = _mm256_set1_epi32(1 << (COLUMN_SHIFT - 1));
-    let groups = columns.offsets.as_chunks::<GROUP>().0.iter().zip(columns.weights.chunks_exact(pairs * 32));
-    for ((offsets, weights), out) in groups.zip(out.as_chunks_mut::<GROUP>().0) {
-        let at = offsets.map(|o| o as usize);
-        let (mut even, mut odd) = (round, round);
-        for (k, weights) in weights.as_chunks::<16>().0.as_chunks::<2>().0.iter().take(pairs).enumerate() {
-            // SAFETY: every pair of taps of every offset ends within the row (invariant of `Columns`).
-            let p0 = unsafe { pixels(row, at[0] + 6 * k) };
-            // SAFETY: as above.
-            let p1 = unsafe { pixels(row, at[1] + 6 * k) };
-            // SAFETY: as above.
-            let p2 = unsafe { pixels(row, at[2] + 6 * k) };
-            // SAFETY: as above.
-            let p3 = unsafe { pixels(row, at[3] + 6 * k) };
-            let p02 = _mm256_shuffle_epi8(_mm256_set_m128i(p2, p0), pairing);
-            let p13 = _mm256_shuffle_epi8(_mm256_set_m128i(p3, p1), pairing);
-            even = _mm256_add_epi32(even, _mm256_madd_epi16(p02, load(&weights[0])));
-            odd = _mm256_add_epi32(odd, _mm256_madd_epi16(p13, load(&weights[1])));
+pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
+    let places = PLACES.map(|channel| [load(&channel[0]), load(&channel[1]), load(&channel[2])]);
+    let [r, g, b] = planes;
+    let whole = width / PIXELS * PIXELS;
+    let rows = [&mut r[..whole], &mut g[..whole], &mut b[..whole]].map(|plane| plane.as_chunks_mut::<PIXELS>().0);
+    let [rows_r, rows_g, rows_b] = rows;
+    let outs = rows_r.iter_mut().zip(rows_g).zip(rows_b);
+    for (((r, g), b), pixels) in outs.zip(rgb.as_chunks::<{ 3 * PIXELS }>().0) {
+        let [first, second, third] = pixels.as_chunks::<16>().0 else { unreachable!("three vectors") };
+        let (first, second, third) = (load(first), load(second), load(third));
+        for (out, places) in [r, g, b].into_iter().zip(places) {
+            let plane = _mm_or_si128(_mm_shuffle_epi8(first, places[0]), _mm_shuffle_epi8(second, places[1]));
+            let plane = _mm_or_si128(plane, _mm_shuffle_epi8(third, places[2]));
+            // SAFETY: `out` is the sixteen bytes that are written, and the store needs no alignment.
+            unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), plane) };
         }
-        // The fourth lane holds the rounding term alone, which the shift drops: the pixel's top byte is 0.
-        let words = _mm256_packs_epi32(_mm256_srai_epi32(even, COLUMN_SHIFT), _mm256_srai_epi32(odd, COLUMN_SHIFT));
-        let bytes = _mm256_packus_epi16(words, words);
-        let pixels = _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b1000>(bytes));
-        // SAFETY: `out` is four pixels, the sixteen bytes that are written, and the store needs no alignment.
-        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), pixels) };
     }
+    portable::split_from(whole, rgb, width, [r, g, b]);
+}
+
+/// See [`Kernels::blend_columns`](super::Kernels::blend_columns): each group has four windows.
+#[target_feature(enable = "avx2")]
+pub(super) fn blend_windows(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i16]; 3]) {
+    // A fixed number of pairs lets the compiler unroll the usual cases.
+    for (plane, out) in planes.into_iter().zip(out) {
+        match (windows.is_wide, windows.pairs) {
+            (false, 1) => groups::<1, false>(plane, windows, out),
+            (false, 2) => groups::<2, false>(plane, windows, out),
+            (false, 3) => groups::<3, false>(plane, windows, out),
+            (false, _) => groups::<0, false>(plane, windows, out),
+            (true, _) => groups::<0, true>(plane, windows, out),
+        }
+    }
+}
+
+/// `PAIRS` is `windows.pairs`, or 0 for any number.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn groups<const PAIRS: usize, const IS_WIDE: bool>(plane: &[u8], windows: &Windows, out: &mut [i16]) {
+    const { assert!(COLUMN_SHIFT == 7) };
+    let pairs = if PAIRS == 0 { windows.pairs } else { PAIRS };
+    let round = _mm256_set1_epi32(1 << (COLUMN_SHIFT - 1));
+    let places = windows.picks.chunks_exact(pairs).zip(windows.weights.chunks_exact(pairs));
+    let groups = windows.starts.as_chunks::<{ GROUP / QUAD }>().0.iter().zip(places);
+    for ((starts, (picks, weights)), out) in groups.zip(out.as_chunks_mut::<GROUP>().0) {
+        // The windows' first or second halves, of two quads each.
+        let window = |at: usize| {
+            let quads =
+                starts.map(|start| load(plane[start as usize + at..].first_chunk().expect("a margin behind the row")));
+            [_mm256_set_m128i(quads[1], quads[0]), _mm256_set_m128i(quads[3], quads[2])]
+        };
+        let low = window(0);
+        let high = if IS_WIDE { window(16) } else { low };
+        let mut sums = [round; 2];
+        for (picks, weights) in picks.iter().zip(weights) {
+            let (picks, weights) = (picks.0.as_chunks().0, weights.0.as_chunks().0);
+            for (i, sum) in sums.iter_mut().enumerate() {
+                let picks = load_8(&picks[i]);
+                let picked = if IS_WIDE {
+                    // Places from 16 on get the highest bit for the first half, those below it for the second.
+                    let first = _mm256_adds_epu8(picks, _mm256_set1_epi8(0x70));
+                    let second = _mm256_sub_epi8(picks, _mm256_set1_epi8(0x10));
+                    _mm256_or_si256(_mm256_shuffle_epi8(low[i], first), _mm256_shuffle_epi8(high[i], second))
+                } else {
+                    _mm256_shuffle_epi8(low[i], picks)
+                };
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(picked, load_16(&weights[i])));
+            }
+        }
+        let [low, high] = sums.map(|sum| _mm256_srai_epi32::<7>(sum));
+        // Packing works within 128-bit lanes: quads 0, 2, 1, 3.
+        let values = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi32(low, high));
+        // SAFETY: `out` is sixteen values, the 32 bytes that are written, and the store needs no alignment.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), values) };
+    }
+}
+
+/// See [`Kernels::blend_columns`](super::Kernels::blend_columns).
+#[target_feature(enable = "avx2")]
+pub(super) fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]) {
+    portable::blend_taps(planes, taps, out);
+}
+
+/// See [`Kernels::blend_rows`](super::Kernels::blend_rows).
+#[target_feature(enable = "avx2")]
+pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
+    for (i, out) in out.as_chunks_mut::<CHUNK>().0.iter_mut().enumerate() {
+        let mut sums = [_mm256_setzero_si256(); 2];
+        for (start, weight) in starts.iter().zip(weights) {
+            let weight = _mm256_set1_epi16(weight << 1);
+            let values = values[start + CHUNK * i..][..CHUNK].as_chunks().0;
+            for (sum, values) in sums.iter_mut().zip(values) {
+                *sum = _mm256_adds_epi16(*sum, _mm256_mulhrs_epi16(load_16(values), weight));
+            }
+        }
+        put(sums, out);
+    }
+}
+
+/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): more rows than are rounded one by one.
+#[target_feature(enable = "avx2")]
+pub(super) fn blend_many_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
+    portable::blend_many_rows(values, starts, weights, out);
+}
+
+/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): one row, as it is.
+#[target_feature(enable = "avx2")]
+pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
+    let values = values.as_chunks::<CHUNK>().0;
+    for (values, out) in values.iter().zip(out.as_chunks_mut().0) {
+        let values = values.as_chunks().0;
+        put([load_16(&values[0]), load_16(&values[1])], out);
+    }
+}
+
+/// Rounds to bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn put(sums: [__m256i; 2], out: &mut [u8; CHUNK]) {
+    const { assert!(ROW_SHIFT == 7) };
+    let round = _mm256_set1_epi16(1 << (ROW_SHIFT - 1));
+    let [low, high] = sums.map(|sum| _mm256_srli_epi16::<7>(_mm256_adds_epi16(sum, round)));
+    // Packing works within 128-bit lanes: quarters 0, 2, 1, 3.
+    let bytes = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(low, high));
+    // SAFETY: `out` is the 32 bytes that are written, and the store needs no alignment.
+    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), bytes) };
 }

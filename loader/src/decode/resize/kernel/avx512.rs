@@ -1,104 +1,189 @@
-//! Kernels for AVX-512: twice AVX2's width, and values picked from a window of the row in one step.
+//! Kernels for AVX-512 with byte permutations and dot products (VBMI, VNNI).
 
 use std::arch::x86_64::*;
 
-use super::{CHUNK, COLUMN_SHIFT, Columns, GROUP, REACH, ROW_SHIFT};
+use super::columns::{GROUP, Taps, Windows};
+use super::{CHUNK, COLUMN_SHIFT, ROW_SHIFT, portable};
 
-/// Whether this machine has what the kernels here use.
-pub(super) fn is_available() -> bool {
-    use std::arch::is_x86_feature_detected as has;
-    has!("avx512f") && has!("avx512bw") && has!("avx512vnni")
-}
+/// Pixels that are split at a time.
+const PIXELS: usize = 64;
 
-/// Thirty-two bytes as 16-bit lanes.
+/// For each channel: where the byte of pixel i lies in that one of three vectors that has it.
+const PLACES: [[u8; PIXELS]; 3] = {
+    let mut places = [[0; PIXELS]; 3];
+    let mut i = 0;
+    while i < 3 * PIXELS {
+        places[i % 3][i / 3] = (i % PIXELS) as u8;
+        i += 1;
+    }
+    places
+};
+
+/// For each channel and vector: which pixels it has.
+const HAS: [[u64; 3]; 3] = {
+    let mut has = [[0; 3]; 3];
+    let mut i = 0;
+    while i < 3 * PIXELS {
+        has[i % 3][i / PIXELS] |= 1 << (i / 3);
+        i += 1;
+    }
+    has
+};
+
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn widen(bytes: &[u8; CHUNK]) -> __m512i {
-    // SAFETY: the reference covers the 32 bytes that are read, and the load needs no alignment.
-    let bytes = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
-    _mm512_cvtepu8_epi16(bytes)
+fn load_8(bytes: &[u8; 64]) -> __m512i {
+    // SAFETY: the reference covers the 64 bytes that are read, and the load needs no alignment.
+    unsafe { _mm512_loadu_epi8(bytes.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn load(values: &[i16; 32]) -> __m512i {
+fn load_16(values: &[i16; CHUNK]) -> __m512i {
     // SAFETY: the reference covers the 64 bytes that are read, and the load needs no alignment.
     unsafe { _mm512_loadu_epi16(values.as_ptr()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn load_picks(picks: &[u16; 32]) -> __m512i {
-    // SAFETY: the reference covers the 64 bytes that are read, and the load needs no alignment.
-    unsafe { _mm512_loadu_epi16(picks.as_ptr().cast()) }
+fn store_8(bytes: &mut [u8; 64], vector: __m512i) {
+    // SAFETY: the reference covers the 64 bytes that are written, and the store needs no alignment.
+    unsafe { _mm512_storeu_epi8(bytes.as_mut_ptr().cast(), vector) }
 }
 
-/// See [`blend_rows`](super::blend_rows).
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(super) fn blend_rows(rows: &[u8], stride: usize, chunks: usize, weights: &[i16], out: &mut [i16]) {
-    let round = _mm512_set1_epi32(1 << (ROW_SHIFT - 1));
-    let chunk_of = |at: usize| rows[at..].first_chunk::<CHUNK>().expect("the source goes on behind its last row");
-    for (chunk, out) in out.as_chunks_mut::<CHUNK>().0.iter_mut().take(chunks).enumerate() {
-        let (mut low, mut high) = (round, round);
-        let mut at = chunk * CHUNK;
-        for pair in weights.chunks(2) {
-            let a = widen(chunk_of(at));
-            // An odd last row is paired with itself at weight 0.
-            let (b, weight) = match *pair {
-                [w0, w1] => (widen(chunk_of(at + stride)), i32::from(w0) | (i32::from(w1) << 16)),
-                _ => (a, i32::from(pair[0])),
-            };
-            let weight = _mm512_set1_epi32(weight);
-            low = _mm512_dpwssd_epi32(low, _mm512_unpacklo_epi16(a, b), weight);
-            high = _mm512_dpwssd_epi32(high, _mm512_unpackhi_epi16(a, b), weight);
-            at += 2 * stride;
+/// See [`Kernels::split`](super::Kernels::split).
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
+    let [r, g, b] = planes;
+    let places = [load_8(&PLACES[0]), load_8(&PLACES[1]), load_8(&PLACES[2])];
+    let mut at = 0;
+    // Pixels behind the last one are written where there is room for a whole vector of them.
+    while at < width
+        && let Some(pixels) = rgb[3 * at..].first_chunk::<{ 3 * PIXELS }>()
+        && let Some(r) = r[at..].first_chunk_mut()
+        && let Some(g) = g[at..].first_chunk_mut()
+        && let Some(b) = b[at..].first_chunk_mut()
+    {
+        let [first, second, third] = pixels.as_chunks::<64>().0 else { unreachable!("three vectors") };
+        let (first, second, third) = (load_8(first), load_8(second), load_8(third));
+        for ((out, places), has) in [r, g, b].into_iter().zip(places).zip(HAS) {
+            let plane = _mm512_maskz_permutexvar_epi8(has[0], places, first);
+            let plane = _mm512_mask_permutexvar_epi8(plane, has[1], places, second);
+            store_8(out, _mm512_mask_permutexvar_epi8(plane, has[2], places, third));
         }
-        // Unpacking and packing both work within 128-bit lanes, so the order comes out right.
-        let packed = _mm512_packs_epi32(_mm512_srai_epi32::<7>(low), _mm512_srai_epi32::<7>(high));
-        const { assert!(ROW_SHIFT == 7) };
-        // SAFETY: `out` is 32 values, the 64 bytes that are written, and the store needs no alignment.
-        unsafe { _mm512_storeu_epi16(out.as_mut_ptr(), packed) };
+        at += PIXELS;
+    }
+    if at < width {
+        portable::split_from(at, rgb, width, [r, g, b]);
     }
 }
 
-/// See [`blend_columns`](super::blend_columns); `columns` has picks.
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(super) fn blend_columns(row: &[i16], columns: &Columns, out: &mut [u32]) {
+/// See [`Kernels::blend_columns`](super::Kernels::blend_columns): each group has one window.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
+pub(super) fn blend_windows(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i16]; 3]) {
     // A fixed number of pairs lets the compiler unroll the usual cases.
-    match columns.pairs {
-        1 => groups::<1>(row, columns, out),
-        2 => groups::<2>(row, columns, out),
-        3 => groups::<3>(row, columns, out),
-        _ => groups::<0>(row, columns, out),
+    match (windows.is_wide, windows.pairs) {
+        (false, 1) => groups::<1, false>(planes, windows, out),
+        (false, 2) => groups::<2, false>(planes, windows, out),
+        (false, 3) => groups::<3, false>(planes, windows, out),
+        (false, _) => groups::<0, false>(planes, windows, out),
+        (true, _) => groups::<0, true>(planes, windows, out),
     }
 }
 
-/// `PAIRS` is `columns.pairs`, or 0 for any number.
+/// `PAIRS` is `windows.pairs`, or 0 for any number.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn groups<const PAIRS: usize>(row: &[i16], columns: &Columns, out: &mut [u32]) {
-    /// The values of a pixel's three channels; its fourth lane has none.
-    const CHANNELS: u32 = 0x3f3f_3f3f;
-    let pairs = if PAIRS == 0 { columns.pairs } else { PAIRS };
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
+fn groups<const PAIRS: usize, const IS_WIDE: bool>(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i16]; 3]) {
+    /// The low byte of every 16 bits.
+    const LOW: u64 = 0x5555_5555_5555_5555;
+    const { assert!(COLUMN_SHIFT == 7) };
+    let pairs = if PAIRS == 0 { windows.pairs } else { PAIRS };
     let round = _mm512_set1_epi32(1 << (COLUMN_SHIFT - 1));
-    let picks = columns.picks.as_chunks::<32>().0.chunks_exact(pairs);
-    let weights = columns.weights.as_chunks::<32>().0.chunks_exact(pairs);
-    let groups = columns.starts.iter().zip(picks.zip(weights));
-    for ((start, (picks, weights)), out) in groups.zip(out.as_chunks_mut::<GROUP>().0) {
-        let window = row[*start as usize..].first_chunk::<REACH>().expect("a whole window (invariant of `Columns`)");
-        let [low, high] = window.as_chunks::<32>().0 else { unreachable!("a window is two vectors") };
-        let (low, high) = (load(low), load(high));
-        let mut sums = round;
+    let [a, b, c] = out.map(|out| out.as_chunks_mut::<GROUP>().0.iter_mut());
+    let places = windows.picks.chunks_exact(pairs).zip(windows.weights.chunks_exact(pairs));
+    for ((start, (picks, weights)), ((a, b), c)) in windows.starts.iter().zip(places).zip(a.zip(b).zip(c)) {
+        let mut sums = [round; 3];
+        let windows = planes.map(|plane| {
+            let window: &[u8; 128] = plane[*start as usize..].first_chunk().expect("a margin behind the row");
+            let [low, high] = window.as_chunks::<64>().0 else { unreachable!("two vectors") };
+            [load_8(low), if IS_WIDE { load_8(high) } else { round }]
+        });
         for (picks, weights) in picks.iter().zip(weights) {
-            let picked = _mm512_maskz_permutex2var_epi16(CHANNELS, low, load_picks(picks), high);
-            sums = _mm512_dpwssd_epi32(sums, picked, load(weights));
+            let (picks, weights) = (load_8(&picks.0), load_16(&weights.0));
+            for (sum, [low, high]) in sums.iter_mut().zip(windows) {
+                let picked = if IS_WIDE {
+                    _mm512_maskz_permutex2var_epi8(LOW, low, picks, high)
+                } else {
+                    _mm512_maskz_permutexvar_epi8(LOW, picks, low)
+                };
+                *sum = _mm512_dpwssd_epi32(*sum, picked, weights);
+            }
         }
-        // The fourth lane holds the rounding term alone, which the shift drops: the pixel's top byte is 0.
-        const { assert!(COLUMN_SHIFT == 21) };
-        let pixels = _mm512_cvtepi32_epi8(_mm512_srai_epi32::<21>(sums));
-        // Weights stand in the order of pixels 0, 2, 1, 3.
-        let pixels = _mm_shuffle_epi32::<0b11_01_10_00>(pixels);
-        // SAFETY: `out` is four pixels, the sixteen bytes that are written, and the store needs no alignment.
-        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), pixels) };
+        for (out, sum) in [a, b, c].into_iter().zip(sums) {
+            let values = _mm512_cvtepi32_epi16(_mm512_srai_epi32::<7>(sum));
+            // SAFETY: `out` is sixteen values, the 32 bytes that are written, and the store needs no alignment.
+            unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), values) };
+        }
     }
+}
+
+/// See [`Kernels::blend_columns`](super::Kernels::blend_columns).
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]) {
+    portable::blend_taps(planes, taps, out);
+}
+
+/// See [`Kernels::blend_rows`](super::Kernels::blend_rows).
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
+    const { assert!(ROW_SHIFT == 7) };
+    let (four, rest) = out.as_chunks_mut::<{ 4 * CHUNK }>();
+    let at = four.len() * 4 * CHUNK;
+    for (i, out) in four.iter_mut().enumerate() {
+        let sums = sums::<4>(values, starts, weights, 4 * CHUNK * i);
+        out.as_chunks_mut().0.iter_mut().zip(sums).for_each(|(out, sum)| put(sum, out));
+    }
+    for (i, out) in rest.as_chunks_mut().0.iter_mut().enumerate() {
+        let [sum] = sums::<1>(values, starts, weights, at + CHUNK * i);
+        put(sum, out);
+    }
+}
+
+/// `COUNT` vectors of sums from value `at` of every row on.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn sums<const COUNT: usize>(values: &[i16], starts: &[usize], weights: &[i16], at: usize) -> [__m512i; COUNT] {
+    let mut sums = [_mm512_setzero_si512(); COUNT];
+    for (start, weight) in starts.iter().zip(weights) {
+        let weight = _mm512_set1_epi16(weight << 1);
+        let values = values[start + at..][..COUNT * CHUNK].as_chunks().0;
+        for (sum, values) in sums.iter_mut().zip(values) {
+            *sum = _mm512_adds_epi16(*sum, _mm512_mulhrs_epi16(load_16(values), weight));
+        }
+    }
+    sums
+}
+
+/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): more rows than are rounded one by one.
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn blend_many_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
+    portable::blend_many_rows(values, starts, weights, out);
+}
+
+/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): one row, as it is.
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
+    let values = values.as_chunks().0;
+    out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, values)| put(load_16(values), out));
+}
+
+/// Rounds to bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn put(sum: __m512i, out: &mut [u8; CHUNK]) {
+    let sum = _mm512_adds_epi16(sum, _mm512_set1_epi16(1 << (ROW_SHIFT - 1)));
+    let bytes = _mm512_cvtepi16_epi8(_mm512_srli_epi16::<7>(sum));
+    // SAFETY: `out` is the 32 bytes that are written, and the store needs no alignment.
+    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), bytes) };
 }

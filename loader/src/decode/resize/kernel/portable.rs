@@ -1,33 +1,69 @@
 //! What every kernel computes, for any machine.
 
-use super::{CHUNK, COLUMN_SHIFT, Columns, GROUP, PLACES, ROW_SHIFT};
+use super::columns::{Taps, Windows};
+use super::{CHUNK, COLUMN_SHIFT, ROW_SHIFT};
+use crate::decode::resize::weights::ONE;
 
-pub(super) fn blend_rows(rows: &[u8], stride: usize, chunks: usize, weights: &[i16], out: &mut [i16]) {
-    for (chunk, out) in out.chunks_exact_mut(CHUNK).take(chunks).enumerate() {
-        let mut sums = [1_i32 << (ROW_SHIFT - 1); CHUNK];
-        for (k, weight) in weights.iter().enumerate() {
-            let bytes = &rows[k * stride + chunk * CHUNK..][..CHUNK];
-            for (sum, byte) in sums.iter_mut().zip(bytes) {
-                *sum += i32::from(*byte) * i32::from(*weight);
-            }
-        }
-        for (out, sum) in out.iter_mut().zip(sums) {
-            *out = (sum >> ROW_SHIFT) as i16;
+pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
+    split_from(0, rgb, width, planes);
+}
+
+/// The pixels from `start` on.
+#[inline(always)]
+pub(super) fn split_from(start: usize, rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
+    let [r, g, b] = planes.map(|plane| &mut plane[start..width]);
+    let pixels = rgb[start * 3..width * 3].as_chunks::<3>().0;
+    for (((r, g), b), pixel) in r.iter_mut().zip(g).zip(b).zip(pixels) {
+        [*r, *g, *b] = *pixel;
+    }
+}
+
+/// No window is made for these kernels.
+pub(super) fn blend_windows(_: [&[u8]; 3], _: &Windows, _: [&mut [i16]; 3]) {
+    unreachable!("windows are for vectors");
+}
+
+#[inline(always)]
+pub(super) fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]) {
+    for (plane, out) in planes.into_iter().zip(out) {
+        let each = taps.first.iter().zip(taps.weights.chunks_exact(taps.count));
+        for (out, (first, weights)) in out.iter_mut().zip(each) {
+            // What has weight 0 may lie behind the row and its margin.
+            let products = plane[*first as usize..].iter().zip(weights).map(|(v, w)| i32::from(*v) * i32::from(*w));
+            *out = ((products.sum::<i32>() + (1 << (COLUMN_SHIFT - 1))) >> COLUMN_SHIFT) as i16;
         }
     }
 }
 
-pub(super) fn blend_columns(row: &[i16], columns: &Columns, out: &mut [u32]) {
-    for (i, (offset, out)) in columns.offsets.iter().zip(out).enumerate() {
-        let group = &columns.weights[i / GROUP * columns.pairs * 32..][..columns.pairs * 32];
-        let mut sums = [1_i32 << (COLUMN_SHIFT - 1); 3];
-        for (pair, pixels) in group.chunks_exact(32).zip(row[*offset as usize..].chunks(6)) {
-            let [w0, w1] = [pair[PLACES[i % GROUP]], pair[PLACES[i % GROUP] + 1]].map(i32::from);
-            for (c, sum) in sums.iter_mut().enumerate() {
-                *sum += i32::from(pixels[c]) * w0 + i32::from(pixels[c + 3]) * w1;
-            }
+/// Products are rounded one by one to the fraction's 7 bits, as the instruction PMULHRSW does.
+pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
+    for (i, out) in out.iter_mut().enumerate() {
+        let mut sum = 0_i16;
+        for (start, weight) in starts.iter().zip(weights) {
+            let product = i32::from(values[start + i]) * i32::from(*weight) * 2;
+            sum = sum.saturating_add(((product + (1 << 14)) >> 15) as i16);
         }
-        let [r, g, b] = sums.map(|s| (s >> COLUMN_SHIFT) as u8);
-        *out = u32::from_le_bytes([r, g, b, 0]);
+        *out = byte(sum);
     }
+}
+
+#[inline(always)]
+pub(super) fn blend_many_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
+    const SHIFT: i32 = ROW_SHIFT + ONE.ilog2() as i32;
+    for (i, out) in out.as_chunks_mut::<CHUNK>().0.iter_mut().enumerate() {
+        let mut sums = [1_i32 << (SHIFT - 1); CHUNK];
+        for (start, weight) in starts.iter().zip(weights) {
+            let values = &values[start + CHUNK * i..][..CHUNK];
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += i32::from(*value) * i32::from(*weight));
+        }
+        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = (sum >> SHIFT) as u8);
+    }
+}
+
+pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
+    out.iter_mut().zip(values).for_each(|(out, value)| *out = byte(*value));
+}
+
+fn byte(value: i16) -> u8 {
+    (value.saturating_add(1 << (ROW_SHIFT - 1)) >> ROW_SHIFT) as u8
 }

@@ -1,0 +1,145 @@
+//! The columns' weights as the kernels want them.
+
+use super::{Kernels, MARGIN};
+use crate::decode::resize::weights::Axis;
+
+/// Output pixels of a group.
+pub(super) const GROUP: usize = 16;
+
+/// Which bytes of a window stand where a group's weights do: for each output pixel a pair of taps, each as the low byte
+/// of 16 bits. High bytes are [`NOTHING`]: zero.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Picks(pub [u8; 4 * GROUP]);
+
+/// No byte of a window.
+const NOTHING: u8 = 0xff;
+
+/// A pair of weights for each output pixel of a group.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Pairs(pub [i16; 2 * GROUP]);
+
+/// What a column kernel needs, for one picture.
+#[derive(Default)]
+pub(in super::super) struct Columns {
+    /// Output pixels.
+    len: usize,
+    /// How long a row must be that is read.
+    reach: usize,
+    /// Whether the windows are used.
+    is_windowed: bool,
+    windows: Windows,
+    taps: Taps,
+}
+
+/// Groups of output pixels that pick their taps from windows of a row.
+#[derive(Default)]
+pub(super) struct Windows {
+    /// Where each window starts in a row; as many for each group as the kernel wants.
+    pub starts: Vec<u32>,
+    /// Per group and pair of taps.
+    pub picks: Vec<Picks>,
+    /// The same.
+    pub weights: Vec<Pairs>,
+    /// Pairs of taps, the same for every output pixel; what an output pixel does not need has weight 0.
+    pub pairs: usize,
+    /// Whether some windows need two vectors.
+    pub is_wide: bool,
+}
+
+/// Taps that lie behind each other in a row, any number of them.
+#[derive(Default)]
+pub(super) struct Taps {
+    /// Where each output pixel's first one is.
+    pub first: Vec<u32>,
+    /// As many for each output pixel.
+    pub weights: Vec<i16>,
+    pub count: usize,
+}
+
+impl Columns {
+    /// Lays out the weights of `axis` for `kernels`. Rows start at the axis' first sample.
+    pub(in super::super) fn pack(&mut self, axis: &Axis, kernels: Kernels) {
+        self.len = axis.len();
+        let (start, end) = axis.span();
+        self.reach = (end - start) as usize + MARGIN;
+        self.is_windowed = kernels.window().is_some_and(|window| self.windows.pack(axis, window));
+        if !self.is_windowed {
+            self.taps.pack(axis);
+        }
+    }
+
+    /// Output pixels.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How long a row is that is read: [`MARGIN`] values more than have weights.
+    pub(super) fn reach(&self) -> usize {
+        self.reach
+    }
+
+    /// `None` where an output pixel's taps, or those of its neighbours, do not fit into a window.
+    pub(super) fn windows(&self) -> Option<&Windows> {
+        self.is_windowed.then_some(&self.windows)
+    }
+
+    /// Good where there are no windows.
+    pub(super) fn taps(&self) -> &Taps {
+        &self.taps
+    }
+}
+
+impl Windows {
+    /// Lays out windows for `outputs` output pixels each; false where taps do not fit into two vectors of `bytes` bytes.
+    fn pack(&mut self, axis: &Axis, (outputs, bytes): (usize, usize)) -> bool {
+        let (start, _) = axis.span();
+        let pairs = axis.taps_max().div_ceil(2);
+        let groups = axis.len().div_ceil(GROUP);
+        self.pairs = pairs;
+        self.is_wide = false;
+        self.starts.clear();
+        for window in 0..groups * GROUP / outputs {
+            let firsts = (window * outputs..(window + 1) * outputs).map(|i| axis.first(i.min(axis.len() - 1)) - start);
+            let (from, to) = firsts.fold((u32::MAX, 0), |(from, to), first| (from.min(first), to.max(first)));
+            let needed = (to - from) as usize + 2 * pairs;
+            self.is_wide |= needed > bytes;
+            if needed > 2 * bytes {
+                return false;
+            }
+            self.starts.push(from);
+        }
+        self.picks.clear();
+        self.picks.resize(groups * pairs, Picks([NOTHING; 4 * GROUP]));
+        self.weights.clear();
+        self.weights.resize(groups * pairs, Pairs([0; 2 * GROUP]));
+        for i in 0..axis.len() {
+            let (first, weights) = axis.taps(i);
+            let at = (first - start - self.starts[i / outputs]) as u8;
+            let (group, i) = (i / GROUP * pairs, i % GROUP);
+            let places = self.picks[group..].iter_mut().zip(&mut self.weights[group..]);
+            for (k, ((picks, pair), weights)) in (0..).step_by(2).zip(places.zip(weights.chunks(2))) {
+                picks.0[4 * i] = at + k;
+                picks.0[4 * i + 2] = at + k + 1;
+                pair.0[2 * i..][..weights.len()].copy_from_slice(weights);
+            }
+        }
+        true
+    }
+}
+
+impl Taps {
+    fn pack(&mut self, axis: &Axis) {
+        let (start, _) = axis.span();
+        self.count = axis.taps_max();
+        self.first.clear();
+        self.weights.clear();
+        for i in 0..axis.len() {
+            let (first, weights) = axis.taps(i);
+            self.first.push(first - start);
+            self.weights.extend_from_slice(weights);
+            self.weights.resize((i + 1) * self.count, 0);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A row of pixels as three rows of values, one per channel.
+
+use super::kernel::CHUNK;
+use crate::decode::pixels::fit;
+
+/// Three rows, each of whole chunks, one behind the other.
+#[derive(Default)]
+pub(super) struct Planes<T> {
+    values: Vec<T>,
+    width: usize,
+    stride: usize,
+}
+
+impl<T: Copy + Default> Planes<T> {
+    /// Makes room for rows of `width` values with `margin` values behind each, contents unspecified.
+    pub(super) fn start(&mut self, width: usize, margin: usize) {
+        self.width = width;
+        self.stride = (width + margin).next_multiple_of(CHUNK);
+        fit(&mut self.values, self.stride * 3, T::default());
+    }
+
+    /// Values of a row.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// From one row to the next.
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The rows with what is behind them.
+    pub(super) fn each(&self) -> [&[T]; 3] {
+        let [a, b, c] = [0, 1, 2].map(|c| &self.values[c * self.stride..][..self.stride]);
+        [a, b, c]
+    }
+
+    /// The same, to be written.
+    pub(super) fn each_mut(&mut self) -> [&mut [T]; 3] {
+        let (a, rest) = self.values.split_at_mut(self.stride);
+        let (b, rest) = rest.split_at_mut(self.stride);
+        [a, b, &mut rest[..self.stride]]
+    }
+
+    /// All three rows, with what is behind them.
+    pub(super) fn all_mut(&mut self) -> &mut [T] {
+        &mut self.values[..self.stride * 3]
+    }
+
+    /// The rows alone.
+    pub(super) fn rows(&self) -> [&[T]; 3] {
+        self.each().map(|row| &row[..self.width])
+    }
+}
