@@ -7,6 +7,7 @@
 
 use super::Declined;
 use super::huffman::{AcTable, Code, DC_WINDOW, DcTable, END_OF_BLOCK, Pair, WINDOW};
+use super::order::PLACES;
 
 /// Coefficients of a block.
 pub(super) const BLOCK: usize = 64;
@@ -122,10 +123,10 @@ impl<'a> Bits<'a> {
         Ok(value.wrapping_add(entry.addend))
     }
 
-    /// Decodes a block into the first 64 values of `block`, in zigzag order, or in the order of rows where `BY_ROWS`.
+    /// Decodes a block into the first 64 values of `block`, in zigzag order, or by pairs where `BY_PAIRS`.
     /// The rest of `block` is overwritten. `dc` is the component's predictor.
     #[inline(always)]
-    pub(super) fn block<const BY_ROWS: bool>(
+    pub(super) fn block<const BY_PAIRS: bool>(
         &mut self,
         dc_table: &DcTable,
         ac_table: &AcTable,
@@ -142,14 +143,14 @@ impl<'a> Bits<'a> {
             let next = loop {
                 // Two lookups take 50 bits at most, so one filling up serves both. It does not stand between them: the
                 // way from entry to entry is what takes time.
-                let next = store::<BY_ROWS>(entry, self.word, k, block);
+                let next = store::<BY_PAIRS>(entry, self.word, k, block);
                 if next >= 64 {
                     break next;
                 }
                 k = next;
                 self.consume(entry.bits());
                 entry = ac_table.pairs[window(self.word)];
-                let next = store::<BY_ROWS>(entry, self.word, k, block);
+                let next = store::<BY_PAIRS>(entry, self.word, k, block);
                 if next >= 64 {
                     break next;
                 }
@@ -164,7 +165,7 @@ impl<'a> Bits<'a> {
             }
             let (symbol, value) = self.symbol(&ac_table.code)?;
             let Some(at) = step(symbol, k)? else { return Ok(()) };
-            block[place::<BY_ROWS>(at)] = value;
+            block[place::<BY_PAIRS>(at)] = value;
             if at == 63 {
                 return Ok(());
             }
@@ -217,15 +218,15 @@ impl<'a> Bits<'a> {
 
 /// Where a coefficient goes.
 #[inline(always)]
-fn place<const BY_ROWS: bool>(k: u32) -> usize {
-    if BY_ROWS { usize::from(ROWS[k as usize & 127]) } else { k as usize & 127 }
+fn place<const BY_PAIRS: bool>(k: u32) -> usize {
+    if BY_PAIRS { usize::from(PLACES[k as usize & 127]) } else { k as usize & 127 }
 }
 
 /// Stores an entry's values, which may be one twice, from position `k` on; returns the position behind them.
 #[inline(always)]
-fn store<const BY_ROWS: bool>(entry: Pair, word: u64, k: u32, block: &mut [i16; 2 * BLOCK]) -> u32 {
-    block[place::<BY_ROWS>(k + entry.first_run())] = entry.first_value(word);
-    block[place::<BY_ROWS>(k + ((entry.advance() - 1) & 63))] = entry.value(word);
+fn store<const BY_PAIRS: bool>(entry: Pair, word: u64, k: u32, block: &mut [i16; 2 * BLOCK]) -> u32 {
+    block[place::<BY_PAIRS>(k + entry.first_run())] = entry.first_value(word);
+    block[place::<BY_PAIRS>(k + ((entry.advance() - 1) & 63))] = entry.value(word);
     k + entry.advance()
 }
 
@@ -264,28 +265,3 @@ fn step(symbol: u8, k: u32) -> Result<Option<u32>, Declined> {
     }
     if k + run > 63 { Err(Declined("a block of more than 64 coefficients")) } else { Ok(Some(k + run)) }
 }
-
-/// Where the coefficients in zigzag order lie in rows; positions behind the block stay behind it.
-pub(super) const ROWS: [u8; 128] = {
-    let mut rows = [0; 128];
-    let (mut i, mut x, mut y) = (0, 0_u8, 0_u8);
-    while i < 64 {
-        rows[i] = y * 8 + x;
-        // Diagonals, upwards where x + y is even.
-        let up = (x + y) % 2 == 0;
-        match (up, x, y) {
-            (true, 7, _) => y += 1,
-            (true, _, 0) => x += 1,
-            (true, _, _) => (x, y) = (x + 1, y - 1),
-            (false, _, 7) => x += 1,
-            (false, 0, _) => y += 1,
-            (false, _, _) => (x, y) = (x - 1, y + 1),
-        }
-        i += 1;
-    }
-    while i < 128 {
-        rows[i] = i as u8;
-        i += 1;
-    }
-    rows
-};

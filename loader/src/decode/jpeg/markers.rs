@@ -5,8 +5,9 @@
 //! would shrug: it then decides about the file.
 
 use super::Declined;
-use super::entropy::{BLOCK, ROWS};
+use super::entropy::BLOCK;
 use super::frame::{Colours, Frame};
+use super::order::PLACES;
 
 const SOI: u8 = 0xd8;
 const EOI: u8 = 0xd9;
@@ -149,14 +150,14 @@ impl<'a> Headers<'a> {
         self.bytes
     }
 
-    /// A quantisation table in rows. The transform multiplies modulo 2^16, as libjpeg-turbo's does.
-    pub(super) fn quantisation_in_rows(&self, slot: usize) -> Result<[i16; BLOCK], Declined> {
+    /// A quantisation table by pairs, see [`order`](super::order). The transform multiplies modulo 2^16, as libjpeg-turbo's does.
+    pub(super) fn quantisation_by_pairs(&self, slot: usize) -> Result<[i16; BLOCK], Declined> {
         let table = self.quantisation.get(slot).copied().flatten().ok_or(Declined("no quantisation table"))?;
-        let mut rows = [0; BLOCK];
-        for (value, row) in table.iter().zip(ROWS) {
-            rows[usize::from(row)] = *value as i16;
+        let mut pairs = [0; BLOCK];
+        for (value, place) in table.iter().zip(PLACES) {
+            pairs[usize::from(place)] = *value as i16;
         }
-        Ok(rows)
+        Ok(pairs)
     }
 
     fn marker(&mut self) -> Result<u8, Declined> {

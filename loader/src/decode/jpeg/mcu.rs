@@ -58,7 +58,7 @@ impl<'a> McuBlocks<'a> {
     /// Decodes MCUs of one segment, block behind block, into `coefficients`: `len * count` blocks, and [`SLACK`] values
     /// that are overwritten.
     #[inline(always)]
-    pub(super) fn decode<const BY_ROWS: bool>(
+    pub(super) fn decode<const BY_PAIRS: bool>(
         &self,
         at: &mut Position<'_>,
         count: usize,
@@ -70,7 +70,7 @@ impl<'a> McuBlocks<'a> {
         for _ in 0..count {
             for block in self.blocks[..self.count].iter().flatten() {
                 let out = coefficients[place..].first_chunk_mut::<{ BLOCK + SLACK }>().expect("room for the block");
-                bits.block::<BY_ROWS>(block.dc, block.ac, &mut at.predictors[block.component], out)?;
+                bits.block::<BY_PAIRS>(block.dc, block.ac, &mut at.predictors[block.component], out)?;
                 place += BLOCK;
             }
         }

@@ -29,6 +29,7 @@ mod kernel;
 mod markers;
 mod mcu;
 pub mod measure;
+mod order;
 mod ordinary;
 mod own;
 mod plane;

@@ -55,7 +55,7 @@ impl Progressive {
                 if table.is_none() {
                     // That of a component's first scan holds.
                     let slot = frame.components()[part.component].quantisation;
-                    *table = Some(headers.quantisation_in_rows(slot)?);
+                    *table = Some(headers.quantisation_by_pairs(slot)?);
                 }
             }
             let interval = headers.restart_interval;

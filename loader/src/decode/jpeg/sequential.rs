@@ -44,7 +44,7 @@ struct ComponentPart {
     /// The blocks that the region needs.
     columns: Range<u32>,
     rows: Range<u32>,
-    /// In rows.
+    /// By pairs.
     quantisation: [i16; BLOCK],
 }
 
@@ -264,7 +264,7 @@ fn parts(
         };
         join(&mut columns, &needed.0, h);
         join(&mut rows, &needed.1, v);
-        let quantisation = headers.quantisation_in_rows(component.quantisation)?;
+        let quantisation = headers.quantisation_by_pairs(component.quantisation)?;
         let (columns, rows) = needed;
         *part = Some(ComponentPart { index: entry.component, h, v, first, columns, rows, quantisation });
         first += h * v;

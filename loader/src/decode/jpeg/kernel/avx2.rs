@@ -6,9 +6,8 @@ use std::arch::x86_64::{
     _mm256_mulhi_epi16 as multiply_high_16, _mm256_or_si256 as or, _mm256_packs_epi32 as pack_32,
     _mm256_set1_epi16 as set_16, _mm256_set1_epi32 as set_32, _mm256_slli_epi16 as shift_left_16,
     _mm256_srai_epi16 as shift_right_16, _mm256_srli_epi16 as shift_right_unsigned_16, _mm256_sub_epi16 as subtract_16,
-    _mm256_sub_epi32 as subtract_32, _mm256_unpackhi_epi16 as unpack_high_16, _mm256_unpackhi_epi32 as unpack_high_32,
-    _mm256_unpackhi_epi64 as unpack_high_64, _mm256_unpacklo_epi16 as unpack_low_16,
-    _mm256_unpacklo_epi32 as unpack_low_32, _mm256_unpacklo_epi64 as unpack_low_64, *,
+    _mm256_sub_epi32 as subtract_32, _mm256_unpackhi_epi16 as unpack_high_16, _mm256_unpacklo_epi16 as unpack_low_16,
+    *,
 };
 
 use super::super::Declined;
@@ -16,22 +15,42 @@ use super::super::band::BandRun;
 use super::super::entropy::BLOCK;
 use super::super::mcu::{McuBlocks, Position};
 use super::colour::{smooth, ycbcr};
-use super::islow::{FIRST_ROW_MAX, inverse};
-use super::portable;
+use super::islow::{FIRST_ROWS_MAX, passes};
+use super::{groups, portable};
 
 /// The other widths' intrinsic takes the shift as an unsigned number.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn shift_right_32<const SHIFT: u32>(vector: Vector) -> Vector {
     match SHIFT {
-        3 => _mm256_srai_epi32::<3>(vector),
         11 => _mm256_srai_epi32::<11>(vector),
         16 => _mm256_srai_epi32::<16>(vector),
         _ => _mm256_srai_epi32::<18>(vector),
     }
 }
 
-inverse!("avx2");
+#[inline]
+#[target_feature(enable = "avx2")]
+fn shift_left_32<const SHIFT: u32>(vector: Vector) -> Vector {
+    const { assert!(SHIFT == 16) };
+    _mm256_slli_epi32::<16>(vector)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn add_product(sum: Vector, a: Vector, b: Vector) -> Vector {
+    add_32(sum, multiply_pairs(a, b))
+}
+
+/// A sum plus, and minus, both of a pair times a weight.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn plus_minus(sum: Vector, pairs: Vector, first: i32, second: i32) -> [Vector; 2] {
+    let product = multiply_pairs(pairs, weights(first, second));
+    [add_32(sum, product), subtract_32(sum, product)]
+}
+
+passes!("avx2");
 smooth!("avx2", 16);
 ycbcr!("avx2", 16);
 
@@ -107,36 +126,73 @@ pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
     portable::unstuff(from, out)
 }
 
-/// See [`Kernels::idct`](super::Kernels::idct); two blocks at a time.
+/// Two and two rows after `columns`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn packed_columns(pairs: [Vector; 4]) -> [Vector; 4] {
+    let [a, b, c, d, e, f, g, h] = columns(pairs);
+    [pack_32(a, b), pack_32(c, d), pack_32(e, f), pack_32(g, h)]
+}
+
+/// Four of each 128 bits: two of each, in their order.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn shuffle_32<const WHICH: i32>(a: Vector, b: Vector) -> Vector {
+    _mm256_castps_si256(_mm256_shuffle_ps::<WHICH>(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b)))
+}
+
+/// Where the bytes of pairs of columns lie that packing leaves: by row and upper bit of the column.
+const COLUMN_PAIRS: [u8; 16] = [0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15];
+
+/// Four rows of samples less 128, two and two in each block's 128 bits, from twice two rows: the columns of the first and
+/// the last two pairs.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn four_rows(first: [Vector; 2], last: [Vector; 2]) -> [Vector; 2] {
+    let [a, b, c, d, e, f, g, h] = rows([
+        shuffle_32::<0x88>(first[0], first[1]),
+        shuffle_32::<0xdd>(first[0], first[1]),
+        shuffle_32::<0x88>(last[0], last[1]),
+        shuffle_32::<0xdd>(last[0], last[1]),
+    ]);
+    let places = _mm256_broadcastsi128_si256(load_half(&COLUMN_PAIRS, 0));
+    let columns_0145 = _mm256_shuffle_epi8(_mm256_packs_epi16(pack_32(a, e), pack_32(b, f)), places);
+    let columns_2367 = _mm256_shuffle_epi8(_mm256_packs_epi16(pack_32(c, g), pack_32(d, h)), places);
+    [unpack_low_16(columns_0145, columns_2367), unpack_high_16(columns_0145, columns_2367)]
+}
+
+/// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs, two at a time, each in 128 bits of all vectors.
 #[target_feature(enable = "avx2")]
 pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
     let steps = quantisation.as_chunks::<8>().0;
-    let steps: [Vector; 8] = std::array::from_fn(|row| _mm256_broadcastsi128_si256(load_row(&steps[row])));
-    for (pair, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
-        let block = |i: usize| -> &[i16; BLOCK] {
-            coefficients[offsets[i] as usize..].first_chunk().expect("offsets are of whole blocks")
+    let steps: [Vector; 8] = std::array::from_fn(|i| _mm256_broadcastsi128_si256(load_row(&steps[i])));
+    let (margin, too_large) = (set_16(FIRST_ROWS_MAX + 1), set_16(!(2 * FIRST_ROWS_MAX + 1)));
+    let mut out = groups(out, stride);
+    for (group, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
+        let blocks: [&[i16; BLOCK]; 2] =
+            offsets.map(|offset| coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks"));
+        let [first, second] = blocks.map(|block| block.as_chunks::<8>().0);
+        let values = |i: usize| {
+            let both = _mm256_set_m128i(load_row(&second[i]), load_row(&first[i]));
+            _mm256_mullo_epi16(both, steps[i])
         };
-        let (first, second) = (block(0).as_chunks::<8>().0, block(1).as_chunks::<8>().0);
-        let rows: [Vector; 8] = std::array::from_fn(|row| {
-            let both = _mm256_set_m128i(load_row(&second[row]), load_row(&first[row]));
-            _mm256_mullo_epi16(both, steps[row])
-        });
-        let out = &mut out[pair * 16..];
-        let size = _mm256_abs_epi16(rows[0]);
-        // As unsigned numbers, so that the smallest number counts as large.
-        let is_small = _mm256_cmpeq_epi16(_mm256_min_epu16(size, _mm256_set1_epi16(FIRST_ROW_MAX)), size);
-        if _mm256_movemask_epi8(is_small) != -1 {
-            portable::idct(coefficients, offsets, quantisation, out, stride);
+        // By pairs of rows, the first and the last two pairs of columns.
+        let (first, last) =
+            ([values(0), values(2), values(4), values(6)], [values(1), values(3), values(5), values(7)]);
+        let first_rows = or(add_16(first[0], margin), add_16(last[0], margin));
+        if _mm256_testz_si256(first_rows, too_large) == 0 {
+            let out = out.each_mut().map(|row| &mut row[group]);
+            portable::idct_large(blocks, portable::by_pairs, quantisation, out);
             continue;
         }
-        let rows = inverse(rows);
-        for (y, pair) in rows.as_chunks::<2>().0.iter().enumerate() {
-            let bytes = _mm256_packs_epi16(pair[0], pair[1]);
-            let bytes = _mm256_xor_si256(bytes, _mm256_set1_epi8(-128));
-            let bytes = _mm256_permute4x64_epi64::<0b11_01_10_00>(bytes);
-            let (even, odd) = (_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes));
-            store_half(out[2 * y * stride..].first_chunk_mut().expect("room for the pair"), even);
-            store_half(out[(2 * y + 1) * stride..].first_chunk_mut().expect("room for the pair"), odd);
+        let (first, last) = (packed_columns(first), packed_columns(last));
+        let samples =
+            [four_rows([first[0], first[1]], [last[0], last[1]]), four_rows([first[2], first[3]], [last[2], last[3]])];
+        for (out, samples) in out.as_chunks_mut::<2>().0.iter_mut().zip(samples.as_flattened()) {
+            let samples = _mm256_xor_si256(*samples, _mm256_set1_epi8(-128));
+            let samples = _mm256_permute4x64_epi64::<0b11_01_10_00>(samples);
+            store_half(&mut out[0][group], _mm256_castsi256_si128(samples));
+            store_half(&mut out[1][group], _mm256_extracti128_si256::<1>(samples));
         }
     }
 }

@@ -1,38 +1,93 @@
 //! For AVX-512 with byte permutations (VBMI, VBMI2): Zen 4 and Ice Lake, and what came after.
 //!
-//! Coefficients stay in zigzag order until they are loaded here: two permutations a block put them into rows.
+//! Coefficients stay in zigzag order until they are loaded here. The inverse transform takes four blocks at a time. Where a
+//! 32-bit slot of a vector lies has four bits, and what is in it moves from bit to bit:
+//!
+//! ```text
+//!                               vector                 slot, highest bit first                      within
+//! a block's coefficients        half of the pairs      row pair 0, column pair 0 1, which column    which row
+//! before `columns`              row pair, col. pair 1  block 1, column pair 0, block 0, which c.    which row
+//! before `rows`                 column pair, row 2     row 1, block 1, row 0, block 0               which column
+//! ```
+//!
+//! A pair's number has two bits, 0 and 1, and so have a block's number in the group and a column's or row's.
 
 use std::arch::x86_64::__m512i as Vector;
 use std::arch::x86_64::{
-    _mm512_add_epi16 as add_16, _mm512_add_epi32 as add_32, _mm512_madd_epi16 as multiply_pairs,
-    _mm512_mulhi_epi16 as multiply_high_16, _mm512_or_si512 as or, _mm512_packs_epi32 as pack_32,
-    _mm512_set1_epi16 as set_16, _mm512_set1_epi32 as set_32, _mm512_slli_epi16 as shift_left_16,
-    _mm512_srai_epi16 as shift_right_16, _mm512_srai_epi32 as shift_right_32,
-    _mm512_srli_epi16 as shift_right_unsigned_16, _mm512_sub_epi16 as subtract_16, _mm512_sub_epi32 as subtract_32,
-    _mm512_unpackhi_epi16 as unpack_high_16, _mm512_unpackhi_epi32 as unpack_high_32,
-    _mm512_unpackhi_epi64 as unpack_high_64, _mm512_unpacklo_epi16 as unpack_low_16,
-    _mm512_unpacklo_epi32 as unpack_low_32, _mm512_unpacklo_epi64 as unpack_low_64, *,
+    _mm512_add_epi16 as add_16, _mm512_add_epi32 as add_32, _mm512_dpwssds_epi32 as add_product,
+    _mm512_madd_epi16 as multiply_pairs, _mm512_mulhi_epi16 as multiply_high_16, _mm512_or_si512 as or,
+    _mm512_packs_epi32 as pack_32, _mm512_set1_epi16 as set_16, _mm512_set1_epi32 as set_32,
+    _mm512_slli_epi16 as shift_left_16, _mm512_slli_epi32 as shift_left_32, _mm512_srai_epi16 as shift_right_16,
+    _mm512_srai_epi32 as shift_right_32, _mm512_srli_epi16 as shift_right_unsigned_16, _mm512_sub_epi16 as subtract_16,
+    _mm512_sub_epi32 as subtract_32, _mm512_unpackhi_epi16 as unpack_high_16, _mm512_unpacklo_epi16 as unpack_low_16,
+    *,
 };
 
 use super::super::Declined;
 use super::super::band::BandRun;
-use super::super::entropy::{BLOCK, ROWS};
+use super::super::entropy::BLOCK;
 use super::super::mcu::{McuBlocks, Position};
+use super::super::order::PLACES;
 use super::colour::{smooth, ycbcr};
-use super::islow::{FIRST_ROW_MAX, inverse};
-use super::{GROUP, portable};
+use super::islow::{FIRST_ROWS_MAX, passes};
+use super::{GROUP, groups, portable};
 
-inverse!("avx512f,avx512bw");
+passes!("avx512f,avx512bw,avx512vnni");
 smooth!("avx512f,avx512bw", 32);
 ycbcr!("avx512f,avx512bw,avx512vbmi", 32);
 
-/// Where each place of a block in rows lies in zigzag order.
-const ZIGZAG: [[i16; 32]; 2] = {
+/// Where quantisation steps in zigzag order lie by pairs.
+const STEPS: [[i16; 32]; 2] = {
     let mut places = [[0; 32]; 2];
     let mut i = 0;
     while i < BLOCK {
-        let row = ROWS[i] as usize;
-        places[row / 32][row % 32] = i as i16;
+        places[i / 32][i % 32] = PLACES[i] as i16;
+        i += 1;
+    }
+    places
+};
+
+/// Where what is loaded lies in zigzag order: of both halves of the pairs, for a block of even and of odd number. In a block
+/// of odd number the two pairs of columns are exchanged whose numbers have the same bit 0.
+const LOADED: [[[i16; 32]; 2]; 2] = {
+    let mut places = [[[0; 32]; 2]; 2];
+    let mut i = 0;
+    while i < BLOCK {
+        let place = PLACES[i] as usize;
+        // Of row pair, column pair and which column: bits 5, 4; 3, 2; 1 of the place.
+        let (half, row_pair, column_1, column_0) = (place >> 5, place >> 4 & 1, place >> 3 & 1, place >> 2 & 1);
+        let mut odd = 0;
+        while odd < 2 {
+            let to = row_pair << 4 | column_0 << 3 | (column_1 ^ odd) << 2 | place & 3;
+            places[half][odd][to] = i as i16;
+            odd += 1;
+        }
+        i += 1;
+    }
+    places
+};
+
+/// Where the slots before `rows` lie in two vectors with the rows of even and of odd number, for an even and an odd number of
+/// the pair of columns; of the pairs whose bit 1 is set, where the blocks of even and odd number are exchanged.
+const EXCHANGED: [[i32; 16]; 2] = {
+    let mut places = [[0; 16]; 2];
+    let mut i = 0;
+    while i < 32 {
+        let (pair, row_1, block_1, row_0, block_0) = (i >> 4, i >> 3 & 1, i >> 2 & 1, i >> 1 & 1, i & 1);
+        places[pair][i % 16] = (row_1 << 4 | block_1 << 3 | pair << 2 | row_0 << 1 | block_0 ^ 1) as i32;
+        i += 1;
+    }
+    places
+};
+
+/// Where the bytes of two rows of four blocks lie: bits of the column, block and row, in the order that packing leaves.
+const TWO_ROWS: [u8; 64] = {
+    let mut places = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        let (row, block, [column_2, column_1, column_0]) = (i >> 5, i >> 3 & 3, [i >> 2 & 1, i >> 1 & 1, i & 1]);
+        let (block_1, block_0) = (block >> 1, block & 1);
+        places[i] = (column_1 << 5 | block_1 << 4 | column_0 << 3 | column_2 << 2 | row << 1 | block_0) as u8;
         i += 1;
     }
     places
@@ -79,6 +134,13 @@ fn store_16(values: &mut [i16; 32], vector: Vector) {
 fn load_8(bytes: &[u8; 64]) -> Vector {
     // SAFETY: the reference covers the 64 bytes that are read, and the load needs no alignment.
     unsafe { _mm512_loadu_epi8(bytes.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_32(values: &[i32; 16]) -> Vector {
+    // SAFETY: the reference covers the 64 bytes that are read, and the load needs no alignment.
+    unsafe { _mm512_loadu_epi32(values.as_ptr()) }
 }
 
 #[inline]
@@ -162,58 +224,94 @@ pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
     }
 }
 
-/// See [`Kernels::idct`](super::Kernels::idct).
+/// A sum plus, and minus, both of a pair times a weight.
+///
+/// `add_product` saturates. No sum that it is used for comes near 2^31; compilers turn the instruction that wraps into two.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn plus_minus(sum: Vector, pairs: Vector, first: i32, second: i32) -> [Vector; 2] {
+    [add_product(sum, pairs, weights(first, second)), add_product(sum, pairs, weights(-first, -second))]
+}
+
+/// Half of the pairs of rows of four blocks, by bit 1 of the pair of columns and by the pair of rows.
+#[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
+fn gather([a, b, c, d]: [[Vector; 2]; 4], [even, odd]: [Vector; 2]) -> [[Vector; 2]; 2] {
+    const ODD: u8 = 0b1010_1010;
+    let a = _mm512_permutex2var_epi16(a[0], even, a[1]);
+    let b = _mm512_permutex2var_epi16(b[0], odd, b[1]);
+    let c = _mm512_permutex2var_epi16(c[0], even, c[1]);
+    let d = _mm512_permutex2var_epi16(d[0], odd, d[1]);
+    let join = |ab: Vector, cd: Vector| [_mm512_shuffle_i64x2::<0x44>(ab, cd), _mm512_shuffle_i64x2::<0xee>(ab, cd)];
+    [
+        join(_mm512_mask_blend_epi64(ODD, a, b), _mm512_mask_blend_epi64(ODD, c, d)),
+        join(_mm512_mask_blend_epi64(ODD, b, a), _mm512_mask_blend_epi64(ODD, d, c)),
+    ]
+}
+
+/// Two and two rows after `columns`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn packed_columns(upper: [Vector; 2], lower: [Vector; 2]) -> [Vector; 4] {
+    let [a, b, c, d, e, f, g, h] = columns([upper[0], upper[1], lower[0], lower[1]]);
+    [pack_32(a, b), pack_32(c, d), pack_32(e, f), pack_32(g, h)]
+}
+
+/// Four rows of samples less 128, two and two as [`TWO_ROWS`] wants them, from twice two rows: the columns of the first and
+/// the last two pairs.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn four_rows(first: [Vector; 2], last: [Vector; 2], exchanged: [Vector; 2]) -> [Vector; 2] {
+    let [a, b, c, d, e, f, g, h] = rows([
+        _mm512_shuffle_i64x2::<0x88>(first[0], first[1]),
+        _mm512_shuffle_i64x2::<0xdd>(first[0], first[1]),
+        _mm512_permutex2var_epi32(last[0], exchanged[0], last[1]),
+        _mm512_permutex2var_epi32(last[0], exchanged[1], last[1]),
+    ]);
+    let columns_0145 = _mm512_packs_epi16(pack_32(a, e), pack_32(b, f));
+    let columns_2367 = _mm512_packs_epi16(pack_32(c, g), pack_32(d, h));
+    [_mm512_shuffle_i64x2::<0x44>(columns_0145, columns_2367), _mm512_shuffle_i64x2::<0xee>(columns_0145, columns_2367)]
+}
+
+/// See [`Kernels::idct`](super::Kernels::idct).
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
 pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
-    let zigzag = [load_16(&ZIGZAG[0]), load_16(&ZIGZAG[1])];
-    let steps = quantisation.as_chunks::<8>().0;
-    let steps: [Vector; 8] = std::array::from_fn(|row| {
-        // SAFETY: the reference covers the 16 bytes that are read, and the load needs no alignment.
-        let row = unsafe { _mm_loadu_si128(steps[row].as_ptr().cast()) };
-        _mm512_broadcast_i32x4(row)
-    });
-    let limit = _mm512_set1_epi16(FIRST_ROW_MAX);
-    // Each lane's two halves after packing: the even row's bytes, then the odd row's.
-    let halves = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    let halves = |block: &[i16; BLOCK]| {
+        let halves = block.as_chunks::<32>().0;
+        [load_16(&halves[0]), load_16(&halves[1])]
+    };
+    let [low, high] = halves(quantisation);
+    let steps = STEPS.each_ref().map(|places| _mm512_permutex2var_epi16(low, load_16(places), high));
+    let places = LOADED.each_ref().map(|places| places.each_ref().map(|places| load_16(places)));
+    let exchanged = EXCHANGED.each_ref().map(|places| load_32(places));
+    let two_rows = load_8(&TWO_ROWS);
+    let (margin, too_large) = (set_16(FIRST_ROWS_MAX + 1), set_16(!(2 * FIRST_ROWS_MAX + 1)));
+    let mut out = groups(out, stride);
     for (group, offsets) in offsets.as_chunks::<GROUP>().0.iter().enumerate() {
-        let block = |i: usize| -> &[i16; BLOCK] {
-            coefficients[offsets[i] as usize..].first_chunk().expect("offsets are of whole blocks")
-        };
-        let loaded = [block(0), block(1), block(2), block(3)].map(|block| {
-            let halves = block.as_chunks::<32>().0;
-            (load_16(&halves[0]), load_16(&halves[1]))
+        let blocks: [&[i16; BLOCK]; GROUP] =
+            offsets.map(|offset| coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks"));
+        let values = blocks.map(|block| {
+            let [low, high] = halves(block);
+            [_mm512_mullo_epi16(low, steps[0]), _mm512_mullo_epi16(high, steps[1])]
         });
-        let four_rows = |places: Vector| {
-            let [a, b, c, d] = loaded.map(|(low, high)| _mm512_permutex2var_epi16(low, places, high));
-            let (ab, cd) = (_mm512_shuffle_i64x2::<0x44>(a, b), _mm512_shuffle_i64x2::<0x44>(c, d));
-            let (ab_end, cd_end) = (_mm512_shuffle_i64x2::<0xee>(a, b), _mm512_shuffle_i64x2::<0xee>(c, d));
-            [
-                _mm512_shuffle_i64x2::<0x88>(ab, cd),
-                _mm512_shuffle_i64x2::<0xdd>(ab, cd),
-                _mm512_shuffle_i64x2::<0x88>(ab_end, cd_end),
-                _mm512_shuffle_i64x2::<0xdd>(ab_end, cd_end),
-            ]
-        };
-        let ([a, b, c, d], [e, f, g, h]) = (four_rows(zigzag[0]), four_rows(zigzag[1]));
-        let mut rows = [a, b, c, d, e, f, g, h];
-        for (row, steps) in rows.iter_mut().zip(steps) {
-            *row = _mm512_mullo_epi16(*row, steps);
-        }
-        let out = &mut out[group * GROUP * 8..];
-        if _mm512_cmpgt_epu16_mask(_mm512_abs_epi16(rows[0]), limit) != 0 {
-            for i in 0..GROUP {
-                portable::idct_zigzag(block(i), quantisation, &mut out[8 * i..], stride);
-            }
+        let upper = gather(values, places[0]);
+        let first_rows = or(add_16(upper[0][0], margin), add_16(upper[1][0], margin));
+        if _mm512_test_epi16_mask(first_rows, too_large) != 0 {
+            let out = out.each_mut().map(|row| &mut row[group]);
+            portable::idct_large(blocks, |i| i, quantisation, out);
             continue;
         }
-        let rows = inverse(rows);
-        for (y, pair) in rows.as_chunks::<2>().0.iter().enumerate() {
-            let bytes = _mm512_packs_epi16(pair[0], pair[1]);
-            let bytes = _mm512_xor_si512(bytes, _mm512_set1_epi8(-128));
-            let bytes = _mm512_permutexvar_epi64(halves, bytes);
-            let (even, odd) = (_mm512_castsi512_si256(bytes), _mm512_extracti64x4_epi64::<1>(bytes));
-            store_half(out[2 * y * stride..].first_chunk_mut().expect("room for the group"), even);
-            store_half(out[(2 * y + 1) * stride..].first_chunk_mut().expect("room for the group"), odd);
+        let lower = gather(values, places[1]);
+        let (first, last) = (packed_columns(upper[0], lower[0]), packed_columns(upper[1], lower[1]));
+        let samples = [
+            four_rows([first[0], first[1]], [last[0], last[1]], exchanged),
+            four_rows([first[2], first[3]], [last[2], last[3]], exchanged),
+        ];
+        for (out, samples) in out.as_chunks_mut::<2>().0.iter_mut().zip(samples.as_flattened()) {
+            let samples = _mm512_xor_si512(*samples, _mm512_set1_epi8(-128));
+            let samples = _mm512_permutexvar_epi8(two_rows, samples);
+            store_half(&mut out[0][group], _mm512_castsi512_si256(samples));
+            store_half(&mut out[1][group], _mm512_extracti64x4_epi64::<1>(samples));
         }
     }
 }

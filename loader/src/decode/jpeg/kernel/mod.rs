@@ -66,7 +66,7 @@ impl Kernels {
         {
             use std::arch::is_x86_feature_detected as has;
             let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt");
-            let avx512 = has!("avx512f") && has!("avx512bw") && has!("avx512vl");
+            let avx512 = has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512vnni");
             if avx2 {
                 levels.push(Self(Level::Avx2));
             }
@@ -116,7 +116,7 @@ impl Kernels {
     }
 
     /// Dequantises and transforms a row of blocks: that at `offsets[i]` in `coefficients` becomes the eight columns
-    /// from `8 * i` of eight rows of `out`. There are whole groups of offsets. `quantisation` is in rows.
+    /// from `8 * i` of eight rows of `out`. There are whole groups of offsets. `quantisation` is by pairs.
     pub(super) fn idct(
         self,
         coefficients: &[i16],
@@ -154,4 +154,12 @@ impl Kernels {
     pub(super) fn interleave(self, planes: [&[u8]; 3], out: &mut [u8]) {
         run!(self, interleave(planes, out));
     }
+}
+
+/// Eight rows of whole groups of blocks, `WIDTH` columns each.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn groups<const WIDTH: usize>(out: &mut [u8], stride: usize) -> [&mut [[u8; WIDTH]]; 8] {
+    let mut rows = out.chunks_mut(stride);
+    std::array::from_fn(|_| rows.next().expect("eight rows").as_chunks_mut().0)
 }

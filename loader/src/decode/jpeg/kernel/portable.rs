@@ -2,8 +2,9 @@
 
 use super::super::Declined;
 use super::super::band::BandRun;
-use super::super::entropy::{BLOCK, ROWS};
+use super::super::entropy::BLOCK;
 use super::super::mcu::{McuBlocks, Position};
+use super::super::order::{PLACES, ROWS};
 
 /// See [`Kernels::unstuff`](super::Kernels::unstuff).
 pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
@@ -63,12 +64,12 @@ pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Declined> {
     })
 }
 
-/// See [`Kernels::order`](super::Kernels::order): into rows.
+/// See [`Kernels::order`](super::Kernels::order): by pairs.
 #[inline(always)]
 pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
     for (from, out) in backwards.iter().zip(out) {
-        for (value, row) in from.iter().rev().zip(ROWS) {
-            out[usize::from(row)] = *value;
+        for (value, place) in from.iter().rev().zip(PLACES) {
+            out[usize::from(place)] = *value;
         }
     }
 }
@@ -112,16 +113,27 @@ fn transposed(rows: &[[i16; 8]; 8]) -> [[i16; 8]; 8] {
     std::array::from_fn(|y| std::array::from_fn(|x| rows[x][y]))
 }
 
-/// One block, in rows.
+/// Rows of what lies by pairs, or in another order: `place` says where the values in zigzag order are.
 #[inline(always)]
-fn idct_block(block: &[i16; BLOCK], quantisation: &[i16; BLOCK]) -> [[u8; 8]; 8] {
+fn in_rows(values: &[i16; BLOCK], place: impl Fn(usize) -> usize) -> [[i16; 8]; 8] {
     let mut rows = [[0; 8]; 8];
-    for (row, (values, steps)) in
-        rows.iter_mut().zip(block.as_chunks::<8>().0.iter().zip(quantisation.as_chunks::<8>().0))
-    {
-        *row = std::array::from_fn(|i| values[i].wrapping_mul(steps[i]));
+    for (i, row) in ROWS.into_iter().enumerate() {
+        rows[usize::from(row / 8)][usize::from(row % 8)] = values[place(i)];
     }
-    let is_flat = block[8..].iter().fold(0, |all, v| all | v) == 0;
+    rows
+}
+
+/// Where the `i`-th value in zigzag order lies by pairs.
+pub(super) fn by_pairs(i: usize) -> usize {
+    PLACES[i].into()
+}
+
+/// One block.
+#[inline(always)]
+fn idct_block(block: &[i16; BLOCK], place: impl Fn(usize) -> usize, quantisation: &[i16; BLOCK]) -> [[u8; 8]; 8] {
+    let (values, steps) = (in_rows(block, place), in_rows(quantisation, by_pairs));
+    let rows = std::array::from_fn(|y| std::array::from_fn(|x| values[y][x].wrapping_mul(steps[y][x])));
+    let is_flat = values[1..].as_flattened().iter().all(|v| *v == 0);
     let columns = if is_flat {
         // The same as the pass, but for values that do not fit: libjpeg-turbo wraps here.
         [rows[0].map(|v| v << 2); 8]
@@ -132,24 +144,31 @@ fn idct_block(block: &[i16; BLOCK], quantisation: &[i16; BLOCK]) -> [[u8; 8]; 8]
     result.map(|row| row.map(|v| (v.clamp(-128, 127) + 128) as u8))
 }
 
-/// See [`Kernels::idct`](super::Kernels::idct); blocks in rows.
-#[inline(always)]
+/// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs.
 pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
     for (i, offset) in offsets.iter().enumerate() {
         let block = coefficients[*offset as usize..].first_chunk().expect("offsets are of whole blocks");
-        for (y, row) in idct_block(block, quantisation).iter().enumerate() {
+        for (y, row) in idct_block(block, by_pairs, quantisation).iter().enumerate() {
             out[y * stride + i * 8..][..8].copy_from_slice(row);
         }
     }
 }
 
-/// One block in zigzag order.
-pub(super) fn idct_zigzag(block: &[i16; BLOCK], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
-    let mut rows = [0; BLOCK];
-    for (value, row) in block.iter().zip(ROWS) {
-        rows[usize::from(row)] = *value;
+/// Blocks side by side whose values do not fit the vectors' way, in the order that `place` says, to eight rows.
+#[cold]
+#[inline(never)]
+pub(super) fn idct_large<const BLOCKS: usize, const WIDTH: usize>(
+    blocks: [&[i16; BLOCK]; BLOCKS],
+    place: impl Fn(usize) -> usize,
+    quantisation: &[i16; BLOCK],
+    out: [&mut [u8; WIDTH]; 8],
+) {
+    let blocks = blocks.map(|block| idct_block(block, &place, quantisation));
+    for (y, out) in out.into_iter().enumerate() {
+        for (out, block) in out.as_chunks_mut::<8>().0.iter_mut().zip(&blocks) {
+            *out = block[y];
+        }
     }
-    idct(&rows, &[0], quantisation, out, stride);
 }
 
 /// See [`Kernels::smooth_across`](super::Kernels::smooth_across).

@@ -2,6 +2,7 @@ use super::*;
 use crate::error::ErrorKind;
 
 mod equal;
+mod kernels;
 mod progressive;
 mod progressive_writer;
 mod rows;

@@ -1,0 +1,41 @@
+//! The kernels against each other, with values that no file is likely to have.
+
+use super::super::entropy::BLOCK;
+use super::super::kernel::{GROUP, Kernels, MARGIN};
+use super::*;
+
+/// Near the limits of 16 bits, of what the vectors' way takes in rows 0 and 4, and zero.
+fn value(random: &mut Lcg) -> i16 {
+    let limit = [0, 0, 0, 60, 4096, 8191, 8192, 16384, 32767][random.below(9) as usize];
+    let near = limit - 3 + random.below(6) as i32;
+    (if random.below(2) == 0 { near } else { -near }) as i16
+}
+
+#[test]
+fn every_kernel_transforms_any_coefficients_to_the_same_samples() {
+    let mut random = Lcg(21);
+    const BLOCKS: usize = 2 * GROUP;
+    const STRIDE: usize = 8 * BLOCKS + MARGIN;
+    for round in 0..3000 {
+        let sparse = 1 + random.below(64);
+        let mut one = |_| if random.below(64) < sparse { value(&mut random) } else { 0 };
+        // From the last coefficient to the first, as progressive pictures keep them.
+        let backwards: [[i16; BLOCK]; BLOCKS] = std::array::from_fn(|_| std::array::from_fn(&mut one));
+        let quantisation = std::array::from_fn(|_| [1, 1, 1, 3, 255][random.below(5) as usize]);
+        let offsets: [u32; BLOCKS] = std::array::from_fn(|i| ((i * 5 % BLOCKS) * BLOCK) as u32);
+        let samples = |kernels: Kernels| {
+            let mut ordered = [[0; BLOCK]; BLOCKS];
+            kernels.order(&backwards, &mut ordered);
+            let mut out = [0; 8 * STRIDE];
+            kernels.idct(ordered.as_flattened(), &offsets, &quantisation, &mut out, STRIDE);
+            out.chunks(STRIDE).flat_map(|row| row[..8 * BLOCKS].to_vec()).collect::<Vec<u8>>()
+        };
+        let [portable, others @ ..] = &Kernels::available()[..] else {
+            unreachable!("the portable ones are always there")
+        };
+        let expected = samples(*portable);
+        for kernels in others {
+            assert_eq!(samples(*kernels), expected, "round {round}, {kernels:?}");
+        }
+    }
+}
