@@ -57,8 +57,8 @@ impl SampleDecoder {
     }
 
     /// As [`decode`](Self::decode), where `index` says what the shard's index has about the sample's value in a column:
-    /// of a JPEG its row index, which spares decoding the rows above the region; nothing where there is no index. What
-    /// comes out is the same.
+    /// of a JPEG its row index, which spares decoding what lies above the region and right of it; nothing where there is
+    /// no index. What comes out is the same.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).

@@ -1,9 +1,9 @@
 """Row indexes for data that exists: `python -m forebay.index SOURCE OUT`.
 
 Copies an MDS data set from one folder to another, shard by shard, and puts behind the samples of each shard where the rows of
-every JPEG start, 0.2 to 0.3 % of its bytes. `forebay.Loader` then starts to decode at the first row of a crop; the pixels are
-the same. Samples, their shards and their order stay as they are, and other readers, MosaicML streaming among them, read
-past the index. Sizes and hashes in the copy's index.json are new, so it is another data set to a cache.
+every JPEG start, 0.2 to 0.3 % of its bytes. `forebay.Loader` then does not decode what lies above and right of a crop; the
+pixels are the same. Samples, their shards and their order stay as they are, and other readers, MosaicML streaming among
+them, read past the index. Sizes and hashes in the copy's index.json are new, so it is another data set to a cache.
 
     python -m forebay.index data/train data/train-indexed
     python -m forebay.index --transcode data/train data/train-indexed

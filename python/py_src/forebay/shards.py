@@ -165,9 +165,9 @@ class MDSWriter:
         exist_ok: Empty a folder that is not empty, instead of refusing it.
         threads: Threads that compress and write. None: the CPUs that this process may use.
         jpeg_row_index: Put behind the samples of each shard where the rows of every JPEG of a "jpeg" column start, 0.2 to
-            0.3 % of its bytes, so that `Loader` starts to decode at the first row of a crop. Every other reader reads past it,
-            MosaicML streaming's included. The samples and their shards are the same with it and without; `size_limit` does
-            not count it. `python -m forebay.index` does this to data that exists.
+            0.3 % of its bytes, so that `Loader` does not decode what lies above and right of a crop. Every other reader reads
+            past it, MosaicML streaming's included. The samples and their shards are the same with it and without;
+            `size_limit` does not count it. `python -m forebay.index` does this to data that exists.
         jpeg_transcode: Rewrite progressive JPEGs of "jpeg" columns as baseline ones of the same pixels, with all markers:
             they decode faster and can have a row index.
     """

@@ -104,7 +104,7 @@ fn random_crops_have_the_pixels_of_libjpeg_turbos_whole_picture() {
         let share = crops / pictures.len() as u64 + u64::from((i as u64) < crops % pictures.len() as u64);
         for _ in 0..share {
             let wanted = random_crop(size, &mut draws);
-            // From the start of the file, and from the first row that is needed.
+            // From the start of the file, and from the start of each row that is needed.
             let mut is_same = true;
             for row_index in [&[], &row_index[..]] {
                 own.decode_indexed(bytes, row_index, wanted, &mut part).unwrap();

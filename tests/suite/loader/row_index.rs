@@ -1,4 +1,4 @@
-//! Row indexes behind the samples of shards: the same batches, decoded from the first row of each crop.
+//! Row indexes behind the samples of shards: the same batches, decoded row by row of each crop.
 
 use super::*;
 use forebay_loader::Result;

@@ -46,9 +46,9 @@ impl Decoder {
         }
     }
 
-    /// As [`decode`](JpegDecoder::decode), with the picture's [`row index`](super::RowIndexer): entropy-coded data above
-    /// and below the region is not looked at. The pixels are the same; damage above the region goes unnoticed, too. An
-    /// index that does not fit the picture is not used, which costs time only.
+    /// As [`decode`](JpegDecoder::decode), with the picture's [`row index`](super::RowIndexer): entropy-coded data above,
+    /// below and right of the region is not decoded. The pixels are the same. An index that was not made of exactly these
+    /// bytes is not used, which costs time only; so damage is met as it is without one.
     ///
     /// # Errors
     ///

@@ -35,9 +35,10 @@ pub(super) struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    /// Starts at the first of `len` bytes of `data`.
-    pub(super) fn new(data: &'a [u8], len: usize) -> Self {
-        Self { rest: data, word: 0, count: 0, made_up: 0, foreign: (data.len() - len) as u64 * 8 }
+    /// Starts at the first of `len` bytes of `data`, the last `spare` bits of which are not the segment's.
+    pub(super) fn new(data: &'a [u8], len: usize, spare: u32) -> Self {
+        let foreign = (data.len() - len) as u64 * 8 + u64::from(spare);
+        Self { rest: data, word: 0, count: 0, made_up: 0, foreign }
     }
 
     /// Makes at least 56 bits available. Behind the end of the data there are zeros.

@@ -107,7 +107,7 @@ impl<'a> Intervals<'a> {
     /// markers.
     pub(super) fn new(segments: &'a Segments, interval: u32, first: usize) -> (Self, Bits<'a>) {
         let interval = if interval == 0 { usize::MAX } else { interval as usize };
-        let bits = segments.bits(0).unwrap_or(Bits::new(&[], 0));
+        let bits = segments.bits(0).unwrap_or(Bits::new(&[], 0, 0));
         (Self { segments, segment: 0, interval, left: interval - first % interval }, bits)
     }
 

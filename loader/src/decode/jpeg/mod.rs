@@ -13,8 +13,9 @@
 //! ```
 //!
 //! [`own`] reads the headers. [`sequential`] drives this; [`progressive`] reads all scans first ([`band`]), into the
-//! region's coefficients ([`spectrum`]), and goes on as above. Where a file has a row index ([`rows`]), the scan is read
-//! from the first row of MCUs that the region needs to the last. For measuring, decoding can stop early ([`measure`]).
+//! region's coefficients ([`spectrum`]), and goes on as above. Where a file has a row index ([`rows`]), each row of MCUs
+//! that the region needs is read from its start to the region's last column, and nothing else of the scan is decoded. For
+//! measuring, decoding can stop early ([`measure`]).
 //!
 //! Only `kernel` knows vectors, and only it and `turbo` have `unsafe`: entropy-coded data, headers and geometry are
 //! handled by safe code.

@@ -53,7 +53,7 @@ impl Own {
         self.decode_from(bytes, None, region, pixels)
     }
 
-    /// The same, starting at the first row of MCUs that the region needs where there is a row index.
+    /// The same, where there is a row index from the start of each row of MCUs that the region needs.
     pub(super) fn decode_from(
         &mut self,
         bytes: &[u8],

@@ -2,8 +2,8 @@
 //! can start at any of them. It lies beside the picture, which stays as it is.
 //!
 //! ```text
-//! u32 LE   check: the low half of XXH3-64 of what follows here; its seed is XXH3-64 of the file up to its entropy-coded
-//!          data, the seed of which is the file's length
+//! u32 LE   check: the low half of XXH3-64 of what follows here; the low half of its seed is the CRC-32 of the whole
+//!          file, the high half the file's length modulo 2^32
 //! for each row of MCUs but the first, relative to the row before (the first starts at 0 with predictors 0):
 //!   varint   bits of the file to the row's first one; of a byte and the stuffing behind it only the byte is named
 //!   varint   for each component of the scan: its DC predictor, zigzag
@@ -13,13 +13,11 @@
 //! 1, 2, 3. Where a row starts with a restart interval, its first bit is the one behind the marker, its predictors are 0;
 //! how many MCUs the interval has left follows from the row's number.
 //!
-//! There is an index for flawless pictures with all components in one sequential scan. Nothing in it is trusted to be in
-//! bounds. The check tells a damaged index, and one of a file with another header or of another length: the coded data it
-//! does not cover. So whoever decodes a part of the rows has to arrive at the next row's start exactly where the index has
-//! it, with the predictors that it has. What neither can tell is an index made to deceive: that one could have brought
-//! another picture as well.
-
-use std::ops::Range;
+//! There is an index for flawless pictures with all components in one sequential scan. The check tells a damaged index,
+//! and one of any other file: whoever decodes by an index reads no row to its end, and could not tell otherwise. It is a
+//! CRC because that is quick on every machine: [`crc32fast`] finds out what the machine can do when it runs. What the check
+//! cannot tell is an index made to deceive: that one could have brought another picture as well. But nothing in an index
+//! is trusted to be in bounds, and no row is read beyond the start of the next.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -59,7 +57,7 @@ pub(super) struct RowWriter<'a> {
     out: &'a mut Vec<u8>,
     /// Where the check goes.
     start: usize,
-    file_hash: u64,
+    seed: u64,
     cursor: Cursor,
 }
 
@@ -68,7 +66,7 @@ impl<'a> RowWriter<'a> {
     pub(super) fn new(file: &[u8], scan: &Scan, out: &'a mut Vec<u8>) -> Self {
         let start = out.len();
         out.extend([0; 4]);
-        Self { out, start, file_hash: hash(file, scan), cursor: Cursor::new(scan) }
+        Self { out, start, seed: seed(file), cursor: Cursor::new(scan) }
     }
 
     /// Adds the next row.
@@ -89,7 +87,7 @@ impl<'a> RowWriter<'a> {
     /// All rows were added.
     pub(super) fn finish(self) {
         let rows = &mut self.out[self.start..];
-        let check = check(&rows[4..], self.file_hash);
+        let check = check(&rows[4..], self.seed);
         rows[..4].copy_from_slice(&check.to_le_bytes());
     }
 }
@@ -104,22 +102,15 @@ impl<'a> RowReader<'a> {
     /// The index `stored` of the picture `file`.
     pub(super) fn new(stored: &'a [u8], file: &[u8], scan: &Scan) -> Result<Self, Declined> {
         match stored.split_first_chunk() {
-            Some((stored, rest)) if u32::from_le_bytes(*stored) == check(rest, hash(file, scan)) => {
+            Some((stored, rest)) if u32::from_le_bytes(*stored) == check(rest, seed(file)) => {
                 Ok(Self { rest, cursor: Cursor::new(scan) })
             }
             _ => Err(Declined("a row index that is damaged or another picture's")),
         }
     }
 
-    /// The starts of the first of `rows` and of the row behind them, `None` where these are the last of `total`.
-    pub(super) fn around(mut self, rows: &Range<u32>, total: u32) -> Result<(RowStart, Option<RowStart>), Declined> {
-        let first = self.skip(rows.start)?;
-        let behind = if rows.end < total { Some(self.skip(rows.end - rows.start)?) } else { None };
-        Ok((first, behind))
-    }
-
-    /// The start of the row `rows` further on.
-    fn skip(&mut self, rows: u32) -> Result<RowStart, Declined> {
+    /// The start of the row `rows` further on; at first that is from the first row.
+    pub(super) fn skip(&mut self, rows: u32) -> Result<RowStart, Declined> {
         let Cursor { data, components, bits, row } = &mut self.cursor;
         for _ in 0..rows {
             *bits = bits.checked_add(take(&mut self.rest)?).ok_or(Declined("a row beyond any file"))?;
@@ -151,12 +142,13 @@ impl Cursor {
     }
 }
 
-fn hash(file: &[u8], scan: &Scan) -> u64 {
-    xxh3_64_with_seed(&file[..scan.data], file.len() as u64)
+/// What an index's check knows of the file.
+fn seed(file: &[u8]) -> u64 {
+    (file.len() as u64) << 32 | u64::from(crc32fast::hash(file))
 }
 
-fn check(rows: &[u8], file_hash: u64) -> u32 {
-    xxh3_64_with_seed(rows, file_hash) as u32
+fn check(rows: &[u8], seed: u64) -> u32 {
+    xxh3_64_with_seed(rows, seed) as u32
 }
 
 fn put(mut value: u64, out: &mut Vec<u8>) {

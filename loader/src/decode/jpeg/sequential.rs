@@ -2,7 +2,8 @@
 //!
 //! With one scan, MCU rows are decoded, transformed and turned into pixels one after the other, so that all of it
 //! happens in the first cache levels. With several, the planes of all components are filled first. Rows above the
-//! region and columns beside it are read over, rows below are not touched.
+//! region and columns beside it are read over, rows below are not touched. With a row index ([`source`]), of each row only
+//! the columns left of the region are read over, and nothing else is touched.
 
 use std::ops::Range;
 
@@ -15,12 +16,13 @@ use super::kernel::GROUP;
 use super::markers::{Headers, Scan};
 use super::mcu::{McuBlocks, Mcus};
 use super::measure::Until;
-use super::rows::{RowReader, RowStart};
-use super::unstuff::{BitPlace, Part};
+use super::unstuff::Part;
 use super::workspace::Workspace;
 use crate::decode::geometry::{Region, Size};
+use source::{Indexed, RowSource, Through};
 
 mod index;
+mod source;
 
 /// By the scan's components: the numbers of the DC and the AC table.
 type TableNumbers = [(usize, usize); 3];
@@ -59,7 +61,7 @@ struct Extent {
 }
 
 impl Sequential {
-    /// Decodes exactly what `emit` asks for, starting at the first row of MCUs that it needs where there is a row index.
+    /// Decodes exactly what `emit` asks for, where there is a row index from the start of each row of MCUs that it needs.
     /// The headers were read up to the first `scan`.
     pub(super) fn decode(
         &mut self,
@@ -94,8 +96,8 @@ impl Sequential {
         Ok(())
     }
 
-    /// Decodes a scan into the planes, and with `emit` to pixels as it goes. Returns the next scan; with an index, the
-    /// scan may not have been read to its end, and there is none.
+    /// Decodes a scan into the planes, and with `emit` to pixels as it goes. Returns the next scan; with an index the
+    /// scan is not read to its end, and there is none.
     #[expect(clippy::too_many_arguments, reason = "the parts of a picture, named one by one")]
     fn scan(
         &mut self,
@@ -110,31 +112,29 @@ impl Sequential {
         let is_rolling = emit.is_some();
         let (parts, extent) = parts(headers, frame, scan, region)?;
         let tables = self.tables(&mut workspace.dc, headers, scan)?;
-        let interval = headers.restart_interval;
-        let width = extent.width as usize;
-        // Where the scan is read from, and where its rows must lead.
-        let (start, behind, mcus_before) = match index {
-            Some(index) => {
-                let rows = RowReader::new(index, headers.bytes(), scan)?;
-                let (start, behind) = rows.around(&extent.rows, extent.height)?;
-                (start, behind, width * extent.rows.start as usize)
-            }
-            None => (RowStart { place: BitPlace { byte: scan.data, bit: 0 }, predictors: [0; 3] }, None, 0),
-        };
-        let restarts = mcus_before.checked_div(interval as usize).unwrap_or(0);
-        let part = Part { start: start.place.byte, restarts, end: behind.map(|row| row.place) };
-        let end = workspace.segments.read(workspace.kernels, headers.bytes(), &part, interval > 0)?;
-        let mut next = None;
-        if behind.is_none() {
-            headers.resume(end);
-            // A picture in one scan ends behind it, or something is odd.
-            next = headers.next_scan()?.map(|(_, scan)| scan);
-            if is_rolling && next.is_some() {
-                return Err(Declined("a scan behind the last"));
-            }
-        }
+        let (kernels, file, interval) = (workspace.kernels, headers.bytes(), headers.restart_interval);
         let blocks = blocks(&parts, tables, &workspace.dc, &self.ac)?;
+        let mut next = None;
+        let mut source = match index {
+            Some(index) => {
+                let segments = &mut workspace.segments;
+                RowSource::Indexed(Indexed::new(kernels, file, scan, index, segments, &blocks, interval, &extent)?)
+            }
+            None => {
+                let whole = Part { start: scan.data, restarts: 0, end: None };
+                let end = workspace.segments.read(kernels, file, &whole, interval > 0)?;
+                headers.resume(end);
+                // A picture in one scan ends behind it, or something is odd.
+                next = headers.next_scan()?.map(|(_, scan)| scan);
+                if is_rolling && next.is_some() {
+                    return Err(Declined("a scan behind the last"));
+                }
+                let mcus = Mcus::new(kernels, &blocks, &workspace.segments, interval, (0, 0, [0; 3]));
+                RowSource::Through(Through::new(mcus, &extent))
+            }
+        };
         if workspace.until < Until::Coefficients {
+            source.read()?;
             return Ok(next);
         }
         let values = extent.columns.len() * blocks.len() * BLOCK + SLACK;
@@ -162,17 +162,8 @@ impl Sequential {
         }
         let reach =
             u32::from(frame.components().iter().any(|c| matches!(c.upsampling, Upsampling::Smooth { down: true, .. })));
-        let first = (mcus_before, start.place.bit, start.predictors);
-        let mut mcus = Mcus::new(workspace.kernels, &blocks, &workspace.segments, interval, first);
-        mcus.skip(width * extent.rows.start as usize - mcus_before)?;
         for row in extent.rows.clone() {
-            if row > extent.rows.start {
-                mcus.skip(width - extent.columns.len())?;
-            } else {
-                mcus.skip(extent.columns.start as usize)?;
-            }
-            mcus.decode(extent.columns.len(), &mut workspace.coefficients)?;
-            mcus.check()?;
+            source.decode(&mut workspace.coefficients)?;
             for part in parts.iter().flatten() {
                 let plane = &mut workspace.planes[part.index];
                 if is_rolling && row > extent.rows.start {
@@ -200,13 +191,6 @@ impl Sequential {
                 let is_last = row + 1 == extent.rows.end;
                 let ready = (row + 1) * frame.v_max * 8 - reach;
                 emit.up_to(if is_last { u32::MAX } else { ready }, &workspace.planes, &mut workspace.scratch);
-            }
-        }
-        if let Some(behind) = behind {
-            mcus.skip(width - extent.columns.end as usize)?;
-            let bits = if behind.place.bit > 0 { 8 - behind.place.bit } else { 0 };
-            if mcus.place()? != (workspace.segments.len() - 1, bits.into(), behind.predictors) {
-                return Err(Declined("a row index that leads elsewhere"));
             }
         }
         Ok(next)

@@ -12,6 +12,8 @@ pub(super) struct Segments {
     bytes: Vec<u8>,
     /// Where each segment ends in `bytes`.
     ends: Vec<usize>,
+    /// Bits of the last segment's last byte that lie behind the part, 0 to 7.
+    spare: u32,
 }
 
 /// A place in a file's entropy-coded data.
@@ -49,6 +51,7 @@ impl Segments {
         // The last byte may be one more, of which not all bits belong to the part.
         fit(&mut self.bytes, data.len() + 1 + MARGIN + BYTES_AFTER, 0);
         self.ends.clear();
+        self.spare = 0;
         let (mut at, mut end) = (0, 0);
         loop {
             let (read, written) = kernels.unstuff(&data[at..], &mut self.bytes[end..]);
@@ -66,16 +69,12 @@ impl Segments {
                     if let Some(last) = self.ends.last_mut() {
                         *last += 1;
                     }
+                    self.spare = 8 - place.bit;
                     return Ok(start + at);
                 }
                 _ => return Err(Declined("a scan without an end")),
             }
         }
-    }
-
-    /// How many there are; at least one after [`read`](Self::read).
-    pub(super) fn len(&self) -> usize {
-        self.ends.len()
     }
 
     /// Bytes of a segment, without the stuffing.
@@ -87,6 +86,7 @@ impl Segments {
     pub(super) fn bits(&self, number: usize) -> Option<Bits<'_>> {
         let end = *self.ends.get(number)?;
         let start = if number == 0 { 0 } else { self.ends[number - 1] };
-        Some(Bits::new(&self.bytes[start..], end - start))
+        let spare = if number + 1 == self.ends.len() { self.spare } else { 0 };
+        Some(Bits::new(&self.bytes[start..], end - start, spare))
     }
 }
