@@ -1,12 +1,13 @@
 //! What a run ran on, and who else was busy meanwhile.
 
+use forebay_loader::decode::vectors::VARIABLE;
 use serde::Serialize;
 use std::fs;
 
 /// The machine, for the report's head.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
-    /// Model name as the kernel gives it.
+    /// Model name as the kernel gives it, and what of it forebay was told not to use.
     pub(crate) cpu: String,
     /// CPUs this process may use.
     pub(crate) cpus: usize,
@@ -27,8 +28,9 @@ impl Machine {
             Some(line.split_once(':')?.1.trim().to_owned())
         };
         let memory_kib = after(&text("/proc/meminfo"), "MemTotal").and_then(|v| v.split(' ').next()?.parse().ok());
+        let limit = std::env::var(VARIABLE).map(|vectors| format!(" ({VARIABLE}={vectors})")).unwrap_or_default();
         Self {
-            cpu: after(&text("/proc/cpuinfo"), "model name").unwrap_or_default(),
+            cpu: after(&text("/proc/cpuinfo"), "model name").unwrap_or_default() + &limit,
             cpus: cpus_allowed().len(),
             memory_bytes: memory_kib.unwrap_or(0u64) * 1024,
             kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),

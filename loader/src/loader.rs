@@ -151,6 +151,7 @@ impl Loader {
     /// As [`new`](Self::new).
     pub fn with_target(config: LoaderConfig, target: Arc<dyn BatchTarget>) -> Result<Self> {
         config.validate()?;
+        crate::decode::vectors::check_environment()?;
         let stats = Arc::new(Stats::new(config.trace));
         // The table's order is the data's way, whichever stage happens to work first.
         for stage in ["schedule", "shard", "fetch", "unpack", "publish", "read", "decode", "place", "next"] {

@@ -1,5 +1,10 @@
 """Loaders that several test files use."""
 
+import os
+import subprocess
+import sys
+import textwrap
+
 import forebay as fb
 
 NUMBER = {"number": fb.Scalar("number")}
@@ -13,3 +18,9 @@ def numbers(loader):
 def ordered(folder, **kwargs):
     kwargs.setdefault("batch_size", 16)
     return fb.Loader(local=folder, fields=NUMBER, **kwargs)
+
+
+def alone(code, **env):
+    """Runs `code` in a Python of its own."""
+    code = textwrap.dedent(code)
+    return subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, timeout=120)

@@ -1,15 +1,12 @@
 """Batches on CUDA devices, over a stand-in for the driver: this machine needs no GPU, and has not shown what one does."""
 
-import os
-import subprocess
-import sys
-import textwrap
 import threading
 
 import numpy as np
 import pytest
-from picture_set import SAMPLES
 from fake_cuda import CUDA, Consumer, Driver
+from loaders import alone
+from picture_set import SAMPLES
 
 import forebay as fb
 
@@ -227,12 +224,6 @@ def test_what_is_missing_is_said(pictures, driver):
     driver.fail("cuInit", 100)
     with pytest.raises(fb.UnsupportedError, match="no GPU is visible to this process"):
         loader(pictures, "cuda:0")
-
-
-def alone(code, **env):
-    """Runs `code` in a Python of its own."""
-    code = textwrap.dedent(code)
-    return subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, timeout=120)
 
 
 def test_the_host_needs_no_driver_and_a_device_says_that_there_is_none(pictures, tmp_path):

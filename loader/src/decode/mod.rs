@@ -30,6 +30,7 @@ pub mod plan;
 pub mod png;
 pub mod resize;
 pub mod sample;
+pub mod vectors;
 pub mod webp;
 
 pub use draw::{DRAWS_VERSION, DrawKey};

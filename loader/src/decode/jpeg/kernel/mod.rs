@@ -15,6 +15,7 @@ use super::Declined;
 use super::band::BandRun;
 use super::entropy::BLOCK;
 use super::mcu::{McuBlocks, Position};
+use crate::decode::vectors::{Level, Vectors};
 
 /// Samples that may be read and written behind a row's last one.
 pub(super) const MARGIN: usize = 64;
@@ -23,63 +24,39 @@ pub(super) const MARGIN: usize = 64;
 pub(super) const GROUP: usize = 4;
 
 /// Which kernels run.
-///
-/// Invariant: a level above `Portable` is only made where the machine has what it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kernels(Level);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
+pub(super) struct Kernels(Vectors);
 
 /// Runs the kernel of the level: `run!(self, name(arguments))`.
 macro_rules! run {
     ($kernels:ident, $name:ident($($argument:expr),*)) => {
-        match $kernels.0 {
+        match $kernels.0.level() {
             Level::Portable => portable::$name($($argument),*),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the machine has AVX2, BMI1, BMI2, LZCNT and POPCNT (invariant of `Kernels`).
+            // SAFETY: the machine has AVX2 and what comes with it (invariant of `Vectors`).
             Level::Avx2 => unsafe { avx2::$name($($argument),*) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the machine has the AVX-512 parts that this module uses (invariant of `Kernels`).
+            // SAFETY: the machine has the AVX-512 parts that are used (invariant of `Vectors`).
             Level::Avx512 => unsafe { avx512::$name($($argument),*) },
         }
     };
 }
 
 impl Kernels {
-    /// The best that this machine has.
+    /// Those that decoders use.
     pub(super) fn new() -> Self {
-        Self::available().pop().unwrap_or(Self(Level::Portable))
+        Self(Vectors::in_use())
     }
 
     /// All that this machine has, the best last.
+    #[cfg(test)]
     pub(super) fn available() -> Vec<Self> {
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "nothing is added there"))]
-        let mut levels = vec![Self(Level::Portable)];
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::is_x86_feature_detected as has;
-            let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt");
-            let avx512 = has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512vnni");
-            if avx2 {
-                levels.push(Self(Level::Avx2));
-            }
-            if avx2 && avx512 && has!("avx512vbmi") && has!("avx512vbmi2") {
-                levels.push(Self(Level::Avx512));
-            }
-        }
-        levels
+        Vectors::available().into_iter().map(Self).collect()
     }
 
     /// Whether they are faster than what any machine can do.
     pub(super) fn use_vectors(self) -> bool {
-        self.0 != Level::Portable
+        self.0.level() != Level::Portable
     }
 
     /// Copies entropy-coded bytes up to a marker, leaving out the zeros behind FF. Says how many bytes were read (the

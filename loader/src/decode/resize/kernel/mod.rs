@@ -17,6 +17,7 @@ pub(super) use columns::Columns;
 
 use super::planes::Planes;
 use super::weights::ONE;
+use crate::decode::vectors::{Level, Vectors};
 
 /// Bits that the column blend drops: 8 + 14 bits become 15, 7 of them a fraction.
 const COLUMN_SHIFT: i32 = 7;
@@ -35,65 +36,42 @@ pub(super) const CHUNK: usize = 32;
 pub(super) const MARGIN: usize = 128;
 
 /// Which kernels run.
-///
-/// Invariant: a level above `Portable` is only made where the machine has what it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kernels(Level);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
+pub(super) struct Kernels(Vectors);
 
 /// Runs the kernel of the level: `run!(self, name(arguments))`.
 macro_rules! run {
     ($kernels:ident, $name:ident($($argument:expr),*)) => {
-        match $kernels.0 {
+        match $kernels.0.level() {
             Level::Portable => portable::$name($($argument),*),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the machine has AVX2 (invariant of `Kernels`).
+            // SAFETY: the machine has AVX2 and what comes with it (invariant of `Vectors`).
             Level::Avx2 => unsafe { avx2::$name($($argument),*) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the machine has the AVX-512 parts that the module uses (invariant of `Kernels`).
+            // SAFETY: the machine has the AVX-512 parts that are used (invariant of `Vectors`).
             Level::Avx512 => unsafe { avx512::$name($($argument),*) },
         }
     };
 }
 
 impl Default for Kernels {
-    /// The best that this machine has.
+    /// Those that decoders use.
     fn default() -> Self {
-        Self::available().pop().unwrap_or(Self(Level::Portable))
+        Self(Vectors::in_use())
     }
 }
 
 impl Kernels {
     /// All that this machine has, the best last.
+    #[cfg(test)]
     pub(super) fn available() -> Vec<Self> {
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "nothing is added there"))]
-        let mut levels = vec![Self(Level::Portable)];
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::is_x86_feature_detected as has;
-            if has!("avx2") {
-                levels.push(Self(Level::Avx2));
-            }
-            let avx512 = has!("avx512f") && has!("avx512bw") && has!("avx512vbmi") && has!("avx512vnni");
-            if has!("avx2") && avx512 {
-                levels.push(Self(Level::Avx512));
-            }
-        }
-        levels
+        Vectors::available().into_iter().map(Self).collect()
     }
 
     /// Output pixels that the column kernel makes from one window of the source, and the bytes of a vector: a window has one
     /// or two. `None`: the kernel takes no windows.
     fn window(self) -> Option<(usize, usize)> {
-        match self.0 {
+        match self.0.level() {
             Level::Portable => None,
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => Some((4, 16)),
@@ -166,8 +144,6 @@ mod tests {
         planes
     }
 
-    const PORTABLE: Kernels = Kernels(Level::Portable);
-
     #[test]
     fn every_kernel_splits_rows_alike() {
         for width in [1, 2, 15, 16, 17, 63, 64, 65, 129, 500] {
@@ -194,7 +170,7 @@ mod tests {
                 let mut weights = vec![(ONE / rows as i32) as i16; rows];
                 weights[0] += (ONE - ONE / rows as i32 * rows as i32) as i16;
                 let mut want = vec![0; len];
-                PORTABLE.blend_rows(&values, &starts, &weights, &mut want);
+                Kernels::available()[0].blend_rows(&values, &starts, &weights, &mut want);
                 for kernels in Kernels::available() {
                     let mut got = vec![7; len];
                     kernels.blend_rows(&values, &starts, &weights, &mut got);
@@ -254,8 +230,9 @@ mod tests {
                         kernels.blend_columns(&planes, columns, [a, b, c]);
                         out.chunks(len).map(|plane| plane[..axis.len()].to_vec()).collect::<Vec<_>>()
                     };
-                    columns.pack(&axis, PORTABLE);
-                    let want = run(PORTABLE, &columns);
+                    let portable = Kernels::available()[0];
+                    columns.pack(&axis, portable);
+                    let want = run(portable, &columns);
                     for kernels in Kernels::available() {
                         columns.pack(&axis, kernels);
                         windowed += u32::from(columns.windows().is_some());
