@@ -8,15 +8,16 @@ macro_rules! smooth {
         #[inline]
         #[target_feature(enable = $features)]
         fn write(out: &mut [u8], values: impl Fn(usize) -> Vector) {
-            let (whole, rest) = out.as_chunks_mut::<{ 2 * $values }>();
-            let count = whole.len();
-            for (i, out) in whole.iter_mut().enumerate() {
-                store(out, values(i));
-            }
-            if !rest.is_empty() {
-                let mut last = [0; 2 * $values];
-                store(&mut last, values(count));
-                rest.copy_from_slice(&last[..rest.len()]);
+            // One call, so that it becomes part of the loop.
+            for (i, out) in out.chunks_mut(2 * $values).enumerate() {
+                let bytes = values(i);
+                if let Some(out) = out.first_chunk_mut() {
+                    store(out, bytes);
+                } else {
+                    let mut last = [0; 2 * $values];
+                    store(&mut last, bytes);
+                    out.copy_from_slice(&last[..out.len()]);
+                }
             }
         }
 
