@@ -27,6 +27,7 @@ mod entropy;
 mod frame;
 mod huffman;
 mod kernel;
+mod lines;
 mod markers;
 mod mcu;
 pub mod measure;

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use super::frame::{Component, Upsampling};
 use super::kernel::{GROUP, Kernels, MARGIN};
-use crate::decode::pixels::fit;
+use super::lines::Lines;
 
 /// Columns of samples of whole blocks, with a margin on both sides. The samples beside the picture's first and last
 /// ones repeat these, so that smoothing needs no special case at the edges.
 #[derive(Default)]
 pub(super) struct Plane {
-    bytes: Vec<u8>,
+    bytes: Lines<u8>,
     stride: usize,
     /// The component's column at the start of a row, a whole block's.
     left: u32,
@@ -31,7 +31,7 @@ impl Plane {
             top,
             rows,
         };
-        fit(&mut self.bytes, self.stride * rows, 0);
+        self.bytes.fit(self.stride * rows);
     }
 
     /// Rolls down so that the buffer's last row becomes its first.

@@ -86,7 +86,7 @@ impl Progressive {
             offsets.resize(offsets.len().next_multiple_of(GROUP), last);
             let quantisation = quantisation[i].ok_or(Declined("a component in no scan"))?;
             let ordered = &mut workspace.coefficients;
-            ordered.resize(ordered.len().max(columns.len() * BLOCK), 0);
+            ordered.fit(columns.len() * BLOCK);
             for row in rows {
                 workspace.kernels.order(coefficients.blocks(row), ordered.as_chunks_mut().0);
                 plane.fill(workspace.kernels, row * 8, ordered, offsets, &quantisation, component);

@@ -138,9 +138,7 @@ impl Sequential {
             return Ok(next);
         }
         let values = extent.columns.len() * blocks.len() * BLOCK + SLACK;
-        if workspace.coefficients.len() < values {
-            workspace.coefficients.resize(values, 0);
-        }
+        workspace.coefficients.fit(values);
         for part in parts.iter().flatten() {
             let plane = &mut workspace.planes[part.index];
             if is_rolling {

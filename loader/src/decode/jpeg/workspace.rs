@@ -3,6 +3,7 @@
 use super::emit::Scratch;
 use super::huffman::{DcTable, Tables};
 use super::kernel::Kernels;
+use super::lines::Lines;
 use super::measure::Until;
 use super::plane::Plane;
 use super::unstuff::Segments;
@@ -16,7 +17,7 @@ pub(super) struct Workspace {
     /// The current scan.
     pub segments: Segments,
     /// What is transformed next, block behind block: a row of MCUs, or of one component's blocks.
-    pub coefficients: Vec<i16>,
+    pub coefficients: Lines<i16>,
     /// By the frame's components.
     pub planes: [Plane; 3],
     /// Where the blocks of a row lie in `coefficients`, by the frame's components.
@@ -31,7 +32,7 @@ impl Workspace {
             until,
             dc: Tables::default(),
             segments: Segments::default(),
-            coefficients: Vec::new(),
+            coefficients: Lines::default(),
             planes: Default::default(),
             offsets: Default::default(),
             scratch: Default::default(),
