@@ -20,6 +20,13 @@ pub(super) fn fit<T: Copy>(buffer: &mut Vec<T>, len: usize, value: T) {
     }
 }
 
+/// Gives back what is left of a far larger picture. Where the next one is as large, its memory comes anew.
+pub(super) fn release<T>(buffer: &mut Vec<T>) {
+    if buffer.capacity() > KEPT_BYTES / size_of::<T>() {
+        *buffer = Vec::new();
+    }
+}
+
 /// RGB pixels, three bytes each, rows without gaps.
 #[derive(Debug, Default)]
 pub struct Pixels {

@@ -2,7 +2,7 @@
 //!
 //! Separable, columns first as in Pillow: every source row that is needed is divided into its channels and blended along
 //! x into a row of 16-bit values (7 bits of fraction), once; an output row is a blend of those. Only the window's rows and
-//! columns are computed, and the few rows in between stay in the first-level cache. The weights are Pillow's; Pillow
+//! columns are computed; between source and output there are a few rows, which usually stay in the first-level cache. The weights are Pillow's; Pillow
 //! rounds to 8 bits in between, so results differ by a grey level now and then. All arithmetic is integer: every machine
 //! gets the same pixels, whichever kernel runs.
 
@@ -12,7 +12,7 @@ mod weights;
 
 use super::geometry::{Filter, Region, Stage};
 use super::pixels::{Pixels, fit};
-use kernel::{Columns, Kernels};
+use kernel::{Columns, Kernels, MANY_ROWS};
 use planes::Planes;
 use weights::{Axis, ONE};
 
@@ -27,6 +27,8 @@ pub struct Resizer {
     /// A source row by channels.
     source: Planes<u8>,
     blended: Blended,
+    /// Sums of an output row that many rows are blended into.
+    sums: Vec<i32>,
     /// An output row's columns that show the picture.
     inner: Planes<u8>,
     /// A finished row with its borders.
@@ -55,6 +57,8 @@ struct Plan {
     y: (u32, u32),
     /// What of the source they need.
     needed: Region,
+    /// The window lies beside the picture.
+    is_blank: bool,
 }
 
 impl Resizer {
@@ -79,15 +83,16 @@ impl Resizer {
         self.packed.pack(&self.columns, self.kernels);
         let (cx, cy) = (self.columns.span(), self.rows.span());
         let needed = Region { x: crop.x + cx.0, y: crop.y + cy.0, w: cx.1 - cx.0, h: cy.1 - cy.0 };
-        self.plan = Some(Plan { stage: *stage, x, y, needed });
+        let is_blank = window.x >= i64::from(resized.w) || window.x + i64::from(window.size.w) <= 0;
+        self.plan = Some(Plan { stage: *stage, x, y, needed, is_blank });
         needed
     }
 
     /// Runs the planned stage over `source`, which holds at least the region that [`plan`](Self::plan) asked for, and
     /// hands every output row, top to bottom, to `sink`: its number, and its red, green and blue.
     pub fn run(&mut self, source: &Pixels, mut sink: impl FnMut(u32, [&[u8]; 3])) {
-        let Some(Plan { stage, x, y, needed }) = self.plan else { return };
-        let Self { kernels, rows, packed, source: split, blended, inner, row, .. } = self;
+        let Some(Plan { stage, x, y, needed, is_blank }) = self.plan else { return };
+        let Self { kernels, rows, packed, source: split, blended, sums, inner, row, .. } = self;
         let window = stage.window;
         let (width, inner_width) = (window.size.w as usize, (x.1 - x.0) as usize);
         let left = if stage.flip {
@@ -99,11 +104,11 @@ impl Resizer {
         inner.start(inner_width, 0);
         row.start(width, 0);
         row.all_mut().fill(0);
-        blended.start(rows.taps_max(), inner.stride());
+        blended.start(rows.taps_max().min(MANY_ROWS), inner.stride());
         let is_copy = stage.resized == stage.crop.size();
         for out_y in 0..window.size.h {
             let resized_y = i64::from(out_y) + window.y;
-            if resized_y < i64::from(y.0) || resized_y >= i64::from(y.1) {
+            if is_blank || resized_y < i64::from(y.0) || resized_y >= i64::from(y.1) {
                 row.all_mut().fill(0);
                 sink(out_y, row.rows());
                 continue;
@@ -119,11 +124,22 @@ impl Resizer {
                     Some(only) => (first + only as u32, &weights[only..=only]),
                     None => (first, weights),
                 };
-                blended.need(first, weights.len(), |row, out| {
+                let mut blend = |row, out: [&mut [i16]; 3]| {
                     kernels.split(source_row(row), split);
                     kernels.blend_columns(split, packed, out);
-                });
-                kernels.blend_rows(&blended.values, &blended.starts, weights, inner.all_mut());
+                };
+                if weights.len() < MANY_ROWS {
+                    blended.need(first, weights.len(), blend);
+                    kernels.blend_rows(&blended.values, &blended.starts, weights, inner.all_mut());
+                } else {
+                    sums.clear();
+                    sums.resize(inner.all_mut().len(), 0);
+                    for (row, weight) in (first..).zip(weights) {
+                        blended.need(row, 1, &mut blend);
+                        kernels.add_row(blended.row(), *weight, sums);
+                    }
+                    kernels.finish_sums(sums, inner.all_mut());
+                }
             }
             if inner_width == width {
                 sink(out_y, inner.rows());
@@ -164,6 +180,11 @@ impl Blended {
                 self.held[place] = Some(row);
             }
         }
+    }
+
+    /// The only row of those that are needed now.
+    fn row(&self) -> &[i16] {
+        &self.values[self.starts[0]..][..3 * self.plane]
     }
 }
 
@@ -252,6 +273,8 @@ mod tests {
             (200, 3, 3, 200),
             (33, 90, 1, 1),
             (300, 2, 7, 2),
+            (6, 1000, 4, 20),
+            (20, 4000, 5, 7),
         ] {
             let (size, to) = (Size { w, h }, Size { w: ow, h: oh });
             let source = noise(size, w * h);
@@ -263,6 +286,28 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_resizer_keeps_nothing_from_one_picture_to_the_next() {
+        let mut used = Resizer::new();
+        for (seed, (w, h, ow, oh)) in (1..).zip([
+            (300, 200, 90, 80),
+            (9, 7, 5, 4),
+            (3, 2000, 8, 9),
+            (40, 30, 40, 30),
+            (64, 64, 50, 50),
+            (5, 5, 64, 90),
+        ]) {
+            let (size, to) = (Size { w, h }, Size { w: ow, h: oh });
+            let (source, stage) = (noise(size, seed), resize(size, to));
+            used.plan(&stage, Filter::Bilinear);
+            let want = run(&stage, &source);
+            used.run(&source, |y, [r, g, b]| {
+                let row: Vec<[u8; 3]> = r.iter().zip(g).zip(b).map(|((r, g), b)| [*r, *g, *b]).collect();
+                assert_eq!(row, want[y as usize], "{size:?} to {to:?}");
+            });
         }
     }
 
@@ -285,7 +330,9 @@ mod tests {
         let source = noise(size, 5);
         for to in [Size { w: 25, h: 24 }, size] {
             let whole = run(&resize(size, to), &source);
-            for (x, y, w, h) in [(3, 4, 10, 9), (-3, -2, 60, 70), (20, 20, 30, 3), (-5, 5, 8, 4)] {
+            let beside = [(-9, 2, 9, 9), (-9, 2, 4, 4), (40, 3, 5, 5), (3, 30, 4, 4), (3, -8, 4, 8)];
+            let windows = [(3, 4, 10, 9), (-3, -2, 60, 70), (20, 20, 30, 3), (-5, 5, 8, 4)];
+            for (x, y, w, h) in windows.into_iter().chain(beside) {
                 for flip in [false, true] {
                     let window = Window { x, y, size: Size { w, h } };
                     let got = run(&Stage { window, flip, ..resize(size, to) }, &source);

@@ -1,12 +1,16 @@
 //! The weights of one axis: which source samples make an output sample, and how much each counts.
 
 use crate::decode::geometry::Filter;
+use crate::decode::pixels::release;
 
 /// 1.0 as a weight. With 14 bits the largest blend of 8-bit samples leaves 7 bits of fraction in 16.
 pub(super) const ONE: i32 = 1 << 14;
 
 /// Added to a small number and subtracted again, it leaves no bits of a fraction: 1.5 * 2^52.
 const ROUND: f64 = 6_755_399_441_055_744.0;
+
+/// From so many weights on, what rounding leaves over may be more than the largest of them.
+const MANY: usize = 256;
 
 /// Weights for a run of output samples.
 #[derive(Debug, Default)]
@@ -25,6 +29,8 @@ pub(super) struct Axis {
 impl Axis {
     /// Computes weights for the output samples `shown.0 .. shown.1` of `output` out of `input`, last first if `flip`.
     pub(super) fn compute(&mut self, filter: Filter, input: u32, output: u32, shown: (u32, u32), flip: bool) {
+        release(&mut self.weights);
+        release(&mut self.exact);
         match filter {
             Filter::Bilinear => self.bilinear(input, output, shown, flip),
             Filter::Nearest => self.nearest(input, output, shown, flip),
@@ -119,6 +125,17 @@ impl Axis {
 fn round(exact: &[f64], out: &mut [i16]) {
     let sum: f64 = exact.iter().sum();
     let scale = f64::from(ONE) / sum;
+    if exact.len() >= MANY {
+        // So many roundings leave over more than a weight: the sums so far are rounded instead.
+        let (mut exact_so_far, mut so_far) = (0.0, 0);
+        for (exact, out) in exact.iter().zip(out.iter_mut()) {
+            exact_so_far += exact;
+            let rounded = (exact_so_far * scale + ROUND - ROUND) as i32;
+            *out = (rounded - so_far) as i16;
+            so_far = rounded;
+        }
+        return;
+    }
     let mut left = ONE;
     for (exact, out) in exact.iter().zip(out.iter_mut()) {
         // To the nearest integer, ties to even; the function for it is a call where SSE4.1 is not taken for granted.
@@ -139,7 +156,18 @@ mod tests {
     #[test]
     fn weights_add_up_to_one_and_stay_inside() {
         let mut axis = Axis::default();
-        for (input, output) in [(1, 1), (1, 9), (500, 224), (224, 500), (3, 2), (20_000, 7), (65_500, 224), (10, 10)] {
+        for (input, output) in [
+            (1, 1),
+            (1, 9),
+            (500, 224),
+            (224, 500),
+            (3, 2),
+            (20_000, 7),
+            (65_500, 224),
+            (10, 10),
+            (4_194_400, 224),
+            (9_000_000, 3),
+        ] {
             axis.compute(Filter::Bilinear, input, output, (0, output), false);
             for i in 0..axis.len() {
                 let (first, weights) = axis.taps(i);

@@ -147,10 +147,10 @@ pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out:
     }
 }
 
-/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): more rows than are rounded one by one.
+/// See [`Kernels::add_row`](super::Kernels::add_row).
 #[target_feature(enable = "avx2")]
-pub(super) fn blend_many_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
-    portable::blend_many_rows(values, starts, weights, out);
+pub(super) fn add_row(values: &[i16], weight: i16, sums: &mut [i32]) {
+    portable::add_row(values, weight, sums);
 }
 
 /// See [`Kernels::blend_rows`](super::Kernels::blend_rows): one row, as it is.

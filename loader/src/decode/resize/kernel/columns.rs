@@ -1,6 +1,7 @@
 //! The columns' weights as the kernels want them.
 
 use super::{Kernels, MARGIN};
+use crate::decode::pixels::release;
 use crate::decode::resize::weights::Axis;
 
 /// Output pixels of a group.
@@ -133,6 +134,7 @@ impl Taps {
     fn pack(&mut self, axis: &Axis) {
         let (start, _) = axis.span();
         self.count = axis.taps_max();
+        release(&mut self.weights);
         self.first.clear();
         self.weights.clear();
         for i in 0..axis.len() {

@@ -1,8 +1,7 @@
 //! What every kernel computes, for any machine.
 
 use super::columns::{Taps, Windows};
-use super::{CHUNK, COLUMN_SHIFT, ROW_SHIFT};
-use crate::decode::resize::weights::ONE;
+use super::{COLUMN_SHIFT, ROW_SHIFT};
 
 pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     split_from(0, rgb, width, planes);
@@ -48,16 +47,8 @@ pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out:
 }
 
 #[inline(always)]
-pub(super) fn blend_many_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
-    const SHIFT: i32 = ROW_SHIFT + ONE.ilog2() as i32;
-    for (i, out) in out.as_chunks_mut::<CHUNK>().0.iter_mut().enumerate() {
-        let mut sums = [1_i32 << (SHIFT - 1); CHUNK];
-        for (start, weight) in starts.iter().zip(weights) {
-            let values = &values[start + CHUNK * i..][..CHUNK];
-            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += i32::from(*value) * i32::from(*weight));
-        }
-        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = (sum >> SHIFT) as u8);
-    }
+pub(super) fn add_row(values: &[i16], weight: i16, sums: &mut [i32]) {
+    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += i32::from(*value) * i32::from(weight));
 }
 
 pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
