@@ -1,11 +1,12 @@
-//! Which vector instructions the decoders use: the most that the machine has, or less where [`VARIABLE`] says so.
+//! Which vector instructions our own kernels use: the most that the machine has, or less where [`VARIABLE`] says so.
 
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 
-/// The environment variable that limits them: `avx512`, `avx2` or `none`. For measuring, and to find out whether a machine's
-/// vector instructions are to blame for something; pixels are the same with all of them.
+/// The environment variable that limits them: `avx512`, `avx2`, or `none`, with which JPEGs are left to libjpeg-turbo. Read
+/// once per process. For measuring, and to find out whether a kernel is to blame for something; pixels are the same with
+/// all. Other libraries, libjpeg-turbo among them, choose their instructions themselves.
 pub const VARIABLE: &str = "FOREBAY_VECTORS";
 
 /// A level of vector instructions.
@@ -52,7 +53,7 @@ impl Vectors {
     pub(super) fn in_use() -> Self {
         static IN_USE: OnceLock<Vectors> = OnceLock::new();
         *IN_USE.get_or_init(|| {
-            // What it does not say, loaders refuse.
+            // Whoever decodes for a user has refused what cannot be understood, see `check_environment`.
             let limit = limit().unwrap_or(None);
             let best = Self::available().into_iter().rfind(|v| limit.is_none_or(|limit| v.0 <= limit));
             best.unwrap_or(Self(Level::Portable))
@@ -65,7 +66,7 @@ impl Vectors {
     }
 }
 
-/// Whether the environment says something about vectors that can be understood.
+/// Whether the environment says something about vectors that can be understood. For whoever sets up decoding.
 ///
 /// # Errors
 /// Another value of [`VARIABLE`] than those.

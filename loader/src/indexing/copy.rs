@@ -2,6 +2,7 @@
 
 use super::JpegRows;
 use crate::decode::jpeg;
+use crate::decode::vectors::check_environment;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::writer::{LocalDir, Sink, ValueIndex, encode_sample, store_file, trailer_of, trailer_that_fits};
 use crate::format::{FilePair, INDEX_BASENAME, Index, Scratch, Shard, ShardFormat, Trailer, Value, hash, offset_table};
@@ -45,8 +46,9 @@ impl IndexedCopy {
     /// # Errors
     ///
     /// What is wrong with the source's index; `Unsupported` for shards that are not MDS; `Config` for a folder that is not
-    /// empty; what the file system says.
+    /// empty or an environment that names no vector instructions; what the file system says.
     pub fn begin(from: &Path, to: &Path, transcode: bool) -> Result<Self> {
+        check_environment()?;
         let file = from.join(INDEX_BASENAME);
         let text = fs::read(&file)
             .map_err(|e| Error::from_io(e, "the data set's index cannot be read"))

@@ -86,9 +86,9 @@ class Loader:
         world_size: All processes.
         local_rank: This process among those of its node.
         local_world_size: The processes of this node.
-        threads: Decode threads. None: the CPUs that this process may use, shared with the node's other ranks. They use the
-            vector instructions that the machine has; the environment variable FOREBAY_VECTORS limits them to "avx512", "avx2"
-            or "none", with the same pixels.
+        threads: Decode threads. None: the CPUs that this process may use, shared with the node's other ranks. forebay's own
+            kernels use the vector instructions that the machine has; the environment variable FOREBAY_VECTORS limits them to
+            "avx512", "avx2" or "none" (JPEGs are left to libjpeg-turbo), with the same pixels. It is read once per process.
         prefetch: Batches made ahead.
         memory: Bytes for batches and encoded samples, as a number or "2gb". None: a share of what the machine has.
         predownload: Samples whose shards are fetched ahead.

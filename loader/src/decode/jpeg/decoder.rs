@@ -47,8 +47,8 @@ impl Decoder {
     }
 
     /// As [`decode`](JpegDecoder::decode), with the picture's [`row index`](super::RowIndexer): entropy-coded data above,
-    /// below and right of the region is not decoded. The pixels are the same. An index that was not made of exactly these
-    /// bytes is not used, which costs time only; so damage is met as it is without one.
+    /// below and right of the region is not decoded. The pixels are the same. An index that does not match these
+    /// bytes, by a check of 32 bits, is not used, which costs time only; so damage is met as it is without one.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 //! With one scan, MCU rows are decoded, transformed and turned into pixels one after the other, so that all of it
 //! happens in the first cache levels. With several, the planes of all components are filled first. Rows above the
 //! region and columns beside it are read over, rows below are not touched. With a row index ([`source`]), of each row only
-//! the columns left of the region are read over, and nothing else is touched.
+//! the columns left of the region are read over, and nothing else is decoded.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! For AVX-512 with byte permutations (VBMI, VBMI2): Zen 4 and Ice Lake, and what came after.
+//! For AVX-512 with byte permutations and dot products (VBMI, VBMI2, VNNI): Zen 4 and Ice Lake, and what came after.
 //!
 //! Coefficients stay in zigzag order until they are loaded here. The inverse transform takes four blocks at a time. Where a
 //! 32-bit slot of a vector lies has four bits, and what is in it moves from bit to bit:

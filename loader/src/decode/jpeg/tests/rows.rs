@@ -449,7 +449,7 @@ fn places_and_predictors_of_any_size_do_no_harm() {
 }
 
 #[test]
-fn what_lies_right_of_the_region_is_not_read() {
+fn what_lies_right_of_the_region_is_not_decoded() {
     let mut bytes = five_rows(0);
     let honest = starts(&bytes);
     let (left, mut want, mut got) = (Region { x: 0, y: 0, w: 8, h: 40 }, Pixels::new(), Pixels::new());
