@@ -1,9 +1,14 @@
 """Data sets for the tests, made once."""
 
+import signal
+
 import pytest
 
 from fake_cuda import compile_driver
 from picture_set import write_pictures
+
+# Whoever is started in the background of a shell without job control ignores Ctrl-C, and so do its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
