@@ -7,7 +7,7 @@ use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts, is_ordinary};
 use super::ndarray::start_ragged;
 use super::normalise::Writer;
 use super::orientation::Orientation;
-use super::pixels::Pixels;
+use super::pixels::{Pixels, interleaved};
 use super::resize::Resizer;
 use super::sample::Row;
 use super::{pil, png, webp};
@@ -175,9 +175,9 @@ impl ImageDecoder {
             let output = self.stages[i - 1].output();
             let stride = output.w as usize * 3;
             let out = self.between.start(Region::all(output), 3);
-            self.resizer.run(&self.source, |y, [r, g, b]| {
+            self.resizer.run(&self.source, |y, row| {
                 let out = out[y as usize * stride..][..stride].as_chunks_mut::<3>().0;
-                out.iter_mut().zip(r.iter().zip(g).zip(b)).for_each(|(out, ((r, g), b))| *out = [*r, *g, *b]);
+                out.iter_mut().zip(interleaved(row)).for_each(|(out, pixel)| *out = pixel);
             });
             std::mem::swap(&mut self.source, &mut self.between);
             self.resizer.plan(&self.stages[i], filter);

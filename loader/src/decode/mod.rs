@@ -20,6 +20,7 @@ pub mod field;
 pub mod geometry;
 pub mod image;
 pub mod jpeg;
+mod lines;
 pub mod ndarray;
 pub mod normalise;
 pub mod numeric;

@@ -5,6 +5,7 @@ use half::f16;
 use super::dtype::DType;
 use super::field::Layout;
 use super::geometry::Size;
+use super::pixels::interleaved;
 use crate::error::{Error, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,9 +143,9 @@ impl Writer {
         }
     }
 
-    fn interleaved(&self, out: &mut [u8], [r, g, b]: [&[u8]; 3]) {
+    fn interleaved(&self, out: &mut [u8], row: [&[u8]; 3]) {
         let value = |p: u8, c: usize| i32::from(p) as f32 * self.scale[c] + self.offset[c];
-        let pixels = r.iter().zip(g).zip(b).map(|((r, g), b)| [*r, *g, *b]);
+        let pixels = interleaved(row);
         match self.dtype {
             DType::UInt8 => out.as_chunks_mut::<3>().0.iter_mut().zip(pixels).for_each(|(out, p)| *out = p),
             DType::Float32 => out.as_chunks_mut::<12>().0.iter_mut().zip(pixels).for_each(|(out, p)| {

@@ -27,6 +27,11 @@ pub(super) fn release<T>(buffer: &mut Vec<T>) {
     }
 }
 
+/// The pixels of a row that comes by channels.
+pub(super) fn interleaved([r, g, b]: [&[u8]; 3]) -> impl Iterator<Item = [u8; 3]> {
+    r.iter().zip(g).zip(b).map(|((r, g), b)| [*r, *g, *b])
+}
+
 /// RGB pixels, three bytes each, rows without gaps.
 #[derive(Debug, Default)]
 pub struct Pixels {

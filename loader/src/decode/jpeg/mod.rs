@@ -27,7 +27,6 @@ mod entropy;
 mod frame;
 mod huffman;
 mod kernel;
-mod lines;
 mod markers;
 mod mcu;
 pub mod measure;

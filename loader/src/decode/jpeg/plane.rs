@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::frame::{Component, Upsampling};
 use super::kernel::{GROUP, Kernels, MARGIN};
-use super::lines::Lines;
+use crate::decode::lines::Lines;
 
 /// Columns of samples of whole blocks, with a margin on both sides. The samples beside the picture's first and last
 /// ones repeat these, so that smoothing needs no special case at the edges.

@@ -3,10 +3,10 @@
 use super::emit::Scratch;
 use super::huffman::{DcTable, Tables};
 use super::kernel::Kernels;
-use super::lines::Lines;
 use super::measure::Until;
 use super::plane::Plane;
 use super::unstuff::Segments;
+use crate::decode::lines::Lines;
 
 /// Its contents mean nothing between pictures, but for the tables.
 pub(super) struct Workspace {

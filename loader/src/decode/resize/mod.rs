@@ -2,18 +2,19 @@
 //!
 //! Separable, columns first as in Pillow: every source row that is needed is divided into its channels and blended along
 //! x into a row of 16-bit values (7 bits of fraction), once; an output row is a blend of those. Only the window's rows and
-//! columns are computed; between source and output there are a few rows, which usually stay in the first-level cache. The weights are Pillow's; Pillow
-//! rounds to 8 bits in between, so results differ by a grey level now and then. All arithmetic is integer: every machine
-//! gets the same pixels, whichever kernel runs.
+//! columns are computed; between source and output there are a few rows, which usually stay in the first-level cache. The
+//! weights are Pillow's; Pillow rounds to 8 bits in between, so results differ by a grey level now and then. All
+//! arithmetic is integer: every machine gets the same pixels, whichever kernel runs.
 
 mod kernel;
 mod planes;
 mod weights;
 
 use super::geometry::{Filter, Region, Stage};
-use super::pixels::{Pixels, fit};
+use super::lines::Lines;
+use super::pixels::Pixels;
 use kernel::{Columns, Kernels, MANY_ROWS};
-use planes::Planes;
+use planes::{Planes, three_rows};
 use weights::{Axis, ONE};
 
 /// One thread's resizer: the weights of the current picture and its row buffers.
@@ -38,9 +39,7 @@ pub struct Resizer {
 /// The last source rows that were blended along x, as many as an output row can need.
 #[derive(Default)]
 struct Blended {
-    values: Vec<i16>,
-    /// Where the first of the rows starts.
-    base: usize,
+    values: Lines<i16>,
     /// Values of one of a row's three planes.
     plane: usize,
     /// Which source row is in each place.
@@ -156,13 +155,10 @@ impl Resizer {
 impl Blended {
     /// Forgets all rows, and makes room for `count` of three planes of `plane` values each.
     fn start(&mut self, count: usize, plane: usize) {
-        const LINE: usize = 64 / size_of::<i16>();
         self.plane = plane;
         self.held.clear();
         self.held.resize(count, None);
-        fit(&mut self.values, LINE + count * 3 * plane, 0);
-        // Vectors are loaded from whole cache lines, as planes are whole ones.
-        self.base = self.values.as_ptr().align_offset(64).min(LINE);
+        self.values.fit(count * 3 * plane);
     }
 
     /// Has `count` rows from `first` on in [`starts`](Self::starts), those that are not there from `blend`.
@@ -171,12 +167,10 @@ impl Blended {
         self.starts.clear();
         for row in (first..).take(count) {
             let place = row as usize % self.held.len();
-            let start = self.base + place * len;
+            let start = place * len;
             self.starts.push(start);
             if self.held[place] != Some(row) {
-                let (a, rest) = self.values[start..start + len].split_at_mut(self.plane);
-                let (b, c) = rest.split_at_mut(self.plane);
-                blend(row, [a, b, c]);
+                blend(row, three_rows(&mut self.values[start..start + len]));
                 self.held[place] = Some(row);
             }
         }
@@ -203,6 +197,7 @@ fn copy(from: [&[u8]; 3], flip: bool, to: [&mut [u8]; 3]) {
 mod tests {
     use super::*;
     use crate::decode::geometry::{Size, Window};
+    use crate::decode::pixels::interleaved;
 
     fn noise(size: Size, seed: u32) -> Pixels {
         let mut pixels = Pixels::new();
@@ -220,8 +215,7 @@ mod tests {
         let mut out = Vec::new();
         resizer.run(source, |y, row| {
             assert_eq!(y as usize, out.len());
-            let [r, g, b] = row;
-            out.push(r.iter().zip(g).zip(b).map(|((r, g), b)| [*r, *g, *b]).collect());
+            out.push(interleaved(row).collect());
         });
         out
     }
@@ -304,9 +298,8 @@ mod tests {
             let (source, stage) = (noise(size, seed), resize(size, to));
             used.plan(&stage, Filter::Bilinear);
             let want = run(&stage, &source);
-            used.run(&source, |y, [r, g, b]| {
-                let row: Vec<[u8; 3]> = r.iter().zip(g).zip(b).map(|((r, g), b)| [*r, *g, *b]).collect();
-                assert_eq!(row, want[y as usize], "{size:?} to {to:?}");
+            used.run(&source, |y, row| {
+                assert_eq!(interleaved(row).collect::<Vec<_>>(), want[y as usize], "{size:?} to {to:?}");
             });
         }
     }

@@ -3,6 +3,14 @@
 use super::kernel::CHUNK;
 use crate::decode::pixels::fit;
 
+/// Three rows of the same length out of one behind the other.
+pub(super) fn three_rows<T>(values: &mut [T]) -> [&mut [T]; 3] {
+    let length = values.len() / 3;
+    let (a, rest) = values.split_at_mut(length);
+    let (b, c) = rest.split_at_mut(length);
+    [a, b, c]
+}
+
 /// Three rows, each of whole chunks, one behind the other.
 #[derive(Default)]
 pub(super) struct Planes<T> {
@@ -37,9 +45,7 @@ impl<T: Copy + Default> Planes<T> {
 
     /// The same, to be written.
     pub(super) fn each_mut(&mut self) -> [&mut [T]; 3] {
-        let (a, rest) = self.values.split_at_mut(self.stride);
-        let (b, rest) = rest.split_at_mut(self.stride);
-        [a, b, &mut rest[..self.stride]]
+        three_rows(self.all_mut())
     }
 
     /// All three rows, with what is behind them.

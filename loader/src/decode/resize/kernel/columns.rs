@@ -65,9 +65,9 @@ impl Columns {
         self.len = axis.len();
         let (start, end) = axis.span();
         self.reach = (end - start) as usize + MARGIN;
-        self.is_windowed = kernels.window().is_some_and(|window| self.windows.pack(axis, window));
+        self.is_windowed = kernels.window().is_some_and(|window| self.windows.pack(axis, start, window));
         if !self.is_windowed {
-            self.taps.pack(axis);
+            self.taps.pack(axis, start);
         }
     }
 
@@ -93,9 +93,8 @@ impl Columns {
 }
 
 impl Windows {
-    /// Lays out windows for `outputs` output pixels each; false where taps do not fit into two vectors of `bytes` bytes.
-    fn pack(&mut self, axis: &Axis, (outputs, bytes): (usize, usize)) -> bool {
-        let (start, _) = axis.span();
+    /// Lays out windows for `outputs` output pixels each, in rows from sample `start` on; false where taps do not fit into two vectors of `bytes` bytes.
+    fn pack(&mut self, axis: &Axis, start: u32, (outputs, bytes): (usize, usize)) -> bool {
         let pairs = axis.taps_max().div_ceil(2);
         let groups = axis.len().div_ceil(GROUP);
         self.pairs = pairs;
@@ -131,8 +130,7 @@ impl Windows {
 }
 
 impl Taps {
-    fn pack(&mut self, axis: &Axis) {
-        let (start, _) = axis.span();
+    fn pack(&mut self, axis: &Axis, start: u32) {
         self.count = axis.taps_max();
         release(&mut self.weights);
         self.first.clear();

@@ -130,6 +130,7 @@ impl Kernels {
 
 #[cfg(test)]
 mod tests {
+    use super::super::planes::three_rows;
     use super::super::weights::Axis;
     use super::*;
     use crate::decode::geometry::Filter;
@@ -263,9 +264,7 @@ mod tests {
                     let len = axis.len().next_multiple_of(CHUNK);
                     let run = |kernels: Kernels, columns: &Columns| {
                         let mut out = vec![7; 3 * len];
-                        let (a, rest) = out.split_at_mut(len);
-                        let (b, c) = rest.split_at_mut(len);
-                        kernels.blend_columns(&planes, columns, [a, b, c]);
+                        kernels.blend_columns(&planes, columns, three_rows(&mut out));
                         out.chunks(len).map(|plane| plane[..axis.len()].to_vec()).collect::<Vec<_>>()
                     };
                     let portable = Kernels::available()[0];

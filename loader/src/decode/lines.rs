@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::decode::pixels::fit;
+use super::pixels::fit;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
