@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::BLOCK_BYTES;
+use crate::memory::leased::LeasedMap;
 use crate::memory::page_cache::PageCache;
 use crate::sync::{Arc, AtomicBool, AtomicU32, OnceLock, Ordering};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
@@ -13,6 +14,14 @@ use std::path::{Path, PathBuf};
 
 /// After so many reads in a row out of the page cache, a file is no longer asked before it is read.
 const HOT_STREAK: u32 = 32;
+
+/// Samples of up to so many bytes are copied from a mapping once a file is hot: for more, what the system call takes besides
+/// copying no longer counts.
+const MAPPED_BYTES_MAX: usize = 16 << 10;
+
+/// Of so many samples in a hot mapping one is asked whether the page cache still has it; touching one that it has not waits
+/// for the disk.
+const ASKED_OF: u64 = 16;
 
 /// What has been learnt about the file system under a folder of shards. One per folder, shared by its files.
 #[derive(Debug)]
@@ -81,6 +90,8 @@ pub struct ShardFile {
     hot: AtomicU32,
     /// How the page cache is asked; found out by the first read.
     page_cache: OnceLock<PageCache>,
+    /// Its mapping, if it may have one; made when the file is hot.
+    mapped: OnceLock<Option<LeasedMap>>,
 }
 
 /// Opens a shard in a folder of which nothing is known. A set of shards shares one [`Directory`]:
@@ -128,6 +139,7 @@ impl ShardFile {
             len,
             hot: AtomicU32::new(0),
             page_cache: OnceLock::new(),
+            mapped: OnceLock::new(),
         })
     }
 
@@ -179,7 +191,32 @@ impl ShardFile {
     /// Fills `into` from `offset` if the page cache has all of it, on the calling thread and without waiting for a disk;
     /// false, with `into` unspecified, if not.
     pub fn read_cached(&self, offset: u64, into: &mut [u8]) -> bool {
-        self.copy_cached(offset, &mut [IoSliceMut::new(into)]) == into.len()
+        self.copy_mapped(offset, into) || self.copy_cached(offset, &mut [IoSliceMut::new(into)]) == into.len()
+    }
+
+    /// Says that [`read_cached`](Self::read_cached) will soon be called for this range.
+    pub fn expect(&self, offset: u64, len: usize) {
+        if len <= MAPPED_BYTES_MAX
+            && let Some(Some(mapped)) = self.mapped.get()
+        {
+            mapped.expect(offset, len);
+        }
+    }
+
+    /// The same for a small range of a hot file, from its mapping; false where it has none.
+    fn copy_mapped(&self, offset: u64, into: &mut [u8]) -> bool {
+        if into.len() > MAPPED_BYTES_MAX || !self.is_hot() {
+            return false;
+        }
+        let mapped = self.mapped.get_or_init(|| LeasedMap::new(self.buffered(), self.len));
+        let Some(mapped) = mapped else { return false };
+        // By a hash, so that it is another sixteenth for other lengths of samples.
+        let is_asked = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) < u64::MAX / ASKED_OF;
+        if is_asked && self.is_cached(offset, into.len()) != Some(true) {
+            self.remember(false);
+            return false;
+        }
+        mapped.copy(self.buffered(), offset, into)
     }
 
     /// The same for a range that goes to several places, one behind another in the file.
@@ -345,5 +382,28 @@ mod tests {
         assert!(shard.is_hot());
         shard.remember(false);
         assert!(!shard.is_hot());
+    }
+
+    #[test]
+    fn small_samples_of_a_hot_file_come_from_its_mapping_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..100_000_u32).map(|i| ((i * 31) >> 3) as u8).collect();
+        std::fs::write(folder.path().join("shard"), &bytes).unwrap();
+        let shard = open(folder.path().join("shard")).unwrap();
+        let mut small = [0; 4_096];
+        assert!(!shard.copy_mapped(0, &mut small), "not yet hot");
+        (0..HOT_STREAK).for_each(|_| shard.remember(true));
+        if shard.mapped.get_or_init(|| LeasedMap::new(shard.buffered(), shard.len)).is_none() {
+            eprintln!("skipped: the kernel gives no lease here");
+            return;
+        }
+        for at in (0..90_000).step_by(777) {
+            shard.expect(at as u64, small.len());
+            assert!(shard.copy_mapped(at as u64, &mut small));
+            assert_eq!(small, bytes[at..at + small.len()]);
+            assert!(shard.read_cached(at as u64, &mut small));
+        }
+        assert!(!shard.copy_mapped(0, &mut vec![0; MAPPED_BYTES_MAX + 1]));
+        assert!(!shard.copy_mapped(99_999, &mut small), "behind the end");
     }
 }

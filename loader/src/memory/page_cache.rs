@@ -4,22 +4,18 @@
 //! as well, but its miss starts readahead of the whole range: 60 microseconds, and every byte fetched twice if O_DIRECT
 //! follows. The two calls here start nothing and take 0.2 (cachestat) and about a microsecond (mincore).
 
-use rustix::mm::{MapFlags, ProtFlags};
+use super::file_map::FileMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
 
 /// `cachestat(2)`, Linux 6.5; the number is the same on all architectures.
 const SYS_CACHESTAT: libc::c_long = 451;
-
-/// Pages asked of mincore at once; samples of up to 1 MiB take one call.
-const MINCORE_PAGES: usize = 256;
 
 /// How one file's residency is asked.
 #[derive(Debug)]
 pub enum PageCache {
     /// By cachestat.
     Stat,
-    /// By mincore on a mapping of the file that nobody ever reads through.
+    /// By mincore on a mapping of the file.
     Map(FileMap),
     /// Not at all.
     Unknown,
@@ -89,69 +85,6 @@ fn cachestat(file: BorrowedFd<'_>, at: u64, len: u64) -> Option<u64> {
         libc::syscall(SYS_CACHESTAT, file.as_fd().as_raw_fd(), &raw const range, &raw mut counts, 0 as libc::c_uint)
     };
     (result == 0).then_some(counts.cached)
-}
-
-/// A whole file mapped for asking about it.
-///
-/// Invariant: `ptr .. ptr + len` is mapped from `new` until `drop`. Nobody reads through it, so a file that shrinks does
-/// no harm.
-#[derive(Debug)]
-pub struct FileMap {
-    ptr: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the mapping belongs to the process; the value gives no access to bytes.
-unsafe impl Send for FileMap {}
-// SAFETY: as above, and mincore is thread-safe.
-unsafe impl Sync for FileMap {}
-
-impl FileMap {
-    fn new(file: BorrowedFd<'_>, len: usize) -> Option<Self> {
-        // SAFETY: a mapping at an address of the kernel's choice touches no existing memory.
-        let mapped = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                len,
-                ProtFlags::READ,
-                MapFlags::SHARED | MapFlags::NORESERVE,
-                file,
-                0,
-            )
-        };
-        Some(Self { ptr: NonNull::new(mapped.ok()?.cast())?, len })
-    }
-
-    fn is_cached(&self, at: u64, len: usize) -> Option<bool> {
-        let page = rustix::param::page_size();
-        let start = usize::try_from(at).ok()?;
-        let end = start.checked_add(len).filter(|end| *end <= self.len);
-        let Some(end) = end else { return Some(false) };
-        let mut at = start - start % page;
-        let mut states = [0_u8; MINCORE_PAGES];
-        while at < end {
-            let pages = (end - at).div_ceil(page).min(MINCORE_PAGES);
-            // SAFETY: `at` lies within the mapping.
-            let first = unsafe { self.ptr.add(at) };
-            // SAFETY: the pages are mapped by the type's invariant, and `states` has a byte for each.
-            let result = unsafe { libc::mincore(first.as_ptr().cast(), pages * page, states.as_mut_ptr()) };
-            if result != 0 {
-                return None;
-            }
-            if states[..pages].iter().any(|state| state & 1 == 0) {
-                return Some(false);
-            }
-            at += pages * page;
-        }
-        Some(true)
-    }
-}
-
-impl Drop for FileMap {
-    fn drop(&mut self) {
-        // SAFETY: mapped by the type's invariant and unmapped only here.
-        let _ = unsafe { rustix::mm::munmap(self.ptr.as_ptr().cast(), self.len) };
-    }
 }
 
 #[cfg(test)]

@@ -64,6 +64,13 @@ impl OpenShard {
         Ok((offset, bytes as usize))
     }
 
+    /// As [`range`](Self::range), for a sample that will soon be read.
+    pub(crate) fn expect(&self, index: u32) -> Result<(u64, usize)> {
+        let (offset, bytes) = self.range(index)?;
+        self.file.expect(offset, bytes);
+        Ok((offset, bytes))
+    }
+
     /// Reads into `into` what the page cache has; false, with `into` unspecified, when it has not all of it.
     pub(crate) fn read_hot(&self, offset: u64, into: &mut [u8]) -> bool {
         self.file.read_cached(offset, into)

@@ -138,9 +138,11 @@ impl<T> Residency<T> {
             let shard = of_shard[0].0;
             let mut entry = self.shards[shard.index()].lock();
             for (_, position) in of_shard {
-                // Samples are not read in the order of their announcement. It must be the right one that goes: what the
-                // shard is needed for next decides who has to wait.
-                if let Ok(place) = entry.unread.binary_search(position) {
+                // Samples are not always read in the order of their announcement. It must be the right one that goes: what
+                // the shard is needed for next decides who has to wait.
+                if entry.unread.front() == Some(position) {
+                    entry.unread.pop_front();
+                } else if let Ok(place) = entry.unread.binary_search(position) {
                     entry.unread.remove(place);
                 }
             }

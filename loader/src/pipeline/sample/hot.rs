@@ -132,7 +132,7 @@ impl HotReader {
     pub(super) fn look_up(&mut self, shared: &Shared, chunk: &[Task]) {
         let Self { handy, ranges, .. } = self;
         let mut range =
-            |task: &Task| handy.get(task.shard, &shared.open, &*shared.source).ok()??.range(task.index).ok();
+            |task: &Task| handy.get(task.shard, &shared.open, &*shared.source).ok()??.expect(task.index).ok();
         ranges.clear();
         ranges.extend(chunk.iter().map(&mut range));
     }
