@@ -131,6 +131,8 @@ pub struct LoaderConfig {
     /// Bytes for batches and encoded samples; `None`: see the memory rule in the documentation.
     #[serde(deserialize_with = "json::size_or_null")]
     pub memory: Option<u64>,
+    /// Copy samples of up to 16 KiB from mappings of shards that are in the page cache.
+    pub mmap: bool,
     /// Samples whose shards are fetched ahead; `None`: enough for `prefetch` batches and at least 8 batches.
     pub predownload: Option<u64>,
     /// Bytes of local disk the shards may take; `None`: no limit.
@@ -188,6 +190,7 @@ impl Default for LoaderConfig {
             pin_threads: false,
             prefetch: 3,
             memory: None,
+            mmap: false,
             predownload: None,
             cache_limit: None,
             keep_zip: false,

@@ -177,7 +177,7 @@ impl Loader {
         }
         let layout = Arc::new(layout);
         let use_indexes = fields.iter().map(|fields| fields.has_pictures()).collect();
-        let open = Arc::new(OpenShards::new(catalog.clone(), use_indexes, &stats));
+        let open = Arc::new(OpenShards::new(catalog.clone(), use_indexes, config.mmap, &stats));
         let position = Position {
             epoch: 0,
             resume: None,

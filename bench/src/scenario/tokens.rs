@@ -1,7 +1,7 @@
 //! Small samples at memory speed: the engine beside one read for each sample, and beside memory itself.
 //!
 //! The shards are in the page cache, and every way brings the same samples in the same order into rows of batches: the
-//! engine through `Loader::next`, *pread* with one call for each sample, *memcpy* from memory that holds all shards. The last
+//! engine through `Loader::next`, by reads and with `mmap`, *pread* with one call for each sample, *memcpy* from memory that holds all shards. The last
 //! two know the order beforehand; each of their threads fills every n-th batch, always in the same place, which is what a
 //! program could reach that does nothing else. One group has the tokens as they are stored, the other as int64.
 
@@ -12,7 +12,7 @@ use crate::report::{Better, Column, Report, Row};
 use crate::synth::{DataSet, Kind, read_through};
 use clap::Args;
 use forebay_loader::batch::{Batch, Output};
-use forebay_loader::config::StreamConfig;
+use forebay_loader::config::{LoaderConfig, StreamConfig};
 use forebay_loader::decode::{DType, numeric};
 use forebay_loader::loader::{Loader, Next};
 use forebay_loader::{Error, ErrorKind, Result};
@@ -69,9 +69,18 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
         let stream = StreamConfig { local: Some(folder.clone()), ..StreamConfig::default() };
         let fields =
             json!([["x", {"kind": "tokens", "column": "tokens", "length": data.length, "dtype": dtype.to_string()}]]);
-        let loader = Loader::new(config(stream, &fields, args.batch, threads)?)?;
-        let mut sum = Sum::default();
-        drain(&loader, |batch| sum.add_batch(batch, dtype))?;
+        let loader = |mmap| Loader::new(LoaderConfig { mmap, ..config(stream.clone(), &fields, args.batch, threads)? });
+        let (loader, mapped) = (loader(false)?, loader(true)?);
+        let sum_of = |loader| -> Result<Sum> {
+            let mut sum = Sum::default();
+            drain(loader, |batch| sum.add_batch(batch, dtype))?;
+            Ok(sum)
+        };
+        let sum = sum_of(&loader)?;
+        // Files are mapped in the course of the first epoch: the second one comes from mappings.
+        if sum_of(&mapped)? != sum || sum_of(&mapped)? != sum_of(&loader)? {
+            return Err(Error::internal("two ways bring different samples").with("way", "mmap"));
+        }
         for (name, source) in [("pread", Source::Files), ("memcpy", Source::Memory)] {
             if beside.sum(source, dtype)? != sum {
                 return Err(Error::internal("two ways bring different samples").with("way", name));
@@ -86,6 +95,7 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
                 }
             };
             keep("forebay", timed(|| drain(&loader, |_| Ok(())))?);
+            keep("forebay, mmap", timed(|| drain(&mapped, |_| Ok(())))?);
             keep("pread", timed(|| beside.bring(Source::Files, dtype, threads as usize))?);
             keep("limit: memcpy", timed(|| beside.bring(Source::Memory, dtype, threads as usize))?);
         }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// After so many reads in a row out of the page cache, a file is no longer asked before it is read.
 const HOT_STREAK: u32 = 32;
 
-/// Samples of up to so many bytes are copied from a mapping once a file is hot: for more, what the system call takes besides
+/// Samples of up to so many bytes may be copied from a mapping once a file is hot: for more, what the system call takes besides
 /// copying no longer counts.
 const MAPPED_BYTES_MAX: usize = 16 << 10;
 
@@ -80,7 +80,7 @@ impl Directory {
 /// A shard opened for reading. The file may be unlinked while it is open; its bytes stay readable.
 #[derive(Debug)]
 pub struct ShardFile {
-    buffered: OwnedFd,
+    buffered: Arc<OwnedFd>,
     /// The same file with O_DIRECT, where that can be aligned to our blocks.
     direct: Option<OwnedFd>,
     directory: Arc<Directory>,
@@ -132,7 +132,7 @@ impl ShardFile {
         let direct = if directory.is_direct() { open_direct(&path, &buffered, directory) } else { None };
         let len = u64::try_from(stat.st_size).unwrap_or(0);
         Ok(Self {
-            buffered,
+            buffered: Arc::new(buffered),
             direct,
             directory: directory.clone(),
             path,
@@ -191,10 +191,10 @@ impl ShardFile {
     /// Fills `into` from `offset` if the page cache has all of it, on the calling thread and without waiting for a disk;
     /// false, with `into` unspecified, if not.
     pub fn read_cached(&self, offset: u64, into: &mut [u8]) -> bool {
-        self.copy_mapped(offset, into) || self.copy_cached(offset, &mut [IoSliceMut::new(into)]) == into.len()
+        self.copy_cached(offset, &mut [IoSliceMut::new(into)]) == into.len()
     }
 
-    /// Says that [`read_cached`](Self::read_cached) will soon be called for this range.
+    /// Says that [`read_mapped`](Self::read_mapped) will soon be called for this range.
     pub fn expect(&self, offset: u64, len: usize) {
         if len <= MAPPED_BYTES_MAX
             && let Some(Some(mapped)) = self.mapped.get()
@@ -203,12 +203,14 @@ impl ShardFile {
         }
     }
 
-    /// The same for a small range of a hot file, from its mapping; false where it has none.
-    fn copy_mapped(&self, offset: u64, into: &mut [u8]) -> bool {
+    /// The same for a small range of a hot file, from a mapping; false where the range is not small, the file not hot or not to
+    /// be mapped. A page that has left the page cache since the file became hot may be waited for, and a disk that fails then
+    /// ends the process.
+    pub fn read_mapped(&self, offset: u64, into: &mut [u8]) -> bool {
         if into.len() > MAPPED_BYTES_MAX || !self.is_hot() {
             return false;
         }
-        let mapped = self.mapped.get_or_init(|| LeasedMap::new(self.buffered(), self.len));
+        let mapped = self.mapped.get_or_init(|| LeasedMap::new(&self.buffered, self.len));
         let Some(mapped) = mapped else { return false };
         // By a hash, so that it is another sixteenth for other lengths of samples.
         let is_asked = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) < u64::MAX / ASKED_OF;
@@ -216,7 +218,7 @@ impl ShardFile {
             self.remember(false);
             return false;
         }
-        mapped.copy(self.buffered(), offset, into)
+        mapped.copy(offset, into)
     }
 
     /// The same for a range that goes to several places, one behind another in the file.
@@ -391,19 +393,19 @@ mod tests {
         std::fs::write(folder.path().join("shard"), &bytes).unwrap();
         let shard = open(folder.path().join("shard")).unwrap();
         let mut small = [0; 4_096];
-        assert!(!shard.copy_mapped(0, &mut small), "not yet hot");
+        assert!(!shard.read_mapped(0, &mut small) && shard.mapped.get().is_none(), "not hot");
         (0..HOT_STREAK).for_each(|_| shard.remember(true));
-        if shard.mapped.get_or_init(|| LeasedMap::new(shard.buffered(), shard.len)).is_none() {
+        if shard.mapped.get_or_init(|| LeasedMap::new(&shard.buffered, shard.len)).is_none() {
             eprintln!("skipped: the kernel gives no lease here");
             return;
         }
         for at in (0..90_000).step_by(777) {
             shard.expect(at as u64, small.len());
-            assert!(shard.copy_mapped(at as u64, &mut small));
+            assert!(shard.read_mapped(at as u64, &mut small));
             assert_eq!(small, bytes[at..at + small.len()]);
             assert!(shard.read_cached(at as u64, &mut small));
         }
-        assert!(!shard.copy_mapped(0, &mut vec![0; MAPPED_BYTES_MAX + 1]));
-        assert!(!shard.copy_mapped(99_999, &mut small), "behind the end");
+        assert!(!shard.read_mapped(0, &mut vec![0; MAPPED_BYTES_MAX + 1]));
+        assert!(!shard.read_mapped(99_999, &mut small), "behind the end");
     }
 }

@@ -20,8 +20,8 @@
 //!   are granted by one queue, in plan order, and the nodes take turns. A device's batches lie on the device's node.
 //! * Whoever asks when nothing is free waits in the order of asking (`turns`), which is plan order, since one thread asks.
 //! * A request that no slot can hold gets a mapping of its own, one at a time, counted.
-//! * Files are mapped for two ends: asking what of them the page cache holds ([`page_cache`]), and copying small samples while
-//!   a lease keeps everybody from changing the file ([`leased`]).
+//! * Files are mapped for two ends: asking what of them the page cache holds ([`page_cache`]), and copying small samples, if
+//!   asked for, while a lease keeps everybody from changing the file (`leased`).
 //! * [`Budget`] bounds bytes that are not slots: the shard plane's downloads.
 //!
 //! Ownership: a lease holds its pool's slab alive, so a pool may be dropped while tensors live; what is not lent out goes
@@ -31,7 +31,7 @@ mod batch;
 mod budget;
 mod extents;
 mod file_map;
-pub mod leased;
+pub(crate) mod leased;
 mod map;
 pub mod page_cache;
 mod populate;

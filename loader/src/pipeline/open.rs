@@ -31,21 +31,32 @@ pub(crate) struct OpenShard {
     trailer: Option<Trailer>,
     layout: Arc<Layout>,
     layout_number: usize,
+    /// Small samples may be copied from a mapping.
+    is_mapped: bool,
     /// Keeps the cache's books: its bytes count until this is dropped.
     resident: Arc<cache::OpenShard>,
 }
 
 impl OpenShard {
-    fn open(catalog: &Catalog, id: ShardId, resident: Arc<cache::OpenShard>, trailers: &Trailers) -> Result<Self> {
+    fn open(table: &OpenShards, id: ShardId, resident: Arc<cache::OpenShard>) -> Result<Self> {
+        let OpenShards { catalog, trailers, mmap, .. } = table;
         let shard = catalog.shard(id);
         let Some(data) = resident.files.first() else { return Err(Error::internal("a shard without files")) };
-        let table = read_offsets(shard, &resident)?;
+        let offsets = read_offsets(shard, &resident)?;
         let layout_number = catalog.layout_of(id);
         let trailer = match trailers.wanted.get(layout_number) {
-            Some(true) => trailers.read(data, &table),
+            Some(true) => trailers.read(data, &offsets),
             _ => None,
         };
-        Ok(Self { file: data.file.clone(), table, trailer, layout: shard.layout.clone(), layout_number, resident })
+        Ok(Self {
+            file: data.file.clone(),
+            table: offsets,
+            trailer,
+            layout: shard.layout.clone(),
+            layout_number,
+            is_mapped: *mmap,
+            resident,
+        })
     }
 
     /// What the shard's index says about the value of sample `index` in `column`; nothing where there is none.
@@ -67,13 +78,15 @@ impl OpenShard {
     /// As [`range`](Self::range), for a sample that will soon be read.
     pub(crate) fn expect(&self, index: u32) -> Result<(u64, usize)> {
         let (offset, bytes) = self.range(index)?;
-        self.file.expect(offset, bytes);
+        if self.is_mapped {
+            self.file.expect(offset, bytes);
+        }
         Ok((offset, bytes))
     }
 
     /// Reads into `into` what the page cache has; false, with `into` unspecified, when it has not all of it.
     pub(crate) fn read_hot(&self, offset: u64, into: &mut [u8]) -> bool {
-        self.file.read_cached(offset, into)
+        self.is_mapped && self.file.read_mapped(offset, into) || self.file.read_cached(offset, into)
     }
 
     /// The same for a sample whose column goes to `row`, and what stands around it to `around`.
@@ -81,7 +94,7 @@ impl OpenShard {
         let (before, after) = around.split_at_mut(direct.before);
         match row {
             // The usual case for tokens, and one part is cheaper to hand to the kernel than three.
-            Row::Fixed(row) if before.is_empty() && after.is_empty() => self.file.read_cached(offset, row),
+            Row::Fixed(row) if before.is_empty() && after.is_empty() => self.read_hot(offset, row),
             Row::Fixed(row) => {
                 let parts = &mut [IoSliceMut::new(before), IoSliceMut::new(row), IoSliceMut::new(after)];
                 self.file.read_cached_parts(offset, parts)
@@ -203,6 +216,8 @@ pub(crate) struct OpenShards {
     opened: Mutex<Opened>,
     descriptors_max: usize,
     trailers: Trailers,
+    /// Whether small samples may be copied from mappings.
+    mmap: bool,
     /// Whether shards may be evicted while we have them open, by this job or another one, and must then be let go.
     may_be_evicted: bool,
     /// How often shards have been let go: whoever has noted some in a [`Handy`] then lets go of its own.
@@ -213,9 +228,9 @@ pub(crate) struct OpenShards {
 const SWEPT_AT_ONCE: usize = 1_024;
 
 impl OpenShards {
-    /// A table for `catalog`, with what indexes the shards have if `use_indexes` of their layout says so. It takes half of
-    /// the descriptors that the process may have: a shard has one to three.
-    pub(crate) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, stats: &Stats) -> Self {
+    /// A table for `catalog`, with what indexes the shards have if `use_indexes` of their layout says so, and with small samples
+    /// from mappings if `mmap` does. It takes half of the descriptors that the process may have: a shard has one to three.
+    pub(crate) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, mmap: bool, stats: &Stats) -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
         Self {
             shards: (0..catalog.shape().num_shards()).map(|_| Mutex::new(None)).collect(),
@@ -226,6 +241,7 @@ impl OpenShards {
                 read: stats.counter("shard_indexes_read"),
                 refused: stats.counter("shard_indexes_refused"),
             },
+            mmap,
             may_be_evicted: catalog.streams().iter().any(|stream| stream.remote.is_some()),
             let_go: AtomicU64::new(0),
             catalog,
@@ -249,7 +265,7 @@ impl OpenShards {
             return Ok(Some(open.clone()));
         }
         let Some(resident) = source.open(id)? else { return Ok(None) };
-        let open = Arc::new(OpenShard::open(&self.catalog, id, resident, &self.trailers)?);
+        let open = Arc::new(OpenShard::open(self, id, resident)?);
         *slot = Some(open.clone());
         drop(slot);
         self.close_oldest(id, &open);
