@@ -91,8 +91,8 @@ class Loader:
             "avx512", "avx2" or "none" (JPEGs are left to libjpeg-turbo), with the same pixels. It is read once per process.
         prefetch: Batches made ahead.
         memory: Bytes for batches and encoded samples, as a number or "2gb". None: a share of what the machine has.
-        mmap: Copy samples of up to 16 KiB, such as tokens, from memory maps of shards that are in the page cache: half as
-            many samples again per second. It is used for one's own files on ext4, xfs, btrfs and f2fs. While the loader has such a
+        mmap: Copy samples of up to 16 KiB, such as tokens, from memory maps of shards that are in the page cache: a fifth
+            to a half more samples per second. It is used for one's own files on ext4, xfs, btrfs and f2fs. While the loader has such a
             shard open, whoever wants to write into it waits for 45 s, by a lease that also protects the loader; and a disk
             that fails ends the process with SIGBUS, as with any memory map, instead of raising an error.
         predownload: Samples whose shards are fetched ahead.
