@@ -131,7 +131,8 @@ pub struct LoaderConfig {
     /// Bytes for batches and encoded samples; `None`: see the memory rule in the documentation.
     #[serde(deserialize_with = "json::size_or_null")]
     pub memory: Option<u64>,
-    /// Copy samples of up to 16 KiB from mappings of shards that are in the page cache.
+    /// Copy samples of up to 16 KiB from mappings of shards that are in the page cache. A disk that fails, or a shard that is
+    /// cut off past its lease, then ends the process (SIGBUS) instead of being an error.
     pub mmap: bool,
     /// Samples whose shards are fetched ahead; `None`: enough for `prefetch` batches and at least 8 batches.
     pub predownload: Option<u64>,

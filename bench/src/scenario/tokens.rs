@@ -1,9 +1,10 @@
 //! Small samples at memory speed: the engine beside one read for each sample, and beside memory itself.
 //!
 //! The shards are in the page cache, and every way brings the same samples in the same order into rows of batches: the
-//! engine through `Loader::next`, by reads and with `mmap`, *pread* with one call for each sample, *memcpy* from memory that holds all shards. The last
-//! two know the order beforehand; each of their threads fills every n-th batch, always in the same place, which is what a
-//! program could reach that does nothing else. One group has the tokens as they are stored, the other as int64.
+//! engine through `Loader::next`, by reads and with `mmap`, *pread* with one call for each sample, *memcpy* from memory that
+//! holds all shards. The last two know the order beforehand; each of their threads fills every n-th batch, always in the same
+//! place, which is what a program could reach that does nothing else. One group has the tokens as they are stored, the other
+//! as int64.
 
 use super::pipeline::config;
 use super::samples::{Place, Samples};

@@ -3,15 +3,16 @@
 //! A read of 4 kB out of the page cache takes 1.7 microseconds, of which a copy from a mapping needs 0.6. But a page that
 //! somebody cuts off the file while it is copied ends the process (SIGBUS), and what somebody overwrites meanwhile is a data
 //! race. So a file is read through its mapping only under a read lease (`F_SETLEASE` of fcntl(2)), which the kernel grants
-//! when nobody has the file open for writing. Whoever then wants to write or truncate has to wait for as long as
+//! when nobody has the file open for writing. Whoever then opens it for writing or truncates it has to wait, for as long as
 //! `/proc/sys/fs/lease-break-time` says, 45 seconds. A lease is looked at every [`LOOK_EVERY_MS`]; one that somebody waits for
 //! is not used any more. It is not given back: the kernel takes it when the time is over, and until then every copy has ended.
 //!
 //! What a lease cannot rule out ends the process, and this is why mappings have to be asked for: the disk fails while a page
 //! is fetched again that had left the page cache, or takes longer for it than the lease lasts; the process is stopped in the
-//! middle of a copy for as long; somebody changes the file past the kernel's view of it, as below an overlay. A forked child
-//! keeps the lease with its copy of the descriptor. Network file systems, where another machine may write, and tmpfs, which
-//! may find no page for a hole, are not mapped, nor are files that the process does not own or may not take leases on.
+//! middle of a copy for as long; somebody cuts the file off past the lease, below an overlay or by opening it with O_TRUNC for
+//! reading alone, which POSIX leaves undefined and Linux lets pass. A forked child keeps the lease with its copy of the
+//! descriptor. Network file systems, where another machine may write, and tmpfs, which may find no page for a hole, are not
+//! mapped, nor are files that the process does not own or may not take leases on.
 //!
 //! Eviction and replacement of shards unlink and rename; they do not wait.
 
@@ -65,8 +66,9 @@ impl LeasedMap {
             return None;
         }
         let counted = Counted::new()?;
-        take(file.as_fd())?;
+        // Read before, so that it is true whenever it is used.
         let seen_ms = AtomicU64::new(now_ms());
+        take(file.as_fd())?;
         // Only now nobody can cut the file off.
         let size = rustix::fs::fstat(file).map_or(0, |stat| stat.st_size);
         let map =
@@ -84,8 +86,8 @@ impl LeasedMap {
             return false;
         }
         // SAFETY: by the type's invariants the file had these bytes when the lease was taken, and nobody waited to change them
-        // `LOOK_EVERY_MS` ago. Who has begun to wait since then does so for more than 25 s yet, and the copy, of some kB, is
-        // over before: the module says what would have to happen otherwise.
+        // `LOOK_EVERY_MS` ago. Who has begun to wait since then does so for more than 25 s yet, and a copy is over before.
+        // What would have to happen otherwise the module says, and it is why mappings have to be asked for.
         unsafe { self.map.copy(at, into) }
     }
 

@@ -91,10 +91,11 @@ class Loader:
             "avx512", "avx2" or "none" (JPEGs are left to libjpeg-turbo), with the same pixels. It is read once per process.
         prefetch: Batches made ahead.
         memory: Bytes for batches and encoded samples, as a number or "2gb". None: a share of what the machine has.
-        mmap: Copy samples of up to 16 KiB, such as tokens, from memory maps of shards that are in the page cache: a fifth
-            to a half more samples per second. It is used for one's own files on ext4, xfs, btrfs and f2fs. While the loader has such a
-            shard open, whoever wants to write into it waits for 45 s, by a lease that also protects the loader; and a disk
-            that fails ends the process with SIGBUS, as with any memory map, instead of raising an error.
+        mmap: Copy samples of up to 16 KiB, such as tokens, from memory maps of shards that are in the page cache: 1.15 to 1.5
+            times as many samples per second. It is used for one's own files on ext4, xfs, btrfs and f2fs. A lease keeps others
+            from changing a shard meanwhile: who opens one for writing waits for up to 45 s while the loader, or a process that
+            was forked since, has it open. A disk that fails, or a shard that is cut off past its lease, ends the process with
+            SIGBUS, as with any memory map, instead of raising an error.
         predownload: Samples whose shards are fetched ahead.
         cache_limit: Bytes that the shards may take in `local`, as a number or "100gb"; those needed last leave first, the
             next epoch's order included. At least the sizes of the largest shard and of index.json together. What a folder
