@@ -194,33 +194,6 @@ impl ShardFile {
         self.copy_cached(offset, &mut [IoSliceMut::new(into)]) == into.len()
     }
 
-    /// Says that [`read_mapped`](Self::read_mapped) will soon be called for this range.
-    pub fn expect(&self, offset: u64, len: usize) {
-        if len <= MAPPED_BYTES_MAX
-            && let Some(Some(mapped)) = self.mapped.get()
-        {
-            mapped.expect(offset, len);
-        }
-    }
-
-    /// The same for a small range of a hot file, from a mapping; false where the range is not small, the file not hot or not to
-    /// be mapped. A page that has left the page cache since the file became hot may be waited for, and a disk that fails then
-    /// ends the process.
-    pub fn read_mapped(&self, offset: u64, into: &mut [u8]) -> bool {
-        if into.len() > MAPPED_BYTES_MAX || !self.is_hot() {
-            return false;
-        }
-        let mapped = self.mapped.get_or_init(|| LeasedMap::new(&self.buffered, self.len));
-        let Some(mapped) = mapped else { return false };
-        // By a hash, so that it is another sixteenth for other lengths of samples.
-        let is_asked = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) < u64::MAX / ASKED_OF;
-        if is_asked && self.is_cached(offset, into.len()) != Some(true) {
-            self.remember(false);
-            return false;
-        }
-        mapped.copy(offset, into)
-    }
-
     /// The same for a range that goes to several places, one behind another in the file.
     pub fn read_cached_parts(&self, offset: u64, into: &mut [IoSliceMut<'_>]) -> bool {
         let len: usize = into.iter().map(|part| part.len()).sum();
@@ -248,6 +221,33 @@ impl ShardFile {
         (head == 0 || rustix::io::pread(&self.buffered, before, offset) == Ok(head))
             && rustix::io::pread(&self.buffered, middle, middle_at).is_ok_and(|(_, rest)| rest.is_empty())
             && (tail == 0 || rustix::io::pread(&self.buffered, after, after_at) == Ok(tail))
+    }
+
+    /// Has the CPU fetch the ends of a range that [`read_mapped`](Self::read_mapped) will soon be called for.
+    pub fn prefetch(&self, offset: u64, len: usize) {
+        if len <= MAPPED_BYTES_MAX
+            && let Some(Some(mapped)) = self.mapped.get()
+        {
+            mapped.prefetch(offset, len);
+        }
+    }
+
+    /// As [`read_cached`](Self::read_cached) for a small range of a hot file, from a mapping; false where the range is not
+    /// small, the file not hot or not to be mapped. A page that has left the page cache since the file became hot may be waited
+    /// for, and a disk that fails then ends the process.
+    pub fn read_mapped(&self, offset: u64, into: &mut [u8]) -> bool {
+        if into.len() > MAPPED_BYTES_MAX || !self.is_hot() {
+            return false;
+        }
+        let mapped = self.mapped.get_or_init(|| LeasedMap::new(&self.buffered, self.len));
+        let Some(mapped) = mapped else { return false };
+        // By a hash, so that it is another sixteenth for other lengths of samples.
+        let is_asked = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) < u64::MAX / ASKED_OF;
+        if is_asked && self.is_cached(offset, into.len()) != Some(true) {
+            self.remember(false);
+            return false;
+        }
+        mapped.copy(offset, into)
     }
 
     /// Copies what the page cache has of the range, if it seems to have all of it; how much that was.
@@ -400,7 +400,7 @@ mod tests {
             return;
         }
         for at in (0..90_000).step_by(777) {
-            shard.expect(at as u64, small.len());
+            shard.prefetch(at as u64, small.len());
             assert!(shard.read_mapped(at as u64, &mut small));
             assert_eq!(small, bytes[at..at + small.len()]);
             assert!(shard.read_cached(at as u64, &mut small));

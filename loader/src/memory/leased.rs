@@ -92,8 +92,8 @@ impl LeasedMap {
     }
 
     /// Has the CPU fetch the ends of what will be copied soon.
-    pub(crate) fn expect(&self, at: u64, len: usize) {
-        self.map.expect(at, len);
+    pub(crate) fn prefetch(&self, at: u64, len: usize) {
+        self.map.prefetch(at, len);
     }
 
     /// Whether the lease is held. One that is lost stays so.
@@ -202,12 +202,12 @@ mod tests {
         let Some((_folder, map)) = mapped(&bytes) else { return };
         for (at, len) in [(0, 1), (4_090, 100), (0, 20_000), (19_999, 1), (20_000, 0)] {
             let mut into = vec![0; len];
-            map.expect(at as u64, len);
+            map.prefetch(at as u64, len);
             assert!(map.copy(at as u64, &mut into));
             assert_eq!(into, bytes[at..at + len]);
         }
         for (at, len) in [(0, 20_001), (20_000, 1), (u64::MAX, 1)] {
-            map.expect(at, len);
+            map.prefetch(at, len);
             assert!(!map.copy(at, &mut vec![0; len]), "behind the end");
         }
     }

@@ -75,13 +75,11 @@ impl OpenShard {
         Ok((offset, bytes as usize))
     }
 
-    /// As [`range`](Self::range), for a sample that will soon be read.
-    pub(crate) fn expect(&self, index: u32) -> Result<(u64, usize)> {
-        let (offset, bytes) = self.range(index)?;
+    /// Says that the sample at `offset` will soon be read.
+    pub(crate) fn prefetch(&self, (offset, bytes): (u64, usize)) {
         if self.is_mapped {
-            self.file.expect(offset, bytes);
+            self.file.prefetch(offset, bytes);
         }
-        Ok((offset, bytes))
     }
 
     /// Reads into `into` what the page cache has; false, with `into` unspecified, when it has not all of it.

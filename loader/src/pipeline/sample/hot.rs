@@ -131,8 +131,10 @@ impl HotReader {
     /// they overlap, between two reads each would be waited for. What is wrong comes up in [`find`](Self::find).
     pub(super) fn look_up(&mut self, shared: &Shared, chunk: &[Task]) {
         let Self { handy, ranges, .. } = self;
-        let mut range =
-            |task: &Task| handy.get(task.shard, &shared.open, &*shared.source).ok()??.expect(task.index).ok();
+        let mut range = |task: &Task| {
+            let open = handy.get(task.shard, &shared.open, &*shared.source).ok()??;
+            open.range(task.index).ok().inspect(|range| open.prefetch(*range))
+        };
         ranges.clear();
         ranges.extend(chunk.iter().map(&mut range));
     }

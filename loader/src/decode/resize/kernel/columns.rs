@@ -93,7 +93,8 @@ impl Columns {
 }
 
 impl Windows {
-    /// Lays out windows for `outputs` output pixels each, in rows from sample `start` on; false where taps do not fit into two vectors of `bytes` bytes.
+    /// Lays out windows for `outputs` output pixels each, in rows from sample `start` on; false where taps do not fit into two
+    /// vectors of `bytes` bytes.
     fn pack(&mut self, axis: &Axis, start: u32, (outputs, bytes): (usize, usize)) -> bool {
         let pairs = axis.taps_max().div_ceil(2);
         let groups = axis.len().div_ceil(GROUP);
