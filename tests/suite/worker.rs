@@ -165,6 +165,46 @@ fn a_stream_that_somebody_else_fetches_is_checked_and_kept_like_any_other() {
     assert_eq!(open_with(elsewhere, None, Some(fetcher)).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
+/// Files of a folder that never come while anybody wants them. Each asked for is put where the reader looks, by somebody else.
+#[derive(Debug)]
+struct Overtaken {
+    folder: std::path::PathBuf,
+    cache: std::path::PathBuf,
+}
+
+impl Fetcher for Overtaken {
+    fn fetch(&self, key: &str, watch: &dyn Fn(Standing) -> Result<(), Error>) -> Result<File, Error> {
+        let mut bytes = 0;
+        if key != "index.json" {
+            std::fs::copy(self.folder.join(key), self.cache.join(key)).expect("copied");
+            loop {
+                watch(Standing::Running { bytes })?;
+                bytes += 1;
+                std::thread::yield_now();
+            }
+        }
+        File::open(self.folder.join(key)).map_err(|e| Error::from_io(e, "not there"))
+    }
+}
+
+#[test]
+fn at_the_end_of_an_epoch_nothing_but_its_owner_holds_the_reader() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    assert_eq!(tokens(data.path(), 20, None), 1);
+    let fetcher = Overtaken { folder: data.path().into(), cache: cache.path().into() };
+    let shelf = place(Some("shelf://top/book"), cache.path());
+    let reader = open_with(shelf, None, Some(Arc::new(fetcher))).expect("a reader");
+    let mut epoch = epoch(&reader, 64);
+    let mut buffer = Vec::new();
+    while let Some(sample) = epoch.next_sample().unwrap() {
+        // Its shard is here as soon as the thread that fetches ahead has begun with it, which it never ends by itself.
+        while reader.read(sample, &mut buffer).unwrap().is_none() {
+            std::thread::yield_now();
+        }
+    }
+    assert_eq!(Arc::strong_count(&reader), 2, "the epoch's and ours");
+}
+
 #[test]
 fn a_download_that_fails_ahead_is_the_next_samples_error_and_nobody_waits_for_it() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -27,6 +27,8 @@ struct State {
     wanted: VecDeque<ShardId>,
     /// For each shard that samples ahead lie in: how many, and the place of the first in the epoch.
     announced: HashMap<ShardId, (usize, u64)>,
+    /// Whether the thread has the reader, for a shard that it sees to.
+    busy: bool,
 }
 
 impl Ahead {
@@ -73,6 +75,18 @@ impl Ahead {
         }
     }
 
+    /// Calls off what is being fetched and waits until the thread has let go of the reader.
+    ///
+    /// Whoever has read the last sample may drop the reader, and open another with other wishes for the same files, and
+    /// the thread may still be about to return from the shard that this sample lay in.
+    pub(super) fn end(&self) {
+        self.shared.run.stop();
+        let mut state = self.shared.state.lock();
+        while state.busy {
+            state = self.shared.changed.wait(state);
+        }
+    }
+
     /// What ended the thread, if something did.
     pub(super) fn failure(&self) -> Option<Error> {
         self.shared.run.failure()
@@ -104,9 +118,21 @@ fn fetch(shared: &Shared, reader: &Weak<SampleReader>) -> Result<()> {
                 None => state = shared.changed.wait(state),
             }
         };
+        state.busy = true;
         drop(state);
+        let _idle = Idle(shared);
         let Some(reader) = reader.upgrade() else { return Ok(()) };
         // Where somebody else fetches it, or there is no room yet, the reader waits for it when it comes to that.
         reader.make_resident(shard, Wanted::Ahead(&next_use), &shared.run)?;
+    }
+}
+
+/// Says that the thread has let go of the reader, whichever way it does.
+struct Idle<'a>(&'a Shared);
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().busy = false;
+        self.0.changed.notify_all();
     }
 }

@@ -111,7 +111,10 @@ impl Epoch {
             self.announced += 1;
             self.window.push_back((sample, shard));
         }
-        let Some((sample, shard)) = self.window.pop_front() else { return Ok(None) };
+        let Some((sample, shard)) = self.window.pop_front() else {
+            self.ahead.end();
+            return Ok(None);
+        };
         if self.predownload > 0 {
             self.ahead.taken(shard);
         }
