@@ -215,7 +215,7 @@ impl Epoch {
         let (encoded, encoded_end) = unbounded();
         let shared = Arc::new(Shared {
             run: run.clone(),
-            residency: Residency::new(parts.shape.num_shards()),
+            residency: Residency::new(parts.shape.num_shards(), parts.open.may_be_evicted()),
             reorder: Reorder::new(parts.ahead),
             wanted: Wanted::default(),
             chunks: Mutex::new(Some(chunks)),

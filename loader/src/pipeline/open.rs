@@ -246,6 +246,11 @@ impl OpenShards {
         }
     }
 
+    /// Whether shards may leave the disk while an epoch uses them.
+    pub(crate) fn may_be_evicted(&self) -> bool {
+        self.may_be_evicted
+    }
+
     /// The distinct layouts of the shards, by their number.
     pub(crate) fn layouts(&self) -> &[Arc<Layout>] {
         self.catalog.layouts()

@@ -4,6 +4,9 @@
 //! piece waits for more than one shard: where the disk holds fewer shards than a chunk touches, they would never be there
 //! together. A piece that must wait is parked with its shard: it holds no read slot (DESIGN's second progress rule), only
 //! its place in its batch. The shard plane takes wanted shards in the order of their first use.
+//!
+//! What samples a resident shard is still needed for decides which shard goes when room is short, and no sample is read or
+//! planned without telling. Where shards stay, nobody asks: then that is not kept, which small samples notice.
 
 use crate::order::ShardId;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
@@ -33,6 +36,8 @@ struct Entry<T> {
 /// The table of one epoch. `T` is the work that waits.
 #[derive(Debug)]
 pub(crate) struct Residency<T> {
+    /// Whether shards may leave the disk for others; if not, a resident one has no unread samples here.
+    may_go: bool,
     shards: Vec<Mutex<Entry<T>>>,
     /// Whether each shard's state is [`State::Resident`], changed under its lock and read without it.
     is_resident: Vec<AtomicBool>,
@@ -64,10 +69,11 @@ fn sort(samples: &mut [(ShardId, u64)]) {
 }
 
 impl<T> Residency<T> {
-    /// A table of `shards` shards, none of them asked for.
-    pub(crate) fn new(shards: usize) -> Self {
+    /// A table of `shards` shards, none of them asked for. They may leave the disk for others if `may_go` says so.
+    pub(crate) fn new(shards: usize, may_go: bool) -> Self {
         let entry = || Mutex::new(Entry { state: State::Unknown, unread: VecDeque::new(), fresh: false });
         Self {
+            may_go,
             shards: (0..shards).map(|_| entry()).collect(),
             is_resident: (0..shards).map(|_| AtomicBool::new(false)).collect(),
             unread: Mutex::default(),
@@ -84,11 +90,15 @@ impl<T> Residency<T> {
     /// here. Asks for the shards that nobody has asked for, the one that is needed first before the others.
     pub(crate) fn announce(&self, samples: &mut [(ShardId, u64)]) {
         let Some(last) = samples.iter().map(|(_, position)| *position).max() else { return };
+        let samples = if self.may_go { samples } else { self.not_resident(samples) };
         sort(samples);
         let mut unknown = Vec::new();
         for of_shard in samples.chunk_by(|a, b| a.0 == b.0) {
             let (shard, first) = of_shard[0];
             let mut entry = self.shards[shard.index()].lock();
+            if self.is_settled(&entry) {
+                continue;
+            }
             if entry.unread.is_empty() {
                 self.unread.lock().insert(shard);
             }
@@ -107,10 +117,30 @@ impl<T> Residency<T> {
         }
     }
 
+    /// Those of `samples` whose shards are not resident, which come first from now on.
+    fn not_resident<'a>(&self, samples: &'a mut [(ShardId, u64)]) -> &'a mut [(ShardId, u64)] {
+        let mut count = 0;
+        for at in 0..samples.len() {
+            if !self.are_resident(std::iter::once(samples[at].0)) {
+                samples.swap(count, at);
+                count += 1;
+            }
+        }
+        &mut samples[..count]
+    }
+
+    /// Whether the shard is here to stay.
+    fn is_settled(&self, entry: &Entry<T>) -> bool {
+        !self.may_go && matches!(entry.state, State::Resident)
+    }
+
     /// As [`announce`](Self::announce) for a sample that takes the place of one at `position`, which was given up: its
     /// shard is needed as early as that.
     pub(crate) fn announce_again(&self, shard: ShardId, position: u64) {
         let mut entry = self.shards[shard.index()].lock();
+        if self.is_settled(&entry) {
+            return;
+        }
         if entry.unread.is_empty() {
             self.unread.lock().insert(shard);
         }
@@ -130,8 +160,12 @@ impl<T> Residency<T> {
     }
 
     /// Samples have been read, or given up: the shard and announced position of each, which are sorted here. Calls `first`
-    /// for shards of which none had been read since they became resident.
+    /// for shards of which none had been read since they became resident, if that matters to which of them goes.
     pub(crate) fn read(&self, samples: &mut [(ShardId, u64)], mut first: impl FnMut(ShardId)) {
+        if !self.may_go {
+            // They went from the table when their shard became resident.
+            return;
+        }
         sort(samples);
         let mut may_go = false;
         for of_shard in samples.chunk_by(|a, b| a.0 == b.0) {
@@ -179,7 +213,7 @@ impl<T> Residency<T> {
         shards.into_iter().filter_map(look).collect()
     }
 
-    /// Plan position of the next announced sample of `shard`.
+    /// Plan position of the next announced sample of `shard`; `None` for a resident one that stays.
     pub(crate) fn next_read(&self, shard: ShardId) -> Option<u64> {
         self.shards[shard.index()].lock().unread.front().copied()
     }
@@ -286,6 +320,10 @@ impl<T> Residency<T> {
         entry.fresh = true;
         let old = std::mem::replace(&mut entry.state, State::Resident);
         self.is_resident[shard.index()].store(true, Ordering::Release);
+        if !self.may_go {
+            entry.unread = VecDeque::new();
+            self.unread.lock().remove(&shard);
+        }
         drop(entry);
         match old {
             State::Wanted(waiting) => waiting,
@@ -357,7 +395,7 @@ mod tests {
 
     #[test]
     fn work_waits_for_its_shard_and_no_other() {
-        let table = Residency::new(3);
+        let table = Residency::new(3, true);
         assert_eq!(table.park("work", s(0)), None);
         assert!(table.resident(s(2)).is_empty());
         assert!(!table.are_resident([s(2), s(0)].into_iter()));
@@ -368,7 +406,7 @@ mod tests {
 
     #[test]
     fn shards_are_wanted_once_and_in_order_of_first_use() {
-        let table = Residency::<()>::new(4);
+        let table = Residency::<()>::new(4, true);
         for (shard, position) in [(3, 7), (1, 2), (3, 1), (0, 5)] {
             announce(&table, s(shard), position);
         }
@@ -381,7 +419,7 @@ mod tests {
 
     #[test]
     fn samples_announced_and_read_together_count_one_by_one() {
-        let table = Residency::<()>::new(3);
+        let table = Residency::<()>::new(3, true);
         table.announce(&mut [(s(2), 0), (s(1), 1), (s(2), 2), (s(1), 3), (s(1), 4)]);
         assert_eq!(table.announced(), 5);
         assert_eq!((table.next_wanted(), table.next_wanted()), (Some((0, s(2))), Some((1, s(1)))));
@@ -394,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_shard_knows_its_next_use_and_its_first_read() {
-        let table = Residency::<()>::new(1);
+        let table = Residency::<()>::new(1, true);
         announce(&table, s(0), 3);
         announce(&table, s(0), 8);
         assert_eq!((table.next_read(s(0)), table.announced()), (Some(3), 9));
@@ -407,7 +445,7 @@ mod tests {
 
     #[test]
     fn a_shard_stays_needed_for_its_earliest_sample_when_a_later_one_is_read_first() {
-        let table = Residency::<()>::new(1);
+        let table = Residency::<()>::new(1, true);
         for position in [10, 30, 50] {
             announce(&table, s(0), position);
         }
@@ -420,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_lost_shard_is_asked_for_again() {
-        let table = Residency::new(1);
+        let table = Residency::new(1, true);
         assert_eq!(table.park(1, s(0)), None);
         assert_eq!(table.next_wanted(), Some((0, s(0))));
         assert_eq!(table.resident(s(0)), [1]);
@@ -431,7 +469,7 @@ mod tests {
 
     #[test]
     fn a_shard_whose_samples_were_all_read_meanwhile_is_not_fetched() {
-        let table = Residency::<()>::new(2);
+        let table = Residency::<()>::new(2, true);
         for (shard, position) in [(0, 1), (1, 2)] {
             announce(&table, s(shard), position);
         }
@@ -442,8 +480,32 @@ mod tests {
     }
 
     #[test]
+    fn of_a_shard_that_stays_nothing_is_kept_while_it_is_resident() {
+        let table = Residency::new(2, false);
+        table.announce(&mut [(s(0), 0), (s(1), 1), (s(0), 2)]);
+        assert_eq!((table.next_wanted(), table.next_wanted()), (Some((0, s(0))), Some((1, s(1)))));
+        assert_eq!(table.park("waits", s(1)), None);
+        assert!(table.resident(s(0)).is_empty());
+        table.announce(&mut [(s(0), 3), (s(1), 4), (s(0), 5)]);
+        table.announce_again(s(0), 3);
+        assert_eq!((table.next_read(s(0)), table.announced()), (None, 6));
+        assert_eq!(table.unread(), [(s(1), 1, false)]);
+        assert_eq!(table.awaited(), Some(s(1)));
+        assert_eq!(table.resident(s(1)), ["waits"]);
+        assert!(!read(&table, s(1), 4), "it has been let go when it became resident");
+        assert_eq!(table.unread(), []);
+        // Deleted by somebody: asked for by whoever comes to it.
+        table.lost(s(1));
+        table.announce(&mut [(s(1), 6)]);
+        assert_eq!(table.next_wanted(), Some((6, s(1))));
+        assert_eq!(table.park("again", s(1)), None);
+        assert_eq!(table.resident(s(1)), ["again"]);
+        assert_eq!(table.unread(), []);
+    }
+
+    #[test]
     fn the_shard_that_is_awaited_is_the_one_needed_first() {
-        let table = Residency::new(3);
+        let table = Residency::new(3, true);
         for (shard, position) in [(2, 3), (0, 8), (1, 1)] {
             announce(&table, s(shard), position);
         }
@@ -455,7 +517,7 @@ mod tests {
 
     #[test]
     fn a_shard_in_hand_is_exchanged_for_one_that_is_needed_earlier() {
-        let table = Residency::<()>::new(3);
+        let table = Residency::<()>::new(3, true);
         announce(&table, s(0), 4);
         announce(&table, s(1), 9);
         assert_eq!(table.next_wanted(), Some((4, s(0))));
@@ -468,7 +530,7 @@ mod tests {
 
     #[test]
     fn a_shard_in_hand_is_not_exchanged_for_one_whose_samples_were_all_read() {
-        let table = Residency::<()>::new(3);
+        let table = Residency::<()>::new(3, true);
         announce(&table, s(0), 4);
         assert_eq!(table.next_wanted(), Some((4, s(0))));
         for (shard, position) in [(1, 1), (2, 3)] {
@@ -485,7 +547,7 @@ mod tests {
 
     #[test]
     fn a_shard_that_is_needed_earlier_than_announced_is_wanted_there_and_once() {
-        let table = Residency::<()>::new(3);
+        let table = Residency::<()>::new(3, true);
         announce(&table, s(0), 5);
         announce(&table, s(1), 9);
         table.announce_again(s(1), 2);
@@ -503,7 +565,7 @@ mod tests {
 
     #[test]
     fn looking_for_unread_shards_costs_as_much_as_there_are_and_not_as_the_data_set_has() {
-        let table = Residency::<()>::new(100_000);
+        let table = Residency::<()>::new(100_000, true);
         for (position, shard) in [70_000, 3, 70_000, 99_999].into_iter().enumerate() {
             announce(&table, s(shard), position as u64);
         }
