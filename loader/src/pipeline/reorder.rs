@@ -4,7 +4,7 @@
 //! the one the consumer takes next. So the number of batches in memory is bounded without ever waiting for the consumer
 //! to drop a tensor.
 
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -30,6 +30,9 @@ struct State<T> {
     /// The consumer is wanted for something else.
     called: bool,
     stopped: bool,
+    /// Threads that wait for an item and for their turn. Waking costs a system call, whether somebody waits or not.
+    consumers: usize,
+    producers: usize,
 }
 
 /// What the consumer gets.
@@ -48,7 +51,15 @@ pub(crate) enum Taken<T> {
 impl<T> Reorder<T> {
     /// An empty hand-over in which `ahead` items may be under way.
     pub(crate) fn new(ahead: u64) -> Self {
-        let state = State { waiting: BTreeMap::new(), next: 0, end: None, called: false, stopped: false };
+        let state = State {
+            waiting: BTreeMap::new(),
+            next: 0,
+            end: None,
+            called: false,
+            stopped: false,
+            consumers: 0,
+            producers: 0,
+        };
         Self { state: Mutex::new(state), filled: Condvar::new(), taken: Condvar::new(), ahead: ahead.max(1) }
     }
 
@@ -56,7 +67,9 @@ impl<T> Reorder<T> {
     pub(crate) fn wait_turn(&self, number: u64) -> bool {
         let mut state = self.state.lock();
         while !state.stopped && number >= state.next + self.ahead {
+            state.producers += 1;
             state = self.taken.wait(state);
+            state.producers -= 1;
         }
         !state.stopped
     }
@@ -71,21 +84,32 @@ impl<T> Reorder<T> {
         let old = state.waiting.insert(number, item);
         debug_assert!(old.is_none(), "item {number} came twice");
         if is_next {
+            self.wake_consumers(state);
+        }
+    }
+
+    /// Ends a change. Whoever is woken while the lock is held would only wait for that.
+    fn wake_consumers(&self, state: MutexGuard<'_, State<T>>) {
+        let are_waiting = state.consumers > 0;
+        drop(state);
+        if are_waiting {
             self.filled.notify_all();
         }
     }
 
     /// There are `count` items and no more.
     pub(crate) fn end(&self, count: u64) {
-        self.state.lock().end = Some(count);
-        self.filled.notify_all();
+        let mut state = self.state.lock();
+        state.end = Some(count);
+        self.wake_consumers(state);
     }
 
     /// Has whoever waits in [`take`](Self::take), or else the next one, come back with [`Taken::Pending`] unless there is an
     /// item.
     pub(crate) fn call(&self) {
-        self.state.lock().called = true;
-        self.filled.notify_all();
+        let mut state = self.state.lock();
+        state.called = true;
+        self.wake_consumers(state);
     }
 
     /// Wakes everybody for good and drops what nobody will take.
@@ -106,7 +130,11 @@ impl<T> Reorder<T> {
             let next = state.next;
             if let Some(item) = state.waiting.remove(&next) {
                 state.next += 1;
-                self.taken.notify_all();
+                let are_waiting = state.producers > 0;
+                drop(state);
+                if are_waiting {
+                    self.taken.notify_all();
+                }
                 return Taken::Item(item);
             }
             if state.end.is_some_and(|end| next >= end) {
@@ -118,8 +146,10 @@ impl<T> Reorder<T> {
             if std::mem::take(&mut state.called) {
                 return Taken::Pending;
             }
+            state.consumers += 1;
             let (guard, timed_out) = self.filled.wait_timeout(state, limit);
             state = guard;
+            state.consumers -= 1;
             if timed_out
                 && !state.waiting.contains_key(&state.next)
                 && !state.stopped
