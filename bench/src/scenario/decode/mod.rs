@@ -1,6 +1,6 @@
 //! Decoding on one thread: libjpeg-turbo and zune-jpeg beside our decoder, of whole pictures and of random crops' boxes,
-//! and what the engine makes of a random crop; all pictures together, or in groups of like ones. Or where the engine's time
-//! goes on the way ([`stages`]).
+//! and what the engine makes of a random crop beside libjpeg-turbo with a fast library's resize; all pictures together, or in
+//! groups of like ones. Or where the engine's time goes on the way ([`stages`]).
 //!
 //! The pictures lie in memory. The ways take turns, several rounds long, and the best round counts; time is the
 //! thread's CPU time. Both keep a busy moment of the machine from falling on one of them alone.
@@ -11,6 +11,8 @@ mod stages;
 use crate::report::{Better, Column, Report, Row};
 use crate::synth::files_below;
 use clap::Args;
+use fast_image_resize::images::{Image, ImageRef};
+use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use forebay_loader::decode::draw::FieldDraws;
 use forebay_loader::decode::geometry::{Region, Size, resolve};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexer, Turbo};
@@ -143,6 +145,8 @@ fn ways(crop: u32) -> Result<Vec<(&'static str, Way)>> {
     Ok(vec![
         ("libjpeg-turbo, whole picture", pixels(Turbo::new()?, whole)),
         ("libjpeg-turbo, box of a random crop", pixels(Turbo::new()?, random_box)),
+        ("libjpeg-turbo, whole, then crop, flip and resize", resized(Turbo::new()?, whole, crop)),
+        ("libjpeg-turbo, box, then flip and resize", resized(Turbo::new()?, random_box, crop)),
         ("zune-jpeg, whole picture", zune()),
         ("our decoder, whole picture", pixels(Decoder::new(), whole)),
         ("our decoder, box of a random crop", pixels(Decoder::new(), random_box)),
@@ -160,6 +164,31 @@ fn pixels(mut decoder: impl JpegDecoder + 'static, part: fn(Size, u64) -> Result
     Box::new(move |picture, draw| {
         let size = decoder.size(&picture.file)?;
         decoder.decode(&picture.file, part(size, draw)?, &mut pixels)
+    })
+}
+
+/// What others make a random crop of: the picture or its box decoded, the box resized by `fast_image_resize`, whose bilinear
+/// filter is antialiased as ours is, and its rows turned round for every other picture. Channels last, as they come.
+fn resized(mut decoder: impl JpegDecoder + 'static, part: fn(Size, u64) -> Result<Region>, crop: u32) -> Way {
+    let (mut pixels, mut resizer) = (Pixels::new(), Resizer::new());
+    let mut row = Image::new(crop, crop, PixelType::U8x3);
+    Box::new(move |picture, draw| {
+        let size = decoder.size(&picture.file)?;
+        decoder.decode(&picture.file, part(size, draw)?, &mut pixels)?;
+        let failed = |e: &dyn std::fmt::Display| Error::internal("a peer cannot resize").with("reason", e);
+        let (there, wanted) = (pixels.region(), random_box(size, draw)?);
+        let source = ImageRef::new(there.w, there.h, pixels.rgb(), PixelType::U8x3).map_err(|e| failed(&e))?;
+        let (x, y) = (f64::from(wanted.x - there.x), f64::from(wanted.y - there.y));
+        let options = ResizeOptions::new()
+            .crop(x, y, f64::from(wanted.w), f64::from(wanted.h))
+            .resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
+        resizer.resize(&source, &mut row, &options).map_err(|e| failed(&e))?;
+        if draw % 2 == 1 {
+            for line in row.buffer_mut().chunks_exact_mut(3 * crop as usize) {
+                line.as_chunks_mut::<3>().0.reverse();
+            }
+        }
+        Ok(())
     })
 }
 
