@@ -66,7 +66,8 @@ static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 /// Threads, memory and disk:
 ///
 /// * `threads` (null: the CPUs, shared with the node's other ranks), that decode; `pin_threads` (false), each to one CPU.
-/// * `prefetch` (3): batches made ahead. `predownload` (null): samples whose shards are fetched ahead.
+/// * `prefetch` (null): batches made ahead; null: 3, and of batches below 2 MiB as many as 8 MiB hold, 31 at most.
+///   `predownload` (null): samples whose shards are fetched ahead.
 /// * `memory` (null), a size: for batches and encoded samples. `sample_bytes_max` (1073741824), a size: the largest sample.
 /// * `mmap` (false): copy small samples from memory maps of shards in the page cache; a disk that fails then ends the process.
 /// * `cache_limit` (null), a size: what the shards may take on disk. `keep_zip` (false): keep compressed shards as well.

@@ -16,6 +16,13 @@ pub(crate) use json::read;
 /// The largest sample that is read at all unless the user says otherwise: 1 GiB.
 pub const SAMPLE_BYTES_MAX: u64 = 1 << 30;
 
+/// Batches made ahead where nothing is said: at least so many,
+const PREFETCH: u32 = 3;
+/// of small ones as many as are of so many bytes,
+const PREFETCH_BYTES: u64 = 8 << 20;
+/// and no more than these.
+const PREFETCH_MAX: u32 = 31;
+
 /// One directory of shards, remote and local, and its weight in the mix.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -126,8 +133,8 @@ pub struct LoaderConfig {
     pub threads: Option<u32>,
     /// Bind each decode thread to one CPU.
     pub pin_threads: bool,
-    /// Batches made ahead of the consumer; at least 1.
-    pub prefetch: u32,
+    /// Batches made ahead of the consumer, at least 1; `None`: 3, and of batches below 2 MiB as many as 8 MiB hold, 31 at most.
+    pub prefetch: Option<u32>,
     /// Bytes for batches and encoded samples; `None`: see the memory rule in the documentation.
     #[serde(deserialize_with = "json::size_or_null")]
     pub memory: Option<u64>,
@@ -189,7 +196,7 @@ impl Default for LoaderConfig {
             share_decode: false,
             threads: None,
             pin_threads: false,
-            prefetch: 3,
+            prefetch: None,
             memory: None,
             mmap: false,
             predownload: None,
@@ -219,6 +226,15 @@ impl LoaderConfig {
         read(text, "the loader's arguments")
     }
 
+    /// Batches made ahead where one has `batch_bytes` bytes.
+    pub(crate) fn prefetch_of(&self, batch_bytes: u64) -> u32 {
+        self.prefetch.unwrap_or_else(|| {
+            // Small ones are made faster than threads wake each other.
+            let bytes = self.memory.map_or(PREFETCH_BYTES, |memory| PREFETCH_BYTES.min(memory / 4));
+            (bytes / batch_bytes.max(1)).clamp(PREFETCH.into(), PREFETCH_MAX.into()) as u32
+        })
+    }
+
     /// Checks what can be checked without looking at the data.
     ///
     /// # Errors
@@ -231,7 +247,7 @@ impl LoaderConfig {
             stream.validate().map_err(|e| e.with("stream", i))?;
         }
         require(self.batch_size >= 1, "batch_size is required and must be at least 1")?;
-        require(self.prefetch >= 1, "prefetch must be at least 1 batch")?;
+        require(self.prefetch != Some(0), "prefetch must be at least 1 batch")?;
         require(
             self.device_decode || !self.share_decode,
             "share_decode shares what device_decode leaves to the device: set both, or neither",
@@ -333,6 +349,15 @@ mod tests {
     }
 
     #[test]
+    fn small_batches_are_made_further_ahead_unless_somebody_says_how_far() {
+        let ahead = |config: LoaderConfig| [0, 256 << 10, 1 << 20, 3 << 20, 1 << 40].map(|b| config.prefetch_of(b));
+        let default = LoaderConfig::default();
+        assert_eq!(ahead(default.clone()), [31, 31, 8, 3, 3]);
+        assert_eq!(ahead(LoaderConfig { memory: Some(4 << 20), ..default.clone() }), [31, 4, 3, 3, 3]);
+        assert_eq!(ahead(LoaderConfig { prefetch: Some(1), ..default }), [1; 5]);
+    }
+
+    #[test]
     fn there_is_nothing_to_share_where_the_device_decodes_nothing() {
         let shared = LoaderConfig { share_decode: true, ..good() };
         let error = shared.validate().expect_err("nothing to share");
@@ -377,7 +402,7 @@ mod tests {
         let cases: [(Spoil, &str); 8] = [
             (|c| c.streams.clear(), "no data"),
             (|c| c.batch_size = 0, "batch_size"),
-            (|c| c.prefetch = 0, "prefetch"),
+            (|c| c.prefetch = Some(0), "prefetch"),
             (|c| c.download_retry = 0, "download_retry"),
             (|c| c.stall_timeout = f64::NAN, "stall_timeout"),
             (|c| c.world.rank = 7, "rank"),

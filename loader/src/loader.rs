@@ -71,6 +71,8 @@ pub struct Loader {
     catalog: Arc<Catalog>,
     fields: Vec<Arc<FieldPlan>>,
     layout: Arc<BatchLayout>,
+    /// Batches made ahead.
+    prefetch: u32,
     open: Arc<OpenShards>,
     target: Arc<dyn BatchTarget>,
     /// What decodes pictures at the target, once an epoch has asked.
@@ -170,9 +172,12 @@ impl Loader {
         crate::order::shares_of(catalog.shape(), &order)?;
         let fields = plan::fields_of(&config, &catalog)?;
         let mut layout = BatchLayout::new(&fields[0], config.batch_size as usize, config.mark_repeats)?;
+        let sample_bytes = catalog.raw_bytes() / catalog.shape().num_samples().max(1);
+        // Rows of no fixed shape are about as long as what is stored.
+        let stored_bytes = sample_bytes.saturating_mul(config.batch_size.into());
+        let prefetch = config.prefetch_of(stored_bytes.max(layout.bytes() as u64));
         if config.device_decode {
-            let sample_bytes = catalog.raw_bytes() / catalog.shape().num_samples().max(1);
-            let slot_bytes_max = pools::slot_bytes_max(&config, &topology, layout.bytes());
+            let slot_bytes_max = pools::slot_bytes_max(&config, prefetch, &topology, layout.bytes());
             layout = layout.with_room(sample_bytes, slot_bytes_max);
         }
         let layout = Arc::new(layout);
@@ -193,6 +198,7 @@ impl Loader {
             world,
             fields,
             layout,
+            prefetch,
             open,
             target,
             pictures: OnceLock::new(),
@@ -279,7 +285,7 @@ impl Loader {
         let pools = self.pools()?;
         let threads = pools.threads();
         let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
-        let ahead = u64::from(self.config.prefetch) + 1;
+        let ahead = u64::from(self.prefetch) + 1;
         let global = plan.parallel_world().ranks() * batch as u64;
         let parts = EpochParts {
             epoch: plan.epoch(),
@@ -558,7 +564,7 @@ impl Loader {
     fn predownload(&self) -> usize {
         let batch = u64::from(self.config.batch_size);
         let samples = self.config.predownload.unwrap_or(8 * batch);
-        usize::try_from(samples.div_ceil(batch)).unwrap_or(usize::MAX).max(self.config.prefetch as usize)
+        usize::try_from(samples.div_ceil(batch)).unwrap_or(usize::MAX).max(self.prefetch as usize)
     }
 
     /// Samples per chunk for so many threads.
@@ -573,7 +579,7 @@ impl Loader {
         // two chunks for each thread.
         let sample_bytes = (self.catalog.raw_bytes() / self.samples().max(1)).max(1);
         let worth = usize::try_from(CHUNK_BYTES / sample_bytes).unwrap_or(CHUNK_MAX);
-        let under_way = batch.saturating_mul(self.config.prefetch as usize + 1);
+        let under_way = batch.saturating_mul(self.prefetch as usize + 1);
         even.max(worth.min(under_way / (threads * 2))).clamp(1, CHUNK_MAX)
     }
 
@@ -582,7 +588,7 @@ impl Loader {
         if let Some(pools) = &*pools {
             return Ok(pools.clone());
         }
-        let new = Pools::new(&self.config, &self.topology, &*self.target, self.layout.slot_bytes())?;
+        let new = Pools::new(&self.config, self.prefetch, &self.topology, &*self.target, self.layout.slot_bytes())?;
         *pools = Some(new.clone());
         Ok(new)
     }

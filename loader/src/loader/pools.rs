@@ -23,19 +23,20 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// Takes the memory for batches of `batch_bytes` bytes.
+    /// Takes the memory for batches of `batch_bytes` bytes, of which `prefetch` are made ahead.
     ///
     /// # Errors
     ///
     /// `Config` when `memory` does not hold three batches, `Full` when the system refuses it, and what the target says.
     pub(super) fn new(
         config: &LoaderConfig,
+        prefetch: u32,
         topology: &Topology,
         target: &dyn BatchTarget,
         batch_bytes: usize,
     ) -> Result<Self> {
         let memory = memory_bytes(config, topology, batch_bytes)?;
-        let split = split(memory, batch_bytes as u64, slots_wanted(config))?;
+        let split = split(memory, batch_bytes as u64, slots_wanted(prefetch))?;
         let homes = homes(topology, config);
         let nodes = match target.node(topology).filter(|_| is_placed(topology)) {
             Some(node) => vec![topology.nodes()[node].clone()],
@@ -78,16 +79,16 @@ fn memory_bytes(config: &LoaderConfig, topology: &Topology, batch_bytes: usize) 
 }
 
 /// The batches under way, and the consumer's.
-fn slots_wanted(config: &LoaderConfig) -> u64 {
-    u64::from(config.prefetch) + 2
+fn slots_wanted(prefetch: u32) -> u64 {
+    u64::from(prefetch) + 2
 }
 
 /// How large slots may be at most so that there are as many as with slots of `batch_bytes` bytes; no larger where there are
 /// fewer than wanted anyway.
-pub(super) fn slot_bytes_max(config: &LoaderConfig, topology: &Topology, batch_bytes: usize) -> u64 {
+pub(super) fn slot_bytes_max(config: &LoaderConfig, prefetch: u32, topology: &Topology, batch_bytes: usize) -> u64 {
     // What is wrong with the memory shows when it is taken.
     let Ok(memory) = memory_bytes(config, topology, batch_bytes) else { return batch_bytes as u64 };
-    let each = memory / 4 * 3 / slots_wanted(config);
+    let each = memory / 4 * 3 / slots_wanted(prefetch);
     (each / BLOCK_BYTES as u64 * BLOCK_BYTES as u64).max(batch_bytes as u64)
 }
 
@@ -156,11 +157,11 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn config(threads: u32) -> LoaderConfig {
-        LoaderConfig { threads: Some(threads), memory: Some(64 << 20), prefetch: 2, ..LoaderConfig::default() }
+        LoaderConfig { threads: Some(threads), memory: Some(64 << 20), ..LoaderConfig::default() }
     }
 
     fn pools(topology: &Topology, config: &LoaderConfig, target: &dyn BatchTarget) -> Pools {
-        Pools::new(config, topology, target, MIB).expect("pools")
+        Pools::new(config, 2, topology, target, MIB).expect("pools")
     }
 
     /// The node of every mapping of the batch pool, with its bytes.

@@ -105,7 +105,7 @@ fn batches_that_the_consumer_keeps_are_counted_when_they_outgrow_the_pool() {
     let loader = loader(dir.path());
     drop(epoch(&loader));
     assert_eq!(counter(&loader, "batches_unpooled"), 0);
-    let slots = u64::from(loader.config().prefetch) + 2;
+    let slots = u64::from(loader.prefetch) + 2;
     let kept: Vec<Batch> = (0..slots).flat_map(|_| epoch(&loader)).collect();
     assert_eq!(counter(&loader, "batches_unpooled"), kept.len() as u64 - slots);
 }

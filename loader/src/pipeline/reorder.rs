@@ -8,6 +8,10 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// The producer is woken when this part of the items that may be under way may be begun: with small items waking would cost
+/// as much as they do.
+const WAKE_AT: u64 = 4;
+
 /// An ordered hand-over of items numbered from 0.
 #[derive(Debug)]
 pub(crate) struct Reorder<T> {
@@ -33,6 +37,8 @@ struct State<T> {
     /// Threads that wait for an item and for their turn. Waking costs a system call, whether somebody waits or not.
     consumers: usize,
     producers: usize,
+    /// No turn before this is waited for.
+    wanted: u64,
 }
 
 /// What the consumer gets.
@@ -59,6 +65,7 @@ impl<T> Reorder<T> {
             stopped: false,
             consumers: 0,
             producers: 0,
+            wanted: 0,
         };
         Self { state: Mutex::new(state), filled: Condvar::new(), taken: Condvar::new(), ahead: ahead.max(1) }
     }
@@ -67,6 +74,7 @@ impl<T> Reorder<T> {
     pub(crate) fn wait_turn(&self, number: u64) -> bool {
         let mut state = self.state.lock();
         while !state.stopped && number >= state.next + self.ahead {
+            state.wanted = if state.producers == 0 { number } else { state.wanted.min(number) };
             state.producers += 1;
             state = self.taken.wait(state);
             state.producers -= 1;
@@ -130,9 +138,10 @@ impl<T> Reorder<T> {
             let next = state.next;
             if let Some(item) = state.waiting.remove(&next) {
                 state.next += 1;
-                let are_waiting = state.producers > 0;
+                let turns = (state.next + self.ahead).saturating_sub(state.wanted);
+                let is_worth = state.producers > 0 && turns >= (self.ahead / WAKE_AT).max(1);
                 drop(state);
-                if are_waiting {
+                if is_worth {
                     self.taken.notify_all();
                 }
                 return Taken::Item(item);
@@ -228,6 +237,28 @@ mod models {
             }
             assert_eq!(r.take(FOR_EVER), Taken::End);
             producers.into_iter().for_each(|producer| producer.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_producer_that_is_woken_for_several_turns_misses_none() {
+        const ITEMS: u64 = 20;
+        model(|| {
+            let r = Arc::new(Reorder::new(8));
+            let other = r.clone();
+            let body = move || {
+                for number in 0..ITEMS {
+                    assert!(other.wait_turn(number));
+                    other.put(number, number);
+                }
+                other.end(ITEMS);
+            };
+            let producer = spawn("producer", body).unwrap();
+            for number in 0..ITEMS {
+                assert_eq!(r.take(FOR_EVER), Taken::Item(number));
+            }
+            assert_eq!(r.take(FOR_EVER), Taken::End);
+            producer.join().unwrap();
         });
     }
 

@@ -65,7 +65,7 @@ fn a_loader_that_waits_for_its_consumer_gives_up_what_it_keeps_for_later_to_one_
     let config = LoaderConfig {
         shuffle: false,
         batch_size: 4,
-        prefetch: 1,
+        prefetch: Some(1),
         predownload: Some(200),
         cache_limit: Some(sizes.iter().sum()),
         stall_timeout: 10.0,
@@ -117,7 +117,7 @@ fn a_shard_that_is_wanted_again_early_gets_a_thread_though_all_wait_for_room_for
     let config = LoaderConfig {
         shuffle: false,
         batch_size: 4,
-        prefetch: 1,
+        prefetch: Some(1),
         predownload: Some(200),
         cache_limit: Some(index + size(0) + size(1) + size(2) / 2),
         stall_timeout: 10.0,
@@ -155,7 +155,7 @@ fn a_loader_without_a_limit_lets_go_of_shards_that_another_job_evicts() {
     let config = LoaderConfig {
         shuffle: false,
         batch_size: 4,
-        prefetch: 1,
+        prefetch: Some(1),
         ..config(stream(Some(cache.path()), Some(&server.url())))
     };
     let loader = Loader::new(config.clone()).unwrap();
@@ -196,7 +196,7 @@ fn a_loader_that_rests_keeps_no_room_from_another() {
         let server = serve(data.path());
         let config = LoaderConfig {
             cache_limit: Some(6 << 10),
-            prefetch: 40,
+            prefetch: Some(40),
             stall_timeout: 10.0,
             ..config(stream(Some(cache.path()), Some(&server.url())))
         };
