@@ -30,19 +30,15 @@ pub const GENERATED: &[Generated] = &[
     },
     Generated {
         path: "gpu/src/nvjpeg/sys.rs",
-        source: "gpu/src/bin/nvjpeg_bindings.rs",
-        args: &[
-            "run",
-            "--quiet",
-            "--locked",
-            "-p",
-            "forebay-gpu",
-            "--features",
-            "bindings",
-            "--bin",
-            "nvjpeg-bindings",
-        ],
-        missing: || missing_for_bindings(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())),
+        source: "gpu/src/bin/bindings.rs",
+        args: &bindings("nvjpeg"),
+        missing: || missing_for_bindings("NVJPEG_INCLUDE", "nvjpeg.h (pip install nvidia-nvjpeg-cu12)", is_set),
+    },
+    Generated {
+        path: "gpu/src/cufile/sys.rs",
+        source: "gpu/src/bin/bindings.rs",
+        args: &bindings("cufile"),
+        missing: || missing_for_bindings("CUFILE_INCLUDE", "cufile.h (pip install nvidia-cufile-cu12)", is_set),
     },
 ];
 
@@ -55,10 +51,20 @@ pub enum Verdict {
     Skipped(String),
 }
 
-/// bindgen loads libclang and reads a header that may not be committed.
-fn missing_for_bindings(is_set: impl Fn(&str) -> bool) -> Option<String> {
-    if !is_set("NVJPEG_INCLUDE") {
-        return Some("NVJPEG_INCLUDE does not name the folder of nvjpeg.h (pip install nvidia-nvjpeg-cu12)".to_owned());
+/// cargo's arguments that print the functions of `library`.
+const fn bindings(library: &str) -> [&str; 10] {
+    ["run", "--quiet", "--locked", "-p", "forebay-gpu", "--features", "bindings", "--bin", "bindings", library]
+}
+
+/// Whether the environment has a value for `name`.
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
+/// bindgen loads libclang and reads a header that may not be committed: `header`, in the folder that `variable` names.
+fn missing_for_bindings(variable: &str, header: &str, is_set: impl Fn(&str) -> bool) -> Option<String> {
+    if !is_set(variable) {
+        return Some(format!("{variable} does not name the folder of {header}"));
     }
     let is_installed = || {
         let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
@@ -104,8 +110,10 @@ mod tests {
 
     #[test]
     fn bindings_are_checked_where_header_and_libclang_are_named() {
-        assert_eq!(missing_for_bindings(|_| true), None);
-        let without_header = missing_for_bindings(|name| name != "NVJPEG_INCLUDE").expect("skipped");
-        assert!(without_header.contains("nvidia-nvjpeg-cu12"), "{without_header}");
+        let missing =
+            |is_set: fn(&str) -> bool| missing_for_bindings("CUFILE_INCLUDE", "cufile.h (pip install x)", is_set);
+        assert_eq!(missing(|_| true), None);
+        let without_header = missing(|name| name != "CUFILE_INCLUDE").expect("skipped");
+        assert_eq!(without_header, "CUFILE_INCLUDE does not name the folder of cufile.h (pip install x)");
     }
 }
