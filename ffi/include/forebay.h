@@ -127,6 +127,7 @@ void forebay_string_free(char *string);
 // * `mark_repeats` (false): add the output `repeat`, true for rows that only make ranks equally long.
 // * `device_decode` (false): leave JPEGs that a CUDA device can decode to it. `share_decode` (false): decode threads that would
 //   wait for the device take some of them; pixels may then differ by a few grey levels from run to run.
+// * `gpu_direct_storage` (false): read stored rows of fixed size and at least 4 KiB from shards right into a CUDA device's memory.
 // * `on_error` ("raise"): or "skip", and then `max_errors` (0) samples per epoch are left out if they cannot be decoded.
 // * `allow_unsafe_types` (false): accept columns of Python pickles, as bytes.
 //

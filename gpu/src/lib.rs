@@ -7,7 +7,11 @@
 //! memory     device memory, kept for reuse
 //! pictures   JPEGs decoded on the device: files in a batch's rows to the batch
 //! kernel     decoded pictures on the device to a batch: source, arguments, launch
+//! storage    rows read from files right into a batch on the device
+//! partial    rows of a batch that are on the device before the others
+//! rows       the others: copies from the slot
 //! nvjpeg     the decoder's library, loaded at run time
+//! cufile     GPUDirect Storage's library, likewise
 //! context    a device's primary context, streams, events: handles that end when dropped
 //! driver     the CUDA driver library, loaded at run time beneath cudarc's bindings, and its errors
 //! ```
@@ -19,17 +23,21 @@
 //!
 //! Images are decoded before they get here, unless the loader is asked to leave JPEGs to the device: then rows come as
 //! files, to [`pictures`]. nvJPEG's engines write when they are called and not in the stream's order, so what they write to
-//! is waited for on the host.
+//! is waited for on the host. cuFile's reads have no stream at all, and the same goes for them.
 
 mod context;
+mod cufile;
 mod device;
 mod driver;
 pub mod kernel;
 mod libraries;
 mod memory;
 mod nvjpeg;
+mod partial;
 mod pictures;
 mod register;
+mod rows;
+mod storage;
 mod target;
 
 pub use device::target_for;

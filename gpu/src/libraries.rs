@@ -1,6 +1,7 @@
 //! Which files NVIDIA's libraries are.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 /// Where NVIDIA's libraries are looked for. By default as [`CudaTarget::new`](crate::CudaTarget::new) says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,7 +11,33 @@ pub struct Libraries {
     pub driver: Option<PathBuf>,
     /// nvJPEG; `None`: what `FOREBAY_NVJPEG_LIBRARY` names, or the system's, or one in `packages`.
     pub nvjpeg: Option<PathBuf>,
+    /// cuFile; `None`: what `FOREBAY_CUFILE_LIBRARY` names, or the system's, or one in `packages`.
+    pub cufile: Option<PathBuf>,
     /// Folders of Python packages, such as `site-packages`, where wheels of NVIDIA's and torchvision's may have brought
-    /// nvJPEG.
+    /// nvJPEG and cuFile.
     pub packages: Vec<PathBuf>,
+}
+
+/// Loads the library at `path`, or the one that the environment's `variable` names; without either, the first of `candidates`
+/// that loads.
+///
+/// # Errors
+///
+/// Why the first that was tried does not load: that says most, of a library that is named as of one that is there.
+pub(crate) fn first_that_loads<T>(
+    path: Option<&Path>,
+    variable: &str,
+    candidates: impl FnOnce() -> Vec<OsString>,
+    load: impl Fn(&OsString) -> Result<T, String>,
+) -> Result<T, String> {
+    let named = path.map(|path| path.as_os_str().to_owned()).or_else(|| std::env::var_os(variable));
+    let mut refusal = String::new();
+    for candidate in &named.map_or_else(candidates, |named| vec![named]) {
+        match load(candidate) {
+            Ok(library) => return Ok(library),
+            Err(why) if refusal.is_empty() => refusal = why,
+            Err(_) => {}
+        }
+    }
+    Err(refusal)
 }

@@ -15,8 +15,8 @@ pub(crate) struct Block {
     context: Arc<Context>,
     pub(crate) address: CUdeviceptr,
     bytes: usize,
-    /// What consumers may still have queued that reads it.
-    readers: Vec<Event>,
+    /// What may still be queued that uses it: reads by consumers, or a copy of a batch that nobody has looked at.
+    readers: Vec<Arc<Event>>,
 }
 
 impl Block {
@@ -56,6 +56,28 @@ pub(crate) struct Blocks(Mutex<Vec<Block>>);
 impl Blocks {
     /// A block of at least `bytes`, which `stream` may write: it waits for the block's last readers, the caller does not.
     pub(crate) fn take(&self, context: &Arc<Context>, bytes: usize, stream: &Stream) -> Result<Block> {
+        let mut block = self.take_any(context, bytes)?;
+        for reader in block.readers.drain(..) {
+            reader.hold_back(stream.handle)?;
+        }
+        Ok(block)
+    }
+
+    /// The same for whoever writes without a stream: waits on the host until nothing uses the block.
+    pub(crate) fn take_idle(&self, context: &Arc<Context>, bytes: usize) -> Result<Block> {
+        let mut block = self.take_any(context, bytes)?;
+        while let Some(reader) = block.readers.last() {
+            if let Err(error) = reader.wait() {
+                self.0.lock().push(block);
+                return Err(error);
+            }
+            block.readers.pop();
+        }
+        Ok(block)
+    }
+
+    /// A block of at least `bytes`, which may still be used.
+    fn take_any(&self, context: &Arc<Context>, bytes: usize) -> Result<Block> {
         let (fitting, outgrown) = {
             let mut blocks = self.0.lock();
             // Batches of a loader are equally large up to a short last one, which gets a block of the others.
@@ -64,19 +86,16 @@ impl Blocks {
                 None => (None, std::mem::take(&mut *blocks)),
             }
         };
-        let Some(mut block) = fitting else {
+        let Some(block) = fitting else {
             // Freed before the larger one is asked for, or both would have to fit.
             drop(outgrown);
             return Block::alloc(context, bytes);
         };
-        for reader in block.readers.drain(..) {
-            reader.hold_back(stream.handle)?;
-        }
         Ok(block)
     }
 
-    /// Takes a block back, for a writer that waits for `readers`.
-    pub(crate) fn give_back(&self, mut block: Block, readers: Vec<Event>) {
+    /// Takes a block back, for a writer that waits for `readers`: whatever may still use it.
+    pub(crate) fn give_back(&self, mut block: Block, readers: Vec<Arc<Event>>) {
         block.readers = readers;
         self.0.lock().push(block);
     }

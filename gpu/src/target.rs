@@ -2,16 +2,18 @@
 
 use crate::Libraries;
 use crate::context::{Context, Event, Stream};
+use crate::cufile;
 use crate::driver::checked;
 use crate::memory::{Block, Blocks};
 use crate::nvjpeg::library::Library;
 use crate::pictures::DevicePictures;
 use crate::register::HostMemory;
+use crate::storage::DeviceStorage;
 use cudarc::driver::result::memcpy_htod_async;
 use cudarc::driver::sys::CUstream;
 use forebay_loader::memory::{BatchMemory, Registrar};
 use forebay_loader::sync::{Arc, Mutex};
-use forebay_loader::target::{BatchTarget, Device, PictureDecoder, TensorMemory};
+use forebay_loader::target::{BatchTarget, Device, PictureDecoder, StorageReader, TensorMemory};
 use forebay_loader::topology::Topology;
 use forebay_loader::{Error, Result};
 use std::any::Any;
@@ -42,11 +44,11 @@ pub struct CudaTarget {
 /// What the target and its batches share.
 pub(crate) struct Shared {
     pub(crate) context: Arc<Context>,
-    stream: Stream,
+    pub(crate) stream: Stream,
     pub(crate) blocks: Arc<Blocks>,
     keeper: Mutex<Sender<Kept>>,
     /// Held over taking a block and starting its copy: copies and the keeper's queue have one order.
-    order: Mutex<()>,
+    pub(crate) order: Mutex<()>,
 }
 
 impl Shared {
@@ -83,7 +85,8 @@ impl std::fmt::Debug for CudaTarget {
 impl CudaTarget {
     /// Batches on CUDA device `device`, counted as the driver does. The driver library is the one that
     /// `FOREBAY_CUDA_LIBRARY` names, or the system's; nvJPEG, where pictures are to be decoded on the device, the one that
-    /// `FOREBAY_NVJPEG_LIBRARY` names, or the system's.
+    /// `FOREBAY_NVJPEG_LIBRARY` names, and cuFile, where rows are to be read there, the one that `FOREBAY_CUFILE_LIBRARY` names,
+    /// or the system's.
     ///
     /// # Errors
     ///
@@ -154,6 +157,11 @@ impl BatchTarget for CudaTarget {
     fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
         let library = Library::find(self.libraries.nvjpeg.as_deref(), &self.libraries.packages)?;
         Ok(Arc::new(DevicePictures::open(&self.shared, library)?))
+    }
+
+    fn storage(&self) -> Result<Arc<dyn StorageReader>> {
+        let library = cufile::library::Library::find(self.libraries.cufile.as_deref(), &self.libraries.packages)?;
+        Ok(Arc::new(DeviceStorage::open(&self.shared, library)?))
     }
 
     fn place(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
@@ -255,15 +263,21 @@ impl Drop for DeviceBatch {
         let streams = std::mem::take(&mut *self.streams.lock());
         let record = |number: &i64| {
             let event = Event::new(&self.shared.context)?;
-            event.record(stream(*number)).map(|()| event)
+            event.record(stream(*number)).map(|()| Arc::new(event))
         };
-        let events: Result<Vec<Event>> = match streams.contains(&PER_THREAD_STREAM) {
+        let events: Result<Vec<Arc<Event>>> = match streams.contains(&PER_THREAD_STREAM) {
             // The deleter may run on another thread, whose default stream is not the consumer's.
             true => Err(Error::internal("a stream without a name")),
             false => streams.iter().map(record).collect(),
         };
         match events {
-            Ok(readers) => self.shared.blocks.give_back(block, readers),
+            Ok(mut readers) => {
+                // Who did not ask for order has not waited for it, and the next writer may use another stream, or none.
+                if readers.is_empty() && !self.copied.has_fired().unwrap_or(false) {
+                    readers.push(self.copied.clone());
+                }
+                self.shared.blocks.give_back(block, readers);
+            }
             // Without an event the host has to wait, and here it must not.
             Err(_) => self.shared.keep_block(block),
         }

@@ -28,7 +28,7 @@ struct Break {
     noticed_by: (&'static str, &'static str),
 }
 
-const BREAKS: [Break; 15] = [
+const BREAKS: [Break; 21] = [
     Break {
         what: "a slot is used again before its copy has been done",
         file: "target.rs",
@@ -101,7 +101,7 @@ const BREAKS: [Break; 15] = [
     },
     Break {
         what: "memory of a batch that does not come again is lost",
-        file: "pictures/partial.rs",
+        file: "partial.rs",
         sound: "self.shared.blocks.give_back(block, Vec::new());",
         broken: "std::mem::forget(block);",
         noticed_by: ("pictures", "a_batch_that_does_not_come_again_gives_its_memory_back"),
@@ -115,7 +115,7 @@ const BREAKS: [Break; 15] = [
     },
     Break {
         what: "rows that move up come from the wrong place",
-        file: "pictures/partial.rs",
+        file: "partial.rs",
         sound: "memcpy_dtod_async(at(to), at(from), ",
         broken: "memcpy_dtod_async(at(from), at(to), ",
         noticed_by: ("pictures", "pictures_that_are_done_move_up_where_samples_were_given_up"),
@@ -133,6 +133,48 @@ const BREAKS: [Break; 15] = [
         sound: "checked(answer, \"cuMemcpyHtoDAsync\")",
         broken: "{ let _ = answer; Ok(()) }",
         noticed_by: ("pictures", "a_failure_that_is_no_picture_s_is_the_batch_s_error_and_nothing_is_lost"),
+    },
+    Break {
+        what: "files are read to where a consumer has yet to read",
+        file: "memory.rs",
+        sound: "reader.wait()",
+        broken: "Ok::<(), forebay_loader::Error>(())",
+        noticed_by: ("storage", "rows_are_read_only_where_a_consumer_has_read"),
+    },
+    Break {
+        what: "files are read to where a copy that nobody has looked at is under way",
+        file: "target.rs",
+        sound: "readers.push(self.copied.clone());",
+        broken: "",
+        noticed_by: ("storage", "memory_of_a_batch_that_nobody_has_looked_at_is_read_to_after_its_copy"),
+    },
+    Break {
+        what: "rows that were read are written over with what the slot has there",
+        file: "rows.rs",
+        sound: "done.contains_key(&(number, row))",
+        broken: "done.contains_key(&(number + 1000, row))",
+        noticed_by: ("storage", "rows_of_every_type_are_the_host_s_to_the_bit"),
+    },
+    Break {
+        what: "a read that is too short counts as one",
+        file: "cufile/safe.rs",
+        sound: "read += answer;",
+        broken: "read = bytes;",
+        noticed_by: ("storage", "a_sample_that_is_nothing_but_one_row_is_not_read_by_the_host"),
+    },
+    Break {
+        what: "cuFile keeps files",
+        file: "cufile/safe.rs",
+        sound: "unsafe { result::deregister(&self.driver.library, self.handle) };",
+        broken: "",
+        noticed_by: ("storage", "a_loader_that_is_closed_lets_go_of_files_and_memory"),
+    },
+    Break {
+        what: "rows that were read are lost when pictures are refused",
+        file: "pictures/mod.rs",
+        sound: "before.map(|before| Box::new(before.without(pictures)) as Decoded)",
+        broken: "before.and_then(|before| { drop(before.without(pictures)); None::<Decoded> })",
+        noticed_by: ("storage", "rows_stand_beside_pictures_that_the_device_decodes_and_stay_when_it_gives_up"),
     },
 ];
 

@@ -2,7 +2,8 @@
  * the test says so, when a consumer reads, or when the host waits for the whole device. Until then nothing is copied, as
  * on a device that is busy. Device memory starts as 0xEE. Whatever a device would not forgive aborts.
  *
- * Its one kernel is crop_resize.cu, compiled as C++ for the host and linked in. fake_nvjpeg.c does its work on these streams. */
+ * Its one kernel is crop_resize.cu, compiled as C++ for the host and linked in. fake_nvjpeg.c does its work on these streams, and
+ * fake_cufile.c reads to this memory. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static Context contexts[DEVICES] = {{0, 0}, {1, 0}};
 static Stream *streams[STREAMS_MAX], legacy[DEVICES];
 static int stream_count, allocated, events, waiting, modules, waits_move;
-static struct { char *at; size_t len; } pinned[RANGES_MAX];
+static struct { char *at; size_t len; } pinned[RANGES_MAX], on_device[RANGES_MAX];
 static struct { char function[64]; int calls_left, code; } fault;
 static _Thread_local Context *current[16];
 static _Thread_local int depth;
@@ -198,6 +199,24 @@ int fake_cuda_registered(void) {
     return count;
 }
 
+/* Whether device memory has all of the range, and nothing that is queued on any stream touches it. */
+int fake_cuda_is_idle(const void *from, size_t len) {
+    const char *at = from;
+    int known = 0, busy = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < RANGES_MAX; i++)
+        known |= on_device[i].at && at >= on_device[i].at && at + len <= on_device[i].at + on_device[i].len;
+    for (int i = -DEVICES; i < stream_count; i++) {
+        const Stream *s = i < 0 ? &legacy[i + DEVICES] : streams[i];
+        for (long o = s->first; o < s->last; o++) {
+            const Op *op = &s->ops[o % OPS_MAX];
+            const char *to = op->to, *read = op->from;
+            if (op->kind == COPY) busy |= (to < at + len && at < to + op->len) || (read < at + len && at < read + op->len);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return known && !busy;
+}
 /* For other libraries of this device. `call` runs in `stream`'s order; what it is given, it frees. */
 int fake_cuda_has_context(void) { return depth > 0; }
 int fake_cuda_is_pinned(const void *at, size_t len) { return is_pinned(at, len); }
@@ -289,7 +308,15 @@ int cuEventSynchronize(void *event) {
 int cuEventDestroy_v2(void *e) { (void)e; ENTER_CONTEXT; __atomic_sub_fetch(&events, 1, __ATOMIC_SEQ_CST); return 0; }
 int cuMemAlloc_v2(uint64_t *p, size_t n) {
     ENTER_CONTEXT;
-    *p = (uintptr_t)memset(malloc(n), 0xEE, n);
+    char *at = memset(malloc(n), 0xEE, n);
+    *p = (uintptr_t)at;
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < RANGES_MAX && on_device[i].at) i++;
+    must(i < RANGES_MAX, "too many pieces of device memory");
+    on_device[i].at = at;
+    on_device[i].len = n;
+    pthread_mutex_unlock(&lock);
     __atomic_add_fetch(&allocated, 1, __ATOMIC_SEQ_CST);
     return 0;
 }
@@ -297,6 +324,10 @@ int cuMemAlloc_v2(uint64_t *p, size_t n) {
 int cuMemFree_v2(uint64_t p) {
     ENTER_CONTEXT;
     fake_cuda_run();
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < RANGES_MAX; i++)
+        if (on_device[i].at == (char *)(uintptr_t)p) on_device[i].at = NULL;
+    pthread_mutex_unlock(&lock);
     free((void *)(uintptr_t)p);
     __atomic_sub_fetch(&allocated, 1, __ATOMIC_SEQ_CST);
     return 0;

@@ -129,6 +129,9 @@ pub struct LoaderConfig {
     /// Beside `device_decode`: decode threads that would wait for the device take some of its pictures. Which ones depends on
     /// time, so that pixels may differ by a few grey levels from run to run.
     pub share_decode: bool,
+    /// Read rows that are a column's stored bytes, of fixed size and of at least 4 KiB, from the shards on local disk right into
+    /// the memory of the batches' device (NVIDIA GPUDirect Storage). The host reads what the device cannot.
+    pub gpu_direct_storage: bool,
     /// Decode threads; `None`: the CPUs this process may use, divided by its node's processes.
     pub threads: Option<u32>,
     /// Bind each decode thread to one CPU.
@@ -194,6 +197,7 @@ impl Default for LoaderConfig {
             world: WorldConfig::default(),
             device_decode: false,
             share_decode: false,
+            gpu_direct_storage: false,
             threads: None,
             pin_threads: false,
             prefetch: None,

@@ -19,7 +19,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::HashAlgo;
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
 use crate::pipeline::{
-    BatchLayout, CachedShards, Epoch, EpochParts, HostShare, NextPlan, OpenShards, Pace, Refills, Taken, WholePlan,
+    BatchLayout, CachedShards, Epoch, EpochParts, HostShare, NextPlan, OpenShards, Pace, Refills, Storage,
+    StoredColumns, Taken, WholePlan,
 };
 use crate::state::{Own, STATE_VERSION, State};
 use crate::stats::{Snapshot, Spent, Stats};
@@ -77,6 +78,8 @@ pub struct Loader {
     target: Arc<dyn BatchTarget>,
     /// What decodes pictures at the target, once an epoch has asked.
     pictures: OnceLock<Option<Arc<dyn PictureDecoder>>>,
+    /// What reads rows at the target, once an epoch has asked.
+    storage: OnceLock<Option<Arc<Storage>>>,
     /// Which of its pictures the decode threads take, if they are to; what was learnt in an epoch holds for the next.
     host_share: Option<Arc<HostShare>>,
     stats: Arc<Stats>,
@@ -182,7 +185,7 @@ impl Loader {
         }
         let layout = Arc::new(layout);
         let use_indexes = fields.iter().map(|fields| fields.has_pictures()).collect();
-        let open = Arc::new(OpenShards::new(catalog.clone(), use_indexes, config.mmap, &stats));
+        let open = Arc::new(OpenShards::new(catalog.clone(), use_indexes, &config, &stats));
         let position = Position {
             epoch: 0,
             resume: None,
@@ -202,6 +205,7 @@ impl Loader {
             open,
             target,
             pictures: OnceLock::new(),
+            storage: OnceLock::new(),
             host_share: config.share_decode.then(Default::default),
             stats,
             topology,
@@ -305,6 +309,7 @@ impl Loader {
             target: self.target.clone(),
             pictures: self.pictures.get_or_init(|| self.device_pictures()).clone(),
             host_share: self.host_share.clone(),
+            storage: self.storage.get_or_init(|| self.device_storage()).clone(),
             stats: self.stats.clone(),
             on_error: self.config.on_error,
             is_alone: self.world.ranks() == 1,
@@ -508,6 +513,35 @@ impl Loader {
                 log::warn!("pictures are decoded on the host: {error}");
                 self.stats.note(format!("pictures are decoded on the host: {error}"));
                 self.stats.counter("device_decode_fallbacks").add(1);
+                None
+            }
+        }
+    }
+
+    /// What reads rows at the target, if it is to and can.
+    fn device_storage(&self) -> Option<Arc<Storage>> {
+        if !self.config.gpu_direct_storage {
+            return None;
+        }
+        let columns = self.fields.iter().zip(self.catalog.layouts());
+        let columns: Vec<_> =
+            columns.map(|(fields, layout)| StoredColumns::new(fields, layout).map(Arc::new)).collect();
+        if columns.iter().all(Option::is_none) {
+            let sentence = "no output goes by GPUDirect Storage: none is the stored bytes of an array of fixed size of \
+                            at least 4 KiB in MDS shards";
+            log::warn!("{sentence}");
+            self.stats.note(sentence);
+            return None;
+        }
+        match self.target.storage() {
+            Ok(reader) => {
+                self.stats.note(format!("rows of fixed size are read by {}", reader.describe()));
+                Some(Arc::new(Storage::new(reader, columns)))
+            }
+            Err(error) => {
+                log::warn!("GPUDirect Storage is not used: {error}");
+                self.stats.note(format!("GPUDirect Storage is not used: {error}"));
+                self.stats.counter("gpu_direct_storage_fallbacks").add(1);
                 None
             }
         }

@@ -1,4 +1,4 @@
-"""The engine's stand-ins for a CUDA driver and for nvJPEG, from Python, and a consumer of device tensors by DLPack.
+"""The engine's stand-ins for a CUDA driver, for nvJPEG and for cuFile, from Python, and a consumer of device tensors by DLPack.
 
 The stand-in's device memory is host memory, and its streams move as late as is legal: a consumer that does not wait for
 a copy sees what was there before.
@@ -100,6 +100,14 @@ def compile_decoder(folder, driver):
     library = folder / "libnvjpeg.so.12"
     flags = ["-shared", "-fPIC", "-pthread", "-O1"]
     subprocess.run(["cc", *flags, "-o", library, GPU / "tests/fake_nvjpeg.c", driver], check=True)
+    return library
+
+
+def compile_storage(folder, driver):
+    """cuFile on the stand-in at `driver`."""
+    library = folder / "libcufile.so.0"
+    flags = ["-shared", "-fPIC", "-pthread", "-O1"]
+    subprocess.run(["cc", *flags, "-o", library, GPU / "tests/fake_cufile.c", driver], check=True)
     return library
 
 

@@ -14,7 +14,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from fake_cuda import Consumer, Driver, NvJpeg, compile_decoder
+from fake_cuda import Consumer, Driver, NvJpeg, compile_decoder, compile_storage
 from PIL import Image
 
 SCRIPTS = pathlib.Path(__file__).parents[1] / "scripts"
@@ -54,6 +54,7 @@ def stand_in(cuda_library, monkeypatch):
     decoder = compile_decoder(cuda_library.parent, cuda_library)
     monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(cuda_library))
     monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(decoder))
+    monkeypatch.setenv("FOREBAY_CUFILE_LIBRARY", str(compile_storage(cuda_library.parent, cuda_library)))
     driver, nvjpeg = Driver(cuda_library), NvJpeg(decoder)
     nvjpeg.engines(2)
     driver.waits_move(True)
@@ -74,6 +75,8 @@ def test_everything_runs_and_lands_in_both_files(gpu_report, stand_in, tmp_path)
     outcomes = {part["name"]: part["outcome"] for part in found["parts"]}
     assert [outcome for name, outcome in outcomes.items() if name.startswith("check: ")] == ["passed"] * 5
     assert outcomes["copies"] == outcomes["nvJPEG alone"] == "passed"
+    direct = next(part for part in found["parts"] if part["name"] == "GPUDirect Storage")
+    assert direct["found"]["GPUDirect Storage"]["rows_gpu_direct"] > 0 and direct["outcome"] == "passed"
     assert outcomes["peer: torchvision"] == outcomes["resnet18 in bf16: forebay, device_decode"] == "skipped"
     written = json.loads((tmp_path / "gpu.json").read_text())
     assert written == found and written["machine"]["gpu"] == "a stand-in"

@@ -1,6 +1,7 @@
 //! Which file nvJPEG is: the one that was named, or the first of those that a machine usually has.
 
 use super::sys;
+use crate::libraries::first_that_loads;
 use forebay_loader::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,22 +28,13 @@ impl Library {
     ///
     /// `Unsupported`, saying what was tried.
     pub(crate) fn find(path: Option<&Path>, packages: &[PathBuf]) -> Result<Self> {
-        let named = path.map(|path| path.as_os_str().to_owned()).or_else(|| std::env::var_os(LIBRARY_VARIABLE));
-        let candidates = named.map_or_else(|| candidates(packages), |named| vec![named]);
-        let mut refusal = String::new();
-        for candidate in &candidates {
-            match Self::load(candidate) {
-                Ok(library) => return Ok(library),
-                // The first says most: of a library that is named, or of one that is there and does not load.
-                Err(why) if refusal.is_empty() => refusal = why,
-                Err(_) => {}
-            }
-        }
-        let message = format!(
-            "nvJPEG cannot be loaded: install the Python package nvidia-nvjpeg-cu12 or nvidia-nvjpeg, or name the library \
-             in {LIBRARY_VARIABLE} ({refusal})"
-        );
-        Err(Error::new(ErrorKind::Unsupported, message))
+        first_that_loads(path, LIBRARY_VARIABLE, || candidates(packages), Self::load).map_err(|refusal| {
+            let message = format!(
+                "nvJPEG cannot be loaded: install the Python package nvidia-nvjpeg-cu12 or nvidia-nvjpeg, or name the \
+                 library in {LIBRARY_VARIABLE} ({refusal})"
+            );
+            Error::new(ErrorKind::Unsupported, message)
+        })
     }
 
     fn load(file: &OsString) -> std::result::Result<Self, String> {

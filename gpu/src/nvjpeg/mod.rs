@@ -3,7 +3,7 @@
 //! ```text
 //! safe      Handle, Batched, Probe: they end when dropped
 //! result    the functions we call, by noun, with results
-//! sys       the functions as bindgen writes them down (the generator: gpu/src/bin/nvjpeg_bindings.rs)
+//! sys       the functions as bindgen writes them down (the generator: gpu/src/bin/bindings.rs)
 //! library   which file it is
 //! ```
 //!

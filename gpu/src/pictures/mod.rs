@@ -9,13 +9,12 @@
 //! A batch goes through [`DevicePictures::place`] alone, on the loader's thread for such batches ([`passage`]). Its pictures
 //! are decoded in groups that fit into scratch memory, as a rule one. Refusals show when the library is called: the slot
 //! then goes back as it was, once the device is done with it, and the pictures that were not refused stay in their rows on
-//! the device ([`partial`]) until the batch comes again.
+//! the device ([`Partial`]) until the batch comes again.
 //!
 //! Untested on hardware: the tests run over stand-ins for driver and library in host memory.
 
 mod groups;
 mod lane;
-mod partial;
 mod passage;
 mod share;
 
@@ -24,14 +23,14 @@ use crate::kernel::Kernel;
 use crate::memory::Block;
 use crate::nvjpeg::library::Library;
 use crate::nvjpeg::{Handle, Probe};
+use crate::partial::Partial;
 use crate::target::{DeviceBatch, Shared};
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering};
-use forebay_loader::target::{EncodedBatch, PictureDecoder, Placed, RowPicture};
+use forebay_loader::target::{Decoded, EncodedBatch, PictureDecoder, Placed, RowPicture};
 use forebay_loader::{Error, ErrorKind, Result};
 use groups::groups;
 use lane::Lane;
-use partial::Partial;
 use passage::Passage;
 use share::Share;
 
@@ -154,13 +153,17 @@ impl PictureDecoder for DevicePictures {
 
     fn place(&self, batch: EncodedBatch<'_>) -> Result<Placed> {
         let EncodedBatch { slot, bytes, outputs, rows, pictures, decoded } = batch;
-        let refuse_all = |slot| Placed::Refused { slot, pictures: (0..pictures.len()).collect(), decoded: None };
+        // Rows that were read there stay.
+        let refuse_all = |slot, before: Option<Partial>| {
+            let decoded = before.map(|before| Box::new(before.without(pictures)) as Decoded);
+            Placed::Refused { slot, pictures: (0..pictures.len()).collect(), decoded }
+        };
         let mut work = self.work.lock();
-        let before = decoded.and_then(|decoded| decoded.downcast::<Partial>().ok());
+        let before = decoded.and_then(|decoded| decoded.downcast::<Partial>().ok()).map(|before| *before);
         let is_new = |picture: &RowPicture| before.as_ref().is_none_or(|before| !before.has(picture));
         let groups = groups(pictures, rows, is_new)?;
         if work.lanes.is_empty() && !groups.is_empty() {
-            return Ok(refuse_all(slot));
+            return Ok(refuse_all(slot, before));
         }
         let copied = Arc::new(Event::new(&self.shared.context)?);
         let (block, done) = match before {
@@ -169,13 +172,13 @@ impl PictureDecoder for DevicePictures {
                 Ok(block) => (block, Default::default()),
                 Err(error) if error.kind() == ErrorKind::Full => {
                     self.close_without_memory(&mut work, &error);
-                    return Ok(refuse_all(slot));
+                    return Ok(refuse_all(slot, None));
                 }
                 Err(error) => return Err(error),
             },
         };
         let mut passage = Passage { pictures: self, work: &mut work, slot, block, outputs, done };
-        match passage.run(&groups, rows, pictures) {
+        match passage.run(&groups, rows) {
             Ok(refused) if refused.is_empty() => {
                 let Passage { slot, block, done, .. } = passage;
                 let recorded = copied.record(self.stream.handle);
@@ -200,11 +203,10 @@ impl PictureDecoder for DevicePictures {
                 Ok(Placed::Refused { slot, pictures: refused, decoded: Some(Box::new(partial)) })
             }
             Err(error) if error.kind() == ErrorKind::Full => {
-                let Passage { slot, block, .. } = passage;
+                let Passage { slot, block, done, .. } = passage;
                 let (slot, block) = self.rest(slot, block)?;
-                self.shared.blocks.give_back(block, Vec::new());
                 self.close_without_memory(&mut work, &error);
-                Ok(refuse_all(slot))
+                Ok(refuse_all(slot, Some(Partial::new(&self.shared, block, rows, done))))
             }
             Err(error) => {
                 let Passage { slot, block, .. } = passage;

@@ -1,18 +1,18 @@
 //! A batch's way to the device: its pictures group by group, then the rows that are no pictures.
 
 use super::groups::{Group, Item};
-use super::partial::Done;
 use super::{DevicePictures, Engines, Work};
 use crate::context::Stream;
 use crate::driver::checked;
 use crate::kernel::{Batch, Picture};
 use crate::memory::Block;
 use crate::nvjpeg::{Batched, Job};
+use crate::partial::Done;
+use crate::rows::copy_rows;
 use cudarc::driver::result::memcpy_htod_async;
 use forebay_loader::memory::BatchSlot;
-use forebay_loader::target::{OutputPlace, RowPicture};
+use forebay_loader::target::OutputPlace;
 use forebay_loader::{Error, Result};
-use std::ops::Range;
 
 /// One batch on its way.
 pub(super) struct Passage<'a> {
@@ -21,20 +21,20 @@ pub(super) struct Passage<'a> {
     pub(super) slot: BatchSlot,
     pub(super) block: Block,
     pub(super) outputs: &'a [OutputPlace],
-    /// Pictures that are decoded, or will be in the streams' order.
+    /// Rows that are there, or will be in the streams' order.
     pub(super) done: Done,
 }
 
 impl Passage<'_> {
     /// Gives the device all of the batch's work; says which pictures are refused. Then rows that are no pictures wait for
     /// the batch to come again: it may have fewer of them.
-    pub(super) fn run(&mut self, groups: &[Group], rows: &[usize], pictures: &[RowPicture]) -> Result<Vec<usize>> {
+    pub(super) fn run(&mut self, groups: &[Group], rows: &[usize]) -> Result<Vec<usize>> {
         let mut refused = Vec::new();
         for group in groups {
             self.group(group, &mut refused)?;
         }
         if refused.is_empty() {
-            self.copy_rows(rows, pictures)?;
+            self.copy_rows(rows)?;
         }
         refused.sort_unstable();
         Ok(refused)
@@ -83,21 +83,13 @@ impl Passage<'_> {
         lane.end(pictures.stream.handle, !on_engine.is_empty() && !on_core.is_empty())
     }
 
-    /// Copies what is not a picture's file: row after row of each output, as far as rows lie side by side in both places.
-    fn copy_rows(&mut self, rows: &[usize], pictures: &[RowPicture]) -> Result<()> {
-        let Self { pictures: device, slot, block, outputs, .. } = self;
+    /// Copies what is not there yet.
+    fn copy_rows(&mut self, rows: &[usize]) -> Result<()> {
+        let Self { pictures: device, slot, block, outputs, done, .. } = self;
         let filled: &[u8] =
             slot.bytes_mut().ok_or_else(|| Error::internal("a batch was placed before its rows were done"))?;
-        for (number, place) in outputs.iter().enumerate() {
-            let is_file = |row: usize| pictures.binary_search_by_key(&(number, row), |p| (p.output, p.row)).is_ok();
-            for (from, to) in runs(rows, is_file) {
-                let bytes = place.offset + from.start * place.row_bytes..place.offset + from.end * place.row_bytes;
-                let source = filled.get(bytes).ok_or_else(|| Error::internal("an output lies behind its batch"))?;
-                let target = block.address + (place.offset + to * place.row_bytes) as u64;
-                device.copy(target, source)?;
-            }
-        }
-        Ok(())
+        // SAFETY: the slot is held and not written until the batch's event has fired or the whole device has been waited for.
+        unsafe { copy_rows(&device.shared.context, &device.stream, filled, block, outputs, rows, done) }
     }
 }
 
@@ -183,30 +175,5 @@ impl DevicePictures {
             let answer = unsafe { memcpy_htod_async(target, source, self.stream.handle) };
             checked(answer, "cuMemcpyHtoDAsync")
         })
-    }
-}
-
-/// Runs of the kept `rows` that are not files: where they lie, and which row the first becomes.
-fn runs(rows: &[usize], is_file: impl Fn(usize) -> bool) -> Vec<(Range<usize>, usize)> {
-    let mut runs: Vec<(Range<usize>, usize)> = Vec::new();
-    for (to, row) in rows.iter().copied().enumerate().filter(|(_, row)| !is_file(*row)) {
-        match runs.last_mut() {
-            Some((from, first)) if from.end == row && *first + from.len() == to => from.end += 1,
-            _ => runs.push((row..row + 1, to)),
-        }
-    }
-    runs
-}
-
-#[cfg(test)]
-mod tests {
-    use super::runs;
-
-    #[test]
-    fn rows_are_copied_in_runs_round_files_and_gaps() {
-        assert_eq!(runs(&[0, 1, 2, 3], |_| false), [(0..4, 0)]);
-        assert_eq!(runs(&[0, 1, 3, 4], |_| false), [(0..2, 0), (3..5, 2)], "row 2 was given up");
-        assert_eq!(runs(&[0, 1, 2, 3], |row| row == 1), [(0..1, 0), (2..4, 2)], "row 1 is a file");
-        assert_eq!(runs(&[1, 2], |_| true), []);
     }
 }

@@ -1,5 +1,5 @@
 #![allow(dead_code, reason = "each suite uses a part")]
-//! A CUDA driver in host memory whose streams move as late as is legal, nvJPEG on it, and a target and a pool.
+//! A CUDA driver in host memory whose streams move as late as is legal, nvJPEG and cuFile on it, and a target and a pool.
 
 use forebay_gpu::{CudaTarget, Libraries};
 use forebay_loader::memory::{BatchPool, BatchPoolConfig};
@@ -34,6 +34,15 @@ pub(crate) fn nvjpeg() -> &'static Path {
     })
 }
 
+/// cuFile to that driver's memory, compiled.
+pub(crate) fn cufile() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let own = source("tests/fake_cufile.c");
+        compiled("libcufile.so.0", &[own.as_os_str(), library().as_os_str()])
+    })
+}
+
 fn source(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -61,7 +70,7 @@ fn fail(fake: &libloading::Library, function: &str, nth: c_int, code: c_int) {
 
 /// Both stand-ins.
 pub(crate) fn libraries() -> Libraries {
-    Libraries { driver: Some(library().into()), nvjpeg: Some(nvjpeg().into()), packages: Vec::new() }
+    Libraries { driver: Some(library().into()), nvjpeg: Some(nvjpeg().into()), ..Libraries::default() }
 }
 
 /// The switch for whether a host that waits moves the device.
@@ -98,11 +107,16 @@ impl Rig {
 
     /// The same with room for so many batches.
     pub(crate) fn with_slots(slots: usize, function: &str, code: c_int) -> Self {
+        Self::with_libraries(slots, &libraries(), function, code)
+    }
+
+    /// The same with these libraries.
+    pub(crate) fn with_libraries(slots: usize, libraries: &Libraries, function: &str, code: c_int) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the fake has no initialisers.
         let fake = unsafe { libloading::Library::new(library()) }.expect("loads");
         fail(&fake, function, 1, code);
-        let target = CudaTarget::with_libraries(0, &libraries()).expect("a target");
+        let target = CudaTarget::with_libraries(0, libraries).expect("a target");
         let config = BatchPoolConfig { bytes: slots * BYTES, ..BatchPoolConfig::default() };
         let pool = BatchPool::with_registrar(&config, target.registrar()).expect("a pool");
         Self { target, pool, fake, _turn: turn }
@@ -150,13 +164,18 @@ impl Rig {
 
     /// As [`read_all`](Self::read_all), but the read is only queued: the bytes are there when the stream has come to it.
     pub(crate) fn read_later(&self, batch: &dyn TensorMemory) -> Vec<u8> {
-        let mut bytes = vec![0u8; BYTES];
+        self.read_later_at(batch.address(), BYTES)
+    }
+
+    /// The same for so many bytes of the device's memory.
+    pub(crate) fn read_later_at(&self, address: *const u8, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0u8; len];
         type Read = unsafe extern "C" fn(c_int, *mut c_void, *const c_void, *mut c_void, usize);
         // SAFETY: the type is the one of the fake's source.
         let read = unsafe { self.fake.get::<Read>("fake_cuda_read_later") }.expect("there");
         // SAFETY: the batch's memory is kept for reuse, and the vector's stays where it is until the test has moved the
         // stream.
-        unsafe { read(0, std::ptr::null_mut(), batch.address().cast(), bytes.as_mut_ptr().cast(), BYTES) }
+        unsafe { read(0, std::ptr::null_mut(), address.cast(), bytes.as_mut_ptr().cast(), len) }
         bytes
     }
 
@@ -168,12 +187,17 @@ impl Rig {
 
     /// The same, all of it.
     pub(crate) fn read_all(&self, batch: &dyn TensorMemory) -> Vec<u8> {
+        self.read_at(batch.address(), BYTES)
+    }
+
+    /// What a consumer on the default stream sees of so many bytes of the device's memory.
+    pub(crate) fn read_at(&self, address: *const u8, len: usize) -> Vec<u8> {
         type Read = unsafe extern "C" fn(c_int, *mut c_void, *const c_void, *mut c_void, usize);
         // SAFETY: the type is the one of the fake's source.
         let read = unsafe { self.fake.get::<Read>("fake_cuda_read") }.expect("there");
-        let mut bytes = vec![0u8; BYTES];
-        // SAFETY: the batch lives and has BYTES bytes, as the vector has; the fake is done with both when it answers.
-        unsafe { read(0, std::ptr::null_mut(), batch.address().cast(), bytes.as_mut_ptr().cast(), BYTES) }
+        let mut bytes = vec![0u8; len];
+        // SAFETY: the caller's batch lives and has `len` bytes, as the vector has; the fake is done with both when it answers.
+        unsafe { read(0, std::ptr::null_mut(), address.cast(), bytes.as_mut_ptr().cast(), len) }
         bytes
     }
 

@@ -324,6 +324,16 @@ impl FieldPlan {
         found.max_by_key(|d| self.outputs[d.output].row_bytes().unwrap_or(usize::MAX))
     }
 
+    /// The outputs whose rows are a column's stored bytes and of fixed size, each with its column's number in the index. No
+    /// other output needs these columns.
+    pub fn stored(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.steps.iter().enumerate().filter_map(|(output, step)| {
+            let alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
+            let is_stored = alone && step.work.is_copy() && self.outputs[output].row_bytes().is_some();
+            is_stored.then_some((output, step.column))
+        })
+    }
+
     /// The outputs, in the order of the fields.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs

@@ -2,8 +2,10 @@
 
 use super::columns::{Column, SampleColumns, Scratch};
 use super::encoding::Encoding;
-use super::{jsonl, mds, xsv};
+use super::mds::{self, Apart};
+use super::{jsonl, xsv};
 use crate::error::{Error, Result};
+use std::ops::Range;
 
 /// The file format of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -145,10 +147,29 @@ impl Layout {
     ///
     /// [`crate::ErrorKind::Format`], naming the column, when the bytes are not a sample of this layout.
     pub fn split<'a>(&self, sample: &'a [u8], scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
-        self.divide(sample, None, scratch)
+        self.divide(sample, &[], scratch)
     }
 
-    /// The same for a sample from which the `bytes` bytes of column `column` were left out; that column comes out empty.
+    /// Where the value of column `column` lies in a sample of `sample_bytes` bytes, if it can be told without the sample's
+    /// bytes: for columns of fixed size with no column of variable size before them, or none behind them.
+    ///
+    /// # Panics
+    ///
+    /// When the layout has no column `column`.
+    pub fn fixed_place(&self, column: usize, sample_bytes: usize) -> Option<Range<usize>> {
+        match self.format {
+            ShardFormat::Mds => mds::fixed_place(&self.columns, column, sample_bytes),
+            ShardFormat::Jsonl { .. } | ShardFormat::Xsv { .. } => None,
+        }
+    }
+
+    /// Bytes of every sample, if that is fixed.
+    pub fn sample_bytes(&self) -> Option<usize> {
+        let sizes = || self.columns.iter().map(|column| column.size.map(|size| size as usize)).sum();
+        if self.format == ShardFormat::Mds { sizes() } else { None }
+    }
+
+    /// The same for a sample from which the columns `apart` were left out; they come out empty.
     ///
     /// # Errors
     ///
@@ -156,26 +177,20 @@ impl Layout {
     pub fn split_around<'a>(
         &self,
         around: &'a [u8],
-        column: usize,
-        bytes: usize,
+        apart: &[Apart],
         scratch: &'a mut Scratch,
     ) -> Result<SampleColumns<'a>> {
-        self.divide(around, Some(mds::Apart { column, bytes }), scratch)
+        self.divide(around, apart, scratch)
     }
 
-    fn divide<'a>(
-        &self,
-        sample: &'a [u8],
-        apart: Option<mds::Apart>,
-        scratch: &'a mut Scratch,
-    ) -> Result<SampleColumns<'a>> {
+    fn divide<'a>(&self, sample: &'a [u8], apart: &[Apart], scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
         scratch.spans.clear();
         scratch.side.clear();
         match (&self.format, apart) {
             (ShardFormat::Mds, apart) => mds::split(&self.columns, sample, apart, scratch)?,
-            (_, Some(_)) => return Err(Error::internal("a column of a text format was read apart")),
-            (ShardFormat::Jsonl { newline }, None) => jsonl::split(&self.columns, newline, sample, scratch)?,
-            (ShardFormat::Xsv { separator, newline, .. }, None) => {
+            (_, [_, ..]) => return Err(Error::internal("a column of a text format was read apart")),
+            (ShardFormat::Jsonl { newline }, []) => jsonl::split(&self.columns, newline, sample, scratch)?,
+            (ShardFormat::Xsv { separator, newline, .. }, []) => {
                 xsv::split(&self.columns, separator, newline, sample, scratch)?;
             }
         }

@@ -2,14 +2,18 @@
 
 use super::columns::{Column, Scratch, Span};
 use crate::error::{Error, Result};
+use std::ops::Range;
 
 /// Bytes of a size at the front of a sample.
 const SIZE_BYTES: usize = 4;
 
-/// A column that lies elsewhere: its place among the columns, and how many bytes it is taken to have.
-pub(super) struct Apart {
-    pub(super) column: usize,
-    pub(super) bytes: usize,
+/// A column that lies elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// Its place among the columns.
+    pub column: usize,
+    /// How many bytes it is taken to have.
+    pub bytes: usize,
 }
 
 /// What stands before and behind column `at` in every sample: `None` when that depends on the sample.
@@ -19,9 +23,22 @@ pub(super) fn around(columns: &[Column], at: usize) -> Option<(usize, usize)> {
     Some((head + fixed(&columns[..at])?, fixed(&columns[at + 1..])?))
 }
 
-/// Divides `sample` into `columns`; it must be used up exactly. The column `apart` is left out of `sample`, its size is
-/// not, and comes out empty.
-pub(super) fn split(columns: &[Column], sample: &[u8], apart: Option<Apart>, scratch: &mut Scratch) -> Result<()> {
+/// Where the values of column `at`, if they are all equally long, begin in a sample of `sample_bytes` bytes; `None` also when
+/// that is told neither by the columns before it nor by those behind it, or when the sample is too short.
+pub(super) fn fixed_place(columns: &[Column], at: usize, sample_bytes: usize) -> Option<Range<usize>> {
+    let fixed = |columns: &[Column]| columns.iter().map(|c| c.size.map(|size| size as usize)).sum::<Option<usize>>();
+    let size = columns[at].size? as usize;
+    let head = SIZE_BYTES * columns.iter().filter(|column| column.size.is_none()).count();
+    let start = match fixed(&columns[..at]) {
+        Some(before) => head + before,
+        None => sample_bytes.checked_sub(fixed(&columns[at + 1..])? + size).filter(|start| *start >= head)?,
+    };
+    Some(start..start + size).filter(|place| place.end <= sample_bytes)
+}
+
+/// Divides `sample` into `columns`; it must be used up exactly. The columns `apart` are left out of `sample`, their sizes are
+/// not, and come out empty.
+pub(super) fn split(columns: &[Column], sample: &[u8], apart: &[Apart], scratch: &mut Scratch) -> Result<()> {
     let head_bytes = SIZE_BYTES * columns.iter().filter(|column| column.size.is_none()).count();
     let mut sizes = sample.get(..head_bytes).unwrap_or_default().chunks_exact(SIZE_BYTES);
     let mut start = head_bytes;
@@ -33,13 +50,13 @@ pub(super) fn split(columns: &[Column], sample: &[u8], apart: Option<Apart>, scr
                 None => return Err(Error::format("the sample ends before its sizes").with("column", &column.name)),
             },
         };
-        let size = match &apart {
-            Some(apart) if apart.column == i && apart.bytes == size as usize => 0,
-            Some(apart) if apart.column == i => {
+        let size = match apart.iter().find(|apart| apart.column == i) {
+            Some(apart) if apart.bytes == size as usize => 0,
+            Some(apart) => {
                 let message = format!("{size} bytes are declared and {} are left", apart.bytes);
                 return Err(Error::format(message).with("column", &column.name));
             }
-            _ => size,
+            None => size,
         };
         let end = start.checked_add(size as usize).filter(|&end| end <= sample.len()).ok_or_else(|| {
             let rest = sample.len().saturating_sub(start);
@@ -56,6 +73,7 @@ pub(super) fn split(columns: &[Column], sample: &[u8], apart: Option<Apart>, scr
 
 #[cfg(test)]
 mod tests {
+    use super::Apart;
     use crate::format::columns::{Column, Scratch};
     use crate::format::encoding::Encoding;
     use crate::format::layout::{Layout, ShardFormat};
@@ -91,10 +109,30 @@ mod tests {
         let mut around = vec![3, 0, 0, 0];
         around.extend(b"12345678!");
         let mut scratch = Scratch::default();
-        let columns = layout.split_around(&around, 1, 3, &mut scratch).unwrap();
+        let columns = layout.split_around(&around, &[Apart { column: 1, bytes: 3 }], &mut scratch).unwrap();
         assert_eq!(columns.iter().collect::<Vec<_>>(), [&b"12345678"[..], b"", b"!"]);
-        let e = layout.split_around(&around, 1, 4, &mut scratch).unwrap_err();
+        let e = layout.split_around(&around, &[Apart { column: 1, bytes: 4 }], &mut scratch).unwrap_err();
         assert_eq!(e.to_string(), "3 bytes are declared and 4 are left (column b)");
+    }
+
+    #[test]
+    fn several_columns_may_lie_elsewhere() {
+        let layout = layout(&[("a", "int"), ("b", "bytes"), ("c", "int8")]);
+        let apart = [Apart { column: 0, bytes: 8 }, Apart { column: 2, bytes: 1 }];
+        let mut scratch = Scratch::default();
+        let columns = layout.split_around(b"\x03\0\0\0xyz", &apart, &mut scratch).unwrap();
+        assert_eq!(columns.iter().collect::<Vec<_>>(), [&b""[..], b"xyz", b""]);
+    }
+
+    #[test]
+    fn a_column_of_fixed_size_is_found_from_either_end_of_its_sample() {
+        let one = layout(&[("a", "int8"), ("b", "int"), ("c", "bytes"), ("d", "int"), ("e", "int8")]);
+        let place = |column| one.fixed_place(column, 4 + 9 + 100 + 9);
+        assert_eq!([0, 1, 2, 3, 4].map(place), [Some(4..5), Some(5..13), None, Some(113..121), Some(121..122)]);
+        assert_eq!(one.fixed_place(3, 12), None, "its sizes alone leave no room");
+        assert_eq!(one.fixed_place(1, 12), None, "it would end behind the sample");
+        let two = layout(&[("a", "bytes"), ("b", "int"), ("c", "bytes")]);
+        assert_eq!(two.fixed_place(1, 100), None, "it lies between two that vary");
     }
 
     #[test]

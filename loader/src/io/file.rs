@@ -173,6 +173,28 @@ impl ShardFile {
         self.buffered.as_fd()
     }
 
+    /// Opens the file once more with O_DIRECT, for somebody who reads it elsewhere: whatever has been learnt about reads here.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when the file system refuses O_DIRECT, `NotFound` when the name has gone or is another file's by now; as
+    /// [`open`](Self::open).
+    pub fn open_direct_again(&self) -> Result<OwnedFd> {
+        let failed = |message: &str, kind| Error::new(kind, message).with("path", self.path.display());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::DIRECT;
+        let file = open_retrying(&self.path, flags).map_err(|errno| match errno {
+            Errno::INVAL => failed("the file system refuses O_DIRECT", ErrorKind::Unsupported),
+            _ => {
+                Error::from_io(errno.into(), "a shard cannot be opened with O_DIRECT").with("path", self.path.display())
+            }
+        })?;
+        let identity = |file: BorrowedFd<'_>| rustix::fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino)).ok();
+        match identity(file.as_fd()).filter(|it| identity(self.buffered()).as_ref() == Some(it)) {
+            Some(_) => Ok(file),
+            None => Err(failed("the shard was replaced while it was open", ErrorKind::NotFound)),
+        }
+    }
+
     /// The descriptor that goes past it, while that is allowed.
     pub(super) fn direct(&self) -> Option<BorrowedFd<'_>> {
         self.direct.as_ref().filter(|_| self.directory.is_direct()).map(AsFd::as_fd)

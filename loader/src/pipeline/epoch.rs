@@ -8,7 +8,8 @@ use super::sample::collate::{BatchLayout, Building};
 use super::sample::decode::DecodeThread;
 use super::sample::given::Wanted;
 use super::sample::share::HostShare;
-use super::sample::{place, read};
+use super::sample::stored::Storage;
+use super::sample::{place, read, stored};
 use super::schedule::{Pace, schedule};
 use super::shard::{self, ShardSource};
 use super::shutdown::Run;
@@ -43,6 +44,8 @@ pub(crate) struct EpochParts {
     pub(crate) pictures: Option<Arc<dyn PictureDecoder>>,
     /// Which of those the decode threads take all the same, if they are to.
     pub(crate) host_share: Option<Arc<HostShare>>,
+    /// What reads rows at the target, if anything is to.
+    pub(crate) storage: Option<Arc<Storage>>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) on_error: OnError,
     pub(crate) max_errors: u64,
@@ -98,6 +101,12 @@ pub(crate) struct Shared {
     pub(crate) pictures_refused: Arc<Counter>,
     /// How often something of the target's decoder was given up.
     pub(crate) device_decode_fallbacks: Arc<Counter>,
+    /// Rows that the target has read from their files.
+    pub(crate) rows_gpu_direct: Arc<Counter>,
+    /// Rows that it did not read and the host did.
+    pub(crate) rows_gpu_direct_refused: Arc<Counter>,
+    /// How often the target's reading was given up: for a file, or altogether.
+    pub(crate) gpu_direct_storage_fallbacks: Arc<Counter>,
 }
 
 impl std::ops::Deref for Shared {
@@ -228,6 +237,9 @@ impl Epoch {
             pictures_on_engines: parts.stats.counter("pictures_on_engines"),
             pictures_refused: parts.stats.counter("pictures_refused"),
             device_decode_fallbacks: parts.stats.counter("device_decode_fallbacks"),
+            rows_gpu_direct: parts.stats.counter("rows_gpu_direct"),
+            rows_gpu_direct_refused: parts.stats.counter("rows_gpu_direct_refused"),
+            gpu_direct_storage_fallbacks: parts.stats.counter("gpu_direct_storage_fallbacks"),
             parts,
         });
         let weak = Arc::downgrade(&shared);
@@ -261,7 +273,17 @@ impl Epoch {
     /// Starts the threads of one node. Any crew takes any chunk; what it misses stays with the crew.
     fn crew(&self, number: usize, chunks: &Receiver<Chunk>) -> Result<()> {
         let (misses, misses_end) = unbounded();
+        let (stored, stored_end) = unbounded();
         let (loaded, loaded_end) = unbounded();
+        if self.shared.storage.is_some() {
+            let threads = Storage::threads(self.shared.crews.len());
+            for i in 0..threads {
+                let (stored_end, loaded) = (stored_end.clone(), loaded.clone());
+                self.thread(&format!("fb-gds-{}", number * threads + i), "storage", move |shared| {
+                    stored::run(shared, &stored_end, &loaded)
+                })?;
+            }
+        }
         let place = |shared: &Shared, cpus: &Option<CpuSet>| {
             affinity::place_current_thread(cpus.as_ref(), |why| shared.stats.note(why));
         };
@@ -271,10 +293,11 @@ impl Epoch {
         })?;
         let first: usize = self.shared.crews[..number].iter().map(|crew| crew.decode_cpus.len()).sum();
         for i in 0..self.shared.crews[number].decode_cpus.len() {
-            let (chunks, loaded_end, misses) = (chunks.clone(), loaded_end.clone(), misses.clone());
+            let (chunks, loaded_end) = (chunks.clone(), loaded_end.clone());
+            let (misses, stored) = (misses.clone(), stored.clone());
             self.thread(&format!("fb-decode-{}", first + i), "decode", move |shared| {
                 place(shared, &shared.crews[number].decode_cpus[i]);
-                DecodeThread::new(shared, misses).run(&chunks, &loaded_end)
+                DecodeThread::new(shared, misses, stored).run(&chunks, &loaded_end)
             })?;
         }
         Ok(())

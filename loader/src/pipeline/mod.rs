@@ -11,6 +11,8 @@
 //!                                        +------- [loaded] <--------+
 //! ```
 //!
+//! Rows that the target reads from files itself take the same way, by threads of their own in the read thread's place.
+//!
 //! * `schedule` walks the plan and hands out chunks of rows, batch after batch.
 //! * `residency` knows which shards are on disk and parks the chunks that must wait.
 //! * `shard` is the shard plane, `sample` the sample plane, `open` the descriptors between them.
@@ -42,6 +44,7 @@ pub(crate) use refill::{Refills, WholePlan};
 pub(crate) use reorder::Taken;
 pub(crate) use sample::collate::BatchLayout;
 pub(crate) use sample::share::HostShare;
+pub(crate) use sample::stored::{Storage, StoredColumns};
 pub(crate) use schedule::Pace;
 pub(crate) use shard::{CachedShards, Came, NextPlan, Origin, Way};
 pub(crate) use shutdown::Run;
@@ -53,6 +56,7 @@ use crate::sync::Arc;
 use crate::target::RowMemory;
 use open::OpenShard;
 use sample::collate::Building;
+use sample::stored::StoredSample;
 
 /// One sample on its way.
 #[derive(Clone, Copy, Debug)]
@@ -124,11 +128,24 @@ pub(crate) struct Miss {
     open: Arc<OpenShard>,
     offset: u64,
     bytes: usize,
+    /// How it is read, if some of its rows go right to the target.
+    stored: Option<StoredSample>,
 }
 
 /// A [`Miss`] whose bytes have been read.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     miss: Miss,
-    bytes: Result<ReadLease>,
+    brought: Result<Brought>,
+}
+
+/// Where bytes have been read to.
+#[derive(Debug)]
+pub(crate) enum Brought {
+    /// To memory of the host.
+    Bytes(ReadLease),
+    /// To the target: what else is needed of the sample is to be read now.
+    AtTarget,
+    /// Nowhere: the sample is to be read by the host.
+    Refused,
 }

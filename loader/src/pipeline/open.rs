@@ -7,14 +7,16 @@
 use super::shard::ShardSource;
 use crate::cache;
 use crate::catalog::Catalog;
+use crate::config::LoaderConfig;
 use crate::decode::{Direct, Row};
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::trailer::TRAILER_BYTES_MAX;
-use crate::format::{Layout, OffsetTable, SampleColumns, Scratch, Shard, Trailer};
+use crate::format::{Apart, Layout, OffsetTable, SampleColumns, Scratch, Shard, Trailer};
 use crate::io::{ShardFile, read_exact_at};
 use crate::order::ShardId;
 use crate::stats::{Counter, Stats};
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Weak};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering, Weak};
+use crate::target::{StorageReader, StoredFile};
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
 use std::ops::Range;
@@ -33,6 +35,10 @@ pub(crate) struct OpenShard {
     layout_number: usize,
     /// Small samples may be copied from a mapping.
     is_mapped: bool,
+    /// The data file as the target reads it, once it has been asked; `None` where that is refused.
+    stored: OnceLock<Option<Arc<dyn StoredFile>>>,
+    /// A read of the target's was refused.
+    refuses_storage: AtomicBool,
     /// Keeps the cache's books: its bytes count until this is dropped.
     resident: Arc<cache::OpenShard>,
 }
@@ -55,6 +61,8 @@ impl OpenShard {
             layout: shard.layout.clone(),
             layout_number,
             is_mapped: *mmap,
+            stored: OnceLock::new(),
+            refuses_storage: AtomicBool::new(false),
             resident,
         })
     }
@@ -102,6 +110,39 @@ impl OpenShard {
         }
     }
 
+    /// The data file for reads by the target, opened for `reader` with the first call; where that fails, `refused` hears why
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when the file cannot be read so.
+    pub(crate) fn stored_file(
+        &self,
+        reader: &dyn StorageReader,
+        refused: impl FnOnce(&Error),
+    ) -> Result<Arc<dyn StoredFile>> {
+        let open = || match self.file.open_direct_again().and_then(|file| reader.open(file)) {
+            Ok(file) => Some(file),
+            Err(error) => {
+                refused(&error);
+                self.refuse_storage();
+                None
+            }
+        };
+        let file = self.stored.get_or_init(open).clone();
+        file.ok_or_else(|| Error::new(ErrorKind::Unsupported, "the target does not read this file"))
+    }
+
+    /// Notes that the target does not read this file any more; true for the first who does.
+    pub(crate) fn refuse_storage(&self) -> bool {
+        !self.refuses_storage.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the target does not read this file any more.
+    pub(crate) fn refuses_storage(&self) -> bool {
+        self.refuses_storage.load(Ordering::Relaxed)
+    }
+
     /// The data file.
     pub(crate) fn file(&self) -> &Arc<ShardFile> {
         &self.file
@@ -112,15 +153,14 @@ impl OpenShard {
         self.layout.split(sample, scratch)
     }
 
-    /// The columns of a sample from which the `bytes` bytes of `column` were left out.
+    /// The columns of a sample from which `apart` were left out.
     pub(crate) fn split_around<'a>(
         &self,
         around: &'a [u8],
-        column: usize,
-        bytes: usize,
+        apart: &[Apart],
         scratch: &'a mut Scratch,
     ) -> Result<SampleColumns<'a>> {
-        self.layout.split_around(around, column, bytes, scratch)
+        self.layout.split_around(around, apart, scratch)
     }
 
     /// Which of the catalogue's layouts its samples have.
@@ -216,6 +256,8 @@ pub(crate) struct OpenShards {
     trailers: Trailers,
     /// Whether small samples may be copied from mappings.
     mmap: bool,
+    /// Whether the target may read files itself, for which each shard takes a descriptor more.
+    has_storage: bool,
     /// Whether shards may be evicted while we have them open, by this job or another one, and must then be let go.
     may_be_evicted: bool,
     /// How often shards have been let go: whoever has noted some in a [`Handy`] then lets go of its own.
@@ -227,8 +269,8 @@ const SWEPT_AT_ONCE: usize = 1_024;
 
 impl OpenShards {
     /// A table for `catalog`, with what indexes the shards have if `use_indexes` of their layout says so, and with small samples
-    /// from mappings if `mmap` does. It takes half of the descriptors that the process may have: a shard has one to three.
-    pub(crate) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, mmap: bool, stats: &Stats) -> Self {
+    /// from mappings if `config` does. It takes half of the descriptors that the process may have: a shard has one to three.
+    pub(crate) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, config: &LoaderConfig, stats: &Stats) -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
         Self {
             shards: (0..catalog.shape().num_shards()).map(|_| Mutex::new(None)).collect(),
@@ -239,7 +281,8 @@ impl OpenShards {
                 read: stats.counter("shard_indexes_read"),
                 refused: stats.counter("shard_indexes_refused"),
             },
-            mmap,
+            mmap: config.mmap,
+            has_storage: config.gpu_direct_storage,
             may_be_evicted: catalog.streams().iter().any(|stream| stream.remote.is_some()),
             let_go: AtomicU64::new(0),
             catalog,
@@ -336,7 +379,8 @@ impl OpenShards {
     }
 
     fn close_oldest(&self, id: ShardId, open: &Arc<OpenShard>) {
-        let (table_bytes, descriptors) = (open.table_bytes(), open.resident.descriptors());
+        let table_bytes = open.table_bytes();
+        let descriptors = open.resident.descriptors() + usize::from(self.has_storage);
         let mut closed = Vec::new();
         {
             let mut opened = self.opened.lock();

@@ -2,11 +2,13 @@
 //!
 //! The pipeline fills a batch in host memory and hands it to a [`BatchTarget`]. The host target gives the memory itself
 //! to the user; a device target (in the `gpu` crate) starts a copy on its own stream and answers at once. A target may also
-//! decode pictures itself ([`pictures`]). Nothing here knows what the device is.
+//! decode pictures itself ([`pictures`]), or read rows from files into its memory ([`storage`]). Nothing here knows what the device is.
 
 pub mod pictures;
+pub mod storage;
 
 pub use pictures::{Decoded, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture};
+pub use storage::{HalfBatch, RowsAtTarget, StorageReader, StoredFile};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{BatchMemory, Registrar};
@@ -77,6 +79,15 @@ pub trait BatchTarget: Send + Sync + Debug {
     /// When there is nothing that does, saying why; pictures are then decoded on the host.
     fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
         Err(Error::new(ErrorKind::Unsupported, "batches stay in host memory, where pictures are decoded anyway"))
+    }
+
+    /// What reads rows from files right into the target's memory. Made with the first call.
+    ///
+    /// # Errors
+    ///
+    /// When there is nothing that does, saying why; rows are then read by the host.
+    fn storage(&self) -> Result<Arc<dyn StorageReader>> {
+        Err(Error::new(ErrorKind::Unsupported, "batches stay in host memory, where files are read to anyway"))
     }
 
     /// Takes a filled batch of `bytes` bytes. Must not wait for the device.

@@ -52,12 +52,13 @@ pub struct EncodedBatch<'a> {
     pub rows: &'a [usize],
     /// The pictures, ordered by output and row; only rows that are kept.
     pub pictures: &'a [RowPicture],
-    /// What the decoder has made of some of them already, if it refused others before.
+    /// What the target has of it already: pictures, if the decoder refused others before, and rows that were read there.
     pub decoded: Option<Decoded>,
 }
 
-/// What a decoder has made of a batch's pictures when it refuses others of them; its own business. It holds nothing of the
-/// slot, and goes back to the decoder with the batch, or is dropped with it, on any thread.
+/// What the target has of a batch already: rows that its [`StorageReader`](super::StorageReader) has read, and pictures of which
+/// its decoder refused others. Its own business. It holds nothing of the slot, and goes back to the target with the batch, or is
+/// dropped with it, on any thread.
 pub type Decoded = Box<dyn Any + Send>;
 
 /// Where one output's rows lie, one behind another.
@@ -101,7 +102,7 @@ pub enum Placed {
         slot: BatchSlot,
         /// Which of the pictures, by their place in the list.
         pictures: Vec<usize>,
-        /// What it has of the others, for when the batch comes again.
+        /// What the target has of the others, for when the batch comes again. Rows that were read there stay in it.
         decoded: Option<Decoded>,
     },
 }

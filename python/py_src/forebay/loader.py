@@ -70,8 +70,9 @@ class Loader:
         device: Where tensors are delivered: "cpu", "cuda:0" and so on, or "cuda" for torch's current device where torch uses
             CUDA already, else the one numbered `local_rank`, or the only one that the process sees. Lists, such as those of
             `Text` and `Bytes`, stay on the host. A list of devices yields a list of batches, one per device, and each
-            device counts as a rank of its own. The environment variables FOREBAY_CUDA_LIBRARY and FOREBAY_NVJPEG_LIBRARY
-            name the libraries of driver and decoder where the system's are not the ones.
+            device counts as a rank of its own. The environment variables FOREBAY_CUDA_LIBRARY, FOREBAY_NVJPEG_LIBRARY and
+            FOREBAY_CUFILE_LIBRARY name the libraries of driver, decoder and GPUDirect Storage where the system's are not the
+            ones.
         device_decode: Leave JPEGs to the CUDA device (nvJPEG): baseline files, cropped and resized by one operation, as long as
             batches have room for them: in their rows, and some behind those out of `memory`. The others, and those that the
             device refuses, are decoded on the host, into the same batch; `stats()["counters"]` counts `pictures_on_device`,
@@ -81,6 +82,16 @@ class Loader:
         share_decode: With `device_decode`, decode threads that would wait for the device take some of its pictures: as many as
             let both end together, measured from batch to batch and counted as `pictures_shared`. Who decodes a picture then
             depends on time, so its grey levels may differ by a few from run to run; the samples, crops and flips do not.
+        gpu_direct_storage: Read rows from the shards on local disk right into the CUDA device's memory (cuFile, NVIDIA GPUDirect
+            Storage), without host memory between and past the page cache: rows of `Array` and `Tokens` that are the stored bytes
+            of an `ndarray` column of fixed type and shape in MDS, of at least 4 KiB, with no column of varying size before it or
+            none behind it. All else in the batch goes the usual way, and so does what cuFile refuses, such as shards on file
+            systems that it does not know; `stats()["counters"]` counts `rows_gpu_direct`, `rows_gpu_direct_refused` and
+            `gpu_direct_storage_fallbacks`. It needs a drive that cuFile reaches without host memory, by nvidia-fs or PCI
+            peer-to-peer DMA; without, it is said once and the host reads everything. Whether one file is read so is cuFile's
+            business: CUFILE_ALLOW_COMPAT_MODE=false has it refuse what it would copy by way of host memory. Samples begin
+            anywhere in a shard, and for offsets and lengths that are not multiples of 4 KiB cuFile takes a detour over buffers of
+            its own on the device: do not expect rows of less than some 100 kB to gain. Not yet run on a GPU.
         rank: This process among all. None, like the three after it: asked of `torch.distributed`, then of the launcher's
             environment (torchrun, SLURM, MPI), else one process.
         world_size: All processes.
@@ -152,6 +163,7 @@ class Loader:
         device: str | Sequence[str] = "cpu",
         device_decode: bool = False,
         share_decode: bool = False,
+        gpu_direct_storage: bool = False,
         rank: int | None = None,
         world_size: int | None = None,
         local_rank: int | None = None,
@@ -212,6 +224,7 @@ class Loader:
             "batching_method": batching_method,
             "device_decode": device_decode,
             "share_decode": share_decode,
+            "gpu_direct_storage": gpu_direct_storage,
             "threads": threads,
             "prefetch": prefetch,
             "memory": byte_size(memory, "memory"),
@@ -433,6 +446,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
         "shuffle",
         "device_decode",
         "share_decode",
+        "gpu_direct_storage",
         "keep_zip",
         "allow_unsafe_types",
         "pin_threads",

@@ -57,6 +57,42 @@ def loader_copies(folder, framework, device, batch_size, row_bytes, seconds):
     return {"bytes": size, "bytes_per_s": count * size / wall, "cpu_seconds_per_s": cpu / wall}
 
 
+def gpu_direct_storage(folder, framework, device, batch_size, seconds):
+    """Bytes per second of rows that go by host memory (out of the page cache, as a rule) and by GPUDirect Storage.
+
+    Returns:
+        The figures, or the sentence why there are none.
+    """
+    found = {}
+    with checks.loader(folder, "cpu", "numpy", fields={"tokens": fb.Array("tokens")}, batch_size=batch_size) as batches:
+        expected = [hash(batch["tokens"].tobytes()) for batch in batches]
+    for name, direct in (("host memory", False), ("GPUDirect Storage", True)):
+        with checks.loader(
+            folder,
+            device,
+            framework.framework,
+            fields={"tokens": fb.Array("tokens")},
+            batch_size=batch_size,
+            gpu_direct_storage=direct,
+        ) as batches:
+            rows, digests = 0, []
+            for batch in batches:
+                array = framework.array(batch["tokens"])
+                rows += len(array)
+                digests.append(hash(array.tobytes()))
+                del batch
+            assert digests == expected, f"rows by {name} differ from the host's"
+            row_bytes = array.nbytes // len(array)
+            stats = batches.stats()
+            if direct and not stats["counters"].get("rows_gpu_direct"):
+                return " ".join(note for note in stats["notes"] if "GPUDirect" in note) or "cuFile refused every row"
+            count, wall, cpu = _drain(batches, framework, seconds)
+            counters = {key: value for key, value in batches.stats()["counters"].items() if "gpu_direct" in key}
+        size = count / len(expected) * rows * row_bytes
+        found[name] = {"bytes_per_s": size / wall, "cpu_seconds_per_s": cpu / wall, **counters}
+    return found
+
+
 def loader_pictures(folder, framework, device, batch_size, side, threads, device_decode, seconds):
     """Pictures per second of the loader, with decoding on the host or on the device, and the CPU it took."""
     with checks.loader(

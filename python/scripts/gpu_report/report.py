@@ -130,6 +130,7 @@ def run(framework, scale, photographs=None, device="cuda:0", know=lambda files: 
             sentence = check.__name__.replace("_", " ")
             report.run(f"check: {sentence}", lambda check=check: check(few, framework, device, scale.side))
         report.run("copies", lambda: _copies(framework, scale, scratch, device))
+        report.run("GPUDirect Storage", lambda: _gpu_direct_storage(framework, scale, scratch, device))
         report.run(f"loader, {name}", lambda: _loader(framework, scale, shards, device))
         peers_and_training(report, framework, scale, scratch, shards, files, device)
         report.run("nvJPEG alone", lambda: _nvjpeg(scale, sets, report.is_over))
@@ -170,6 +171,14 @@ def _copies(framework, scale, scratch, device):
         driver.close()
     ours = figures.loader_copies(folder, framework, device, scale.batch, scale.row_bytes, scale.loader_seconds)
     return {"bare": bare, "loader": [ours], "loader_of_bare": ours["bytes_per_s"] / bare[-1]["bytes_per_s"]}
+
+
+def _gpu_direct_storage(framework, scale, scratch, device):
+    folder = data.write_tokens(scratch / "rows", scale.token_rows, scale.row_bytes // 2)
+    found = figures.gpu_direct_storage(folder, framework, device, scale.batch, scale.loader_seconds)
+    if isinstance(found, str):
+        raise Skipped(found)
+    return {"row_bytes": scale.row_bytes, **found}
 
 
 def _nvjpeg(scale, sets, is_over):

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
 use crate::pipeline::Task;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
-use crate::target::{Decoded, OutputPlace, RowPicture};
+use crate::target::{Decoded, OutputPlace, RowPicture, RowsAtTarget, StorageReader};
 use std::ops::Range;
 
 /// Outputs start at multiples of this many bytes: a cache line pair, and what device copies like.
@@ -180,8 +180,18 @@ pub(crate) struct Building {
     pub(super) outcome: Mutex<Outcome>,
     /// Pictures that are left to the target's decoder.
     pub(super) encoded: Mutex<Vec<Encoded>>,
-    /// What that decoder has of the batch while pictures that it refused are decoded on the host.
+    /// What the target has of the batch while pictures that its decoder refused are decoded on the host.
     pub(super) decoded: Mutex<Option<Decoded>>,
+    /// Rows that the target reads itself, once there are some.
+    pub(super) at_target: Mutex<AtTarget>,
+}
+
+/// Rows of a batch that are at its target.
+#[derive(Debug, Default)]
+pub(super) struct AtTarget {
+    pub(super) memory: Option<Arc<dyn RowsAtTarget>>,
+    /// Output among those with fixed rows, and row.
+    pub(super) rows: Vec<(usize, usize)>,
 }
 
 #[derive(Debug, Default)]
@@ -220,6 +230,7 @@ impl Building {
             outcome: Mutex::default(),
             encoded: Mutex::default(),
             decoded: Mutex::default(),
+            at_target: Mutex::default(),
             layout,
         })
     }
@@ -302,6 +313,30 @@ impl Building {
         self.encoded.lock().push(Encoded { at: RowPicture { output, row, at, picture }, task, layout_number });
     }
 
+    /// Bytes of the batch before `row` of fixed output number `output`.
+    pub(crate) fn place_of(&self, output: usize, row: usize) -> usize {
+        let place = &self.layout.places[output];
+        place.offset + row * place.row_bytes
+    }
+
+    /// The batch's memory at the target, which `reader` sets aside with the first call.
+    ///
+    /// # Errors
+    ///
+    /// What `reader` says.
+    pub(crate) fn at_target(&self, reader: &dyn StorageReader) -> Result<Arc<dyn RowsAtTarget>> {
+        let mut at_target = self.at_target.lock();
+        match &at_target.memory {
+            Some(memory) => Ok(memory.clone()),
+            None => Ok(at_target.memory.insert(reader.begin(self.layout.bytes())?).clone()),
+        }
+    }
+
+    /// Notes that these rows (fixed output, row) are at the target.
+    pub(crate) fn put_at_target(&self, rows: impl Iterator<Item = (usize, usize)>) {
+        self.at_target.lock().rows.extend(rows);
+    }
+
     /// Whether there are pictures that are still files.
     pub(crate) fn has_encoded(&self) -> bool {
         !self.encoded.lock().is_empty()
@@ -341,6 +376,7 @@ impl Building {
         drop(outcome);
         self.encoded.lock().clear();
         *self.decoded.lock() = None;
+        *self.at_target.lock() = AtTarget::default();
         self.close_room();
         let mut slot = self.slot.lock();
         if let Some(slot) = slot.as_mut() {

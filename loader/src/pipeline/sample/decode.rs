@@ -8,15 +8,15 @@ use super::hot::{Copied, DirectOutput, Found, HotReader, Rows};
 use crate::batch::RowBytes;
 use crate::decode::jpeg::RowIndexCounts;
 use crate::decode::{DrawKey, EncodedPicture, PictureTaker, Row, SampleDecoder};
-use crate::error::Result;
-use crate::format::Scratch;
+use crate::error::{Error, Result};
+use crate::format::{Apart, Scratch};
 use crate::memory::RowMut;
 use crate::order::ShardId;
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::open::OpenShard;
 use crate::pipeline::sample::collate::Building;
 use crate::pipeline::sample::share::HostShare;
-use crate::pipeline::{Chunk, Loaded, Miss, Place, Task};
+use crate::pipeline::{Brought, Chunk, Loaded, Miss, Place, Task};
 use crate::stats::{Counter, Spent, Stage};
 use crate::sync::Arc;
 use crate::target::RowMemory;
@@ -29,6 +29,8 @@ pub(crate) struct DecodeThread<'a> {
     hot: HotReader,
     decoder: Decoder,
     misses: Sender<Miss>,
+    /// Samples of which the target reads rows.
+    stored: Sender<Miss>,
     /// Whether the consumer gives memory for rows of bytes, and some layout can use it.
     wants_rows: bool,
     settled: Settled,
@@ -69,7 +71,7 @@ impl Done {
 }
 
 impl<'a> DecodeThread<'a> {
-    pub(crate) fn new(shared: &'a Shared, misses: Sender<Miss>) -> Self {
+    pub(crate) fn new(shared: &'a Shared, misses: Sender<Miss>, stored: Sender<Miss>) -> Self {
         let hot = HotReader::new(shared);
         Self {
             shared,
@@ -87,6 +89,7 @@ impl<'a> DecodeThread<'a> {
                 taken: shared.stats.counter("pictures_shared"),
             },
             misses,
+            stored,
             settled: Settled::default(),
             read: shared.stats.stage("read"),
             decode: shared.stats.stage("decode"),
@@ -171,8 +174,17 @@ impl<'a> DecodeThread<'a> {
                 }
                 Ok(Found::Cold(open, offset, bytes)) => {
                     let place = Place { fixed: split_row(&mut rows, &batch), given };
-                    let miss = Miss { batch: batch.clone(), row, task: *task, place, open, offset, bytes };
+                    let batch = batch.clone();
+                    let miss = Miss { batch, row, task: *task, place, open, offset, bytes, stored: None };
                     if self.misses.send(miss).is_err() {
+                        return self.shared.run.check();
+                    }
+                }
+                Ok(Found::Stored(open, offset, bytes, sample)) => {
+                    let place = Place { fixed: split_row(&mut rows, &batch), given };
+                    let (batch, stored) = (batch.clone(), Some(sample));
+                    let miss = Miss { batch, row, task: *task, place, open, offset, bytes, stored };
+                    if self.stored.send(miss).is_err() {
                         return self.shared.run.check();
                     }
                 }
@@ -205,19 +217,62 @@ impl<'a> DecodeThread<'a> {
         self.finish(&batch, done + 1)
     }
 
-    /// A sample that the read thread has brought.
+    /// A sample that the read thread or a storage thread has brought.
     fn loaded(&mut self, sample: Loaded) -> Result<()> {
-        let Loaded { miss, bytes } = sample;
-        let Miss { batch, row, task, place, open, .. } = miss;
+        let Loaded { mut miss, brought } = sample;
+        match (brought, &mut miss.stored) {
+            (Ok(Brought::Bytes(bytes)), None) => self.arrived(miss, Ok(&bytes)),
+            (Ok(Brought::Bytes(bytes)), Some(stored)) => {
+                stored.kept.extend_from_slice(&bytes);
+                // Given back before another one is waited for.
+                drop(bytes);
+                self.rest_of(miss)
+            }
+            (Ok(Brought::AtTarget), _) => self.rest_of(miss),
+            (Ok(Brought::Refused), _) => self.miss(Miss { stored: None, ..miss }),
+            (Err(error), _) => self.arrived(miss, Err(error)),
+        }
+    }
+
+    /// Has the read thread read a sample, or what is missing of it.
+    fn miss(&self, miss: Miss) -> Result<()> {
+        if self.misses.send(miss).is_err() { self.shared.run.check() } else { Ok(()) }
+    }
+
+    /// Reads what else is needed of a sample whose rows are at the target: from the page cache, or by the read thread.
+    fn rest_of(&mut self, mut miss: Miss) -> Result<()> {
+        let Some(stored) = &mut miss.stored else {
+            return Err(Error::internal("nothing of a sample is at the target"));
+        };
+        while let Some((offset, bytes)) = stored.rest.pop_front() {
+            let at = stored.kept.len();
+            stored.kept.resize(at + bytes, 0);
+            if !miss.open.read_hot(offset, &mut stored.kept[at..]) {
+                stored.kept.truncate(at);
+                return self.miss(Miss { offset, bytes, ..miss });
+            }
+        }
+        let kept = std::mem::take(&mut stored.kept);
+        self.arrived(miss, Ok(&kept))
+    }
+
+    /// Decodes a sample of which `kept` has been read, but for what is at the target.
+    fn arrived(&mut self, miss: Miss, kept: Result<&[u8]>) -> Result<()> {
+        let Miss { batch, row, task, place, open, stored, .. } = miss;
         let mut start = Instant::now();
         self.decoder.leaves_pictures = self.shared.leaves_pictures();
-        let decoded = bytes.and_then(|bytes| {
+        let decoded = kept.and_then(|kept| {
             let Place { mut fixed, mut given } = place;
-            let direct = self.hot.direct(open.layout_number());
+            let stored = stored.as_ref().map(|stored| &*stored.columns);
+            if stored.is_some_and(|stored| !stored.needs_rest()) {
+                self.settled.decoded.add(0);
+                return Ok(());
+            }
+            let direct = self.hot.direct(open.layout_number()).filter(|direct| stored.is_none() || direct.is_list);
             let into = Rows { fixed: &mut fixed, row_bytes: batch.row_bytes(), given: given.as_deref_mut() };
-            let copied = Copied { kept: &bytes, placed: None };
+            let copied = Copied { kept, placed: None, stored };
             let lists = self.decoder.decode((&batch, row), &task, &open, copied, direct, into)?;
-            self.settled.decoded.add(bytes.len());
+            self.settled.decoded.add(kept.len());
             keep(&batch, row, lists, given.zip(direct));
             Ok(())
         });
@@ -320,10 +375,12 @@ impl Decoder {
     ) -> Result<Vec<Vec<u8>>> {
         let planned = &task.planned;
         let key = DrawKey { epoch: self.epoch, stream: planned.stream.0, draw: planned.draw };
-        let columns = match (direct, copied.placed) {
-            (Some(direct), Some(placed)) => {
-                open.split_around(copied.kept, direct.column.column, placed, &mut self.columns)?
+        let columns = match (direct, copied.placed, copied.stored) {
+            (Some(direct), Some(bytes), _) => {
+                let apart = Apart { column: direct.column.column, bytes };
+                open.split_around(copied.kept, &[apart], &mut self.columns)?
             }
+            (_, _, Some(stored)) => open.split_around(copied.kept, stored.apart(), &mut self.columns)?,
             _ => open.split(copied.kept, &mut self.columns)?,
         };
         let mut lists: Vec<Vec<u8>> = batch.fixed().filter(|fixed| !fixed).map(|_| Vec::new()).collect();
@@ -346,6 +403,9 @@ impl Decoder {
                 },
                 false => Row::Var(list.next()?),
             };
+            if copied.stored.is_some_and(|stored| stored.has_output(output)) {
+                return Some(Row::Filled);
+            }
             match direct.filter(|direct| direct.column.output == output) {
                 Some(_) if copied.placed.is_some() => Some(Row::Filled),
                 Some(direct) if direct.is_list => Some(given.take().map_or(row, Row::Sized)),

@@ -1,12 +1,14 @@
 //! From a filled slot to a batch at its target.
 
-use super::collate::{Building, Shape};
+use super::collate::{AtTarget, Building, Shape};
 use crate::batch::{Batch, Output, RowBytes, Tensor};
 use crate::error::{Error, Result};
 use crate::memory::BatchSlot;
 use crate::pipeline::Task;
 use crate::sync::Arc;
-use crate::target::{BatchTarget, Decoded, EncodedBatch, PictureDecoder, Placed, RowPicture, TensorMemory};
+use crate::target::{
+    BatchTarget, Decoded, EncodedBatch, HalfBatch, PictureDecoder, Placed, RowPicture, StorageReader, TensorMemory,
+};
 
 /// A picture in the making that is still a file.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +29,8 @@ pub(crate) struct Ends<'a> {
     pub(crate) target: &'a dyn BatchTarget,
     /// Decodes what is still a file.
     pub(crate) pictures: Option<&'a dyn PictureDecoder>,
+    /// Reads rows at the target.
+    pub(crate) storage: Option<&'a dyn StorageReader>,
     /// Whether a batch without rows is one.
     pub(crate) may_be_empty: bool,
 }
@@ -83,13 +87,12 @@ impl Building {
         let kept: Vec<usize> = (0..self.rows).filter(|row| skipped.binary_search(row).is_err()).collect();
         let mut encoded = std::mem::take(&mut *self.encoded.lock());
         encoded.retain(|picture| skipped.binary_search(&picture.at.row).is_err());
-        let decoded = self.decoded.lock().take();
+        let decoded = match self.take_at_target()? {
+            Some(read) => Some(read),
+            None => self.decoded.lock().take(),
+        };
         let (memory, counts) = match ends.pictures.filter(|_| !encoded.is_empty()) {
-            None => {
-                // It may hold memory of the target's that the batch needs.
-                drop(decoded);
-                (self.place(slot, &kept, ends.target)?, PictureCounts::default())
-            }
+            None => (self.place(slot, &kept, decoded, ends)?, PictureCounts::default()),
             Some(pictures) => {
                 encoded.sort_unstable_by_key(|picture| (picture.at.output, picture.at.row));
                 match self.place_encoded(slot, &kept, &encoded, decoded, pictures)? {
@@ -109,13 +112,36 @@ impl Building {
         Ok(Finished::Batch(Batch { epoch: ends.epoch, number, rows, outputs, planned_rows }, counts))
     }
 
+    /// What the target has of the batch after its rows were read there, unless it has been handed on before.
+    fn take_at_target(&self) -> Result<Option<Decoded>> {
+        let AtTarget { memory, rows } = std::mem::take(&mut *self.at_target.lock());
+        match memory {
+            Some(memory) if !rows.is_empty() => memory.finish(self.rows, &rows).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// A batch without files goes to its target.
-    fn place(&self, mut slot: BatchSlot, kept: &[usize], target: &dyn BatchTarget) -> Result<Arc<dyn TensorMemory>> {
+    fn place(
+        &self,
+        mut slot: BatchSlot,
+        kept: &[usize],
+        decoded: Option<Decoded>,
+        ends: &Ends<'_>,
+    ) -> Result<Arc<dyn TensorMemory>> {
+        let decoded = match (decoded, ends.storage) {
+            (Some(decoded), Some(storage)) => {
+                return storage.place(HalfBatch { slot, outputs: &self.layout.places, rows: kept, decoded });
+            }
+            (decoded, _) => decoded,
+        };
+        // It may hold memory of the target's that the batch needs.
+        drop(decoded);
         let unfinished = || Error::internal("a batch was finished before its rows were");
         if kept.len() < self.rows {
             self.close_gaps(kept, slot.bytes_mut().ok_or_else(unfinished)?);
         }
-        target.place(slot.freeze().map_err(|_| unfinished())?, self.layout.bytes)
+        ends.target.place(slot.freeze().map_err(|_| unfinished())?, self.layout.bytes)
     }
 
     /// A batch with files goes to the target's decoder.

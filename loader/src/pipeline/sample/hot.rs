@@ -9,6 +9,7 @@ use crate::memory::RowMut;
 use crate::pipeline::Task;
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::open::{Handy, OpenShard};
+use crate::pipeline::sample::stored::{StoredColumns, StoredSample};
 use crate::sync::Arc;
 use crate::target::RowMemory;
 
@@ -73,6 +74,8 @@ pub(super) enum Found<'a> {
     Hot(&'a OpenShard, Copied<'a>, Option<DirectOutput>),
     /// Not in memory, or more than the buffer takes: this many bytes at this offset.
     Cold(Arc<OpenShard>, u64, usize),
+    /// The same, and the target reads some of its rows.
+    Stored(Arc<OpenShard>, u64, usize, StoredSample),
     /// The shard is no longer on disk.
     Gone,
 }
@@ -84,6 +87,8 @@ pub(super) struct Copied<'a> {
     pub(super) kept: &'a [u8],
     /// Straight into their row.
     pub(super) placed: Option<usize>,
+    /// Rows that are at the target.
+    pub(super) stored: Option<&'a StoredColumns>,
 }
 
 impl Copied<'_> {
@@ -156,6 +161,13 @@ impl HotReader {
                 .with("bytes", bytes)
                 .with("sample_bytes_max", shared.sample_bytes_max));
         }
+        if let Some(storage) = &shared.storage
+            && let Some(columns) = storage.columns(open.layout_number())
+            && !open.refuses_storage()
+            && let Some(sample) = columns.sample(offset, bytes)
+        {
+            return Ok(Found::Stored(open.clone(), offset, bytes, sample));
+        }
         let direct = direct[open.layout_number()];
         let copied = if let Some(direct) = direct
             && let kept = direct.column.before + direct.column.after
@@ -165,10 +177,10 @@ impl HotReader {
         {
             let around = first(buffer, kept);
             let is_hot = open.read_hot_direct(offset, direct.column, around, &mut row);
-            is_hot.then_some(Copied { kept: around, placed: Some(placed) })
+            is_hot.then_some(Copied { kept: around, placed: Some(placed), stored: None })
         } else if bytes <= SCRATCH_BYTES_MAX {
             let kept = first(buffer, bytes);
-            open.read_hot(offset, kept).then_some(Copied { kept, placed: None })
+            open.read_hot(offset, kept).then_some(Copied { kept, placed: None, stored: None })
         } else {
             None
         };

@@ -3,7 +3,7 @@
 //! `decode` takes chunks and decodes what the page cache has, which `hot` reads; `read` brings the rest from disk; `collate` is
 //! a batch while it is filled, and `finish` hands it to its target when the last row is in; `place` does that where the
 //! target decodes pictures itself, and `share` says which of them decode threads take all the same. `given` is memory that the
-//! consumer gives for rows.
+//! consumer gives for rows, and `stored` brings rows right from their shards to the target.
 
 pub(crate) mod collate;
 pub(crate) mod decode;
@@ -13,3 +13,4 @@ mod hot;
 pub(crate) mod place;
 pub(crate) mod read;
 pub(crate) mod share;
+pub(crate) mod stored;

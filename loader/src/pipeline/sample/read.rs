@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::io::{Completion, IoConfig, ReadRequest, Reader, reader};
 use crate::memory::ReadPool;
 use crate::pipeline::epoch::Shared;
-use crate::pipeline::{Loaded, Miss};
+use crate::pipeline::{Brought, Loaded, Miss};
 use crate::stats::{Counter, Spent, Stage};
 use crate::sync::{Arc, sleep};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
@@ -134,7 +134,7 @@ impl<'a> ReadThread<'a> {
             self.free.push(token);
             stage.done(1, miss.bytes as u64);
             // An error means that the decode threads are gone, which only a stop brings about.
-            let _ = self.loaded.send(Loaded { miss, bytes: result });
+            let _ = self.loaded.send(Loaded { miss, brought: result.map(Brought::Bytes) });
         }
         Ok(())
     }

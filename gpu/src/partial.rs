@@ -1,6 +1,7 @@
-//! Pictures of a batch that are decoded on the device while others of it, which were refused, are decoded on the host.
+//! Rows of a batch that are on the device before the others: read there from files, or pictures that were decoded there while
+//! others of the batch, which were refused, are decoded on the host.
 //!
-//! They wait in the batch's own memory on the device, in the rows that they had when they were decoded. A batch that lost
+//! They wait in the batch's own memory on the device, in the rows that they had when they got there. A batch that lost
 //! samples meanwhile has fewer rows when it comes again: then rows move up, each copied to a place that has been copied away
 //! before.
 
@@ -14,11 +15,11 @@ use forebay_loader::target::{OutputPlace, RowPicture};
 use forebay_loader::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Pictures that are decoded, by output and row of the slot: whether the engines did it.
-pub(super) type Done = BTreeMap<(usize, usize), bool>;
+/// Rows that are there, by output and row of the slot: whether it is a picture that the engines decoded.
+pub(crate) type Done = BTreeMap<(usize, usize), bool>;
 
 /// A batch's memory on the device, with nothing under way that touches it.
-pub(super) struct Partial {
+pub(crate) struct Partial {
     shared: Arc<Shared>,
     /// Taken when the batch comes again, or when dropped.
     block: Option<Block>,
@@ -28,13 +29,21 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    pub(super) fn new(shared: &Arc<Shared>, block: Block, rows: &[usize], done: Done) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, block: Block, rows: &[usize], done: Done) -> Self {
         Self { shared: shared.clone(), block: Some(block), rows: rows.to_vec(), done }
     }
 
     /// Whether `picture` is decoded.
-    pub(super) fn has(&self, picture: &RowPicture) -> bool {
+    pub(crate) fn has(&self, picture: &RowPicture) -> bool {
         self.done.contains_key(&(picture.output, picture.row))
+    }
+
+    /// The same without these pictures.
+    pub(crate) fn without(mut self, pictures: &[RowPicture]) -> Self {
+        for picture in pictures {
+            self.done.remove(&(picture.output, picture.row));
+        }
+        self
     }
 
     /// The memory for a batch that now keeps `rows`, and what is done in it. Moves pictures whose rows lie elsewhere now, in
@@ -43,7 +52,7 @@ impl Partial {
     /// # Errors
     ///
     /// What the driver says.
-    pub(super) fn take_up(mut self, rows: &[usize], outputs: &[OutputPlace], stream: &Stream) -> Result<(Block, Done)> {
+    pub(crate) fn take_up(mut self, rows: &[usize], outputs: &[OutputPlace], stream: &Stream) -> Result<(Block, Done)> {
         let done = std::mem::take(&mut self.done);
         let block = self.block.take().ok_or_else(|| Error::internal("a batch was taken up twice"))?;
         for (output, row) in done.keys() {

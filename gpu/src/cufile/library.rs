@@ -1,0 +1,98 @@
+//! Which file cuFile is: the one that was named, or the first of those that a machine usually has.
+
+use super::sys;
+use crate::libraries::first_that_loads;
+use forebay_loader::{Error, ErrorKind, Result};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Names the library when no path is given.
+const LIBRARY_VARIABLE: &str = "FOREBAY_CUFILE_LIBRARY";
+
+/// The versions whose interface is the one of the bindings.
+const SONAME: &str = "libcufile.so.0";
+
+/// Where NVIDIA's wheels put it, below a folder of Python packages: for CUDA 13, and for 12.
+const WHEEL_FOLDERS: [&str; 2] = ["nvidia/cu13/lib", "nvidia/cufile/lib"];
+
+/// The library, loaded.
+pub(crate) struct Library {
+    pub(super) functions: sys::CuFile,
+}
+
+impl Library {
+    /// Loads the library at `path`; or the one that the environment names; or the system's; or what NVIDIA's wheels have
+    /// brought into one of `packages`, folders of Python packages.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported`, saying what was tried.
+    pub(crate) fn find(path: Option<&Path>, packages: &[PathBuf]) -> Result<Self> {
+        let loaded = first_that_loads(path, LIBRARY_VARIABLE, || candidates(packages), Self::load);
+        loaded.map_err(|refusal| {
+            let message = format!(
+                "cuFile cannot be loaded: install NVIDIA GPUDirect Storage or the Python package nvidia-cufile-cu12 or \
+                 nvidia-cufile, or name the library in {LIBRARY_VARIABLE} ({refusal})"
+            );
+            Error::new(ErrorKind::Unsupported, message)
+        })
+    }
+
+    fn load(file: &OsString) -> std::result::Result<Self, String> {
+        let shown = Path::new(file).display();
+        // SAFETY: the library's initialisers do nothing that a program must prepare for.
+        let loaded = unsafe { sys::CuFile::new(file) };
+        let functions = loaded.map_err(|error| format!("{shown}: {error}"))?;
+        match missing(&functions) {
+            None => Ok(Self { functions }),
+            Some(function) => Err(format!("{shown}: it has no {function}, so it is something else")),
+        }
+    }
+}
+
+impl std::fmt::Debug for Library {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Library").finish_non_exhaustive()
+    }
+}
+
+/// What is tried where nothing is named, in this order.
+fn candidates(packages: &[PathBuf]) -> Vec<OsString> {
+    let wheels = packages.iter().flat_map(|folder| WHEEL_FOLDERS.map(|wheel| folder.join(wheel).join(SONAME)));
+    let wheels = wheels.filter(|file| file.exists()).map(PathBuf::into_os_string);
+    std::iter::once(SONAME.into()).chain(wheels).collect()
+}
+
+/// A function that we call and the library does not have; calling it would panic.
+fn missing(functions: &sys::CuFile) -> Option<&'static str> {
+    let functions = [
+        ("cuFileDriverOpen", functions.cuFileDriverOpen.is_err()),
+        ("cuFileDriverGetProperties", functions.cuFileDriverGetProperties.is_err()),
+        ("cuFileHandleRegister", functions.cuFileHandleRegister.is_err()),
+        ("cuFileHandleDeregister", functions.cuFileHandleDeregister.is_err()),
+        ("cuFileRead", functions.cuFileRead.is_err()),
+    ];
+    functions.into_iter().find(|(_, is_missing)| *is_missing).map(|(function, _)| function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_s_library_goes_before_those_of_python_packages() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let wheel = folder.path().join("nvidia/cufile/lib/libcufile.so.0");
+        std::fs::create_dir_all(wheel.parent().expect("a folder")).expect("made");
+        std::fs::write(&wheel, "").expect("written");
+        let expected: Vec<OsString> = vec!["libcufile.so.0".into(), wheel.into()];
+        assert_eq!(candidates(&[folder.path().join("nothing"), folder.path().into()]), expected);
+    }
+
+    #[test]
+    fn a_library_that_is_named_is_the_only_one_that_is_tried() {
+        let error = Library::find(Some(Path::new("libc.so.6")), &[]).expect_err("no cuFile");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("libc.so.6: it has no cuFileDriverOpen"), "{error}");
+    }
+}

@@ -1,0 +1,169 @@
+//! cuFile's functions with results.
+
+use super::library::Library;
+use super::sys::{self, CUfileOpError};
+use forebay_loader::{Error, ErrorKind};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// What the library answered instead of doing what it was asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    call: &'static str,
+    why: Why,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    Status(CUfileOpError),
+    /// The file system's error number.
+    System(i32),
+}
+
+impl Refusal {
+    /// Whether somebody else in the process has opened the driver.
+    pub(super) fn is_open_already(self) -> bool {
+        matches!(self.why, Why::Status(CUfileOpError::CU_FILE_DRIVER_ALREADY_OPEN))
+    }
+}
+
+/// The library's name of a status, for those that say what to do.
+fn name(status: CUfileOpError) -> &'static str {
+    match status {
+        CUfileOpError::CU_FILE_DRIVER_NOT_INITIALIZED => "DRIVER_NOT_INITIALIZED (nvidia-fs is not loaded)",
+        CUfileOpError::CU_FILE_DRIVER_VERSION_MISMATCH => "DRIVER_VERSION_MISMATCH",
+        CUfileOpError::CU_FILE_PLATFORM_NOT_SUPPORTED => "PLATFORM_NOT_SUPPORTED",
+        CUfileOpError::CU_FILE_IO_NOT_SUPPORTED => "IO_NOT_SUPPORTED (not on this file system)",
+        CUfileOpError::CU_FILE_DEVICE_NOT_SUPPORTED => "DEVICE_NOT_SUPPORTED",
+        CUfileOpError::CU_FILE_NVFS_DRIVER_ERROR => "NVFS_DRIVER_ERROR",
+        CUfileOpError::CU_FILE_CUDA_DRIVER_ERROR => "CUDA_DRIVER_ERROR",
+        CUfileOpError::CU_FILE_INVALID_FILE_TYPE => "INVALID_FILE_TYPE",
+        CUfileOpError::CU_FILE_INVALID_FILE_OPEN_FLAG => "INVALID_FILE_OPEN_FLAG",
+        CUfileOpError::CU_FILE_DIO_NOT_SET => "DIO_NOT_SET",
+        CUfileOpError::CU_FILE_PERMISSION_DENIED => "PERMISSION_DENIED",
+        CUfileOpError::CU_FILE_INTERNAL_ERROR => "INTERNAL_ERROR",
+        CUfileOpError::CU_FILE_NVFS_SETUP_ERROR => "NVFS_SETUP_ERROR",
+        CUfileOpError::CU_FILE_IO_DISABLED => "IO_DISABLED (by cufile.json, on this file system)",
+        CUfileOpError::CU_FILE_GPU_MEMORY_PINNING_FAILED => "GPU_MEMORY_PINNING_FAILED",
+        _ => "another status",
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(Refusal { call, why }: Refusal) -> Self {
+        match why {
+            Why::System(errno) => {
+                Self::from_io(std::io::Error::from_raw_os_error(errno), "cuFile could not read a file")
+                    .with("call", call)
+            }
+            Why::Status(status) => {
+                let kind = match status {
+                    CUfileOpError::CU_FILE_GPU_MEMORY_PINNING_FAILED => ErrorKind::Full,
+                    CUfileOpError::CU_FILE_CUDA_DRIVER_ERROR | CUfileOpError::CU_FILE_INTERNAL_ERROR => ErrorKind::Io,
+                    _ => ErrorKind::Unsupported,
+                };
+                let error = Self::new(kind, format!("cuFile refused: {}", name(status)));
+                error.with("call", call).with("status", status.0)
+            }
+        }
+    }
+}
+
+type Answer<T> = Result<T, Refusal>;
+
+fn checked(answer: sys::CUfileError_t, call: &'static str) -> Answer<()> {
+    match answer.err {
+        CUfileOpError::CU_FILE_SUCCESS => Ok(()),
+        status => Err(Refusal { call, why: Why::Status(status) }),
+    }
+}
+
+/// Opens the driver for the process.
+pub(super) fn open(library: &Library) -> Answer<()> {
+    // SAFETY: it takes nothing.
+    checked(unsafe { library.functions.cuFileDriverOpen() }, "cuFileDriverOpen")
+}
+
+/// What the open driver offers.
+pub(super) fn properties(library: &Library) -> Answer<sys::CUfileDrvProps_t> {
+    let nvfs = sys::CUfileDrvProps__bindgen_ty_1 {
+        major_version: 0,
+        minor_version: 0,
+        poll_thresh_size: 0,
+        max_direct_io_size: 0,
+        dstatusflags: 0,
+        dcontrolflags: 0,
+    };
+    let mut properties = sys::CUfileDrvProps_t {
+        nvfs,
+        fflags: 0,
+        max_device_cache_size: 0,
+        per_buffer_cache_size: 0,
+        max_device_pinned_mem_size: 0,
+        max_batch_io_size: 0,
+        max_batch_io_timeout_msecs: 0,
+    };
+    // SAFETY: writes one struct.
+    let answer = unsafe { library.functions.cuFileDriverGetProperties(&mut properties) };
+    checked(answer, "cuFileDriverGetProperties").map(|()| properties)
+}
+
+/// Major and minor version of the library; `None` for one that does not tell.
+pub(super) fn version(library: &Library) -> Option<(i32, i32)> {
+    library.functions.cuFileGetVersion.as_ref().ok()?;
+    let mut version = 0;
+    // SAFETY: it is there, and writes one number.
+    let answer = unsafe { library.functions.cuFileGetVersion(&mut version) };
+    // 1000 * major + 10 * minor + patch.
+    checked(answer, "cuFileGetVersion").ok().map(|()| (version / 1000, version % 1000 / 10))
+}
+
+/// Prepares `file` for reads.
+///
+/// # Safety
+///
+/// `file` stays open until the handle has been let go of.
+pub(super) unsafe fn register(library: &Library, file: BorrowedFd<'_>) -> Answer<sys::CUfileHandle_t> {
+    let mut handle = std::ptr::null_mut();
+    let mut description = sys::CUfileDescr_t {
+        type_: sys::CUfileFileHandleType::CU_FILE_HANDLE_TYPE_OPAQUE_FD,
+        handle: sys::CUfileDescr_t__bindgen_ty_1 { fd: file.as_raw_fd() },
+        fs_ops: std::ptr::null(),
+    };
+    // SAFETY: writes one handle; by the contract above.
+    let answer = unsafe { library.functions.cuFileHandleRegister(&mut handle, &mut description) };
+    checked(answer, "cuFileHandleRegister").map(|()| handle)
+}
+
+/// Lets go of a file.
+///
+/// # Safety
+///
+/// The handle is [`register`]'s, nothing reads by it, and it is not used afterwards.
+pub(super) unsafe fn deregister(library: &Library, handle: sys::CUfileHandle_t) {
+    // SAFETY: by the contract above.
+    unsafe { library.functions.cuFileHandleDeregister(handle) }
+}
+
+/// Reads up to `bytes` bytes at `offset` of the file to `at` bytes behind `base` on the device; how many it has read, 0 at the
+/// file's end.
+///
+/// # Safety
+///
+/// The handle is alive, and the place is device memory that nobody else uses.
+pub(super) unsafe fn read(
+    library: &Library,
+    handle: sys::CUfileHandle_t,
+    (offset, bytes): (u64, usize),
+    (base, at): (u64, usize),
+) -> Answer<usize> {
+    let base = std::ptr::with_exposed_provenance_mut(base as usize);
+    // Offsets in files and in memory are below 2^63.
+    // SAFETY: by the contract above.
+    let answer = unsafe { library.functions.cuFileRead(handle, base, bytes, offset as i64, at as i64) };
+    let call = "cuFileRead";
+    match answer {
+        0.. => Ok(answer as usize),
+        -1 => Err(Refusal { call, why: Why::System(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) }),
+        _ => Err(Refusal { call, why: Why::Status(CUfileOpError(answer.unsigned_abs() as u32)) }),
+    }
+}
