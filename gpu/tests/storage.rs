@@ -569,7 +569,7 @@ fn a_loader_that_is_closed_lets_go_of_files_and_memory() {
 fn rows_are_read_only_where_a_consumer_has_read() {
     let (rig, cufile) = rig();
     let data = arrays();
-    let config = LoaderConfig { prefetch: 1, ..config(&data) };
+    let config = LoaderConfig { prefetch: Some(1), ..config(&data) };
     let (host, device) = (on_host(&config), on_device(&config, &rig));
     host.start_epoch().expect("an epoch");
     device.start_epoch().expect("an epoch");
@@ -616,7 +616,7 @@ fn a_shard_that_is_cut_off_is_its_sample_s_error() {
     let (rig, cufile) = rig();
     let data = folder();
     write(&data.path().join("data"), &[("x", "ndarray:float32:1200")], 64, 1 << 30);
-    let config = LoaderConfig { batch_size: 4, prefetch: 1, shuffle: false, ..config(&data) };
+    let config = LoaderConfig { batch_size: 4, prefetch: Some(1), shuffle: false, ..config(&data) };
     let device = on_device(&config, &rig);
     device.start_epoch().expect("an epoch");
     drop(next(&device).expect("a batch"));
