@@ -131,6 +131,8 @@ ssize_t cuFileRead(Handle *h, char *base, size_t size, off_t offset, off_t at) {
     pthread_mutex_unlock(&lock);
     must(fake_cuda_is_idle(to, size), "a stream was given work for a place while it was read to");
     ssize_t read = pread(h->plain, to, halves && size > 4096 ? size / 2 : size, offset);
+    /* A read past the page cache leaves nothing there. */
+    posix_fadvise(h->plain, 0, 0, POSIX_FADV_DONTNEED);
     add(&reads, 1);
     add(&h->reads, -1);
     return read;
