@@ -16,6 +16,25 @@ while read -r line; do
 done
 "#;
 
+/// One whose form of the data set is missing: it makes it, notes that in a file, and then speaks as the other does.
+const FAKE_CONVERTER: &str = r#"#!/bin/sh
+echo '{"event":"ready","versions":{"fake":"1.2"}}'
+first='{"event":"first","seconds":0.25,"shape":[64,8],"dtype":"uint16","mean":1.5}'
+while read -r line; do
+    if [ "$line" = convert ]; then
+        mkdir "FOLDER/ffcv" && echo made >> "FOLDER/conversions" && echo '{"event":"converted"}'
+        continue
+    fi
+    if [ -n "$first" ]; then echo "$first"; first=; fi
+    echo '{"event":"epoch","items":100,"seconds":0.5,"cpu_seconds":0.25}'
+done
+"#;
+
+/// One whose package is not there.
+const FAKE_ABSENT: &str = r#"#!/bin/sh
+echo '{"event":"skip","reason":"ImportError: No module named ffcv; it needs this and that"}'
+"#;
+
 fn bench() -> Command {
     Command::new(env!("CARGO_BIN_EXE_forebay-bench"))
 }
@@ -27,15 +46,23 @@ fn tokens(folder: &Path, seed: u32) -> Output {
 }
 
 fn loader(folder: &Path, items: u32) -> PathBuf {
+    program(folder, &FAKE_LOADER.replace("ITEMS", &items.to_string()))
+}
+
+fn program(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("python");
-    std::fs::write(&path, FAKE_LOADER.replace("ITEMS", &items.to_string())).expect("a script");
+    std::fs::write(&path, text).expect("a script");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("executable");
     path
 }
 
 fn peers(data: &Path, python: &Path, json: &Path) -> Output {
+    some_peers("forebay,streaming", data, python, json)
+}
+
+fn some_peers(only: &str, data: &Path, python: &Path, json: &Path) -> Output {
     let mut command = bench();
-    command.args(["peers", "--cpus", "1", "--epochs", "2", "--only", "forebay,streaming", "--data"]).arg(data);
+    command.args(["peers", "--cpus", "1", "--epochs", "2", "--only", only, "--data"]).arg(data);
     command.arg("--python").arg(python).arg("--json").arg(json).output().expect("peers runs")
 }
 
@@ -75,6 +102,31 @@ fn a_loader_that_loses_samples_is_out_of_the_table() {
     let out = peers(folder.path(), &loader(folder.path(), 99), &folder.path().join("report.json"));
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(text.contains("skipped forebay: it delivered 99 of 100 samples"), "{text}");
+}
+
+#[test]
+fn a_form_that_only_its_loader_reads_is_made_once_and_what_differs_is_noted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(tokens(folder.path(), 7).status.success());
+    let python = program(folder.path(), &FAKE_CONVERTER.replace("FOLDER", &folder.path().display().to_string()));
+    for _ in 0..2 {
+        let out = some_peers("ffcv", folder.path(), &python, &folder.path().join("report.json"));
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(out.status.success() && text.contains("note: FFCV resizes with OpenCV's INTER_AREA"), "{text}");
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("conversions")).expect("it was made"), "made\n");
+}
+
+#[test]
+fn a_loader_that_is_not_installed_is_named_with_what_it_needs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(tokens(folder.path(), 7).status.success());
+    let python = program(folder.path(), FAKE_ABSENT);
+    let out = some_peers("ffcv", folder.path(), &python, &folder.path().join("report.json"));
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let said = text.lines().find(|l| l.starts_with("skipped FFCV")).unwrap_or_else(|| panic!("{text}"));
+    assert!(said.contains("it needs this and that"), "{said}");
+    assert!(!text.contains("note: FFCV"), "nothing was measured, so nothing differs: {text}");
 }
 
 #[test]

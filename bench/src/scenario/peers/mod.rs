@@ -24,6 +24,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("peer_webdataset.py", include_str!("../../../scripts/peers/peer_webdataset.py")),
     ("peer_streaming.py", include_str!("../../../scripts/peers/peer_streaming.py")),
     ("peer_litdata.py", include_str!("../../../scripts/peers/peer_litdata.py")),
+    ("peer_ffcv.py", include_str!("../../../scripts/peers/peer_ffcv.py")),
     ("peer_spdl.py", include_str!("../../../scripts/peers/peer_spdl.py")),
     ("peer_dali.py", include_str!("../../../scripts/peers/peer_dali.py")),
     ("peer_forebay.py", include_str!("../../../scripts/peers/peer_forebay.py")),
@@ -39,25 +40,57 @@ struct Entrant {
     module: &'static str,
     /// The form of the data set it reads: a folder in it.
     form: &'static str,
+    /// Whether its own module makes that form, from `files`, the first time it is wanted; else `synth` does.
+    makes_form: bool,
     /// What it takes part in beside crops.
     also: &'static [Work],
+    /// How its work is other work than the rest's, where it is: a sentence.
+    differs: &'static str,
 }
 
+/// A loader of crops, for what the others leave as it is.
+const CROPS: Entrant = Entrant { id: "", name: "", module: "", form: "", makes_form: false, also: &[], differs: "" };
+
 const ENTRANTS: &[Entrant] = &[
-    Entrant { id: "forebay", name: "forebay", module: "forebay", form: "mds", also: &[Work::Bytes, Work::Tokens] },
-    Entrant { id: "forebay-indexed", name: "forebay (row index)", module: "forebay", form: "mds-indexed", also: &[] },
-    Entrant { id: "dali-files", name: "DALI (files)", module: "dali", form: "files", also: &[] },
-    Entrant { id: "dali-tar", name: "DALI (tar)", module: "dali", form: "tar", also: &[] },
-    Entrant { id: "spdl", name: "SPDL", module: "spdl", form: "files", also: &[] },
-    Entrant { id: "imagefolder", name: "ImageFolder", module: "imagefolder", form: "files", also: &[Work::Bytes] },
-    Entrant { id: "litdata", name: "LitData", module: "litdata", form: "litdata", also: &[] },
-    Entrant { id: "webdataset", name: "WebDataset", module: "webdataset", form: "tar", also: &[Work::Bytes] },
+    Entrant {
+        id: "forebay",
+        name: "forebay",
+        module: "forebay",
+        form: "mds",
+        also: &[Work::Bytes, Work::Tokens],
+        ..CROPS
+    },
+    Entrant { id: "forebay-indexed", name: "forebay (row index)", module: "forebay", form: "mds-indexed", ..CROPS },
+    Entrant { id: "dali-files", name: "DALI (files)", module: "dali", form: "files", ..CROPS },
+    Entrant { id: "dali-tar", name: "DALI (tar)", module: "dali", form: "tar", ..CROPS },
+    Entrant {
+        id: "ffcv",
+        name: "FFCV",
+        module: "ffcv",
+        form: "ffcv",
+        makes_form: true,
+        differs: "FFCV resizes with OpenCV's INTER_AREA, its first batch waits for numba's compiler, and its memory includes \
+                  the mapped data set",
+        ..CROPS
+    },
+    Entrant { id: "spdl", name: "SPDL", module: "spdl", form: "files", ..CROPS },
+    Entrant {
+        id: "imagefolder",
+        name: "ImageFolder",
+        module: "imagefolder",
+        form: "files",
+        also: &[Work::Bytes],
+        ..CROPS
+    },
+    Entrant { id: "litdata", name: "LitData", module: "litdata", form: "litdata", makes_form: true, ..CROPS },
+    Entrant { id: "webdataset", name: "WebDataset", module: "webdataset", form: "tar", also: &[Work::Bytes], ..CROPS },
     Entrant {
         id: "streaming",
         name: "MosaicML streaming",
         module: "streaming",
         form: "mds",
         also: &[Work::Bytes, Work::Tokens],
+        ..CROPS
     },
 ];
 
@@ -168,6 +201,9 @@ pub(crate) fn run(args: &PeersArgs) -> Result<Report> {
         }
     }
     comparisons(&mut report);
+    let ran = |e: &&&Entrant| report.rows.iter().any(|row| row.name == e.name);
+    let differ = chosen.iter().filter(ran).map(|e| e.differs).filter(|d| !d.is_empty()).map(str::to_owned);
+    report.notes.extend(differ);
     Ok(report)
 }
 
@@ -233,12 +269,13 @@ fn measure(
         "kind": args.work(data), "cpus": cpus, "workers": cpus.len(), "batch": args.batch, "crop": args.crop,
         "length": data.length, "source": entrant.form, "files": data.form("files"), "tar": data.form("tar"),
         "mds": data.form("mds"), "mds-indexed": data.form("mds-indexed"), "litdata": data.form("litdata"),
+        "ffcv": data.form("ffcv"),
     });
     let mut peer = start_somewhere(args, scripts, entrant, &config)?;
     versions.append(&mut peer.versions);
     let form = data.form(entrant.form);
     if !form.exists() {
-        if entrant.form != "litdata" {
+        if !entrant.makes_form {
             return Err(Error::new(ErrorKind::NotFound, "the data set lacks this form; make it with synth --forms")
                 .with("form", entrant.form));
         }
