@@ -10,13 +10,13 @@ import importlib.metadata
 import io
 import os
 
-import numba
 import numpy as np
 import torch
 from PIL import Image
 from torchvision.datasets import ImageFolder
 
 try:
+    import numba
     from ffcv import DatasetWriter, Loader
     from ffcv.fields import IntField, RGBImageField
     from ffcv.fields.basics import IntDecoder
