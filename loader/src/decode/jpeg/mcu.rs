@@ -116,7 +116,7 @@ impl<'a> Intervals<'a> {
     pub(super) fn run(&mut self, wanted: usize, bits: &Bits<'_>) -> Result<(usize, Option<Bits<'a>>), Declined> {
         let mut next = None;
         if self.left == 0 {
-            check(bits)?;
+            check_end(bits)?;
             self.segment += 1;
             next = Some(self.segments.bits(self.segment).ok_or(Declined("a missing restart marker"))?);
             self.left = self.interval;
@@ -130,6 +130,15 @@ impl<'a> Intervals<'a> {
 /// Whether all that was read was there.
 pub(super) fn check(bits: &Bits<'_>) -> Result<(), Declined> {
     bits.left().map(drop).ok_or(TOO_SHORT)
+}
+
+/// Whether all that was read was there, and nothing more, where a marker comes that is not the picture's end. Nobody writes
+/// more, and where codes are damaged it may be what is left: libjpeg warns of it.
+pub(super) fn check_end(bits: &Bits<'_>) -> Result<(), Declined> {
+    match bits.left().ok_or(TOO_SHORT)? {
+        0..8 => Ok(()),
+        _ => Err(Declined("bytes that are left over before a marker")),
+    }
 }
 
 /// A scan's MCUs.
@@ -194,6 +203,11 @@ impl<'a> Mcus<'a> {
             self.at = Position { bits, predictors: [0; 3] };
         }
         Ok(run)
+    }
+
+    /// As [`check_end`], behind the last MCU.
+    pub(super) fn check_end(&self) -> Result<(), Declined> {
+        check_end(&self.at.bits)
     }
 
     /// Whether all that was decoded was there.

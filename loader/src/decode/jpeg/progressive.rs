@@ -15,12 +15,13 @@ use super::frame::Frame;
 use super::huffman::{BandTable, Tables};
 use super::kernel::{GROUP, Kernels};
 use super::markers::{Headers, Scan, Spectrum};
-use super::mcu::{Intervals, check};
+use super::mcu::{Intervals, check, check_end};
 use super::measure::Until;
 use super::spectrum::{Coefficients, Coverage};
 use super::turbo::scans_max;
 use super::unstuff::Part;
 use super::workspace::Workspace;
+use crate::decode::geometry::Region;
 
 /// What one thread keeps for progressive pictures alone.
 #[derive(Default)]
@@ -61,13 +62,16 @@ impl Progressive {
             let interval = headers.restart_interval;
             let part = Part { start: scan.data, restarts: 0, end: None };
             let end = workspace.segments.read(workspace.kernels, headers.bytes(), &part, interval > 0)?;
-            match scan.spectrum.first {
-                _ if workspace.until < Until::Coefficients => {}
+            let ended = match scan.spectrum.first {
+                _ if workspace.until < Until::Coefficients => Ok(()),
                 0 => self.dc_scan(workspace, headers, frame, &scan)?,
                 _ => self.ac_scan(workspace, headers, &scan)?,
-            }
+            };
             headers.resume(end);
             next = headers.next_scan()?.map(|(_, scan)| scan);
+            if next.is_some() && region == Region::all(frame.size) {
+                ended?;
+            }
         }
         coverage.check(frame.components().len())?;
         if workspace.until < Until::Samples {
@@ -96,14 +100,14 @@ impl Progressive {
         Ok(())
     }
 
-    /// Reads DC coefficients, or a bit more of them.
+    /// Reads DC coefficients, or a bit more of them, in the region's rows. The inner result is [`check_end`]'s behind them.
     fn dc_scan(
         &mut self,
         workspace: &mut Workspace,
         headers: &Headers<'_>,
         frame: &Frame,
         scan: &Scan,
-    ) -> Result<(), Declined> {
+    ) -> Result<Result<(), Declined>, Declined> {
         let Spectrum { high, low, .. } = scan.spectrum;
         let is_single = scan.components().len() == 1;
         let mut parts = [None; 3];
@@ -164,11 +168,16 @@ impl Progressive {
             }
             check(&bits)?;
         }
-        Ok(())
+        Ok(check_end(&bits))
     }
 
-    /// Reads a band of one component.
-    fn ac_scan(&mut self, workspace: &mut Workspace, headers: &Headers<'_>, scan: &Scan) -> Result<(), Declined> {
+    /// Reads a band of one component, as [`dc_scan`](Self::dc_scan).
+    fn ac_scan(
+        &mut self,
+        workspace: &mut Workspace,
+        headers: &Headers<'_>,
+        scan: &Scan,
+    ) -> Result<Result<(), Declined>, Declined> {
         let [entry] = scan.components() else { return Err(Declined("an AC scan of several components")) };
         let segment = headers.ac.get(entry.ac).copied().flatten().ok_or(Declined("no AC table"))?;
         let table = self.ac.find(segment)?;
@@ -193,6 +202,6 @@ impl Progressive {
             }
             check(&at.bits)?;
         }
-        Ok(())
+        Ok(check_end(&at.bits))
     }
 }

@@ -191,6 +191,9 @@ impl Sequential {
                 emit.up_to(if is_last { u32::MAX } else { ready }, &workspace.planes, &mut workspace.scratch);
             }
         }
+        if next.is_some() && region == Region::all(frame.size) {
+            source.check_end()?;
+        }
         Ok(next)
     }
 

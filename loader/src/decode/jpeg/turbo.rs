@@ -1,5 +1,6 @@
 //! libjpeg-turbo through its TurboJPEG interface, which turns the C library's `longjmp` errors into return codes.
 
+mod mend;
 mod transcode;
 
 use std::ffi::{CStr, c_int};
@@ -36,15 +37,12 @@ const MARGIN: u32 = 2;
 /// The upsampler of a region narrower than this would be another one than the whole picture's.
 const WIDTH_MIN: u32 = 16;
 
-/// Warnings that leave the pixels right. Every other one (bad Huffman code, premature end, lost restart marker) means
-/// that part of the picture is made up.
-const HARMLESS: [&str; 5] = [
-    "extraneous bytes before marker",
-    "unknown JFIF revision",
-    "Unknown Adobe color transform",
-    "Inconsistent progression",
-    "Invalid SOS parameters for sequential JPEG",
-];
+/// The one warning behind which none can come, and which leaves the pixels right: bytes too many before the end. The library
+/// keeps the first warning only, so of any other one it is not known what it hides.
+const HARMLESS: &str = "extraneous bytes before marker 0xd9";
+
+/// What the library says of a picture with sampling factors that TurboJPEG takes for simpler ones.
+const OTHER_UNIT: &str = "cropping region";
 
 /// A TurboJPEG instance.
 ///
@@ -235,12 +233,41 @@ impl Turbo {
         self.instance.outcome(rc)
     }
 
-    /// The first warning of a decode whose last one was harmless.
-    fn first_warning(&mut self, bytes: &[u8], header: &Header, region: Region, out: &mut [u8]) -> Result<String> {
-        self.instance.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 1)?;
-        let outcome = self.decompress(bytes, header, region, out);
-        self.instance.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 0)?;
-        Ok(outcome?.unwrap_or_default())
+    /// Decodes `region`, or all where only that works, and refuses what is damaged.
+    fn decode_flawless(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
+        let header = self.start(bytes)?;
+        let out = pixels.start(region, header.channels());
+        let Some(mut warning) = self.decompress(bytes, &header, region, out)?.filter(|w| !w.contains(HARMLESS)) else {
+            if header.is_cmyk {
+                rgb_from_inverted_cmyk(out);
+            }
+            return Ok(());
+        };
+        // An odd header is read in a known way; what comes behind it counts.
+        if let Some(mended) = mend::header(bytes) {
+            let again =
+                self.start(&mended).and_then(|same| match same.size == header.size && same.is_cmyk == header.is_cmyk {
+                    true => self.decompress(&mended, &same, region, out),
+                    false => Err(Error::decode("another picture")),
+                });
+            match again.map(|w| w.filter(|w| !w.contains(HARMLESS))) {
+                Ok(None) => {
+                    log::debug!("decoded a JPEG with an odd header: {warning}");
+                    // The file as it is has the last word on its pixels.
+                    let header = self.start(bytes)?;
+                    self.decompress(bytes, &header, region, out)?;
+                    if header.is_cmyk {
+                        rgb_from_inverted_cmyk(out);
+                    }
+                    return Ok(());
+                }
+                Ok(Some(worse)) => warning = worse,
+                // What was taken for a header was none.
+                Err(_) => {}
+            }
+        }
+        Err(Error::decode("the JPEG is damaged; a field with tolerant=True takes what is there of it")
+            .with("reason", warning))
     }
 }
 
@@ -254,25 +281,13 @@ impl JpegDecoder for Turbo {
 
     fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
         let header = self.start(bytes)?;
-        let region = widen(region, &header)?;
-        let out = pixels.start(region, header.channels());
-        if let Some(last) = self.decompress(bytes, &header, region, out)? {
-            let is_harmless = |message: &str| HARMLESS.iter().any(|h| message.contains(h));
-            // The library keeps the last warning only, and the worse one may have come before it.
-            let worst = if is_harmless(&last) { self.first_warning(bytes, &header, region, out)? } else { last };
-            if !is_harmless(&worst) {
-                return Err(Error::decode("the JPEG is damaged; a field with tolerant=True takes what is there of it")
-                    .with("reason", worst));
+        let (region, all) = (widen(region, &header)?, Region::all(header.size));
+        match self.decode_flawless(bytes, region, pixels) {
+            Err(error) if region != all && error.to_string().contains(OTHER_UNIT) => {
+                self.decode_flawless(bytes, all, pixels)
             }
-            log::debug!("decoded a JPEG despite a warning: {worst}");
-            if self.decompress(bytes, &header, region, out)?.is_none() {
-                log::debug!("the warning did not come again");
-            }
+            outcome => outcome,
         }
-        if header.is_cmyk {
-            rgb_from_inverted_cmyk(out);
-        }
-        Ok(())
     }
 }
 

@@ -51,6 +51,14 @@ impl<'a> RowSource<'a> {
         }
     }
 
+    /// Whether nothing is left behind the last row of a whole picture.
+    pub(super) fn check_end(&self) -> Result<(), Declined> {
+        match self {
+            Self::Through(source) => source.mcus.check_end(),
+            Self::Indexed(_) => Ok(()),
+        }
+    }
+
     /// Reads the bytes of all rows and decodes nothing, for measuring.
     pub(super) fn read(self) -> Result<(), Declined> {
         match self {

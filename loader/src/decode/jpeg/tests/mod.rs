@@ -207,6 +207,67 @@ fn our_decoder_and_libjpeg_turbo_agree_on_damaged_pictures() {
 }
 
 #[test]
+fn an_odd_header_does_no_harm_and_hides_no_damage() {
+    let size = Size { w: 64, h: 48 };
+    let all = Region::all(size);
+    let plain = encode(&picture(size, &mut Lcg(8)), size, 85, Subsampling::S420, false).unwrap();
+    let at = |marker: [u8; 2]| plain.windows(2).position(|pair| pair == marker).unwrap();
+    let mut other_revision = plain.clone();
+    other_revision[at(*b"JF") + 5] = 2;
+    let mut bytes_between = plain.clone();
+    bytes_between.splice(at([0xff, 0xdb])..at([0xff, 0xdb]), [0, 0]);
+    let mut part_of_progressive = plain.clone();
+    part_of_progressive[at([0xff, 0xda]) + 11] = 5;
+    for mut decoder in decoders() {
+        let (mut want, mut got) = (Pixels::new(), Pixels::new());
+        decoder.decode(&plain, all, &mut want).unwrap();
+        for (what, odd) in [("JFIF 2", &other_revision), ("junk", &bytes_between), ("scan", &part_of_progressive)] {
+            decoder.decode(odd, all, &mut got).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(want.rgb(), got.rgb(), "{what}");
+            for cut in (odd.len() / 2..odd.len() - 8).step_by(7) {
+                assert!(decoder.decode(&odd[..cut], all, &mut got).is_err(), "{what}, cut off at {cut}");
+            }
+        }
+    }
+    let mut decoder = Decoder::new();
+    let mut pixels = Pixels::new();
+    assert!(decoder.decode_tolerant(&other_revision[..plain.len() / 2], &[], all, &mut pixels).unwrap(), "it counts");
+}
+
+#[test]
+fn parts_of_pictures_with_common_factors_in_their_sampling_are_decoded() {
+    let (mut random, mut values) = (Lcg(9), Lcg(10));
+    for factors in [[0x21; 3], [0x31; 3], [0x22, 0x21, 0x21]] {
+        let components = [(1, factors[0]), (2, factors[1]), (3, factors[2])];
+        let picture = writer::Picture {
+            w: 150,
+            h: 120,
+            components: &components,
+            scans: &[&[0, 1, 2]],
+            restart_interval: 0,
+            extra: &[],
+            quantisation: 3,
+        };
+        let mut blocks = |_| {
+            let mut block = [0; entropy::BLOCK];
+            block[..4].fill_with(|| values.below(40) as i16 - 20);
+            block
+        };
+        let bytes = picture.write(&mut blocks);
+        let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+        for mut decoder in decoders() {
+            let size = decoder.size(&bytes).unwrap();
+            decoder.decode(&bytes, Region::all(size), &mut whole).unwrap();
+            for _ in 0..20 {
+                let wanted = random.region(size);
+                decoder.decode(&bytes, wanted, &mut part).unwrap_or_else(|e| panic!("{components:?} {wanted:?}: {e}"));
+                assert_part_of(&whole, &part, wanted, &format!("{components:?}"));
+            }
+        }
+    }
+}
+
+#[test]
 fn bytes_between_the_scan_and_the_end_marker_do_no_harm() {
     let size = Size { w: 40, h: 40 };
     let mut bytes = encode(&picture(size, &mut Lcg(5)), size, 80, Subsampling::S420, false).unwrap();
