@@ -253,6 +253,10 @@ impl LoaderConfig {
         require(self.batch_size >= 1, "batch_size is required and must be at least 1")?;
         require(self.prefetch != Some(0), "prefetch must be at least 1 batch")?;
         require(
+            self.on_error != OnError::Skip || self.max_errors > 0,
+            "on_error=\"skip\" leaves out up to max_errors samples per epoch, which is 0: pass it too, such as max_errors=100",
+        )?;
+        require(
             self.device_decode || !self.share_decode,
             "share_decode shares what device_decode leaves to the device: set both, or neither",
         )?;

@@ -88,13 +88,23 @@ impl State {
         for (name, was) in &then.plan {
             compare(name, was, now.plan.get(name).map_or("absent", String::as_str));
         }
-        compare("augment_seed", &then.augment_seed.to_string(), &now.augment_seed.to_string());
+        compare(
+            "augment_seed (shuffle_seed unless it is given)",
+            &then.augment_seed.to_string(),
+            &now.augment_seed.to_string(),
+        );
         compare("the augmentation's generator", &then.draws_version.to_string(), &now.draws_version.to_string());
         if differing.is_empty() {
             return Ok(());
         }
+        let is_copy = differing.iter().any(|difference| difference.starts_with("index was "));
+        let why = if is_copy {
+            " (the data's index.json has changed; a copy with row indexes has the same samples)"
+        } else {
+            ""
+        };
         let message = format!(
-            "the checkpoint belongs to another plan: {}; build the loader with the same arguments, or load with strict=False",
+            "the checkpoint belongs to another plan: {}{why}; build the loader with the same arguments, or load with strict=False",
             differing.join("; ")
         );
         Err(Error::new(ErrorKind::State, message))
@@ -132,9 +142,16 @@ mod tests {
         let now = Own { augment_seed: 8, plan: [("shuffle".to_owned(), "false".to_owned())].into(), ..own() };
         let message = state.check(&now).expect_err("differs").to_string();
         assert!(
-            message.contains("shuffle was true and is false") && message.contains("augment_seed was 9"),
+            message.contains("shuffle was true and is false")
+                && message.contains("augment_seed (shuffle_seed unless it is given) was 9")
+                && !message.contains("row indexes"),
             "{message}"
         );
+        let [was, is] = ["a", "b"].map(|digest| [("index".to_owned(), digest.to_owned())].into());
+        state.forebay = Some(Own { plan: was, ..own() });
+        let message = state.check(&Own { plan: is, ..own() }).expect_err("other data").to_string();
+        assert!(message.contains("index was a and is b (the data's index.json has changed;"), "{message}");
+        state.forebay = Some(own());
         state.check(&own()).expect("same");
     }
 }

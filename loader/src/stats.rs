@@ -36,7 +36,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Adds `time`.
+    /// Adds `time`, which the trace does not show by itself.
     pub fn spend(&self, how: Spent, time: Duration) {
         let counter = match how {
             Spent::Busy => &self.busy_ns,
@@ -50,12 +50,22 @@ impl Stage {
     pub fn timed<T>(&self, how: Spent, body: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = body();
+        self.spent_since(how, start);
+        result
+    }
+
+    /// Counts the time since `start`.
+    pub fn spent_since(&self, how: Spent, start: Instant) {
         let time = start.elapsed();
         self.spend(how, time);
+        self.trace(how, start, time);
+    }
+
+    /// Shows in the trace, if there is one, what [`spend`](Self::spend) is told of together with other spans.
+    pub fn trace(&self, how: Spent, start: Instant, time: Duration) {
         if let Some(trace) = &self.trace {
             trace.push(self.name, how, start, time);
         }
-        result
     }
 
     /// Counts finished work.

@@ -1,5 +1,6 @@
 """What forebay.Loader says to a wrong argument, before it looks at any data."""
 
+import json
 import pathlib
 
 import pytest
@@ -44,6 +45,70 @@ def test_a_wrong_argument_is_refused_by_its_name(name, value, sentence):
     with pytest.raises(fb.ConfigError) as caught:
         fb.Loader(**{"batch_size": 4, name: value})
     assert str(caught.value).startswith(sentence)
+
+
+def test_skipping_without_a_budget_is_refused(packed):
+    with pytest.raises(fb.ConfigError, match='on_error="skip" leaves out up to max_errors samples per epoch, which is 0'):
+        fb.Loader(local=packed, batch_size=4, on_error="skip")
+
+
+def test_means_of_grey_levels_are_refused(pictures):
+    ops = fb.CenterCrop(8), fb.Normalize((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+    with pytest.raises(fb.ConfigError, match="divide means and standard deviations of grey levels by 255"):
+        fb.Loader(local=pictures, batch_size=4, fields={"x": fb.Image("image", *ops, dtype="float32")})
+
+
+def test_a_folder_of_data_sets_says_which_it_holds(packed, tmp_path):
+    (tmp_path / "train").symlink_to(packed)
+    with pytest.raises(fb.NotFoundError, match="holds data sets in train: name one with `split`"):
+        fb.Loader(local=tmp_path, batch_size=4)
+    with pytest.raises(fb.NotFoundError, match="the folder cannot be read, or does not exist"):
+        fb.Loader(local=tmp_path / "trian", batch_size=4)
+
+
+def test_a_whole_checkpoint_is_no_state_of_the_loader(pictures):
+    with fb.Loader(local=pictures, batch_size=4) as loader, pytest.raises(fb.StateError, match="this one holds 'model', 'data'"):
+        loader.load_state_dict({"model": {}, "data": loader.state_dict()})
+
+
+def test_a_url_is_no_folder_to_write_to(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(fb.ConfigError, match="is a URL, and this works on a local folder"):
+        fb.MDSWriter(out="s3://bucket/set", columns={"x": "int"})
+    with pytest.raises(fb.ConfigError, match="is a URL"):
+        fb.ShardReader("s3://bucket/set")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"hashes": "xxh64"}, r"hashes is a list, such as \['xxh64'\]"),
+        ({"jpeg_row_index": True}, 'for columns of the encoding "jpeg", and there is none'),
+        ({"columns": {"x": "jpg"}}, "`jpg` is no encoding we know; known are bytes, str, int,"),
+    ],
+)
+def test_a_writer_refuses_what_it_could_not_do(tmp_path, arguments, sentence):
+    with pytest.raises(fb.ConfigError, match=sentence):
+        fb.MDSWriter(out=tmp_path / "set", **{"columns": {"x": "int"}, **arguments})
+
+
+def test_there_must_be_jpegs_to_index(tmp_path):
+    from forebay.index import index
+
+    with fb.MDSWriter(out=tmp_path / "set", columns={"x": "int"}) as writer:
+        writer.write({"x": 1})
+    with pytest.raises(fb.ConfigError, match='no column .* has the encoding "jpeg"'):
+        index(tmp_path / "set", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_trace_shows_what_is_read_and_decoded(pictures):
+    with fb.Loader(local=pictures, batch_size=4, fields={"x": fb.Image("image", fb.CenterCrop(8))}, trace=True) as loader:
+        for _ in loader:
+            pass
+        spans = {event["name"] for event in json.loads(loader.trace_json())["traceEvents"]}
+    assert {"schedule Busy", "read Busy", "decode Busy", "place Busy"} <= spans
 
 
 def test_a_remote_may_be_a_path(packed, tmp_path):

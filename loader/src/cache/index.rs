@@ -70,8 +70,8 @@ pub fn install_index(
         return Ok(IndexFile { bytes, installed: false, unchecked });
     }
     let Some(fetch) = fetch else {
-        return Err(Error::new(ErrorKind::NotFound, "there is no index.json, and no remote to fetch it from")
-            .with("file", path.display()));
+        let message = format!("there is no index.json, and no remote to fetch it from: {}", what_is_there(dir));
+        return Err(Error::new(ErrorKind::NotFound, message).with("file", path.display()));
     };
     // A directory that cannot be made or written is found out again, with a sentence, when a shard is to be written.
     let absent = dir.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
@@ -141,4 +141,17 @@ fn compare(path: &Path, cached: &[u8], remote: &str, now: &[u8]) -> Result<()> {
     .with("cached_bytes", cached.len())
     .with("remote", remote)
     .with("remote_bytes", now.len()))
+}
+
+/// A clause about a folder without an index.
+fn what_is_there(dir: &Path) -> String {
+    let Ok(entries) = std::fs::read_dir(dir) else { return "the folder cannot be read, or does not exist".to_owned() };
+    let is_set = |entry: &std::fs::DirEntry| entry.path().join(INDEX_NAME).is_file();
+    let sets = entries.filter_map(|entry| entry.ok().filter(is_set));
+    let mut names: Vec<String> = sets.map(|entry| entry.file_name().to_string_lossy().into_owned()).take(5).collect();
+    names.sort();
+    match names.is_empty() {
+        true => "the folder holds no data set; MDSWriter makes one".to_owned(),
+        false => format!("the folder holds data sets in {}: name one with `split`", names.join(", ")),
+    }
 }

@@ -44,6 +44,11 @@ impl Writer {
         if !mean.iter().all(|m| m.is_finite()) || !std.iter().all(|s| s.is_finite() && *s > 0.0) {
             return Err(Error::config("Normalize needs finite means and standard deviations above 0"));
         }
+        if mean.iter().chain(&std).any(|value| *value > 1.0) {
+            let message =
+                "Normalize is for pixels from 0 to 1: divide means and standard deviations of grey levels by 255";
+            return Err(Error::config(message).with("mean", format!("{mean:?}")).with("std", format!("{std:?}")));
+        }
         // In double precision, so that only the last product and sum round.
         let scale = std.map(|s| (1.0 / (255.0 * f64::from(s))) as f32);
         let offset = [0, 1, 2].map(|c| (-f64::from(mean[c]) / f64::from(std[c])) as f32);

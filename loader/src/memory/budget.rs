@@ -58,7 +58,7 @@ pub fn split(memory_bytes: u64, batch_bytes: u64, batches: u64) -> Result<Split>
     let slot = batch_bytes.max(1).checked_next_multiple_of(super::BLOCK_BYTES as u64).unwrap_or(u64::MAX);
     let least = slot.saturating_mul(BATCHES_MIN);
     if least > memory_bytes {
-        return Err(Error::config("`memory` does not hold three batches: raise it, or lower `batch_size`")
+        return Err(Error::config("`memory` does not hold three batches, the least: raise it, or lower `batch_size`")
             .with("memory_bytes", memory_bytes)
             .with("needed_bytes", least));
     }

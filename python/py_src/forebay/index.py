@@ -3,7 +3,8 @@
 Copies an MDS data set from one folder to another, shard by shard, and puts behind the samples of each shard where the rows of
 every JPEG start, 0.2 to 0.3 % of its bytes. `forebay.Loader` then does not decode what lies above and right of a crop; the
 pixels are the same. Samples, their shards and their order stay as they are, and other readers, MosaicML streaming among
-them, read past the index. Sizes and hashes in the copy's index.json are new, so it is another data set to a cache.
+them, read past the index. Sizes and hashes in the copy's index.json are new, so it is another data set to a cache, and a
+checkpoint of the original is loaded with `strict=False`.
 
     python -m forebay.index data/train data/train-indexed
     python -m forebay.index --transcode data/train data/train-indexed
@@ -22,7 +23,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from . import _forebay
-from .errors import Error
+from .errors import ConfigError, Error
+from .shards import _open_index
 
 __all__ = ["Report", "index"]
 
@@ -66,10 +68,13 @@ def index(
         What was done.
 
     Raises:
-        ConfigError: `out` holds something.
+        ConfigError: `out` holds something, or no column is "jpeg".
         FormatError: A shard is damaged. The copy then has no index.json, so nothing takes it for a data set.
         UnsupportedError: The shards are not MDS.
     """
+    _, shards = _open_index(source)
+    if not any(encoding == "jpeg" for shard in shards for _, encoding in shard["columns"]):
+        raise ConfigError(f'no column of {os.fspath(source)} has the encoding "jpeg": there is nothing to index')
     copy = _forebay.IndexedCopy(os.fspath(source), os.fspath(out), transcode)
     report = Report()
     pool = ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)), "forebay-index")
@@ -124,6 +129,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{report.indexed} of {report.jpegs} JPEGs have a row index ({report.transcoded} were progressive and are baseline now); "
         f"the index takes {report.index_bytes} bytes, {share:.2f} % of the samples"
     )
+    if report.indexed < report.jpegs:
+        print("those without one are damaged, or progressive, which --transcode rewrites, or of a rare kind")
     return 0
 
 

@@ -294,7 +294,7 @@ class Loader:
         """Makes the next `iter` go on where `state` was taken, on any legal number of ranks.
 
         Args:
-            state: From `state_dict`, or from MosaicML streaming's.
+            state: From `state_dict`, or from MosaicML streaming's. Its seed and number of canonical nodes count from then on.
             strict: Refuse a state of another plan, such as other data, weights or seeds. Another batch size is no other plan.
 
         Raises:
@@ -303,6 +303,9 @@ class Loader:
         self._check()
         if not isinstance(state, Mapping):
             raise StateError(f"a state is the dict that state_dict() gave, but this is a {type(state).__name__}")
+        if "epoch" not in state:
+            keys = ", ".join(map(repr, list(state)[:5])) or "nothing"
+            raise StateError(f"a state is the dict that state_dict() gave, but this one holds {keys}: pass the part that it is in")
         self._abandon()
         document = json.dumps(dict(state), default=_plain)
         for engine in self._engines:

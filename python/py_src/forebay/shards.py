@@ -35,12 +35,20 @@ def read_index(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def _open_index(path: str | os.PathLike[str]) -> tuple[_forebay.Index, list[dict[str, Any]]]:
-    path = os.fspath(path)
+    path = _folder(path)
     if os.path.isdir(path):
         path = os.path.join(path, "index.json")
     with open(path, "rb") as file:
         index = _forebay.Index(file.read(), path)
     return index, json.loads(index.describe())
+
+
+def _folder(path: str | os.PathLike[str]) -> str:
+    """A path of this machine."""
+    path = os.fspath(path)
+    if "://" in path:
+        raise ConfigError(f"{path!r} is a URL, and this works on a local folder: copy from or to the store yourself")
+    return path
 
 
 class ShardReader(Sequence[dict[str, Any]]):
@@ -56,7 +64,7 @@ class ShardReader(Sequence[dict[str, Any]]):
     """
 
     def __init__(self, local: str | os.PathLike[str], split: str | None = None) -> None:
-        self._folder = os.path.join(os.fspath(local), split or "")
+        self._folder = os.path.join(_folder(local), split or "")
         self._index, self.shards = _open_index(os.path.join(self._folder, "index.json"))
         self._starts = []
         total = 0
@@ -157,7 +165,7 @@ class MDSWriter:
     The index is written last, so a crash leaves nothing that looks finished; leaving the block on an exception writes no index.
 
     Args:
-        out: Folder to write to, new or empty.
+        out: Local folder to write to, new or empty. What comes out is copied to a store as it is.
         columns: Each column's encoding: "bytes", "str", "int", "float32", "ndarray:uint16:2048", "jpeg", "png", "json" ...
         compression: "zstd", "zstd:7", "gz", "bz2", "br" or "snappy", with a level or without. None: raw shards.
         hashes: Digests to record, such as ["xxh64"].
@@ -170,6 +178,9 @@ class MDSWriter:
             `size_limit` does not count it. `python -m forebay.index` does this to data that exists.
         jpeg_transcode: Rewrite progressive JPEGs of "jpeg" columns as baseline ones of the same pixels, with all markers:
             they decode faster and can have a row index.
+
+    Raises:
+        ConfigError: `out` holds something or is a URL, an encoding is not known, or no column is what an argument is about.
     """
 
     def __init__(
@@ -185,11 +196,15 @@ class MDSWriter:
         jpeg_row_index: bool = False,
         jpeg_transcode: bool = False,
     ) -> None:
+        if isinstance(hashes, str):
+            raise ConfigError(f"hashes is a list, such as [{hashes!r}], but it is {hashes!r}")
+        if (jpeg_row_index or jpeg_transcode) and "jpeg" not in columns.values():
+            raise ConfigError('jpeg_row_index and jpeg_transcode are for columns of the encoding "jpeg", and there is none')
         self._transcode = jpeg_transcode
         # The order in which values are stored.
         self._columns = dict(sorted(columns.items()))
         self._writer = _forebay.MdsWriter(
-            os.fspath(out),
+            _folder(out),
             list(self._columns.items()),
             compression,
             sorted(set(hashes or ())),

@@ -108,7 +108,14 @@ impl Encoding {
             Some(("ndarray", config)) => {
                 ArrayType::parse(config).map(Self::Array).map_err(|e| e.with("encoding", name))
             }
-            _ => Err(Error::config(format!("`{name}` is no encoding we know"))),
+            _ => {
+                let known: Vec<&str> = PLAIN.iter().map(|(name, _)| *name).collect();
+                let message = format!(
+                    "`{name}` is no encoding we know; known are {}, pkl, ndarray and numpy's numbers, such as uint16",
+                    known.join(", ")
+                );
+                Err(Error::config(message))
+            }
         }
     }
 

@@ -116,12 +116,12 @@ impl<'a> DecodeThread<'a> {
             let waiting = Instant::now();
             crossbeam::channel::select! {
                 recv(loaded) -> sample => {
-                    self.decode.spend(Spent::Input, waiting.elapsed());
+                    self.decode.spent_since(Spent::Input, waiting);
                     let Ok(sample) = sample else { return Ok(()) };
                     self.loaded(sample)?;
                 }
                 recv(chunks) -> chunk => {
-                    self.decode.spend(Spent::Input, waiting.elapsed());
+                    self.decode.spent_since(Spent::Input, waiting);
                     let Ok(chunk) = chunk else { return Ok(()) };
                     self.chunk(chunk)?;
                 }
@@ -160,9 +160,9 @@ impl<'a> DecodeThread<'a> {
                     let bytes = copied.bytes();
                     let mut decoded = Ok(Vec::new());
                     if !(copied.placed.is_some() && direct.is_some_and(|direct| direct.is_all)) {
-                        lap(&mut start, &mut self.settled.read);
+                        lap(&mut start, &mut self.settled.read, &self.read);
                         decoded = self.decoder.decode((&batch, row), task, open, copied, direct, into);
-                        lap(&mut start, &mut self.settled.decoded);
+                        lap(&mut start, &mut self.settled.decoded, &self.decode);
                     }
                     rows.iter_mut().zip(batch.row_bytes()).for_each(|(rows, bytes)| rows.skip_front(*bytes));
                     let decoded = decoded.map(|lists| {
@@ -210,7 +210,7 @@ impl<'a> DecodeThread<'a> {
                 }
             }
         }
-        lap(&mut start, &mut self.settled.read);
+        lap(&mut start, &mut self.settled.read, &self.read);
         drop(rows);
         self.tell();
         // One more for the chunk itself, whose places have just gone.
@@ -277,7 +277,7 @@ impl<'a> DecodeThread<'a> {
             Ok(())
         });
         self.settle(&batch, row, &task, decoded);
-        lap(&mut start, &mut self.settled.decoded);
+        lap(&mut start, &mut self.settled.decoded, &self.decode);
         self.tell();
         self.finish(&batch, 1)
     }
@@ -320,10 +320,11 @@ impl<'a> DecodeThread<'a> {
     }
 }
 
-/// Adds the time since `start` to `done`, and starts anew.
-fn lap(start: &mut Instant, done: &mut Done) {
+/// Adds the time since `start` to `done`, shows it in the trace as the work of `stage`, and starts anew.
+fn lap(start: &mut Instant, done: &mut Done, stage: &Stage) {
     let now = Instant::now();
     done.time += now - *start;
+    stage.trace(Spent::Busy, *start, now - *start);
     *start = now;
 }
 

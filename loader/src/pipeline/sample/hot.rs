@@ -157,7 +157,7 @@ impl HotReader {
             None => open.range(task.index)?,
         };
         if bytes as u64 > shared.sample_bytes_max {
-            return Err(Error::new(ErrorKind::Unsupported, "a sample is larger than sample_bytes_max")
+            return Err(Error::new(ErrorKind::Unsupported, "a sample is larger than sample_bytes_max: raise it")
                 .with("bytes", bytes)
                 .with("sample_bytes_max", shared.sample_bytes_max));
         }

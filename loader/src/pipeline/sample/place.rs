@@ -62,7 +62,7 @@ pub(crate) fn run(shared: &Shared, batches: &Receiver<Arc<Building>>) -> Result<
         let waiting = Instant::now();
         let is_behind = !batches.is_empty();
         let batch = batches.recv();
-        stage.spend(Spent::Input, waiting.elapsed());
+        stage.spent_since(Spent::Input, waiting);
         let Ok(batch) = batch else { return Ok(()) };
         if let Some(share) = &shared.host_share {
             share.learn(is_behind);
