@@ -41,3 +41,13 @@ pub(crate) fn first_that_loads<T>(
     }
     Err(refusal)
 }
+
+/// The first of the named functions that bindgen's `$library` has not found in its file; calling it would panic.
+macro_rules! first_missing {
+    ($library:expr; $($function:ident),* $(,)?) => {
+        [$((stringify!($function), $library.$function.is_err())),*]
+            .into_iter()
+            .find_map(|(function, is_missing)| is_missing.then_some(function))
+    };
+}
+pub(crate) use first_missing;

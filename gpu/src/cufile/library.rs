@@ -1,7 +1,7 @@
 //! Which file cuFile is: the one that was named, or the first of those that a machine usually has.
 
 use super::sys;
-use crate::libraries::first_that_loads;
+use crate::libraries::{first_missing, first_that_loads};
 use forebay_loader::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -65,14 +65,14 @@ fn candidates(packages: &[PathBuf]) -> Vec<OsString> {
 
 /// A function that we call and the library does not have; calling it would panic.
 fn missing(functions: &sys::CuFile) -> Option<&'static str> {
-    let functions = [
-        ("cuFileDriverOpen", functions.cuFileDriverOpen.is_err()),
-        ("cuFileDriverGetProperties", functions.cuFileDriverGetProperties.is_err()),
-        ("cuFileHandleRegister", functions.cuFileHandleRegister.is_err()),
-        ("cuFileHandleDeregister", functions.cuFileHandleDeregister.is_err()),
-        ("cuFileRead", functions.cuFileRead.is_err()),
-    ];
-    functions.into_iter().find(|(_, is_missing)| *is_missing).map(|(function, _)| function)
+    first_missing!(
+        functions;
+        cuFileDriverOpen,
+        cuFileDriverGetProperties,
+        cuFileHandleRegister,
+        cuFileHandleDeregister,
+        cuFileRead,
+    )
 }
 
 #[cfg(test)]

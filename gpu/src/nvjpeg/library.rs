@@ -1,7 +1,7 @@
 //! Which file nvJPEG is: the one that was named, or the first of those that a machine usually has.
 
 use super::sys;
-use crate::libraries::first_that_loads;
+use crate::libraries::{first_missing, first_that_loads};
 use forebay_loader::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -71,12 +71,8 @@ fn candidates(packages: &[PathBuf]) -> Vec<OsString> {
 
 /// A function that we call and the library does not have; calling it would panic.
 fn missing(functions: &sys::NvJpeg) -> Option<&'static str> {
-    macro_rules! first_missing {
-        ($($function:ident),* $(,)?) => {
-            [$((stringify!($function), functions.$function.is_err())),*].into_iter().find(|(_, is_missing)| *is_missing)
-        };
-    }
-    let found = first_missing!(
+    first_missing!(
+        functions;
         nvjpegGetProperty,
         nvjpegCreateEx,
         nvjpegDestroy,
@@ -92,8 +88,7 @@ fn missing(functions: &sys::NvJpeg) -> Option<&'static str> {
         nvjpegDecodeBatchedSupportedEx,
         nvjpegDecodeBatchedInitialize,
         nvjpegDecodeBatchedEx,
-    );
-    found.map(|(function, _)| function)
+    )
 }
 
 #[cfg(test)]
