@@ -233,41 +233,47 @@ impl Turbo {
         self.instance.outcome(rc)
     }
 
-    /// Decodes `region`, or all where only that works, and refuses what is damaged.
-    fn decode_flawless(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
-        let header = self.start(bytes)?;
+    /// Decodes `region` of a picture that was [started](Self::start), and refuses one that is damaged.
+    fn decode_flawless(&mut self, bytes: &[u8], header: &Header, region: Region, pixels: &mut Pixels) -> Result<()> {
         let out = pixels.start(region, header.channels());
-        let Some(mut warning) = self.decompress(bytes, &header, region, out)?.filter(|w| !w.contains(HARMLESS)) else {
-            if header.is_cmyk {
-                rgb_from_inverted_cmyk(out);
+        if let Some(warning) = self.damage(bytes, header, region, out)? {
+            if let Some(damage) = self.damage_behind_header(bytes, header, region, out, &warning) {
+                let message = "the JPEG is damaged; a field with tolerant=True takes what is there of it";
+                return Err(Error::decode(message).with("reason", damage));
             }
-            return Ok(());
-        };
-        // An odd header is read in a known way; what comes behind it counts.
-        if let Some(mended) = mend::header(bytes) {
-            let again =
-                self.start(&mended).and_then(|same| match same.size == header.size && same.is_cmyk == header.is_cmyk {
-                    true => self.decompress(&mended, &same, region, out),
-                    false => Err(Error::decode("another picture")),
-                });
-            match again.map(|w| w.filter(|w| !w.contains(HARMLESS))) {
-                Ok(None) => {
-                    log::debug!("decoded a JPEG with an odd header: {warning}");
-                    // The file as it is has the last word on its pixels.
-                    let header = self.start(bytes)?;
-                    self.decompress(bytes, &header, region, out)?;
-                    if header.is_cmyk {
-                        rgb_from_inverted_cmyk(out);
-                    }
-                    return Ok(());
-                }
-                Ok(Some(worse)) => warning = worse,
-                // What was taken for a header was none.
-                Err(_) => {}
-            }
+            log::debug!("decoded a JPEG with an odd header: {warning}");
+            // The file as it is has the last word on its pixels.
+            let header = self.start(bytes)?;
+            self.decompress(bytes, &header, region, out)?;
         }
-        Err(Error::decode("the JPEG is damaged; a field with tolerant=True takes what is there of it")
-            .with("reason", warning))
+        if header.is_cmyk {
+            rgb_from_inverted_cmyk(out);
+        }
+        Ok(())
+    }
+
+    /// As [`decompress`](Self::decompress), but of warnings only one that may mean damage.
+    fn damage(&mut self, bytes: &[u8], header: &Header, region: Region, out: &mut [u8]) -> Result<Option<String>> {
+        Ok(self.decompress(bytes, header, region, out)?.filter(|warning| !warning.contains(HARMLESS)))
+    }
+
+    /// The damage of a picture whose first `warning` may be about an odd header alone. That is read in a known way; what
+    /// comes behind it counts.
+    fn damage_behind_header(
+        &mut self,
+        bytes: &[u8],
+        header: &Header,
+        region: Region,
+        out: &mut [u8],
+        warning: &str,
+    ) -> Option<String> {
+        let found = mend::header(bytes).and_then(|mended| {
+            let same = self.start(&mended).ok()?;
+            let is_same = same.size == header.size && same.is_cmyk == header.is_cmyk;
+            is_same.then(|| self.damage(&mended, &same, region, out).ok()).flatten()
+        });
+        // Where there is nothing to mend, or what was taken for a header was none, the warning stands.
+        found.unwrap_or_else(|| Some(warning.to_owned()))
     }
 }
 
@@ -282,9 +288,10 @@ impl JpegDecoder for Turbo {
     fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
         let header = self.start(bytes)?;
         let (region, all) = (widen(region, &header)?, Region::all(header.size));
-        match self.decode_flawless(bytes, region, pixels) {
+        match self.decode_flawless(bytes, &header, region, pixels) {
             Err(error) if region != all && error.to_string().contains(OTHER_UNIT) => {
-                self.decode_flawless(bytes, all, pixels)
+                let header = self.start(bytes)?;
+                self.decode_flawless(bytes, &header, all, pixels)
             }
             outcome => outcome,
         }

@@ -3,15 +3,6 @@
 //! The library keeps the first warning of a file only. One about the header, which it gets over without harm, would hide all
 //! that is wrong behind it: so the file is looked at again without its cause.
 
-/// Fields of the first scan's header.
-struct Scan<'a> {
-    /// Components of the picture.
-    components: usize,
-    is_sequential: bool,
-    /// The segment's bytes behind its length.
-    body: &'a mut [u8],
-}
-
 /// `bytes` without what libjpeg warns of before the first scan's data, as far as it goes on as if nothing were wrong: bytes
 /// between markers, revisions of JFIF and colour transforms of Adobe that it does not know, and a sequential scan that says
 /// it is a part of a progressive one. `None` when there is nothing of the kind, or no header at all.
@@ -37,7 +28,11 @@ pub(super) fn header(bytes: &[u8]) -> Option<Vec<u8>> {
                 is_sequential = !matches!(code, 0xc2 | 0xca);
             }
             0xda => {
-                Scan { components, is_sequential, body }.mend()?;
+                let behind_components = 1 + 2 * usize::from(*body.first()?);
+                let parameters = body.get_mut(behind_components..)?.first_chunk_mut::<3>()?;
+                if is_sequential && components > 0 {
+                    *parameters = [0, 63, 0];
+                }
                 break;
             }
             0xd8 | 0xd9 => return None,
@@ -53,17 +48,6 @@ pub(super) fn header(bytes: &[u8]) -> Option<Vec<u8>> {
     }
     out.extend(rest);
     (out != bytes).then_some(out)
-}
-
-impl Scan<'_> {
-    fn mend(self) -> Option<()> {
-        let count = usize::from(*self.body.first()?);
-        let parameters = self.body.get_mut(1 + 2 * count..)?.first_chunk_mut::<3>()?;
-        if self.is_sequential && self.components > 0 {
-            *parameters = [0, 63, 0];
-        }
-        Some(())
-    }
 }
 
 /// The code of the next marker, behind bytes that are none.
