@@ -134,6 +134,11 @@ impl Catalog {
         self.streams.iter().flat_map(|s| &s.index.shards).map(Shard::raw_bytes).sum()
     }
 
+    /// Bytes of a sample on average, unpacked.
+    pub(crate) fn sample_bytes_mean(&self) -> u64 {
+        self.raw_bytes() / self.shape.num_samples().max(1)
+    }
+
     /// Bytes of the largest shard, stored and unpacked together.
     pub(crate) fn shard_bytes_max(&self) -> u64 {
         let shards = self.streams.iter().flat_map(|s| &s.index.shards);

@@ -175,7 +175,7 @@ impl Loader {
         crate::order::shares_of(catalog.shape(), &order)?;
         let fields = plan::fields_of(&config, &catalog)?;
         let mut layout = BatchLayout::new(&fields[0], config.batch_size as usize, config.mark_repeats)?;
-        let sample_bytes = catalog.raw_bytes() / catalog.shape().num_samples().max(1);
+        let sample_bytes = catalog.sample_bytes_mean();
         // Rows of no fixed shape are about as long as what is stored.
         let stored_bytes = sample_bytes.saturating_mul(config.batch_size.into());
         let prefetch = config.prefetch_of(stored_bytes.max(layout.bytes() as u64));
@@ -510,8 +510,7 @@ impl Loader {
                 Some(pictures)
             }
             Err(error) => {
-                log::warn!("pictures are decoded on the host: {error}");
-                self.stats.note(format!("pictures are decoded on the host: {error}"));
+                self.warn_and_note(format!("pictures are decoded on the host: {error}"));
                 self.stats.counter("device_decode_fallbacks").add(1);
                 None
             }
@@ -527,10 +526,10 @@ impl Loader {
         let columns: Vec<_> =
             columns.map(|(fields, layout)| StoredColumns::new(fields, layout).map(Arc::new)).collect();
         if columns.iter().all(Option::is_none) {
-            let sentence = "no output goes by GPUDirect Storage: none is the stored bytes of an array of fixed size of \
-                            at least 4 KiB in MDS shards";
-            log::warn!("{sentence}");
-            self.stats.note(sentence);
+            self.warn_and_note(
+                "no output goes by GPUDirect Storage: none is the stored bytes of an array of fixed size of at least 4 KiB in \
+                 MDS shards",
+            );
             return None;
         }
         match self.target.storage() {
@@ -539,12 +538,18 @@ impl Loader {
                 Some(Arc::new(Storage::new(reader, columns)))
             }
             Err(error) => {
-                log::warn!("GPUDirect Storage is not used: {error}");
-                self.stats.note(format!("GPUDirect Storage is not used: {error}"));
+                self.warn_and_note(format!("GPUDirect Storage is not used: {error}"));
                 self.stats.counter("gpu_direct_storage_fallbacks").add(1);
                 None
             }
         }
+    }
+
+    /// Says what the loader does without, in the log and in the statistics.
+    fn warn_and_note(&self, sentence: impl Into<String>) {
+        let sentence = sentence.into();
+        log::warn!("{sentence}");
+        self.stats.note(sentence);
     }
 
     /// The only way to the position: in a forked child the lock may be held by a thread that does not exist there.
@@ -611,7 +616,7 @@ impl Loader {
         }
         // A copy is so short that a thread had better take more of them at a time, as long as the batches under way have
         // two chunks for each thread.
-        let sample_bytes = (self.catalog.raw_bytes() / self.samples().max(1)).max(1);
+        let sample_bytes = self.catalog.sample_bytes_mean().max(1);
         let worth = usize::try_from(CHUNK_BYTES / sample_bytes).unwrap_or(CHUNK_MAX);
         let under_way = batch.saturating_mul(self.prefetch as usize + 1);
         even.max(worth.min(under_way / (threads * 2))).clamp(1, CHUNK_MAX)

@@ -172,19 +172,11 @@ impl<'a> DecodeThread<'a> {
                     self.settle(&batch, row, task, decoded);
                     done += 1;
                 }
-                Ok(Found::Cold(open, offset, bytes)) => {
+                Ok(Found::Cold(open, offset, bytes, stored)) => {
                     let place = Place { fixed: split_row(&mut rows, &batch), given };
-                    let batch = batch.clone();
-                    let miss = Miss { batch, row, task: *task, place, open, offset, bytes, stored: None };
-                    if self.misses.send(miss).is_err() {
-                        return self.shared.run.check();
-                    }
-                }
-                Ok(Found::Stored(open, offset, bytes, sample)) => {
-                    let place = Place { fixed: split_row(&mut rows, &batch), given };
-                    let (batch, stored) = (batch.clone(), Some(sample));
-                    let miss = Miss { batch, row, task: *task, place, open, offset, bytes, stored };
-                    if self.stored.send(miss).is_err() {
+                    let reader = if stored.is_some() { &self.stored } else { &self.misses };
+                    let miss = Miss { batch: batch.clone(), row, task: *task, place, open, offset, bytes, stored };
+                    if reader.send(miss).is_err() {
                         return self.shared.run.check();
                     }
                 }

@@ -72,10 +72,9 @@ impl DirectOutput {
 pub(super) enum Found<'a> {
     /// In the page cache, and copied; with the output that samples of its layout are read straight into.
     Hot(&'a OpenShard, Copied<'a>, Option<DirectOutput>),
-    /// Not in memory, or more than the buffer takes: this many bytes at this offset.
-    Cold(Arc<OpenShard>, u64, usize),
-    /// The same, and the target reads some of its rows.
-    Stored(Arc<OpenShard>, u64, usize, StoredSample),
+    /// Not in memory, or more than the buffer takes: this many bytes at this offset; or, with a [`StoredSample`], the target
+    /// reads some of its rows.
+    Cold(Arc<OpenShard>, u64, usize, Option<StoredSample>),
     /// The shard is no longer on disk.
     Gone,
 }
@@ -166,7 +165,7 @@ impl HotReader {
             && !open.refuses_storage()
             && let Some(sample) = columns.sample(offset, bytes)
         {
-            return Ok(Found::Stored(open.clone(), offset, bytes, sample));
+            return Ok(Found::Cold(open.clone(), offset, bytes, Some(sample)));
         }
         let direct = direct[open.layout_number()];
         let copied = if let Some(direct) = direct
@@ -186,7 +185,7 @@ impl HotReader {
         };
         Ok(match copied {
             Some(copied) => Found::Hot(open, copied, direct),
-            None => Found::Cold(open.clone(), offset, bytes),
+            None => Found::Cold(open.clone(), offset, bytes, None),
         })
     }
 

@@ -75,21 +75,19 @@ pub(crate) struct StoredSample {
 impl StoredColumns {
     /// For samples of `layout`, which `fields` decodes; `None` where no column can go this way.
     pub(crate) fn new(fields: &FieldPlan, layout: &Arc<Layout>) -> Option<Self> {
-        let is_fixed = |output: usize| fields.outputs()[output].row_bytes().is_some();
+        let row_bytes = |output: usize| fields.outputs()[output].row_bytes();
         let is_long = |(output, column): &(usize, usize)| {
-            let row_bytes = fields.outputs()[*output].row_bytes().unwrap_or(0);
-            let is_found =
-                layout.fixed_place(*column, isize::MAX as usize).is_some_and(|place| place.len() == row_bytes);
-            is_found && row_bytes >= ROW_BYTES_MIN
+            let place = layout.fixed_place(*column, isize::MAX as usize);
+            place.is_some_and(|place| row_bytes(*output) == Some(place.len()) && place.len() >= ROW_BYTES_MIN)
         };
         let column = |(output, column): (usize, usize)| {
-            let fixed = (0..output).filter(|output| is_fixed(*output)).count();
+            let fixed = (0..output).filter(|output| row_bytes(*output).is_some()).count();
             StoredColumn { column, output, fixed }
         };
         let mut columns: Vec<StoredColumn> = fields.stored().filter(is_long).map(column).collect();
         columns.sort_unstable_by_key(|column| column.column);
-        let bytes = |column: usize| layout.fixed_place(column, isize::MAX as usize).map_or(0, |place| place.len());
-        let apart = columns.iter().map(|c| Apart { column: c.column, bytes: bytes(c.column) }).collect();
+        let apart =
+            columns.iter().map(|c| Apart { column: c.column, bytes: row_bytes(c.output).unwrap_or(0) }).collect();
         // The sizes in a sample say whether it is sound, and are compared with what else is there.
         let needs_rest = columns.len() < fields.outputs().len() || layout.sample_bytes().is_none();
         (!columns.is_empty()).then(|| Self { layout: layout.clone(), columns, apart, needs_rest })
