@@ -101,6 +101,8 @@ def test_there_must_be_jpegs_to_index(tmp_path):
     with pytest.raises(fb.ConfigError, match='no column .* has the encoding "jpeg"'):
         index(tmp_path / "set", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+    with pytest.raises(fb.NotFoundError, match="the data set's index cannot be read"):
+        index(tmp_path / "nowhere", tmp_path / "out")
 
 
 def test_the_trace_shows_what_is_read_and_decoded(pictures):

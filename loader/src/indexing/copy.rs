@@ -45,8 +45,9 @@ impl IndexedCopy {
     ///
     /// # Errors
     ///
-    /// What is wrong with the source's index; `Unsupported` for shards that are not MDS; `Config` for a folder that is not
-    /// empty or an environment that names no vector instructions; what the file system says.
+    /// What is wrong with the source's index; `Unsupported` for shards that are not MDS; `Config` for a data set without
+    /// JPEG columns, a folder that is not empty or an environment that names no vector instructions; what the file system
+    /// says.
     pub fn begin(from: &Path, to: &Path, transcode: bool) -> Result<Self> {
         check_environment()?;
         let file = from.join(INDEX_BASENAME);
@@ -57,6 +58,12 @@ impl IndexedCopy {
         if let Some(shard) = index.shards.iter().find(|shard| shard.layout.format != ShardFormat::Mds) {
             let message = "only MDS shards have room for an index behind their samples";
             return Err(Error::new(ErrorKind::Unsupported, message).with("file", &shard.raw_data.basename));
+        }
+        let mut columns = index.shards.iter().flat_map(|shard| &shard.layout.columns);
+        if !columns.any(|column| JpegRows.covers(&column.encoding)) {
+            let message =
+                format!("no column of {} has the encoding \"jpeg\": there is nothing to index", from.display());
+            return Err(Error::config(message));
         }
         let copied = Mutex::new(vec![None; index.shards.len()]);
         Ok(Self { from: from.to_owned(), sink: LocalDir::create(to, false)?, index, transcode, copied })

@@ -23,8 +23,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from . import _forebay
-from .errors import ConfigError, Error
-from .shards import _open_index
+from .errors import Error
 
 __all__ = ["Report", "index"]
 
@@ -72,9 +71,6 @@ def index(
         FormatError: A shard is damaged. The copy then has no index.json, so nothing takes it for a data set.
         UnsupportedError: The shards are not MDS.
     """
-    _, shards = _open_index(source)
-    if not any(encoding == "jpeg" for shard in shards for _, encoding in shard["columns"]):
-        raise ConfigError(f'no column of {os.fspath(source)} has the encoding "jpeg": there is nothing to index')
     copy = _forebay.IndexedCopy(os.fspath(source), os.fspath(out), transcode)
     report = Report()
     pool = ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)), "forebay-index")
