@@ -21,7 +21,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Pillow refuses pictures above this, too: 512 MiB of RGB.
+    /// Pillow refuses pictures above this, too: 512 MiB of RGB. While a progressive JPEG is decoded, its thread has up to 16 bytes
+    /// for each of its pixels.
     fn default() -> Self {
         Self { pixels_max: 178_956_970 }
     }

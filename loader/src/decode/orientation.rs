@@ -97,6 +97,7 @@ fn exif(bytes: &[u8]) -> Option<&[u8]> {
 fn number(tiff: &[u8]) -> Option<u16> {
     const ORIENTATION: u16 = 0x112;
     const SHORT: u16 = 3;
+    const LONG: u16 = 4;
     let is_big = match tiff.first_chunk::<4>()? {
         b"MM\0*" => true,
         b"II*\0" => false,
@@ -107,10 +108,16 @@ fn number(tiff: &[u8]) -> Option<u16> {
         let bytes = *tiff.get(at..)?.first_chunk::<2>()?;
         Some(if is_big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
     };
-    let directory = bytes(4).map(|b| if is_big { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) })? as usize;
+    let long = |at: usize| bytes(at).map(|b| if is_big { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) });
+    let directory = long(4)? as usize;
     let count = usize::from(short(directory)?);
     let entry = (0..count).map(|i| directory + 2 + 12 * i).find(|at| short(*at) == Some(ORIENTATION))?;
-    if short(entry + 2)? == SHORT { short(entry + 8) } else { None }
+    match short(entry + 2)? {
+        SHORT => short(entry + 8),
+        // The standard does not allow it, and readers take it.
+        LONG => u16::try_from(long(entry + 8)?).ok(),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -145,6 +152,11 @@ mod tests {
             assert_eq!(Orientation::of_jpeg(&file(number, true)), Orientation::of(number));
             assert_eq!(Orientation::of_jpeg(&file(number, false)), Orientation::of(number));
         }
+        // As a longer number.
+        let mut long = file(6, false);
+        let entry = long.windows(2).rposition(|tag| tag == [0x12, 1]).expect("the entry");
+        long[entry + 2] = 4;
+        assert_eq!(Orientation::of_jpeg(&long), Orientation::of(6));
         assert!(Orientation::of(1).is_stored() && !Orientation::of(5).is_stored());
     }
 
