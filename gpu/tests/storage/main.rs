@@ -1,0 +1,276 @@
+//! Rows that cuFile reads right to the device, through the whole loader, over stand-ins for driver and library: a read spoils
+//! its place at once and aborts when a stream has work for it.
+
+#[path = "../fake/mod.rs"]
+mod fake;
+mod refused;
+mod rig;
+
+use fake::BYTES;
+use forebay_loader::batch::{Batch, Output};
+use forebay_loader::config::StreamConfig;
+use forebay_loader::target::BatchTarget;
+use forebay_loader::{LoaderConfig, Next};
+use rig::*;
+use std::ffi::{c_char, c_int};
+
+#[test]
+fn rows_of_every_type_are_the_host_s_to_the_bit() {
+    let (rig, cufile) = rig();
+    let data = arrays();
+    assert!(data.path().join("data/shard.00005.mds").exists(), "a batch has rows of several shards");
+    let loader = compare(&rig, &config(&data));
+    assert_eq!(counters(&loader), [2 * 4 * SAMPLES, 0, 0]);
+    let notes = loader.stats().expect("figures").notes;
+    assert!(notes.iter().any(|n| n == "rows of fixed size are read by cuFile 1.14 over nvidia-fs 2.25"), "{notes:?}");
+    assert_eq!(cufile.call("reads"), 2 * 4 * SAMPLES as c_int);
+    end(rig, &cufile, loader);
+}
+
+#[test]
+fn a_sample_that_is_nothing_but_one_row_is_not_read_by_the_host() {
+    let (rig, cufile) = rig();
+    let data = folder();
+    write(&data.path().join("data"), &[("x", "ndarray:float32:1200")], SAMPLES, 60 << 10);
+    cufile.set("mode", 2);
+    cufile.set("halves", 1);
+    let loader = compare(&rig, &config(&data));
+    assert_eq!(counters(&loader), [2 * SAMPLES, 0, 0]);
+    let notes = loader.stats().expect("figures").notes;
+    assert!(notes.iter().any(|n| n.ends_with("cuFile 1.14 over PCI peer-to-peer DMA")), "{notes:?}");
+    let read = |stage: &&forebay_loader::stats::StageSnapshot| stage.name == "read";
+    let stages = loader.stats().expect("figures").stages;
+    assert_eq!(stages.iter().find(read).expect("a stage").bytes, 2 * SAMPLES * 4800, "every byte once");
+    assert!(cufile.call("reads") >= 4 * SAMPLES as c_int, "each row took two reads and more");
+    end(rig, &cufile, loader);
+}
+
+#[test]
+fn rows_stand_before_and_behind_pictures_and_text_of_the_same_samples() {
+    let columns: Columns<'_> =
+        &[("depth", "ndarray:uint16:64,40"), ("image", "jpeg"), ("latent", "ndarray:float32:1100"), ("n", "int")];
+    let (rig, cufile) = rig();
+    let data = folder();
+    write(&data.path().join("data"), columns, SAMPLES, 100 << 10);
+    let ops = serde_json::json!([{"op": "random_resized_crop", "size": [24, 24]}]);
+    let fields = serde_json::json!([
+        ["depth", {"kind": "array", "column": "depth"}], ["x", {"kind": "image", "column": "image", "ops": ops}],
+        ["latent", {"kind": "array", "column": "latent"}], ["n", {"kind": "scalar", "column": "n"}],
+        ["file", {"kind": "bytes", "column": "image"}]]);
+    let fields = Some(serde_json::from_value(fields).expect("fields"));
+    let loader = compare(&rig, &LoaderConfig { fields, ..config(&data) });
+    assert_eq!(counters(&loader), [2 * 2 * SAMPLES, 0, 0]);
+    end(rig, &cufile, loader);
+}
+
+/// Tells the stand-in for nvJPEG of all pictures.
+fn tell_of_pictures(nvjpeg: &libloading::Library) {
+    type Add = unsafe extern "C" fn(*const u8, usize, c_int, c_int, *const u8);
+    // SAFETY: the type is the one of the stand-in's source.
+    let add = unsafe { nvjpeg.get::<Add>("fake_nvjpeg_add") }.expect("there");
+    for number in 0..SAMPLES {
+        let (file, rgb, size) = jpeg(number);
+        // SAFETY: files and pixels are copied.
+        unsafe { add(file.as_ptr(), file.len(), size.w as c_int, size.h as c_int, rgb.as_ptr()) };
+    }
+}
+
+#[test]
+fn rows_stand_beside_pictures_that_the_device_decodes_and_stay_when_it_gives_up() {
+    for gives_up in [false, true] {
+        let (rig, cufile) = rig();
+        // SAFETY: no initialisers.
+        let nvjpeg = unsafe { libloading::Library::new(fake::nvjpeg()) }.expect("loads");
+        tell_of_pictures(&nvjpeg);
+        let data = folder();
+        write(&data.path().join("data"), &[("image", "jpeg"), ("latent", "ndarray:float32:1100")], SAMPLES, 100 << 10);
+        let ops = serde_json::json!([{"op": "random_resized_crop", "size": [24, 24]}]);
+        let fields = serde_json::json!([
+            ["x", {"kind": "image", "column": "image", "ops": ops}], ["latent", {"kind": "array", "column": "latent"}]]);
+        let fields = Some(serde_json::from_value(fields).expect("fields"));
+        let config = LoaderConfig { fields, device_decode: true, ..config(&data) };
+        if gives_up {
+            type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);
+            // SAFETY: the type is the one of the stand-in's source.
+            let fail = unsafe { nvjpeg.get::<Fail>("fake_nvjpeg_fail") }.expect("there");
+            // SAFETY: the name is copied. 5: no memory.
+            unsafe { fail(c"nvjpegDecodeBatchedEx".as_ptr(), 3, 5) };
+        }
+        let (host, device) = (on_host(&config), on_device(&config, &rig));
+        host.start_epoch().expect("an epoch");
+        device.start_epoch().expect("an epoch");
+        while let Some(expected) = next(&host) {
+            let batch = next(&device).expect("as many batches");
+            for (expected, got) in host_bytes(&expected).iter().zip(device_bytes(&rig, &batch)) {
+                // Grey levels may differ by one.
+                let worst = expected.1.iter().zip(&got.1).map(|(a, b)| a.abs_diff(*b)).max();
+                assert!(worst <= Some(u8::from(got.0 == "x")), "{} differs by {worst:?}", got.0);
+            }
+        }
+        assert_eq!(counters(&device), [SAMPLES, 0, 0]);
+        let (decoded, given_up) = (counter(&device, "pictures_on_device"), counter(&device, "device_decode_fallbacks"));
+        assert_eq!((decoded == SAMPLES, given_up > 0), (!gives_up, gives_up), "{decoded} pictures");
+        end(rig, &cufile, device);
+    }
+}
+
+#[test]
+fn what_else_a_sample_has_is_read_from_disk_where_the_page_cache_has_it_not() {
+    let columns: Columns<'_> =
+        &[("depth", "ndarray:uint16:64,40"), ("image", "jpeg"), ("latent", "ndarray:float32:1100"), ("n", "int")];
+    let (rig, cufile) = rig();
+    let data = folder();
+    write(&data.path().join("data"), columns, SAMPLES, 100 << 10);
+    let fields = serde_json::json!([["depth", {"kind": "array", "column": "depth"}],
+        ["latent", {"kind": "array", "column": "latent"}], ["n", {"kind": "scalar", "column": "n"}],
+        ["file", {"kind": "bytes", "column": "image"}]]);
+    let fields = Some(serde_json::from_value(fields).expect("fields"));
+    let config = LoaderConfig { fields, ..config(&data) };
+    let (host, device) = (on_host(&config), on_device(&config, &rig));
+    host.start_epoch().expect("an epoch");
+    let expected: Vec<_> = std::iter::from_fn(|| next(&host)).collect();
+    for shard in std::fs::read_dir(data.path().join("data")).expect("a folder") {
+        let shard = std::fs::File::open(shard.expect("a file").path()).expect("opened");
+        shard.sync_all().expect("on the disk");
+        rustix::fs::fadvise(&shard, 0, None, rustix::fs::Advice::DontNeed).expect("forgotten");
+    }
+    device.start_epoch().expect("an epoch");
+    let lists = |batch: &Batch| match batch.get("file") {
+        Some(Output::Bytes(rows)) => rows.iter().map(|row| row.own().expect("ours").to_vec()).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    for expected in expected {
+        let batch = next(&device).expect("as many batches");
+        assert!(host_bytes(&expected) == device_bytes(&rig, &batch));
+        assert!(lists(&expected) == lists(&batch));
+    }
+    assert_eq!(counters(&device), [2 * SAMPLES, 0, 0]);
+    let notes = device.stats().expect("figures").notes;
+    if !notes.iter().any(|note| note.contains("samples that are not in the page cache are read with")) {
+        eprintln!("skipped: the page cache keeps what it is told to forget here");
+    }
+    end(rig, &cufile, device);
+}
+
+#[test]
+fn an_epoch_goes_on_where_its_state_was_taken() {
+    let (rig, cufile) = rig();
+    let data = arrays();
+    let config = config(&data);
+    let (host, first) = (on_host(&config), on_device(&config, &rig));
+    for loader in [&host, &first] {
+        loader.start_epoch().expect("an epoch");
+        for _ in 0..2 {
+            drop(next(loader).expect("a batch"));
+        }
+    }
+    let state = first.state().expect("a state");
+    drop(first);
+    let device = on_device(&config, &rig);
+    device.load_state(&state, true).expect("loaded");
+    device.start_epoch().expect("an epoch");
+    assert_eq!(compare_rest(&rig, &host, &device), 3);
+    assert_eq!(counters(&device), [4 * (SAMPLES - 32), 0, 0]);
+    end(rig, &cufile, device);
+}
+
+#[test]
+fn under_a_cache_limit_the_epoch_is_whole_and_the_limit_holds() {
+    let (rig, cufile) = rig();
+    let data = arrays();
+    let cache = data.path().join("cache");
+    let remote = Some(data.path().join("data").to_string_lossy().into_owned());
+    let stream = StreamConfig { remote, local: Some(cache.clone()), ..StreamConfig::default() };
+    // Two shards and the index, for batches of more.
+    let limit = 215 << 10;
+    let host = on_host(&config(&data));
+    let config = LoaderConfig { streams: vec![stream], cache_limit: Some(limit), stall_timeout: 60.0, ..config(&data) };
+    let device = on_device(&config, &rig);
+    host.start_epoch().expect("an epoch");
+    device.start_epoch().expect("an epoch");
+    while let Some(expected) = next(&host) {
+        let batch = next(&device).expect("as many batches");
+        assert!(host_bytes(&expected) == device_bytes(&rig, &batch));
+        let files = std::fs::read_dir(&cache).expect("a folder");
+        let used: u64 = files.map(|file| file.expect("a file").metadata().map_or(0, |file| file.len())).sum();
+        assert!(used <= limit, "{used} bytes on disk");
+    }
+    let [read, refused, _] = counters(&device);
+    // The name of a shard may go between its opening and the opening for cuFile: that is the host's then.
+    assert_eq!(read + refused, 4 * SAMPLES);
+    assert!(read > SAMPLES, "{read}");
+    end(rig, &cufile, device);
+}
+
+#[test]
+fn a_batch_waits_for_reads_that_take_long() {
+    let (rig, cufile) = rig();
+    let data = arrays();
+    let config = config(&data);
+    let (host, device) = (on_host(&config), on_device(&config, &rig));
+    cufile.set("hold", 1);
+    host.start_epoch().expect("an epoch");
+    device.start_epoch().expect("an epoch");
+    assert!(cufile.await_reads(8), "reads do not overlap");
+    assert!(matches!(device.next_within(std::time::Duration::ZERO), Ok(Next::Pending)), "a batch came before its rows");
+    cufile.set("hold", 0);
+    assert_eq!(compare_rest(&rig, &host, &device), 5);
+    end(rig, &cufile, device);
+}
+
+#[test]
+fn a_loader_that_is_closed_lets_go_of_files_and_memory() {
+    let (rig, cufile) = rig();
+    let data = arrays();
+    let device = on_device(&config(&data), &rig);
+    device.start_epoch().expect("an epoch");
+    drop(next(&device).expect("a batch"));
+    device.close().expect("closed");
+    end(rig, &cufile, device);
+}
+
+#[test]
+fn rows_are_read_only_where_a_consumer_has_read() {
+    let (rig, cufile) = rig();
+    let data = arrays();
+    let config = LoaderConfig { prefetch: Some(1), ..config(&data) };
+    let (host, device) = (on_host(&config), on_device(&config, &rig));
+    host.start_epoch().expect("an epoch");
+    device.start_epoch().expect("an epoch");
+    let mut later = Vec::new();
+    while let Some(expected) = next(&host) {
+        let batch = next(&device).expect("as many batches");
+        let queued = bytes(&batch, |tensor| {
+            tensor.memory().order_before(None).expect("ordered");
+            rig.read_later_at(tensor.address(), tensor.bytes())
+        });
+        later.push((host_bytes(&expected), queued));
+        // Its reads are still queued, and its memory is the next batch's.
+        drop(batch);
+    }
+    rig.call("fake_cuda_run");
+    for (expected, got) in later {
+        assert!(expected == got, "a consumer saw another batch");
+    }
+    end(rig, &cufile, device);
+}
+
+#[test]
+fn memory_of_a_batch_that_nobody_has_looked_at_is_read_to_after_its_copy() {
+    let (rig, cufile) = rig();
+    rig.moving().waits_move(false);
+    let storage = rig.target.storage().expect("cuFile");
+    drop(rig.place(1).expect("placed"));
+    let waits = std::thread::scope(|scope| {
+        let begun = scope.spawn(|| storage.begin(BYTES));
+        // One waiter is the thread that gives slots back.
+        let waits = rig.await_waiters(2);
+        rig.moving().waits_move(true);
+        drop(begun.join().expect("ended").expect("memory"));
+        waits
+    });
+    assert!(waits, "nobody waits for the copy");
+    drop(storage);
+    assert_eq!(rig.end(), NOTHING_LEFT);
+    assert_eq!(cufile.call("live"), 0);
+}

@@ -1,0 +1,149 @@
+//! What cuFile does not take, and where it is not to be had: the host reads it.
+
+use super::rig::*;
+use crate::fake::{self, Rig};
+use forebay_gpu::Libraries;
+use forebay_loader::{ErrorKind, Loader, LoaderConfig, Next};
+
+#[test]
+fn a_shard_that_is_unlinked_while_it_is_read_stays_readable() {
+    let (rig, cufile) = rig();
+    let data = folder();
+    write(&data.path().join("data"), ARRAYS, SAMPLES, 1 << 30);
+    let config = config(&data);
+    let (host, device) = (on_host(&config), on_device(&config, &rig));
+    host.start_epoch().expect("an epoch");
+    let expected: Vec<_> = std::iter::from_fn(|| next(&host)).collect();
+    cufile.set("hold", 1);
+    device.start_epoch().expect("an epoch");
+    assert!(cufile.await_reads(8), "reads do not overlap");
+    std::fs::remove_file(data.path().join("data/shard.00000.mds")).expect("unlinked");
+    cufile.set("hold", 0);
+    for expected in expected {
+        let batch = next(&device).expect("as many batches");
+        assert!(host_bytes(&expected) == device_bytes(&rig, &batch));
+    }
+    assert_eq!(counters(&device), [4 * SAMPLES, 0, 0]);
+    end(rig, &cufile, device);
+}
+
+#[test]
+fn what_is_refused_is_read_by_the_host_into_the_same_batch() {
+    for (function, nth, code) in [
+        ("cuFileRead", 1, IO_NOT_SUPPORTED),
+        ("cuFileRead", 40, EIO),
+        ("cuFileHandleRegister", 1, IO_NOT_SUPPORTED),
+        ("cuFileHandleRegister", 3, IO_NOT_SUPPORTED),
+    ] {
+        let (rig, cufile) = rig();
+        let data = arrays();
+        cufile.fail(function, nth, code);
+        let loader = compare(&rig, &config(&data));
+        let [read, refused, fallbacks] = counters(&loader);
+        assert!(read > SAMPLES, "{function}: {read} of other files");
+        assert!(refused >= 4, "{function}: {refused}");
+        assert_eq!(fallbacks, 1, "{function} is said once, of one file");
+        end(rig, &cufile, loader);
+    }
+}
+
+#[test]
+fn a_library_that_refuses_everything_is_not_asked_for_ever() {
+    for function in ["cuFileRead", "cuFileHandleRegister"] {
+        let (rig, cufile) = rig();
+        let data = arrays();
+        cufile.fail(function, EVERY, IO_NOT_SUPPORTED);
+        let loader = compare(&rig, &config(&data));
+        let [read, refused, fallbacks] = counters(&loader);
+        let shards = std::fs::read_dir(data.path().join("data")).expect("a folder").count() as u64 - 1;
+        assert_eq!(read, 0);
+        assert!((4..=2 * 4 * SAMPLES).contains(&refused), "{refused}");
+        assert!((1..=shards + 1).contains(&fallbacks), "{fallbacks}");
+        end(rig, &cufile, loader);
+    }
+}
+
+#[test]
+fn without_memory_on_the_device_for_a_batch_its_rows_go_the_usual_way() {
+    let (rig, cufile) = rig();
+    let data = arrays();
+    rig.fail("cuMemAlloc_v2", 2);
+    let loader = compare(&rig, &config(&data));
+    let [read, refused, fallbacks] = counters(&loader);
+    assert_eq!((read + refused, refused, fallbacks), (2 * 4 * SAMPLES, 4, 1));
+    end(rig, &cufile, loader);
+}
+
+#[test]
+fn where_cufile_cannot_be_used_it_is_said_once_and_everything_goes_the_usual_way() {
+    for (what, sentence) in [
+        ("open", "DRIVER_NOT_INITIALIZED"),
+        ("compatible", "compatibility mode"),
+        ("library", "FOREBAY_CUFILE_LIBRARY"),
+        ("columns", "no output goes by GPUDirect Storage"),
+    ] {
+        let (mut rig, cufile) = rig();
+        let data = arrays();
+        let mut config = config(&data);
+        match what {
+            "open" => cufile.fail("cuFileDriverOpen", EVERY, 5001),
+            "compatible" => cufile.set("mode", 0),
+            "columns" => {
+                let fields = serde_json::json!([["s", {"kind": "array", "column": "small"}],
+                    ["a", {"kind": "array", "column": "a", "dtype": "float32"}]]);
+                config.fields = Some(serde_json::from_value(fields).expect("fields"));
+            }
+            _ => {
+                let cufile = Some("/nowhere/libcufile.so.0".into());
+                let libraries = Libraries { cufile, ..fake::libraries() };
+                drop(rig);
+                rig = Rig::with_libraries(1, &libraries, "", 0);
+                rig.moving().waits_move(true);
+            }
+        }
+        let loader = compare(&rig, &config);
+        assert_eq!(counters(&loader), [0, 0, u64::from(what != "columns")], "{what}");
+        let notes = loader.stats().expect("figures").notes;
+        assert_eq!(notes.iter().filter(|note| note.contains(sentence)).count(), 1, "{notes:?}");
+        end(rig, &cufile, loader);
+    }
+}
+
+#[test]
+fn nothing_is_loaded_where_nobody_asks_for_it() {
+    let (rig, cufile) = rig();
+    let data = arrays();
+    let before = cufile.call("opened");
+    let loader = compare(&rig, &LoaderConfig { gpu_direct_storage: false, ..config(&data) });
+    assert_eq!((cufile.call("opened"), counters(&loader)), (before, [0, 0, 0]));
+    let host = Loader::new(config(&data)).expect("a loader");
+    host.start_epoch().expect("an epoch");
+    assert_eq!((cufile.call("opened"), counters(&host)), (before, [0, 0, 1]), "there is no device");
+    end(rig, &cufile, loader);
+}
+
+#[test]
+fn a_shard_that_is_cut_off_is_its_sample_s_error() {
+    let (rig, cufile) = rig();
+    let data = folder();
+    write(&data.path().join("data"), &[("x", "ndarray:float32:1200")], 64, 1 << 30);
+    let config = LoaderConfig { batch_size: 4, prefetch: Some(1), shuffle: false, ..config(&data) };
+    let device = on_device(&config, &rig);
+    device.start_epoch().expect("an epoch");
+    drop(next(&device).expect("a batch"));
+    let shard = data.path().join("data/shard.00000.mds");
+    let file = std::fs::OpenOptions::new().write(true).open(&shard).expect("a shard");
+    file.set_len(40 * 4800).expect("cut off");
+    let error = loop {
+        match device.next() {
+            Ok(Next::Batch(_)) => {}
+            Ok(_) => panic!("the epoch ended as if nothing were missing"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Format, "{error}");
+    for word in ["shard.00000.mds", "sample in shard", "cut short"] {
+        assert!(error.to_string().contains(word), "{word} is missing: {error}");
+    }
+    end(rig, &cufile, device);
+}
