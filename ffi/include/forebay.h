@@ -160,7 +160,8 @@ void forebay_string_free(char *string);
 // A field is an object with its `kind`, and but for the last the `column` that it reads:
 //
 // * `image`: `ops` (none), a list of operations; `dtype` ("uint8"), or "float16", "bfloat16", "float32"; `layout` ("NCHW"),
-//   or "NHWC"; `tolerant` (false) of damaged JPEGs; `apply_exif_orientation` (false).
+//   or "NHWC"; `tolerant` (false) of damaged JPEGs; `apply_exif_orientation` (false);
+//   `scaled_decode` (false), decoding JPEGs smaller where the first resize leaves less than half of them.
 // * `mask`: labels; `ops` (none); `dtype` ("int64").
 // * `scalar`: a number; `dtype` (null: the column's).
 // * `tokens`: `length` (required); `dtype` ("int64"); `pad` (null), the id that fills short rows; `stored` (null), the type of

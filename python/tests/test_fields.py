@@ -41,10 +41,11 @@ def test_a_picture_without_a_type_is_bytes_until_it_is_normalised():
 
 
 def test_a_picture_says_how_it_is_read_where_that_is_not_the_default():
-    plain, chosen = fb.Image("a"), fb.Image("a", tolerant=True, apply_exif_orientation=True)
-    assert "tolerant" not in plain._spec() and "apply_exif_orientation" not in plain._spec()
-    assert chosen._spec() == {**plain._spec(), "tolerant": True, "apply_exif_orientation": True}
-    assert repr(chosen).endswith("tolerant=True, apply_exif_orientation=True)")
+    plain, chosen = fb.Image("a"), fb.Image("a", tolerant=True, apply_exif_orientation=True, scaled_decode=True)
+    names = ("tolerant", "apply_exif_orientation", "scaled_decode")
+    assert not any(name in plain._spec() for name in names)
+    assert chosen._spec() == {**plain._spec(), **dict.fromkeys(names, True)}
+    assert repr(chosen).endswith("tolerant=True, apply_exif_orientation=True, scaled_decode=True)")
 
 
 def test_resize_keeps_one_number_and_two_apart():

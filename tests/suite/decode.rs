@@ -1,8 +1,10 @@
 //! Pictures against Pillow and torchvision: files recorded by `tests/oracle/decode_golden.py`. And damaged WebP files
-//! ([`webp`]).
+//! ([`webp`]), and JPEGs that are decoded smaller ([`scaled`]).
 
 #![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
 
+#[path = "decode/scaled.rs"]
+mod scaled;
 #[path = "decode/target.rs"]
 mod target;
 #[path = "decode/webp.rs"]
@@ -58,6 +60,7 @@ fn decode(case: &Case, file: &[u8]) -> Vec<u8> {
             layout: if layout == "NCHW" { Layout::Nchw } else { Layout::Nhwc },
             tolerant: false,
             apply_exif_orientation: case.apply_exif_orientation,
+            scaled_decode: false,
         },
     };
     let plan = FieldPlan::compile(Some(&[("x".to_owned(), spec)]), &[column], case.seed).unwrap();

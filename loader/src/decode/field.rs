@@ -40,6 +40,9 @@ pub enum FieldSpec {
         /// Whether a JPEG is turned and mirrored as its EXIF data says, before the operations.
         #[serde(default)]
         apply_exif_orientation: bool,
+        /// Whether a JPEG is decoded smaller where the first resize leaves less than half of it: not exact.
+        #[serde(default)]
+        scaled_decode: bool,
     },
     /// A picture of labels, as for segmentation: stored values unchanged, one channel, nearest neighbour. In a `Joint`
     /// with its picture it is cut and mirrored alike.

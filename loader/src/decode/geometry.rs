@@ -42,6 +42,65 @@ impl Region {
     }
 }
 
+/// How much smaller than stored a JPEG is decoded: its blocks of 8 x 8 pixels become blocks of 8, 4, 2 or 1 across and down. A
+/// pixel is the mean of those that it stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// As large as stored.
+    #[default]
+    Full,
+    /// Half as wide and high.
+    Half,
+    /// A quarter.
+    Quarter,
+    /// An eighth.
+    Eighth,
+}
+
+impl Scale {
+    /// The smallest at which `stage` still has nothing to enlarge.
+    pub fn of(stage: &Stage) -> Self {
+        let Stage { crop, resized, .. } = *stage;
+        let fits = |scale: &Self| {
+            let by = u64::from(scale.divisor());
+            u64::from(resized.w) * by <= u64::from(crop.w) && u64::from(resized.h) * by <= u64::from(crop.h)
+        };
+        [Self::Eighth, Self::Quarter, Self::Half].into_iter().find(fits).unwrap_or_default()
+    }
+
+    /// Stored pixels across, and down, that become one.
+    pub fn divisor(self) -> u32 {
+        match self {
+            Self::Full => 1,
+            Self::Half => 2,
+            Self::Quarter => 4,
+            Self::Eighth => 8,
+        }
+    }
+
+    /// The size that a picture of `size` is decoded to.
+    pub fn size(self, size: Size) -> Size {
+        Size { w: size.w.div_ceil(self.divisor()), h: size.h.div_ceil(self.divisor()) }
+    }
+}
+
+/// How the pixels lie that a stage finds where a picture was decoded smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Pixels across, and down, of those that the stage counts in, for which one stands.
+    pub by: u32,
+    /// So many of them lie left of the picture in the first column: the last column that was decoded may stand for pixels beside
+    /// the picture, and is the first where that is turned round.
+    pub left: u32,
+    /// The same of rows above the picture.
+    pub above: u32,
+}
+
+impl Grid {
+    /// One for one.
+    pub const FULL: Self = Self { by: 1, left: 0, above: 0 };
+}
+
 /// A box that may lie outside of what it looks at; what is outside is black.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {

@@ -2,7 +2,7 @@
 
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
-use super::geometry::{Filter, Region, Size, Stage, resolve};
+use super::geometry::{Filter, Region, Scale, Size, Stage, resolve};
 use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts, is_ordinary};
 use super::ndarray::start_ragged;
 use super::normalise::Writer;
@@ -62,6 +62,9 @@ pub struct Reading {
     pub tolerant: bool,
     /// JPEG files are turned and mirrored as their EXIF data says, before any operation.
     pub apply_exif_orientation: bool,
+    /// JPEG files are decoded to a half, a quarter or an eighth of their size where that is still no smaller than what the
+    /// first resize makes of them: faster, and not exact.
+    pub scaled_decode: bool,
 }
 
 /// A field of pictures, ready to be decoded.
@@ -107,6 +110,16 @@ enum Format {
     Png,
     WebP,
     Raw,
+}
+
+/// A stored picture.
+struct File<'a> {
+    bytes: &'a [u8],
+    /// The row index of a JPEG, or nothing.
+    index: &'a [u8],
+    format: Format,
+    stored_size: Size,
+    orientation: Orientation,
 }
 
 /// One thread's decoder: keeps memory and library state from picture to picture.
@@ -166,11 +179,15 @@ impl ImageDecoder {
             return Ok(());
         }
         let filter = field.content.filter();
-        let needed = self.resizer.plan(&self.stages[0], filter);
-        self.region(bytes, index, format, field, orientation.stored(needed, stored_size))?;
-        if !orientation.is_stored() {
-            orientation.apply(&self.source, stored_size, needed, &mut self.between);
-            std::mem::swap(&mut self.source, &mut self.between);
+        let may_scale = field.reading.scaled_decode && matches!(format, Format::Jpeg);
+        let scale = if may_scale { Scale::of(&self.stages[0]) } else { Scale::Full };
+        let file = File { bytes, index, format, stored_size, orientation };
+        match self.source(&file, field, scale) {
+            // Of lossless files there is no smaller picture.
+            Err(error) if scale != Scale::Full && error.kind() == ErrorKind::Unsupported => {
+                self.source(&file, field, Scale::Full)?;
+            }
+            outcome => outcome?,
         }
         for i in 1..self.stages.len() {
             let output = self.stages[i - 1].output();
@@ -216,19 +233,33 @@ impl ImageDecoder {
         }
     }
 
-    /// Decodes at least `region` of the stored picture into `source`.
-    fn region(&mut self, bytes: &[u8], index: &[u8], format: Format, field: &ImageField, region: Region) -> Result<()> {
+    /// Decodes at `scale` at least what the first stage needs of the picture into `source`, and plans that stage.
+    fn source(&mut self, file: &File<'_>, field: &ImageField, scale: Scale) -> Result<()> {
+        let &File { stored_size, orientation, .. } = file;
+        let (grid, size) = (orientation.grid(stored_size, scale), scale.size(stored_size));
+        let needed = self.resizer.plan_reduced(&self.stages[0], field.content.filter(), grid);
+        self.region(file, field, scale, orientation.stored(needed, size))?;
+        if !orientation.is_stored() {
+            orientation.apply(&self.source, size, needed, &mut self.between);
+            std::mem::swap(&mut self.source, &mut self.between);
+        }
+        Ok(())
+    }
+
+    /// Decodes at least `region` of the stored picture at `scale` into `source`; what is no JPEG has the full scale only.
+    fn region(&mut self, file: &File<'_>, field: &ImageField, scale: Scale, region: Region) -> Result<()> {
         let Self { jpeg, source, .. } = self;
+        let &File { bytes, index, format, .. } = file;
         match format {
             Format::Jpeg if field.content == Content::Labels => {
                 Err(Error::decode("a JPEG cannot hold labels: its compression changes them")
                     .of_kind(ErrorKind::Unsupported))
             }
             Format::Jpeg if field.reading.tolerant => {
-                self.damaged += u64::from(jpeg.decode_tolerant(bytes, index, region, source)?);
+                self.damaged += u64::from(jpeg.decode_tolerant(bytes, index, scale, region, source)?);
                 Ok(())
             }
-            Format::Jpeg => jpeg.decode_indexed(bytes, index, region, source),
+            Format::Jpeg => jpeg.decode_scaled(bytes, index, scale, region, source),
             Format::Png => png::decode(bytes, region, field.content, source),
             Format::WebP => webp::decode(bytes, region, field.content, source),
             Format::Raw => pil::decode(bytes, region, field.content, source),

@@ -1,6 +1,6 @@
 //! How a camera was held: the orientation in a JPEG's EXIF data, and what it does to regions and pixels.
 
-use super::geometry::{Region, Size};
+use super::geometry::{Grid, Region, Scale, Size};
 use super::pixels::Pixels;
 
 /// EXIF's orientation: how the stored picture is turned and mirrored into what one should see.
@@ -38,6 +38,15 @@ impl Orientation {
     /// The size of a picture that is stored with `size`.
     pub fn oriented(self, size: Size) -> Size {
         if self.is_transposed { Size { w: size.h, h: size.w } } else { size }
+    }
+
+    /// How the pixels of a picture that is stored with `size` lie in the oriented one, when it is decoded at `scale`.
+    pub fn grid(self, size: Size, scale: Scale) -> Grid {
+        let by = scale.divisor();
+        let beside = |side: u32, is_turned: bool| if is_turned { side.next_multiple_of(by) - side } else { 0 };
+        let (across, down) = (beside(size.w, self.from_right), beside(size.h, self.from_below));
+        let (left, above) = if self.is_transposed { (down, across) } else { (across, down) };
+        Grid { by, left, above }
     }
 
     /// Where `region` of the oriented picture lies in the stored one, which has `size`.

@@ -189,10 +189,14 @@ impl FieldPlan {
 
     fn step(&self, spec: &FieldSpec, draws: FieldDraws, limits: Limits) -> Result<(usize, Work, DType, RowShape)> {
         Ok(match spec {
-            FieldSpec::Image { column, ops, dtype, layout, tolerant, apply_exif_orientation } => {
+            FieldSpec::Image { column, ops, dtype, layout, tolerant, apply_exif_orientation, scaled_decode } => {
                 let (size, normalise) = check_ops(ops, limits)?;
                 let writer = Writer::new(*dtype, *layout, normalise)?;
-                let reading = Reading { tolerant: *tolerant, apply_exif_orientation: *apply_exif_orientation };
+                let reading = Reading {
+                    tolerant: *tolerant,
+                    apply_exif_orientation: *apply_exif_orientation,
+                    scaled_decode: *scaled_decode,
+                };
                 self.pictures(column, ops, Content::Colours, size, writer, reading, draws, limits)?
             }
             FieldSpec::Mask { column, ops, dtype } => {

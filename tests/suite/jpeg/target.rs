@@ -4,7 +4,7 @@
 //! Fuzzed so far, with coverage and without sanitizers: some 3 million inputs on earlier forms of the decoder and of this
 //! check, nothing was found. What both decoders share, such as what they take for harmless, does not show here.
 
-use forebay_loader::decode::geometry::{Region, Size};
+use forebay_loader::decode::geometry::{Region, Scale, Size};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexer, Turbo};
 use forebay_loader::decode::pixels::Pixels;
 
@@ -53,6 +53,16 @@ pub(crate) fn agree(bytes: &[u8]) -> bool {
         return false;
     }
     assert!(whole.rgb() == cut(&pixels, all), "other pixels");
+    for scale in [Scale::Half, Scale::Quarter, Scale::Eighth] {
+        let all = Region::all(scale.size(size));
+        let (mut expected, mut found) = (Pixels::new(), Pixels::new());
+        let outcomes = (
+            turbo.decode_scaled(bytes, scale, all, &mut expected),
+            own.decode_scaled(bytes, &[], scale, all, &mut found),
+        );
+        assert_eq!(outcomes.0.is_ok(), outcomes.1.is_ok(), "{outcomes:?} at {scale:?}");
+        assert!(outcomes.0.is_err() || expected.rgb() == found.rgb(), "other pixels at {scale:?}");
+    }
     let mut row_index = Vec::new();
     if RowIndexer::default().append(bytes, &mut row_index) {
         own.decode_indexed(bytes, &row_index, wanted, &mut pixels).expect("what was indexed, decodes");

@@ -142,6 +142,7 @@ fn ways(crop: u32) -> Result<Vec<(&'static str, Way)>> {
     let imagenet = json!({"op": "normalize", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]});
     normalised.as_array_mut().expect("a list of operations").push(imagenet);
     let centre = json!([{"op": "resize", "size": crop + crop / 7}, {"op": "center_crop", "size": [crop, crop]}]);
+    let scaled = Choices { scaled_decode: true, ..Choices::default() };
     Ok(vec![
         ("libjpeg-turbo, whole picture", pixels(Turbo::new()?, whole)),
         ("libjpeg-turbo, box of a random crop", pixels(Turbo::new()?, random_box)),
@@ -151,10 +152,15 @@ fn ways(crop: u32) -> Result<Vec<(&'static str, Way)>> {
         ("our decoder, whole picture", pixels(Decoder::new(), whole)),
         ("our decoder, box of a random crop", pixels(Decoder::new(), random_box)),
         ("our decoder, box of a random crop, row index", indexed(random_box)),
-        ("forebay, random crop + flip, uint8", row(&crop_and_flip, "uint8", false)?),
-        ("forebay, random crop + flip, uint8, row index", row(&crop_and_flip, "uint8", true)?),
-        ("forebay, random crop + flip, float32 normalised", row(&normalised, "float32", false)?),
-        ("forebay, resize + centre crop, uint8", row(&centre, "uint8", false)?),
+        ("forebay, random crop + flip, uint8", row(&crop_and_flip, "uint8", Choices::default())?),
+        (
+            "forebay, random crop + flip, uint8, row index",
+            row(&crop_and_flip, "uint8", Choices { row_index: true, ..Choices::default() })?,
+        ),
+        ("forebay, random crop + flip, uint8, scaled decode", row(&crop_and_flip, "uint8", scaled)?),
+        ("forebay, random crop + flip, float32 normalised", row(&normalised, "float32", Choices::default())?),
+        ("forebay, resize + centre crop, uint8", row(&centre, "uint8", Choices::default())?),
+        ("forebay, resize + centre crop, uint8, scaled decode", row(&centre, "uint8", scaled)?),
     ])
 }
 
@@ -236,9 +242,18 @@ fn key(draw: u64) -> DrawKey {
     DrawKey { epoch: 0, stream: 0, draw }
 }
 
-/// A picture to a row of a batch, channels first, with its row index or without.
-fn row(ops: &Value, dtype: &str, use_index: bool) -> Result<Way> {
-    let spec = json!({"kind": "image", "column": "image", "ops": ops, "dtype": dtype, "layout": "NCHW"});
+/// What the engine makes use of.
+#[derive(Clone, Copy, Default)]
+struct Choices {
+    row_index: bool,
+    /// Smaller pictures where crops are large.
+    scaled_decode: bool,
+}
+
+/// A picture to a row of a batch, channels first.
+fn row(ops: &Value, dtype: &str, choices: Choices) -> Result<Way> {
+    let spec = json!({"kind": "image", "column": "image", "ops": ops, "dtype": dtype, "layout": "NCHW",
+                      "scaled_decode": choices.scaled_decode});
     let spec: FieldSpec =
         serde_json::from_value(spec).map_err(|e| Error::internal("the field is not the engine's").caused_by(e))?;
     let columns = [decode::Column { name: "image".to_owned(), encoding: "jpeg".to_owned(), text: false }];
@@ -247,7 +262,7 @@ fn row(ops: &Value, dtype: &str, use_index: bool) -> Result<Way> {
     let mut decoder = plan.decoder();
     let mut row = vec![0; bytes];
     Ok(Box::new(move |picture, draw| {
-        let index = |_| if use_index { &picture.row_index[..] } else { &[] };
+        let index = |_| if choices.row_index { &picture.row_index[..] } else { &[] };
         decoder.decode_indexed(|_| Some(&picture.file[..]), index, key(draw), [decode::Row::Fixed(&mut row)])
     }))
 }

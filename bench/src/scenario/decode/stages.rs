@@ -8,7 +8,7 @@
 //!
 //! All ways take turns over the same boxes, several rounds long, and the best round of each counts.
 
-use super::{DecodeArgs, FIELD, Picture, SEED, Way, groups, key, row, thread_cpu_seconds};
+use super::{Choices, DecodeArgs, FIELD, Picture, SEED, Way, groups, key, row, thread_cpu_seconds};
 use crate::report::{Better, Column, Report, Row, Skipped};
 use forebay_loader::decode::draw::FieldDraws;
 use forebay_loader::decode::geometry::{Filter, Region, Stage, resolve};
@@ -80,7 +80,13 @@ pub(super) fn run(args: &DecodeArgs, pictures: &[Picture]) -> Result<Report> {
             }
             let group = if group.is_empty() { String::new() } else { format!("{group}, ") };
             let group = format!("{group}{kind} ({} pictures)", work.len());
-            report.rows.extend(measure(&group, &work, row(ops, "uint8", use_index)?, use_index, args.rounds)?);
+            report.rows.extend(measure(
+                &group,
+                &work,
+                row(ops, "uint8", Choices { row_index: use_index, ..Choices::default() })?,
+                use_index,
+                args.rounds,
+            )?);
         }
     }
     if declined > 0 {

@@ -3,7 +3,7 @@
 use super::kernel::Kernels;
 use super::own::Own;
 use super::{JpegDecoder, Turbo};
-use crate::decode::geometry::{Region, Size};
+use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 use crate::error::{ErrorKind, Result};
 
@@ -60,8 +60,24 @@ impl Decoder {
         region: Region,
         pixels: &mut Pixels,
     ) -> Result<()> {
+        self.decode_scaled(bytes, row_index, Scale::Full, region, pixels)
+    }
+
+    /// The same of the picture at `scale`, which `region` is a part of.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode`](JpegDecoder::decode); `Unsupported` for a lossless file at less than the full scale.
+    pub fn decode_scaled(
+        &mut self,
+        bytes: &[u8],
+        row_index: &[u8],
+        scale: Scale,
+        region: Region,
+        pixels: &mut Pixels,
+    ) -> Result<()> {
         if let Some(own) = self.own.as_mut().filter(|_| !row_index.is_empty()) {
-            match own.decode_from(bytes, Some(row_index), region, pixels) {
+            match own.decode_scaled(bytes, Some(row_index), scale, region, pixels) {
                 Ok(()) => {
                     self.row_indexes.used += 1;
                     return Ok(());
@@ -72,7 +88,13 @@ impl Decoder {
                 }
             }
         }
-        self.decode(bytes, region, pixels)
+        if let Some(own) = &mut self.own {
+            match own.decode_scaled(bytes, None, scale, region, pixels) {
+                Ok(()) => return Ok(()),
+                Err(declined) => log::trace!("libjpeg-turbo decodes a JPEG: {declined}"),
+            }
+        }
+        self.turbo()?.decode_scaled(bytes, scale, region, pixels)
     }
 
     /// The counts since the last call.
@@ -80,7 +102,7 @@ impl Decoder {
         std::mem::take(&mut self.row_indexes)
     }
 
-    /// Decodes at least `region` as [`decode_indexed`](Self::decode_indexed) does, and where that finds damage, all of the picture
+    /// Decodes at least `region` as [`decode_scaled`](Self::decode_scaled) does, and where that finds damage, all of the picture
     /// as far as libjpeg-turbo can read it ([`Turbo::decode_damaged`]). Returns whether damage was found.
     ///
     /// # Errors
@@ -89,13 +111,14 @@ impl Decoder {
         &mut self,
         bytes: &[u8],
         row_index: &[u8],
+        scale: Scale,
         region: Region,
         pixels: &mut Pixels,
     ) -> Result<bool> {
-        match self.decode_indexed(bytes, row_index, region, pixels) {
+        match self.decode_scaled(bytes, row_index, scale, region, pixels) {
             Ok(()) => Ok(false),
             Err(error) if error.kind() == ErrorKind::Decode => {
-                let damage = self.turbo()?.decode_damaged(bytes, pixels)?;
+                let damage = self.turbo()?.decode_damaged(bytes, scale, pixels)?;
                 log::debug!("decoded a damaged JPEG: {}", damage.as_deref().unwrap_or("without a warning"));
                 Ok(true)
             }
@@ -120,12 +143,6 @@ impl JpegDecoder for Decoder {
     }
 
     fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
-        if let Some(own) = &mut self.own {
-            match own.decode(bytes, region, pixels) {
-                Ok(()) => return Ok(()),
-                Err(declined) => log::trace!("libjpeg-turbo decodes a JPEG: {declined}"),
-            }
-        }
-        self.turbo()?.decode(bytes, region, pixels)
+        self.decode_indexed(bytes, &[], region, pixels)
     }
 }

@@ -3,7 +3,10 @@
 use std::ops::Range;
 
 use super::Declined;
-use crate::decode::geometry::{Region, Size};
+use crate::decode::geometry::{Region, Scale, Size};
+
+/// Columns, and rows, of a stored block.
+pub(super) const BLOCK: u32 = 8;
 
 /// libjpeg's limit.
 const SIDE_MAX: u32 = 65_500;
@@ -36,6 +39,8 @@ pub(super) struct Component {
     pub v: u32,
     /// Its quantisation table's slot.
     pub quantisation: usize,
+    /// Samples that a block becomes, across and down: 8, or less in a picture that is decoded smaller.
+    pub block: u32,
     /// In samples; the blocks at the right and lower edges may hold more.
     pub size: Size,
     pub upsampling: Upsampling,
@@ -44,7 +49,12 @@ pub(super) struct Component {
 /// A frame of one or three components of 8 bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
+    /// As stored.
     pub size: Size,
+    /// As decoded.
+    pub decoded: Size,
+    /// Pixels across and down that a block of a component with the largest factors becomes.
+    pub block: u32,
     components: [Component; 3],
     count: usize,
     /// The largest sampling factors.
@@ -78,7 +88,8 @@ impl Frame {
         let all = (0..count).map(factors);
         let (h_max, v_max) = all.fold((0, 0), |(h_max, v_max), (h, v)| (h_max.max(h), v_max.max(v)));
         let (h_max, v_max) = (u32::from(h_max), u32::from(v_max));
-        let mut components = [Component { id: 0, h: 1, v: 1, quantisation: 0, size, upsampling: Upsampling::None }; 3];
+        let upsampling = Upsampling::None;
+        let mut components = [Component { id: 0, h: 1, v: 1, quantisation: 0, block: BLOCK, size, upsampling }; 3];
         for (i, component) in components.iter_mut().enumerate().take(count) {
             let (h, v) = (u32::from(factors(i).0), u32::from(factors(i).1));
             if h_max % h != 0 || v_max % v != 0 {
@@ -88,12 +99,34 @@ impl Frame {
             if list[..i].iter().any(|earlier| earlier[0] == id) {
                 return Err(Declined("two components of one name"));
             }
-            let size = Size { w: (w * h).div_ceil(h_max), h: (size.h * v).div_ceil(v_max) };
-            let quantisation = usize::from(list[i][2]);
-            let upsampling = Upsampling::of(h_max / h, v_max / v, size);
-            *component = Component { id, h, v, quantisation, size, upsampling };
+            *component = Component { id, h, v, quantisation: usize::from(list[i][2]), ..*component };
         }
-        Ok(Self { size, components, count, h_max, v_max, colours: Colours::Grey, is_progressive: false })
+        let (colours, is_progressive) = (Colours::Grey, false);
+        let frame =
+            Self { size, decoded: size, block: BLOCK, components, count, h_max, v_max, colours, is_progressive };
+        Ok(frame.scaled(Scale::Full))
+    }
+
+    /// The same picture, decoded smaller. As in libjpeg a component that has fewer samples than others is made smaller by
+    /// less, where that makes as many of them.
+    pub(super) fn scaled(mut self, scale: Scale) -> Self {
+        self.decoded = scale.size(self.size);
+        self.block = BLOCK / scale.divisor();
+        let (across, down) = (self.h_max * self.block, self.v_max * self.block);
+        for component in &mut self.components[..self.count] {
+            let mut block = self.block;
+            while block < BLOCK && across % (component.h * block * 2) == 0 && down % (component.v * block * 2) == 0 {
+                block *= 2;
+            }
+            component.block = block;
+            let (h, v) = (component.h * block, component.v * block);
+            component.size = Size {
+                w: (self.size.w * h).div_ceil(self.h_max * BLOCK),
+                h: (self.size.h * v).div_ceil(self.v_max * BLOCK),
+            };
+            component.upsampling = Upsampling::of(across / h, down / v, component.size, self.block > 1);
+        }
+        self
     }
 
     pub(super) fn components(&self) -> &[Component] {
@@ -102,12 +135,12 @@ impl Frame {
 }
 
 impl Upsampling {
-    /// libjpeg's choice.
-    fn of(across: u32, down: u32, size: Size) -> Self {
+    /// libjpeg's choice; at an eighth it is never smooth.
+    fn of(across: u32, down: u32, size: Size, may_smooth: bool) -> Self {
         match (across, down) {
             (1, 1) => Self::None,
-            (1, 2) => Self::Smooth { across: false, down: true },
-            (2, 1 | 2) if size.w > 2 => Self::Smooth { across: true, down: down == 2 },
+            (1, 2) if may_smooth => Self::Smooth { across: false, down: true },
+            (2, 1 | 2) if may_smooth && size.w > 2 => Self::Smooth { across: true, down: down == 2 },
             _ => Self::Repeat { across, down },
         }
     }
@@ -125,7 +158,7 @@ impl Upsampling {
 impl Component {
     /// Blocks that hold samples of the picture; an MCU at the edge may have more.
     pub(super) fn blocks(&self) -> Size {
-        Size { w: self.size.w.div_ceil(8), h: self.size.h.div_ceil(8) }
+        Size { w: self.size.w.div_ceil(self.block), h: self.size.h.div_ceil(self.block) }
     }
 
     /// The blocks whose samples the pixels of `region` are made from: columns and rows.
@@ -139,7 +172,7 @@ impl Component {
             let reach = u32::from(smooth);
             let first = (start / factor).saturating_sub(reach);
             let last = ((start + length - 1) / factor + reach).min(samples - 1);
-            first / 8..last / 8 + 1
+            first / self.block..last / self.block + 1
         };
         (
             axis(region.x, region.w, across, smooth_across, self.size.w),

@@ -10,6 +10,7 @@ use super::unstuff::Segments;
 const BLOCKS_MAX: usize = 10;
 
 const TOO_SHORT: Declined = Declined("entropy-coded data that ends too early");
+const LEFT_OVER: Declined = Declined("bytes that are left over before a marker");
 
 /// The blocks of an MCU and their tables.
 pub(super) struct McuBlocks<'a> {
@@ -116,7 +117,9 @@ impl<'a> Intervals<'a> {
     pub(super) fn run(&mut self, wanted: usize, bits: &Bits<'_>) -> Result<(usize, Option<Bits<'a>>), Declined> {
         let mut next = None;
         if self.left == 0 {
-            check_end(bits)?;
+            if Self::has_bytes(bits)? {
+                return Err(LEFT_OVER);
+            }
             self.segment += 1;
             next = Some(self.segments.bits(self.segment).ok_or(Declined("a missing restart marker"))?);
             self.left = self.interval;
@@ -125,20 +128,47 @@ impl<'a> Intervals<'a> {
         self.left -= run;
         Ok((run, next))
     }
+
+    /// What is there behind the `bits` that were read.
+    pub(super) fn rest(&self, bits: &Bits<'_>) -> Result<Rest, Declined> {
+        Ok(match self.segments.bits(self.segment + 1) {
+            Some(_) => Rest::Segments,
+            None if Self::has_bytes(bits)? => Rest::Bytes,
+            None => Rest::Nothing,
+        })
+    }
+
+    fn has_bytes(bits: &Bits<'_>) -> Result<bool, Declined> {
+        Ok(bits.left().ok_or(TOO_SHORT)? >= 8)
+    }
+}
+
+/// What a scan's data has behind the last MCU that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    Nothing,
+    /// Bytes before the marker that comes next.
+    Bytes,
+    /// A restart marker, and what comes behind it.
+    Segments,
+}
+
+impl Rest {
+    /// Whether a scan that was read to its end may go on so. Nobody writes more than there is to read, and where codes are
+    /// damaged it may be what is left: libjpeg warns of it, and only bytes before the picture's end are harmless.
+    pub(super) fn check(self, is_last_scan: bool) -> Result<(), Declined> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Bytes if is_last_scan => Ok(()),
+            Self::Bytes => Err(LEFT_OVER),
+            Self::Segments => Err(Declined("a restart marker behind the last MCU")),
+        }
+    }
 }
 
 /// Whether all that was read was there.
 pub(super) fn check(bits: &Bits<'_>) -> Result<(), Declined> {
     bits.left().map(drop).ok_or(TOO_SHORT)
-}
-
-/// Whether all that was read was there, and nothing more, where a marker comes that is not the picture's end. Nobody writes
-/// more, and where codes are damaged it may be what is left: libjpeg warns of it.
-pub(super) fn check_end(bits: &Bits<'_>) -> Result<(), Declined> {
-    match bits.left().ok_or(TOO_SHORT)? {
-        0..8 => Ok(()),
-        _ => Err(Declined("bytes that are left over before a marker")),
-    }
 }
 
 /// A scan's MCUs.
@@ -205,9 +235,9 @@ impl<'a> Mcus<'a> {
         Ok(run)
     }
 
-    /// As [`check_end`], behind the last MCU.
-    pub(super) fn check_end(&self) -> Result<(), Declined> {
-        check_end(&self.at.bits)
+    /// What is there behind the last MCU that was read.
+    pub(super) fn rest(&self) -> Result<Rest, Declined> {
+        self.intervals.rest(&self.at.bits)
     }
 
     /// Whether all that was decoded was there.

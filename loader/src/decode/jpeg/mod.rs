@@ -19,6 +19,11 @@
 //!
 //! Only `kernel` knows vectors, and only it and `turbo` have `unsafe`: entropy-coded data, headers and geometry are
 //! handled by safe code.
+//!
+//! Pictures that are decoded smaller go the same way: the transform makes blocks of 4, 2 or 1 samples across and down, to
+//! libjpeg-turbo's pixels at that size.
+
+#![deny(unsafe_code)]
 
 mod band;
 mod decoder;
@@ -26,6 +31,7 @@ mod emit;
 mod entropy;
 mod frame;
 mod huffman;
+#[allow(unsafe_code, reason = "vectors")]
 mod kernel;
 mod markers;
 mod mcu;
@@ -38,6 +44,7 @@ mod progressive;
 mod rows;
 mod sequential;
 mod spectrum;
+#[allow(unsafe_code, reason = "a library in C")]
 pub mod turbo;
 mod unstuff;
 mod workspace;

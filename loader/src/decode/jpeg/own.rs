@@ -8,7 +8,7 @@ use super::measure::Until;
 use super::progressive::Progressive;
 use super::sequential::Sequential;
 use super::workspace::Workspace;
-use crate::decode::geometry::{Region, Size};
+use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 
 /// One thread's decoder; what it needs stays with it from picture to picture.
@@ -48,12 +48,7 @@ impl Own {
         self.sequential.index(&mut self.workspace, bytes, out)
     }
 
-    /// Decodes exactly `region`.
-    pub(super) fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<(), Declined> {
-        self.decode_from(bytes, None, region, pixels)
-    }
-
-    /// The same, where there is a row index from the start of each row of MCUs that the region needs.
+    /// Decodes exactly `region`; where there is a row index, from the start of each row of MCUs that it needs.
     pub(super) fn decode_from(
         &mut self,
         bytes: &[u8],
@@ -61,10 +56,23 @@ impl Own {
         region: Region,
         pixels: &mut Pixels,
     ) -> Result<(), Declined> {
+        self.decode_scaled(bytes, index, Scale::Full, region, pixels)
+    }
+
+    /// The same of the picture at `scale`, which the region is a part of.
+    pub(super) fn decode_scaled(
+        &mut self,
+        bytes: &[u8],
+        index: Option<&[u8]>,
+        scale: Scale,
+        region: Region,
+        pixels: &mut Pixels,
+    ) -> Result<(), Declined> {
         let mut headers = Headers::new(bytes)?;
         let (frame, scan) = headers.next_scan()?.ok_or(Declined("no scan"))?;
+        let frame = frame.scaled(scale);
         let inside = |start: u32, length: u32, of: u32| length > 0 && start <= of && length <= of - start;
-        if !inside(region.x, region.w, frame.size.w) || !inside(region.y, region.h, frame.size.h) {
+        if !inside(region.x, region.w, frame.decoded.w) || !inside(region.y, region.h, frame.decoded.h) {
             return Err(Declined("a region outside of the picture"));
         }
         if frame.is_progressive && index.is_some() {

@@ -21,13 +21,13 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// Makes room for blocks of `columns`, and for `rows` rows from `top` on.
-    pub(super) fn start(&mut self, columns: &Range<u32>, top: i64, rows: usize) {
+    /// Makes room for the component's blocks of `columns`, and for `rows` rows of samples from `top` on.
+    pub(super) fn start(&mut self, component: &Component, columns: &Range<u32>, top: i64, rows: usize) {
         let groups = columns.len().next_multiple_of(GROUP);
         *self = Self {
             bytes: std::mem::take(&mut self.bytes),
-            stride: MARGIN + groups * 8 + MARGIN,
-            left: columns.start * 8,
+            stride: MARGIN + groups * component.block as usize + MARGIN,
+            left: columns.start * component.block,
             top,
             rows,
         };
@@ -41,19 +41,19 @@ impl Plane {
         self.top += self.rows as i64 - 1;
     }
 
-    /// Transforms a row of blocks into the eight rows from `y` on.
+    /// Transforms row number `row` of the component's blocks.
     pub(super) fn fill(
         &mut self,
         kernels: Kernels,
-        y: u32,
+        row: u32,
         coefficients: &[i16],
         offsets: &[u32],
         quantisation: &[i16; 64],
         component: &Component,
     ) {
-        let start = self.index(i64::from(y)) * self.stride;
-        let rows = &mut self.bytes[start..start + 8 * self.stride];
-        kernels.idct(coefficients, offsets, quantisation, &mut rows[MARGIN..], self.stride);
+        let start = self.index(i64::from(row * component.block)) * self.stride;
+        let rows = &mut self.bytes[start..][..component.block as usize * self.stride];
+        kernels.idct(component.block, coefficients, offsets, quantisation, &mut rows[MARGIN..], self.stride);
         if !matches!(component.upsampling, Upsampling::Smooth { across: true, .. }) {
             return;
         }

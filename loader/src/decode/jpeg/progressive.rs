@@ -15,7 +15,7 @@ use super::frame::Frame;
 use super::huffman::{BandTable, Tables};
 use super::kernel::{GROUP, Kernels};
 use super::markers::{Headers, Scan, Spectrum};
-use super::mcu::{Intervals, check, check_end};
+use super::mcu::{Intervals, Rest, check};
 use super::measure::Until;
 use super::spectrum::{Coefficients, Coverage};
 use super::turbo::scans_max;
@@ -62,15 +62,15 @@ impl Progressive {
             let interval = headers.restart_interval;
             let part = Part { start: scan.data, restarts: 0, end: None };
             let end = workspace.segments.read(workspace.kernels, headers.bytes(), &part, interval > 0)?;
-            let ended = match scan.spectrum.first {
-                _ if workspace.until < Until::Coefficients => Ok(()),
+            let rest = match scan.spectrum.first {
+                _ if workspace.until < Until::Coefficients => Rest::Nothing,
                 0 => self.dc_scan(workspace, headers, frame, &scan)?,
                 _ => self.ac_scan(workspace, headers, &scan)?,
             };
             headers.resume(end);
             next = headers.next_scan()?.map(|(_, scan)| scan);
-            if next.is_some() && region == Region::all(frame.size) {
-                ended?;
+            if region == Region::all(frame.decoded) {
+                rest.check(next.is_none())?;
             }
         }
         coverage.check(frame.components().len())?;
@@ -81,7 +81,8 @@ impl Progressive {
             let coefficients = &mut self.coefficients[i];
             let (columns, rows) = component.needed(region);
             let plane = &mut workspace.planes[i];
-            plane.start(&columns, i64::from(rows.start) * 8, rows.len() * 8);
+            let (top, rows_of_samples) = (rows.start * component.block, rows.len() * component.block as usize);
+            plane.start(component, &columns, i64::from(top), rows_of_samples);
             let offsets = &mut workspace.offsets[i];
             offsets.clear();
             offsets.extend((0..columns.len() as u32).map(|block| block * BLOCK as u32));
@@ -93,21 +94,21 @@ impl Progressive {
             ordered.fit(columns.len() * BLOCK);
             for row in rows {
                 workspace.kernels.order(coefficients.blocks(row), ordered.as_chunks_mut().0);
-                plane.fill(workspace.kernels, row * 8, ordered, offsets, &quantisation, component);
+                plane.fill(workspace.kernels, row, ordered, offsets, &quantisation, component);
             }
         }
         emit.up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
         Ok(())
     }
 
-    /// Reads DC coefficients, or a bit more of them, in the region's rows. The inner result is [`check_end`]'s behind them.
+    /// Reads DC coefficients, or a bit more of them, in the region's rows. Says what is there behind them.
     fn dc_scan(
         &mut self,
         workspace: &mut Workspace,
         headers: &Headers<'_>,
         frame: &Frame,
         scan: &Scan,
-    ) -> Result<Result<(), Declined>, Declined> {
+    ) -> Result<Rest, Declined> {
         let Spectrum { high, low, .. } = scan.spectrum;
         let is_single = scan.components().len() == 1;
         let mut parts = [None; 3];
@@ -168,16 +169,11 @@ impl Progressive {
             }
             check(&bits)?;
         }
-        Ok(check_end(&bits))
+        intervals.rest(&bits)
     }
 
     /// Reads a band of one component, as [`dc_scan`](Self::dc_scan).
-    fn ac_scan(
-        &mut self,
-        workspace: &mut Workspace,
-        headers: &Headers<'_>,
-        scan: &Scan,
-    ) -> Result<Result<(), Declined>, Declined> {
+    fn ac_scan(&mut self, workspace: &mut Workspace, headers: &Headers<'_>, scan: &Scan) -> Result<Rest, Declined> {
         let [entry] = scan.components() else { return Err(Declined("an AC scan of several components")) };
         let segment = headers.ac.get(entry.ac).copied().flatten().ok_or(Declined("no AC table"))?;
         let table = self.ac.find(segment)?;
@@ -202,6 +198,6 @@ impl Progressive {
             }
             check(&at.bits)?;
         }
-        Ok(check_end(&at.bits))
+        intervals.rest(&at.bits)
     }
 }

@@ -140,14 +140,14 @@ impl Sequential {
         let values = extent.columns.len() * blocks.len() * BLOCK + SLACK;
         workspace.coefficients.fit(values);
         for part in parts.iter().flatten() {
-            let plane = &mut workspace.planes[part.index];
-            if is_rolling {
+            let component = &frame.components()[part.index];
+            let (top, rows) = if is_rolling {
                 // The last row of the MCU row above and one MCU row.
-                let top = i64::from(extent.rows.start * part.v * 8) - 1;
-                plane.start(&part.columns, top, 1 + part.v as usize * 8);
+                (i64::from(extent.rows.start * part.v * component.block) - 1, 1 + part.v * component.block)
             } else {
-                plane.start(&part.columns, i64::from(part.rows.start) * 8, part.rows.len() * 8);
-            }
+                (i64::from(part.rows.start * component.block), part.rows.len() as u32 * component.block)
+            };
+            workspace.planes[part.index].start(component, &part.columns, top, rows as usize);
             let offsets = &mut workspace.offsets[part.index];
             offsets.clear();
             offsets.extend(part.columns.clone().map(|column| {
@@ -174,25 +174,18 @@ impl Sequential {
                         let skipped = (down * part.h) as usize * BLOCK;
                         let coefficients = &workspace.coefficients[skipped..];
                         let offsets = &workspace.offsets[part.index];
-                        plane.fill(
-                            workspace.kernels,
-                            block_row * 8,
-                            coefficients,
-                            offsets,
-                            &part.quantisation,
-                            component,
-                        );
+                        plane.fill(workspace.kernels, block_row, coefficients, offsets, &part.quantisation, component);
                     }
                 }
             }
             if let Some(emit) = &mut emit {
                 let is_last = row + 1 == extent.rows.end;
-                let ready = (row + 1) * frame.v_max * 8 - reach;
+                let ready = (row + 1) * frame.v_max * frame.block - reach;
                 emit.up_to(if is_last { u32::MAX } else { ready }, &workspace.planes, &mut workspace.scratch);
             }
         }
-        if next.is_some() && region == Region::all(frame.size) {
-            source.check_end()?;
+        if region == Region::all(frame.decoded) {
+            source.rest()?.check(next.is_none())?;
         }
         Ok(next)
     }

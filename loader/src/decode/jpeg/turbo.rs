@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use turbojpeg_sys as tj;
 
 use super::JpegDecoder;
-use crate::decode::geometry::{Region, Size};
+use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -121,12 +121,13 @@ pub struct Turbo {
     instance: Instance,
 }
 
-/// What the header says.
+/// What the header says, of a picture at a scale.
 struct Header {
     size: Size,
     /// Columns of the smallest unit that can be skipped; `None` where only a full decode works.
     unit: Option<u32>,
     is_cmyk: bool,
+    scale: Scale,
 }
 
 impl Header {
@@ -173,15 +174,42 @@ impl Turbo {
             tj::TJSAMP_TJSAMP_411 => Some(32),
             _ => None,
         };
-        Ok(Header { size: Size { w: w as u32, h: h as u32 }, unit, is_cmyk })
+        Ok(Header { size: Size { w: w as u32, h: h as u32 }, unit, is_cmyk, scale: Scale::Full })
     }
 
-    /// A new instance for a picture, and its header.
-    fn start(&mut self, bytes: &[u8]) -> Result<Header> {
+    /// A new instance for a picture, and its header. Only at full scale parts of it can be decoded.
+    fn start(&mut self, bytes: &[u8], scale: Scale) -> Result<Header> {
         *self = Self::new()?;
         let header = self.header(bytes)?;
         self.instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, scans_max(header.size) as c_int)?;
-        Ok(header)
+        if scale == Scale::Full {
+            return Ok(header);
+        }
+        if self.instance.get(tj::TJPARAM_TJPARAM_LOSSLESS) == 1 {
+            return Err(Error::decode("a lossless JPEG has one size only").of_kind(ErrorKind::Unsupported));
+        }
+        let factor = tj::tjscalingfactor { num: 1, denom: scale.divisor() as c_int };
+        // SAFETY: the handle is live (invariant of `Instance`); factors that it does not have are refused.
+        let rc = unsafe { tj::tj3SetScalingFactor(self.instance.handle.as_ptr(), factor) };
+        self.instance.outcome(rc)?;
+        Ok(Header { size: scale.size(header.size), unit: None, scale, ..header })
+    }
+
+    /// As [`decode`](JpegDecoder::decode), of the picture at `scale`, which `region` is a part of; at less than the full one all of
+    /// it is decoded.
+    ///
+    /// # Errors
+    /// As [`decode`](JpegDecoder::decode); `Unsupported` for a lossless file at less than the full scale.
+    pub fn decode_scaled(&mut self, bytes: &[u8], scale: Scale, region: Region, pixels: &mut Pixels) -> Result<()> {
+        let header = self.start(bytes, scale)?;
+        let (region, all) = (widen(region, &header)?, Region::all(header.size));
+        match self.decode_flawless(bytes, &header, region, pixels) {
+            Err(error) if region != all && error.to_string().contains(OTHER_UNIT) => {
+                let header = self.start(bytes, scale)?;
+                self.decode_flawless(bytes, &header, all, pixels)
+            }
+            outcome => outcome,
+        }
     }
 
     /// Decodes all of a picture that may be damaged or cut off, as far as it can be read. What cannot is what libjpeg
@@ -189,8 +217,8 @@ impl Turbo {
     ///
     /// # Errors
     /// A header that cannot be read, and whatever else libjpeg does not go on behind.
-    pub fn decode_damaged(&mut self, bytes: &[u8], pixels: &mut Pixels) -> Result<Option<String>> {
-        let header = self.start(bytes)?;
+    pub fn decode_damaged(&mut self, bytes: &[u8], scale: Scale, pixels: &mut Pixels) -> Result<Option<String>> {
+        let header = self.start(bytes, scale)?;
         let region = Region::all(header.size);
         let out = pixels.start(region, header.channels());
         let warning = self.decompress(bytes, &header, region, out)?;
@@ -243,7 +271,7 @@ impl Turbo {
             }
             log::debug!("decoded a JPEG with an odd header: {warning}");
             // The file as it is has the last word on its pixels.
-            let header = self.start(bytes)?;
+            let header = self.start(bytes, header.scale)?;
             self.decompress(bytes, &header, region, out)?;
         }
         if header.is_cmyk {
@@ -268,7 +296,7 @@ impl Turbo {
         warning: &str,
     ) -> Option<String> {
         let found = mend::header(bytes).and_then(|mended| {
-            let same = self.start(&mended).ok()?;
+            let same = self.start(&mended, header.scale).ok()?;
             let is_same = same.size == header.size && same.is_cmyk == header.is_cmyk;
             is_same.then(|| self.damage(&mended, &same, region, out).ok()).flatten()
         });
@@ -286,15 +314,7 @@ impl JpegDecoder for Turbo {
     }
 
     fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
-        let header = self.start(bytes)?;
-        let (region, all) = (widen(region, &header)?, Region::all(header.size));
-        match self.decode_flawless(bytes, &header, region, pixels) {
-            Err(error) if region != all && error.to_string().contains(OTHER_UNIT) => {
-                let header = self.start(bytes)?;
-                self.decode_flawless(bytes, &header, all, pixels)
-            }
-            outcome => outcome,
-        }
+        self.decode_scaled(bytes, Scale::Full, region, pixels)
     }
 }
 

@@ -10,12 +10,12 @@ mod kernel;
 mod planes;
 mod weights;
 
-use super::geometry::{Filter, Region, Stage};
+use super::geometry::{Filter, Grid, Region, Stage};
 use super::lines::Lines;
 use super::pixels::Pixels;
 use kernel::{Columns, Kernels, MANY_ROWS};
 use planes::{Planes, three_rows};
-use weights::{Axis, ONE};
+use weights::{Axis, ONE, Span};
 
 /// One thread's resizer: the weights of the current picture and its row buffers.
 #[derive(Default)]
@@ -54,8 +54,9 @@ struct Plan {
     /// Columns and rows of the resized picture that the window shows: start, and one past the end.
     x: (u32, u32),
     y: (u32, u32),
-    /// What of the source they need.
+    /// What of the source they need, and the first row that is the crop's.
     needed: Region,
+    top: u32,
     /// The window lies beside the picture.
     is_blank: bool,
 }
@@ -68,6 +69,11 @@ impl Resizer {
 
     /// Works out the weights of `filter` for `stage` and says which region of the source [`run`](Self::run) will read.
     pub fn plan(&mut self, stage: &Stage, filter: Filter) -> Region {
+        self.plan_reduced(stage, filter, Grid::FULL)
+    }
+
+    /// The same for a source that is smaller than the picture that `stage` is about: a region of the source.
+    pub fn plan_reduced(&mut self, stage: &Stage, filter: Filter, grid: Grid) -> Region {
         let Stage { crop, resized, window, flip } = *stage;
         let shown = |corner: i64, side: u32, of: u32| {
             let start = corner.clamp(0, i64::from(of)) as u32;
@@ -77,20 +83,22 @@ impl Resizer {
         };
         let x = shown(window.x, window.size.w, resized.w);
         let y = shown(window.y, window.size.h, resized.h);
-        self.columns.compute(filter, crop.w, resized.w, x, flip);
-        self.rows.compute(filter, crop.h, resized.h, y, false);
+        let (across, down) =
+            (Span::new(grid.left + crop.x, crop.w, grid.by), Span::new(grid.above + crop.y, crop.h, grid.by));
+        self.columns.compute(filter, across, resized.w, x, flip);
+        self.rows.compute(filter, down, resized.h, y, false);
         self.packed.pack(&self.columns, self.kernels);
         let (cx, cy) = (self.columns.span(), self.rows.span());
-        let needed = Region { x: crop.x + cx.0, y: crop.y + cy.0, w: cx.1 - cx.0, h: cy.1 - cy.0 };
+        let needed = Region { x: across.first + cx.0, y: down.first + cy.0, w: cx.1 - cx.0, h: cy.1 - cy.0 };
         let is_blank = window.x >= i64::from(resized.w) || window.x + i64::from(window.size.w) <= 0;
-        self.plan = Some(Plan { stage: *stage, x, y, needed, is_blank });
+        self.plan = Some(Plan { stage: *stage, x, y, needed, top: down.first, is_blank });
         needed
     }
 
     /// Runs the planned stage over `source`, which holds at least the region that [`plan`](Self::plan) asked for, and
     /// hands every output row, top to bottom, to `sink`: its number, and its red, green and blue.
     pub fn run(&mut self, source: &Pixels, mut sink: impl FnMut(u32, [&[u8]; 3])) {
-        let Some(Plan { stage, x, y, needed, is_blank }) = self.plan else { return };
+        let Some(Plan { stage, x, y, needed, top, is_blank }) = self.plan else { return };
         let Self { kernels, rows, packed, source: split, blended, sums, inner, row, .. } = self;
         let window = stage.window;
         let (width, inner_width) = (window.size.w as usize, (x.1 - x.0) as usize);
@@ -113,7 +121,7 @@ impl Resizer {
                 continue;
             }
             let (first, weights) = rows.taps((resized_y - i64::from(y.0)) as usize);
-            let source_row = |row: u32| source.from(needed.x, stage.crop.y + row);
+            let source_row = |row: u32| source.from(needed.x, top + row);
             if is_copy {
                 kernels.split(source_row(first), split);
                 copy(split.rows(), stage.flip, inner.each_mut());

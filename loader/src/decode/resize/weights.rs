@@ -12,6 +12,26 @@ const ROUND: f64 = 6_755_399_441_055_744.0;
 /// From so many weights on, what rounding leaves over may be more than the largest of them.
 const MANY: usize = 256;
 
+/// What becomes the output: a part of the source's samples, which may start and end within one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    /// The first sample that the part touches, and how many it touches.
+    pub first: u32,
+    pub count: u32,
+    /// Where in the first one the part starts, and how long it is, in samples.
+    start: f64,
+    length: f64,
+}
+
+impl Span {
+    /// `length` from `start` on, both in units of which a sample has `by`.
+    pub(super) fn new(start: u32, length: u32, by: u32) -> Self {
+        let (first, end) = (start / by, (start + length).div_ceil(by));
+        let [start, length] = [start % by, length].map(|v| f64::from(v) / f64::from(by));
+        Self { first, count: end - first, start, length }
+    }
+}
+
 /// Weights for a run of output samples.
 #[derive(Debug, Default)]
 pub(super) struct Axis {
@@ -28,7 +48,7 @@ pub(super) struct Axis {
 
 impl Axis {
     /// Computes weights for the output samples `shown.0 .. shown.1` of `output` out of `input`, last first if `flip`.
-    pub(super) fn compute(&mut self, filter: Filter, input: u32, output: u32, shown: (u32, u32), flip: bool) {
+    pub(super) fn compute(&mut self, filter: Filter, input: Span, output: u32, shown: (u32, u32), flip: bool) {
         release(&mut self.weights);
         release(&mut self.exact);
         match filter {
@@ -40,14 +60,14 @@ impl Axis {
     /// Pillow's nearest neighbour, its running sum included: where an output sample's centre falls on the border of
     /// two source samples, the sum's rounding decides. Stages mirror last, so a picture that is mirrored before it is
     /// resized gets the other neighbour there than it would in Pillow.
-    fn nearest(&mut self, input: u32, output: u32, shown: (u32, u32), flip: bool) {
-        let scale = f64::from(input) / f64::from(output);
+    fn nearest(&mut self, input: Span, output: u32, shown: (u32, u32), flip: bool) {
+        let scale = input.length / f64::from(output);
         self.taps = 1;
         self.first.clear();
-        let mut center = scale * 0.5;
+        let mut center = input.start + scale * 0.5;
         for o in 0..shown.1 {
             if o >= shown.0 {
-                self.first.push((center as u32).min(input - 1));
+                self.first.push((center as u32).min(input.count - 1));
             }
             center += scale;
         }
@@ -61,22 +81,22 @@ impl Axis {
     }
 
     /// Pillow's antialiased bilinear filter.
-    fn bilinear(&mut self, input: u32, output: u32, shown: (u32, u32), flip: bool) {
-        let scale = f64::from(input) / f64::from(output);
+    fn bilinear(&mut self, input: Span, output: u32, shown: (u32, u32), flip: bool) {
+        let scale = input.length / f64::from(output);
         // The triangle is as wide as a source sample when enlarging, as an output sample when shrinking.
         let support = scale.max(1.0);
         let slope = 1.0 / support;
         let count = (shown.1 - shown.0) as usize;
-        self.taps = (support.ceil() as usize * 2 + 1).min(input as usize);
+        self.taps = (support.ceil() as usize * 2 + 1).min(input.count as usize);
         self.first.clear();
         self.used.clear();
         self.weights.clear();
         self.weights.resize(count * self.taps, 0);
         for i in 0..count {
             let o = if flip { shown.1 - 1 - i as u32 } else { shown.0 + i as u32 };
-            let center = (f64::from(o) + 0.5) * scale;
-            let mut first = ((center - support + 0.5).max(0.0) as u32).min(input - 1);
-            let end = ((center + support + 0.5) as u32).clamp(first + 1, input);
+            let center = input.start + (f64::from(o) + 0.5) * scale;
+            let mut first = ((center - support + 0.5).max(0.0) as u32).min(input.count - 1);
+            let end = ((center + support + 0.5) as u32).clamp(first + 1, input.count);
             self.exact.clear();
             self.exact.extend((first..end).map(|s| (1.0 - ((f64::from(s) + 0.5 - center) * slope).abs()).max(0.0)));
             // Samples on the triangle's rim weigh nothing: do not decode them.
@@ -168,7 +188,7 @@ mod tests {
             (4_194_400, 224),
             (9_000_000, 3),
         ] {
-            axis.compute(Filter::Bilinear, input, output, (0, output), false);
+            axis.compute(Filter::Bilinear, Span::new(0, input, 1), output, (0, output), false);
             for i in 0..axis.len() {
                 let (first, weights) = axis.taps(i);
                 assert!(first as usize + weights.len() <= input as usize);
@@ -181,7 +201,7 @@ mod tests {
     #[test]
     fn nothing_is_blended_when_nothing_changes() {
         let mut axis = Axis::default();
-        axis.compute(Filter::Bilinear, 10, 10, (2, 8), false);
+        axis.compute(Filter::Bilinear, Span::new(7, 10, 1), 10, (2, 8), false);
         assert_eq!(axis.taps_max(), 1);
         assert_eq!(axis.span(), (2, 8));
     }

@@ -16,7 +16,7 @@ use super::super::entropy::BLOCK;
 use super::super::mcu::{McuBlocks, Position};
 use super::colour::{smooth, ycbcr};
 use super::islow::{FIRST_ROWS_MAX, passes};
-use super::{groups, portable};
+use super::{groups, portable, reduced};
 
 /// The other widths' intrinsic takes the shift as an unsigned number.
 #[inline]
@@ -24,6 +24,8 @@ use super::{groups, portable};
 fn shift_right_32<const SHIFT: u32>(vector: Vector) -> Vector {
     match SHIFT {
         11 => _mm256_srai_epi32::<11>(vector),
+        12 => _mm256_srai_epi32::<12>(vector),
+        19 => _mm256_srai_epi32::<19>(vector),
         16 => _mm256_srai_epi32::<16>(vector),
         _ => _mm256_srai_epi32::<18>(vector),
     }
@@ -120,6 +122,22 @@ pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
     portable::order(backwards, out);
 }
 
+/// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, blocks by pairs.
+#[target_feature(enable = "avx2")]
+pub(super) fn idct_reduced(
+    side: u32,
+    coefficients: &[i16],
+    offsets: &[u32],
+    quantisation: &[i16; BLOCK],
+    out: &mut [u8],
+    stride: usize,
+) {
+    match side {
+        4 => idct_to_four(coefficients, offsets, |block| *block, quantisation, out, stride),
+        _ => portable::idct_reduced(side, coefficients, offsets, quantisation, out, stride),
+    }
+}
+
 /// See [`Kernels::unstuff`](super::Kernels::unstuff).
 #[target_feature(enable = "avx2")]
 pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
@@ -144,48 +162,134 @@ fn shuffle_32<const WHICH: i32>(a: Vector, b: Vector) -> Vector {
 /// Where the bytes of pairs of columns lie that packing leaves: by row and upper bit of the column.
 const COLUMN_PAIRS: [u8; 16] = [0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15];
 
+/// Pairs of columns of four rows, from twice two rows: those of the first and the last two pairs.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn column_pairs(first: [Vector; 2], last: [Vector; 2]) -> [Vector; 4] {
+    [
+        shuffle_32::<0x88>(first[0], first[1]),
+        shuffle_32::<0xdd>(first[0], first[1]),
+        shuffle_32::<0x88>(last[0], last[1]),
+        shuffle_32::<0xdd>(last[0], last[1]),
+    ]
+}
+
 /// Four rows of samples less 128, two and two in each block's 128 bits, from twice two rows: the columns of the first and
 /// the last two pairs.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn four_rows(first: [Vector; 2], last: [Vector; 2]) -> [Vector; 2] {
-    let [a, b, c, d, e, f, g, h] = rows([
-        shuffle_32::<0x88>(first[0], first[1]),
-        shuffle_32::<0xdd>(first[0], first[1]),
-        shuffle_32::<0x88>(last[0], last[1]),
-        shuffle_32::<0xdd>(last[0], last[1]),
-    ]);
+    let [a, b, c, d, e, f, g, h] = rows(column_pairs(first, last));
     let places = _mm256_broadcastsi128_si256(load_half(&COLUMN_PAIRS, 0));
     let columns_0145 = _mm256_shuffle_epi8(_mm256_packs_epi16(pack_32(a, e), pack_32(b, f)), places);
     let columns_2367 = _mm256_shuffle_epi8(_mm256_packs_epi16(pack_32(c, g), pack_32(d, h)), places);
     [unpack_low_16(columns_0145, columns_2367), unpack_high_16(columns_0145, columns_2367)]
 }
 
+/// Quantisation steps for two blocks.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn steps(quantisation: &[i16; BLOCK]) -> [Vector; 8] {
+    let steps = quantisation.as_chunks::<8>().0;
+    std::array::from_fn(|i| _mm256_broadcastsi128_si256(load_row(&steps[i])))
+}
+
+/// Pairs of rows of two blocks by pairs: the first and the last two pairs of columns.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn dequantised(blocks: [&[i16; BLOCK]; 2], steps: &[Vector; 8]) -> [[Vector; 4]; 2] {
+    let [first, second] = blocks.map(|block| block.as_chunks::<8>().0);
+    let values = |i: usize| {
+        let both = _mm256_set_m128i(load_row(&second[i]), load_row(&first[i]));
+        _mm256_mullo_epi16(both, steps[i])
+    };
+    [[values(0), values(2), values(4), values(6)], [values(1), values(3), values(5), values(7)]]
+}
+
+/// Whether values of rows 0 and 4 are beyond [`FIRST_ROWS_MAX`].
+#[inline]
+#[target_feature(enable = "avx2")]
+fn are_large([first, last]: &[[Vector; 4]; 2]) -> bool {
+    let (margin, too_large) = (set_16(FIRST_ROWS_MAX + 1), set_16(!(2 * FIRST_ROWS_MAX + 1)));
+    let first_rows = or(add_16(first[0], margin), add_16(last[0], margin));
+    _mm256_testz_si256(first_rows, too_large) == 0
+}
+
+/// A pass from eight to four, as in [`reduced`].
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pass_to_four<const SHIFT: u32>(pairs: [Vector; 4]) -> [Vector; 4] {
+    let round = set_32(1 << (SHIFT - 1));
+    let [outer, inner] = <reduced::To<4> as reduced::Weights<2>>::WEIGHTS.map(|w| {
+        let even = add_product(add_product(round, pairs[0], weights(w[0], w[1])), pairs[1], weights(w[2], w[3]));
+        let odd = add_product(multiply_pairs(pairs[2], weights(w[4], w[5])), pairs[3], weights(w[6], w[7]));
+        [add_32(even, odd), subtract_32(even, odd)]
+    });
+    [outer[0], inner[0], inner[1], outer[1]].map(|v| shift_right_32::<SHIFT>(v))
+}
+
+/// Where the bytes of four columns of four rows lie by rows.
+const FOUR_BY_FOUR: [u8; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15];
+
+/// See [`Kernels::idct`](super::Kernels::idct); to blocks of four, two at a time, from those that `by_pairs` puts in order.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn idct_to_four(
+    coefficients: &[i16],
+    offsets: &[u32],
+    by_pairs: impl Fn(&[i16; BLOCK]) -> [i16; BLOCK],
+    quantisation: &[i16; BLOCK],
+    out: &mut [u8],
+    stride: usize,
+) {
+    let steps = steps(quantisation);
+    let places = _mm256_broadcastsi128_si256(load_half(&FOUR_BY_FOUR, 0));
+    let both_blocks = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    let mut rows = out.chunks_mut(stride);
+    let mut out: [&mut [[u8; 8]]; 4] = std::array::from_fn(|_| rows.next().expect("four rows").as_chunks_mut().0);
+    for (group, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
+        let blocks = offsets.map(|offset| {
+            by_pairs(coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks"))
+        });
+        let values = dequantised(blocks.each_ref(), &steps);
+        if are_large(&values) {
+            let blocks: [[[u8; 4]; 4]; 2] = blocks.map(|block| reduced::block(&block, quantisation));
+            for (y, out) in out.iter_mut().enumerate() {
+                out[group].copy_from_slice([blocks[0][y], blocks[1][y]].as_flattened());
+            }
+            continue;
+        }
+        let [first, last] = values.map(|pairs| {
+            let [a, b, c, d] = pass_to_four::<12>(pairs);
+            [pack_32(a, b), pack_32(c, d)]
+        });
+        let [a, b, c, d] = pass_to_four::<19>(column_pairs(first, last));
+        let samples = _mm256_packs_epi16(pack_32(a, b), pack_32(c, d));
+        let samples = _mm256_shuffle_epi8(_mm256_xor_si256(samples, _mm256_set1_epi8(-128)), places);
+        let samples = _mm256_permutevar8x32_epi32(samples, both_blocks);
+        let (upper, lower) = (_mm256_castsi256_si128(samples), _mm256_extracti128_si256::<1>(samples));
+        out[0][group] = _mm_cvtsi128_si64(upper).to_le_bytes();
+        out[1][group] = _mm_extract_epi64::<1>(upper).to_le_bytes();
+        out[2][group] = _mm_cvtsi128_si64(lower).to_le_bytes();
+        out[3][group] = _mm_extract_epi64::<1>(lower).to_le_bytes();
+    }
+}
+
 /// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs, two at a time, each in 128 bits of all vectors.
 #[target_feature(enable = "avx2")]
 pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
-    let steps = quantisation.as_chunks::<8>().0;
-    let steps: [Vector; 8] = std::array::from_fn(|i| _mm256_broadcastsi128_si256(load_row(&steps[i])));
-    let (margin, too_large) = (set_16(FIRST_ROWS_MAX + 1), set_16(!(2 * FIRST_ROWS_MAX + 1)));
+    let steps = steps(quantisation);
     let mut out = groups(out, stride);
     for (group, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
         let blocks: [&[i16; BLOCK]; 2] =
             offsets.map(|offset| coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks"));
-        let [first, second] = blocks.map(|block| block.as_chunks::<8>().0);
-        let values = |i: usize| {
-            let both = _mm256_set_m128i(load_row(&second[i]), load_row(&first[i]));
-            _mm256_mullo_epi16(both, steps[i])
-        };
-        // By pairs of rows, the first and the last two pairs of columns.
-        let (first, last) =
-            ([values(0), values(2), values(4), values(6)], [values(1), values(3), values(5), values(7)]);
-        let first_rows = or(add_16(first[0], margin), add_16(last[0], margin));
-        if _mm256_testz_si256(first_rows, too_large) == 0 {
+        let values = dequantised(blocks, &steps);
+        if are_large(&values) {
             let out = out.each_mut().map(|row| &mut row[group]);
             portable::idct_large(blocks, portable::by_pairs, quantisation, out);
             continue;
         }
-        let (first, last) = (packed_columns(first), packed_columns(last));
+        let [first, last] = values.map(|pairs| packed_columns(pairs));
         let samples =
             [four_rows([first[0], first[1]], [last[0], last[1]]), four_rows([first[2], first[3]], [last[2], last[3]])];
         for (out, samples) in out.as_chunks_mut::<2>().0.iter_mut().zip(samples.as_flattened()) {

@@ -30,7 +30,7 @@ use super::super::mcu::{McuBlocks, Position};
 use super::super::order::PLACES;
 use super::colour::{smooth, ycbcr};
 use super::islow::{FIRST_ROWS_MAX, passes};
-use super::{GROUP, groups, portable};
+use super::{GROUP, avx2, groups, portable, reduced};
 
 passes!("avx512f,avx512bw,avx512vnni");
 smooth!("avx512f,avx512bw", 32);
@@ -42,6 +42,18 @@ const STEPS: [[i16; 32]; 2] = {
     let mut i = 0;
     while i < BLOCK {
         places[i / 32][i % 32] = PLACES[i] as i16;
+        i += 1;
+    }
+    places
+};
+
+/// Where what is wanted by pairs lies in zigzag order.
+const BY_PAIRS: [[i16; 32]; 2] = {
+    let mut places = [[0; 32]; 2];
+    let mut i = 0;
+    while i < BLOCK {
+        let place = PLACES[i] as usize;
+        places[place / 32][place % 32] = i as i16;
         i += 1;
     }
     places
@@ -313,6 +325,32 @@ pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; B
             store_half(&mut out[0][group], _mm512_castsi512_si256(samples));
             store_half(&mut out[1][group], _mm512_extracti64x4_epi64::<1>(samples));
         }
+    }
+}
+
+/// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, blocks in zigzag order.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(super) fn idct_reduced(
+    side: u32,
+    coefficients: &[i16],
+    offsets: &[u32],
+    quantisation: &[i16; BLOCK],
+    out: &mut [u8],
+    stride: usize,
+) {
+    let places = BY_PAIRS.each_ref().map(|places| load_16(places));
+    let by_pairs = |block: &[i16; BLOCK]| {
+        let [low, high] = block.as_chunks::<32>().0 else { unreachable!("64 by 32") };
+        let (low, high) = (load_16(low), load_16(high));
+        let mut out = [0; BLOCK];
+        for (places, out) in places.iter().zip(out.as_chunks_mut::<32>().0) {
+            store_16(out, _mm512_permutex2var_epi16(low, *places, high));
+        }
+        out
+    };
+    match side {
+        4 => avx2::idct_to_four(coefficients, offsets, by_pairs, quantisation, out, stride),
+        _ => reduced::idct(side, coefficients, offsets, by_pairs, quantisation, out, stride),
     }
 }
 

@@ -10,6 +10,7 @@ mod avx512;
 mod colour;
 mod islow;
 mod portable;
+mod reduced;
 
 use super::Declined;
 use super::band::BandRun;
@@ -92,10 +93,12 @@ impl Kernels {
         run!(self, order(backwards, out));
     }
 
-    /// Dequantises and transforms a row of blocks: that at `offsets[i]` in `coefficients` becomes the eight columns
-    /// from `8 * i` of eight rows of `out`. There are whole groups of offsets. `quantisation` is by pairs.
+    /// Dequantises and transforms a row of blocks: that at `offsets[i]` in `coefficients` becomes the `block` columns
+    /// from `block * i` of as many rows of `out`: 8, or 4, 2 or 1 for a smaller picture. There are whole groups of offsets.
+    /// `quantisation` is by pairs.
     pub(super) fn idct(
         self,
+        block: u32,
         coefficients: &[i16],
         offsets: &[u32],
         quantisation: &[i16; BLOCK],
@@ -103,7 +106,11 @@ impl Kernels {
         stride: usize,
     ) {
         assert!(offsets.len().is_multiple_of(GROUP), "whole groups");
-        run!(self, idct(coefficients, offsets, quantisation, out, stride));
+        if block == 8 {
+            run!(self, idct(coefficients, offsets, quantisation, out, stride));
+        } else {
+            run!(self, idct_reduced(block, coefficients, offsets, quantisation, out, stride));
+        }
     }
 
     /// Doubles the columns: two values between each sample's neighbours. `samples` starts with the one before the

@@ -5,6 +5,7 @@ use super::super::band::BandRun;
 use super::super::entropy::BLOCK;
 use super::super::mcu::{McuBlocks, Position};
 use super::super::order::{PLACES, ROWS};
+use super::reduced;
 
 /// See [`Kernels::unstuff`](super::Kernels::unstuff).
 pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
@@ -152,6 +153,19 @@ pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; B
             out[y * stride + i * 8..][..8].copy_from_slice(row);
         }
     }
+}
+
+/// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, from blocks by pairs.
+#[inline(always)]
+pub(super) fn idct_reduced(
+    side: u32,
+    coefficients: &[i16],
+    offsets: &[u32],
+    quantisation: &[i16; BLOCK],
+    out: &mut [u8],
+    stride: usize,
+) {
+    reduced::idct(side, coefficients, offsets, |block| *block, quantisation, out, stride);
 }
 
 /// Blocks side by side whose values do not fit the vectors' way, in the order that `place` says, to eight rows.

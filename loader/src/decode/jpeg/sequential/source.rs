@@ -4,7 +4,7 @@
 use super::super::Declined;
 use super::super::kernel::Kernels;
 use super::super::markers::Scan;
-use super::super::mcu::{McuBlocks, Mcus};
+use super::super::mcu::{McuBlocks, Mcus, Rest};
 use super::super::rows::{RowReader, RowStart};
 use super::super::unstuff::{Part, Segments};
 use super::Extent;
@@ -51,11 +51,11 @@ impl<'a> RowSource<'a> {
         }
     }
 
-    /// Whether nothing is left behind the last row of a whole picture.
-    pub(super) fn check_end(&self) -> Result<(), Declined> {
+    /// What is there behind the last row of a whole picture; an index says where that ends.
+    pub(super) fn rest(&self) -> Result<Rest, Declined> {
         match self {
-            Self::Through(source) => source.mcus.check_end(),
-            Self::Indexed(_) => Ok(()),
+            Self::Through(source) => source.mcus.rest(),
+            Self::Indexed(_) => Ok(Rest::Nothing),
         }
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::decode::geometry::Scale;
 use crate::error::ErrorKind;
 
 mod equal;
@@ -6,6 +7,7 @@ mod kernels;
 mod progressive;
 mod progressive_writer;
 mod rows;
+mod scaled;
 mod stages;
 mod writer;
 
@@ -145,12 +147,12 @@ fn a_truncated_picture_is_decoded_as_far_as_it_goes_where_that_is_wanted() {
     for progressive in [false, true] {
         let bytes = encode(&picture(size, &mut Lcg(3)), size, 90, Subsampling::S420, progressive).unwrap();
         let mut decoder = Decoder::new();
-        assert!(!decoder.decode_tolerant(&bytes, &[], all, &mut whole).unwrap());
+        assert!(!decoder.decode_tolerant(&bytes, &[], Scale::Full, all, &mut whole).unwrap());
         let cut = &bytes[..bytes.len() * 2 / 3];
         assert!(decoder.decode(cut, all, &mut pixels).is_err());
-        assert!(decoder.decode_tolerant(cut, &[], upper, &mut pixels).unwrap() || !progressive);
-        assert!(decoder.decode_tolerant(cut, &[], all, &mut pixels).unwrap());
-        let damage = Turbo::new().unwrap().decode_damaged(cut, &mut expected).unwrap();
+        assert!(decoder.decode_tolerant(cut, &[], Scale::Full, upper, &mut pixels).unwrap() || !progressive);
+        assert!(decoder.decode_tolerant(cut, &[], Scale::Full, all, &mut pixels).unwrap());
+        let damage = Turbo::new().unwrap().decode_damaged(cut, Scale::Full, &mut expected).unwrap();
         assert!(damage.is_some_and(|damage| damage.contains("end")));
         assert_eq!(pixels.rgb(), expected.rgb());
         if !progressive {
@@ -159,7 +161,7 @@ fn a_truncated_picture_is_decoded_as_far_as_it_goes_where_that_is_wanted() {
             assert!(below.iter().all(|b| *b == below[0]), "the rest is grey: {below:?}");
         }
         // Without a header there is nothing to decode.
-        assert!(decoder.decode_tolerant(&bytes[..100], &[], all, &mut pixels).is_err());
+        assert!(decoder.decode_tolerant(&bytes[..100], &[], Scale::Full, all, &mut pixels).is_err());
     }
 }
 
@@ -231,7 +233,10 @@ fn an_odd_header_does_no_harm_and_hides_no_damage() {
     }
     let mut decoder = Decoder::new();
     let mut pixels = Pixels::new();
-    assert!(decoder.decode_tolerant(&other_revision[..plain.len() / 2], &[], all, &mut pixels).unwrap(), "it counts");
+    assert!(
+        decoder.decode_tolerant(&other_revision[..plain.len() / 2], &[], Scale::Full, all, &mut pixels).unwrap(),
+        "it counts"
+    );
 }
 
 #[test]
@@ -278,6 +283,38 @@ fn bytes_between_the_scan_and_the_end_marker_do_no_harm() {
     bytes.splice(end..end, [0, 0, 0]);
     turbo.decode(&bytes, Region::all(size), &mut pixels).unwrap();
     assert_eq!(clean.rgb(), pixels.rgb());
+}
+
+#[test]
+fn data_behind_the_last_mcu_is_refused_where_restart_markers_follow_it() {
+    let mut random = Lcg(11);
+    let picture = writer::Picture {
+        w: 40,
+        h: 9,
+        components: &[(1, 0x11)],
+        scans: &[&[0]],
+        restart_interval: 2,
+        extra: &[],
+        quantisation: 3,
+    };
+    let bytes = picture.write(&mut equal::noise(&mut random));
+    let end = bytes.len() - 2;
+    let last = bytes.windows(2).rposition(|pair| pair[0] == 0xff && (0xd0..0xd8).contains(&pair[1])).unwrap();
+    let next = |k: u8| [0xff, 0xd0 + (bytes[last + 1] - 0xd0 + k) % 8];
+    let mut more = bytes.clone();
+    more.splice(end..end, [&next(1)[..], &[5, 6, 7], &next(2), &[8]].concat());
+    let mut marker = bytes.clone();
+    marker.splice(end..end, next(1));
+    let (mut whole, mut pixels) = (Pixels::new(), Pixels::new());
+    for mut decoder in decoders() {
+        let size = decoder.size(&bytes).unwrap();
+        decoder.decode(&bytes, Region::all(size), &mut whole).unwrap();
+        // A marker alone is nothing.
+        decoder.decode(&marker, Region::all(size), &mut pixels).unwrap();
+        assert_eq!(whole.rgb(), pixels.rgb());
+        let refused = decoder.decode(&more, Region::all(size), &mut pixels).unwrap_err();
+        assert!(refused.to_string().contains("extraneous bytes before marker"), "{refused}");
+    }
 }
 
 #[test]

@@ -461,7 +461,7 @@ fn what_lies_right_of_the_region_is_not_decoded() {
     }
     for kernels in Kernels::available() {
         let mut own = Own::new(kernels);
-        assert_eq!(own.decode(&bytes, left, &mut got), Err(Declined("bits that are no code")));
+        assert_eq!(own.decode_from(&bytes, None, left, &mut got), Err(Declined("bits that are no code")));
         assert_eq!(own.decode_from(&bytes, Some(&forged(&bytes, &honest)), left, &mut got), Ok(()));
         assert_part_of(&want, &got, left, "left of the damage");
     }

@@ -50,7 +50,7 @@ fn damage_is_met_when_coefficients_are_decoded_and_not_before() {
         bytes.splice(start..start + length, [0xff, 0x00].repeat(length / 2));
         let is_taken = |until| {
             let mut own = Own::stopping(Kernels::new(), until);
-            own.decode(&bytes, Region::all(size), &mut Pixels::new()).is_ok()
+            own.decode_from(&bytes, None, Region::all(size), &mut Pixels::new()).is_ok()
         };
         assert!(is_taken(Until::Bytes));
         assert!(!is_taken(Until::Coefficients));

@@ -131,7 +131,7 @@ impl Kernels {
 #[cfg(test)]
 mod tests {
     use super::super::planes::three_rows;
-    use super::super::weights::Axis;
+    use super::super::weights::{Axis, Span};
     use super::*;
     use crate::decode::geometry::Filter;
 
@@ -258,7 +258,7 @@ mod tests {
             for (flip, filter) in [(false, Filter::Bilinear), (true, Filter::Bilinear), (true, Filter::Nearest)] {
                 for shown in [(0, output), (output / 3, output / 2 + 1)] {
                     let mut axis = Axis::default();
-                    axis.compute(filter, input, output, shown, flip);
+                    axis.compute(filter, Span::new(0, input, 1), output, shown, flip);
                     let planes = planes(axis.span().1 as usize);
                     let mut columns = Columns::default();
                     let len = axis.len().next_multiple_of(CHUNK);

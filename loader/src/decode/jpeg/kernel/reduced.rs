@@ -1,0 +1,143 @@
+//! The inverse transform of a picture that is decoded smaller: 4, 2 or 1 samples across and down from a block.
+//!
+//! Each is the mean of the samples that it stands for, but for rounding: the mean of neighbours of a cosine is a cosine again,
+//! and smaller, so the means come of the same coefficients with other weights. In a pass of N outputs the `j`-th has, of the
+//! coefficient `u`, the cosine of `(2 j + 1) u` times 180 degrees by 2 N. All coefficients count, not the first N alone.
+
+use super::super::entropy::BLOCK;
+
+/// Bits of fraction of the weights.
+const FRACTION: u32 = 13;
+
+/// Weights of a pass from eight to `SIDE` values, for its first half: of the coefficients in the order of pairs, that is 0, 4, 2,
+/// 6, 7, 1, 3, 5. In the second half, which is the first one's mirror image, odd coefficients have the opposite ones.
+pub(super) trait Weights<const HALF: usize> {
+    const WEIGHTS: [[i32; 8]; HALF];
+}
+
+/// From eight values to `SIDE`.
+pub(super) struct To<const SIDE: usize>;
+
+impl Weights<2> for To<4> {
+    const WEIGHTS: [[i32; 8]; 2] = [
+        [2 << FRACTION, 0, 15137, -6270, -4176, 20995, 7373, -4926],
+        [2 << FRACTION, 0, -15137, 6270, -1730, 8697, -17799, 11893],
+    ];
+}
+
+impl Weights<1> for To<2> {
+    const WEIGHTS: [[i32; 8]; 1] = [[4 << FRACTION, 0, 0, 0, -5906, 29692, -10426, 6967]];
+}
+
+/// One pass over `LANES` columns or rows at a time. Sums wrap, so that even nonsense has pixels.
+#[inline(always)]
+fn pass<const SIDE: usize, const HALF: usize, const LANES: usize>(
+    values: &[[i32; LANES]; 8],
+    shift: u32,
+) -> [[i32; LANES]; SIDE]
+where
+    To<SIDE>: Weights<HALF>,
+{
+    let mut out = [[0; LANES]; SIDE];
+    for j in 0..HALF {
+        let weights = To::<SIDE>::WEIGHTS[j];
+        for lane in 0..LANES {
+            let sum = |range: std::ops::Range<usize>| {
+                range.fold(0_i32, |sum, k| sum.wrapping_add(values[k][lane].wrapping_mul(weights[k])))
+            };
+            let (even, odd) = (sum(0..4).wrapping_add(1 << (shift - 1)), sum(4..8));
+            out[j][lane] = even.wrapping_add(odd) >> shift;
+            out[SIDE - 1 - j][lane] = even.wrapping_sub(odd) >> shift;
+        }
+    }
+    out
+}
+
+/// One block by pairs. Values that do not fit become what libjpeg-turbo's vectors make of them.
+#[inline(always)]
+pub(super) fn block<const SIDE: usize, const HALF: usize>(
+    block: &[i16; BLOCK],
+    quantisation: &[i16; BLOCK],
+) -> [[u8; SIDE]; SIDE]
+where
+    To<SIDE>: Weights<HALF>,
+{
+    // A weight of 2 in a pass to 4, of 4 in one to 2: the passes leave so many bits more than the whole transform's.
+    let more = SIDE.ilog2().abs_diff(3);
+    let place = |k: usize, n: usize| k / 2 * 16 + n * 2 + k % 2;
+    let mut values = [[0; 8]; 8];
+    for (k, row) in values.iter_mut().enumerate() {
+        for (n, value) in row.iter_mut().enumerate() {
+            *value = block[place(k, n)].wrapping_mul(quantisation[place(k, n)]).into();
+        }
+    }
+    let mut rows: [[i32; 8]; SIDE] = pass(&values, FRACTION - 2 + more);
+    let packed = |v: i32| v.clamp(i16::MIN.into(), i16::MAX.into());
+    if SIDE == 4 {
+        // The coefficients of row 4 do not count.
+        if block[16..].iter().all(|v| *v == 0) {
+            rows = [values[0].map(|v| i32::from((v << 2) as i16)); SIDE];
+        }
+        rows = rows.map(|row| row.map(packed));
+    } else {
+        // All but the first column.
+        rows.iter_mut().for_each(|row| row[1..].iter_mut().for_each(|v| *v = packed(*v)));
+    }
+    let columns = std::array::from_fn(|n| std::array::from_fn(|y| rows[y][n]));
+    let columns: [[i32; SIDE]; SIDE] = pass(&columns, FRACTION + 5 + more);
+    std::array::from_fn(|y| std::array::from_fn(|x| sample(columns[x][y])))
+}
+
+/// A row of blocks, which `by_pairs` puts in that order, to `SIDE` rows.
+#[inline(always)]
+fn blocks<const SIDE: usize, const HALF: usize>(
+    coefficients: &[i16],
+    offsets: &[u32],
+    by_pairs: impl Fn(&[i16; BLOCK]) -> [i16; BLOCK],
+    quantisation: &[i16; BLOCK],
+    out: &mut [u8],
+    stride: usize,
+) where
+    To<SIDE>: Weights<HALF>,
+{
+    for (i, offset) in offsets.iter().enumerate() {
+        let coefficients = coefficients[*offset as usize..].first_chunk().expect("offsets are of whole blocks");
+        let samples: [[u8; SIDE]; SIDE] = block(&by_pairs(coefficients), quantisation);
+        for (y, row) in samples.iter().enumerate() {
+            out[y * stride + i * SIDE..][..SIDE].copy_from_slice(row);
+        }
+    }
+}
+
+/// A row of blocks to a row of their means.
+#[inline(always)]
+fn means(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8]) {
+    for (out, offset) in out.iter_mut().zip(offsets) {
+        let sum = i32::from(coefficients[*offset as usize]) * i32::from(quantisation[0]);
+        // Of nonsense libjpeg-turbo looks at ten bits.
+        *out = sample(((sum + 4) >> 3) << 22 >> 22);
+    }
+}
+
+/// See [`Kernels::idct`](super::Kernels::idct), to rows of `side` samples a block; `by_pairs` puts a block in that order.
+#[inline(always)]
+pub(super) fn idct(
+    side: u32,
+    coefficients: &[i16],
+    offsets: &[u32],
+    by_pairs: impl Fn(&[i16; BLOCK]) -> [i16; BLOCK],
+    quantisation: &[i16; BLOCK],
+    out: &mut [u8],
+    stride: usize,
+) {
+    match side {
+        4 => blocks::<4, 2>(coefficients, offsets, by_pairs, quantisation, out, stride),
+        2 => blocks::<2, 1>(coefficients, offsets, by_pairs, quantisation, out, stride),
+        _ => means(coefficients, offsets, quantisation, out),
+    }
+}
+
+#[inline(always)]
+fn sample(value: i32) -> u8 {
+    (value.clamp(-128, 127) + 128) as u8
+}

@@ -1,0 +1,96 @@
+//! Pictures that are decoded smaller before they are resized (`scaled_decode`): close to what comes out without, in every
+//! orientation, and in the same place.
+
+use forebay_loader::decode::geometry::Size;
+use forebay_loader::decode::jpeg::{Subsampling, encode};
+use forebay_loader::decode::{Column, DrawKey, FieldPlan, FieldSpec, Row};
+use serde_json::{Value, json};
+
+/// Waves along and across, long beside the pixels of a smaller picture, other ones in each channel.
+fn waves(size: Size) -> Vec<u8> {
+    let mut rgb = Vec::new();
+    for y in 0..size.h {
+        for x in 0..size.w {
+            for (across, down) in [(31.0, 57.0), (83.0, 29.0), (47.0, 201.0)] {
+                let wave = (f64::from(x) / across).sin() + (f64::from(y) / down).cos();
+                rgb.push((127.5 + 60.0 * wave) as u8);
+            }
+        }
+    }
+    rgb
+}
+
+/// The file with an EXIF segment that says how the camera was held.
+fn held(jpeg: &[u8], orientation: u8) -> Vec<u8> {
+    let mut exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0".to_vec();
+    exif.extend([orientation, 0, 0, 0, 0, 0, 0]);
+    let mut out = jpeg[..2].to_vec();
+    out.extend([0xff, 0xe1]);
+    out.extend((exif.len() as u16 + 2).to_be_bytes());
+    out.extend(exif);
+    out.extend(&jpeg[2..]);
+    out
+}
+
+fn decode(file: &[u8], ops: &Value, draw: u64, is_scaled: bool) -> Vec<u8> {
+    let spec = json!({"kind": "image", "column": "image", "ops": ops, "layout": "NHWC",
+                      "apply_exif_orientation": true, "scaled_decode": is_scaled});
+    let spec: FieldSpec = serde_json::from_value(spec).unwrap();
+    let column = Column { name: "image".into(), encoding: "jpeg".into(), text: false };
+    let plan = FieldPlan::compile(Some(&[("x".to_owned(), spec)]), &[column], 5).unwrap();
+    let mut out = vec![0; plan.outputs()[0].row_bytes().unwrap()];
+    let key = DrawKey { epoch: 0, stream: 0, draw };
+    plan.decoder().decode(|_| Some(file), key, [Row::Fixed(&mut out)]).unwrap();
+    out
+}
+
+/// The mean difference of two pictures, in grey levels, and the largest.
+fn difference(a: &[u8], b: &[u8]) -> (f64, u8) {
+    let differences = a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
+    let sum: u64 = differences.clone().map(u64::from).sum();
+    (sum as f64 / a.len() as f64, differences.max().unwrap())
+}
+
+#[test]
+fn a_picture_decoded_smaller_is_close_to_the_exact_one_and_in_its_place() {
+    let lists = [
+        json!([{"op": "random_resized_crop", "size": [60, 50], "scale": [0.3, 1.0]}, {"op": "random_horizontal_flip"}]),
+        json!([{"op": "resize", "size": 70}, {"op": "center_crop", "size": [64, 64]}]),
+        json!([{"op": "resize", "size": [100, 90]}, {"op": "random_resized_crop", "size": [32, 32]}]),
+    ];
+    let mut changed = 0;
+    // No side is a whole number of smaller pixels.
+    for (w, h, progressive) in [(501, 383, false), (389, 517, false), (611, 405, true)] {
+        let size = Size { w, h };
+        let jpeg = encode(&waves(size), size, 97, Subsampling::S420, progressive).unwrap();
+        for orientation in 1..=8 {
+            let file = held(&jpeg, orientation);
+            for ops in &lists {
+                for draw in 0..3 {
+                    let (exact, scaled) = (decode(&file, ops, draw, false), decode(&file, ops, draw, true));
+                    let (mean, most) = difference(&exact, &scaled);
+                    // A shift by half a pixel of the stored picture is more.
+                    assert!(mean < 0.6 && most <= 5, "{w}x{h} {orientation} {ops} {draw}: {mean} {most}");
+                    changed += u32::from(exact != scaled);
+                }
+            }
+        }
+    }
+    assert!(changed > 150, "{changed}");
+}
+
+#[test]
+fn where_nothing_gets_half_as_large_or_less_the_pixels_are_exact() {
+    let size = Size { w: 200, h: 140 };
+    let file = encode(&waves(size), size, 90, Subsampling::S420, false).unwrap();
+    for ops in [
+        json!([{"op": "resize", "size": [71, 101]}]),
+        json!([{"op": "center_crop", "size": [50, 50]}]),
+        json!([{"op": "resize", "size": [140, 20]}]),
+        json!([{"op": "center_crop", "size": [120, 120]}, {"op": "resize", "size": [240, 240]}]),
+    ] {
+        assert_eq!(decode(&file, &ops, 0, true), decode(&file, &ops, 0, false), "{ops}");
+    }
+    let halved = json!([{"op": "resize", "size": [70, 100]}]);
+    assert_ne!(decode(&file, &halved, 0, true), decode(&file, &halved, 0, false));
+}
