@@ -83,6 +83,28 @@ def test_a_picture_is_what_its_first_bytes_say(tmp_path):
         assert np.array_equal(x, PIL.Image.open(io.BytesIO(file)).convert("RGB"))
 
 
+def test_large_pictures_may_be_decoded_smaller_as_pillow_drafts_them(tmp_path):
+    photo = np.random.default_rng(3).integers(0, 256, (30, 40, 3), np.uint8)
+    file = io.BytesIO()
+    PIL.Image.fromarray(photo).resize((640, 480), PIL.Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
+    with fb.MDSWriter(out=tmp_path, columns={"image": "jpeg"}) as writer:
+        writer.write({"image": file.getvalue()})
+    for height, width in [(200, 300), (110, 150), (50, 75), (300, 400)]:
+        resize = fb.Resize((height, width))
+        fields = {
+            "exact": fb.Image("image", resize, layout="NHWC"),
+            "scaled": fb.Image("image", resize, layout="NHWC", scaled_decode=True),
+        }
+        with fb.Loader(local=tmp_path, batch_size=1, shuffle=False, fields=fields, framework="numpy") as loader:
+            (batch,) = loader
+        picture = PIL.Image.open(file)
+        picture.draft("RGB", (width, height))
+        was_drafted = picture.size != (640, 480)
+        expected = np.asarray(picture.resize((width, height), PIL.Image.Resampling.BILINEAR), np.int16)
+        assert abs(batch["scaled"][0] - expected).max() <= 2, (height, width)
+        assert (batch["scaled"] != batch["exact"]).any() == was_drafted
+
+
 def test_half_precision_pictures_without_a_fixed_size(pictures):
     fields = {"x": fb.Image("image", dtype="bfloat16")}
     with fb.Loader(local=pictures, batch_size=2, fields=fields) as loader:
