@@ -35,10 +35,14 @@ pub(super) fn render(report: &Report) -> String {
     let groups = report.groups();
     // Groups side by side, one row per measure. A single group's measures go in two columns instead.
     let across = if groups.len() > 1 { groups.len() } else { columns.len().clamp(1, 2) };
+    let wide = |letters: usize| letters as f64 * NAME_SIZE * LETTER;
     let longest = report.rows.iter().map(|r| r.name.chars().count()).max().unwrap_or(0);
-    let names = (longest as f64 * NAME_SIZE * LETTER + 12.0).max(NAMES_MIN);
-    let remark = report.rows.iter().map(|r| r.remark.chars().count()).max().unwrap_or(0);
-    let panel_w = names + BARS + VALUES_MIN + remark as f64 * NAME_SIZE * LETTER;
+    let names = (wide(longest) + 12.0).max(NAMES_MIN);
+    let cells = columns.iter().flat_map(|column| report.rows.iter().map(move |row| (*column, row)));
+    let labels = cells.filter_map(|(column, row)| Some(label(report, column, row, *row.values.get(column.key)?)));
+    // Beside the longest bar, and room before the next panel.
+    let values = (wide(labels.map(|label| label.chars().count()).max().unwrap_or(0)) + 24.0).max(VALUES_MIN);
+    let panel_w = names + BARS + values;
     let width = MARGIN * 2.0 + across as f64 * panel_w;
     let rows_max = groups.iter().map(|g| report.ranked(g).len()).max().unwrap_or(0);
     let panel_h = PANEL_HEAD + rows_max as f64 * (BAR + GAP) + 18.0;
@@ -221,6 +225,21 @@ mod tests {
         assert!(svg.contains("1,250  (2.50x)"));
         assert!(svg.contains("500  the first"));
         assert!(svg.trim_end().ends_with("</svg>"));
+    }
+
+    #[test]
+    fn a_panel_is_wide_enough_for_its_longest_label() {
+        let width = |report: &super::Report| {
+            let svg = report.svg();
+            let start = svg.split("width=\"").nth(1).expect("a width");
+            start.split('"').next().expect("its end").parse::<f64>().expect("a number")
+        };
+        let (report, mut wide) = (sample(), sample());
+        wide.rows[0].remark = "a remark that is longer than any number".to_owned();
+        assert!(width(&wide) > width(&report) + 100.0);
+        let mut large = sample();
+        large.rows.iter_mut().for_each(|row| row.values.values_mut().for_each(|value| *value *= 1e12));
+        assert!(width(&large) > width(&report));
     }
 
     #[test]
