@@ -103,6 +103,34 @@ def test_there_must_be_jpegs_to_index(tmp_path):
     assert not (tmp_path / "out").exists()
     with pytest.raises(fb.NotFoundError, match="the data set's index cannot be read"):
         index(tmp_path / "nowhere", tmp_path / "out")
+    for source, out in [("s3://bucket/set", tmp_path / "out"), (tmp_path / "set", "s3://bucket/out")]:
+        with pytest.raises(fb.ConfigError, match="is a URL"):
+            index(source, out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"columns": ["a"]}, "columns is a dict"),
+        ({"columns": {}}, "columns is a dict"),
+        ({"columns": {"a": int}}, r"columns\['a'\] is text"),
+        ({"jpeg_row_index": "yes"}, "jpeg_row_index is True or False"),
+        ({"exist_ok": "no"}, "exist_ok is True or False"),
+        ({"threads": -1}, "threads is a whole number, at least 1"),
+        ({"threads": "2"}, "threads is a whole number"),
+    ],
+)
+def test_a_writer_names_the_argument_that_it_does_not_take(tmp_path, arguments, message):
+    with pytest.raises(fb.ConfigError, match=message):
+        fb.MDSWriter(**({"out": tmp_path / "set", "columns": {"a": "int"}} | arguments))
+    assert not (tmp_path / "set").exists()
+
+
+def test_a_sample_is_a_dict(tmp_path):
+    with fb.MDSWriter(out=tmp_path, columns={"a": "int"}) as writer:
+        with pytest.raises(fb.ConfigError, match="a sample is a dict of a, but it is a list"):
+            writer.write([1])
+        writer.write({"a": 1})
 
 
 def test_the_trace_shows_what_is_read_and_decoded(pictures):

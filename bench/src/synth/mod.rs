@@ -71,7 +71,7 @@ pub(crate) struct SynthArgs {
     #[arg(long, value_enum, default_value = "images")]
     kind: Kind,
     /// How many samples
-    #[arg(long, default_value_t = 6000)]
+    #[arg(long, default_value_t = 6000, value_parser = clap::value_parser!(u64).range(1..))]
     samples: u64,
     /// The same seed makes the same samples
     #[arg(long, default_value_t = 7)]

@@ -131,8 +131,19 @@ pub struct ImageDecoder {
     source: Pixels,
     /// What one step hands to the next, where there is more than one.
     between: Pixels,
-    /// Pictures since the last [`take_damaged`](Self::take_damaged).
-    damaged: u64,
+    /// Since they were last taken.
+    counts: PictureCounts,
+    /// The size of the sample's last picture, and what its operations draw from.
+    joint: Option<(FieldDraws, Size)>,
+}
+
+/// What happened to pictures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PictureCounts {
+    /// Damaged ones that were decoded, for fields that tolerate them.
+    pub damaged: u64,
+    /// Those that were decoded smaller.
+    pub scaled: u64,
 }
 
 impl ImageDecoder {
@@ -168,6 +179,16 @@ impl ImageDecoder {
                 .with("height", size.h)
                 .with("pixels_max", field.limits.pixels_max));
         }
+        if let Some((draws, other)) = self.joint.replace((field.draws, size))
+            && draws == field.draws
+            && !are_alike(size, other)
+        {
+            let message = "the pictures of a Joint do not show the same scene: their sides have different ratios. A picture that \
+                           EXIF data turns needs a mask that is turned as well";
+            return Err(
+                Error::decode(message).with("sizes", format!("{}x{} and {}x{}", other.w, other.h, size.w, size.h))
+            );
+        }
         resolve(&field.ops, size, field.draws, key, field.limits.pixels_max, &mut self.stages)?;
         if let (Row::Encodable(out, taker), [stage]) = (&mut *row, &self.stages[..])
             && matches!(format, Format::Jpeg)
@@ -187,7 +208,10 @@ impl ImageDecoder {
             Err(error) if scale != Scale::Full && error.kind() == ErrorKind::Unsupported => {
                 self.source(&file, field, Scale::Full)?;
             }
-            outcome => outcome?,
+            outcome => {
+                outcome?;
+                self.counts.scaled += u64::from(scale != Scale::Full);
+            }
         }
         for i in 1..self.stages.len() {
             let output = self.stages[i - 1].output();
@@ -256,7 +280,7 @@ impl ImageDecoder {
                     .of_kind(ErrorKind::Unsupported))
             }
             Format::Jpeg if field.reading.tolerant => {
-                self.damaged += u64::from(jpeg.decode_tolerant(bytes, index, scale, region, source)?);
+                self.counts.damaged += u64::from(jpeg.decode_tolerant(bytes, index, scale, region, source)?);
                 Ok(())
             }
             Format::Jpeg => jpeg.decode_scaled(bytes, index, scale, region, source),
@@ -266,10 +290,22 @@ impl ImageDecoder {
         }
     }
 
-    /// How many damaged pictures were decoded since this was last asked.
-    pub fn take_damaged(&mut self) -> u64 {
-        std::mem::take(&mut self.damaged)
+    /// The counts since the last call.
+    pub fn take_counts(&mut self) -> PictureCounts {
+        std::mem::take(&mut self.counts)
     }
+
+    /// The next picture is another sample's.
+    pub fn start_sample(&mut self) {
+        self.joint = None;
+    }
+}
+
+/// Whether one is the other made smaller or larger, its sides rounded by less than a pixel of the smaller one.
+fn are_alike(a: Size, b: Size) -> bool {
+    let across = u64::from(a.w) * u64::from(b.h);
+    let down = u64::from(b.w) * u64::from(a.h);
+    across.abs_diff(down) <= [a.w, a.h, b.w, b.h].into_iter().max().unwrap_or(0).into()
 }
 
 fn sniff(bytes: &[u8], encoding: ImageEncoding) -> Result<Format> {

@@ -37,7 +37,7 @@ pub mod webp;
 pub use draw::{DRAWS_VERSION, DrawKey};
 pub use dtype::DType;
 pub use field::{Column, FieldSpec, Layout, Op, ResizeTo};
-pub use image::{EncodedPicture, Limits, PictureTaker};
+pub use image::{EncodedPicture, Limits, PictureCounts, PictureTaker};
 pub use normalise::PictureForm;
 pub use plan::{Direct, FieldPlan, Output, RowShape};
 pub use sample::{Row, SampleDecoder};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::draw::DrawKey;
 use super::dtype::DType;
-use super::image::{ImageDecoder, PictureTaker};
+use super::image::{ImageDecoder, PictureCounts, PictureTaker};
 use super::jpeg::RowIndexCounts;
 use super::ndarray::start_ragged;
 use super::numeric;
@@ -72,6 +72,7 @@ impl SampleDecoder {
         let Self { plan, images, shape } = self;
         let mismatch = || Error::internal("the sample does not have the plan's columns and rows");
         let mut rows = rows.into_iter();
+        images.start_sample();
         for (step, output) in plan.steps().iter().zip(plan.outputs()) {
             let value = Value { bytes: column(step.column).ok_or_else(mismatch)?, index: index(step.column) };
             let mut row = rows.next().ok_or_else(mismatch)?;
@@ -94,15 +95,16 @@ impl SampleDecoder {
         let Work::Image(field) = &step.work else {
             return Err(Error::internal("the output is no picture").with("output", output));
         };
+        images.start_sample();
         images
             .decode(file, &[], field, key, &mut Row::Fixed(row))
             .context("column", || &plan.columns()[step.column].name)
             .context("field", || &named.name)
     }
 
-    /// How many damaged pictures were decoded, for fields that tolerate them, since this was last asked.
-    pub fn take_damaged(&mut self) -> u64 {
-        self.images.take_damaged()
+    /// What happened to pictures since the last call.
+    pub fn take_picture_counts(&mut self) -> PictureCounts {
+        self.images.take_counts()
     }
 
     /// What became of row indexes since the last call.

@@ -178,7 +178,9 @@ impl Shared {
 
     fn slot(self: &Arc<Self>, grant: Grant, bytes: usize, need: usize) -> Result<BatchSlot> {
         if matches!(grant, Grant::Own) && !self.warned.swap(true, Ordering::Relaxed) {
-            log::warn!("{}", self.beyond(bytes, need));
+            // A program that keeps small batches means to.
+            let level = if bytes < 1 << 20 { log::Level::Debug } else { log::Level::Warn };
+            log::log!(level, "{}", self.beyond(bytes, need));
         }
         let (home, ptr) = self.slab.home(grant, need, self.options).map_err(|e| {
             self.released();

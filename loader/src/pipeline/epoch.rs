@@ -169,7 +169,7 @@ impl Shared {
             return error;
         }
         match self.on_error {
-            OnError::Skip => error.with("samples that max_errors lets an epoch skip", self.max_errors),
+            OnError::Skip => error.with("the epoch has more bad samples than max_errors", self.max_errors),
             OnError::Raise => error.with("to leave such samples out", "on_error=\"skip\" with max_errors"),
         }
     }

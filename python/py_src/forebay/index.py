@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from . import _forebay
 from .errors import Error
+from .shards import _folder
 
 __all__ = ["Report", "index"]
 
@@ -67,11 +68,11 @@ def index(
         What was done.
 
     Raises:
-        ConfigError: `out` holds something, or no column is "jpeg".
+        ConfigError: `out` holds something, one of both is a URL, or no column is "jpeg".
         FormatError: A shard is damaged. The copy then has no index.json, so nothing takes it for a data set.
         UnsupportedError: The shards are not MDS.
     """
-    copy = _forebay.IndexedCopy(os.fspath(source), os.fspath(out), transcode)
+    copy = _forebay.IndexedCopy(_folder(source), _folder(out), transcode)
     report = Report()
     pool = ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)), "forebay-index")
     try:

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _forebay
 from .errors import ConfigError, FormatError
-from .arguments import byte_size
+from .arguments import U32, byte_size, flag, text, whole
 
 __all__ = ["MDSWriter", "ShardReader", "read_index"]
 
@@ -198,6 +198,12 @@ class MDSWriter:
     ) -> None:
         if isinstance(hashes, str):
             raise ConfigError(f"hashes is a list, such as [{hashes!r}], but it is {hashes!r}")
+        if not isinstance(columns, Mapping) or not columns:
+            raise ConfigError(f'columns is a dict such as {{"image": "jpeg", "class": "int"}}, but it is {columns!r}')
+        columns = {text("a column's name", name): text(f"columns[{name!r}]", kind) for name, kind in columns.items()}
+        exist_ok = flag("exist_ok", exist_ok)
+        jpeg_row_index, jpeg_transcode = flag("jpeg_row_index", jpeg_row_index), flag("jpeg_transcode", jpeg_transcode)
+        threads = len(os.sched_getaffinity(0)) if threads is None else whole("threads", threads, 1, U32)
         if (jpeg_row_index or jpeg_transcode) and "jpeg" not in columns.values():
             raise ConfigError('jpeg_row_index and jpeg_transcode are for columns of the encoding "jpeg", and there is none')
         self._transcode = jpeg_transcode
@@ -210,7 +216,7 @@ class MDSWriter:
             sorted(set(hashes or ())),
             byte_size(size_limit, "size_limit"),
             exist_ok,
-            threads or len(os.sched_getaffinity(0)),
+            threads,
             jpeg_row_index,
         )
 
@@ -224,6 +230,8 @@ class MDSWriter:
         Raises:
             ConfigError: A column is missing, or its value does not fit its encoding.
         """
+        if not isinstance(sample, Mapping):
+            raise ConfigError(f"a sample is a dict of {', '.join(self._columns)}, but it is a {type(sample).__name__}")
         values = []
         for name, encoding in self._columns.items():
             if name not in sample:

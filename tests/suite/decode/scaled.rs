@@ -80,6 +80,33 @@ fn a_picture_decoded_smaller_is_close_to_the_exact_one_and_in_its_place() {
 }
 
 #[test]
+fn a_joint_of_pictures_of_other_shapes_is_refused() {
+    let joint = json!({"kind": "joint", "fields": [
+        ["x", {"kind": "image", "column": "a", "ops": [{"op": "resize", "size": [8, 8]}], "apply_exif_orientation": true}],
+        ["y", {"kind": "image", "column": "b", "ops": [{"op": "resize", "size": [8, 8]}]}]]});
+    let spec: FieldSpec = serde_json::from_value(joint).unwrap();
+    let columns = ["a", "b"].map(|name| Column { name: name.into(), encoding: "jpeg".into(), text: false });
+    let plan = FieldPlan::compile(Some(&[("xy".to_owned(), spec)]), &columns, 5).unwrap();
+    let file = |w, h| encode(&waves(Size { w, h }), Size { w, h }, 90, Subsampling::S420, false).unwrap();
+    let mut decoder = plan.decoder();
+    let mut pair = |first: &[u8], second: &[u8]| {
+        let (mut x, mut y) = (vec![0; 192], vec![0; 192]);
+        let key = DrawKey { epoch: 0, stream: 0, draw: 0 };
+        let column = |column| Some(if column == 0 { first } else { second });
+        decoder.decode(column, key, [Row::Fixed(&mut x), Row::Fixed(&mut y)])
+    };
+    let (picture, half, other) = (file(101, 61), file(51, 30), file(61, 101));
+    pair(&picture, &half).unwrap();
+    // Of another sample.
+    pair(&other, &other).unwrap();
+    pair(&held(&picture, 6), &other).unwrap();
+    for (first, second) in [(&picture, &other), (&held(&picture, 6), &picture), (&picture, &file(101, 80))] {
+        let refused = pair(first, second).unwrap_err().to_string();
+        assert!(refused.contains("do not show the same scene") && refused.contains("EXIF"), "{refused}");
+    }
+}
+
+#[test]
 fn where_nothing_gets_half_as_large_or_less_the_pixels_are_exact() {
     let size = Size { w: 200, h: 140 };
     let file = encode(&waves(size), size, 90, Subsampling::S420, false).unwrap();

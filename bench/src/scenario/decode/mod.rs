@@ -38,7 +38,7 @@ pub(crate) struct DecodeArgs {
     #[arg(long, default_value_t = 224)]
     crop: u32,
     /// Rounds; the best one counts
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// What pictures are measured in groups by
     #[arg(long, value_enum, default_value_t)]

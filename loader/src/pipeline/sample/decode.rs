@@ -7,7 +7,7 @@
 use super::hot::{Copied, DirectOutput, Found, HotReader, Rows};
 use crate::batch::RowBytes;
 use crate::decode::jpeg::RowIndexCounts;
-use crate::decode::{DrawKey, EncodedPicture, PictureTaker, Row, SampleDecoder};
+use crate::decode::{DrawKey, EncodedPicture, PictureCounts, PictureTaker, Row, SampleDecoder};
 use crate::error::{Error, Result};
 use crate::format::{Apart, Scratch};
 use crate::memory::RowMut;
@@ -86,6 +86,7 @@ impl<'a> DecodeThread<'a> {
                 row_indexes_used: shared.stats.counter("row_indexes_used"),
                 row_indexes_refused: shared.stats.counter("row_indexes_refused"),
                 damaged: shared.stats.counter("pictures_damaged"),
+                scaled: shared.stats.counter("pictures_scaled"),
                 taken: shared.stats.counter("pictures_shared"),
             },
             misses,
@@ -351,6 +352,7 @@ struct Decoder {
     row_indexes_refused: Arc<Counter>,
     /// Pictures that are not all there, in fields that take such.
     damaged: Arc<Counter>,
+    scaled: Arc<Counter>,
     /// Pictures that were not left to the target's decoder because of the share.
     taken: Arc<Counter>,
 }
@@ -413,10 +415,11 @@ impl Decoder {
             self.row_indexes_used.add(counts.used);
             self.row_indexes_refused.add(counts.refused);
         }
-        let damaged = decoder.take_damaged();
+        let pictures = decoder.take_picture_counts();
         decoded?;
-        if damaged > 0 {
-            self.damaged.add(damaged);
+        if pictures != PictureCounts::default() {
+            self.damaged.add(pictures.damaged);
+            self.scaled.add(pictures.scaled);
         }
         for (output, left) in left.iter().enumerate() {
             if let Some(picture) = left.as_ref().and_then(|left| left.picture) {
