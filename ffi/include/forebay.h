@@ -161,7 +161,8 @@ void forebay_string_free(char *string);
 //
 // * `image`: `ops` (none), a list of operations; `dtype` ("uint8"), or "float16", "bfloat16", "float32"; `layout` ("NCHW"),
 //   or "NHWC"; `tolerant` (false) of damaged JPEGs; `apply_exif_orientation` (false);
-//   `scaled_decode` (false), decoding JPEGs smaller where the first resize leaves less than half of them.
+//   `scaled_decode` (false): decode JPEGs at a half, a quarter or an eighth where the first resize makes them at least so
+//   much smaller, both ways, which is not exact; those that a CUDA device decodes are exact.
 // * `mask`: labels; `ops` (none); `dtype` ("int64").
 // * `scalar`: a number; `dtype` (null: the column's).
 // * `tokens`: `length` (required); `dtype` ("int64"); `pad` (null), the id that fills short rows; `stored` (null), the type of

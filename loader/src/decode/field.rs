@@ -40,7 +40,8 @@ pub enum FieldSpec {
         /// Whether a JPEG is turned and mirrored as its EXIF data says, before the operations.
         #[serde(default)]
         apply_exif_orientation: bool,
-        /// Whether a JPEG is decoded smaller where the first resize leaves less than half of it: not exact.
+        /// Whether a JPEG is decoded at a half, a quarter or an eighth where the first resize makes it at least so much
+        /// smaller, both ways: not exact.
         #[serde(default)]
         scaled_decode: bool,
     },

@@ -43,7 +43,7 @@ impl Region {
 }
 
 /// How much smaller than stored a JPEG is decoded: its blocks of 8 x 8 pixels become blocks of 8, 4, 2 or 1 across and down. A
-/// pixel is the mean of those that it stands for.
+/// pixel is the mean of those that it stands for, but for subsampled colours, which are made smaller by less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// As large as stored.
@@ -58,7 +58,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// The smallest at which `stage` still has nothing to enlarge.
+    /// The smallest at which `stage` has nothing to enlarge, either way.
     pub fn of(stage: &Stage) -> Self {
         let Stage { crop, resized, .. } = *stage;
         let fits = |scale: &Self| {

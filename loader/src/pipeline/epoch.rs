@@ -165,25 +165,25 @@ impl Shared {
             .describe(error, task.shard)
             .with("sample in shard", task.index)
             .with("sample", task.planned.sample.0);
-        if !is_about_sample(&error) {
-            return error;
-        }
         match self.on_error {
-            OnError::Skip => error.with("the epoch has more bad samples than max_errors", self.max_errors),
-            OnError::Raise => error.with("to leave such samples out", "on_error=\"skip\" with max_errors"),
+            OnError::Raise if is_about_sample(&error) => {
+                error.with("to leave such samples out", "on_error=\"skip\" with max_errors")
+            }
+            _ => error,
         }
     }
 
-    /// Whether a bad sample is forgiven; counts it if so.
-    pub(crate) fn may_skip(&self, error: &Error) -> bool {
-        if self.on_error != OnError::Skip || !is_about_sample(error) {
-            return false;
+    /// Forgives a bad sample, counts it and says so; gives the error back where it may not be skipped.
+    pub(crate) fn forgive(&self, error: Error) -> Result<()> {
+        if self.on_error != OnError::Skip || !is_about_sample(&error) {
+            return Err(error);
         }
-        let forgiven = self.skipped.fetch_add(1, Ordering::Relaxed) < self.max_errors;
-        if forgiven {
-            self.skipped_count.add(1);
+        if self.skipped.fetch_add(1, Ordering::Relaxed) >= self.max_errors {
+            return Err(error.with("the epoch has more bad samples than max_errors", self.max_errors));
         }
-        forgiven
+        self.skipped_count.add(1);
+        log::warn!("a sample was skipped: {error}");
+        Ok(())
     }
 }
 

@@ -167,12 +167,13 @@ class Image:
         apply_exif_orientation: Turn and mirror JPEG files as their EXIF data says, before `ops`. The default is what
             Pillow and torchvision do: leave them as they are stored. PNG and WebP files always stay as they are, masks
             too: where a `Joint` has a mask that was drawn on the turned picture, set this, and else leave it.
-        scaled_decode: Decode a JPEG file to a half, a quarter or an eighth of its width and height where the part that the
-            first resize takes is at least 2, 4 or 8 times what it makes of it, both ways: as Pillow's `draft`. For large
-            photographs this is faster, by 1.1 to 2.7 times for those of 1 to 12 megapixels and crops to 224. Pixels are then
-            not those of a full decode: on photographs of a megapixel they differ by about one grey level on average. How many
-            pictures that was is `pictures_scaled` in `stats()`. It adds to what a row index saves. On a CUDA device
-            (`device_decode`) pictures are always decoded in full.
+        scaled_decode: Decode a JPEG file to a half, a quarter or an eighth of its width and height where `ops` start with
+            a resize, or crop and resize, of a part at least 2, 4 or 8 times what becomes of it, both ways: as Pillow's
+            `draft`. For large photographs this is faster, by 1.1 to 2.7 times for those of 1 to 12 megapixels and crops to
+            224, and adds to what a row index saves. Pixels are then not those of a full decode: on photographs of a
+            megapixel they differ by about one grey level on average, single ones by tens. How many pictures that was is
+            `pictures_scaled` in `stats()`. What a CUDA device decodes (`device_decode`) is decoded in full, what it leaves
+            to the host is not.
     """
 
     __slots__ = ("apply_exif_orientation", "column", "dtype", "layout", "ops", "scaled_decode", "tolerant")

@@ -98,6 +98,7 @@ fn a_corrupt_picture_is_skipped_within_the_budget_and_counted() {
     loader.start_epoch().unwrap();
     let error = std::iter::from_fn(|| Some(loader.next())).find_map(Result::err).unwrap();
     assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
+    assert!(error.to_string().contains("the epoch has more bad samples than max_errors 1"), "{error}");
 }
 
 /// A loader of single samples that skips bad ones, for rank `rank` of `ranks`.

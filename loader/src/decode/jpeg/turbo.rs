@@ -177,10 +177,11 @@ impl Turbo {
         Ok(Header { size: Size { w: w as u32, h: h as u32 }, unit, is_cmyk, scale: Scale::Full })
     }
 
-    /// A new instance for a picture, and its header. Only at full scale parts of it can be decoded.
+    /// A new instance for a picture, and its header.
     fn start(&mut self, bytes: &[u8], scale: Scale) -> Result<Header> {
         *self = Self::new()?;
         let header = self.header(bytes)?;
+        // What a scan costs depends on the stored size.
         self.instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, scans_max(header.size) as c_int)?;
         if scale == Scale::Full {
             return Ok(header);
@@ -192,11 +193,11 @@ impl Turbo {
         // SAFETY: the handle is live (invariant of `Instance`); factors that it does not have are refused.
         let rc = unsafe { tj::tj3SetScalingFactor(self.instance.handle.as_ptr(), factor) };
         self.instance.outcome(rc)?;
-        Ok(Header { size: scale.size(header.size), unit: None, scale, ..header })
+        let unit = header.unit.map(|unit| unit / scale.divisor());
+        Ok(Header { size: scale.size(header.size), unit, scale, ..header })
     }
 
-    /// As [`decode`](JpegDecoder::decode), of the picture at `scale`, which `region` is a part of; at less than the full one all of
-    /// it is decoded.
+    /// As [`decode`](JpegDecoder::decode), of the picture at `scale`, which `region` is a part of.
     ///
     /// # Errors
     /// As [`decode`](JpegDecoder::decode); `Unsupported` for a lossless file at less than the full scale.

@@ -280,11 +280,9 @@ impl<'a> DecodeThread<'a> {
         self.settled.samples.push((task.shard, task.position));
         let Err(error) = outcome else { return };
         let error = self.shared.describe(error, task);
-        if self.shared.may_skip(&error) {
-            log::warn!("a sample was skipped: {error}");
-            batch.skip(row);
-        } else {
-            batch.fail(row, error);
+        match self.shared.forgive(error) {
+            Ok(()) => batch.skip(row),
+            Err(error) => batch.fail(row, error),
         }
     }
 

@@ -118,11 +118,9 @@ impl HostDecoder<'_> {
         if batch.is_skipped(at.row) {
             return;
         }
-        if shared.may_skip(&error) {
-            log::warn!("a sample was skipped: {error}");
-            batch.skip(at.row);
-        } else {
-            batch.fail(at.row, error);
+        match shared.forgive(error) {
+            Ok(()) => batch.skip(at.row),
+            Err(error) => batch.fail(at.row, error),
         }
     }
 }

@@ -18,6 +18,11 @@ fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
         let size = scale.size(stored);
         turbo.decode_scaled(bytes, scale, Region::all(size), &mut whole).unwrap();
         assert_eq!(whole.region(), Region::all(size), "{what}");
+        for _ in 0..count {
+            let wanted = random.region(size);
+            turbo.decode_scaled(bytes, scale, wanted, &mut part).unwrap();
+            assert_part_of(&whole, &part, wanted, &format!("{what} libjpeg-turbo {scale:?} {wanted:?}"));
+        }
         for kernels in Kernels::available() {
             let mut own = Own::new(kernels);
             for i in 0..count {
@@ -111,5 +116,11 @@ fn a_damaged_picture_is_refused_at_every_scale_or_decoded_as_far_as_it_goes() {
         assert!(decoder.decode_tolerant(cut, &[], scale, all, &mut pixels).unwrap(), "it counts");
         Turbo::new().unwrap().decode_damaged(cut, scale, &mut expected).unwrap();
         assert_eq!((pixels.region(), pixels.rgb()), (all, expected.rgb()));
+        // Damage below a part is not looked at, by either.
+        let upper = Region { h: all.h / 4, ..all };
+        decoder.decode_scaled(cut, &[], scale, upper, &mut pixels).unwrap();
+        assert_part_of(&expected, &pixels, upper, &format!("{scale:?}"));
+        Turbo::new().unwrap().decode_scaled(cut, scale, upper, &mut pixels).unwrap();
+        assert_part_of(&expected, &pixels, upper, &format!("{scale:?}"));
     }
 }
