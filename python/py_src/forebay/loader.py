@@ -121,6 +121,7 @@ class Loader:
             all its samples is not delivered; with several ranks, which must take equal numbers of steps, it has one row: a
             sample of another batch of this rank, the same one in every run. `mark_repeats` marks it as a repeat; without
             that nothing in the batch tells, and `stats()["counters"]["batches_refilled"]` says how many there were.
+            A shard that is missing, cut off or does not match its hash ends the epoch with either.
         max_errors: Samples per epoch and rank that "skip" forgives, those tried in the place of others included.
         allow_unsafe_types: Accept columns of Python pickles; they are delivered as bytes.
         fetch_threads: Threads that talk to the store. None: one per 4 CPUs.
