@@ -4,9 +4,9 @@ use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 
-/// The environment variable that limits them: `avx512`, `avx2`, or `none`, with which JPEGs are left to libjpeg-turbo. Read
-/// once per process. For measuring, and to find out whether a kernel is to blame for something; pixels are the same with
-/// all. Other libraries, libjpeg-turbo among them, choose their instructions themselves.
+/// The environment variable that limits them: `avx512`, `avx2`, `neon`, as the machine may have it, or `none`, with which JPEGs
+/// are left to libjpeg-turbo. Read once per process. For measuring, and to find out whether a kernel is to blame for
+/// something; pixels are the same with all. Other libraries, libjpeg-turbo among them, choose their instructions themselves.
 pub const VARIABLE: &str = "FOREBAY_VECTORS";
 
 /// A level of vector instructions.
@@ -26,12 +26,18 @@ pub(super) enum Level {
     /// Those, and AVX-512 F, BW, VL, VBMI, VBMI2 and VNNI: Ice Lake and Zen 4, and what came after.
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// NEON, which every 64-bit ARM has that Rust's standard library is made for.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
 impl Vectors {
     /// All levels that this machine has, the best last.
     pub(super) fn available() -> Vec<Self> {
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "nothing is added there"))]
+        #[cfg_attr(
+            not(any(target_arch = "x86_64", target_arch = "aarch64")),
+            expect(unused_mut, reason = "nothing is added there")
+        )]
         let mut levels = vec![Self(Level::Portable)];
         #[cfg(target_arch = "x86_64")]
         {
@@ -45,6 +51,10 @@ impl Vectors {
             if avx2 && avx512 && bytes {
                 levels.push(Self(Level::Avx512));
             }
+        }
+        #[cfg(target_arch = "aarch64")]
+        if std::arch::is_aarch64_feature_detected!("neon") {
+            levels.push(Self(Level::Neon));
         }
         levels
     }
@@ -74,6 +84,15 @@ pub fn check_environment() -> Result<()> {
     limit().map(drop)
 }
 
+/// What the variable may say on this kind of machine.
+const NAMES: &str = if cfg!(target_arch = "x86_64") {
+    "avx512, avx2 or none"
+} else if cfg!(target_arch = "aarch64") {
+    "neon or none"
+} else {
+    "none"
+};
+
 /// The highest level that the environment allows; `None`: any.
 fn limit() -> Result<Option<Level>> {
     match std::env::var_os(VARIABLE) {
@@ -90,7 +109,9 @@ fn named(value: &str) -> Result<Option<Level>> {
         "avx2" => Ok(Some(Level::Avx2)),
         #[cfg(target_arch = "x86_64")]
         "avx512" => Ok(Some(Level::Avx512)),
-        _ => Err(Error::config("the environment names no vector instructions: avx512, avx2 or none, or unset it")
+        #[cfg(target_arch = "aarch64")]
+        "neon" => Ok(Some(Level::Neon)),
+        _ => Err(Error::config(format!("the environment names no vector instructions: {NAMES}, or unset it"))
             .with("variable", VARIABLE)
             .with("value", value)),
     }
@@ -107,7 +128,7 @@ mod tests {
         #[cfg(target_arch = "x86_64")]
         assert!(named("avx2").unwrap() < named("avx512").unwrap());
         let message = named("sse9").unwrap_err().to_string();
-        assert!(message.contains("avx2") && message.contains("sse9") && message.contains(VARIABLE), "{message}");
+        assert!(message.contains(NAMES) && message.contains("sse9") && message.contains(VARIABLE), "{message}");
     }
 
     #[test]

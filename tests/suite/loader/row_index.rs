@@ -54,7 +54,7 @@ fn has_own_decoder() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi2");
     #[cfg(not(target_arch = "x86_64"))]
-    false
+    cfg!(target_arch = "aarch64")
 }
 
 #[test]

@@ -16,7 +16,11 @@ use super::super::entropy::BLOCK;
 use super::super::mcu::{McuBlocks, Position};
 use super::colour::{smooth, ycbcr};
 use super::islow::{FIRST_ROWS_MAX, passes};
+use super::reduced::pass_to_four;
 use super::{groups, portable, reduced};
+
+/// Both of a pair in 32 bits.
+type Pairs = Vector;
 
 /// The other widths' intrinsic takes the shift as an unsigned number.
 #[inline]
@@ -38,6 +42,13 @@ fn shift_left_32<const SHIFT: u32>(vector: Vector) -> Vector {
     _mm256_slli_epi32::<16>(vector)
 }
 
+/// A weight for each of a pair.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn weights(first: i32, second: i32) -> Pairs {
+    set_32(second << 16 | first & 0xffff)
+}
+
 #[inline]
 #[target_feature(enable = "avx2")]
 fn add_product(sum: Vector, a: Vector, b: Vector) -> Vector {
@@ -53,6 +64,7 @@ fn plus_minus(sum: Vector, pairs: Vector, first: i32, second: i32) -> [Vector; 2
 }
 
 passes!("avx2");
+pass_to_four!("avx2");
 smooth!("avx2", 16);
 ycbcr!("avx2", 16);
 
@@ -213,19 +225,6 @@ fn are_large([first, last]: &[[Vector; 4]; 2]) -> bool {
     let (margin, too_large) = (set_16(FIRST_ROWS_MAX + 1), set_16(!(2 * FIRST_ROWS_MAX + 1)));
     let first_rows = or(add_16(first[0], margin), add_16(last[0], margin));
     _mm256_testz_si256(first_rows, too_large) == 0
-}
-
-/// A pass from eight to four, as in [`reduced`].
-#[inline]
-#[target_feature(enable = "avx2")]
-fn pass_to_four<const SHIFT: u32>(pairs: [Vector; 4]) -> [Vector; 4] {
-    let round = set_32(1 << (SHIFT - 1));
-    let [outer, inner] = <reduced::To<4> as reduced::Weights<2>>::WEIGHTS.map(|w| {
-        let even = add_product(add_product(round, pairs[0], weights(w[0], w[1])), pairs[1], weights(w[2], w[3]));
-        let odd = add_product(multiply_pairs(pairs[2], weights(w[4], w[5])), pairs[3], weights(w[6], w[7]));
-        [add_32(even, odd), subtract_32(even, odd)]
-    });
-    [outer[0], inner[0], inner[1], outer[1]].map(|v| shift_right_32::<SHIFT>(v))
 }
 
 /// Where the bytes of four columns of four rows lie by rows.

@@ -32,6 +32,9 @@ use super::colour::{smooth, ycbcr};
 use super::islow::{FIRST_ROWS_MAX, passes};
 use super::{GROUP, avx2, groups, portable, reduced};
 
+/// Both of a pair in 32 bits.
+type Pairs = Vector;
+
 passes!("avx512f,avx512bw,avx512vnni");
 smooth!("avx512f,avx512bw", 32);
 ycbcr!("avx512f,avx512bw,avx512vbmi", 32);
@@ -234,6 +237,13 @@ pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
         store_16(&mut out[0], _mm512_permutexvar_epi16(turned, load_16(&from[1])));
         store_16(&mut out[1], _mm512_permutexvar_epi16(turned, load_16(&from[0])));
     }
+}
+
+/// A weight for each of a pair.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn weights(first: i32, second: i32) -> Pairs {
+    set_32(second << 16 | first & 0xffff)
 }
 
 /// A sum plus, and minus, both of a pair times a weight.

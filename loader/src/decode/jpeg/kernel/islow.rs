@@ -1,8 +1,10 @@
 //! The inverse transform on vectors, several blocks side by side: libjpeg's accurate integer one ("islow").
 //!
-//! Inputs lie in pairs, see [`order`](super::super::order): the first of two in the lower half of 32 bits. All pairs of a
-//! vector are treated alike; of which block, row and column one is, is up to the module that takes this text in and names its
-//! instructions. It also has `plus_minus`: a sum plus, and minus, both of a pair times a weight.
+//! Inputs lie in pairs, see [`order`](super::super::order): values that are added up, each times a weight. Where vectors have
+//! an instruction for that, the first of two is in the lower half of 32 bits, and `Pairs` is a `Vector`. All pairs are treated
+//! alike; of which block, row and column one is, is up to the module that takes this text in and names its instructions. It
+//! also has `weights`, a weight for the first and one for the second of all pairs, and `plus_minus`, a sum plus, and minus,
+//! both of a pair times a weight.
 
 /// Constants of the transform, 13 bits of fraction.
 pub(super) mod fix {
@@ -20,27 +22,20 @@ pub(super) mod fix {
     pub(in super::super) const F_3_072: i32 = 25172;
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 /// Where dequantised values of a block's rows 0 and 4 are not all between this and its negative less 1, the block takes the
 /// way that says what happens to values that do not fit. A power of two less 1.
 pub(super) const FIRST_ROWS_MAX: i16 = 8191;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 /// Defines `columns` and `rows`, the two passes.
 macro_rules! passes {
     ($features:literal) => {
-        /// A weight for each of a pair.
-        #[inline]
-        #[target_feature(enable = $features)]
-        fn weights(first: i32, second: i32) -> Vector {
-            set_32(second << 16 | first & 0xffff)
-        }
-
         /// Down the columns: pairs of rows to the eight rows, 32 bits that mostly fit into 16. Values of rows 0 and 4 are
         /// not beyond [`FIRST_ROWS_MAX`](super::islow::FIRST_ROWS_MAX).
         #[inline]
         #[target_feature(enable = $features)]
-        fn columns(pairs: [Vector; 4]) -> [Vector; 8] {
+        fn columns(pairs: [Pairs; 4]) -> [Vector; 8] {
             let round = set_32(1 << 10);
             let sum = add_product(round, pairs[0], weights(1 << 13, 1 << 13));
             let difference = add_product(round, pairs[0], weights(1 << 13, -1 << 13));
@@ -50,7 +45,7 @@ macro_rules! passes {
         /// Along the rows: pairs of columns to the eight columns, 32 bits that mostly fit into 8.
         #[inline]
         #[target_feature(enable = $features)]
-        fn rows(pairs: [Vector; 4]) -> [Vector; 8] {
+        fn rows(pairs: [Pairs; 4]) -> [Vector; 8] {
             let round = set_32(1 << 17);
             // Modulo 2^16, as in libjpeg-turbo, in the upper halves; the lower halves are not looked at.
             let first = shift_left_32::<16>(pairs[0]);
@@ -64,7 +59,7 @@ macro_rules! passes {
         /// what the last shift drops.
         #[inline]
         #[target_feature(enable = $features)]
-        fn rest_of_pass<const SHIFT: u32>(sum: Vector, difference: Vector, pairs: [Vector; 4]) -> [Vector; 8] {
+        fn rest_of_pass<const SHIFT: u32>(sum: Vector, difference: Vector, pairs: [Pairs; 4]) -> [Vector; 8] {
             use super::islow::fix::*;
             let [_, in_26, in_71, in_35] = pairs;
             let [even_0, even_3] = plus_minus(sum, in_26, F_0_541 + F_0_765, F_0_541);
@@ -76,7 +71,7 @@ macro_rules! passes {
             let odd_1 = add_product(z3, in_35, weights(F_3_072 - F_2_562, -F_2_562));
             let odd_2 = add_product(z4, in_35, weights(-F_2_562, F_2_053 - F_2_562));
             let odd_3 = add_product(z3, in_71, weights(F_0_298 - F_0_899, -F_0_899));
-            [
+            let sums = [
                 add_32(even_0, odd_0),
                 add_32(even_1, odd_1),
                 add_32(even_2, odd_2),
@@ -85,11 +80,11 @@ macro_rules! passes {
                 subtract_32(even_2, odd_2),
                 subtract_32(even_1, odd_1),
                 subtract_32(even_0, odd_0),
-            ]
-            .map(|v| shift_right_32::<SHIFT>(v))
+            ];
+            super::each(sums, |sum| shift_right_32::<SHIFT>(sum))
         }
     };
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) use passes;

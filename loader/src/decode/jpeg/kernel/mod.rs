@@ -1,4 +1,4 @@
-//! The inner loops, each for any machine and for two widths of vectors; all give the same bytes.
+//! The inner loops, each for any machine and for vectors of 16, 32 and 64 bytes; all give the same bytes.
 //!
 //! [`Kernels`] is what this machine can do, found out once. [`portable`] says what every kernel computes.
 
@@ -9,6 +9,8 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod colour;
 mod islow;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 mod reduced;
 
@@ -39,6 +41,9 @@ macro_rules! run {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the machine has the AVX-512 parts that are used (invariant of `Vectors`).
             Level::Avx512 => unsafe { avx512::$name($($argument),*) },
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: the machine has NEON (invariant of `Vectors`).
+            Level::Neon => unsafe { neon::$name($($argument),*) },
         }
     };
 }
@@ -140,8 +145,19 @@ impl Kernels {
     }
 }
 
+/// `function` of each value. Part of the loop around it for certain, as [`array::map`] is not.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+fn each<A: Copy, B: Copy, const N: usize>(values: [A; N], function: impl Fn(A) -> B) -> [B; N] {
+    let mut out = [function(values[0]); N];
+    for (out, value) in out.iter_mut().zip(values) {
+        *out = function(value);
+    }
+    out
+}
+
 /// Eight rows of whole groups of blocks, `WIDTH` columns each.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
 fn groups<const WIDTH: usize>(out: &mut [u8], stride: usize) -> [&mut [[u8; WIDTH]]; 8] {
     let mut rows = out.chunks_mut(stride);

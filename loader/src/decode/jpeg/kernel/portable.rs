@@ -12,8 +12,9 @@ pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
     const STEP: usize = 16;
     let (mut read, mut written) = (0, 0);
     while read < from.len() {
+        // All bytes are looked at, so that the compiler can take vectors.
         if let Some(chunk) = from[read..].first_chunk::<STEP>()
-            && !chunk.contains(&0xff)
+            && !chunk.iter().fold(false, |found, byte| found | (*byte == 0xff))
         {
             out[written..written + STEP].copy_from_slice(chunk);
             (read, written) = (read + STEP, written + STEP);
@@ -76,7 +77,7 @@ pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
 }
 
 /// One pass of the transform over eight lanes: `rows[k]` are the k-th inputs. Sums wrap and results saturate where
-/// libjpeg-turbo's vectors do, so that even nonsense gives the same pixels.
+/// libjpeg-turbo's vectors for x86 do, so that even nonsense gives the same pixels.
 #[inline(always)]
 fn pass<const SHIFT: u32>(rows: &[[i16; 8]; 8]) -> [[i16; 8]; 8] {
     use super::islow::fix::*;

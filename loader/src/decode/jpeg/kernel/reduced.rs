@@ -53,7 +53,7 @@ where
     out
 }
 
-/// One block by pairs. Values that do not fit become what libjpeg-turbo's vectors make of them.
+/// One block by pairs. Values that do not fit become what libjpeg-turbo's vectors for x86 make of them.
 #[inline(always)]
 pub(super) fn block<const SIDE: usize, const HALF: usize>(
     block: &[i16; BLOCK],
@@ -141,3 +141,27 @@ pub(super) fn idct(
 fn sample(value: i32) -> u8 {
     (value.clamp(-128, 127) + 128) as u8
 }
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+/// Defines `pass_to_four`, a pass from eight to four on vectors, beside what [`passes`](super::islow::passes) defines.
+macro_rules! pass_to_four {
+    ($features:literal) => {
+        /// A pass from eight to four, as in [`reduced`](super::reduced).
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn pass_to_four<const SHIFT: u32>(pairs: [Pairs; 4]) -> [Vector; 4] {
+            use super::reduced::{To, Weights};
+            let round = set_32(1 << (SHIFT - 1));
+            let [outer, inner] = super::each(<To<4> as Weights<2>>::WEIGHTS, |w| {
+                let even =
+                    add_product(add_product(round, pairs[0], weights(w[0], w[1])), pairs[1], weights(w[2], w[3]));
+                let odd = add_product(multiply_pairs(pairs[2], weights(w[4], w[5])), pairs[3], weights(w[6], w[7]));
+                [add_32(even, odd), subtract_32(even, odd)]
+            });
+            super::each([outer[0], inner[0], inner[1], outer[1]], |sum| shift_right_32::<SHIFT>(sum))
+        }
+    };
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) use pass_to_four;

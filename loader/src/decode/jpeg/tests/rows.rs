@@ -453,7 +453,7 @@ fn what_lies_right_of_the_region_is_not_decoded() {
     let mut bytes = five_rows(0);
     let honest = starts(&bytes);
     let (left, mut want, mut got) = (Region { x: 0, y: 0, w: 8, h: 40 }, Pixels::new(), Pixels::new());
-    Turbo::new().unwrap().decode(&bytes, left, &mut want).unwrap();
+    Own::new(Kernels::available()[0]).decode_from(&bytes, None, left, &mut want).unwrap();
     // The last MCU of each row but the last becomes bits that are no code.
     for start in &honest {
         let end = start.place.byte;

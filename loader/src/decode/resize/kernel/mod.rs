@@ -1,4 +1,4 @@
-//! The inner loops of the resize, each for any machine and for two widths of vectors; all give the same bits.
+//! The inner loops of the resize, each for any machine and for vectors of 16, 32 and 64 bytes; all give the same bits.
 //!
 //! ```text
 //! RGB row --split--> a row of bytes per channel --blend_columns--> rows of 16-bit values --blend_rows--> bytes
@@ -11,6 +11,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod columns;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 
 pub(super) use columns::Columns;
@@ -51,6 +53,9 @@ macro_rules! run {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the machine has the AVX-512 parts that are used (invariant of `Vectors`).
             Level::Avx512 => unsafe { avx512::$name($($argument),*) },
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: the machine has NEON (invariant of `Vectors`).
+            Level::Neon => unsafe { neon::$name($($argument),*) },
         }
     };
 }
@@ -78,6 +83,8 @@ impl Kernels {
             Level::Avx2 => Some((4, 16)),
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => Some((16, 64)),
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => Some((4, 16)),
         }
     }
 

@@ -1,0 +1,452 @@
+//! For NEON: 64-bit ARM.
+//!
+//! There is no instruction that adds up products of pairs of 16 bits, but one that adds a product to a sum. So both of a pair
+//! lie in vectors of their own, which is how they are loaded from a block, and vectors of sums go by twos: eight of 32 bits.
+
+use std::arch::aarch64::*;
+
+use super::super::Declined;
+use super::super::band::BandRun;
+use super::super::entropy::BLOCK;
+use super::super::mcu::{McuBlocks, Position};
+use super::islow::{FIRST_ROWS_MAX, passes};
+use super::reduced::pass_to_four;
+use super::{each, groups, portable, reduced};
+
+/// Eight pairs: the first of each, the second of each.
+#[derive(Clone, Copy)]
+struct Pairs(int16x8_t, int16x8_t);
+
+/// Eight sums.
+#[derive(Clone, Copy)]
+struct Vector(int32x4_t, int32x4_t);
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn set_32(value: i32) -> Vector {
+    Vector(vdupq_n_s32(value), vdupq_n_s32(value))
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn weights(first: i32, second: i32) -> Pairs {
+    Pairs(vdupq_n_s16(first as i16), vdupq_n_s16(second as i16))
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn add_16(a: Pairs, b: Pairs) -> Pairs {
+    Pairs(vaddq_s16(a.0, b.0), vaddq_s16(a.1, b.1))
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn subtract_16(a: Pairs, b: Pairs) -> Pairs {
+    Pairs(vsubq_s16(a.0, b.0), vsubq_s16(a.1, b.1))
+}
+
+/// The first of each pair comes in the second's place.
+#[inline]
+#[target_feature(enable = "neon")]
+fn shift_left_32<const SHIFT: u32>(pairs: Pairs) -> Pairs {
+    const { assert!(SHIFT == 16) };
+    Pairs(vdupq_n_s16(0), pairs.0)
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn add_32(a: Vector, b: Vector) -> Vector {
+    Vector(vaddq_s32(a.0, b.0), vaddq_s32(a.1, b.1))
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn subtract_32(a: Vector, b: Vector) -> Vector {
+    Vector(vsubq_s32(a.0, b.0), vsubq_s32(a.1, b.1))
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn shift_right_32<const SHIFT: u32>(sums: Vector) -> Vector {
+    match SHIFT {
+        11 => Vector(vshrq_n_s32::<11>(sums.0), vshrq_n_s32::<11>(sums.1)),
+        12 => Vector(vshrq_n_s32::<12>(sums.0), vshrq_n_s32::<12>(sums.1)),
+        19 => Vector(vshrq_n_s32::<19>(sums.0), vshrq_n_s32::<19>(sums.1)),
+        _ => Vector(vshrq_n_s32::<18>(sums.0), vshrq_n_s32::<18>(sums.1)),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn multiply_pairs(a: Pairs, b: Pairs) -> Vector {
+    let first = Vector(vmull_s16(vget_low_s16(a.0), vget_low_s16(b.0)), vmull_high_s16(a.0, b.0));
+    Vector(vmlal_s16(first.0, vget_low_s16(a.1), vget_low_s16(b.1)), vmlal_high_s16(first.1, a.1, b.1))
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn add_product(sum: Vector, a: Pairs, b: Pairs) -> Vector {
+    let first = Vector(vmlal_s16(sum.0, vget_low_s16(a.0), vget_low_s16(b.0)), vmlal_high_s16(sum.1, a.0, b.0));
+    Vector(vmlal_s16(first.0, vget_low_s16(a.1), vget_low_s16(b.1)), vmlal_high_s16(first.1, a.1, b.1))
+}
+
+/// A sum plus, and minus, both of a pair times a weight.
+#[inline]
+#[target_feature(enable = "neon")]
+fn plus_minus(sum: Vector, pairs: Pairs, first: i32, second: i32) -> [Vector; 2] {
+    let product = multiply_pairs(pairs, weights(first, second));
+    [add_32(sum, product), subtract_32(sum, product)]
+}
+
+passes!("neon");
+pass_to_four!("neon");
+
+/// Sums as 16 bits, saturated.
+#[inline]
+#[target_feature(enable = "neon")]
+fn pack_32(sums: Vector) -> int16x8_t {
+    vqmovn_high_s32(vqmovn_s32(sums.0), sums.1)
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn load(bytes: &[u8; 16]) -> uint8x16_t {
+    // SAFETY: the reference covers the 16 bytes that are read, and the load needs no alignment.
+    unsafe { vld1q_u8(bytes.as_ptr()) }
+}
+
+/// Of eight pairs the first ones and the second ones.
+#[inline]
+#[target_feature(enable = "neon")]
+fn load_pairs(values: &[i16; 16]) -> Pairs {
+    // SAFETY: the reference covers the 32 bytes that are read, and the load needs no alignment beyond an `i16`'s.
+    let int16x8x2_t(first, second) = unsafe { vld2q_s16(values.as_ptr()) };
+    Pairs(first, second)
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn store_half(bytes: &mut [u8; 8], vector: uint8x8_t) {
+    // SAFETY: the reference covers the 8 bytes that are written, and the store needs no alignment.
+    unsafe { vst1_u8(bytes.as_mut_ptr(), vector) }
+}
+
+/// Stores 16 pairs.
+#[inline]
+#[target_feature(enable = "neon")]
+fn store_pairs(bytes: &mut [u8; 32], pairs: uint8x16x2_t) {
+    // SAFETY: the reference covers the 32 bytes that are written, and the store needs no alignment.
+    unsafe { vst2q_u8(bytes.as_mut_ptr(), pairs) }
+}
+
+/// Stores 16 pixels.
+#[inline]
+#[target_feature(enable = "neon")]
+fn store_pixels(bytes: &mut [u8; 48], colours: uint8x16x3_t) {
+    // SAFETY: the reference covers the 48 bytes that are written, and the store needs no alignment.
+    unsafe { vst3q_u8(bytes.as_mut_ptr(), colours) }
+}
+
+/// See [`Kernels::unstuff`](super::Kernels::unstuff).
+#[target_feature(enable = "neon")]
+pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
+    portable::unstuff(from, out)
+}
+
+/// See [`Kernels::decode`](super::Kernels::decode).
+#[target_feature(enable = "neon")]
+pub(super) fn decode(
+    blocks: &McuBlocks<'_>,
+    at: &mut Position<'_>,
+    count: usize,
+    coefficients: &mut [i16],
+) -> Result<(), Declined> {
+    portable::decode(blocks, at, count, coefficients)
+}
+
+/// See [`Kernels::skip`](super::Kernels::skip).
+#[target_feature(enable = "neon")]
+pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
+    portable::skip(blocks, at, count)
+}
+
+/// See [`Kernels::band`](super::Kernels::band).
+#[target_feature(enable = "neon")]
+pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Declined> {
+    portable::band(run)
+}
+
+/// See [`Kernels::order`](super::Kernels::order).
+#[target_feature(enable = "neon")]
+pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
+    portable::order(backwards, out);
+}
+
+/// Pairs of rows of a block by pairs, times their steps.
+#[inline]
+#[target_feature(enable = "neon")]
+fn dequantised(block: &[i16; BLOCK], steps: &[Pairs; 4]) -> [Pairs; 4] {
+    let pairs = block.as_chunks::<16>().0;
+    each([0, 1, 2, 3], |i| {
+        let values = load_pairs(&pairs[i]);
+        Pairs(vmulq_s16(values.0, steps[i].0), vmulq_s16(values.1, steps[i].1))
+    })
+}
+
+/// Whether values of rows 0 and 4 are beyond [`FIRST_ROWS_MAX`].
+#[inline]
+#[target_feature(enable = "neon")]
+fn are_large(rows: Pairs) -> bool {
+    let margin = vdupq_n_s16(FIRST_ROWS_MAX + 1);
+    let values =
+        vmaxq_u16(vreinterpretq_u16_s16(vaddq_s16(rows.0, margin)), vreinterpretq_u16_s16(vaddq_s16(rows.1, margin)));
+    vmaxvq_u16(values) > 2 * FIRST_ROWS_MAX as u16 + 1
+}
+
+/// Eight vectors' first values, their second ones, and so on.
+#[inline]
+#[target_feature(enable = "neon")]
+fn transposed(rows: [int16x8_t; 8]) -> [int16x8_t; 8] {
+    let [a, b, c, d] = each([0, 2, 4, 6], |i| {
+        let (x, y) = (rows[i], rows[i + 1]);
+        [vreinterpretq_s32_s16(vtrn1q_s16(x, y)), vreinterpretq_s32_s16(vtrn2q_s16(x, y))]
+    });
+    // Two columns of four rows each, by the columns' bit 0 and then their bit 1.
+    let four = |x: [int32x4_t; 2], y: [int32x4_t; 2]| {
+        each([0, 1], |i| each([vtrn1q_s32(x[i], y[i]), vtrn2q_s32(x[i], y[i])], |v| vreinterpretq_s64_s32(v)))
+    };
+    let (upper, lower) = (four(a, b), four(c, d));
+    each([0, 1, 2, 3, 4, 5, 6, 7], |column: usize| {
+        let (upper, lower) = (upper[column & 1][column >> 1 & 1], lower[column & 1][column >> 1 & 1]);
+        vreinterpretq_s16_s64(if column < 4 { vtrn1q_s64(upper, lower) } else { vtrn2q_s64(upper, lower) })
+    })
+}
+
+/// What lies by pairs of rows, or of columns.
+#[inline]
+#[target_feature(enable = "neon")]
+fn pairs_of(vectors: [int16x8_t; 8]) -> [Pairs; 4] {
+    each([0, 1, 2, 3], |i| Pairs(vectors[2 * i], vectors[2 * i + 1]))
+}
+
+/// Samples less 128, saturated, as they are.
+#[inline]
+#[target_feature(enable = "neon")]
+fn samples(sums: Vector) -> uint8x8_t {
+    veor_u8(vreinterpret_u8_s8(vqmovn_s16(pack_32(sums))), vdup_n_u8(128))
+}
+
+/// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs.
+#[target_feature(enable = "neon")]
+pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
+    let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&quantisation.as_chunks::<16>().0[i]));
+    let mut out = groups(out, stride);
+    for (i, offset) in offsets.iter().enumerate() {
+        let block = coefficients[*offset as usize..].first_chunk().expect("offsets are of whole blocks");
+        let values = dequantised(block, &steps);
+        if are_large(values[0]) {
+            let out = out.each_mut().map(|row| &mut row[i]);
+            portable::idct_large([block], portable::by_pairs, quantisation, out);
+            continue;
+        }
+        let columns = each(columns(values), |sums| pack_32(sums));
+        let columns = each(rows(pairs_of(transposed(columns))), |sums| samples(sums));
+        // Columns of four rows: 0 and 4, 2 and 6; 1 and 5, 3 and 7; then four of a row side by side.
+        let [c04, c15, c26, c37] = each([0, 1, 2, 3], |i| vcombine_u8(columns[i], columns[i + 4]));
+        let (c02, c46) = (vzip1q_u8(c04, c26), vzip2q_u8(c04, c26));
+        let (c13, c57) = (vzip1q_u8(c15, c37), vzip2q_u8(c15, c37));
+        let quarters = |even, odd| each([vzip1q_u8(even, odd), vzip2q_u8(even, odd)], |v| vreinterpretq_u32_u8(v));
+        let (left, right) = (quarters(c02, c13), quarters(c46, c57));
+        for (half, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let pairs = [vzip1q_u32(left[half], right[half]), vzip2q_u32(left[half], right[half])];
+            for (rows, out) in pairs.into_iter().zip(out.as_chunks_mut::<2>().0) {
+                let rows = vreinterpretq_u8_u32(rows);
+                store_half(&mut out[0][i], vget_low_u8(rows));
+                store_half(&mut out[1][i], vget_high_u8(rows));
+            }
+        }
+    }
+}
+
+/// Where the bytes of four columns of four rows of two blocks lie by rows.
+const FOUR_BY_FOUR: [[u8; 16]; 2] = {
+    let mut places = [[0; 16]; 2];
+    let mut i = 0;
+    while i < 32 {
+        let (row, block, column) = (i / 8, i / 4 % 2, i % 4);
+        places[i / 16][i % 16] = (column * 8 + block * 4 + row) as u8;
+        i += 1;
+    }
+    places
+};
+
+/// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, blocks by pairs.
+#[target_feature(enable = "neon")]
+pub(super) fn idct_reduced(
+    side: u32,
+    coefficients: &[i16],
+    offsets: &[u32],
+    quantisation: &[i16; BLOCK],
+    out: &mut [u8],
+    stride: usize,
+) {
+    match side {
+        4 => idct_to_four(coefficients, offsets, quantisation, out, stride),
+        _ => portable::idct_reduced(side, coefficients, offsets, quantisation, out, stride),
+    }
+}
+
+/// Two blocks at a time.
+#[inline]
+#[target_feature(enable = "neon")]
+fn idct_to_four(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
+    let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&quantisation.as_chunks::<16>().0[i]));
+    let places = FOUR_BY_FOUR.each_ref().map(|places| load(places));
+    let mut rows = out.chunks_mut(stride);
+    let mut out: [&mut [[u8; 8]]; 4] = std::array::from_fn(|_| rows.next().expect("four rows").as_chunks_mut().0);
+    for (group, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
+        let blocks: [&[i16; BLOCK]; 2] =
+            offsets.map(|offset| coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks"));
+        let values = each(blocks, |block| dequantised(block, &steps));
+        if are_large(values[0][0]) || are_large(values[1][0]) {
+            let blocks: [[[u8; 4]; 4]; 2] = blocks.map(|block| reduced::block(block, quantisation));
+            for (y, out) in out.iter_mut().enumerate() {
+                out[group].copy_from_slice([blocks[0][y], blocks[1][y]].as_flattened());
+            }
+            continue;
+        }
+        let [first, second] = each(values, |pairs| each(pass_to_four::<12>(pairs), |sums| pack_32(sums)));
+        let [a, b, c, d] = first;
+        let [e, f, g, h] = second;
+        let columns = pairs_of(transposed([a, b, c, d, e, f, g, h]));
+        let columns = each(pass_to_four::<19>(columns), |sums| samples(sums));
+        let columns = uint8x16x2_t(vcombine_u8(columns[0], columns[1]), vcombine_u8(columns[2], columns[3]));
+        for (places, out) in places.into_iter().zip(out.as_chunks_mut::<2>().0) {
+            let rows = vqtbl2q_u8(columns, places);
+            store_half(&mut out[0][group], vget_low_u8(rows));
+            store_half(&mut out[1][group], vget_high_u8(rows));
+        }
+    }
+}
+
+/// Rows by vectors, `count` of each.
+#[inline]
+#[target_feature(enable = "neon")]
+fn vectors_of<const ROWS: usize>(rows: [&[u8]; ROWS], count: usize) -> [&[[u8; 16]]; ROWS] {
+    // A margin behind the rows makes that many.
+    each(rows, |row| &row.as_chunks::<16>().0[..count])
+}
+
+/// Makes 16 pairs at a time of a vector of each row; what is left over goes through a buffer.
+#[inline]
+#[target_feature(enable = "neon")]
+fn write_pairs<const ROWS: usize>(
+    rows: [&[u8]; ROWS],
+    out: &mut [u8],
+    pairs: impl Fn([uint8x16_t; ROWS]) -> uint8x16x2_t,
+) {
+    let rows = vectors_of(rows, out.len().div_ceil(32));
+    for (i, out) in out.chunks_mut(32).enumerate() {
+        let pairs = pairs(each(rows, |row| load(&row[i])));
+        if let Some(out) = out.first_chunk_mut() {
+            store_pairs(out, pairs);
+        } else {
+            let mut last = [0; 32];
+            store_pairs(&mut last, pairs);
+            out.copy_from_slice(&last[..out.len()]);
+        }
+    }
+}
+
+/// Three times a byte, and a byte.
+#[inline]
+#[target_feature(enable = "neon")]
+fn three_to_one(a: uint8x16_t, b: uint8x16_t) -> [uint16x8_t; 2] {
+    let three = vdupq_n_u8(3);
+    [vaddw_u8(vmull_u8(vget_low_u8(a), vget_low_u8(three)), vget_low_u8(b)), vaddw_high_u8(vmull_high_u8(a, three), b)]
+}
+
+/// See [`Kernels::smooth_across`](super::Kernels::smooth_across).
+#[target_feature(enable = "neon")]
+pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
+    write_pairs([samples, &samples[1..], &samples[2..]], out, |[left, here, right]| {
+        let [low, high] = each(three_to_one(here, left), |sum| vshrn_n_u16::<2>(vaddq_u16(sum, vdupq_n_u16(1))));
+        let even = vcombine_u8(low, high);
+        // Rounding adds 2.
+        let [low, high] = each(three_to_one(here, right), |sum| vrshrn_n_u16::<2>(sum));
+        uint8x16x2_t(even, vcombine_u8(low, high))
+    });
+}
+
+/// See [`Kernels::smooth_down`](super::Kernels::smooth_down).
+#[target_feature(enable = "neon")]
+pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
+    portable::smooth_down(near, far, bias, out);
+}
+
+/// See [`Kernels::smooth_both`](super::Kernels::smooth_both).
+#[target_feature(enable = "neon")]
+pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
+    let rows = [near, far, &near[1..], &far[1..], &near[2..], &far[2..]];
+    write_pairs(rows, out, |[a, b, c, d, e, f]| {
+        let [left, here, right] = [three_to_one(a, b), three_to_one(c, d), three_to_one(e, f)];
+        let sum = |i: usize, beside: uint16x8_t| vmlaq_n_u16(beside, here[i], 3);
+        // Rounding adds 8.
+        let even = vcombine_u8(vrshrn_n_u16::<4>(sum(0, left[0])), vrshrn_n_u16::<4>(sum(1, left[1])));
+        let odd = each([0, 1], |i| vshrn_n_u16::<4>(vaddq_u16(sum(i, right[i]), vdupq_n_u16(7))));
+        uint8x16x2_t(even, vcombine_u8(odd[0], odd[1]))
+    });
+}
+
+/// Makes 16 pixels at a time of a vector of each plane.
+#[inline]
+#[target_feature(enable = "neon")]
+fn write_pixels(planes: [&[u8]; 3], out: &mut [u8], pixels: impl Fn([uint8x16_t; 3]) -> uint8x16x3_t) {
+    let rows = vectors_of(planes, out.len().div_ceil(48));
+    for (i, out) in out.chunks_mut(48).enumerate() {
+        let pixels = pixels(each(rows, |row| load(&row[i])));
+        if let Some(out) = out.first_chunk_mut() {
+            store_pixels(out, pixels);
+        } else {
+            let mut last = [0; 48];
+            store_pixels(&mut last, pixels);
+            out.copy_from_slice(&last[..out.len()]);
+        }
+    }
+}
+
+/// Eight pixels: luma, and differences from 128.
+#[inline]
+#[target_feature(enable = "neon")]
+fn rgb(y: int16x8_t, cb: int16x8_t, cr: int16x8_t) -> [uint8x8_t; 3] {
+    // value * factor / 2^16, rounded.
+    let scale = |value: int16x8_t, factor: i16| vrshrq_n_s16::<1>(vqdmulhq_n_s16(value, factor));
+    // 1.402 is 65536 + 26345, 1.772 is 131072 - 14942, -0.71414 is -65536 + 18734.
+    let r = vaddq_s16(vaddq_s16(y, cr), scale(cr, 26_345));
+    let b = vaddq_s16(vaddq_s16(y, vaddq_s16(cb, cb)), scale(cb, -14_942));
+    let sum = vmlal_n_s16(vmull_n_s16(vget_low_s16(cb), -22_554), vget_low_s16(cr), 18_734);
+    let sum_high = vmlal_high_n_s16(vmull_high_n_s16(cb, -22_554), cr, 18_734);
+    let green = vrshrn_high_n_s32::<16>(vrshrn_n_s32::<16>(sum), sum_high);
+    let g = vaddq_s16(vsubq_s16(y, cr), green);
+    each([r, g, b], |v| vqmovun_s16(v))
+}
+
+/// See [`Kernels::ycbcr`](super::Kernels::ycbcr).
+#[target_feature(enable = "neon")]
+pub(super) fn ycbcr(planes: [&[u8]; 3], out: &mut [u8]) {
+    write_pixels(planes, out, |[y, cb, cr]| {
+        let zero = vdupq_n_u8(128);
+        let signed = |halves: [uint16x8_t; 2]| each(halves, |v| vreinterpretq_s16_u16(v));
+        let luma = signed([vmovl_u8(vget_low_u8(y)), vmovl_high_u8(y)]);
+        let [cb, cr] =
+            each([cb, cr], |row| signed([vsubl_u8(vget_low_u8(row), vget_low_u8(zero)), vsubl_high_u8(row, zero)]));
+        let (low, high) = (rgb(luma[0], cb[0], cr[0]), rgb(luma[1], cb[1], cr[1]));
+        uint8x16x3_t(vcombine_u8(low[0], high[0]), vcombine_u8(low[1], high[1]), vcombine_u8(low[2], high[2]))
+    });
+}
+
+/// See [`Kernels::interleave`](super::Kernels::interleave).
+#[target_feature(enable = "neon")]
+pub(super) fn interleave(planes: [&[u8]; 3], out: &mut [u8]) {
+    write_pixels(planes, out, |[a, b, c]| uint8x16x3_t(a, b, c));
+}

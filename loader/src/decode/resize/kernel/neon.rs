@@ -1,0 +1,146 @@
+//! Kernels for NEON.
+
+use std::arch::aarch64::*;
+
+use super::columns::{GROUP, Taps, Windows};
+use super::{CHUNK, COLUMN_SHIFT, ROW_SHIFT, portable};
+
+/// Values of a vector.
+const LANES: usize = 8;
+
+/// Output pixels that have a window of their own.
+const QUAD: usize = 4;
+
+/// Pixels that are split at a time.
+const PIXELS: usize = 16;
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn load_8(bytes: &[u8; 16]) -> uint8x16_t {
+    // SAFETY: the reference covers the sixteen bytes that are read, and the load needs no alignment.
+    unsafe { vld1q_u8(bytes.as_ptr()) }
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn load_16(values: &[i16; LANES]) -> int16x8_t {
+    // SAFETY: the reference covers the sixteen bytes that are read, and the load needs no alignment beyond an `i16`'s.
+    unsafe { vld1q_s16(values.as_ptr()) }
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn store_8(bytes: &mut [u8; 16], vector: uint8x16_t) {
+    // SAFETY: the reference covers the sixteen bytes that are written, and the store needs no alignment.
+    unsafe { vst1q_u8(bytes.as_mut_ptr(), vector) }
+}
+
+/// See [`Kernels::split`](super::Kernels::split).
+#[target_feature(enable = "neon")]
+pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
+    let [r, g, b] = planes;
+    let whole = width / PIXELS * PIXELS;
+    let rows = [&mut r[..whole], &mut g[..whole], &mut b[..whole]].map(|plane| plane.as_chunks_mut::<PIXELS>().0);
+    let [rows_r, rows_g, rows_b] = rows;
+    for (((r, g), b), pixels) in rows_r.iter_mut().zip(rows_g).zip(rows_b).zip(rgb.as_chunks::<{ 3 * PIXELS }>().0) {
+        // SAFETY: `pixels` is the 48 bytes that are read, and the load needs no alignment.
+        let uint8x16x3_t(red, green, blue) = unsafe { vld3q_u8(pixels.as_ptr()) };
+        store_8(r, red);
+        store_8(g, green);
+        store_8(b, blue);
+    }
+    portable::split_from(whole, rgb, width, [r, g, b]);
+}
+
+/// See [`Kernels::blend_columns`](super::Kernels::blend_columns): each group has four windows.
+#[target_feature(enable = "neon")]
+pub(super) fn blend_windows(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i16]; 3]) {
+    // A fixed number of pairs lets the compiler unroll the usual cases.
+    for (plane, out) in planes.into_iter().zip(out) {
+        match (windows.is_wide, windows.pairs) {
+            (false, 1) => groups::<1, false>(plane, windows, out),
+            (false, 2) => groups::<2, false>(plane, windows, out),
+            (false, 3) => groups::<3, false>(plane, windows, out),
+            (false, _) => groups::<0, false>(plane, windows, out),
+            (true, _) => groups::<0, true>(plane, windows, out),
+        }
+    }
+}
+
+/// `PAIRS` is `windows.pairs`, or 0 for any number.
+#[inline]
+#[target_feature(enable = "neon")]
+fn groups<const PAIRS: usize, const IS_WIDE: bool>(plane: &[u8], windows: &Windows, out: &mut [i16]) {
+    let pairs = if PAIRS == 0 { windows.pairs } else { PAIRS };
+    let places = windows.picks.chunks_exact(pairs).zip(windows.weights.chunks_exact(pairs));
+    let groups = windows.starts.as_chunks::<{ GROUP / QUAD }>().0.iter().zip(places);
+    for ((starts, (picks, weights)), out) in groups.zip(out.as_chunks_mut::<GROUP>().0) {
+        for (quad, (start, out)) in starts.iter().zip(out.as_chunks_mut::<QUAD>().0).enumerate() {
+            let window =
+                |at: usize| load_8(plane[*start as usize + at..].first_chunk().expect("a margin behind the row"));
+            let low = window(0);
+            let both = uint8x16x2_t(low, if IS_WIDE { window(16) } else { low });
+            // The sums of two pixels' pairs each, not yet of both of a pair.
+            let mut sums = [vdupq_n_s32(0); 2];
+            for (picks, weights) in picks.iter().zip(weights) {
+                let picks = load_8(&picks.0.as_chunks().0[quad]);
+                let weights = load_16(&weights.0.as_chunks().0[quad]);
+                // No byte of a window is a place behind both, which gives zero.
+                let picked = if IS_WIDE { vqtbl2q_u8(both, picks) } else { vqtbl1q_u8(low, picks) };
+                let picked = vreinterpretq_s16_u8(picked);
+                sums[0] = vmlal_s16(sums[0], vget_low_s16(picked), vget_low_s16(weights));
+                sums[1] = vmlal_high_s16(sums[1], picked, weights);
+            }
+            let values = vqrshrn_n_s32::<COLUMN_SHIFT>(vpaddq_s32(sums[0], sums[1]));
+            // SAFETY: `out` is four values, the 8 bytes that are written, and the store needs no alignment beyond an `i16`'s.
+            unsafe { vst1_s16(out.as_mut_ptr(), values) };
+        }
+    }
+}
+
+/// See [`Kernels::blend_columns`](super::Kernels::blend_columns).
+#[target_feature(enable = "neon")]
+pub(super) fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]) {
+    portable::blend_taps(planes, taps, out);
+}
+
+/// See [`Kernels::blend_rows`](super::Kernels::blend_rows).
+#[target_feature(enable = "neon")]
+pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
+    for (i, out) in out.as_chunks_mut::<CHUNK>().0.iter_mut().enumerate() {
+        let mut sums = [vdupq_n_s16(0); 4];
+        for (start, weight) in starts.iter().zip(weights) {
+            let weight = vdupq_n_s16(weight << 1);
+            let values = values[start + CHUNK * i..][..CHUNK].as_chunks().0;
+            for (sum, values) in sums.iter_mut().zip(values) {
+                *sum = vqaddq_s16(*sum, vqrdmulhq_s16(load_16(values), weight));
+            }
+        }
+        put(sums, out);
+    }
+}
+
+/// See [`Kernels::add_row`](super::Kernels::add_row).
+#[target_feature(enable = "neon")]
+pub(super) fn add_row(values: &[i16], weight: i16, sums: &mut [i32]) {
+    portable::add_row(values, weight, sums);
+}
+
+/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): one row, as it is.
+#[target_feature(enable = "neon")]
+pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
+    for (values, out) in values.as_chunks::<CHUNK>().0.iter().zip(out.as_chunks_mut().0) {
+        let values = values.as_chunks().0;
+        put(std::array::from_fn(|i| load_16(&values[i])), out);
+    }
+}
+
+/// Rounds to bytes.
+#[inline]
+#[target_feature(enable = "neon")]
+fn put(sums: [int16x8_t; 4], out: &mut [u8; CHUNK]) {
+    for (sums, out) in sums.as_chunks::<2>().0.iter().zip(out.as_chunks_mut().0) {
+        let (low, high) = (vqrshrun_n_s16::<ROW_SHIFT>(sums[0]), vqrshrun_n_s16::<ROW_SHIFT>(sums[1]));
+        store_8(out, vcombine_u8(low, high));
+    }
+}
