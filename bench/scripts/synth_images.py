@@ -19,8 +19,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
+try:
+    import numpy as np
+    from PIL import Image
+except ImportError as missing:
+    sys.exit(f"{sys.executable} lacks {missing.name}: name an interpreter with numpy and Pillow with --python")
 
 Image.MAX_IMAGE_PIXELS = None
 DEBIAN = (
@@ -46,8 +49,11 @@ SKIMAGE = (
 
 def packaged():
     """The photographs of scikit-image and scikit-learn."""
-    import skimage
-    import sklearn.datasets
+    try:
+        import skimage
+        import sklearn.datasets
+    except ImportError as missing:
+        sys.exit(f"{sys.executable} lacks {missing.name}: install scikit-image and scikit-learn, or choose other --photos")
 
     folders = [Path(skimage.__file__).parent / "data", Path(sklearn.datasets.__file__).parent / "images"]
     names = {*SKIMAGE, "china.jpg", "flower.jpg"}
@@ -128,7 +134,7 @@ def main():
     out, n, seed, source, where = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5]
     photos = sorted({"packaged": packaged, "debian": lambda: debian(where), "folder": lambda: folder(where)}[source]())
     if not photos:
-        sys.exit(f"no photographs found ({source})")
+        sys.exit(f"no photographs found: {where if source == 'folder' else source}")
     total = 0
     with multiprocessing.get_context("fork").Pool(len(os.sched_getaffinity(0))) as pool:
         lengths = pool.imap_unordered(functools.partial(cut, out, photos, seed), range(n), chunksize=16)

@@ -39,6 +39,9 @@ pub(crate) struct TokensArgs {
     rounds: u32,
 }
 
+/// An epoch that takes less than this says more about its start and end than about samples.
+const SHORT_SECONDS: f64 = 0.02;
+
 /// What an epoch took.
 #[derive(Clone, Copy)]
 pub(super) struct Took {
@@ -99,6 +102,11 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
             keep("forebay, mmap", timed(|| drain(&mapped, |_| Ok(())))?);
             keep("pread", timed(|| beside.bring(Source::Files, dtype, threads as usize))?);
             keep("limit: memcpy", timed(|| beside.bring(Source::Memory, dtype, threads as usize))?);
+        }
+        if best.values().any(|took| took.seconds < SHORT_SECONDS) {
+            let note =
+                "{}: an epoch is over before the loader's threads have settled; make more samples with synth --samples";
+            report.notes.push(note.replace("{}", &dtype.to_string()));
         }
         let samples = beside.samples.order.len() as f64;
         for (name, took) in best {

@@ -59,6 +59,10 @@ pub(super) fn run(args: &DecodeArgs, pictures: &[Picture]) -> Result<Report> {
         args.rounds
     );
     let mut report = Report::new("decode", title, columns);
+    report.notes.push(format!(
+        "a stage is what decoding to its end takes longer than to the end before it; {REMAINDER:?} is what a sample takes \
+         besides, such as drawing its crop, less what parts measured apart take longer"
+    ));
     report.is_listed = true;
 
     let mut groups = BTreeMap::<String, Vec<(u64, &Picture)>>::new();
