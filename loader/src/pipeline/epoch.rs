@@ -178,14 +178,24 @@ impl Shared {
         if self.on_error != OnError::Skip || !is_about_sample(&error) {
             return Err(error);
         }
-        if self.skipped.fetch_add(1, Ordering::Relaxed) >= self.max_errors {
+        let before = self.skipped.fetch_add(1, Ordering::Relaxed);
+        if before >= self.max_errors {
             return Err(error.with("the epoch has more bad samples than max_errors", self.max_errors));
         }
         self.skipped_count.add(1);
-        log::warn!("a sample was skipped: {error}");
+        let level = if before < SKIPS_WARNED { log::Level::Warn } else { log::Level::Debug };
+        log::log!(level, "a sample was skipped: {error}");
+        if before + 1 == SKIPS_WARNED {
+            log::warn!(
+                "this epoch has skipped {SKIPS_WARNED} samples: further ones are counted, and logged for debugging"
+            );
+        }
         Ok(())
     }
 }
+
+/// So many skipped samples of an epoch have a warning each.
+const SKIPS_WARNED: u64 = 10;
 
 /// Whether a sample is bad, and not the way to it.
 fn is_about_sample(error: &Error) -> bool {
