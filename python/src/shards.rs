@@ -33,6 +33,12 @@ impl Index {
         enter::enter(py, || format::Index::parse(text, file)).map(|index| Self(Arc::new(index)))
     }
 
+    /// A clause for an error about a folder without an index.
+    #[staticmethod]
+    fn what_is_there(py: Python<'_>, folder: PathBuf) -> PyResult<String> {
+        enter::enter(py, || Ok(format::index::what_is_there(&folder)))
+    }
+
     /// Samples in all shards.
     fn __len__(&self) -> usize {
         self.0.samples() as usize

@@ -62,8 +62,14 @@ def test_a_folder_of_data_sets_says_which_it_holds(packed, tmp_path):
     (tmp_path / "train").symlink_to(packed)
     with pytest.raises(fb.NotFoundError, match="holds data sets in train: name one with `split`"):
         fb.Loader(local=tmp_path, batch_size=4)
-    with pytest.raises(fb.NotFoundError, match="the folder cannot be read, or does not exist"):
+    with pytest.raises(fb.NotFoundError, match="no such folder; beside it are train"):
         fb.Loader(local=tmp_path / "trian", batch_size=4)
+    with pytest.raises(fb.NotFoundError, match="holds data sets in train: name one with `split`"):
+        fb.ShardReader(tmp_path)
+    with pytest.raises(fb.NotFoundError, match="no such folder; beside it are train"):
+        fb.ShardReader(tmp_path, split="trian")
+    with pytest.raises(fb.NotFoundError, match="no such folder; beside it are train"):
+        fb.read_index(tmp_path / "trian")
 
 
 def test_a_whole_checkpoint_is_no_state_of_the_loader(pictures):
@@ -101,8 +107,10 @@ def test_there_must_be_jpegs_to_index(tmp_path):
     with pytest.raises(fb.ConfigError, match='no column .* has the encoding "jpeg"'):
         index(tmp_path / "set", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    with pytest.raises(fb.NotFoundError, match="the data set's index cannot be read"):
+    with pytest.raises(fb.NotFoundError, match="no such folder; beside it are set"):
         index(tmp_path / "nowhere", tmp_path / "out")
+    with pytest.raises(fb.NotFoundError, match="holds data sets in set"):
+        index(tmp_path, tmp_path / "out")
     for source, out in [("s3://bucket/set", tmp_path / "out"), (tmp_path / "set", "s3://bucket/out")]:
         with pytest.raises(fb.ConfigError, match="is a URL"):
             index(source, out)

@@ -7,6 +7,7 @@ use super::watch::Watch;
 use super::write::{How, write_file};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::index::what_is_there;
 use crate::sync::AtomicBool;
 use std::fs::File;
 use std::io::Read;
@@ -141,17 +142,4 @@ fn compare(path: &Path, cached: &[u8], remote: &str, now: &[u8]) -> Result<()> {
     .with("cached_bytes", cached.len())
     .with("remote", remote)
     .with("remote_bytes", now.len()))
-}
-
-/// A clause about a folder without an index.
-fn what_is_there(dir: &Path) -> String {
-    let Ok(entries) = std::fs::read_dir(dir) else { return "the folder cannot be read, or does not exist".to_owned() };
-    let is_set = |entry: &std::fs::DirEntry| entry.path().join(INDEX_NAME).is_file();
-    let sets = entries.filter_map(|entry| entry.ok().filter(is_set));
-    let mut names: Vec<String> = sets.map(|entry| entry.file_name().to_string_lossy().into_owned()).take(5).collect();
-    names.sort();
-    match names.is_empty() {
-        true => "the folder holds no data set; MDSWriter makes one".to_owned(),
-        false => format!("the folder holds data sets in {}: name one with `split`", names.join(", ")),
-    }
 }

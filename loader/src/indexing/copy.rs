@@ -4,6 +4,7 @@ use super::JpegRows;
 use crate::decode::jpeg;
 use crate::decode::vectors::check_environment;
 use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::index::what_is_there;
 use crate::format::writer::{LocalDir, Sink, ValueIndex, encode_sample, store_file, trailer_of, trailer_that_fits};
 use crate::format::{FilePair, INDEX_BASENAME, Index, Scratch, Shard, ShardFormat, Trailer, Value, hash, offset_table};
 use crate::sync::Mutex;
@@ -51,9 +52,13 @@ impl IndexedCopy {
     pub fn begin(from: &Path, to: &Path, transcode: bool) -> Result<Self> {
         check_environment()?;
         let file = from.join(INDEX_BASENAME);
-        let text = fs::read(&file)
-            .map_err(|e| Error::from_io(e, "the data set's index cannot be read"))
-            .context("file", || file.display())?;
+        let unreadable = |e: std::io::Error| match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                Error::new(ErrorKind::NotFound, format!("there is no index.json: {}", what_is_there(from)))
+            }
+            _ => Error::from_io(e, "the data set's index cannot be read"),
+        };
+        let text = fs::read(&file).map_err(unreadable).context("file", || file.display())?;
         let index = Index::parse(&text, &file.display().to_string())?;
         if let Some(shard) = index.shards.iter().find(|shard| shard.layout.format != ShardFormat::Mds) {
             let message = "only MDS shards have room for an index behind their samples";

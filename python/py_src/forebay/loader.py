@@ -99,7 +99,8 @@ class Loader:
         local_world_size: The processes of this node.
         threads: Decode threads. None: the CPUs that this process may use, shared with the node's other ranks. forebay's own
             kernels use the vector instructions that the machine has; the environment variable FOREBAY_VECTORS limits them to
-            "avx512", "avx2", "neon" or "none" (JPEGs are left to libjpeg-turbo), with the same pixels. It is read once per process.
+            "avx512", "avx2", "neon" or "none" (JPEGs are left to libjpeg-turbo), with the same pixels. It is read once per
+            process.
         prefetch: Batches made ahead. None: 3, and of batches below 2 MiB as many as 8 MiB hold, 31 at most.
         memory: Bytes for batches and encoded samples, as a number or "2gb". None: a share of what the machine has.
         mmap: Copy samples of up to 16 KiB, such as tokens, from memory maps of shards that are in the page cache: 1.15 to 1.5

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _forebay
-from .errors import ConfigError, FormatError
+from .errors import ConfigError, FormatError, NotFoundError
 from .arguments import U32, byte_size, flag, text, whole
 
 __all__ = ["MDSWriter", "ShardReader", "read_index"]
@@ -29,6 +29,7 @@ def read_index(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     Raises:
         FormatError: The file is not a valid index; the message names the field.
+        NotFoundError: There is no such file; the message names the data sets in the folder, or beside it.
     """
     _, shards = _open_index(path)
     return shards
@@ -36,10 +37,15 @@ def read_index(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 def _open_index(path: str | os.PathLike[str]) -> tuple[_forebay.Index, list[dict[str, Any]]]:
     path = _folder(path)
-    if os.path.isdir(path):
+    if not path.endswith(".json") and not os.path.isfile(path):
         path = os.path.join(path, "index.json")
-    with open(path, "rb") as file:
-        index = _forebay.Index(file.read(), path)
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        there = _forebay.Index.what_is_there(os.path.dirname(path))
+        raise NotFoundError(f"there is no {os.path.basename(path)}: {there} (file {path})") from None
+    index = _forebay.Index(content, path)
     return index, json.loads(index.describe())
 
 

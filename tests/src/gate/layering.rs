@@ -28,7 +28,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["memory", "clock", "sync", "stats", "error"]),
     // What decoding can use goes into shards: the writer's hook and the copy.
     ("indexing", &["sync", "error", "format", "decode"]),
-    ("cache", &["io", "memory", "sync", "clock", "stats", "error", "order::ids", "format::hash"]),
+    ("cache", &["io", "memory", "sync", "clock", "stats", "error", "order::ids", "format::hash", "format::index"]),
     // What pipeline and loader pass to each other; each may use everything below.
     ("config", BELOW_PIPELINE),
     ("catalog", BELOW_PIPELINE),

@@ -2,10 +2,12 @@
 //!
 //! * [`Index`], [`Shard`], [`FileInfo`], [`Digests`] — the index as values, and where a shard keeps its offset table;
 //! * `parse` — from bytes, checked, entry by entry as `root` streams them; `emit` — to the bytes that the reference's writer would have written;
+//! * [`what_is_there`] — for an error, where there is no index;
 //! * [`merge`] — several indexes into one for their parent directory.
 
 mod digests;
 mod emit;
+mod folder;
 pub mod merge;
 mod parse;
 mod root;
@@ -14,6 +16,7 @@ use std::sync::Arc;
 
 pub use digests::Digests;
 pub(super) use emit::{Settings, config};
+pub use folder::what_is_there;
 
 use super::compress::Compression;
 use super::hash::HashAlgo;

@@ -49,7 +49,8 @@ impl LocalDir {
             fs::read_dir(&path).map_err(|e| on_path(e, "the output directory cannot be read"))?.peekable();
         if entries.peek().is_some() {
             if !overwrite {
-                return Err(Error::config("Directory is not empty").with("directory", path.display()));
+                return Err(Error::config("Directory is not empty: name a new or an empty one")
+                    .with("directory", path.display()));
             }
             // Without its index, a data set that is only half removed does not look whole.
             match fs::remove_file(path.join(INDEX_BASENAME)) {

@@ -235,7 +235,7 @@ fn a_directory_holds_whole_files_only_and_is_not_overwritten_unasked() {
     assert_eq!(std::fs::read_to_string(path.join("index.json")).unwrap(), index.to_json());
 
     let e = write(false).unwrap_err();
-    assert_eq!((e.kind(), e.message()), (ErrorKind::Config, "Directory is not empty"));
+    assert_eq!((e.kind(), e.message()), (ErrorKind::Config, "Directory is not empty: name a new or an empty one"));
     std::fs::create_dir(path.join("sub")).unwrap();
     std::fs::write(path.join("sub/file"), b"x").unwrap();
     assert_eq!(write(true).unwrap(), index);
