@@ -123,7 +123,8 @@ class Loader:
             sample of another batch of this rank, the same one in every run. `mark_repeats` marks it as a repeat; without
             that nothing in the batch tells, and `stats()["counters"]["batches_refilled"]` says how many there were.
             A shard that is missing, cut off or does not match its hash ends the epoch with either.
-        max_errors: Samples per epoch and rank that "skip" forgives, those tried in the place of others included.
+        max_errors: Samples per epoch and rank that "skip" forgives, those tried in the place of others included. Ten of an
+            epoch are logged as warnings, the rest for debugging.
         allow_unsafe_types: Accept columns of Python pickles; they are delivered as bytes.
         fetch_threads: Threads that talk to the store. None: one per 4 CPUs.
         pin_threads: Bind each decode thread to one CPU.
