@@ -35,7 +35,7 @@ static void must(int holds, const char *what) {
 }
 static int injected(const char *function) {
     pthread_mutex_lock(&lock);
-    int hit = !strcmp(fault.function, function) && fault.calls_left > 0 && --fault.calls_left == 0;
+    int hit = !strcmp(fault.function, function) && (fault.calls_left < 0 || (fault.calls_left > 0 && --fault.calls_left == 0));
     pthread_mutex_unlock(&lock);
     return hit ? fault.code : 0;
 }
@@ -66,7 +66,8 @@ void fake_nvjpeg_add(const unsigned char *bytes, size_t len, int w, int h, const
 }
 void fake_nvjpeg_decode_with(Decode function) { decode = function; }
 void fake_nvjpeg_engines(int count) { engines = count; }
-/* From now on, the `nth` call of `function` answers `code`. */
+/* From now on, the `nth` call of `function` answers `code`, or every one if `nth` is below 0. Decoding by one of the backends
+ * goes by the names of `engines` and `cores`. */
 void fake_nvjpeg_fail(const char *function, int nth, int code) {
     pthread_mutex_lock(&lock);
     snprintf(fault.function, sizeof fault.function, "%s", function);
@@ -179,8 +180,9 @@ static void finish(void *argument) {
 int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *files, const size_t *lengths, Image *out,
                           Params **params, void *stream) {
     ENTER;
-    int count = state->prepared;
+    int count = state->prepared, refused = injected(h->backend == ENGINES ? "engines" : "cores");
     must(count > 0, "a batch without preparation");
+    if (refused) return refused;
     must(add(&state->under_way, 0) == 0, "a state is used again while its batch is under way");
     Jobs *jobs = malloc(sizeof(Jobs) + count * sizeof(Job));
     *jobs = (Jobs){.state = state, .count = count};

@@ -53,6 +53,9 @@ unsafe extern "C" fn decode(
     0
 }
 
+/// Every call of a function.
+const EVERY: c_int = -1;
+
 /// The stand-in for nvJPEG, as the target's.
 struct NvJpeg(libloading::Library);
 
@@ -555,22 +558,14 @@ fn where_memory_ends_everything_is_refused_from_then_on() {
 
 #[test]
 fn a_failure_that_is_no_picture_s_is_the_batch_s_error_and_nothing_is_lost() {
-    for (of_driver, function, code) in [
-        (false, "nvjpegDecodeBatchedEx", 6),
-        (false, "nvjpegDecodeBatchedInitialize", 8),
-        (true, "cuLaunchKernel", 700),
-        (true, "cuMemcpyHtoDAsync_v2", 700),
-        (true, "cuEventRecord", 700),
-        (true, "cuStreamWaitEvent", 700),
-    ] {
+    for (function, code) in
+        [("cuLaunchKernel", 700), ("cuMemcpyHtoDAsync_v2", 700), ("cuEventRecord", 700), ("cuStreamWaitEvent", 700)]
+    {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
         rig.moving().waits_move(true);
         let decoder = open(&rig);
         let form = Form::new(DType::UInt8, Layout::Nhwc);
-        match of_driver {
-            true => rig.fail(function, code),
-            false => nvjpeg.fail(function, 1, code),
-        }
+        rig.fail(function, code);
         let error = form.place(&*decoder, form.fill(&rig, 20, &[], &[]), &all()).expect_err(function);
         assert_eq!(error.kind(), ErrorKind::Io, "{function}: {error}");
         assert!(error.to_string().contains("device 0"), "{error}");
@@ -580,6 +575,76 @@ fn a_failure_that_is_no_picture_s_is_the_batch_s_error_and_nothing_is_lost() {
         drop(memory);
         end(rig, &nvjpeg, decoder);
     }
+}
+
+#[test]
+fn a_batch_that_the_library_fails_at_is_tried_by_halves() {
+    for (function, code) in [
+        ("nvjpegDecodeBatchedEx", 6),
+        ("nvjpegDecodeBatchedEx", 8),
+        ("nvjpegDecodeBatchedInitialize", 8),
+        ("cores", 1),
+        ("engines", 7),
+    ] {
+        let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+        rig.moving().waits_move(true);
+        let decoder = open(&rig);
+        let form = Form::new(DType::UInt8, Layout::Nhwc);
+        nvjpeg.fail(function, 1, code);
+        let memory = form.done(&*decoder, form.fill(&rig, 20, &[], &[]), &all());
+        form.check(&rig, &*memory, 20, &all());
+        assert!(decoder.take_fallbacks().is_empty(), "{function} {code}");
+        let (by_engines, by_cores) = nvjpeg.counts();
+        assert!(by_engines > 0 && by_cores > 0, "{by_engines} and {by_cores}");
+        drop(memory);
+        end(rig, &nvjpeg, decoder);
+    }
+}
+
+#[test]
+fn engines_that_refuse_everything_are_given_up_and_the_cores_decode() {
+    for code in [4, 6, 8] {
+        let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+        rig.moving().waits_move(true);
+        let decoder = open(&rig);
+        let form = Form::new(DType::UInt8, Layout::Nhwc);
+        nvjpeg.fail("engines", EVERY, code);
+        // Half of a batch goes to the engines.
+        let batches = 16_usize.div_ceil(ROWS / 2) as u32;
+        for seed in 0..batches {
+            assert!(decoder.take_fallbacks().is_empty());
+            let memory = form.done(&*decoder, form.fill(&rig, seed, &[], &[]), &all());
+            form.check(&rig, &*memory, seed, &all());
+            assert_eq!(nvjpeg.counts(), (0, ROWS as c_int));
+        }
+        let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+        assert!(sentence.contains("its ordinary cores do it from now on"), "{sentence}");
+        // Nobody asks them again.
+        nvjpeg.fail("engines", 0, 0);
+        let memory = form.done(&*decoder, form.fill(&rig, 90, &[], &[]), &all());
+        form.check(&rig, &*memory, 90, &all());
+        assert_eq!(nvjpeg.counts(), (0, ROWS as c_int));
+        assert!(decoder.is_open());
+        drop(memory);
+        end(rig, &nvjpeg, decoder);
+    }
+}
+
+#[test]
+fn a_library_that_fails_at_every_picture_leaves_them_to_the_host() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let decoder = open(&rig);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    nvjpeg.fail("nvjpegDecodeBatchedEx", EVERY, 6);
+    let Placed::Refused { pictures, .. } =
+        form.place(&*decoder, form.fill(&rig, 60, &[], &[]), &all()).expect("an answer")
+    else {
+        panic!("nothing can be decoded")
+    };
+    assert_eq!(pictures, all());
+    assert!(!decoder.is_open());
+    end(rig, &nvjpeg, decoder);
 }
 
 #[test]

@@ -14,19 +14,8 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// Whether it is about a picture: damaged, or of a kind that this decoder does not take.
-    pub(crate) fn is_of_a_picture(self) -> bool {
-        matches!(
-            self.status,
-            nvjpegStatus_t::NVJPEG_STATUS_INVALID_PARAMETER
-                | nvjpegStatus_t::NVJPEG_STATUS_BAD_JPEG
-                | nvjpegStatus_t::NVJPEG_STATUS_JPEG_NOT_SUPPORTED
-                | nvjpegStatus_t::NVJPEG_STATUS_IMPLEMENTATION_NOT_SUPPORTED
-                | nvjpegStatus_t::NVJPEG_STATUS_INCOMPLETE_BITSTREAM
-        )
-    }
-
-    /// Whether there was no memory.
+    /// Whether there was no memory. Whatever else is answered to pictures may be one picture's fault: EXECUTION_FAILED and
+    /// INTERNAL_ERROR are, for some files. That the device itself has failed is what the driver says when it is waited for.
     pub(crate) fn is_of_memory(self) -> bool {
         self.status == nvjpegStatus_t::NVJPEG_STATUS_ALLOCATOR_FAILURE
     }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A batch goes through [`DevicePictures::place`] alone, on the loader's thread for such batches ([`passage`]). Its pictures
-//! are decoded in groups that fit into scratch memory, as a rule one. Refusals show when the library is called: the slot
+//! are decoded in groups that fit into scratch memory, as a rule one. Refusals show when the library is called. What engines
+//! refuse goes to the cores in the same group; what these refuse, to the host: the slot
 //! then goes back as it was, once the device is done with it, and the pictures that were not refused stay in their rows on
 //! the device ([`Partial`]) until the batch comes again.
 //!
@@ -22,7 +23,7 @@ use crate::context::{Context, Event, Stream};
 use crate::kernel::Kernel;
 use crate::memory::Block;
 use crate::nvjpeg::library::Library;
-use crate::nvjpeg::{Handle, Probe};
+use crate::nvjpeg::{Handle, Probe, Refusal};
 use crate::partial::Partial;
 use crate::target::{DeviceBatch, Shared};
 use forebay_loader::memory::BatchSlot;
@@ -37,7 +38,8 @@ use share::Share;
 /// Groups under way: one that the device works on and one that the host prepares.
 const LANES: usize = 2;
 
-/// A batch of so many pictures that are all refused says that none will be taken: asking costs more than decoding.
+/// So many pictures that are all refused, a batch's or the engines' behind each other, say that none will be taken: asking
+/// costs more than decoding.
 const EVERY_MIN: usize = 16;
 
 /// Decodes pictures on a CUDA device.
@@ -67,6 +69,16 @@ struct Work {
 struct Engines {
     probe: Probe,
     share: Share,
+    /// Pictures that were refused since one was decoded.
+    refused: usize,
+}
+
+impl Engines {
+    /// Takes in how many of the pictures that they were asked for they refused: whether they have come to refuse all.
+    fn are_useless(&mut self, asked: usize, refused: usize) -> bool {
+        self.refused = if refused < asked { 0 } else { self.refused + refused };
+        self.refused >= EVERY_MIN
+    }
 }
 
 impl std::fmt::Debug for DevicePictures {
@@ -124,6 +136,19 @@ impl DevicePictures {
     fn close_without_memory(&self, work: &mut Work, error: &Error) {
         self.close(work, &format!("has no memory left for decoding: {error}"));
     }
+
+    /// Decodes on the cores alone from now on.
+    fn give_up_engines(&self, work: &mut Work, reason: Refusal) -> Result<()> {
+        // Both lanes' decoders end with all that they were given done.
+        self.wait_for(&self.engines_stream)?;
+        work.engines = None;
+        work.lanes.iter_mut().for_each(|lane| lane.engines = None);
+        let number = self.shared.context.number;
+        self.fallbacks.lock().push(format!(
+            "the engines of CUDA device {number} that decode JPEGs refuse all of them, its ordinary cores do it from now on: {reason}"
+        ));
+        Ok(())
+    }
 }
 
 /// The backend on engines, how many there are, and what is asked of them.
@@ -135,7 +160,7 @@ fn open_engines(library: &Arc<Library>, context: &Arc<Context>) -> Result<(Arc<H
     }
     let share = Share::new((engines * cores.max(1)) as usize);
     let probe = Probe::new(&handle)?;
-    Ok((handle, engines, Engines { probe, share }))
+    Ok((handle, engines, Engines { probe, share, refused: 0 }))
 }
 
 impl PictureDecoder for DevicePictures {

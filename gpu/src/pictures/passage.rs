@@ -6,13 +6,22 @@ use crate::context::Stream;
 use crate::driver::checked;
 use crate::kernel::{Batch, Picture};
 use crate::memory::Block;
-use crate::nvjpeg::{Batched, Job};
+use crate::nvjpeg::{Batched, Job, Refusal};
 use crate::partial::Done;
 use crate::rows::copy_rows;
 use cudarc::driver::result::memcpy_htod_async;
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::target::OutputPlace;
 use forebay_loader::{Error, Result};
+
+/// Pictures that a backend does not decode.
+#[derive(Default)]
+struct Refused {
+    /// Their numbers.
+    numbers: Vec<usize>,
+    /// What the library said to the last of them.
+    reason: Option<Refusal>,
+}
 
 /// One batch on its way.
 pub(super) struct Passage<'a> {
@@ -66,21 +75,32 @@ impl Passage<'_> {
             if to_engine { &mut on_engine } else { &mut on_core }.push((number, job));
         }
         lane.begin();
-        let before = refused.len();
+        let mut gives_up_engines = None;
         if let Some(decoder) = &mut lane.engines {
             let stream = &pictures.engines_stream;
-            pictures.decode(decoder, &on_engine, stream, refused)?;
+            let by_engines = pictures.decode(decoder, &on_engine, stream)?;
             lane.engines_done.record(stream.handle)?;
             lane.engines_done.hold_back(pictures.stream.handle)?;
+            let asked = on_engine.len();
+            // What engines refuse the cores may take.
+            let is_refused = |job: &(usize, Job<'_>)| by_engines.numbers.contains(&job.0);
+            on_core.extend(on_engine.extract_if(.., |job| is_refused(job)));
+            let is_too_much = |engines: &mut Engines| engines.are_useless(asked, by_engines.numbers.len());
+            gives_up_engines = by_engines.reason.filter(|_| engines.as_mut().is_some_and(is_too_much));
         }
-        pictures.decode(&mut lane.cores, &on_core, &pictures.stream, refused)?;
+        let by_cores = pictures.decode(&mut lane.cores, &on_core, &pictures.stream)?.numbers;
         lane.cores_done.record(pictures.stream.handle)?;
-        let refused = &refused[before..];
-        let taken: Vec<Item> = group.items.iter().filter(|item| !refused.contains(&item.number)).copied().collect();
+        let is_taken = |item: &&Item| !by_cores.contains(&item.number);
+        let taken: Vec<Item> = group.items.iter().filter(is_taken).copied().collect();
+        refused.extend(&by_cores);
         let by_engines = |item: &Item| on_engine.iter().any(|(number, _)| *number == item.number);
         done.extend(taken.iter().map(|item| (item.key(), by_engines(item))));
         pictures.write_rows(&taken, scratch, scratch + group.pixel_bytes as u64, block, outputs)?;
-        lane.end(pictures.stream.handle, !on_engine.is_empty() && !on_core.is_empty())
+        lane.end(pictures.stream.handle, !on_engine.is_empty() && !on_core.is_empty())?;
+        match gives_up_engines {
+            Some(reason) => pictures.give_up_engines(work, reason),
+            None => Ok(()),
+        }
     }
 
     /// Copies what is not there yet.
@@ -94,14 +114,9 @@ impl Passage<'_> {
 }
 
 impl DevicePictures {
-    /// Starts decoding `jobs`; adds the numbers of those that are refused.
-    fn decode(
-        &self,
-        decoder: &mut Batched,
-        jobs: &[(usize, Job<'_>)],
-        stream: &Stream,
-        refused: &mut Vec<usize>,
-    ) -> Result<()> {
+    /// Starts decoding `jobs`; says which are refused, and what the library last said.
+    fn decode(&self, decoder: &mut Batched, jobs: &[(usize, Job<'_>)], stream: &Stream) -> Result<Refused> {
+        let mut refused = Refused::default();
         // Halves that are still to be decoded.
         let (mut left, mut is_halved) = (vec![jobs], false);
         while let Some(jobs) = left.pop().filter(|jobs| !jobs.is_empty()) {
@@ -115,19 +130,22 @@ impl DevicePictures {
             // of them each.
             let answer = unsafe { decoder.decode(&only, stream.handle) }?;
             let Err(refusal) = answer else { continue };
-            if refusal.is_of_memory() || !refusal.is_of_a_picture() {
+            if refusal.is_of_memory() {
                 return Err(Error::from(refusal).with("device", self.shared.context.number));
             }
             is_halved = true;
             match *jobs {
-                [(number, _)] => refused.push(number),
+                [(number, _)] => {
+                    refused.numbers.push(number);
+                    refused.reason = Some(refusal);
+                }
                 _ => {
                     let (front, back) = jobs.split_at(jobs.len() / 2);
                     left.extend([back, front]);
                 }
             }
         }
-        Ok(())
+        Ok(refused)
     }
 
     /// Has the kernel write the rows of `items`, ordered by output, which are being decoded into `scratch`; its list of them
