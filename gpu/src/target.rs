@@ -5,6 +5,7 @@ use crate::context::{Context, Event, Stream};
 use crate::cufile;
 use crate::driver::checked;
 use crate::memory::{Block, Blocks};
+use crate::nvjpeg::Handle;
 use crate::nvjpeg::library::Library;
 use crate::pictures::DevicePictures;
 use crate::register::HostMemory;
@@ -155,8 +156,10 @@ impl BatchTarget for CudaTarget {
     }
 
     fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
-        let library = Library::find(self.libraries.nvjpeg.as_deref(), &self.libraries.packages)?;
-        Ok(Arc::new(DevicePictures::open(&self.shared, library)?))
+        let Libraries { nvjpeg, packages, .. } = &self.libraries;
+        let open = |library| Handle::on_cores(&Arc::new(library), &self.shared.context);
+        let cores = Library::find(nvjpeg.as_deref(), packages, open)?;
+        Ok(Arc::new(DevicePictures::open(&self.shared, &cores)?))
     }
 
     fn storage(&self) -> Result<Arc<dyn StorageReader>> {

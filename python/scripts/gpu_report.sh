@@ -10,7 +10,7 @@ if [ -n "${WHEEL:-}" ]; then
     trap 'rm -rf "$package"' EXIT
     "$python" -m zipfile -e "$WHEEL" "$package"
 fi
-export PYTHONPATH=$package:$root/python/scripts
+export PYTHONPATH=$package:$root/python/scripts${PYTHONPATH:+:$PYTHONPATH}
 "$python" -c "import numpy, PIL, torch" || die "$python has no numpy, Pillow or torch: name one that has, PYTHON=/path/to/python make gpu-report"
 "$python" -c "import forebay" || die "the package cannot be used here: run \`make build\`, or copy what it made from elsewhere; where libhwloc is missing, make a wheel elsewhere (\`make wheel\`) and name it, WHEEL=FILE make gpu-report"
 "$python" -m gpu_report "$@"

@@ -22,12 +22,16 @@ pub(crate) struct Library {
 
 impl Library {
     /// Loads the library at `path`; or the one that the environment names; or the system's; or what NVIDIA's wheels have
-    /// brought into one of `packages`, folders of Python packages.
+    /// brought into one of `packages`, folders of Python packages. One that nobody names is not tried where it may end the
+    /// process.
     ///
     /// # Errors
     ///
     /// `Unsupported`, saying what was tried.
     pub(crate) fn find(path: Option<&Path>, packages: &[PathBuf]) -> Result<Self> {
+        if path.is_none() && std::env::var_os(LIBRARY_VARIABLE).is_none() {
+            check_machine(Path::new("/"))?;
+        }
         let loaded = first_that_loads(path, LIBRARY_VARIABLE, || candidates(packages), Self::load);
         loaded.map_err(|refusal| {
             let message = format!(
@@ -54,6 +58,27 @@ impl std::fmt::Debug for Library {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Library").finish_non_exhaustive()
     }
+}
+
+/// Whether the library can be tried on the machine below `root`. Its opening has been seen to crash, in virtual machines and
+/// containers above all, where it finds other devices than it expects.
+fn check_machine(root: &Path) -> Result<()> {
+    let has_device = || {
+        let names = std::fs::read_dir(root.join("dev")).into_iter().flatten().flatten();
+        names.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with("nvidia-fs"))
+    };
+    let what = if !root.join("run/udev").is_dir() {
+        "there is no /run/udev"
+    } else if root.join("proc/driver/nvidia-fs/devcount").exists() && !has_device() {
+        "nvidia-fs is loaded, and there is no /dev/nvidia-fs*"
+    } else {
+        return Ok(());
+    };
+    let message = format!(
+        "cuFile is not tried, as it may end the process where {what}: if it is known to work here, name the library in \
+         {LIBRARY_VARIABLE}, such as {SONAME}"
+    );
+    Err(Error::new(ErrorKind::Unsupported, message))
 }
 
 /// What is tried where nothing is named, in this order.
@@ -87,6 +112,21 @@ mod tests {
         std::fs::write(&wheel, "").expect("written");
         let expected: Vec<OsString> = vec!["libcufile.so.0".into(), wheel.into()];
         assert_eq!(candidates(&[folder.path().join("nothing"), folder.path().into()]), expected);
+    }
+
+    #[test]
+    fn a_machine_without_what_the_library_looks_for_is_not_tried() {
+        let root = tempfile::tempdir().expect("a folder");
+        let make = |name: &str| std::fs::create_dir_all(root.path().join(name)).expect("made");
+        let why = || check_machine(root.path()).map_err(|error| error.to_string());
+        assert!(why().expect_err("no udev").contains("no /run/udev"));
+        make("run/udev");
+        make("dev/nvidia0");
+        assert_eq!(why(), Ok(()));
+        make("proc/driver/nvidia-fs/devcount");
+        assert!(why().expect_err("no device").contains("no /dev/nvidia-fs*"));
+        make("dev/nvidia-fs0");
+        assert_eq!(why(), Ok(()));
     }
 
     #[test]

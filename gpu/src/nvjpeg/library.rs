@@ -22,15 +22,20 @@ pub(crate) struct Library {
 
 impl Library {
     /// Loads the library at `path`; or the one that the environment names; or the system's; or what NVIDIA's wheels or
-    /// torchvision's have brought into one of `packages`, folders of Python packages.
+    /// torchvision's have brought into one of `packages`, folders of Python packages. Only one that `open` can use counts: that
+    /// of a newer CUDA than the driver's loads, and is none.
     ///
     /// # Errors
     ///
     /// `Unsupported`, saying what was tried.
-    pub(crate) fn find(path: Option<&Path>, packages: &[PathBuf]) -> Result<Self> {
-        first_that_loads(path, LIBRARY_VARIABLE, || candidates(packages), Self::load).map_err(|refusal| {
+    pub(crate) fn find<T>(path: Option<&Path>, packages: &[PathBuf], open: impl Fn(Self) -> Result<T>) -> Result<T> {
+        let load = |file: &OsString| {
+            let shown = Path::new(file).display();
+            Self::load(file).and_then(|library| open(library).map_err(|error| format!("{shown}: {error}")))
+        };
+        first_that_loads(path, LIBRARY_VARIABLE, || candidates(packages), load).map_err(|refusal| {
             let message = format!(
-                "nvJPEG cannot be loaded: install the Python package nvidia-nvjpeg-cu12 or nvidia-nvjpeg, or name the \
+                "nvJPEG cannot be used: install the Python package nvidia-nvjpeg-cu12 or nvidia-nvjpeg, or name the \
                  library in {LIBRARY_VARIABLE} ({refusal})"
             );
             Error::new(ErrorKind::Unsupported, message)
@@ -118,10 +123,10 @@ mod tests {
 
     #[test]
     fn a_library_that_is_named_is_the_only_one_that_is_tried() {
-        let error = Library::find(Some(Path::new("libc.so.6")), &[]).expect_err("no nvJPEG");
+        let error = Library::find(Some(Path::new("libc.so.6")), &[], Ok).expect_err("no nvJPEG");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("libc.so.6: it has no nvjpegGetProperty"), "{error}");
-        let error = Library::find(Some(Path::new("/nowhere/libnvjpeg.so.12")), &[]).expect_err("no file");
+        let error = Library::find(Some(Path::new("/nowhere/libnvjpeg.so.12")), &[], Ok).expect_err("no file");
         assert!(error.to_string().contains("/nowhere/libnvjpeg.so.12"), "{error}");
     }
 }

@@ -45,6 +45,11 @@ impl Handle {
         Ok(Arc::new(Self { library: library.clone(), context: context.clone(), handle }))
     }
 
+    /// What it is a handle of.
+    pub(crate) fn library(&self) -> &Arc<Library> {
+        &self.library
+    }
+
     /// Major and minor version of the library.
     pub(crate) fn version(&self) -> Result<(i32, i32)> {
         Ok(library::version(&self.library)?)

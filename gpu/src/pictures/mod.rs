@@ -88,17 +88,16 @@ impl std::fmt::Debug for DevicePictures {
 }
 
 impl DevicePictures {
-    /// Opens what `library` offers on the target's device.
+    /// Opens what else the library of `cores` offers on the target's device.
     ///
     /// # Errors
     ///
     /// What the driver and the library say; a device without engines is none.
-    pub(crate) fn open(shared: &Arc<Shared>, library: Library) -> Result<Self> {
-        let (context, library) = (&shared.context, Arc::new(library));
+    pub(crate) fn open(shared: &Arc<Shared>, cores: &Arc<Handle>) -> Result<Self> {
+        let context = &shared.context;
         let kernel = Kernel::load(context)?;
-        let cores = Handle::on_cores(&library, context)?;
         let (major, minor) = cores.version()?;
-        let (engines, fallbacks, with) = match open_engines(&library, context) {
+        let (engines, fallbacks, with) = match open_engines(cores.library(), context) {
             Ok((handle, count, engines)) => (Some((handle, engines)), Vec::new(), format!("with {count} engines")),
             Err(error) => {
                 let sentence = format!(
@@ -109,7 +108,7 @@ impl DevicePictures {
             }
         };
         let handle = engines.as_ref().map(|(handle, _)| handle);
-        let lanes = (0..LANES).map(|_| Lane::new(context, handle, &cores)).collect::<Result<_>>()?;
+        let lanes = (0..LANES).map(|_| Lane::new(context, handle, cores)).collect::<Result<_>>()?;
         Ok(Self {
             shared: shared.clone(),
             kernel,
