@@ -2,7 +2,9 @@
 
 use crate::driver::{self, checked};
 use cudarc::driver::result::{DriverError, ctx, device, event, primary_ctx, stream};
-use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream};
+use cudarc::driver::sys::{
+    self, CUcontext, CUdevice, CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream, CUstreamCaptureMode,
+};
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
 use std::ffi::{CStr, c_int};
@@ -50,12 +52,20 @@ impl Context {
         self.pid == std::process::id()
     }
 
-    /// Runs `body` with the context current.
+    /// Runs `body` with the context current. It may wait and allocate while another thread captures a graph: by default the
+    /// driver would refuse that, and end the capture.
     pub(crate) fn enter<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         // SAFETY: the context is retained while `self` lives.
         let pushed = unsafe { sys::cuCtxPushCurrent_v2(self.context) };
         checked(pushed.result(), "cuCtxPushCurrent").map_err(|e| e.with("device", self.number))?;
-        let answer = body();
+        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        let relaxed = exchange_capture_mode(&mut mode);
+        let answer = relaxed.and_then(|()| {
+            let answer = body();
+            // Back to what it was; `answer` says more than a refusal of this.
+            let restored = exchange_capture_mode(&mut mode);
+            answer.and_then(|answer| restored.map(|()| answer))
+        });
         let mut popped = std::ptr::null_mut();
         // SAFETY: writes one handle; the context was pushed above, on this thread.
         let code = unsafe { sys::cuCtxPopCurrent_v2(&mut popped) };
@@ -77,6 +87,13 @@ impl Context {
         checked(code.result(), "cuDeviceGetPCIBusId")?;
         Ok(CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned())
     }
+}
+
+/// Sets what this thread may do while another one captures a graph, to `mode`, which becomes what it was.
+fn exchange_capture_mode(mode: &mut CUstreamCaptureMode) -> Result<()> {
+    // SAFETY: reads and writes one value.
+    let code = unsafe { sys::cuThreadExchangeStreamCaptureMode(mode) };
+    checked(code.result(), "cuThreadExchangeStreamCaptureMode")
 }
 
 impl Drop for Context {

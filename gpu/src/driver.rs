@@ -15,7 +15,7 @@ use std::path::Path;
 const LIBRARY_VARIABLE: &str = "FOREBAY_CUDA_LIBRARY";
 
 /// Every function of the driver that this crate calls.
-const FUNCTIONS: [&str; 28] = [
+const FUNCTIONS: [&str; 29] = [
     "cuInit",
     "cuGetErrorName",
     "cuDeviceGetCount",
@@ -26,6 +26,7 @@ const FUNCTIONS: [&str; 28] = [
     "cuCtxPushCurrent_v2",
     "cuCtxPopCurrent_v2",
     "cuCtxSynchronize",
+    "cuThreadExchangeStreamCaptureMode",
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamWaitEvent",

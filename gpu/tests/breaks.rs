@@ -28,7 +28,7 @@ struct Break {
     noticed_by: (&'static str, &'static str),
 }
 
-const BREAKS: [Break; 21] = [
+const BREAKS: [Break; 22] = [
     Break {
         what: "a slot is used again before its copy has been done",
         file: "target.rs",
@@ -49,6 +49,13 @@ const BREAKS: [Break; 21] = [
         sound: "match self.wait_for_streams() {",
         broken: "match Ok::<(), Error>(()) {",
         noticed_by: ("pictures", "refused_pictures_come_back_and_the_others_are_not_decoded_again"),
+    },
+    Break {
+        what: "calls end another thread's capture of a graph",
+        file: "context.rs",
+        sound: "CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED",
+        broken: "CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL",
+        noticed_by: ("target", "nothing_ends_another_thread_s_capture_of_a_graph"),
     },
     Break {
         what: "a consumer does not wait for the copy",

@@ -38,6 +38,9 @@ static struct { char *at; size_t len; } pinned[RANGES_MAX], on_device[RANGES_MAX
 static struct { char function[64]; int calls_left, code; } fault;
 static _Thread_local Context *current[16];
 static _Thread_local int depth;
+/* What the thread may do while another one captures a graph: 0, nothing that waits or allocates; 2, anything. */
+static _Thread_local int capture_mode;
+static int strict_calls;
 
 static void must(int holds, const char *what) {
     if (!holds) { fprintf(stderr, "fake CUDA driver: %s\n", what); abort(); }
@@ -50,6 +53,8 @@ static int injected(const char *function) {
 }
 #define ENTER do { int code = injected(__func__); if (code) return code; } while (0)
 #define ENTER_CONTEXT ENTER; if (!depth) return INVALID_CONTEXT
+/* A call that would end another thread's capture of a graph. */
+#define NOT_IN_CAPTURES do { if (capture_mode != 2) __atomic_add_fetch(&strict_calls, 1, __ATOMIC_SEQ_CST); } while (0)
 
 static Stream *stream_of(void *s) { return (uintptr_t)s <= 2 ? &legacy[current[depth - 1]->device] : s; }
 
@@ -189,6 +194,9 @@ int fake_cuda_queued(void) {
 }
 int fake_cuda_retained(int device) { return __atomic_load_n(&contexts[device].retained, __ATOMIC_SEQ_CST); }
 int fake_cuda_modules(void) { return __atomic_load_n(&modules, __ATOMIC_SEQ_CST); }
+/* Calls that would have ended a capture, and this thread's mode. */
+int fake_cuda_strict_calls(void) { return __atomic_load_n(&strict_calls, __ATOMIC_SEQ_CST); }
+int fake_cuda_capture_mode(void) { return capture_mode; }
 int fake_cuda_allocated(void) { return __atomic_load_n(&allocated, __ATOMIC_SEQ_CST); }
 int fake_cuda_events(void) { return __atomic_load_n(&events, __ATOMIC_SEQ_CST); }
 int fake_cuda_registered(void) {
@@ -255,6 +263,14 @@ int cuCtxPushCurrent_v2(void *c) {
     current[depth++] = c;
     return 0;
 }
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+    ENTER;
+    int before = capture_mode;
+    must(*mode >= 0 && *mode <= 2, "a capture mode that there is not");
+    capture_mode = *mode;
+    *mode = before;
+    return 0;
+}
 int cuCtxPopCurrent_v2(void **c) { ENTER_CONTEXT; *c = current[--depth]; return 0; }
 int cuCtxSynchronize(void) { ENTER_CONTEXT; fake_cuda_run(); return 0; }
 int cuStreamCreate(void **s, unsigned f) { (void)f; ENTER_CONTEXT; *s = fake_cuda_stream(current[depth - 1]->device); return 0; }
@@ -286,6 +302,7 @@ int cuEventRecord(void *e, void *s) {
 }
 int cuEventQuery(void *event) {
     ENTER_CONTEXT;
+    NOT_IN_CAPTURES;
     Event *e = event;
     pthread_mutex_lock(&lock);
     int fired = e->fired == e->asked;
@@ -294,6 +311,7 @@ int cuEventQuery(void *event) {
 }
 int cuEventSynchronize(void *event) {
     ENTER_CONTEXT;
+    NOT_IN_CAPTURES;
     Event *e = event;
     pthread_mutex_lock(&lock);
     waiting++;
@@ -308,6 +326,7 @@ int cuEventSynchronize(void *event) {
 int cuEventDestroy_v2(void *e) { (void)e; ENTER_CONTEXT; __atomic_sub_fetch(&events, 1, __ATOMIC_SEQ_CST); return 0; }
 int cuMemAlloc_v2(uint64_t *p, size_t n) {
     ENTER_CONTEXT;
+    NOT_IN_CAPTURES;
     char *at = memset(malloc(n), 0xEE, n);
     *p = (uintptr_t)at;
     pthread_mutex_lock(&lock);
@@ -323,6 +342,7 @@ int cuMemAlloc_v2(uint64_t *p, size_t n) {
 /* As the driver's, waits for the device. */
 int cuMemFree_v2(uint64_t p) {
     ENTER_CONTEXT;
+    NOT_IN_CAPTURES;
     fake_cuda_run();
     pthread_mutex_lock(&lock);
     for (int i = 0; i < RANGES_MAX; i++)
@@ -335,6 +355,7 @@ int cuMemFree_v2(uint64_t p) {
 int cuMemHostRegister_v2(void *p, size_t n, unsigned f) {
     (void)f;
     ENTER_CONTEXT;
+    NOT_IN_CAPTURES;
     if (is_pinned(p, 1)) return PINNED_ALREADY;
     pthread_mutex_lock(&lock);
     int i = 0;

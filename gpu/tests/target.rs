@@ -110,6 +110,23 @@ fn a_pool_that_cannot_be_pinned_is_copied_by_way_of_the_driver_s_memory() {
 }
 
 #[test]
+fn nothing_ends_another_thread_s_capture_of_a_graph() {
+    let rig = Rig::new();
+    let before = rig.call("fake_cuda_strict_calls");
+    for seed in 0..3 {
+        let batch = rig.place(seed).expect("placed");
+        batch.order_before(None).expect("ordered");
+        drop(batch);
+        rig.call("fake_cuda_run");
+    }
+    assert_eq!(rig.end(), NOTHING_LEFT);
+    let rig = Rig::new();
+    assert_eq!(rig.call("fake_cuda_strict_calls"), before, "calls that the driver refuses while a graph is captured");
+    assert_eq!(rig.call("fake_cuda_capture_mode"), 0, "this thread stays as it was");
+    assert_eq!(rig.end(), NOTHING_LEFT);
+}
+
+#[test]
 fn a_refusal_of_the_driver_is_the_batch_s_error() {
     let rig = Rig::new();
     for (function, code, kind) in [
