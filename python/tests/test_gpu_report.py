@@ -73,7 +73,7 @@ def test_everything_runs_and_lands_in_both_files(gpu_report, stand_in, tmp_path)
     found = report.run(framework, report.Scale(quick=True), know=know, keep=functools.partial(main.write, out=tmp_path))
     assert not report.has_failed(found)
     outcomes = {part["name"]: part["outcome"] for part in found["parts"]}
-    assert [outcome for name, outcome in outcomes.items() if name.startswith("check: ")] == ["passed"] * 5
+    assert [outcome for name, outcome in outcomes.items() if name.startswith("check: ")] == ["passed"] * 7
     assert outcomes["copies"] == outcomes["nvJPEG alone"] == "passed"
     direct = next(part for part in found["parts"] if part["name"] == "GPUDirect Storage")
     assert direct["found"]["GPUDirect Storage"]["rows_gpu_direct"] > 0 and direct["outcome"] == "passed"
@@ -99,6 +99,27 @@ def test_a_check_that_fails_is_told_and_ends_nothing_else(gpu_report, stand_in, 
     assert outcomes["check: copies are exact"] == outcomes["check: device decode agrees"] == "failed"
     assert outcomes["copies"] == "passed"
     assert "grey levels differ" in (tmp_path / "gpu.html").read_text()
+
+
+def test_a_run_that_is_ended_leaves_which_part_it_was_and_another_goes_on(gpu_report, stand_in, tmp_path):
+    report, main = gpu_report
+    framework, know, *_ = stand_in
+    keep = functools.partial(main.write, out=tmp_path)
+    names = []
+
+    def ended_in_copies(document):
+        keep(document)
+        names.append(document["parts"][-1]["name"])
+        if names[-1] == "copies":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        report.run(framework, report.Scale(quick=True), know=know, keep=ended_in_copies)
+    last = json.loads((tmp_path / "gpu.json").read_text())["parts"][-1]
+    assert (last["name"], last["outcome"]) == ("copies", "running")
+    assert "the process ended here" in (tmp_path / "gpu.html").read_text()
+    rest = report.run(framework, report.Scale(quick=True), know=know, wanted=lambda name: name == "nvJPEG alone")
+    assert [(part["name"], part["outcome"]) for part in rest["parts"]] == [("nvJPEG alone", "passed")]
 
 
 def test_without_a_gpu_the_program_says_what_it_needs(gpu_report, monkeypatch):

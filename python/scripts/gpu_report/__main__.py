@@ -19,7 +19,8 @@ the extension, built by `make build` where libhwloc is installed here too, or el
 along. What may be missing is said in the report, and the parts that need it are left out: torchvision (the peers and the
 training step), nvJPEG (decoding on the device), git (the commit's name).
 
-Both files are written after each part, so a run that is cut off leaves what it had found. Without a shell's `make`:
+Both files are written before and after each part, so a run that is cut off leaves what it had found, and which part it was;
+another run can go on with --skip and --only. Without a shell's `make`:
 WHEEL=FILE PYTHON=/path/to/python python/scripts/gpu_report.sh --minutes 8
 """
 
@@ -35,6 +36,8 @@ def main():
     parser.add_argument("--photographs", help="folder with JPEGs of some 100 kB to measure with, beside synthetic ones")
     parser.add_argument("--quick", action="store_true", help="little of everything, to see that it runs")
     parser.add_argument("--minutes", type=float, default=8.0, help="no part begins after so many (default: 8)")
+    parser.add_argument("--only", action="append", metavar="TEXT", help="parts with this in their names alone; may be repeated")
+    parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help="no parts with this in their names; may be repeated")
     arguments = parser.parse_args()
     try:
         framework = frameworks.Torch()
@@ -44,7 +47,11 @@ def main():
     faulthandler.dump_traceback_later(60 * arguments.minutes + HUNG_SECONDS, exit=True)
     keep = functools.partial(write, out=pathlib.Path(arguments.out))
     scale = report.Scale(arguments.quick)
-    found = report.run(framework, scale, arguments.photographs, minutes=arguments.minutes, keep=keep)
+
+    def wanted(name):
+        return any(text in name for text in arguments.only or [""]) and not any(text in name for text in arguments.skip)
+
+    found = report.run(framework, scale, arguments.photographs, minutes=arguments.minutes, keep=keep, wanted=wanted)
     faulthandler.cancel_dump_traceback_later()
     print(f"{arguments.out}/gpu.json and {arguments.out}/gpu.html")
     return int(report.has_failed(found))

@@ -4,10 +4,14 @@ Each check raises AssertionError with what it saw, and returns what is worth not
 """
 
 import gc
+import pathlib
+import tempfile
 
 import numpy as np
 
 import forebay as fb
+
+from . import data
 
 LEVELS_MEAN_MAX = 2.0
 """Mean difference of grey levels between nvJPEG's pixels and libjpeg-turbo's: their transforms round differently."""
@@ -30,11 +34,13 @@ def loader(folder, device, framework, **kwargs):
     return fb.Loader(local=folder, device=device, framework=framework, **kwargs)
 
 
-def _differences(folder, framework, device, side, **kwargs):
-    """Absolute differences of grey levels of each sample over two epochs; labels must be equal, in the same order."""
+def _differences(folder, framework, device, side, both=None, **kwargs):
+    """Absolute differences of grey levels of each sample over two epochs; labels must be equal, in the same order. `both` are
+    arguments of the host's loader and the device's, `kwargs` the device's alone.
+    """
     worst, means, epochs = 0, [], 2
-    on_host = loader(folder, "cpu", "numpy", fields=fields(side))
-    on_device = loader(folder, device, framework.framework, fields=fields(side), **kwargs)
+    on_host = loader(folder, "cpu", "numpy", fields=fields(side), **(both or {}))
+    on_device = loader(folder, device, framework.framework, fields=fields(side), **(both or {}), **kwargs)
     with on_host, on_device:
         for _ in range(epochs):
             for host, batch in zip(on_host, on_device, strict=True):
@@ -55,9 +61,10 @@ def copies_are_exact(folder, framework, device, side):
     return {"samples": len(means)}
 
 
-def device_decode_agrees(folder, framework, device, side):
+def device_decode_agrees(folder, framework, device, side, batch_size=16):
     """The device decodes, and makes the same crops and flips of the same samples."""
-    worst, means, stats = _differences(folder, framework, device, side, device_decode=True)
+    both = {"batch_size": batch_size}
+    worst, means, stats = _differences(folder, framework, device, side, device_decode=True, both=both)
     counters = {name: stats["counters"].get(name, 0) for name in COUNTERS}
     notes = [note for note in stats["notes"] if "decode" in note]
     assert counters["pictures_on_device"] > 0, f"the device decoded nothing: {notes}"
@@ -65,6 +72,24 @@ def device_decode_agrees(folder, framework, device, side):
     assert means.max() <= LEVELS_SAMPLE_MAX, f"a sample's grey levels differ by {means.max():.2f} on average"
     figures = {"level_difference_mean": float(means.mean()), "level_difference_max": worst}
     return {**counters, **figures, "worst_sample_mean": float(means.max()), "notes": notes}
+
+
+def device_decode_agrees_in_large_batches(folder, framework, device, side):
+    """The same where the library reads entropy-coded data on the device: above 50 pictures."""
+    return device_decode_agrees(folder, framework, device, side, batch_size=200)
+
+
+def odd_files_are_the_host_s(folder, framework, device, side):
+    """Files of every kind, damaged ones among them: the same are left out, the others have the host's pixels."""
+    files = data.odd()
+    with tempfile.TemporaryDirectory(prefix="gpu-report-odd-") as folder:
+        shards = data.write_shards(pathlib.Path(folder) / "shards", list(files.values()), times=4)
+        kwargs = {"batch_size": len(files), "on_error": "skip", "max_errors": 8 * len(files)}
+        _, means, stats = _differences(shards, framework, device, side, device_decode=True, both=kwargs)
+    counters = {name: stats["counters"].get(name, 0) for name in (*COUNTERS, "samples_skipped")}
+    found = {"kinds": len(files), **counters, "worst_sample_mean": float(means.max())}
+    assert means.max() <= LEVELS_SAMPLE_MAX, f"a sample's grey levels differ by {means.max():.2f} on average: {found}"
+    return found
 
 
 def device_decode_repeats_itself(folder, framework, device, side):
@@ -109,6 +134,8 @@ def a_state_resumes(folder, framework, device, side):
 CHECKS = (
     copies_are_exact,
     device_decode_agrees,
+    device_decode_agrees_in_large_batches,
+    odd_files_are_the_host_s,
     device_decode_repeats_itself,
     kept_batches_stay_what_they_are,
     a_state_resumes,

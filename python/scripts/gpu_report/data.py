@@ -17,7 +17,8 @@ def photograph(seed, width, height, detail):
         small = rng.uniform(-1, 1, (min(side, height), min(side, width), 3))
         layer = Image.fromarray(np.uint8(127.5 + 127.5 * small)).resize((width, height), Image.Resampling.BICUBIC)
         rgb += (np.asarray(layer, float) - 127.5) * (1.0 if octave == 0 else detail / octave)
-    rgb += rng.normal(0, 6 * detail, rgb.shape)
+    # Of brightness alone: noise of colours would differ by levels between ways to bring them to the picture's resolution.
+    rgb += rng.normal(0, 6 * detail, (height, width, 1))
     return np.uint8(np.clip(128 + rgb, 0, 255))
 
 
@@ -39,12 +40,41 @@ def photographs(folder, count):
     return files, [Image.open(io.BytesIO(file)).size for file in files]
 
 
-def write_shards(folder, files):
-    """A data set of the files and their numbers."""
+def write_shards(folder, files, times=1):
+    """A data set of the files, one after the other and so many times, and their numbers."""
     with fb.MDSWriter(out=str(folder), columns={"image": "jpeg", "number": "int"}) as writer:
-        for number, file in enumerate(files):
-            writer.write({"image": file, "number": number})
+        for number in range(times * len(files)):
+            writer.write({"image": files[number % len(files)], "number": number})
     return str(folder)
+
+
+def odd():
+    """Files of every kind that decoders treat apart, by name; the last ones are damaged."""
+    shapes = {"usual": (120, 90), "one pixel": (1, 1), "one block": (8, 8), "odd sides": (97, 61), "thin": (3, 200)}
+    files = {}
+
+    def save(name, picture, **options):
+        out = io.BytesIO()
+        picture.save(out, "JPEG", quality=90, **options)
+        files[name] = out.getvalue()
+
+    for number, (shape, size) in enumerate(shapes.items()):
+        picture = Image.fromarray(photograph(number, *size, 1.4))
+        for name, subsampling in (("4:4:4", 0), ("4:2:2", 1), ("4:2:0", 2)):
+            save(f"{shape}, {name}", picture, subsampling=subsampling)
+        save(f"{shape}, grey", picture.convert("L"))
+        save(f"{shape}, progressive", picture, progressive=True)
+    picture = Image.fromarray(photograph(9, 120, 90, 1.4))
+    save("restart markers", picture, restart_marker_blocks=4)
+    save("CMYK", picture.convert("CMYK"))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    save("turned", picture, exif=exif)
+    whole = jpeg(11, 120, 90)
+    files["cut off"] = whole[: len(whole) // 2]
+    middle = len(whole) * 2 // 3
+    files["damaged in its scan"] = whole[:middle] + bytes(byte ^ 0x5A for byte in whole[middle : middle + 16]) + whole[middle + 16 :]
+    return files
 
 
 def write_tokens(folder, samples, length):

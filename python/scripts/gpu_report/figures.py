@@ -35,17 +35,23 @@ def copies(device, sizes, seconds):
     return rows
 
 
+WARM_UP_BATCHES = 2
+"""Not counted: a loader's first batches wait for its threads, and decoders make their memory."""
+
+
 def _drain(batches, framework, seconds):
-    """Iterates for so many seconds at least one epoch: batches, wall seconds, CPU seconds of the process."""
-    count, cpu, begun = 0, time.process_time(), time.perf_counter()
+    """Iterates for so many seconds, epoch after epoch: batches, wall seconds, CPU seconds of the process."""
+    seen = 0
     while True:
         for batch in batches:
-            count += 1
+            seen += 1
             del batch
-        framework.synchronize()
-        wall = time.perf_counter() - begun
-        if wall >= seconds:
-            return count, wall, time.process_time() - cpu
+            if seen == WARM_UP_BATCHES:
+                framework.synchronize()
+                cpu, begun = time.process_time(), time.perf_counter()
+            elif seen > WARM_UP_BATCHES and time.perf_counter() - begun >= seconds:
+                framework.synchronize()
+                return seen - WARM_UP_BATCHES, time.perf_counter() - begun, time.process_time() - cpu
 
 
 def loader_copies(folder, framework, device, batch_size, row_bytes, seconds):

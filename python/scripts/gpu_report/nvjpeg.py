@@ -8,6 +8,8 @@ import numpy as np
 
 CORES, ENGINES = 2, 3
 RGB_INTERLEAVED = 5
+UPSAMPLING_WITH_INTERPOLATION = 1 << 5
+"""As the engine has it, where the library's version knows it."""
 SONAMES = ("libnvjpeg.so.13", "libnvjpeg.so.12")
 
 
@@ -45,7 +47,10 @@ class Decoder:
     def __init__(self, library, backend):
         self._library = library
         self.handle, self._state = ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("nvjpegCreateEx", backend, None, None, 0, ctypes.byref(self.handle))
+        try:
+            self._call("nvjpegCreateEx", backend, None, None, UPSAMPLING_WITH_INTERPOLATION, ctypes.byref(self.handle))
+        except Refused:
+            self._call("nvjpegCreateEx", backend, None, None, 0, ctypes.byref(self.handle))
         self._call("nvjpegJpegStateCreate", self.handle, ctypes.byref(self._state))
         self._params = []
 

@@ -1,5 +1,6 @@
 """The parts, one after the other, each with its outcome."""
 
+import ctypes
 import datetime
 import os
 import platform
@@ -25,6 +26,8 @@ class Scale:
         self.size = (120, 90) if quick else (500, 375)
         self.check_pictures = 48 if quick else 400
         self.seconds = 0.05 if quick else 3.0
+        # Each picture so many times in the loader's data: a start and an end of an epoch would count for much in two batches.
+        self.times = 2 if quick else 32
         self.loader_seconds = 0.2 if quick else 8.0
         self.batch = 16 if quick else 256
         self.copies = (64 * KIB, MIB) if quick else (MIB, 16 * MIB, 37 * MIB, 147 * MIB)
@@ -38,8 +41,8 @@ class Scale:
 class Report:
     """Runs parts, as long as there is time, and hands what they found to `keep` after each."""
 
-    def __init__(self, describe, minutes, keep):
-        self.parts = []
+    def __init__(self, describe, minutes, keep, wanted=lambda name: True):
+        self.parts, self._wanted = [], wanted
         self._minutes, self._end, self._keep = minutes, time.monotonic() + 60 * minutes, keep
         self.machine = {
             "python": platform.python_version(),
@@ -55,8 +58,14 @@ class Report:
 
     def run(self, name, part):
         """Runs `part`; a failure is kept and told, and ends nothing else."""
+        if not self._wanted(name):
+            return
         begun = time.perf_counter()
-        entry = {"name": name}
+        entry = {"name": name, "outcome": "running", "why": "the process ended here", "seconds": 0.0}
+        # Whoever reads the files of a process that was ended sees which part it was.
+        self.parts.append(entry)
+        self._keep(self.document())
+        del entry["why"]
         try:
             if self.is_over():
                 raise Skipped(f"the {self._minutes:g} minutes were over: raise --minutes")
@@ -67,7 +76,6 @@ class Report:
             traceback.print_exc()
             entry["why"], entry["outcome"] = f"{type(error).__name__}: {error}", "failed"
         entry["seconds"] = time.perf_counter() - begun
-        self.parts.append(entry)
         print(f"{entry['outcome']:8} {name} ({entry['seconds']:.1f} s) {entry.get('why', '')}", flush=True)
         self._keep(self.document())
 
@@ -95,6 +103,26 @@ def _commit():
         return "unknown"
 
 
+def _surroundings():
+    """What parts depend on: the driver's version, the library of the engines, shared memory for workers, udev for cuFile."""
+    try:
+        driver = Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
+    except OSError:
+        driver = "unknown"
+    try:
+        ctypes.CDLL("libnvcuvid.so.1")
+        has_engines = True
+    except OSError:
+        has_engines = False
+    shared = os.statvfs("/dev/shm") if os.path.isdir("/dev/shm") else None
+    return {
+        "driver": driver,
+        "libnvcuvid": has_engines,
+        "shared_memory_bytes": shared.f_blocks * shared.f_frsize if shared else 0,
+        "udev": os.path.isdir("/run/udev"),
+    }
+
+
 def _sets(scale, folder):
     """Files to decode, by name, with their sizes."""
     made = data.synthetic(scale.pictures, *scale.size)
@@ -110,30 +138,40 @@ def _mean_kb(files):
     return round(sum(map(len, files)) / len(files) / 1000)
 
 
-def run(framework, scale, photographs=None, device="cuda:0", know=lambda files: None, minutes=60, keep=lambda document: None):
-    """Runs everything, what matters most first; `know` is told all files before they are decoded, `keep` gets the document
-    after each part. No part begins after so many minutes.
+def run(
+    framework,
+    scale,
+    photographs=None,
+    device="cuda:0",
+    know=lambda files: None,
+    minutes=60,
+    keep=lambda document: None,
+    wanted=lambda name: True,
+):
+    """Runs every part whose name is `wanted`, what matters most first; `know` is told all files before they are decoded, `keep`
+    gets the document before and after each part. No part begins after so many minutes.
 
     Returns:
         The document for the JSON.
     """
-    report = Report(framework.describe(), minutes, keep)
+    report = Report({**framework.describe(), **_surroundings()}, minutes, keep, wanted)
     with tempfile.TemporaryDirectory(prefix="gpu-report-") as scratch:
         scratch = Path(scratch)
         sets = _sets(scale, photographs)
         (name, (files, _)), *_ = reversed(sets.items())
         for known, _ in sets.values():
             know(known)
-        shards = data.write_shards(scratch / "shards", files)
+        shards = data.write_shards(scratch / "shards", files, scale.times)
         few = data.write_shards(scratch / "few", files[: scale.check_pictures])
         for check in checks.CHECKS:
             sentence = check.__name__.replace("_", " ")
             report.run(f"check: {sentence}", lambda check=check: check(few, framework, device, scale.side))
         report.run("copies", lambda: _copies(framework, scale, scratch, device))
-        report.run("GPUDirect Storage", lambda: _gpu_direct_storage(framework, scale, scratch, device))
         report.run(f"loader, {name}", lambda: _loader(framework, scale, shards, device))
         peers_and_training(report, framework, scale, scratch, shards, files, device)
         report.run("nvJPEG alone", lambda: _nvjpeg(scale, sets, report.is_over))
+        # Last: cuFile has been seen to end the process.
+        report.run("GPUDirect Storage", lambda: _gpu_direct_storage(framework, scale, scratch, device))
     return report.document()
 
 
