@@ -145,6 +145,11 @@ impl<'a> Headers<'a> {
         self.at = at;
     }
 
+    /// Whether the image ends at this place, without anything before.
+    pub(super) fn ends_at(&self, at: usize) -> bool {
+        self.bytes.get(at..).is_some_and(|rest| rest.starts_with(&[0xff, EOI]))
+    }
+
     /// The file.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes

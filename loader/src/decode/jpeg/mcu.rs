@@ -155,11 +155,12 @@ pub(super) enum Rest {
 
 impl Rest {
     /// Whether a scan that was read to its end may go on so. Nobody writes more than there is to read, and where codes are
-    /// damaged it may be what is left: libjpeg warns of it, and only bytes before the picture's end are harmless.
-    pub(super) fn check(self, is_last_scan: bool) -> Result<(), Declined> {
+    /// damaged it may be what is left: libjpeg warns of it, and only bytes before the picture's end are harmless, not those
+    /// before tables or a comment that stand between.
+    pub(super) fn check(self, is_before_end: bool) -> Result<(), Declined> {
         match self {
             Self::Nothing => Ok(()),
-            Self::Bytes if is_last_scan => Ok(()),
+            Self::Bytes if is_before_end => Ok(()),
             Self::Bytes => Err(LEFT_OVER),
             Self::Segments => Err(Declined("a restart marker behind the last MCU")),
         }

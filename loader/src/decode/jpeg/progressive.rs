@@ -70,7 +70,7 @@ impl Progressive {
             headers.resume(end);
             next = headers.next_scan()?.map(|(_, scan)| scan);
             if region == Region::all(frame.decoded) {
-                rest.check(next.is_none())?;
+                rest.check(headers.ends_at(end))?;
             }
         }
         coverage.check(frame.components().len())?;

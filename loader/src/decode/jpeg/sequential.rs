@@ -114,7 +114,7 @@ impl Sequential {
         let tables = self.tables(&mut workspace.dc, headers, scan)?;
         let (kernels, file, interval) = (workspace.kernels, headers.bytes(), headers.restart_interval);
         let blocks = blocks(&parts, tables, &workspace.dc, &self.ac)?;
-        let mut next = None;
+        let (mut next, mut is_before_end) = (None, false);
         let mut source = match index {
             Some(index) => {
                 let segments = &mut workspace.segments;
@@ -124,6 +124,7 @@ impl Sequential {
                 let whole = Part { start: scan.data, restarts: 0, end: None };
                 let end = workspace.segments.read(kernels, file, &whole, interval > 0)?;
                 headers.resume(end);
+                is_before_end = headers.ends_at(end);
                 // A picture in one scan ends behind it, or something is odd.
                 next = headers.next_scan()?.map(|(_, scan)| scan);
                 if is_rolling && next.is_some() {
@@ -185,7 +186,7 @@ impl Sequential {
             }
         }
         if region == Region::all(frame.decoded) {
-            source.rest()?.check(next.is_none())?;
+            source.rest()?.check(is_before_end)?;
         }
         Ok(next)
     }

@@ -50,6 +50,8 @@ impl Sequential {
             mcus.skip(extent.width as usize)?;
             mcus.check()?;
         }
+        // What is refused as a whole is refused with an index, too: it has none.
+        mcus.rest()?.check(headers.ends_at(end))?;
         writer.finish();
         Ok(())
     }

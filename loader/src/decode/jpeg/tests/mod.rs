@@ -215,6 +215,36 @@ fn our_decoder_and_libjpeg_turbo_agree_on_damaged_pictures() {
 }
 
 #[test]
+fn bytes_left_over_are_harmless_before_the_end_alone() {
+    let size = Size { w: 64, h: 48 };
+    let (all, mut pixels) = (Region::all(size), Pixels::new());
+    let comment = [0xff, 0xfe, 0, 4, 1, 2];
+    for progressive in [false, true] {
+        let plain = encode(&picture(size, &mut Lcg(8)), size, 85, Subsampling::S420, progressive).unwrap();
+        let (data, end) = plain.split_at(plain.len() - 2);
+        let with = |between: &[u8]| [data, between, end].concat();
+        let junk = [0x5a; 40];
+        for (bytes, is_taken) in [
+            (with(&junk), true),
+            (with(&comment), true),
+            (with(&[&junk[..], &comment].concat()), false),
+            (with(&[&comment[..], &comment].concat()), true),
+        ] {
+            for mut decoder in decoders() {
+                assert_eq!(
+                    decoder.decode(&bytes, all, &mut pixels).is_ok(),
+                    is_taken,
+                    "{progressive}, {} bytes",
+                    bytes.len()
+                );
+            }
+            let is_indexed = RowIndexer::default().append(&bytes, &mut Vec::new());
+            assert_eq!(is_indexed, is_taken && !progressive, "{} bytes", bytes.len());
+        }
+    }
+}
+
+#[test]
 fn an_odd_header_does_no_harm_and_hides_no_damage() {
     let size = Size { w: 64, h: 48 };
     let all = Region::all(size);
