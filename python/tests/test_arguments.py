@@ -58,7 +58,7 @@ def test_means_of_grey_levels_are_refused(pictures):
         fb.Loader(local=pictures, batch_size=4, fields={"x": fb.Image("image", *ops, dtype="float32")})
 
 
-def test_a_folder_of_data_sets_says_which_it_holds(packed, tmp_path):
+def test_a_folder_of_data_sets_says_which_it_holds(packed, tmp_path, monkeypatch):
     (tmp_path / "train").symlink_to(packed)
     with pytest.raises(fb.NotFoundError, match="holds data sets in train: name one with `split`"):
         fb.Loader(local=tmp_path, batch_size=4)
@@ -70,6 +70,13 @@ def test_a_folder_of_data_sets_says_which_it_holds(packed, tmp_path):
         fb.ShardReader(tmp_path, split="trian")
     with pytest.raises(fb.NotFoundError, match="no such folder; beside it are train"):
         fb.read_index(tmp_path / "trian")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(fb.NotFoundError, match="no such folder; beside it are train"):
+        fb.ShardReader("trian")
+    with pytest.raises(fb.NotFoundError, match="there is no index.json: the folder holds data sets in train"):
+        fb.read_index("index.json")
+    (tmp_path / "data.json").symlink_to(packed)
+    assert fb.read_index("data.json") == fb.read_index(packed)
 
 
 def test_a_whole_checkpoint_is_no_state_of_the_loader(pictures):

@@ -37,7 +37,7 @@ def read_index(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 def _open_index(path: str | os.PathLike[str]) -> tuple[_forebay.Index, list[dict[str, Any]]]:
     path = _folder(path)
-    if not path.endswith(".json") and not os.path.isfile(path):
+    if os.path.isdir(path) or not (path.endswith(".json") or os.path.isfile(path)):
         path = os.path.join(path, "index.json")
     try:
         with open(path, "rb") as file:

@@ -10,14 +10,17 @@ import forebay as fb
 
 
 def photograph(seed, width, height, detail):
-    """RGB pixels with gradients, edges and texture; more `detail` makes a longer file."""
+    """RGB pixels with gradients, edges and texture; more `detail` makes a longer file. What is fine is grey: ways to bring
+    colours to the picture's resolution differ by levels where they change from pixel to pixel.
+    """
     rng = np.random.default_rng(seed)
     rgb = np.zeros((height, width, 3))
     for octave, side in enumerate((4, 16, 64, 256)):
         small = rng.uniform(-1, 1, (min(side, height), min(side, width), 3))
+        if octave > 1:
+            small[:] = small[:, :, :1]
         layer = Image.fromarray(np.uint8(127.5 + 127.5 * small)).resize((width, height), Image.Resampling.BICUBIC)
         rgb += (np.asarray(layer, float) - 127.5) * (1.0 if octave == 0 else detail / octave)
-    # Of brightness alone: noise of colours would differ by levels between ways to bring them to the picture's resolution.
     rgb += rng.normal(0, 6 * detail, (height, width, 1))
     return np.uint8(np.clip(128 + rgb, 0, 255))
 

@@ -20,8 +20,8 @@
 //! Only `kernel` knows vectors, and only it and `turbo` have `unsafe`: entropy-coded data, headers and geometry are
 //! handled by safe code.
 //!
-//! Coefficients that no encoder writes become what libjpeg-turbo makes of them on x86, on every machine; its vectors for ARM
-//! make something else of them.
+//! Coefficients that no encoder writes become what libjpeg-turbo makes of them: on x86 here as well, and on ARM, where its
+//! vectors drop bits, there alone.
 //!
 //! Pictures that are decoded smaller go the same way: the transform makes blocks of 4, 2 or 1 samples across and down, to
 //! libjpeg-turbo's pixels at that size.

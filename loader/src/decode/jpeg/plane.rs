@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::Declined;
 use super::frame::{Component, Upsampling};
 use super::kernel::{GROUP, Kernels, MARGIN};
 use crate::decode::lines::Lines;
@@ -41,7 +42,7 @@ impl Plane {
         self.top += self.rows as i64 - 1;
     }
 
-    /// Transforms row number `row` of the component's blocks.
+    /// Transforms row number `row` of the component's blocks. Declines what [`Kernels::idct`] does.
     pub(super) fn fill(
         &mut self,
         kernels: Kernels,
@@ -50,12 +51,12 @@ impl Plane {
         offsets: &[u32],
         quantisation: &[i16; 64],
         component: &Component,
-    ) {
+    ) -> Result<(), Declined> {
         let start = self.index(i64::from(row * component.block)) * self.stride;
         let rows = &mut self.bytes[start..][..component.block as usize * self.stride];
-        kernels.idct(component.block, coefficients, offsets, quantisation, &mut rows[MARGIN..], self.stride);
+        kernels.idct(component.block, coefficients, offsets, quantisation, &mut rows[MARGIN..], self.stride)?;
         if !matches!(component.upsampling, Upsampling::Smooth { across: true, .. }) {
-            return;
+            return Ok(());
         }
         // Where the picture's last column is not in the buffer, this is in the margin, or not in the buffer, either.
         let beside = MARGIN + (component.size.w - self.left) as usize;
@@ -67,6 +68,7 @@ impl Plane {
                 row[beside] = row[beside - 1];
             }
         }
+        Ok(())
     }
 
     /// The samples of row `y` from column `x` on, and what lies behind them in the buffer: at least a margin.

@@ -94,7 +94,7 @@ impl Progressive {
             ordered.fit(columns.len() * BLOCK);
             for row in rows {
                 workspace.kernels.order(coefficients.blocks(row), ordered.as_chunks_mut().0);
-                plane.fill(workspace.kernels, row, ordered, offsets, &quantisation, component);
+                plane.fill(workspace.kernels, row, ordered, offsets, &quantisation, component)?;
             }
         }
         emit.up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);

@@ -175,7 +175,14 @@ impl Sequential {
                         let skipped = (down * part.h) as usize * BLOCK;
                         let coefficients = &workspace.coefficients[skipped..];
                         let offsets = &workspace.offsets[part.index];
-                        plane.fill(workspace.kernels, block_row, coefficients, offsets, &part.quantisation, component);
+                        plane.fill(
+                            workspace.kernels,
+                            block_row,
+                            coefficients,
+                            offsets,
+                            &part.quantisation,
+                            component,
+                        )?;
                     }
                 }
             }

@@ -9,6 +9,9 @@ const NAMED: usize = 5;
 
 /// A clause about a folder without an index, for an error: the data sets in it, or beside it where there is no such folder.
 pub fn what_is_there(dir: &Path) -> String {
+    // A path of one name, or of none, lies in the working folder.
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    let dir = &std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     if dir.is_dir() {
         return match data_sets(dir) {
             None => "the folder cannot be read".to_owned(),
@@ -35,6 +38,14 @@ fn data_sets(dir: &Path) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_without_a_folder_lies_in_the_working_one() {
+        // Tests run in the crate's folder, which holds no data set.
+        assert_eq!(what_is_there(Path::new("")), "the folder holds no data set; MDSWriter makes one");
+        assert_eq!(what_is_there(Path::new("Cargo")), "there is no such folder");
+        assert_eq!(what_is_there(Path::new("src")), "the folder holds no data set; MDSWriter makes one");
+    }
 
     #[test]
     fn data_sets_in_a_folder_and_beside_a_missing_one_are_named() {

@@ -143,7 +143,7 @@ pub(super) fn idct_reduced(
     quantisation: &[i16; BLOCK],
     out: &mut [u8],
     stride: usize,
-) {
+) -> bool {
     match side {
         4 => idct_to_four(coefficients, offsets, |block| *block, quantisation, out, stride),
         _ => portable::idct_reduced(side, coefficients, offsets, quantisation, out, stride),
@@ -240,7 +240,7 @@ pub(super) fn idct_to_four(
     quantisation: &[i16; BLOCK],
     out: &mut [u8],
     stride: usize,
-) {
+) -> bool {
     let steps = steps(quantisation);
     let places = _mm256_broadcastsi128_si256(load_half(&FOUR_BY_FOUR, 0));
     let both_blocks = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -252,7 +252,7 @@ pub(super) fn idct_to_four(
         });
         let values = dequantised(blocks.each_ref(), &steps);
         if are_large(&values) {
-            let blocks: [[[u8; 4]; 4]; 2] = blocks.map(|block| reduced::block(&block, quantisation));
+            let blocks: [[[u8; 4]; 4]; 2] = blocks.map(|block| reduced::block(&block, quantisation).0);
             for (y, out) in out.iter_mut().enumerate() {
                 out[group].copy_from_slice([blocks[0][y], blocks[1][y]].as_flattened());
             }
@@ -272,11 +272,18 @@ pub(super) fn idct_to_four(
         out[2][group] = _mm_cvtsi128_si64(lower).to_le_bytes();
         out[3][group] = _mm_extract_epi64::<1>(lower).to_le_bytes();
     }
+    true
 }
 
 /// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs, two at a time, each in 128 bits of all vectors.
 #[target_feature(enable = "avx2")]
-pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
+pub(super) fn idct(
+    coefficients: &[i16],
+    offsets: &[u32],
+    quantisation: &[i16; BLOCK],
+    out: &mut [u8],
+    stride: usize,
+) -> bool {
     let steps = steps(quantisation);
     let mut out = groups(out, stride);
     for (group, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
@@ -298,6 +305,7 @@ pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; B
             store_half(&mut out[1][group], _mm256_extracti128_si256::<1>(samples));
         }
     }
+    true
 }
 
 /// See [`Kernels::smooth_down`](super::Kernels::smooth_down).

@@ -297,7 +297,13 @@ fn four_rows(first: [Vector; 2], last: [Vector; 2], exchanged: [Vector; 2]) -> [
 
 /// See [`Kernels::idct`](super::Kernels::idct).
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
-pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
+pub(super) fn idct(
+    coefficients: &[i16],
+    offsets: &[u32],
+    quantisation: &[i16; BLOCK],
+    out: &mut [u8],
+    stride: usize,
+) -> bool {
     let halves = |block: &[i16; BLOCK]| {
         let halves = block.as_chunks::<32>().0;
         [load_16(&halves[0]), load_16(&halves[1])]
@@ -336,6 +342,7 @@ pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; B
             store_half(&mut out[1][group], _mm512_extracti64x4_epi64::<1>(samples));
         }
     }
+    true
 }
 
 /// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, blocks in zigzag order.
@@ -347,7 +354,7 @@ pub(super) fn idct_reduced(
     quantisation: &[i16; BLOCK],
     out: &mut [u8],
     stride: usize,
-) {
+) -> bool {
     let places = BY_PAIRS.each_ref().map(|places| load_16(places));
     let by_pairs = |block: &[i16; BLOCK]| {
         let [low, high] = block.as_chunks::<32>().0 else { unreachable!("64 by 32") };

@@ -27,6 +27,16 @@ pub(super) mod fix {
 /// way that says what happens to values that do not fit. A power of two less 1.
 pub(super) const FIRST_ROWS_MAX: i16 = 8191;
 
+/// Whether libjpeg-turbo makes something of coefficients that no encoder writes which we do not: its vectors for ARM drop bits
+/// where those for x86 saturate, as all kernels do here.
+const LEAVES_NONSENSE: bool = cfg!(target_arch = "aarch64");
+
+/// Whether libjpeg-turbo makes the same of these values, dequantised coefficients or what is between the passes. Of a picture
+/// they are below 4,096 and what quantisation added; 8,191 is where sums of two no longer fit.
+pub(super) fn fits(value: i32) -> bool {
+    !LEAVES_NONSENSE || (-8192..=8191).contains(&value)
+}
+
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 /// Defines `columns` and `rows`, the two passes.
 macro_rules! passes {

@@ -26,6 +26,9 @@ pub(super) const MARGIN: usize = 64;
 /// Blocks that are transformed at a time; a row of blocks is filled up to whole groups.
 pub(super) const GROUP: usize = 4;
 
+/// See [`Kernels::idct`].
+pub(super) const NONSENSE: Declined = Declined("coefficients that no encoder writes");
+
 /// Which kernels run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kernels(Vectors);
@@ -101,6 +104,8 @@ impl Kernels {
     /// Dequantises and transforms a row of blocks: that at `offsets[i]` in `coefficients` becomes the `block` columns
     /// from `block * i` of as many rows of `out`: 8, or 4, 2 or 1 for a smaller picture. There are whole groups of offsets.
     /// `quantisation` is by pairs.
+    ///
+    /// Coefficients that no encoder writes are declined where libjpeg-turbo makes something else of them on this kind of machine.
     pub(super) fn idct(
         self,
         block: u32,
@@ -109,13 +114,14 @@ impl Kernels {
         quantisation: &[i16; BLOCK],
         out: &mut [u8],
         stride: usize,
-    ) {
+    ) -> Result<(), Declined> {
         assert!(offsets.len().is_multiple_of(GROUP), "whole groups");
-        if block == 8 {
-            run!(self, idct(coefficients, offsets, quantisation, out, stride));
+        let all_fit = if block == 8 {
+            run!(self, idct(coefficients, offsets, quantisation, out, stride))
         } else {
-            run!(self, idct_reduced(block, coefficients, offsets, quantisation, out, stride));
-        }
+            run!(self, idct_reduced(block, coefficients, offsets, quantisation, out, stride))
+        };
+        if all_fit { Ok(()) } else { Err(NONSENSE) }
     }
 
     /// Doubles the columns: two values between each sample's neighbours. `samples` starts with the one before the

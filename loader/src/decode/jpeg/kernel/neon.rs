@@ -11,7 +11,7 @@ use super::super::entropy::BLOCK;
 use super::super::mcu::{McuBlocks, Position};
 use super::islow::{FIRST_ROWS_MAX, passes};
 use super::reduced::pass_to_four;
-use super::{each, groups, portable, reduced};
+use super::{each, groups, portable};
 
 /// Eight pairs: the first of each, the second of each.
 #[derive(Clone, Copy)]
@@ -193,14 +193,38 @@ fn dequantised(block: &[i16; BLOCK], steps: &[Pairs; 4]) -> [Pairs; 4] {
     })
 }
 
-/// Whether values of rows 0 and 4 are beyond [`FIRST_ROWS_MAX`].
-#[inline]
-#[target_feature(enable = "neon")]
-fn are_large(rows: Pairs) -> bool {
-    let margin = vdupq_n_s16(FIRST_ROWS_MAX + 1);
-    let values =
-        vmaxq_u16(vreinterpretq_u16_s16(vaddq_s16(rows.0, margin)), vreinterpretq_u16_s16(vaddq_s16(rows.1, margin)));
-    vmaxvq_u16(values) > 2 * FIRST_ROWS_MAX as u16 + 1
+/// What has been seen of values: whether all of them [fit](super::islow::fits).
+struct Seen(uint16x8_t);
+
+impl Seen {
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn nothing() -> Self {
+        Self(vdupq_n_u16(0))
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn add(&mut self, values: int16x8_t) {
+        // From zero on where they are from the lowest one on that fits.
+        let values = vaddq_s16(values, vdupq_n_s16(FIRST_ROWS_MAX + 1));
+        self.0 = vmaxq_u16(self.0, vreinterpretq_u16_s16(values));
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn add_pairs(&mut self, pairs: [Pairs; 4]) {
+        for Pairs(first, second) in pairs {
+            self.add(first);
+            self.add(second);
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn all_fit(self) -> bool {
+        vmaxvq_u16(self.0) <= 2 * FIRST_ROWS_MAX as u16 + 1
+    }
 }
 
 /// Eight vectors' first values, their second ones, and so on.
@@ -238,19 +262,23 @@ fn samples(sums: Vector) -> uint8x8_t {
 
 /// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs.
 #[target_feature(enable = "neon")]
-pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
+pub(super) fn idct(
+    coefficients: &[i16],
+    offsets: &[u32],
+    quantisation: &[i16; BLOCK],
+    out: &mut [u8],
+    stride: usize,
+) -> bool {
+    let mut seen = Seen::nothing();
     let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&quantisation.as_chunks::<16>().0[i]));
     let mut out = groups(out, stride);
     for (i, offset) in offsets.iter().enumerate() {
         let block = coefficients[*offset as usize..].first_chunk().expect("offsets are of whole blocks");
         let values = dequantised(block, &steps);
-        if are_large(values[0]) {
-            let out = out.each_mut().map(|row| &mut row[i]);
-            portable::idct_large([block], portable::by_pairs, quantisation, out);
-            continue;
-        }
-        let columns = each(columns(values), |sums| pack_32(sums));
-        let columns = each(rows(pairs_of(transposed(columns))), |sums| samples(sums));
+        seen.add_pairs(values);
+        let columns = pairs_of(transposed(each(columns(values), |sums| pack_32(sums))));
+        seen.add_pairs(columns);
+        let columns = each(rows(columns), |sums| samples(sums));
         // Columns of four rows: 0 and 4, 2 and 6; 1 and 5, 3 and 7; then four of a row side by side.
         let [c04, c15, c26, c37] = each([0, 1, 2, 3], |i| vcombine_u8(columns[i], columns[i + 4]));
         let (c02, c46) = (vzip1q_u8(c04, c26), vzip2q_u8(c04, c26));
@@ -266,6 +294,7 @@ pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; B
             }
         }
     }
+    seen.all_fit()
 }
 
 /// Where the bytes of four columns of four rows of two blocks lie by rows.
@@ -289,7 +318,7 @@ pub(super) fn idct_reduced(
     quantisation: &[i16; BLOCK],
     out: &mut [u8],
     stride: usize,
-) {
+) -> bool {
     match side {
         4 => idct_to_four(coefficients, offsets, quantisation, out, stride),
         _ => portable::idct_reduced(side, coefficients, offsets, quantisation, out, stride),
@@ -299,7 +328,14 @@ pub(super) fn idct_reduced(
 /// Two blocks at a time.
 #[inline]
 #[target_feature(enable = "neon")]
-fn idct_to_four(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
+fn idct_to_four(
+    coefficients: &[i16],
+    offsets: &[u32],
+    quantisation: &[i16; BLOCK],
+    out: &mut [u8],
+    stride: usize,
+) -> bool {
+    let mut seen = Seen::nothing();
     let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&quantisation.as_chunks::<16>().0[i]));
     let places = FOUR_BY_FOUR.each_ref().map(|places| load(places));
     let mut rows = out.chunks_mut(stride);
@@ -308,17 +344,13 @@ fn idct_to_four(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOC
         let blocks: [&[i16; BLOCK]; 2] =
             offsets.map(|offset| coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks"));
         let values = each(blocks, |block| dequantised(block, &steps));
-        if are_large(values[0][0]) || are_large(values[1][0]) {
-            let blocks: [[[u8; 4]; 4]; 2] = blocks.map(|block| reduced::block(block, quantisation));
-            for (y, out) in out.iter_mut().enumerate() {
-                out[group].copy_from_slice([blocks[0][y], blocks[1][y]].as_flattened());
-            }
-            continue;
-        }
+        seen.add_pairs(values[0]);
+        seen.add_pairs(values[1]);
         let [first, second] = each(values, |pairs| each(pass_to_four::<12>(pairs), |sums| pack_32(sums)));
         let [a, b, c, d] = first;
         let [e, f, g, h] = second;
         let columns = pairs_of(transposed([a, b, c, d, e, f, g, h]));
+        seen.add_pairs(columns);
         let columns = each(pass_to_four::<19>(columns), |sums| samples(sums));
         let columns = uint8x16x2_t(vcombine_u8(columns[0], columns[1]), vcombine_u8(columns[2], columns[3]));
         for (places, out) in places.into_iter().zip(out.as_chunks_mut::<2>().0) {
@@ -327,6 +359,7 @@ fn idct_to_four(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOC
             store_half(&mut out[1][group], vget_high_u8(rows));
         }
     }
+    seen.all_fit()
 }
 
 /// Rows by vectors, `count` of each.

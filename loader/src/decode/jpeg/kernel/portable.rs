@@ -5,6 +5,7 @@ use super::super::band::BandRun;
 use super::super::entropy::BLOCK;
 use super::super::mcu::{McuBlocks, Position};
 use super::super::order::{PLACES, ROWS};
+use super::islow::fits;
 use super::reduced;
 
 /// See [`Kernels::unstuff`](super::Kernels::unstuff).
@@ -130,11 +131,15 @@ pub(super) fn by_pairs(i: usize) -> usize {
     PLACES[i].into()
 }
 
-/// One block.
+/// One block, and whether its values fit.
 #[inline(always)]
-fn idct_block(block: &[i16; BLOCK], place: impl Fn(usize) -> usize, quantisation: &[i16; BLOCK]) -> [[u8; 8]; 8] {
+fn idct_block(
+    block: &[i16; BLOCK],
+    place: impl Fn(usize) -> usize,
+    quantisation: &[i16; BLOCK],
+) -> ([[u8; 8]; 8], bool) {
     let (values, steps) = (in_rows(block, place), in_rows(quantisation, by_pairs));
-    let rows = std::array::from_fn(|y| std::array::from_fn(|x| values[y][x].wrapping_mul(steps[y][x])));
+    let rows: [[i16; 8]; 8] = std::array::from_fn(|y| std::array::from_fn(|x| values[y][x].wrapping_mul(steps[y][x])));
     let is_flat = values[1..].as_flattened().iter().all(|v| *v == 0);
     let columns = if is_flat {
         // The same as the pass, but for values that do not fit: libjpeg-turbo wraps here.
@@ -142,18 +147,29 @@ fn idct_block(block: &[i16; BLOCK], place: impl Fn(usize) -> usize, quantisation
     } else {
         pass::<11>(&rows)
     };
+    let all_fit = [rows, columns].as_flattened().as_flattened().iter().all(|v| fits((*v).into()));
     let result = transposed(&pass::<18>(&transposed(&columns)));
-    result.map(|row| row.map(|v| (v.clamp(-128, 127) + 128) as u8))
+    (result.map(|row| row.map(|v| (v.clamp(-128, 127) + 128) as u8)), all_fit)
 }
 
 /// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs.
-pub(super) fn idct(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8], stride: usize) {
+pub(super) fn idct(
+    coefficients: &[i16],
+    offsets: &[u32],
+    quantisation: &[i16; BLOCK],
+    out: &mut [u8],
+    stride: usize,
+) -> bool {
+    let mut all_fit = true;
     for (i, offset) in offsets.iter().enumerate() {
         let block = coefficients[*offset as usize..].first_chunk().expect("offsets are of whole blocks");
-        for (y, row) in idct_block(block, by_pairs, quantisation).iter().enumerate() {
+        let (rows, fits) = idct_block(block, by_pairs, quantisation);
+        all_fit &= fits;
+        for (y, row) in rows.iter().enumerate() {
             out[y * stride + i * 8..][..8].copy_from_slice(row);
         }
     }
+    all_fit
 }
 
 /// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, from blocks by pairs.
@@ -165,11 +181,12 @@ pub(super) fn idct_reduced(
     quantisation: &[i16; BLOCK],
     out: &mut [u8],
     stride: usize,
-) {
-    reduced::idct(side, coefficients, offsets, |block| *block, quantisation, out, stride);
+) -> bool {
+    reduced::idct(side, coefficients, offsets, |block| *block, quantisation, out, stride)
 }
 
 /// Blocks side by side whose values do not fit the vectors' way, in the order that `place` says, to eight rows.
+#[cfg(target_arch = "x86_64")]
 #[cold]
 #[inline(never)]
 pub(super) fn idct_large<const BLOCKS: usize, const WIDTH: usize>(
@@ -178,7 +195,7 @@ pub(super) fn idct_large<const BLOCKS: usize, const WIDTH: usize>(
     quantisation: &[i16; BLOCK],
     out: [&mut [u8; WIDTH]; 8],
 ) {
-    let blocks = blocks.map(|block| idct_block(block, &place, quantisation));
+    let blocks = blocks.map(|block| idct_block(block, &place, quantisation).0);
     for (y, out) in out.into_iter().enumerate() {
         for (out, block) in out.as_chunks_mut::<8>().0.iter_mut().zip(&blocks) {
             *out = block[y];

@@ -5,6 +5,7 @@
 //! coefficient `u`, the cosine of `(2 j + 1) u` times 180 degrees by 2 N. All coefficients count, not the first N alone.
 
 use super::super::entropy::BLOCK;
+use super::islow::fits;
 
 /// Bits of fraction of the weights.
 const FRACTION: u32 = 13;
@@ -53,12 +54,12 @@ where
     out
 }
 
-/// One block by pairs. Values that do not fit become what libjpeg-turbo's vectors for x86 make of them.
+/// One block by pairs, and whether its values fit. Values that do not fit become what libjpeg-turbo's vectors for x86 make of them.
 #[inline(always)]
 pub(super) fn block<const SIDE: usize, const HALF: usize>(
     block: &[i16; BLOCK],
     quantisation: &[i16; BLOCK],
-) -> [[u8; SIDE]; SIDE]
+) -> ([[u8; SIDE]; SIDE], bool)
 where
     To<SIDE>: Weights<HALF>,
 {
@@ -72,6 +73,7 @@ where
         }
     }
     let mut rows: [[i32; 8]; SIDE] = pass(&values, FRACTION - 2 + more);
+    let all_fit = values.as_flattened().iter().chain(rows.as_flattened()).all(|v| fits(*v));
     let packed = |v: i32| v.clamp(i16::MIN.into(), i16::MAX.into());
     if SIDE == 4 {
         // The coefficients of row 4 do not count.
@@ -85,7 +87,7 @@ where
     }
     let columns = std::array::from_fn(|n| std::array::from_fn(|y| rows[y][n]));
     let columns: [[i32; SIDE]; SIDE] = pass(&columns, FRACTION + 5 + more);
-    std::array::from_fn(|y| std::array::from_fn(|x| sample(columns[x][y])))
+    (std::array::from_fn(|y| std::array::from_fn(|x| sample(columns[x][y]))), all_fit)
 }
 
 /// A row of blocks, which `by_pairs` puts in that order, to `SIDE` rows.
@@ -97,16 +99,20 @@ fn blocks<const SIDE: usize, const HALF: usize>(
     quantisation: &[i16; BLOCK],
     out: &mut [u8],
     stride: usize,
-) where
+) -> bool
+where
     To<SIDE>: Weights<HALF>,
 {
+    let mut all_fit = true;
     for (i, offset) in offsets.iter().enumerate() {
         let coefficients = coefficients[*offset as usize..].first_chunk().expect("offsets are of whole blocks");
-        let samples: [[u8; SIDE]; SIDE] = block(&by_pairs(coefficients), quantisation);
+        let (samples, fits): ([[u8; SIDE]; SIDE], bool) = block(&by_pairs(coefficients), quantisation);
+        all_fit &= fits;
         for (y, row) in samples.iter().enumerate() {
             out[y * stride + i * SIDE..][..SIDE].copy_from_slice(row);
         }
     }
+    all_fit
 }
 
 /// A row of blocks to a row of their means.
@@ -129,11 +135,14 @@ pub(super) fn idct(
     quantisation: &[i16; BLOCK],
     out: &mut [u8],
     stride: usize,
-) {
+) -> bool {
     match side {
         4 => blocks::<4, 2>(coefficients, offsets, by_pairs, quantisation, out, stride),
         2 => blocks::<2, 1>(coefficients, offsets, by_pairs, quantisation, out, stride),
-        _ => means(coefficients, offsets, quantisation, out),
+        _ => {
+            means(coefficients, offsets, quantisation, out);
+            true
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Our decoder against libjpeg-turbo's full decode: the same pixels wherever ours decodes.
 
 use super::super::entropy::BLOCK;
-use super::super::kernel::Kernels;
+use super::super::kernel::{Kernels, NONSENSE};
 use super::super::own::Own;
 use super::writer::Picture;
 use super::*;
@@ -23,14 +23,21 @@ pub(super) fn assert_equal_from(bytes: &[u8], index: Option<&[u8]>, count: u32, 
         for i in 0..count {
             let wanted = if i == 0 { Region::all(size) } else { random.region(size) };
             let what = format!("{what} {kernels:?} {wanted:?}");
-            own.decode_from(bytes, index, wanted, &mut part).unwrap_or_else(|e| panic!("{what}: {e}"));
+            match own.decode_from(bytes, index, wanted, &mut part) {
+                // Only where libjpeg-turbo's vectors make something else of them, and never of what an encoder wrote.
+                Err(NONSENSE) if cfg!(target_arch = "aarch64") => continue,
+                outcome => outcome.unwrap_or_else(|e| panic!("{what}: {e}")),
+            }
             assert_eq!(part.region(), wanted, "{what}");
             assert_part_of(&whole, &part, wanted, &what);
         }
     }
 }
 
-/// Blocks with few or many coefficients of any size.
+/// What values are divided by so that they are declined nowhere.
+const LARGEST: i16 = if cfg!(target_arch = "aarch64") { 16 } else { 1 };
+
+/// Blocks with few or many coefficients of any size that is decoded.
 pub(super) fn noise(random: &mut Lcg) -> impl FnMut(usize) -> [i16; BLOCK] + '_ {
     |_| {
         let mut block = [0; BLOCK];
@@ -41,7 +48,7 @@ pub(super) fn noise(random: &mut Lcg) -> impl FnMut(usize) -> [i16; BLOCK] + '_ 
                 *value = random.below(1 << size) as i16 - (1 << size >> 1);
             }
         }
-        block
+        block.map(|value| value / LARGEST)
     }
 }
 
@@ -54,6 +61,9 @@ fn every_subsampling_and_quality_gives_the_pixels_of_libjpeg_turbo() {
                 let size = Size { w, h };
                 let bytes = encode(&picture(size, &mut random), size, quality, kind, progressive).unwrap();
                 let what = format!("{kind:?} {w}x{h} quality {quality} progressive {progressive}");
+                for kernels in Kernels::available() {
+                    Own::new(kernels).decode_from(&bytes, None, Region::all(size), &mut Pixels::new()).expect(&what);
+                }
                 assert_equal(&bytes, 12, &mut random, &what);
             }
         }
@@ -90,7 +100,6 @@ fn every_layout_of_scans_and_restarts_gives_the_pixels_of_libjpeg_turbo() {
 }
 
 #[test]
-#[cfg_attr(not(target_arch = "x86_64"), ignore = "libjpeg-turbo's vectors make something else of them there")]
 fn coefficients_beyond_every_limit_give_the_pixels_of_libjpeg_turbo() {
     let mut random = Lcg(13);
     for round in 0..60 {
