@@ -631,6 +631,22 @@ fn engines_that_refuse_everything_are_given_up_and_the_cores_decode() {
 }
 
 #[test]
+fn engines_that_refuse_a_batch_now_and_then_are_kept() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let decoder = open(&rig);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    for seed in 0..8 {
+        nvjpeg.fail("engines", if seed % 2 == 0 { EVERY } else { 0 }, 6);
+        let memory = form.done(&*decoder, form.fill(&rig, seed, &[], &[]), &all());
+        form.check(&rig, &*memory, seed, &all());
+        assert_eq!(nvjpeg.counts().0 > 0, seed % 2 == 1, "batch {seed}");
+    }
+    assert!(decoder.take_fallbacks().is_empty());
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
 fn a_library_that_fails_at_every_picture_leaves_them_to_the_host() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.moving().waits_move(true);

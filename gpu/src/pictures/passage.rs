@@ -86,7 +86,8 @@ impl Passage<'_> {
             let is_refused = |job: &(usize, Job<'_>)| by_engines.numbers.contains(&job.0);
             on_core.extend(on_engine.extract_if(.., |job| is_refused(job)));
             let is_too_much = |engines: &mut Engines| engines.are_useless(asked, by_engines.numbers.len());
-            gives_up_engines = by_engines.reason.filter(|_| engines.as_mut().is_some_and(is_too_much));
+            let are_useless = engines.as_mut().is_some_and(is_too_much);
+            gives_up_engines = by_engines.reason.filter(|_| are_useless);
         }
         let by_cores = pictures.decode(&mut lane.cores, &on_core, &pictures.stream)?.numbers;
         lane.cores_done.record(pictures.stream.handle)?;
