@@ -71,3 +71,65 @@ fn every_kernel_transforms_any_coefficients_to_the_same_samples() {
         }
     }
 }
+
+/// Bytes of all kinds: any, the extremes, and what lies beside the middle.
+fn samples(random: &mut Lcg, count: usize) -> Vec<u8> {
+    let few: &[u8] = [&[0, 255][..], &[0, 1, 127, 128, 129, 254, 255], &[255]][random.below(3) as usize];
+    let any = random.below(2) == 0;
+    let mut one = || if any { random.below(256) as u8 } else { few[random.below(few.len() as u32) as usize] };
+    (0..count).map(|_| one()).collect()
+}
+
+#[test]
+fn every_kernel_upsamples_and_colours_rows_of_any_length_alike() {
+    let mut random = Lcg(23);
+    for round in 0..1500 {
+        let length = if round < 200 { round + 1 } else { 1 + random.below(500) } as usize;
+        let rows = [(); 3].map(|()| samples(&mut random, length + 2 + MARGIN));
+        let [a, b, c] = rows.each_ref().map(|row| &row[..]);
+        let colours = [a, b, c].map(|row| &row[..length + MARGIN]);
+        let made = |kernels: Kernels| {
+            let make = |each: usize, body: &dyn Fn(&mut [u8])| {
+                let mut out = vec![7; each * length];
+                body(&mut out);
+                out
+            };
+            [
+                make(2, &|out| kernels.smooth_across(a, out)),
+                make(2, &|out| kernels.smooth_both(a, b, out)),
+                make(1, &|out| kernels.smooth_down(a, b, 1 + (round % 2) as u16, out)),
+                make(3, &|out| kernels.ycbcr(colours, out)),
+                make(3, &|out| kernels.interleave(colours, out)),
+            ]
+        };
+        let kernels = Kernels::available();
+        let expected = made(kernels[0]);
+        for kernels in &kernels[1..] {
+            assert!(made(*kernels) == expected, "{length} samples, round {round}, {kernels:?}");
+        }
+    }
+}
+
+#[test]
+fn every_kernel_takes_stuffing_out_alike() {
+    let mut random = Lcg(29);
+    for _ in 0..5000 {
+        let rare = 1 + random.below(40);
+        let mut one = || match random.below(rare) {
+            0 => [0xff, 0, 0xd0][random.below(3) as usize],
+            _ => random.below(256) as u8,
+        };
+        let from: Vec<u8> = (0..200).map(|_| one()).collect();
+        let from = &from[..random.below(200) as usize];
+        let (mut read, mut expected) = (0, Vec::new());
+        while let Some(byte) = from.get(read).filter(|byte| **byte != 0xff || from.get(read + 1) == Some(&0)) {
+            expected.push(*byte);
+            read += if *byte == 0xff { 2 } else { 1 };
+        }
+        for kernels in Kernels::available() {
+            let mut out = vec![7; from.len() + MARGIN];
+            let (found, written) = kernels.unstuff(from, &mut out);
+            assert_eq!((found, &out[..written]), (read, &expected[..]), "{kernels:?} of {from:?}");
+        }
+    }
+}
