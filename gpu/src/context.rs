@@ -132,7 +132,7 @@ impl Drop for Stream {
     }
 }
 
-/// An event without timing, for which a thread waits asleep rather than in a loop.
+/// An event for which a thread waits asleep rather than in a loop.
 pub(crate) struct Event {
     context: Arc<Context>,
     handle: CUevent,
@@ -145,7 +145,16 @@ unsafe impl Sync for Event {}
 
 impl Event {
     pub(crate) fn new(context: &Arc<Context>) -> Result<Self> {
-        let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 | CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
+        Self::with_flags(context, CUevent_flags::CU_EVENT_DISABLE_TIMING as u32)
+    }
+
+    /// One that knows when it fired, for [`since`](Self::since).
+    pub(crate) fn timed(context: &Arc<Context>) -> Result<Self> {
+        Self::with_flags(context, 0)
+    }
+
+    fn with_flags(context: &Arc<Context>, flags: u32) -> Result<Self> {
+        let flags = flags | CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
         let mut handle = std::ptr::null_mut();
         // cudarc's `event::create` takes one flag.
         context.enter(|| {
@@ -180,6 +189,15 @@ impl Event {
                 Err(DriverError(CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
                 answer => checked(answer, "cuEventQuery").map(|()| true),
             }
+        })
+    }
+
+    /// Seconds from when `begun` fired to when this did; both are timed, and have fired.
+    pub(crate) fn since(&self, begun: &Self) -> Result<f64> {
+        self.context.enter(|| {
+            // SAFETY: both events are alive.
+            let milliseconds = unsafe { event::elapsed(begun.handle, self.handle) };
+            checked(milliseconds, "cuEventElapsedTime").map(|milliseconds| f64::from(milliseconds) / 1e3)
         })
     }
 

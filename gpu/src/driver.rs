@@ -15,7 +15,7 @@ use std::path::Path;
 const LIBRARY_VARIABLE: &str = "FOREBAY_CUDA_LIBRARY";
 
 /// Every function of the driver that this crate calls.
-const FUNCTIONS: [&str; 29] = [
+const FUNCTIONS: [&str; 31] = [
     "cuInit",
     "cuGetErrorName",
     "cuDeviceGetCount",
@@ -34,6 +34,7 @@ const FUNCTIONS: [&str; 29] = [
     "cuEventRecord",
     "cuEventQuery",
     "cuEventSynchronize",
+    "cuEventElapsedTime",
     "cuEventDestroy_v2",
     "cuMemAlloc_v2",
     "cuMemFree_v2",
@@ -41,6 +42,7 @@ const FUNCTIONS: [&str; 29] = [
     "cuMemHostUnregister",
     "cuMemcpyDtoDAsync_v2",
     "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuModuleGetFunction",

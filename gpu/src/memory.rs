@@ -2,7 +2,7 @@
 
 use crate::context::{Context, Event, Stream};
 use crate::driver::checked;
-use cudarc::driver::result::{free_sync, malloc_sync};
+use cudarc::driver::result::{free_sync, malloc_sync, memcpy_dtoh_async};
 use cudarc::driver::sys::CUdeviceptr;
 use forebay_loader::Result;
 use forebay_loader::sync::{Arc, Mutex};
@@ -37,6 +37,25 @@ impl Block {
     /// Its length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes
+    }
+
+    /// Its first `bytes` bytes, when `stream` has done what it was given. Waits for that.
+    pub(crate) fn read(&self, bytes: usize, stream: &Stream) -> Result<Vec<u8>> {
+        let mut copy = vec![0u8; bytes.min(self.bytes)];
+        let copied = Event::new(&self.context)?;
+        let started = self.context.enter(|| {
+            // SAFETY: the block has as many bytes; the vector is kept until the copy is known to have ended.
+            let answer = unsafe { memcpy_dtoh_async(&mut copy, self.address, stream.handle) };
+            checked(answer, "cuMemcpyDtoHAsync")
+        });
+        match started.and_then(|()| copied.record(stream.handle)).and_then(|()| copied.wait()) {
+            Ok(()) => Ok(copy),
+            Err(error) => {
+                // The device may still write to it.
+                std::mem::forget(copy);
+                Err(error)
+            }
+        }
     }
 }
 

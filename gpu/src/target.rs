@@ -5,9 +5,8 @@ use crate::context::{Context, Event, Stream};
 use crate::cufile;
 use crate::driver::checked;
 use crate::memory::{Block, Blocks};
-use crate::nvjpeg::Handle;
 use crate::nvjpeg::library::Library;
-use crate::pictures::DevicePictures;
+use crate::pictures::{DevicePictures, proof};
 use crate::register::HostMemory;
 use crate::storage::DeviceStorage;
 use cudarc::driver::result::memcpy_htod_async;
@@ -157,9 +156,9 @@ impl BatchTarget for CudaTarget {
 
     fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
         let Libraries { nvjpeg, packages, .. } = &self.libraries;
-        let open = |library| Handle::on_cores(&Arc::new(library), &self.shared.context);
+        let open = |library| proof::cores(&Arc::new(library), &self.shared.context);
         let cores = Library::find(nvjpeg.as_deref(), packages, open)?;
-        Ok(Arc::new(DevicePictures::open(&self.shared, &cores)?))
+        Ok(Arc::new(DevicePictures::open(&self.shared, cores)?))
     }
 
     fn storage(&self) -> Result<Arc<dyn StorageReader>> {

@@ -28,7 +28,7 @@ struct Break {
     noticed_by: (&'static str, &'static str),
 }
 
-const BREAKS: [Break; 22] = [
+const BREAKS: [Break; 26] = [
     Break {
         what: "a slot is used again before its copy has been done",
         file: "target.rs",
@@ -48,7 +48,7 @@ const BREAKS: [Break; 22] = [
         file: "pictures/mod.rs",
         sound: "match self.wait_for_streams() {",
         broken: "match Ok::<(), Error>(()) {",
-        noticed_by: ("pictures", "refused_pictures_come_back_and_the_others_are_not_decoded_again"),
+        noticed_by: ("pictures", "refused::refused_pictures_come_back_and_the_others_are_not_decoded_again"),
     },
     Break {
         what: "calls end another thread's capture of a graph",
@@ -88,16 +88,44 @@ const BREAKS: [Break; 22] = [
     Break {
         what: "the kernel does not wait for the engines",
         file: "pictures/passage.rs",
-        sound: "lane.engines_done.hold_back(pictures.stream.handle)?;",
+        sound: "engines.done.hold_back(stream)?;",
         broken: "",
         noticed_by: ("pictures", "pictures_are_the_host_s_in_every_type_and_layout_beside_rows_that_are_done"),
+    },
+    Break {
+        what: "the cores wait for the engines",
+        file: "pictures/passage.rs",
+        sound: "let by_cores = pictures",
+        broken: "if let Some(engines) = &lane.engines { engines.done.hold_back(stream)?; } let by_cores = pictures",
+        noticed_by: ("pictures", "share::engines_and_cores_decode_at_the_same_time_and_each_gets_what_it_can_do"),
+    },
+    Break {
+        what: "the cores write where engines may still write to what they refused",
+        file: "pictures/passage.rs",
+        sound: "decoder.done.hold_back(stream)?;",
+        broken: "",
+        noticed_by: ("pictures", "refused::engines_that_refuse_everything_are_given_up_and_the_cores_decode"),
+    },
+    Break {
+        what: "engines that decode something else get pictures",
+        file: "pictures/proof.rs",
+        sound: "if difference > DIFFERENCE_MAX {",
+        broken: "if difference > 255.0 {",
+        noticed_by: ("pictures", "opening::engines_that_decode_something_else_are_not_used"),
+    },
+    Break {
+        what: "nobody looks at what the cores' last groups took",
+        file: "pictures/lane.rs",
+        sound: "Took { engines, cores: self.cores.took()? }",
+        broken: "Took { engines, cores: None }",
+        noticed_by: ("pictures", "share::engines_and_cores_decode_at_the_same_time_and_each_gets_what_it_can_do"),
     },
     Break {
         what: "half of a refused batch is decoded while the other half is under way",
         file: "pictures/passage.rs",
         sound: "self.wait_for(stream)?;",
         broken: "",
-        noticed_by: ("pictures", "refused_pictures_come_back_and_the_others_are_not_decoded_again"),
+        noticed_by: ("pictures", "refused::refused_pictures_come_back_and_the_others_are_not_decoded_again"),
     },
     Break {
         what: "a decoder ends while it has work",
@@ -111,7 +139,7 @@ const BREAKS: [Break; 22] = [
         file: "partial.rs",
         sound: "self.shared.blocks.give_back(block, Vec::new());",
         broken: "std::mem::forget(block);",
-        noticed_by: ("pictures", "a_batch_that_does_not_come_again_gives_its_memory_back"),
+        noticed_by: ("pictures", "refused::a_batch_that_does_not_come_again_gives_its_memory_back"),
     },
     Break {
         what: "memory of the device is never freed",
@@ -125,21 +153,21 @@ const BREAKS: [Break; 22] = [
         file: "partial.rs",
         sound: "memcpy_dtod_async(at(to), at(from), ",
         broken: "memcpy_dtod_async(at(from), at(to), ",
-        noticed_by: ("pictures", "pictures_that_are_done_move_up_where_samples_were_given_up"),
+        noticed_by: ("pictures", "refused::pictures_that_are_done_move_up_where_samples_were_given_up"),
     },
     Break {
         what: "a picture that was not refused is decoded again",
         file: "pictures/mod.rs",
         sound: "before.as_ref().is_none_or(|before| !before.has(picture))",
         broken: "before.as_ref().is_none_or(|before| !before.has(picture) || true)",
-        noticed_by: ("pictures", "refused_pictures_come_back_and_the_others_are_not_decoded_again"),
+        noticed_by: ("pictures", "refused::refused_pictures_come_back_and_the_others_are_not_decoded_again"),
     },
     Break {
         what: "what the driver says about a copy is not heard",
         file: "pictures/passage.rs",
         sound: "checked(answer, \"cuMemcpyHtoDAsync\")",
         broken: "{ let _ = answer; Ok(()) }",
-        noticed_by: ("pictures", "a_failure_that_is_no_picture_s_is_the_batch_s_error_and_nothing_is_lost"),
+        noticed_by: ("pictures", "failure::a_failure_that_is_no_picture_s_is_the_batch_s_error_and_nothing_is_lost"),
     },
     Break {
         what: "files are read to where a consumer has yet to read",
@@ -205,9 +233,11 @@ fn every_break_has_its_place_in_the_source_and_a_test() {
     for one in BREAKS {
         one.text();
         let (suite, test) = one.noticed_by;
-        let files = [format!("{suite}.rs"), format!("{suite}/main.rs")].map(|file| root().join("gpu/tests").join(file));
+        let (module, name) = test.rsplit_once("::").unwrap_or(("main", test));
+        let files =
+            [format!("{suite}.rs"), format!("{suite}/{module}.rs")].map(|file| root().join("gpu/tests").join(file));
         let text = files.iter().find_map(|file| std::fs::read_to_string(file).ok()).expect("a suite");
-        assert!(text.contains(&format!("#[test]\nfn {test}()")), "{suite} has no test {test}");
+        assert!(text.contains(&format!("#[test]\nfn {name}()")), "{suite} has no test {test}");
     }
 }
 

@@ -12,10 +12,11 @@
 #include <time.h>
 
 enum { DEVICES = 2, STREAMS_MAX = 1024, OPS_MAX = 1024, RANGES_MAX = 256 };
-enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, PINNED_ALREADY = 712 };
+enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, PINNED_ALREADY = 712, WITHOUT_TIME = 2 };
 
 typedef struct Stream Stream;
-typedef struct Event { int device, asked, fired; Stream *on; } Event;
+/* Seconds of the device's own time: pictures take what a test says, everything else nothing. */
+typedef struct Event { int device, asked, fired, is_timed; double at; Stream *on; } Event;
 typedef struct Op {
     enum { COPY, RECORD, WAIT, CALL } kind;
     int ticket;
@@ -25,8 +26,9 @@ typedef struct Op {
     size_t len;
     int staged;
     void (*call)(void *);
+    double seconds;
 } Op;
-struct Stream { int device; Op ops[OPS_MAX]; long first, last; };
+struct Stream { int device; Op ops[OPS_MAX]; long first, last; double clock; };
 typedef struct Context { int device, retained; } Context;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -47,7 +49,7 @@ static void must(int holds, const char *what) {
 }
 static int injected(const char *function) {
     pthread_mutex_lock(&lock);
-    int hit = !strcmp(fault.function, function) && fault.calls_left > 0 && --fault.calls_left == 0;
+    int hit = !strcmp(fault.function, function) && (fault.calls_left < 0 || (fault.calls_left > 0 && --fault.calls_left == 0));
     pthread_mutex_unlock(&lock);
     return hit ? fault.code : 0;
 }
@@ -65,8 +67,9 @@ static int step(Stream *s) {
     if (op->kind == WAIT && op->event->fired < op->ticket) return 0;
     if (op->kind == COPY) memcpy(op->to, op->from, op->len);
     if (op->kind == COPY && op->staged) free((void *)op->from);
-    if (op->kind == RECORD) op->event->fired = op->ticket;
-    if (op->kind == CALL) op->call(op->to);
+    if (op->kind == RECORD) op->event->fired = op->ticket, op->event->at = s->clock;
+    if (op->kind == WAIT && s->clock < op->event->at) s->clock = op->event->at;
+    if (op->kind == CALL) op->call(op->to), s->clock += op->seconds;
     s->first++;
     return 1;
 }
@@ -140,7 +143,7 @@ void *fake_cuda_stream(int device) {
     pthread_mutex_unlock(&lock);
     return s;
 }
-/* From now on, the `nth` call of `function` answers `code`. */
+/* From now on, the `nth` call of `function` answers `code`, or every one if `nth` is below 0. */
 void fake_cuda_fail(const char *function, int nth, int code) {
     pthread_mutex_lock(&lock);
     snprintf(fault.function, sizeof fault.function, "%s", function);
@@ -155,12 +158,15 @@ static struct timespec give_up_at(void) {
     at.tv_sec += 10;
     return at;
 }
-/* From now on, a host that waits moves the device, as far as it can go; whoever waits already is helped as well. */
-void fake_cuda_waits_move(int on) {
+/* From now on, a host that waits moves the device, as far as it can go; whoever waits already is helped as well. What it did
+ * before. */
+int fake_cuda_waits_move(int on) {
     pthread_mutex_lock(&lock);
+    int before = waits_move;
     waits_move = on;
     if (on) run_all();
     pthread_mutex_unlock(&lock);
+    return before;
 }
 /* Comes back when so many threads wait for events that have not fired. */
 int fake_cuda_await_waiters(int count) {
@@ -191,6 +197,16 @@ int fake_cuda_queued(void) {
     for (int i = 0; i < stream_count; i++) count += streams[i]->last - streams[i]->first;
     pthread_mutex_unlock(&lock);
     return count;
+}
+/* Microseconds of the stream that is furthest; from now on all are there. */
+int fake_cuda_clock(void) {
+    double clock = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < stream_count; i++)
+        if (clock < streams[i]->clock) clock = streams[i]->clock;
+    for (int i = 0; i < stream_count; i++) streams[i]->clock = clock;
+    pthread_mutex_unlock(&lock);
+    return (int)(clock * 1e6);
 }
 int fake_cuda_retained(int device) { return __atomic_load_n(&contexts[device].retained, __ATOMIC_SEQ_CST); }
 int fake_cuda_modules(void) { return __atomic_load_n(&modules, __ATOMIC_SEQ_CST); }
@@ -225,12 +241,12 @@ int fake_cuda_is_idle(const void *from, size_t len) {
     pthread_mutex_unlock(&lock);
     return known && !busy;
 }
-/* For other libraries of this device. `call` runs in `stream`'s order; what it is given, it frees. */
+/* For other libraries of this device. `call` runs in `stream`'s order and takes so long; what it is given, it frees. */
 int fake_cuda_has_context(void) { return depth > 0; }
 int fake_cuda_is_pinned(const void *at, size_t len) { return is_pinned(at, len); }
-void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument) {
+void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument, double seconds) {
     pthread_mutex_lock(&lock);
-    push(stream_of(stream), (Op){.kind = CALL, .call = call, .to = argument});
+    push(stream_of(stream), (Op){.kind = CALL, .call = call, .to = argument, .seconds = seconds});
     pthread_mutex_unlock(&lock);
 }
 
@@ -285,9 +301,9 @@ int cuStreamWaitEvent(void *s, void *e, unsigned f) {
     return 0;
 }
 int cuEventCreate(void **e, unsigned f) {
-    (void)f;
     ENTER_CONTEXT;
     Event *event = *e = calloc(1, sizeof(Event));
+    event->is_timed = !(f & WITHOUT_TIME);
     event->device = current[depth - 1]->device;
     __atomic_add_fetch(&events, 1, __ATOMIC_SEQ_CST);
     return 0;
@@ -321,6 +337,17 @@ int cuEventSynchronize(void *event) {
     waiting--;
     pthread_mutex_unlock(&lock);
     return 0;
+}
+int cuEventElapsedTime(float *milliseconds, void *begun, void *ended) {
+    ENTER_CONTEXT;
+    Event *from = begun, *to = ended;
+    pthread_mutex_lock(&lock);
+    int code = !from->is_timed || !to->is_timed || !from->asked || !to->asked ? INVALID_HANDLE
+               : from->fired < from->asked || to->fired < to->asked           ? NOT_READY
+                                                                              : 0;
+    *milliseconds = (to->at - from->at) * 1e3;
+    pthread_mutex_unlock(&lock);
+    return code;
 }
 /* Never freed: an operation may still point at it. */
 int cuEventDestroy_v2(void *e) { (void)e; ENTER_CONTEXT; __atomic_sub_fetch(&events, 1, __ATOMIC_SEQ_CST); return 0; }
@@ -384,6 +411,13 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *s) {
     pthread_mutex_unlock(&lock);
     return 0;
 }
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, void *s) {
+    ENTER_CONTEXT;
+    pthread_mutex_lock(&lock);
+    push(stream_of(s), (Op){.kind = COPY, .to = to, .from = (void *)(uintptr_t)from, .len = n});
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
 /* From registered memory later, from other memory by way of the driver's own, now. */
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
     ENTER_CONTEXT;
@@ -429,6 +463,6 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
     l->count = gz;
     must(bx * by * bz <= 1024 && bz == 1 && gz >= 1 && gz <= 65535, "a launch has a shape that no device takes");
     must(gx * bx >= l->batch.w && gy * by >= l->batch.h, "a launch leaves pixels out");
-    fake_cuda_call_later(stream, run_kernel, l);
+    fake_cuda_call_later(stream, run_kernel, l, 0);
     return 0;
 }

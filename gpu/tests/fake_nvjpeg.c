@@ -13,7 +13,7 @@
 enum { INVALID_PARAMETER = 2, BAD_JPEG = 3, NOT_SUPPORTED = 4, ARCH_MISMATCH = 7 };
 enum { CORES = 2, ENGINES = 3, RGB_INTERLEAVED = 5 };
 
-typedef struct Handle { int backend; } Handle;
+typedef struct Handle { int backend; unsigned flags; } Handle;
 typedef struct State { Handle *of; int prepared, under_way; } State;
 typedef struct Params { int x, y, w, h; } Params;
 typedef struct Header { int code, components; } Header;
@@ -22,13 +22,16 @@ typedef int (*Decode)(const unsigned char *file, size_t len, int x, int y, int w
 
 int fake_cuda_has_context(void);
 int fake_cuda_is_pinned(const void *at, size_t len);
-void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument);
+void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument, double seconds);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct { char function[64]; int calls_left, code; } fault;
 static int known(const unsigned char *, size_t, int, int, int, int, unsigned char *, size_t);
 static Decode decode = known;
 static int live, engines = 2, by_engines, by_cores;
+static int engines_us, cores_us, cores_first_us;
+/* Backends, or 0: one whose pixels are others', one that blends chroma of whole pictures alone. */
+static int spoiled, wholes_only;
 
 static void must(int holds, const char *what) {
     if (!holds) { fprintf(stderr, "fake nvJPEG: %s\n", what); abort(); }
@@ -66,6 +69,10 @@ void fake_nvjpeg_add(const unsigned char *bytes, size_t len, int w, int h, const
 }
 void fake_nvjpeg_decode_with(Decode function) { decode = function; }
 void fake_nvjpeg_engines(int count) { engines = count; }
+/* Microseconds: of a picture, by whom, and of a batch before the cores begin with its first. */
+void fake_nvjpeg_take(int engine, int core, int cores_first) { engines_us = engine, cores_us = core, cores_first_us = cores_first; }
+void fake_nvjpeg_spoil(int backend) { spoiled = backend; }
+void fake_nvjpeg_wholes_only(int backend) { wholes_only = backend; }
 /* From now on, the `nth` call of `function` answers `code`, or every one if `nth` is below 0. Decoding by one of the backends
  * goes by the names of `engines` and `cores`. */
 void fake_nvjpeg_fail(const char *function, int nth, int code) {
@@ -96,13 +103,13 @@ static int parse(const unsigned char *file, size_t len, Header *header) {
 
 int nvjpegGetProperty(int property, int *value) { *value = property == 0 ? 12 : 4; return 0; }
 int nvjpegCreateEx(int backend, void *device, void *pinned, unsigned flags, Handle **handle) {
-    (void)flags;
     ENTER;
     must(!device && !pinned, "allocators are not the test's");
     if (backend == ENGINES && engines == 0) return ARCH_MISMATCH;
     must(backend == CORES || backend == ENGINES, "a backend that nobody meant");
     *handle = make(sizeof(Handle));
     (*handle)->backend = backend;
+    (*handle)->flags = flags;
     return 0;
 }
 int nvjpegDestroy(Handle *h) { ENTER; return end(h); }
@@ -152,7 +159,7 @@ int nvjpegDecodeBatchedInitialize(Handle *h, State *state, int count, int thread
 
 /* A picture on its way. */
 typedef struct Job { const unsigned char *file; size_t len; int is_copy; Params region; unsigned char *out; size_t pitch; } Job;
-typedef struct Jobs { State *state; int count; Job list[]; } Jobs;
+typedef struct Jobs { State *state; int count, is_spoiled; Job list[]; } Jobs;
 
 static int run_job(const Job *j) {
     return decode(j->file, j->len, j->region.x, j->region.y, j->region.w, j->region.h, j->out, j->pitch);
@@ -168,13 +175,25 @@ static int try_job(Job job) {
     free(aside);
     return code;
 }
+/* Moves a part by a pixel. */
+static void spoil(const Job *j) {
+    for (int y = 0; y < j->region.h; y++) memmove(j->out + y * j->pitch, j->out + y * j->pitch + 3, (j->region.w - 1) * 3);
+}
 static void finish(void *argument) {
     Jobs *jobs = argument;
     for (int i = 0; i < jobs->count; i++) {
         run_job(&jobs->list[i]);
+        if (jobs->is_spoiled) spoil(&jobs->list[i]);
         if (jobs->list[i].is_copy) free((void *)jobs->list[i].file);
     }
     add(&jobs->state->under_way, -1);
+    free(jobs);
+}
+static void write_late(void *argument) {
+    Jobs *jobs = argument;
+    for (int i = 0; i < jobs->count; i++)
+        for (int y = 0; y < jobs->list[i].region.h; y++)
+            memset(jobs->list[i].out + y * jobs->list[i].pitch, 0xBB, jobs->list[i].region.w * 3);
     free(jobs);
 }
 int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *files, const size_t *lengths, Image *out,
@@ -185,8 +204,8 @@ int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *f
     if (refused) return refused;
     must(add(&state->under_way, 0) == 0, "a state is used again while its batch is under way");
     Jobs *jobs = malloc(sizeof(Jobs) + count * sizeof(Job));
-    *jobs = (Jobs){.state = state, .count = count};
-    int code = 0;
+    *jobs = (Jobs){.state = state, .count = count, .is_spoiled = h->backend == spoiled};
+    int code = h->backend == wholes_only && h->flags ? NOT_SUPPORTED : 0;
     for (int i = 0; i < count; i++) {
         must(out[i].pitch[0] >= (size_t)params[i]->w * 3, "rows overlap");
         jobs->list[i] = (Job){files[i], lengths[i], 0, *params[i], out[i].channel[0], out[i].pitch[0]};
@@ -195,7 +214,9 @@ int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *f
     for (int i = 0; i < count && h->backend == ENGINES; i++)
         for (int y = 0; y < params[i]->h; y++) memset(out[i].channel[0] + y * out[i].pitch[0], 0xBB, params[i]->w * 3);
     if (code) {
-        free(jobs);
+        // Engines may have begun with some of them.
+        if (h->backend == ENGINES) fake_cuda_call_later(stream, write_late, jobs, 0);
+        else free(jobs);
         return code;
     }
     for (int i = 0; i < count; i++) {
@@ -207,6 +228,7 @@ int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *f
     }
     add(h->backend == ENGINES ? &by_engines : &by_cores, count);
     add(&state->under_way, 1);
-    fake_cuda_call_later(stream, finish, jobs);
+    double us = h->backend == ENGINES ? (double)engines_us * count : cores_first_us + (double)cores_us * count;
+    fake_cuda_call_later(stream, finish, jobs, us / 1e6);
     return 0;
 }

@@ -94,8 +94,8 @@ def test_crops_flips_and_pixels_are_the_host_s(pictures, device, engines):
 
 def test_pictures_that_the_device_refuses_are_decoded_on_the_host_into_their_place(pictures, device):
     driver, decoder = device
-    decoder.fail("nvjpegDecodeBatchedEx", 3, nth=4)
     with loader(pictures, "cuda:0", device_decode=True) as batches:
+        decoder.fail("nvjpegDecodeBatchedEx", 3, nth=4)
         compare_all(driver, batches, epochs_on_host(pictures)[0])
 
 
@@ -122,8 +122,8 @@ def test_without_the_library_the_host_decodes_and_says_so_once(pictures, device,
 
 def test_a_device_without_memory_for_decoding_leaves_it_to_the_host(pictures, device):
     driver, decoder = device
-    decoder.fail("nvjpegDecodeBatchedEx", 5, nth=3)
     with loader(pictures, "cuda:0", device_decode=True) as batches:
+        decoder.fail("nvjpegDecodeBatchedEx", 5, nth=3)
         compare_all(driver, batches, epochs_on_host(pictures)[0])
         assert batches.stats()["counters"]["device_decode_fallbacks"] == 1
 

@@ -17,5 +17,5 @@ mod safe;
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block, reason = "generated")]
 mod sys;
 
-pub(crate) use result::Refusal;
+pub(crate) use result::{Chroma, Refusal};
 pub(crate) use safe::{Batched, Handle, Job, Probe};

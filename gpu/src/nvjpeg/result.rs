@@ -20,11 +20,6 @@ impl Refusal {
         self.status == nvjpegStatus_t::NVJPEG_STATUS_ALLOCATOR_FAILURE
     }
 
-    /// Whether an argument was one that this version does not know.
-    pub(crate) fn is_of_an_argument(self) -> bool {
-        self.status == nvjpegStatus_t::NVJPEG_STATUS_INVALID_PARAMETER
-    }
-
     fn name(self) -> &'static str {
         match self.status {
             nvjpegStatus_t::NVJPEG_STATUS_NOT_INITIALIZED => "NOT_INITIALIZED",
@@ -71,6 +66,15 @@ fn checked(status: nvjpegStatus_t, call: &'static str) -> Answer<()> {
     }
 }
 
+/// What becomes of chroma that is stored with fewer samples than the picture has pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chroma {
+    /// Blended between samples, as on the host. Versions before 12.1 do not know that.
+    Smooth,
+    /// Each sample for the pixels that it was made of.
+    AsStored,
+}
+
 pub(crate) mod library {
     use super::*;
 
@@ -90,19 +94,16 @@ pub(crate) mod handle {
     use super::*;
     use std::ptr::null_mut;
 
-    /// Chroma is blended between its samples, as on the host.
-    const SMOOTH_CHROMA: u32 = sys::NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION;
-
-    pub(crate) fn create(library: &Library, backend: nvjpegBackend_t) -> Answer<sys::nvjpegHandle_t> {
-        let create = |flags: u32| {
-            let mut handle = null_mut();
-            // SAFETY: writes one handle; without allocators the library takes CUDA's own.
-            let status =
-                unsafe { library.functions.nvjpegCreateEx(backend, null_mut(), null_mut(), flags, &mut handle) };
-            checked(status, "nvjpegCreateEx").map(|()| handle)
+    /// A handle of `backend` that makes of chroma's samples what `chroma` says.
+    pub(crate) fn create(library: &Library, backend: nvjpegBackend_t, chroma: Chroma) -> Answer<sys::nvjpegHandle_t> {
+        let flags = match chroma {
+            Chroma::Smooth => sys::NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION,
+            Chroma::AsStored => 0,
         };
-        // Versions before 12.1 do not know the flag.
-        create(SMOOTH_CHROMA).or_else(|refusal| if refusal.is_of_an_argument() { create(0) } else { Err(refusal) })
+        let mut handle = null_mut();
+        // SAFETY: writes one handle; without allocators the library takes CUDA's own.
+        let status = unsafe { library.functions.nvjpegCreateEx(backend, null_mut(), null_mut(), flags, &mut handle) };
+        checked(status, "nvjpegCreateEx").map(|()| handle)
     }
 
     /// # Safety

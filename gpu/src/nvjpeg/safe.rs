@@ -1,7 +1,7 @@
 //! nvJPEG's handles as values that end when dropped, each with its context current.
 
 use super::library::Library;
-use super::result::{Answer, Refusal, batch, handle, header, library, params, state};
+use super::result::{Answer, Chroma, Refusal, batch, handle, header, library, params, state};
 use super::sys::{self, nvjpegBackend_t};
 use crate::context::Context;
 use cudarc::driver::sys::CUstream;
@@ -27,8 +27,8 @@ impl Handle {
     /// # Errors
     ///
     /// `Unsupported` for a device without; what the library says.
-    pub(crate) fn on_engines(library: &Arc<Library>, context: &Arc<Context>) -> Result<Arc<Self>> {
-        Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_HARDWARE)
+    pub(crate) fn on_engines(library: &Arc<Library>, context: &Arc<Context>, chroma: Chroma) -> Result<Arc<Self>> {
+        Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_HARDWARE, chroma)
     }
 
     /// The device's ordinary cores, which also read the entropy-coded data of larger batches.
@@ -36,18 +36,28 @@ impl Handle {
     /// # Errors
     ///
     /// What the library says.
-    pub(crate) fn on_cores(library: &Arc<Library>, context: &Arc<Context>) -> Result<Arc<Self>> {
-        Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_GPU_HYBRID)
+    pub(crate) fn on_cores(library: &Arc<Library>, context: &Arc<Context>, chroma: Chroma) -> Result<Arc<Self>> {
+        Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_GPU_HYBRID, chroma)
     }
 
-    fn new(library: &Arc<Library>, context: &Arc<Context>, backend: nvjpegBackend_t) -> Result<Arc<Self>> {
-        let handle = context.enter(|| Ok(handle::create(library, backend)?))?;
+    fn new(
+        library: &Arc<Library>,
+        context: &Arc<Context>,
+        backend: nvjpegBackend_t,
+        chroma: Chroma,
+    ) -> Result<Arc<Self>> {
+        let handle = context.enter(|| Ok(handle::create(library, backend, chroma)?))?;
         Ok(Arc::new(Self { library: library.clone(), context: context.clone(), handle }))
     }
 
     /// What it is a handle of.
     pub(crate) fn library(&self) -> &Arc<Library> {
         &self.library
+    }
+
+    /// Where it decodes.
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
     }
 
     /// Major and minor version of the library.
@@ -96,9 +106,10 @@ struct Params {
 }
 
 impl Params {
-    fn new(of: &Arc<Handle>) -> Result<Self> {
+    /// With a context current.
+    fn new(of: &Arc<Handle>) -> Answer<Self> {
         // SAFETY: the handle is alive.
-        let params = of.context.enter(|| Ok(unsafe { params::create(&of.library, of.handle) }?))?;
+        let params = unsafe { params::create(&of.library, of.handle) }?;
         Ok(Self { of: of.clone(), params })
     }
 
@@ -126,10 +137,12 @@ unsafe impl Send for Probe {}
 
 impl Probe {
     pub(crate) fn new(of: &Arc<Handle>) -> Result<Self> {
-        let params = Params::new(of)?;
-        // SAFETY: the handle is alive.
-        let header = of.context.enter(|| Ok(unsafe { header::create(&of.library, of.handle) }?))?;
-        Ok(Self { params, header })
+        of.context.enter(|| {
+            let params = Params::new(of)?;
+            // SAFETY: the handle is alive.
+            let header = unsafe { header::create(&of.library, of.handle) }?;
+            Ok(Self { params, header })
+        })
     }
 
     /// Whether the backend decodes `region` of `file`; not when it cannot be asked.
@@ -195,9 +208,6 @@ impl Batched {
         jobs: &[Job<'_>],
         stream: CUstream,
     ) -> Result<std::result::Result<(), Refusal>> {
-        while self.params.len() < jobs.len() {
-            self.params.push(Params::new(&self.of)?);
-        }
         let Self { of, state, params } = self;
         let files: Vec<*const u8> = jobs.iter().map(|job| job.file.as_ptr()).collect();
         let lengths: Vec<usize> = jobs.iter().map(|job| job.file.len()).collect();
@@ -208,11 +218,14 @@ impl Batched {
             image
         };
         let mut out: Vec<_> = jobs.iter().map(image).collect();
-        let mut lists: Vec<_> = params[..jobs.len()].iter().map(|params| params.params).collect();
         of.enter(|| {
+            while params.len() < jobs.len() {
+                params.push(Params::new(of)?);
+            }
             for (params, job) in params.iter_mut().zip(jobs) {
                 params.set_region(job.region)?;
             }
+            let mut lists: Vec<_> = params[..jobs.len()].iter().map(|params| params.params).collect();
             // SAFETY: the handles are alive; the state is idle by the contract above.
             unsafe { batch::initialize(&of.library, of.handle, *state, jobs.len()) }?;
             let lists = batch::Lists { files: &files, lengths: &lengths, out: &mut out, params: &mut lists };

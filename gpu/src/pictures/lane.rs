@@ -4,10 +4,11 @@
 //! called, so no wait on the device holds them back from pixels that the kernel still reads. The library's own buffers need
 //! it as well. With two lanes the host prepares a group while the device works on another.
 
-use super::share::First;
+use super::share::{Part, Took};
 use crate::context::{Context, Event};
 use crate::memory::Block;
 use crate::nvjpeg::{Batched, Handle};
+use cudarc::driver::sys::CUstream;
 use forebay_loader::Result;
 use forebay_loader::sync::Arc;
 
@@ -15,12 +16,8 @@ pub(super) struct Lane {
     context: Arc<Context>,
     /// Decoded pixels, then the kernel's list of pictures; as large as the largest group so far.
     scratch: Option<Block>,
-    pub(super) engines: Option<Batched>,
-    pub(super) cores: Batched,
-    /// The engines' pictures are decoded.
-    pub(super) engines_done: Event,
-    /// The cores' pictures are decoded.
-    pub(super) cores_done: Event,
+    pub(super) engines: Option<Timed>,
+    pub(super) cores: Timed,
     /// The kernel has read the pixels.
     done: Event,
     /// What the last group left to be waited for.
@@ -31,12 +28,46 @@ pub(super) struct Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     Nothing,
-    /// A group whose end the event tells; whether both kinds of decoders had work.
-    Group {
-        is_shared: bool,
-    },
+    /// A group whose end the event tells.
+    Group,
     /// Work that no event names.
     Unnamed,
+}
+
+/// A decoder, and the time of its part of a group.
+pub(super) struct Timed {
+    pub(super) decoder: Batched,
+    begun: Event,
+    /// The part is decoded.
+    pub(super) done: Event,
+    /// How many pictures were decoded between the two; 0 if something else was as well.
+    pictures: usize,
+}
+
+impl Timed {
+    fn new(context: &Arc<Context>, of: &Arc<Handle>) -> Result<Self> {
+        let decoder = Batched::new(of)?;
+        Ok(Self { decoder, begun: Event::timed(context)?, done: Event::timed(context)?, pictures: 0 })
+    }
+
+    /// The part is what `stream` is given from now on.
+    pub(super) fn begin(&mut self, stream: CUstream) -> Result<()> {
+        self.begun.record(stream)
+    }
+
+    /// It ends with what `stream` has been given so far: `pictures`, and nothing else.
+    pub(super) fn end(&mut self, stream: CUstream, pictures: usize) -> Result<()> {
+        self.pictures = pictures;
+        self.done.record(stream)
+    }
+
+    /// What the last part took, which is done.
+    fn took(&self) -> Result<Option<Part>> {
+        match self.pictures {
+            0 => Ok(None),
+            pictures => Ok(Some(Part { pictures, seconds: self.done.since(&self.begun)? })),
+        }
+    }
 }
 
 impl Lane {
@@ -44,44 +75,30 @@ impl Lane {
         Ok(Self {
             context: context.clone(),
             scratch: None,
-            engines: engines.map(Batched::new).transpose()?,
-            cores: Batched::new(cores)?,
-            engines_done: Event::new(context)?,
-            cores_done: Event::new(context)?,
+            engines: engines.map(|engines| Timed::new(context, engines)).transpose()?,
+            cores: Timed::new(context, cores)?,
             done: Event::new(context)?,
             left: Left::Nothing,
         })
     }
 
-    /// Waits on the host until nothing of the lane is in use, and says which decoders ended first with the last group.
-    pub(super) fn rest(&mut self) -> Result<First> {
-        let first = match self.left {
-            Left::Nothing => First::Unknown,
+    /// Waits on the host until nothing of the lane is in use, and says what the last group took.
+    pub(super) fn rest(&mut self) -> Result<Took> {
+        let took = match self.left {
+            Left::Nothing => Took::default(),
             Left::Unnamed => {
                 self.context.synchronize()?;
-                First::Unknown
+                Took::default()
             }
-            Left::Group { is_shared } => {
-                let first = if is_shared { self.first()? } else { First::Unknown };
+            Left::Group => {
+                // After both decoders, in its stream's order.
                 self.done.wait()?;
-                first
+                let engines = self.engines.as_ref().map_or(Ok(None), Timed::took)?;
+                Took { engines, cores: self.cores.took()? }
             }
         };
         self.left = Left::Nothing;
-        Ok(first)
-    }
-
-    /// Which decoders end first with the group that is under way; waits for the engines.
-    fn first(&self) -> Result<First> {
-        match (self.engines_done.has_fired()?, self.cores_done.has_fired()?) {
-            (true, true) => Ok(First::Unknown),
-            (true, false) => Ok(First::Engines),
-            (false, true) => Ok(First::Cores),
-            (false, false) => {
-                self.engines_done.wait()?;
-                Ok(if self.cores_done.has_fired()? { First::Cores } else { First::Engines })
-            }
-        }
+        Ok(took)
     }
 
     /// Scratch memory of `bytes` bytes, for a lane at rest: its address.
@@ -104,9 +121,9 @@ impl Lane {
     }
 
     /// The lane's work ends with what `stream` has been given so far.
-    pub(super) fn end(&mut self, stream: cudarc::driver::sys::CUstream, is_shared: bool) -> Result<()> {
+    pub(super) fn end(&mut self, stream: CUstream) -> Result<()> {
         self.done.record(stream)?;
-        self.left = Left::Group { is_shared };
+        self.left = Left::Group;
         Ok(())
     }
 }

@@ -6,9 +6,10 @@
 //!      +--rows that are done, other outputs: copies-------------------------------------+--> event --> slot goes back
 //! ```
 //!
-//! A batch goes through [`DevicePictures::place`] alone, on the loader's thread for such batches ([`passage`]). Its pictures
-//! are decoded in groups that fit into scratch memory, as a rule one. Refusals show when the library is called. What engines
-//! refuse goes to the cores in the same group; what these refuse, to the host: the slot
+//! What decodes has decoded a picture as the host does before it gets any ([`proof`]). A batch goes through
+//! [`DevicePictures::place`] alone, on the loader's thread for such batches ([`passage`]). Its pictures
+//! are decoded in groups that fit into scratch memory, as a rule one, by engines and cores at the same time. Refusals show when
+//! the library is called. What engines refuse goes to the cores in the same group; what these refuse, to the host: the slot
 //! then goes back as it was, once the device is done with it, and the pictures that were not refused stay in their rows on
 //! the device ([`Partial`]) until the batch comes again.
 //!
@@ -17,13 +18,14 @@
 mod groups;
 mod lane;
 mod passage;
+pub(crate) mod proof;
 mod share;
 
 use crate::context::{Context, Event, Stream};
 use crate::kernel::Kernel;
 use crate::memory::Block;
 use crate::nvjpeg::library::Library;
-use crate::nvjpeg::{Handle, Probe, Refusal};
+use crate::nvjpeg::{Probe, Refusal};
 use crate::partial::Partial;
 use crate::target::{DeviceBatch, Shared};
 use forebay_loader::memory::BatchSlot;
@@ -33,6 +35,7 @@ use forebay_loader::{Error, ErrorKind, Result};
 use groups::groups;
 use lane::Lane;
 use passage::Passage;
+use proof::Proven;
 use share::Share;
 
 /// Groups under way: one that the device works on and one that the host prepares.
@@ -93,22 +96,27 @@ impl DevicePictures {
     /// # Errors
     ///
     /// What the driver and the library say; a device without engines is none.
-    pub(crate) fn open(shared: &Arc<Shared>, cores: &Arc<Handle>) -> Result<Self> {
+    pub(crate) fn open(shared: &Arc<Shared>, cores: Proven) -> Result<Self> {
         let context = &shared.context;
         let kernel = Kernel::load(context)?;
+        let Proven { handle: cores, note } = cores;
+        let mut fallbacks = Vec::from_iter(note);
         let (major, minor) = cores.version()?;
-        let (engines, fallbacks, with) = match open_engines(cores.library(), context) {
-            Ok((handle, count, engines)) => (Some((handle, engines)), Vec::new(), format!("with {count} engines")),
+        let (engines, with) = match open_engines(cores.library(), context) {
+            Ok((Proven { handle, note }, count, engines)) => {
+                fallbacks.extend(note);
+                (Some((handle, engines)), format!("with {count} engines"))
+            }
             Err(error) => {
-                let sentence = format!(
+                fallbacks.push(format!(
                     "the engines of CUDA device {} that decode JPEGs cannot be used, its ordinary cores do it: {error}",
                     context.number
-                );
-                (None, vec![sentence], "without engines".to_owned())
+                ));
+                (None, "without engines".to_owned())
             }
         };
         let handle = engines.as_ref().map(|(handle, _)| handle);
-        let lanes = (0..LANES).map(|_| Lane::new(context, handle, cores)).collect::<Result<_>>()?;
+        let lanes = (0..LANES).map(|_| Lane::new(context, handle, &cores)).collect::<Result<_>>()?;
         Ok(Self {
             shared: shared.clone(),
             kernel,
@@ -151,15 +159,15 @@ impl DevicePictures {
 }
 
 /// The backend on engines, how many there are, and what is asked of them.
-fn open_engines(library: &Arc<Library>, context: &Arc<Context>) -> Result<(Arc<Handle>, u32, Engines)> {
-    let handle = Handle::on_engines(library, context)?;
-    let (engines, cores) = handle.engines()?;
+fn open_engines(library: &Arc<Library>, context: &Arc<Context>) -> Result<(Proven, u32, Engines)> {
+    let proven = proof::engines(library, context)?;
+    let (engines, cores) = proven.handle.engines()?;
     if engines == 0 {
         return Err(Error::new(ErrorKind::Unsupported, "there are none"));
     }
     let share = Share::new((engines * cores.max(1)) as usize);
-    let probe = Probe::new(&handle)?;
-    Ok((handle, engines, Engines { probe, share, refused: 0 }))
+    let probe = Probe::new(&proven.handle)?;
+    Ok((proven, engines, Engines { probe, share, refused: 0 }))
 }
 
 impl PictureDecoder for DevicePictures {

@@ -1,12 +1,13 @@
 //! A batch's way to the device: its pictures group by group, then the rows that are no pictures.
 
 use super::groups::{Group, Item};
+use super::lane::Timed;
 use super::{DevicePictures, Engines, Work};
 use crate::context::Stream;
 use crate::driver::checked;
 use crate::kernel::{Batch, Picture};
 use crate::memory::Block;
-use crate::nvjpeg::{Batched, Job, Refusal};
+use crate::nvjpeg::{Job, Refusal};
 use crate::partial::Done;
 use crate::rows::copy_rows;
 use cudarc::driver::result::memcpy_htod_async;
@@ -55,7 +56,7 @@ impl Passage<'_> {
         let Work { lanes, turn, engines } = &mut **work;
         *turn = (*turn + 1) % lanes.len();
         let lane = &mut lanes[*turn];
-        let first = lane.rest()?;
+        let took = lane.rest()?;
         let scratch = lane.scratch(group.scratch_bytes())?;
         let filled: &[u8] =
             slot.bytes_mut().ok_or_else(|| Error::internal("a batch was placed before its rows were done"))?;
@@ -65,7 +66,7 @@ impl Passage<'_> {
         };
         let (mut on_engine, mut on_core) = (Vec::new(), Vec::new());
         let quota = engines.as_mut().map_or(0, |engines| {
-            engines.share.learn(first);
+            engines.share.learn(took);
             engines.share.of(group.items.len())
         });
         for item in &group.items {
@@ -75,29 +76,33 @@ impl Passage<'_> {
             if to_engine { &mut on_engine } else { &mut on_core }.push((number, job));
         }
         lane.begin();
+        let stream = pictures.stream.handle;
         let mut gives_up_engines = None;
         if let Some(decoder) = &mut lane.engines {
-            let stream = &pictures.engines_stream;
-            let by_engines = pictures.decode(decoder, &on_engine, stream)?;
-            lane.engines_done.record(stream.handle)?;
-            lane.engines_done.hold_back(pictures.stream.handle)?;
-            let asked = on_engine.len();
+            let by_engines = pictures.decode(decoder, &on_engine, &pictures.engines_stream)?;
             // What engines refuse the cores may take.
+            let asked = on_engine.len();
             let is_refused = |job: &(usize, Job<'_>)| by_engines.numbers.contains(&job.0);
             on_core.extend(on_engine.extract_if(.., |job| is_refused(job)));
+            if !by_engines.numbers.is_empty() {
+                // Engines may have begun with it, and write to its place.
+                decoder.done.hold_back(stream)?;
+            }
             let is_too_much = |engines: &mut Engines| engines.are_useless(asked, by_engines.numbers.len());
             let are_useless = engines.as_mut().is_some_and(is_too_much);
             gives_up_engines = by_engines.reason.filter(|_| are_useless);
         }
         let by_cores = pictures.decode(&mut lane.cores, &on_core, &pictures.stream)?.numbers;
-        lane.cores_done.record(pictures.stream.handle)?;
+        if let Some(engines) = &lane.engines {
+            engines.done.hold_back(stream)?;
+        }
         let is_taken = |item: &&Item| !by_cores.contains(&item.number);
         let taken: Vec<Item> = group.items.iter().filter(is_taken).copied().collect();
         refused.extend(&by_cores);
         let by_engines = |item: &Item| on_engine.iter().any(|(number, _)| *number == item.number);
         done.extend(taken.iter().map(|item| (item.key(), by_engines(item))));
         pictures.write_rows(&taken, scratch, scratch + group.pixel_bytes as u64, block, outputs)?;
-        lane.end(pictures.stream.handle, !on_engine.is_empty() && !on_core.is_empty())?;
+        lane.end(stream)?;
         match gives_up_engines {
             Some(reason) => pictures.give_up_engines(work, reason),
             None => Ok(()),
@@ -116,7 +121,8 @@ impl Passage<'_> {
 
 impl DevicePictures {
     /// Starts decoding `jobs`; says which are refused, and what the library last said.
-    fn decode(&self, decoder: &mut Batched, jobs: &[(usize, Job<'_>)], stream: &Stream) -> Result<Refused> {
+    fn decode(&self, timed: &mut Timed, jobs: &[(usize, Job<'_>)], stream: &Stream) -> Result<Refused> {
+        timed.begin(stream.handle)?;
         let mut refused = Refused::default();
         // Halves that are still to be decoded.
         let (mut left, mut is_halved) = (vec![jobs], false);
@@ -129,7 +135,7 @@ impl DevicePictures {
             // SAFETY: the decoder's lane is at rest, or what it was given has been waited for; the slot is held and not
             // written until an event or the whole device says that it has been read; the places are the lane's, and a part
             // of them each.
-            let answer = unsafe { decoder.decode(&only, stream.handle) }?;
+            let answer = unsafe { timed.decoder.decode(&only, stream.handle) }?;
             let Err(refusal) = answer else { continue };
             if refusal.is_of_memory() {
                 return Err(Error::from(refusal).with("device", self.shared.context.number));
@@ -146,6 +152,8 @@ impl DevicePictures {
                 }
             }
         }
+        // Halves say nothing of what pictures take.
+        timed.end(stream.handle, if is_halved { 0 } else { jobs.len() })?;
         Ok(refused)
     }
 

@@ -77,12 +77,13 @@ pub(crate) fn libraries() -> Libraries {
 pub(crate) struct Moving(libloading::Library);
 
 impl Moving {
-    /// From now on it does, or does not.
-    pub(crate) fn waits_move(&self, on: bool) {
+    /// From now on it does, or does not; what it did before.
+    pub(crate) fn waits_move(&self, on: bool) -> bool {
+        type Set = unsafe extern "C" fn(c_int) -> c_int;
         // SAFETY: the type is the one of the fake's source.
-        let set = unsafe { self.0.get::<unsafe extern "C" fn(c_int)>("fake_cuda_waits_move") }.expect("there");
+        let set = unsafe { self.0.get::<Set>("fake_cuda_waits_move") }.expect("there");
         // SAFETY: as above.
-        unsafe { set(c_int::from(on)) };
+        unsafe { set(c_int::from(on)) != 0 }
     }
 }
 

@@ -9,6 +9,9 @@ mod rig;
 use fake::BYTES;
 use forebay_loader::batch::{Batch, Output};
 use forebay_loader::config::StreamConfig;
+use forebay_loader::decode::geometry::{Region, Size};
+use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
+use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::target::BatchTarget;
 use forebay_loader::{LoaderConfig, Next};
 use rig::*;
@@ -68,8 +71,12 @@ fn tell_of_pictures(nvjpeg: &libloading::Library) {
     type Add = unsafe extern "C" fn(*const u8, usize, c_int, c_int, *const u8);
     // SAFETY: the type is the one of the stand-in's source.
     let add = unsafe { nvjpeg.get::<Add>("fake_nvjpeg_add") }.expect("there");
-    for number in 0..SAMPLES {
-        let (file, rgb, size) = jpeg(number);
+    let proof = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/src/pictures/proof.jpg")).expect("a file");
+    let size = Size { w: 160, h: 128 };
+    let mut pixels = Pixels::new();
+    Decoder::new().decode(&proof, Region { x: 0, y: 0, w: size.w, h: size.h }, &mut pixels).expect("decoded");
+    let pictures = (0..SAMPLES).map(jpeg).chain([(proof, pixels.rgb().to_vec(), size)]);
+    for (file, rgb, size) in pictures {
         // SAFETY: files and pixels are copied.
         unsafe { add(file.as_ptr(), file.len(), size.w as c_int, size.h as c_int, rgb.as_ptr()) };
     }
@@ -89,14 +96,14 @@ fn rows_stand_beside_pictures_that_the_device_decodes_and_stay_when_it_gives_up(
             ["x", {"kind": "image", "column": "image", "ops": ops}], ["latent", {"kind": "array", "column": "latent"}]]);
         let fields = Some(serde_json::from_value(fields).expect("fields"));
         let config = LoaderConfig { fields, device_decode: true, ..config(&data) };
+        let (host, device) = (on_host(&config), on_device(&config, &rig));
         if gives_up {
             type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);
             // SAFETY: the type is the one of the stand-in's source.
             let fail = unsafe { nvjpeg.get::<Fail>("fake_nvjpeg_fail") }.expect("there");
             // SAFETY: the name is copied. 5: no memory.
-            unsafe { fail(c"nvjpegDecodeBatchedEx".as_ptr(), 3, 5) };
+            unsafe { fail(c"nvjpegDecodeBatchedEx".as_ptr(), 2, 5) };
         }
-        let (host, device) = (on_host(&config), on_device(&config, &rig));
         host.start_epoch().expect("an epoch");
         device.start_epoch().expect("an epoch");
         while let Some(expected) = next(&host) {

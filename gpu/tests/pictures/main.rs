@@ -1,0 +1,146 @@
+//! Pictures decoded on the device, over stand-ins for driver and nvJPEG that do everything as late as is legal, but for
+//! the engines, which write when they are called.
+
+mod failure;
+#[path = "../fake/mod.rs"]
+mod fake;
+mod opening;
+mod refused;
+mod rig;
+mod share;
+
+use fake::{BYTES, Rig};
+use forebay_loader::decode::{DType, Layout};
+use rig::*;
+use std::ffi::c_int;
+
+#[test]
+fn pictures_are_the_host_s_in_every_type_and_layout_beside_rows_that_are_done() {
+    for engines in [2, 0] {
+        let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+        nvjpeg.engines(engines);
+        let decoder = open(&rig, &nvjpeg);
+        for (dtype, layout) in
+            [(DType::UInt8, Layout::Nhwc), (DType::UInt8, Layout::Nchw), (DType::Float32, Layout::Nchw)]
+        {
+            let form = Form::new(dtype, layout);
+            for (decoded, rows) in
+                [(vec![], all()), (vec![2, 3], all()), (vec![0], vec![0, 1, 4]), (vec![5], vec![2, 3, 5])]
+            {
+                let (slot, mut pictures) = form.fill(&rig, 10, &decoded, &[]);
+                pictures.retain(|picture| rows.contains(&picture.row));
+                let memory = form.done(&*decoder, (slot, pictures), &rows);
+                form.check(&rig, &*memory, 10, &rows);
+                drop(memory);
+                rig.call("fake_cuda_run");
+            }
+        }
+        let (by_engines, by_cores) = nvjpeg.counts();
+        assert_eq!((by_engines > 0, by_cores > 0), (engines > 0, engines == 0), "{by_engines} and {by_cores}");
+        end(rig, &nvjpeg, decoder);
+    }
+}
+
+#[test]
+fn engines_write_only_where_nothing_is_read_any_more() {
+    let (rig, nvjpeg) = (Rig::with_slots(4, "", 0), NvJpeg::new());
+    // So many that they get all pictures: no wait for who ends first stands in for the one for the kernel.
+    nvjpeg.engines(ROWS as c_int);
+    let decoder = open(&rig, &nvjpeg);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let fill = |seed| form.fill(&rig, seed, &[], &[]);
+    let [first, second] = [100, 200].map(|seed| form.done(&*decoder, fill(seed), &all()));
+    // Nothing has moved: the kernel has yet to read both lanes' pixels, so the third batch waits on the host.
+    let third = std::thread::scope(|scope| {
+        let third = scope.spawn(|| form.done(&*decoder, fill(300), &all()));
+        // One waiter is the thread that gives slots back.
+        assert!(rig.await_waiters(2), "the third batch does not wait for the first");
+        rig.call("fake_cuda_run");
+        third.join().expect("placed")
+    });
+    form.check(&rig, &*first, 100, &all());
+    form.check(&rig, &*second, 200, &all());
+    form.check(&rig, &*third, 300, &all());
+    assert_eq!(nvjpeg.counts(), (3 * ROWS as c_int, 0));
+    drop((first, second, third));
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn files_are_found_wherever_they_lie_in_the_slot() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    let decoder = open(&rig, &nvjpeg);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let (mut slot, mut pictures) = form.fill(&rig, 90, &[], &[]);
+    let mut end_of_room = BYTES;
+    let bytes = slot.bytes_mut().expect("all of it");
+    for picture in pictures.iter_mut().filter(|picture| picture.row % 3 == 1) {
+        let file = picture.at..picture.at + picture.picture.bytes;
+        end_of_room -= picture.picture.bytes;
+        bytes.copy_within(file.clone(), end_of_room);
+        bytes[file].fill(0);
+        picture.at = end_of_room;
+    }
+    let memory = form.done(&*decoder, (slot, pictures), &all());
+    form.check(&rig, &*memory, 90, &all());
+    drop(memory);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn a_slot_with_files_goes_back_when_they_have_been_read() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    // Cores read files in their stream's order.
+    nvjpeg.engines(0);
+    let decoder = open(&rig, &nvjpeg);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let memory = form.done(&*decoder, form.fill(&rig, 40, &[1], &[]), &all());
+    assert_eq!(rig.call("fake_cuda_await_waiter"), 1);
+    assert!(rig.pool.try_take(BYTES).expect("open").is_none());
+    rig.call("fake_cuda_run");
+    rig.pool.take(BYTES).expect("a slot").bytes_mut().expect("all of it").fill(9);
+    form.check(&rig, &*memory, 40, &all());
+    drop(memory);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn a_decoder_that_ends_waits_for_what_it_has_begun() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    let mut decoder = open(&rig, &nvjpeg);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let memory = form.done(&*decoder, form.fill(&rig, 50, &[], &[]), &all());
+    let ending = decoder.decoder.take();
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(ending));
+        // One waiter is the thread that gives slots back.
+        assert!(rig.await_waiters(2), "the library's states end while their batch is under way");
+        rig.call("fake_cuda_run");
+    });
+    form.check(&rig, &*memory, 50, &all());
+    drop(memory);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn rows_are_written_only_where_a_consumer_has_read() {
+    let (rig, nvjpeg) = (Rig::with_slots(2, "", 0), NvJpeg::new());
+    // A wait of the engines' stream would hold back the other one, too.
+    nvjpeg.engines(0);
+    let decoder = open(&rig, &nvjpeg);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let first = form.done(&*decoder, form.fill(&rig, 40, &[], &[]), &all());
+    first.order_before(None).expect("ordered");
+    let later = rig.read_later(&*first);
+    drop(first);
+    // In the memory of the first, whose read is still queued.
+    let second = form.done(&*decoder, form.fill(&rig, 80, &[], &[]), &all());
+    rig.run_copies();
+    rig.call("fake_cuda_run");
+    let picture = &later[..form.outputs[0].row_bytes];
+    let host = form.on_host(&file(40), &stage(40));
+    assert!(picture.iter().zip(&host).all(|(a, b)| a.abs_diff(*b) <= 1), "the consumer saw another batch");
+    form.check(&rig, &*second, 80, &all());
+    drop(second);
+    end(rig, &nvjpeg, decoder);
+}

@@ -1,0 +1,125 @@
+//! What a library and a device turn out to be when the decoder is opened.
+
+use super::rig::*;
+use crate::fake::{self, Rig};
+use forebay_loader::ErrorKind;
+use forebay_loader::decode::{DType, Layout};
+use forebay_loader::target::{BatchTarget, PictureDecoder};
+use std::ffi::c_int;
+
+#[test]
+fn without_engines_the_cores_decode_and_it_is_said_once() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    nvjpeg.engines(0);
+    let decoder = open(&rig, &nvjpeg);
+    assert_eq!(decoder.describe(), "nvJPEG 12.4 without engines");
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    assert!(sentence.contains("ARCH_MISMATCH"), "{sentence}");
+    assert!(decoder.take_fallbacks().is_empty());
+    let form = Form::new(DType::UInt8, Layout::Nchw);
+    let memory = form.done(&*decoder, form.fill(&rig, 70, &[], &[]), &all());
+    form.check(&rig, &*memory, 70, &all());
+    assert_eq!(nvjpeg.counts(), (0, ROWS as c_int));
+    drop(memory);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let libraries = forebay_gpu::Libraries { nvjpeg: Some("/nowhere/libnvjpeg.so.12".into()), ..fake::libraries() };
+    let target = forebay_gpu::CudaTarget::with_libraries(0, &libraries).expect("a target");
+    let error = target.pictures().expect_err("no library");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("/nowhere/libnvjpeg.so.12"), "{error}");
+    drop(target);
+    // An old driver does not know the kernel's version of PTX.
+    rig.fail("cuModuleLoadData", 222);
+    let error = rig.target.pictures().expect_err("no kernel");
+    assert!(error.to_string().contains("cuModuleLoadData"), "{error}");
+    nvjpeg.fail("nvjpegCreateEx", EVERY, 1);
+    assert!(rig.target.pictures().is_err());
+    nvjpeg.fail("", 0, 0);
+    nothing_is_left(rig, &nvjpeg);
+}
+
+/// What decodes on the device decodes this batch as the host does.
+fn decodes(rig: &Rig, nvjpeg: &NvJpeg, decoder: &dyn PictureDecoder, by: (usize, usize)) {
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let memory = form.done(decoder, form.fill(rig, 70, &[], &[]), &all());
+    form.check(rig, &*memory, 70, &all());
+    assert_eq!(nvjpeg.counts(), (by.0 as c_int, by.1 as c_int));
+}
+
+#[test]
+fn engines_that_decode_something_else_are_not_used() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    nvjpeg.spoil(ENGINES);
+    let decoder = open(&rig, &nvjpeg);
+    assert_eq!(decoder.describe(), "nvJPEG 12.4 without engines");
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    assert!(sentence.contains("decodes something else than the host: grey levels differ by"), "{sentence}");
+    decodes(&rig, &nvjpeg, &*decoder, (0, ROWS));
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn cores_that_decode_something_else_leave_all_to_the_host() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    nvjpeg.spoil(CORES);
+    let error = rig.target.pictures().expect_err("wrong pixels");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("decodes something else than the host"), "{error}");
+    nothing_is_left(rig, &nvjpeg);
+}
+
+#[test]
+fn what_does_not_blend_chroma_of_parts_decodes_without_and_it_is_said() {
+    for (backend, name) in [(ENGINES, "the engines"), (CORES, "the cores")] {
+        let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+        rig.moving().waits_move(true);
+        nvjpeg.wholes_only(backend);
+        let decoder = open(&rig, &nvjpeg);
+        assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines");
+        let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+        assert!(sentence.starts_with(name) && sentence.contains("without blending chroma"), "{sentence}");
+        decodes(&rig, &nvjpeg, &*decoder, (ROWS, 0));
+        end(rig, &nvjpeg, decoder);
+    }
+}
+
+#[test]
+fn a_version_that_does_not_know_how_to_blend_chroma_is_asked_without() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    nvjpeg.fail("nvjpegCreateEx", 1, 2);
+    let decoder = open(&rig, &nvjpeg);
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    assert!(sentence.contains("INVALID_PARAMETER"), "{sentence}");
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn what_cannot_be_tried_is_an_error_and_nothing_is_left() {
+    for (of_driver, function, code) in [
+        (true, "cuMemAlloc_v2", 2),
+        (true, "cuMemcpyDtoHAsync_v2", 700),
+        (false, "nvjpegDecodeBatchedInitialize", 8),
+        (false, "nvjpegDecodeParamsCreate", 5),
+        (false, "cores", 6),
+    ] {
+        let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+        rig.moving().waits_move(true);
+        match of_driver {
+            // Both times that it is tried.
+            true => rig.fail_nth(function, EVERY, code),
+            false => nvjpeg.fail(function, EVERY, code),
+        }
+        assert!(rig.target.pictures().is_err(), "{function}");
+        nvjpeg.fail("", 0, 0);
+        rig.fail("", 0);
+        nothing_is_left(rig, &nvjpeg);
+    }
+}

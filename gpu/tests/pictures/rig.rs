@@ -1,0 +1,345 @@
+//! The stand-in for nvJPEG, batches of pictures, and what a consumer must read of them.
+
+use crate::fake::{self, BYTES, Moving, Rig};
+use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
+use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
+use forebay_loader::decode::normalise::Writer;
+use forebay_loader::decode::pixels::Pixels;
+use forebay_loader::decode::resize::Resizer;
+use forebay_loader::decode::{DType, EncodedPicture, Layout};
+use forebay_loader::memory::BatchSlot;
+use forebay_loader::target::{
+    BatchTarget, Decoded, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, TensorMemory,
+};
+use std::ffi::{CString, c_char, c_int};
+use std::sync::Arc;
+
+const NOTHING_LEFT: [i32; 4] = [1, 0, 0, 0];
+pub(crate) const SIDE: u32 = 48;
+pub(crate) const ROWS: usize = 18;
+pub(crate) const STORED: Size = Size { w: 90, h: 70 };
+
+/// Decodes as the host does, so that what differs is the fault of the way there.
+unsafe extern "C" fn decode(
+    file: *const u8,
+    len: usize,
+    x: c_int,
+    y: c_int,
+    w: c_int,
+    h: c_int,
+    out: *mut u8,
+    pitch: usize,
+) -> c_int {
+    // SAFETY: the stand-in passes the file that it was given.
+    let file = unsafe { std::slice::from_raw_parts(file, len) };
+    let [x, y, w, h] = [x, y, w, h].map(|v| v as u32);
+    let mut pixels = Pixels::new();
+    if Decoder::new().decode(file, Region { x, y, w, h }, &mut pixels).is_err() {
+        return 1;
+    }
+    let have = pixels.region();
+    for row in 0..h {
+        let from = (((y - have.y + row) * have.w + x - have.x) * 3) as usize;
+        // SAFETY: the place has `h` rows of `pitch` bytes.
+        let to = unsafe { out.add(row as usize * pitch) };
+        // SAFETY: of which `3 * w` are the picture's.
+        let to = unsafe { std::slice::from_raw_parts_mut(to, w as usize * 3) };
+        to.copy_from_slice(&pixels.rgb()[from..from + to.len()]);
+    }
+    0
+}
+
+/// Every call of a function.
+pub(crate) const EVERY: c_int = -1;
+
+/// nvJPEG's numbers of its backends.
+pub(crate) const CORES: c_int = 2;
+pub(crate) const ENGINES: c_int = 3;
+
+/// The stand-in for nvJPEG, as the target's.
+pub(crate) struct NvJpeg(libloading::Library);
+
+impl NvJpeg {
+    pub(crate) fn new() -> Self {
+        // SAFETY: no initialisers.
+        let library = unsafe { libloading::Library::new(fake::nvjpeg()) }.expect("loads");
+        type Decode = unsafe extern "C" fn(*const u8, usize, c_int, c_int, c_int, c_int, *mut u8, usize) -> c_int;
+        // SAFETY: the type is the one of the stand-in's source.
+        let set = unsafe { library.get::<unsafe extern "C" fn(Decode)>("fake_nvjpeg_decode_with") }.expect("there");
+        // SAFETY: as above.
+        unsafe { set(decode) };
+        let nvjpeg = Self(library);
+        nvjpeg.engines(2);
+        nvjpeg.fail("", 0, 0);
+        nvjpeg.take(0, 0, 0);
+        nvjpeg.spoil(0);
+        nvjpeg.wholes_only(0);
+        nvjpeg
+    }
+
+    /// So many decoders do nothing else.
+    pub(crate) fn engines(&self, count: c_int) {
+        self.set("fake_nvjpeg_engines", count);
+    }
+
+    /// The pixels of a backend are others; of none with 0.
+    pub(crate) fn spoil(&self, backend: c_int) {
+        self.set("fake_nvjpeg_spoil", backend);
+    }
+
+    /// A backend does not decode parts where it is to blend chroma.
+    pub(crate) fn wholes_only(&self, backend: c_int) {
+        self.set("fake_nvjpeg_wholes_only", backend);
+    }
+
+    fn set(&self, name: &str, value: c_int) {
+        // SAFETY: the type is the one of the stand-in's source.
+        let set = unsafe { self.0.get::<unsafe extern "C" fn(c_int)>(name) }.expect("there");
+        // SAFETY: as above.
+        unsafe { set(value) };
+    }
+
+    /// Microseconds of the device's time: of a picture, by whom, and of a batch before the cores begin with its first.
+    pub(crate) fn take(&self, engine: c_int, core: c_int, cores_first: c_int) {
+        type Take = unsafe extern "C" fn(c_int, c_int, c_int);
+        // SAFETY: the type is the one of the stand-in's source.
+        let take = unsafe { self.0.get::<Take>("fake_nvjpeg_take") }.expect("there");
+        // SAFETY: as above.
+        unsafe { take(engine, core, cores_first) };
+    }
+
+    pub(crate) fn fail(&self, function: &str, nth: c_int, code: c_int) {
+        type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);
+        // SAFETY: the type is the one of the stand-in's source.
+        let fail = unsafe { self.0.get::<Fail>("fake_nvjpeg_fail") }.expect("there");
+        let function = CString::new(function).expect("a name");
+        // SAFETY: the name is copied.
+        unsafe { fail(function.as_ptr(), nth, code) }
+    }
+
+    pub(crate) fn call(&self, name: &str) -> c_int {
+        // SAFETY: the stand-in's functions of this kind take nothing.
+        let function = unsafe { self.0.get::<unsafe extern "C" fn() -> c_int>(name) }.expect("there");
+        // SAFETY: as above.
+        unsafe { function() }
+    }
+
+    /// Pictures by engines and by cores since the last call.
+    pub(crate) fn counts(&self) -> (c_int, c_int) {
+        (self.call("fake_nvjpeg_by_engines"), self.call("fake_nvjpeg_by_cores"))
+    }
+}
+
+/// A stage of every kind: enlarged, shrunk, mirrored, looked at through a window that sticks out.
+pub(crate) fn stage(seed: u32) -> Stage {
+    let crop = Region { x: seed % 9, y: seed % 7, w: 30 + seed % 40, h: 25 + seed % 31 };
+    let size = Size { w: SIDE, h: SIDE };
+    let resized = if seed.is_multiple_of(3) { Size { w: SIDE + 10, h: SIDE - 6 } } else { size };
+    Stage { crop, resized, window: Window { x: 0, y: i64::from(seed % 3), size }, flip: seed.is_multiple_of(2) }
+}
+
+pub(crate) fn file(seed: u32) -> Vec<u8> {
+    let pixels: Vec<u8> =
+        (0..STORED.w * STORED.h * 3).map(|i| ((i / 3 % STORED.w) * (seed % 5 + 1) + i / 977 * seed) as u8).collect();
+    encode(&pixels, STORED, 80, Subsampling::S420, false).expect("a picture")
+}
+
+/// A file that the library refuses and everybody else decodes.
+pub(crate) fn refused_file(seed: u32) -> Vec<u8> {
+    let file = file(seed);
+    [&file[..2], &[0xff, 0xfe, 0, 9], b"REFUSED", &file[2..]].concat()
+}
+
+/// A batch of so many rows: pictures, and a number for each.
+pub(crate) struct Form {
+    rows: usize,
+    writer: Writer,
+    pub(crate) outputs: Vec<OutputPlace>,
+}
+
+impl Form {
+    /// One of [`ROWS`] rows.
+    pub(crate) fn new(dtype: DType, layout: Layout) -> Self {
+        Self::with_rows(ROWS, dtype, layout)
+    }
+
+    pub(crate) fn with_rows(rows: usize, dtype: DType, layout: Layout) -> Self {
+        let normalise = (dtype != DType::UInt8).then_some(([0.5, 0.4, 0.3], [0.2, 0.3, 0.4]));
+        let writer = Writer::new(dtype, layout, normalise).expect("a writer");
+        let size = Size { w: SIDE, h: SIDE };
+        let pictures = OutputPlace { offset: 0, row_bytes: writer.bytes(size), form: writer.form(size) };
+        let numbers = OutputPlace { offset: pictures.row_bytes * rows, row_bytes: 8, form: None };
+        Self { rows, writer, outputs: vec![pictures, numbers] }
+    }
+
+    /// What the host makes of picture `seed`.
+    pub(crate) fn on_host(&self, file: &[u8], stage: &Stage) -> Vec<u8> {
+        let mut pixels = Pixels::new();
+        let mut resizer = Resizer::new();
+        let needed = resizer.plan(stage, Filter::Bilinear);
+        Decoder::new().decode(file, needed, &mut pixels).expect("decodes");
+        let mut out = vec![0; self.outputs[0].row_bytes];
+        resizer.run(&pixels, |y, row| self.writer.write(&mut out, stage.output(), y, row));
+        out
+    }
+
+    /// A slot whose rows are files, but for those in `decoded`, with the pictures of `seed` on.
+    pub(crate) fn fill(
+        &self,
+        rig: &Rig,
+        seed: u32,
+        decoded: &[usize],
+        refused: &[usize],
+    ) -> (BatchSlot, Vec<RowPicture>) {
+        let mut slot = rig.pool.take(BYTES).expect("a slot");
+        let bytes = slot.bytes_mut().expect("all of it");
+        let mut pictures = Vec::new();
+        let [place, numbers] = self.outputs[..] else { panic!("two outputs") };
+        for row in 0..self.rows {
+            let seed = seed + row as u32;
+            let file = if refused.contains(&row) { refused_file(seed) } else { file(seed) };
+            let at = &mut bytes[place.offset + row * place.row_bytes..][..place.row_bytes];
+            if decoded.contains(&row) {
+                at.copy_from_slice(&self.on_host(&file, &stage(seed)));
+            } else {
+                at[..file.len()].copy_from_slice(&file);
+                let picture = EncodedPicture { bytes: file.len(), size: STORED, stage: stage(seed) };
+                pictures.push(RowPicture { output: 0, row, at: place.offset + row * place.row_bytes, picture });
+            }
+            bytes[numbers.offset + row * 8..][..8].copy_from_slice(&u64::from(seed).to_ne_bytes());
+        }
+        (slot, pictures)
+    }
+
+    pub(crate) fn place(
+        &self,
+        decoder: &dyn PictureDecoder,
+        (slot, pictures): (BatchSlot, Vec<RowPicture>),
+        rows: &[usize],
+    ) -> forebay_loader::Result<Placed> {
+        self.place_again(decoder, (slot, pictures), rows, None)
+    }
+
+    pub(crate) fn place_again(
+        &self,
+        decoder: &dyn PictureDecoder,
+        (slot, pictures): (BatchSlot, Vec<RowPicture>),
+        rows: &[usize],
+        decoded: Option<Decoded>,
+    ) -> forebay_loader::Result<Placed> {
+        decoder.place(EncodedBatch { slot, bytes: BYTES, outputs: &self.outputs, rows, pictures: &pictures, decoded })
+    }
+
+    /// Places a batch of pictures of `seed` on of which `refused` come back, and decodes those of them that are in `rows` on
+    /// the host, as the loader does: the batch as it comes again with `rows`.
+    pub(crate) fn refused(
+        &self,
+        rig: &Rig,
+        decoder: &dyn PictureDecoder,
+        seed: u32,
+        refused: &[usize],
+        rows: &[usize],
+    ) -> (BatchSlot, Vec<RowPicture>, Option<Decoded>) {
+        let filled = self.fill(rig, seed, &[], refused);
+        let list = filled.1.clone();
+        let Placed::Refused { mut slot, pictures, decoded } = self.place(decoder, filled, &all()).expect("an answer")
+        else {
+            panic!("{refused:?} cannot be decoded")
+        };
+        assert_eq!(pictures, refused);
+        assert_eq!(rig.call("fake_cuda_queued"), 0, "the slot is the caller's again");
+        let row_bytes = self.outputs[0].row_bytes;
+        for row in rows.iter().copied().filter(|row| refused.contains(row)) {
+            let host = self.on_host(&file(seed + row as u32), &stage(seed + row as u32));
+            slot.bytes_mut().expect("all of it")[row * row_bytes..][..row_bytes].copy_from_slice(&host);
+        }
+        let rest = list.into_iter().filter(|p| rows.contains(&p.row) && !refused.contains(&p.row)).collect();
+        (slot, rest, decoded)
+    }
+
+    pub(crate) fn done(
+        &self,
+        decoder: &dyn PictureDecoder,
+        filled: (BatchSlot, Vec<RowPicture>),
+        rows: &[usize],
+    ) -> Arc<dyn TensorMemory> {
+        match self.place(decoder, filled, rows).expect("placed") {
+            Placed::Done { memory, .. } => memory,
+            Placed::Refused { pictures, .. } => panic!("refused {pictures:?}"),
+        }
+    }
+
+    /// Compares what a consumer reads with the host's pictures `seed` on of the `rows`.
+    pub(crate) fn check(&self, rig: &Rig, memory: &dyn TensorMemory, seed: u32, rows: &[usize]) {
+        memory.order_before(None).expect("ordered");
+        let got = rig.read_all(memory);
+        let [place, numbers] = self.outputs[..] else { panic!("two outputs") };
+        for (at, row) in rows.iter().enumerate() {
+            let seed = seed + *row as u32;
+            let number = &got[numbers.offset + at * 8..][..8];
+            assert_eq!(number, u64::from(seed).to_ne_bytes(), "number of row {row}");
+            let picture = &got[place.offset + at * place.row_bytes..][..place.row_bytes];
+            let host = self.on_host(&file(seed), &stage(seed));
+            match self.writer.dtype() {
+                DType::UInt8 => {
+                    let worst = picture.iter().zip(&host).map(|(a, b)| a.abs_diff(*b)).max();
+                    assert!(worst <= Some(1), "row {row} differs by {worst:?} levels");
+                }
+                _ => {
+                    let float = |b: &[u8; 4]| f32::from_ne_bytes(*b);
+                    let pairs = picture.as_chunks::<4>().0.iter().zip(host.as_chunks::<4>().0);
+                    let worst = pairs.map(|(a, b)| (float(a) - float(b)).abs()).fold(0.0, f32::max);
+                    // One grey level: 1 / (255 * 0.2).
+                    assert!(worst < 0.0197, "row {row} differs by {worst}");
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn all() -> Vec<usize> {
+    (0..ROWS).collect()
+}
+
+/// A decoder that has decoded nothing but what it was opened with, which the device has done.
+pub(crate) fn open(rig: &Rig, nvjpeg: &NvJpeg) -> Opened {
+    let moving = rig.moving();
+    let before = moving.waits_move(true);
+    let decoder = Some(rig.target.pictures().expect("a decoder"));
+    moving.waits_move(before);
+    nvjpeg.counts();
+    Opened { decoder, moving }
+}
+
+/// A decoder that ends even when its test fails: it waits for a device that has to move then.
+pub(crate) struct Opened {
+    pub(crate) decoder: Option<Arc<dyn PictureDecoder>>,
+    moving: Moving,
+}
+
+impl std::ops::Deref for Opened {
+    type Target = dyn PictureDecoder;
+
+    fn deref(&self) -> &Self::Target {
+        &**self.decoder.as_ref().expect("open")
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.moving.waits_move(true);
+        drop(self.decoder.take());
+    }
+}
+
+/// Ends it; nothing may be left.
+pub(crate) fn end(rig: Rig, nvjpeg: &NvJpeg, decoder: Opened) {
+    drop(decoder);
+    nothing_is_left(rig, nvjpeg);
+}
+
+pub(crate) fn nothing_is_left(rig: Rig, nvjpeg: &NvJpeg) {
+    assert_eq!(nvjpeg.call("fake_nvjpeg_live"), 0);
+    assert_eq!(rig.call("fake_cuda_modules"), 0);
+    assert_eq!(rig.end(), NOTHING_LEFT);
+}

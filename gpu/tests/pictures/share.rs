@@ -1,0 +1,64 @@
+//! Batches that engines and cores decode together.
+
+use super::rig::*;
+use crate::fake::Rig;
+use forebay_loader::decode::{DType, Layout};
+use std::ffi::c_int;
+
+/// Enough for both.
+const MANY: usize = 130;
+
+#[test]
+fn large_batches_are_shared_and_both_are_the_host_s() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let decoder = open(&rig, &nvjpeg);
+    let form = Form::with_rows(MANY, DType::UInt8, Layout::Nhwc);
+    let rows: Vec<usize> = (0..MANY).collect();
+    for seed in [0, 200] {
+        let memory = form.done(&*decoder, form.fill(&rig, seed, &[], &[]), &rows);
+        form.check(&rig, &*memory, seed, &rows);
+        let (by_engines, by_cores) = nvjpeg.counts();
+        assert!(by_engines >= 50 && by_cores > 50 && by_engines + by_cores == MANY as c_int);
+    }
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn engines_and_cores_decode_at_the_same_time_and_each_gets_what_it_can_do() {
+    // Microseconds of a picture; how many of a batch the engines get in the end.
+    for (engine, core, expected) in [(100, 100, 64), (50, 60, 70), (100, 500, 130)] {
+        let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+        rig.moving().waits_move(true);
+        let decoder = open(&rig, &nvjpeg);
+        let form = Form::with_rows(MANY, DType::UInt8, Layout::Nhwc);
+        let rows: Vec<usize> = (0..MANY).collect();
+        nvjpeg.take(engine, core, 0);
+        let mut begun = 0;
+        for seed in 0..6 {
+            // Two lanes: what the third gets is by what the first took. Cores that get nothing are tried again in the seventh.
+            if seed == 3 {
+                begun = rig.call("fake_cuda_clock");
+            }
+            drop(form.done(&*decoder, form.fill(&rig, seed, &[], &[]), &rows));
+            rig.call("fake_cuda_run");
+            let (by_engines, _) = nvjpeg.counts();
+            assert!(seed < 3 || by_engines.abs_diff(expected) <= 4, "{by_engines} rather than {expected}");
+        }
+        let took = rig.call("fake_cuda_clock") - begun;
+        let slower = (expected * engine).max((MANY as c_int - expected) * core) * 3;
+        assert!(took.abs_diff(slower) as c_int <= slower / 10, "{took} us rather than {slower}");
+        end(rig, &nvjpeg, decoder);
+    }
+}
+
+#[test]
+fn a_few_pictures_are_the_engines() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let decoder = open(&rig, &nvjpeg);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    drop(form.done(&*decoder, form.fill(&rig, 0, &[], &[]), &all()));
+    assert_eq!(nvjpeg.counts(), (ROWS as c_int, 0));
+    end(rig, &nvjpeg, decoder);
+}
