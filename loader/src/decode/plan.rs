@@ -281,6 +281,13 @@ impl FieldPlan {
                 "Image and Mask need a column of pictures: jpeg, png, pil, or bytes that are JPEG, PNG or WebP files",
             ));
         }
+        if content == Content::Labels && column.encoding == "jpeg" {
+            return Err(unfit(
+                column,
+                "a JPEG cannot hold labels, because its compression changes them: read the column as Image, or write the \
+                 masks as PNG of one channel (encoding png, pil or bytes)",
+            ));
+        }
         let encoding = if column.encoding == "pil" { ImageEncoding::Raw } else { ImageEncoding::File };
         let shape = match size {
             Some(size) => RowShape::Fixed(writer.shape(size).as_slice().to_vec()),

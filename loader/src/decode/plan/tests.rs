@@ -169,6 +169,10 @@ fn what_cannot_work_is_refused_before_it_starts() {
     for (json, part) in [
         (r#"[["x", {"kind": "image", "column": "nope"}]]"#, "columns i, n, s, a"),
         (r#"[["x", {"kind": "image", "column": "n"}]]"#, "pictures"),
+        (
+            r#"[["x", {"kind": "mask", "column": "i"}]]"#,
+            "write the masks as PNG of one channel (encoding png, pil or bytes) (column i, encoding jpeg, field x)",
+        ),
         (r#"[["x", {"kind": "scalar", "column": "i"}]]"#, "numbers"),
         (r#"[["x", {"kind": "array", "column": "s"}]]"#, "ndarray"),
         (r#"[["x", {"kind": "text", "column": "n"}]]"#, "strings"),
