@@ -1,5 +1,6 @@
 """What forebay.Loader says to a wrong argument, before it looks at any data."""
 
+import inspect
 import json
 import pathlib
 
@@ -45,6 +46,38 @@ def test_a_wrong_argument_is_refused_by_its_name(name, value, sentence):
     with pytest.raises(fb.ConfigError) as caught:
         fb.Loader(**{"batch_size": 4, name: value})
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "sentence"),
+    [
+        (fb.Loader, {"batchsize": 4}, "Loader has no argument 'batchsize': did you mean batch_size?"),
+        (fb.Loader, {"Shuffle": True, "batch_size": 4}, "Loader has no argument 'Shuffle': did you mean shuffle?"),
+        (fb.Loader, {"num_workers": 4}, "Loader has no argument 'num_workers': did you mean threads?"),
+        (fb.Loader, {"path": "set"}, "Loader has no argument 'path': did you mean local or remote?"),
+        (fb.Loader, {"xyzzy": 1}, "Loader has no argument 'xyzzy'"),
+        (fb.Stream, {"locale": "set"}, "Stream has no argument 'locale': did you mean local?"),
+        (fb.MDSWriter, {"compresion": "zstd"}, "MDSWriter has no argument 'compresion': did you mean compression?"),
+        (fb.Resize, {"interpolation": "cubic"}, "Resize has no argument 'interpolation': it has size"),
+        (fb.Image, {"ops": []}, "Image has no argument 'ops': ops are passed one after the other, without a name"),
+    ],
+)
+def test_a_misspelt_argument_is_told_which_is_meant(make, arguments, sentence):
+    with pytest.raises(TypeError) as caught:
+        make(**arguments)
+    assert str(caught.value) == sentence
+
+
+def test_a_data_set_is_passed_by_name(packed):
+    with pytest.raises(TypeError, match='Loader takes its arguments by name: local="folder" for shards in a folder, remote='):
+        fb.Loader(packed, batch_size=4)
+    with pytest.raises(TypeError, match='Stream takes its arguments by name: local="folder" or remote='):
+        fb.Stream(packed)
+
+
+def test_constructors_keep_their_signatures():
+    assert list(inspect.signature(fb.Loader).parameters)[:2] == ["remote", "split"]
+    assert str(inspect.signature(fb.CenterCrop)) == "(size: 'Size') -> None"
 
 
 def test_skipping_without_a_budget_is_refused(packed):

@@ -6,20 +6,67 @@ numpy's and torch's numbers are as good as Python's.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import operator
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import ConfigError
 
-__all__ = ["U32", "byte_size", "flag", "one_of", "path", "real", "reals", "seconds", "text", "whole", "within"]
+__all__ = ["U32", "by_name", "byte_size", "flag", "one_of", "path", "real", "reals", "seconds", "text", "whole", "within"]
 
 U32 = 1 << 32
 """What the engine's small counts are below."""
+
+_NAMED_MAX = 8
+"""A constructor's arguments are listed where they are no more than these: a sentence, not a manual."""
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def by_name(example: str = "", **elsewhere: str) -> Callable[[_Class], _Class]:
+    """Decorates a class: a TypeError about a name that its constructor does not have says which is meant.
+
+    Args:
+        example: For a class that takes arguments by name only: how its first ones are passed.
+        **elsewhere: Names that other libraries have for an argument, and what is meant here.
+    """
+
+    def decorate(cls: _Class) -> _Class:
+        construct = cls.__init__
+        _, *parameters = inspect.signature(construct).parameters.values()
+        names = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_POSITIONAL]
+        listed = {parameter.name for parameter in parameters} - set(names)
+
+        @functools.wraps(construct)
+        def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+            if args and example:
+                raise TypeError(f"{cls.__name__} takes its arguments by name: {example}")
+            for name in kwargs.keys() - names:
+                raise TypeError(f"{cls.__name__} has no argument {name!r}" + _meant(name, names, listed, elsewhere))
+            construct(self, *args, **kwargs)
+
+        cls.__init__ = checked
+        return cls
+
+    return decorate
+
+
+def _meant(name: str, names: Sequence[str], listed: set[str], elsewhere: dict[str, str]) -> str:
+    """What a constructor's unknown `name` may mean, as the end of a sentence."""
+    if name in listed:
+        return f": {name} are passed one after the other, without a name"
+    import difflib  # Only where there is something to look for.
+
+    near = elsewhere.get(name) or next(iter(difflib.get_close_matches(name.lower(), names, 1)), None)
+    if near:
+        return f": did you mean {near}?"
+    return f": it has {', '.join(names)}" if len(names) <= _NAMED_MAX else ""
 
 
 def whole(name: str, value: Any, least: int = 0, below: int = 1 << 64) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from .arguments import U32, flag, one_of, real, reals, text, whole, within
+from .arguments import U32, by_name, flag, one_of, real, reals, text, whole, within
 from .convert import DTYPES
 from .errors import ConfigError
 
@@ -70,6 +70,7 @@ def _column(field: Field) -> str:
     return text(f"column of {type(field).__name__}", field.column, "a column's name")
 
 
+@by_name()
 @dataclass(frozen=True)
 class RandomResizedCrop:
     """Cuts a random rectangle and resizes it to `size`, with torchvision's distribution.
@@ -93,6 +94,7 @@ class RandomResizedCrop:
         }
 
 
+@by_name()
 @dataclass(frozen=True)
 class RandomHorizontalFlip:
     """Mirrors left and right with probability `p`."""
@@ -103,6 +105,7 @@ class RandomHorizontalFlip:
         return {"op": "random_horizontal_flip", "p": real("p of RandomHorizontalFlip", self.p)}
 
 
+@by_name()
 @dataclass(frozen=True)
 class Resize:
     """Resizes with antialiased bilinear interpolation, as Pillow does.
@@ -118,6 +121,7 @@ class Resize:
         return {"op": "resize", "size": pair if isinstance(self.size, Sequence) else pair[0]}
 
 
+@by_name()
 @dataclass(frozen=True)
 class CenterCrop:
     """Cuts `size` pixels, one number or (height, width), out of the middle."""
@@ -128,6 +132,7 @@ class CenterCrop:
         return {"op": "center_crop", "size": _pair("CenterCrop", self.size)}
 
 
+@by_name()
 @dataclass(frozen=True)
 class Normalize:
     """Makes `(pixel / 255 - mean) / std` of every pixel, channel by channel; the result is a floating-point type.
@@ -149,6 +154,7 @@ ImageOp = Union[RandomResizedCrop, RandomHorizontalFlip, Resize, CenterCrop, Nor
 """What `Image` can do to a picture."""
 
 
+@by_name()
 class Image:
     """A picture: JPEG, PNG or WebP bytes, or one of the raw image encodings, as a tensor of pixels.
 
@@ -216,6 +222,7 @@ class Image:
         return spec | {name: True for name in self._CHOICES if flag(f"{name} of Image", getattr(self, name))}
 
 
+@by_name()
 class Mask:
     """A picture of labels, as for segmentation: stored values unchanged, nearest neighbour; a tensor of shape (N, H, W).
 
@@ -248,6 +255,7 @@ def _operations(kind: str, column: str, ops: tuple[ImageOp, ...]) -> tuple[Image
     return ops
 
 
+@by_name()
 @dataclass(frozen=True)
 class Scalar:
     """A number: a tensor of shape (N,).
@@ -264,6 +272,7 @@ class Scalar:
         return {"kind": "scalar", "column": _column(self), "dtype": _dtype(self.dtype)}
 
 
+@by_name()
 @dataclass(frozen=True)
 class Tokens:
     """Token ids: a tensor of shape (N, length).
@@ -294,6 +303,7 @@ class Tokens:
         }
 
 
+@by_name()
 @dataclass(frozen=True)
 class Array:
     """An array: a tensor of shape (N, *shape) where the column's encoding fixes type and shape, else a list of N arrays.
@@ -310,6 +320,7 @@ class Array:
         return {"kind": "array", "column": _column(self), "dtype": _dtype(self.dtype)}
 
 
+@by_name()
 @dataclass(frozen=True)
 class Text:
     """UTF-8 text: a list of N `str`."""
@@ -320,6 +331,7 @@ class Text:
         return {"kind": "text", "column": _column(self)}
 
 
+@by_name()
 @dataclass(frozen=True)
 class Bytes:
     """The column as it stands in the shard: a list of N `bytes`."""

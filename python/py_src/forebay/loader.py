@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _forebay
-from .arguments import U32, byte_size, flag, one_of, seconds, text, whole, within
+from .arguments import U32, by_name, byte_size, flag, one_of, seconds, text, whole, within
 from .convert import converter
 from .errors import ClosedError, ConfigError, StateError
 from .fields import Field, specs
@@ -25,6 +25,13 @@ from .world import World, detect
 __all__ = ["Loader"]
 
 
+@by_name(
+    'local="folder" for shards in a folder, remote="s3://bucket/set" or another URL for those elsewhere',
+    dataset="local or remote",
+    num_workers="threads",
+    path="local or remote",
+    seed="shuffle_seed",
+)
 class Loader:
     """Yields batches of training samples, in MosaicML streaming's order, made ahead in threads of this process.
 

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any
 
 from . import _forebay
+from .arguments import U32, by_name, byte_size, flag, text, whole
 from .errors import ConfigError, FormatError, NotFoundError
-from .arguments import U32, byte_size, flag, text, whole
 
 __all__ = ["MDSWriter", "ShardReader", "read_index"]
 
@@ -161,6 +161,7 @@ _NUMBERS = frozenset(
 )
 
 
+@by_name('out="folder", columns={"image": "jpeg", "class": "int"}')
 class MDSWriter:
     """Writes samples as MDS shards and an index, byte for byte as MosaicML streaming does, with compression and hashes in
     threads.

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from .arguments import U32, flag, path, real, seconds, text, whole
+from .arguments import U32, by_name, flag, path, real, seconds, text, whole
 
 __all__ = ["Stream"]
 
 
+@by_name('local="folder" or remote="s3://bucket/set"')
 @dataclass(frozen=True, kw_only=True)
 class Stream:
     """One folder of shards, remote, local or both, and its weight in the mix.
