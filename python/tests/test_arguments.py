@@ -123,6 +123,8 @@ def test_a_url_is_no_folder_to_write_to(tmp_path, monkeypatch):
         fb.MDSWriter(out="s3://bucket/set", columns={"x": "int"})
     with pytest.raises(fb.ConfigError, match="is a URL"):
         fb.ShardReader("s3://bucket/set")
+    with pytest.raises(fb.ConfigError, match="is a URL"):
+        fb.MDSWriter(out="s3:/bucket/set", columns={"x": "int"})
     assert list(tmp_path.iterdir()) == []
 
 

@@ -171,3 +171,8 @@ def test_a_truncated_shard_is_named(tmp_path):
     reader = fb.ShardReader(folder)
     with pytest.raises(fb.FormatError, match="shard.00001.mds"):
         list(reader)
+
+
+def test_a_column_is_no_place_in_a_reader(packed):
+    with pytest.raises(TypeError, match=r"by its number, and its columns by name: reader\[0\], not reader\['number'\]"):
+        fb.ShardReader(packed)["number"]

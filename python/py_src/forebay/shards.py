@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import decimal
 import json
+import operator
 import os
 import pickle
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -52,7 +54,7 @@ def _open_index(path: str | os.PathLike[str]) -> tuple[_forebay.Index, list[dict
 def _folder(path: str | os.PathLike[str]) -> str:
     """A path of this machine."""
     path = os.fspath(path)
-    if "://" in path:
+    if re.match(r"[A-Za-z][A-Za-z0-9-]+:/", path):
         raise ConfigError(f"{path!r} is a URL, and this works on a local folder: copy from or to the store yourself")
     return path
 
@@ -87,7 +89,10 @@ class ShardReader(Sequence[dict[str, Any]]):
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[i] for i in range(*at.indices(self._total))]
-        number = int(at)
+        try:
+            number = operator.index(at)
+        except TypeError:
+            raise TypeError(f"a sample is taken by its number, and its columns by name: reader[0], not reader[{at!r}]") from None
         if number < 0:
             number += self._total
         if not 0 <= number < self._total:
