@@ -275,10 +275,15 @@ impl FieldPlan {
         limits: Limits,
     ) -> Result<(usize, Work, DType, RowShape)> {
         let (index, column) = self.find(column)?;
-        if column.text || numbers(column)?.is_some() || ArrayEncoding::parse(&column.encoding)?.is_some() {
+        let is_several =
+            matches!(column.encoding.as_str(), "jpeg_array" | "jpegarray" | "list[jpeg]" | "list[png]" | "list[pil]");
+        let is_other =
+            is_text(column) || numbers(column)?.is_some() || ArrayEncoding::parse(&column.encoding)?.is_some();
+        if is_several || is_other || column.encoding == "pkl" {
             return Err(unfit(
                 column,
-                "Image and Mask need a column of pictures: jpeg, png, pil, or bytes that are JPEG, PNG or WebP files",
+                "Image and Mask need a column of one picture in each sample: jpeg, png, pil, or bytes that are JPEG, PNG or \
+                 WebP files",
             ));
         }
         if content == Content::Labels && column.encoding == "jpeg" {

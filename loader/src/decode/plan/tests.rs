@@ -165,10 +165,18 @@ fn two_resizes_equal_two_passes() {
 
 #[test]
 fn what_cannot_work_is_refused_before_it_starts() {
-    let columns = [column("i", "jpeg"), column("n", "int"), column("s", "str"), column("a", "ndarray:int8:2")];
+    let columns = [
+        column("i", "jpeg"),
+        column("n", "int"),
+        column("s", "str"),
+        column("a", "ndarray:int8:2"),
+        column("l", "list[jpeg]"),
+    ];
     for (json, part) in [
-        (r#"[["x", {"kind": "image", "column": "nope"}]]"#, "columns i, n, s, a"),
-        (r#"[["x", {"kind": "image", "column": "n"}]]"#, "pictures"),
+        (r#"[["x", {"kind": "image", "column": "nope"}]]"#, "columns i, n, s, a, l"),
+        (r#"[["x", {"kind": "image", "column": "n"}]]"#, "one picture"),
+        (r#"[["x", {"kind": "image", "column": "s"}]]"#, "one picture"),
+        (r#"[["x", {"kind": "image", "column": "l"}]]"#, "one picture"),
         (
             r#"[["x", {"kind": "mask", "column": "i"}]]"#,
             "write the masks as PNG of one channel (encoding png, pil or bytes) (column i, encoding jpeg, field x)",
