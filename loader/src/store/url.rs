@@ -15,7 +15,10 @@ pub(crate) enum Place {
     S3 { bucket: String, prefix: String },
 }
 
-/// Schemes that are known and not served yet, with the crate feature they wait for.
+/// Schemes that are served.
+const SERVED: [&str; 4] = ["file", "http", "https", "s3"];
+
+/// Schemes that are known and not served yet.
 const LATER: [&str; 10] = ["gs", "azure", "azure-dl", "oci", "r2", "hf", "sftp", "dbfs", "alipan", "wasbs"];
 
 impl Place {
@@ -26,7 +29,18 @@ impl Place {
             return refuse("the remote is empty: give a folder, an http(s):// address or s3://bucket/prefix");
         }
         let Some((scheme, rest)) = remote.split_once("://") else {
-            return Ok(Self::File(PathBuf::from(remote)));
+            return match remote.split_once(':') {
+                Some((scheme, rest)) if SERVED.contains(&scheme) => {
+                    let slashes = if scheme == "file" { ":///" } else { "://" };
+                    let meant = format!("{scheme}{slashes}{}", rest.trim_start_matches('/'));
+                    let path = remote;
+                    refuse(&format!(
+                        "an address has two slashes behind {scheme}:, so this may mean {meant}, and a path ./{path}"
+                    ))
+                }
+                Some((scheme, _)) if LATER.contains(&scheme) => later(scheme, remote),
+                _ => Ok(Self::File(PathBuf::from(remote))),
+            };
         };
         match scheme {
             "file" => match rest.strip_prefix("localhost").unwrap_or(rest) {
@@ -60,14 +74,16 @@ impl Place {
                 }
                 Ok(Self::S3 { bucket: bucket.to_owned(), prefix: prefix.to_owned() })
             }
-            _ if LATER.contains(&scheme) => Err(Error::new(
-                crate::ErrorKind::Unsupported,
-                format!("{scheme}:// remotes are not supported yet: use s3://, http(s)://, file:// or a path"),
-            )
-            .with("remote", remote)),
+            _ if LATER.contains(&scheme) => later(scheme, remote),
             _ => refuse("unknown scheme: use s3://, http(s)://, file:// or a path"),
         }
     }
+}
+
+/// Refuses a scheme that is known and not served.
+fn later(scheme: &str, remote: &str) -> Result<Place> {
+    let message = format!("{scheme}:// remotes are not supported yet: use s3://, http(s)://, file:// or a path");
+    Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", remote))
 }
 
 /// Longest key that S3 takes; the other schemes take no longer ones here.
@@ -120,6 +136,8 @@ mod tests {
         assert_eq!(Place::parse("s3://b").expect("s3"), s3("b", ""));
         assert_eq!(Place::parse("/data/x").expect("path"), Place::File("/data/x".into()));
         assert_eq!(Place::parse("data/x").expect("path"), Place::File("data/x".into()));
+        assert_eq!(Place::parse("./s3:/b").expect("path"), Place::File("./s3:/b".into()));
+        assert_eq!(Place::parse("a:b/x").expect("path"), Place::File("a:b/x".into()));
         assert_eq!(Place::parse("file:///data/x").expect("file"), Place::File("/data/x".into()));
         let Place::Http(url) = Place::parse("https://h:81/a b/").expect("https") else { panic!("not http") };
         assert_eq!(url.as_str(), "https://h:81/a%20b");
@@ -136,6 +154,12 @@ mod tests {
             ("s3://b/a/../c", "relative path"),
             ("http://h/x?y=1", "query"),
             ("http://", "not a valid address"),
+            ("s3:/b/x", "two slashes behind s3:, so this may mean s3://b/x, and a path ./s3:/b/x"),
+            ("s3:b/x", "may mean s3://b/x"),
+            ("https:/h/x", "may mean https://h/x"),
+            ("file:/data/x", "may mean file:///data/x"),
+            ("gs:b/x", "gs:// remotes are not supported yet"),
+            ("dbfs:/Volumes/x", "not supported yet"),
         ] {
             let error = Place::parse(remote).expect_err(remote).to_string();
             assert!(error.contains(hint), "{remote}: {error}");
