@@ -1,6 +1,7 @@
 //! Remote names: which scheme, which place, and how a key becomes a path.
 
 use crate::{Error, Result};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use url::Url;
 
@@ -24,7 +25,7 @@ const LATER: [&str; 10] = ["gs", "azure", "azure-dl", "oci", "r2", "hf", "sftp",
 impl Place {
     /// Parses `file:///path`, a plain path, `http(s)://host/path` or `s3://bucket/prefix`.
     pub(crate) fn parse(remote: &str) -> Result<Self> {
-        let refuse = |why: &str| Err(Error::config(why.to_owned()).with("remote", remote));
+        let refuse = |why: &str| Err(Error::config(why.to_owned()).with("remote", shown(remote)));
         if remote.is_empty() {
             return refuse("the remote is empty: give a folder, an http(s):// address or s3://bucket/prefix");
         }
@@ -33,7 +34,7 @@ impl Place {
                 Some((scheme, rest)) if SERVED.contains(&scheme) => {
                     let slashes = if scheme == "file" { ":///" } else { "://" };
                     let meant = format!("{scheme}{slashes}{}", rest.trim_start_matches('/'));
-                    let path = remote;
+                    let (meant, path) = (shown(&meant), shown(remote));
                     refuse(&format!(
                         "an address has two slashes behind {scheme}:, so this may mean {meant}, and a path ./{path}"
                     ))
@@ -49,11 +50,10 @@ impl Place {
             },
             "http" | "https" => {
                 let mut url = Url::parse(remote).map_err(|e| {
-                    Error::config("the remote is not a valid address").caused_by(e).with("remote", remote)
+                    Error::config("the remote is not a valid address").caused_by(e).with("remote", shown(remote))
                 })?;
                 if !url.username().is_empty() || url.password().is_some() {
-                    // The remote stands in messages and logs; a password must not.
-                    return Err(Error::config("user names and passwords in a remote's address are not supported"));
+                    return refuse("user names and passwords in a remote's address are not supported");
                 }
                 if url.query().is_some() || url.fragment().is_some() {
                     return refuse("a remote is a folder: its address cannot have a query or a fragment");
@@ -83,7 +83,18 @@ impl Place {
 /// Refuses a scheme that is known and not served.
 fn later(scheme: &str, remote: &str) -> Result<Place> {
     let message = format!("{scheme}:// remotes are not supported yet: use s3://, http(s)://, file:// or a path");
-    Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", remote))
+    Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", shown(remote)))
+}
+
+/// A remote as it may stand in messages and logs: without the user name and password of its address.
+pub(crate) fn shown(remote: &str) -> Cow<'_, str> {
+    let Some((scheme @ ("http" | "https" | "sftp"), rest)) = remote.split_once(':') else { return remote.into() };
+    let slashes = rest.len() - rest.trim_start_matches('/').len();
+    let server = rest[slashes..].split('/').next().unwrap_or_default();
+    match server.rfind('@') {
+        Some(at) => format!("{scheme}:{}...{}", &rest[..slashes], &rest[slashes + at..]).into(),
+        None => remote.into(),
+    }
 }
 
 /// Longest key that S3 takes; the other schemes take no longer ones here.
@@ -168,8 +179,13 @@ mod tests {
 
     #[test]
     fn a_password_in_an_address_is_refused_without_being_repeated() {
-        let error = Place::parse("http://me:secret@h/x").expect_err("password").to_string();
-        assert!(!error.contains("secret"), "{error}");
+        for remote in ["http://me:secret@h/x", "https:/me:secret@h", "sftp://me:secret@h/a@b", "http://me:secret@h:x/"]
+        {
+            let error = Place::parse(remote).expect_err("password").to_string();
+            assert!(!error.contains("secret") && error.contains("...@h"), "{error}");
+        }
+        assert_eq!(shown("https://h/a@b"), "https://h/a@b");
+        assert_eq!(shown("oci://bucket@namespace/x"), "oci://bucket@namespace/x");
     }
 
     #[test]
