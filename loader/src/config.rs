@@ -7,6 +7,7 @@ mod json;
 
 use crate::decode::field::FieldSpec;
 use crate::error::{Error, Result};
+use crate::store::shown;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -300,6 +301,12 @@ impl StreamConfig {
         if self.remote.is_none() && self.local.is_none() {
             return Err(Error::config("a stream needs remote, local or both"));
         }
+        if let Some(local) = self.local.as_ref().and_then(|local| local.to_str())
+            && local.split_once("://").is_some_and(|(scheme, _)| scheme.bytes().all(|b| b.is_ascii_alphanumeric()))
+        {
+            let message = "`local` is a folder of this machine, and this is a URL: pass it as `remote`";
+            return Err(Error::config(message).with("local", shown(local)));
+        }
         let weights = [self.proportion.is_some(), self.repeat.is_some(), self.choose.is_some()];
         if weights.iter().filter(|w| **w).count() > 1 {
             return Err(Error::config("a stream takes only one of proportion, repeat and choose"));
@@ -407,7 +414,7 @@ mod tests {
     #[test]
     fn each_bad_argument_is_refused_with_its_name() {
         type Spoil = fn(&mut LoaderConfig);
-        let cases: [(Spoil, &str); 8] = [
+        let cases: [(Spoil, &str); 9] = [
             (|c| c.streams.clear(), "no data"),
             (|c| c.batch_size = 0, "batch_size"),
             (|c| c.prefetch = Some(0), "prefetch"),
@@ -415,6 +422,7 @@ mod tests {
             (|c| c.stall_timeout = f64::NAN, "stall_timeout"),
             (|c| c.world.rank = 7, "rank"),
             (|c| c.replication = Some(3), "replication"),
+            (|c| c.streams[0].local = Some("s3://b/x".into()), "pass it as `remote` (local s3://b/x"),
             (|c| (c.streams[0].repeat, c.streams[0].choose) = (Some(1.0), Some(2)), "only one"),
         ];
         for (spoil, word) in cases {
