@@ -37,6 +37,8 @@ torch = pytest.importorskip("torch")
         ("transform", 3, "transform is a function of a batch, but it is 3"),
         ("fields", ["x"], "fields maps names to fields"),
         ("fields", {"x": fb.Scalar("a", dtype="int")}, "fields['x']: 'int' is no type of a field"),
+        ("remote", "s3:/bucket/set", "an address has two slashes behind s3:, so this may mean s3://bucket/set"),
+        ("local", "s3://bucket/set", "`local` is a folder of this machine, and this is a URL: pass it as `remote`"),
         ("streams", [3], "streams is a list of forebay.Stream"),
         ("streams", [fb.Stream(remote="a"), fb.Stream(remote="b", repeat=-1)], "streams[1]: repeat is a number, at least 0"),
         ("streams", [fb.Stream(remote="a", download_retry=0)], "streams[0]: download_retry is a whole number, at least 1"),
@@ -83,6 +85,17 @@ def test_constructors_keep_their_signatures():
 def test_skipping_without_a_budget_is_refused(packed):
     with pytest.raises(fb.ConfigError, match='on_error="skip" leaves out up to max_errors samples per epoch, which is 0'):
         fb.Loader(local=packed, batch_size=4, on_error="skip")
+
+
+def test_a_password_in_a_remote_is_not_repeated():
+    with pytest.raises(fb.ConfigError, match="passwords in a remote's address are not supported") as caught:
+        fb.Loader(remote="http://me:secret@localhost:1/set", batch_size=4)
+    assert "secret" not in str(caught.value) and "secret" not in str(caught.value.context)
+
+
+def test_a_column_of_jpegs_holds_no_masks(pictures):
+    with pytest.raises(fb.ConfigError, match="a JPEG cannot hold labels.*column image, encoding jpeg, field m"):
+        fb.Loader(local=pictures, batch_size=4, fields={"m": fb.Mask("image")})
 
 
 def test_means_of_grey_levels_are_refused(pictures):
