@@ -158,6 +158,10 @@ fn ways(crop: u32) -> Result<Vec<(&'static str, Way)>> {
             row(&crop_and_flip, "uint8", Choices { row_index: true, ..Choices::default() })?,
         ),
         ("forebay, random crop + flip, uint8, scaled decode", row(&crop_and_flip, "uint8", scaled)?),
+        (
+            "forebay, random crop + flip, uint8, row index and scaled decode",
+            row(&crop_and_flip, "uint8", Choices { row_index: true, ..scaled })?,
+        ),
         ("forebay, random crop + flip, float32 normalised", row(&normalised, "float32", Choices::default())?),
         ("forebay, resize + centre crop, uint8", row(&centre, "uint8", Choices::default())?),
         ("forebay, resize + centre crop, uint8, scaled decode", row(&centre, "uint8", scaled)?),
