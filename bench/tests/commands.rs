@@ -118,6 +118,19 @@ fn a_form_that_only_its_loader_reads_is_made_once_and_what_differs_is_noted() {
 }
 
 #[test]
+fn row_indexes_without_shards_to_copy_are_refused_before_anything_is_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("set");
+    let refused = bench().args(["synth", "--forms", "mds-indexed", "--python", "/nowhere", "--out"]).arg(&out).output();
+    let said = String::from_utf8_lossy(&refused.expect("synth runs").stderr).into_owned();
+    assert!(
+        said.contains("the form mds-indexed is a copy of mds, which is not there: make both, --forms mds,mds-indexed"),
+        "{said}"
+    );
+    assert!(std::fs::read_dir(&out).map_or(true, |mut entries| entries.next().is_none()));
+}
+
+#[test]
 fn a_loader_that_is_not_installed_is_named_with_what_it_needs() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());

@@ -12,13 +12,21 @@ const SCRIPT: (&str, &str) = ("synth_images.py", include_str!("../../scripts/syn
 
 /// Makes the files if they are not there, then the other forms.
 pub(super) fn make(args: &SynthArgs) -> Result<DataSet> {
+    let mut forms = args.forms.clone();
+    // What is copied comes before its copy.
+    forms.sort_unstable();
+    if forms.contains(&Form::MdsIndexed) && !forms.contains(&Form::Mds) && !mds::is_made(args) {
+        return Err(Error::config(
+            "the form mds-indexed is a copy of mds, which is not there: make both, --forms mds,mds-indexed",
+        ));
+    }
     let files = args.out.join("files");
     if !files.is_dir() {
         cut(args, &files)?;
     }
     let mut samples = list(&files)?;
     shuffle(&mut samples, args.seed);
-    for form in &args.forms {
+    for form in forms {
         match form {
             Form::Files => {}
             Form::Tar => tar::write(&args.out.join("tar"), &samples, args.shard_bytes_max)?,

@@ -8,10 +8,15 @@ use forebay_loader::{Error, Result};
 use std::fs;
 use std::path::Path;
 
-/// Has `fill` write the folder `mds`. One with an index is whole, and is kept.
+/// Whether the folder `mds` is there: one with an index is whole.
+pub(super) fn is_made(args: &SynthArgs) -> bool {
+    args.out.join("mds").join(INDEX_BASENAME).is_file()
+}
+
+/// Has `fill` write the folder `mds`. One that is whole is kept.
 pub(super) fn write(args: &SynthArgs, fill: impl FnOnce(&Path, Options) -> Result<Index>) -> Result<()> {
     let folder = args.out.join("mds");
-    if folder.join(INDEX_BASENAME).is_file() {
+    if is_made(args) {
         return Ok(());
     }
     if folder.is_dir() {

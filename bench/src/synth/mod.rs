@@ -38,7 +38,7 @@ impl Kind {
 }
 
 /// A form of the data set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Form {
     /// Class folders with one file per sample
     Files,
