@@ -22,7 +22,7 @@ echo '{"event":"ready","versions":{"fake":"1.2"}}'
 first='{"event":"first","seconds":0.25,"shape":[64,8],"dtype":"uint16","mean":1.5}'
 while read -r line; do
     if [ "$line" = convert ]; then
-        mkdir "FOLDER/ffcv" && echo made >> "FOLDER/conversions" && echo '{"event":"converted"}'
+        mkdir "FOLDER/ffcv.part" && echo made >> "FOLDER/conversions" && BROKEN && echo '{"event":"converted"}'
         continue
     fi
     if [ -n "$first" ]; then echo "$first"; first=; fi
@@ -47,6 +47,11 @@ fn tokens(folder: &Path, seed: u32) -> Output {
 
 fn loader(folder: &Path, items: u32) -> PathBuf {
     program(folder, &FAKE_LOADER.replace("ITEMS", &items.to_string()))
+}
+
+/// A loader that makes its form; `broken` is run in the middle of it.
+fn converter(folder: &Path, broken: &str) -> PathBuf {
+    program(folder, &FAKE_CONVERTER.replace("FOLDER", &folder.display().to_string()).replace("BROKEN", broken))
 }
 
 fn program(folder: &Path, text: &str) -> PathBuf {
@@ -108,13 +113,28 @@ fn a_loader_that_loses_samples_is_out_of_the_table() {
 fn a_form_that_only_its_loader_reads_is_made_once_and_what_differs_is_noted() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());
-    let python = program(folder.path(), &FAKE_CONVERTER.replace("FOLDER", &folder.path().display().to_string()));
+    let python = converter(folder.path(), "true");
     for _ in 0..2 {
         let out = some_peers("ffcv", folder.path(), &python, &folder.path().join("report.json"));
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         assert!(out.status.success() && text.contains("note: FFCV resizes with OpenCV's INTER_AREA"), "{text}");
     }
     assert_eq!(std::fs::read_to_string(folder.path().join("conversions")).expect("it was made"), "made\n");
+}
+
+#[test]
+fn a_form_that_was_broken_off_is_made_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(tokens(folder.path(), 7).status.success());
+    let report = folder.path().join("report.json");
+    let out = some_peers("ffcv", folder.path(), &converter(folder.path(), "exit 1"), &report);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(text.contains("skipped FFCV: it ended early"), "{text}");
+    assert!(folder.path().join("ffcv.part").is_dir() && !folder.path().join("ffcv").exists());
+    let out = some_peers("ffcv", folder.path(), &converter(folder.path(), "true"), &report);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(!folder.path().join("ffcv.part").exists() && folder.path().join("ffcv").is_dir());
+    assert_eq!(std::fs::read_to_string(folder.path().join("conversions")).expect("two"), "made\nmade\n");
 }
 
 #[test]

@@ -93,8 +93,7 @@ def convert(config):
     # A file that does not fit into a page would end the writer's process, and the writer waits for that for ever.
     longest = max(os.path.getsize(path) for path, _ in samples)
     page_bytes = max(PAGE_BYTES_MIN, 1 << (longest - 1).bit_length())
-    part = config["ffcv"] + ".part"
-    os.makedirs(part, exist_ok=True)
+    os.makedirs(config["ffcv"])
     fields = {"image": StoredJpeg(), "label": IntField()}
-    DatasetWriter(beton(part), fields, page_size=page_bytes, num_workers=1).from_indexed_dataset(Files(samples))
-    os.rename(part, config["ffcv"])
+    writer = DatasetWriter(beton(config["ffcv"]), fields, page_size=page_bytes, num_workers=1)
+    writer.from_indexed_dataset(Files(samples))

@@ -15,7 +15,8 @@ use forebay_loader::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 const SCRIPTS: &[(&str, &str)] = &[
     child::SCRIPT,
@@ -279,8 +280,7 @@ fn measure(
             return Err(Error::new(ErrorKind::NotFound, "the data set lacks this form; make it with synth --forms")
                 .with("form", entrant.form));
         }
-        // A process of its own: what it imports and starts must not stand in the measured one's memory.
-        start_somewhere(args, scripts, entrant, &config)?.convert()?;
+        make_form(args, scripts, entrant, &form, config)?;
     }
     read_through(&form)?;
     let (first, warm_up) = peer.first_epoch(Watch::AfterFirst)?;
@@ -296,6 +296,26 @@ fn measure(
     }
     outcome.memory_bytes_max = outcome.memory_bytes_max.max(peer.memory_bytes_max);
     Ok(())
+}
+
+/// Has the loader's module make its form of the data set. It gets its name when it is whole: one that was broken off is not
+/// taken for the form, and the next run begins anew.
+fn make_form(
+    args: &PeersArgs,
+    scripts: &Scripts,
+    entrant: &Entrant,
+    form: &Path,
+    mut config: serde_json::Value,
+) -> Result<()> {
+    let part = form.with_extension("part");
+    let failed = |e| Error::from_io(e, "the folder of a loader's own form").with("folder", part.display());
+    if part.exists() {
+        fs::remove_dir_all(&part).map_err(failed)?;
+    }
+    config[entrant.form] = json!(part);
+    // A process of its own: what it imports and starts must not stand in the measured one's memory.
+    start_somewhere(args, scripts, entrant, &config)?.convert()?;
+    fs::rename(&part, form).map_err(failed)
 }
 
 /// A loader that leaves samples out, or repeats some, does other work than the rest.
