@@ -113,6 +113,8 @@ pub(crate) struct Report {
     pub(crate) baseline: Option<String>,
     /// Whether rows stay as they were added: parts of one thing, or steps. Else a group's best row comes first.
     pub(crate) is_listed: bool,
+    /// Whether each group's bars have a scale of their own: for groups that do different work.
+    pub(crate) is_scaled_by_group: bool,
     /// The column that ratios and order are taken from; in a group without it, the first column that the group has.
     pub(crate) primary: &'static str,
     /// What the plot shows below the bars.
@@ -144,6 +146,7 @@ impl Report {
             rows: Vec::new(),
             baseline: None,
             is_listed: false,
+            is_scaled_by_group: false,
             curves: None,
             skipped: Vec::new(),
             notes: Vec::new(),

@@ -55,6 +55,9 @@ pub(super) fn render(report: &Report) -> String {
     if let Some(baseline) = &report.baseline {
         let _ = write!(about, "; in parentheses: times {baseline}");
     }
+    if report.is_scaled_by_group && groups.len() > 1 {
+        about.push_str("; every panel has its own scale");
+    }
     y = paragraph(&mut body, y, width, ("s", 12.0), &about) + 8.0;
     let panels: Vec<(&Column, &str)> =
         columns.iter().flat_map(|column| groups.iter().map(move |group| (*column, *group))).collect();
@@ -105,8 +108,9 @@ fn panel(svg: &mut String, report: &Report, column: &Column, group: &str, (x, y)
     let comma = if group.is_empty() { "" } else { ", " };
     text(svg, x, y + 18.0, "p", "start", &format!("{}{comma}{group}{better}", column.title));
     let rows = report.ranked(group);
-    // One scale for all groups of a column, so that panels side by side can be compared by eye.
-    let all = report.rows.iter().filter_map(|r| r.values.get(column.key));
+    // Else one scale for all groups of a column, so that panels side by side can be compared by eye.
+    let beside = |row: &&Row| !report.is_scaled_by_group || row.group == group;
+    let all = report.rows.iter().filter(beside).filter_map(|r| r.values.get(column.key));
     let scale_max = all.fold(0.0f64, |a, b| a.max(*b)).max(f64::MIN_POSITIVE);
     let (left, top) = (x + names, y + PANEL_HEAD);
     let bottom = top + rows.len() as f64 * (BAR + GAP);
@@ -202,7 +206,8 @@ fn label(report: &Report, column: &Column, row: &Row, value: f64) -> String {
         let _ = write!(label, "  ({r:.2}x)");
     }
     if !row.remark.is_empty() {
-        let _ = write!(label, "  {}", row.remark);
+        // Renderers make one space of several, and figures would run together.
+        let _ = write!(label, ": {}", row.remark);
     }
     label
 }
@@ -223,7 +228,7 @@ mod tests {
         assert_eq!(svg.matches("rx=\"2\"").count(), 4);
         assert_eq!(svg.matches("class=\"ours\"").count(), 1);
         assert!(svg.contains("1,250  (2.50x)"));
-        assert!(svg.contains("500  the first"));
+        assert!(svg.contains("500: the first"));
         assert!(svg.trim_end().ends_with("</svg>"));
     }
 
@@ -240,6 +245,25 @@ mod tests {
         let mut large = sample();
         large.rows.iter_mut().for_each(|row| row.values.values_mut().for_each(|value| *value *= 1e12));
         assert!(width(&large) > width(&report));
+    }
+
+    #[test]
+    fn groups_share_a_scale_unless_they_do_different_work() {
+        let widths = |svg: &str| -> Vec<f64> {
+            let bars = svg.lines().filter(|line| line.ends_with("rx=\"2\"/>"));
+            let width = |bar: &str| bar.split(" width=\"").nth(1)?.split('"').next()?.parse().ok();
+            bars.map(|bar| width(bar).expect("a width")).collect()
+        };
+        let mut report = sample();
+        report.rows.truncate(2);
+        let key = report.columns[0].key;
+        for (row, value) in report.rows.iter_mut().zip([10.0, 1000.0]) {
+            (row.group, row.values) = (row.name.clone(), [(key, value)].into());
+        }
+        assert_eq!(widths(&report.svg()), [3.0, 300.0]);
+        report.is_scaled_by_group = true;
+        assert_eq!(widths(&report.svg()), [300.0, 300.0]);
+        assert!(report.svg().contains("every panel has its own scale"));
     }
 
     #[test]
