@@ -9,6 +9,8 @@
 //! Position `k` of the zigzag order is bit `63 - k` of the history and coefficient `63 - k` of the stored block. The bits of
 //! a number that was read then stand in the order of the coefficients they are for.
 
+#![forbid(unsafe_code)]
+
 use super::Declined;
 use super::entropy::{BLOCK, Bits, window};
 use super::huffman::{BAND_END, BandTable, UNDECIDED};

@@ -1,5 +1,7 @@
 //! The decoder that pictures go to: ours for what it takes, libjpeg-turbo for the rest.
 
+#![forbid(unsafe_code)]
+
 use super::kernel::Kernels;
 use super::own::Own;
 use super::{JpegDecoder, Turbo};

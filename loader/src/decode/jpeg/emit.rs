@@ -1,5 +1,7 @@
 //! From samples to pixels: upsampling and colours, one output row at a time.
 
+#![forbid(unsafe_code)]
+
 use super::frame::{Colours, Component, Frame, Upsampling};
 use super::kernel::{Kernels, MARGIN};
 use super::measure::Until;

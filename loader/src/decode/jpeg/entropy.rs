@@ -5,6 +5,8 @@
 //! block's end is overwritten when the next block is decoded. Ends of blocks, codes longer than the window and data that
 //! runs over the end of a block are one test.
 
+#![forbid(unsafe_code)]
+
 use super::Declined;
 use super::huffman::{AcTable, Code, DC_WINDOW, DcTable, END_OF_BLOCK, Pair, WINDOW};
 use super::order::PLACES;

@@ -1,5 +1,7 @@
 //! The frame header, and the geometry that follows from it.
 
+#![forbid(unsafe_code)]
+
 use std::ops::Range;
 
 use super::Declined;

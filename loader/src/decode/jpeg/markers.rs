@@ -4,6 +4,8 @@
 //! restart interval. Everything that an ordinary encoder would not write is [`Declined`], also where libjpeg-turbo
 //! would shrug: it then decides about the file.
 
+#![forbid(unsafe_code)]
+
 use super::Declined;
 use super::entropy::BLOCK;
 use super::frame::{Colours, Frame};

@@ -1,5 +1,7 @@
 //! The MCUs of one scan, in order: decoded where they are wanted, read over where not, across restart markers.
 
+#![forbid(unsafe_code)]
+
 use super::Declined;
 use super::entropy::{BLOCK, Bits, SLACK};
 use super::huffman::{AcTable, DcTable};

@@ -3,6 +3,8 @@
 //! Nothing is timed in here. A decoder that stops early does the same work in the same order as the one that does not, so
 //! the time of a stage is what decoding to its end takes longer than to the end of the stage before.
 
+#![forbid(unsafe_code)]
+
 use super::kernel::Kernels;
 use super::own::Own;
 use crate::decode::geometry::Region;

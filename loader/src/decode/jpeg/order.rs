@@ -12,6 +12,8 @@
 //!               30 50 34 54 32 52 36 56   37 57 31 51 33 53 35 55
 //! ```
 
+#![forbid(unsafe_code)]
+
 use super::entropy::BLOCK;
 
 /// Rows, or columns, whose values are added up first.

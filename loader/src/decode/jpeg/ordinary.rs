@@ -1,5 +1,7 @@
 //! Files that a decoder on a device takes.
 
+#![forbid(unsafe_code)]
+
 use super::frame::{Colours, Frame};
 use super::markers::{Headers, Scan};
 

@@ -1,5 +1,7 @@
 //! Our decoder: reads the headers up to the first scan, and hands on to what decodes this kind of picture.
 
+#![forbid(unsafe_code)]
+
 use super::Declined;
 use super::emit::Emit;
 use super::kernel::Kernels;

@@ -1,5 +1,7 @@
 //! A component's samples: those of all rows that are wanted, or a few that roll down the picture with its MCU rows.
 
+#![forbid(unsafe_code)]
+
 use std::ops::Range;
 
 use super::Declined;

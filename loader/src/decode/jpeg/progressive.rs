@@ -7,6 +7,8 @@
 //! A picture that does not bring every bit of every coefficient, or in an order that is not the standard's, is declined:
 //! libjpeg-turbo guesses what is missing ("block smoothing").
 
+#![forbid(unsafe_code)]
+
 use super::Declined;
 use super::band::{Band, BandPosition, BandRun};
 use super::emit::Emit;

@@ -19,6 +19,8 @@
 //! cannot tell is an index made to deceive: that one could have brought another picture as well. But nothing in an index
 //! is trusted to be in bounds, and no row is read beyond the start of the next.
 
+#![forbid(unsafe_code)]
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Declined;

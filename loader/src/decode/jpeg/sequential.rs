@@ -5,6 +5,8 @@
 //! region and columns beside it are read over, rows below are not touched. With a row index ([`source`]), of each row only
 //! the columns left of the region are read over, and nothing else is decoded.
 
+#![forbid(unsafe_code)]
+
 use std::ops::Range;
 
 use super::Declined;

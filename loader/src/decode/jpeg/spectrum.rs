@@ -1,5 +1,7 @@
 //! What the scans of a progressive picture have brought so far: coefficients, and which bits of which.
 
+#![forbid(unsafe_code)]
+
 use std::ops::Range;
 
 use super::Declined;

@@ -1,5 +1,7 @@
 //! libjpeg-turbo through its TurboJPEG interface, which turns the C library's `longjmp` errors into return codes.
 
+mod depth;
+mod encode;
 mod mend;
 mod transcode;
 
@@ -13,6 +15,10 @@ use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};
 
+use depth::{Colours, Depth};
+#[cfg(test)]
+pub(super) use encode::encode_deep;
+pub use encode::{Subsampling, encode};
 pub use transcode::to_baseline;
 
 /// Progressive files may have many scans, each of which costs a pass over the picture. Encoders write about ten.
@@ -126,15 +132,9 @@ struct Header {
     size: Size,
     /// Columns of the smallest unit that can be skipped; `None` where only a full decode works.
     unit: Option<u32>,
-    is_cmyk: bool,
+    colours: Colours,
+    depth: Depth,
     scale: Scale,
-}
-
-impl Header {
-    /// Bytes per pixel that the library gives out.
-    fn channels(&self) -> usize {
-        if self.is_cmyk { 4 } else { 3 }
-    }
 }
 
 impl Turbo {
@@ -161,12 +161,9 @@ impl Turbo {
         if w < 1 || h < 1 {
             return Err(Error::decode("the JPEG holds no picture"));
         }
-        if self.instance.get(tj::TJPARAM_TJPARAM_PRECISION) != 8 {
-            return Err(Error::decode("only JPEG files of 8 bits are supported").of_kind(ErrorKind::Unsupported));
-        }
-        let colours = self.instance.get(tj::TJPARAM_TJPARAM_COLORSPACE);
-        let is_cmyk = colours == tj::TJCS_TJCS_CMYK as c_int || colours == tj::TJCS_TJCS_YCCK as c_int;
         let lossless = self.instance.get(tj::TJPARAM_TJPARAM_LOSSLESS) == 1;
+        let depth = Depth::of(self.instance.get(tj::TJPARAM_TJPARAM_PRECISION))?;
+        let colours = Colours::of(self.instance.get(tj::TJPARAM_TJPARAM_COLORSPACE), lossless);
         let unit = match self.instance.get(tj::TJPARAM_TJPARAM_SUBSAMP) as tj::TJSAMP {
             _ if lossless => None,
             tj::TJSAMP_TJSAMP_444 | tj::TJSAMP_TJSAMP_GRAY | tj::TJSAMP_TJSAMP_440 | tj::TJSAMP_TJSAMP_441 => Some(8),
@@ -174,7 +171,7 @@ impl Turbo {
             tj::TJSAMP_TJSAMP_411 => Some(32),
             _ => None,
         };
-        Ok(Header { size: Size { w: w as u32, h: h as u32 }, unit, is_cmyk, scale: Scale::Full })
+        Ok(Header { size: Size { w: w as u32, h: h as u32 }, unit, colours, depth, scale: Scale::Full })
     }
 
     /// A new instance for a picture, and its header.
@@ -221,17 +218,14 @@ impl Turbo {
     pub fn decode_damaged(&mut self, bytes: &[u8], scale: Scale, pixels: &mut Pixels) -> Result<Option<String>> {
         let header = self.start(bytes, scale)?;
         let region = Region::all(header.size);
-        let out = pixels.start(region, header.channels());
+        let out = pixels.start(region, header.colours.room());
         let warning = self.decompress(bytes, &header, region, out)?;
-        if header.is_cmyk {
-            rgb_from_inverted_cmyk(out);
-        }
+        header.colours.make_rgb(out);
         Ok(warning)
     }
 
-    /// Decodes exactly `region`, which the library accepts, into `out`, rows without gaps.
+    /// Decodes exactly `region`, which the library accepts, to the front of `out`, rows without gaps, in its own colours.
     fn decompress(&mut self, bytes: &[u8], header: &Header, region: Region, out: &mut [u8]) -> Result<Option<String>> {
-        let format = if header.is_cmyk { tj::TJPF_TJPF_CMYK } else { tj::TJPF_TJPF_RGB };
         let crop = if region == Region::all(header.size) {
             // Zeros mean no cropping, also after an earlier picture's crop.
             tj::tjregion { x: 0, y: 0, w: 0, h: 0 }
@@ -244,27 +238,34 @@ impl Turbo {
             let message = self.instance.message();
             return Err(Error::decode("the JPEG cannot be decoded in part").with("reason", message));
         }
-        let pitch = region.w as usize * header.channels();
-        assert_eq!(out.len(), pitch * region.h as usize, "the output is the region's size");
+        let pitch = region.w as usize * header.colours.channels();
+        let out = &mut out[..pitch * region.h as usize];
+        let format = header.colours.format();
+        let mut deep = header.depth.room(out.len());
+        let handle = self.instance.handle.as_ptr();
+        let (file, len, wide) = (bytes.as_ptr(), bytes.len() as tj::size_t, pitch as c_int);
+        // In all three calls:
         // SAFETY: the handle is live; `bytes` is one slice. The library writes region.h rows of region.w pixels of
-        // `channels()` bytes, `pitch` apart, which is `out` by the assertion: the header it reads again is the one in
+        // `channels()` samples, `pitch` apart, which is `out`, or `deep` of as many: the header it reads again is the one in
         // the same, immutable bytes that `header` came from.
-        let rc = unsafe {
-            tj::tj3Decompress8(
-                self.instance.handle.as_ptr(),
-                bytes.as_ptr(),
-                bytes.len() as tj::size_t,
-                out.as_mut_ptr(),
-                pitch as c_int,
-                format as c_int,
-            )
+        let rc = match header.depth {
+            // SAFETY: as above.
+            Depth::Byte(_) => unsafe { tj::tj3Decompress8(handle, file, len, out.as_mut_ptr(), wide, format) },
+            Depth::Twelve(_) => {
+                let to = deep.as_mut_ptr().cast();
+                // SAFETY: as above; samples of 12 bits are the same as signed numbers.
+                unsafe { tj::tj3Decompress12(handle, file, len, to, wide, format) }
+            }
+            // SAFETY: as above.
+            Depth::Sixteen(_) => unsafe { tj::tj3Decompress16(handle, file, len, deep.as_mut_ptr(), wide, format) },
         };
+        header.depth.to_bytes(&deep, out);
         self.instance.outcome(rc)
     }
 
     /// Decodes `region` of a picture that was [started](Self::start), and refuses one that is damaged.
     fn decode_flawless(&mut self, bytes: &[u8], header: &Header, region: Region, pixels: &mut Pixels) -> Result<()> {
-        let out = pixels.start(region, header.channels());
+        let out = pixels.start(region, header.colours.room());
         if let Some(warning) = self.damage(bytes, header, region, out)? {
             if let Some(damage) = self.damage_behind_header(bytes, header, region, out, &warning) {
                 let message = "the JPEG is damaged; a field with tolerant=True takes what is there of it";
@@ -275,9 +276,7 @@ impl Turbo {
             let header = self.start(bytes, header.scale)?;
             self.decompress(bytes, &header, region, out)?;
         }
-        if header.is_cmyk {
-            rgb_from_inverted_cmyk(out);
-        }
+        header.colours.make_rgb(out);
         Ok(())
     }
 
@@ -298,7 +297,7 @@ impl Turbo {
     ) -> Option<String> {
         let found = mend::header(bytes).and_then(|mended| {
             let same = self.start(&mended, header.scale).ok()?;
-            let is_same = same.size == header.size && same.is_cmyk == header.is_cmyk;
+            let is_same = same.size == header.size && same.colours == header.colours && same.depth == header.depth;
             is_same.then(|| self.damage(&mended, &same, region, out).ok()).flatten()
         });
         // Where there is nothing to mend, or what was taken for a header was none, the warning stands.
@@ -333,76 +332,4 @@ fn widen(wanted: Region, header: &Header) -> Result<Region> {
     }
     let right = right.max((left + WIDTH_MIN).min(size.w));
     Ok(Region { x: left, y: wanted.y, w: right - left, h: wanted.h })
-}
-
-/// Adobe stores CMYK inverted, and every reader takes four channels to be Adobe's. Pillow's arithmetic, packing four
-/// bytes to three in place.
-fn rgb_from_inverted_cmyk(pixels: &mut [u8]) {
-    for i in 0..pixels.len() / 4 {
-        let [c, m, y, k] = [pixels[4 * i], pixels[4 * i + 1], pixels[4 * i + 2], pixels[4 * i + 3]];
-        for (channel, ink) in [c, m, y].into_iter().enumerate() {
-            pixels[3 * i + channel] = super::super::pil::rgb_channel(255 - ink, 255 - k);
-        }
-    }
-}
-
-/// How chroma is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the usual names")]
-pub enum Subsampling {
-    S444,
-    S422,
-    S420,
-    S440,
-    S411,
-    S441,
-    Grey,
-}
-
-/// Compresses RGB pixels: for synthetic data sets and tests.
-///
-/// # Errors
-/// Sizes that do not fit together, a quality outside of 1 to 100, no memory.
-pub fn encode(rgb: &[u8], size: Size, quality: u8, subsampling: Subsampling, progressive: bool) -> Result<Vec<u8>> {
-    if rgb.len() != size.w as usize * size.h as usize * 3 || rgb.is_empty() || size.w > 65_500 || size.h > 65_500 {
-        return Err(Error::config("pixels and size of a JPEG to be written do not fit").with("bytes", rgb.len()));
-    }
-    let mut instance = Instance::new(tj::TJINIT_TJINIT_COMPRESS)?;
-    let subsampling = match subsampling {
-        Subsampling::S444 => tj::TJSAMP_TJSAMP_444,
-        Subsampling::S422 => tj::TJSAMP_TJSAMP_422,
-        Subsampling::S420 => tj::TJSAMP_TJSAMP_420,
-        Subsampling::S440 => tj::TJSAMP_TJSAMP_440,
-        Subsampling::S411 => tj::TJSAMP_TJSAMP_411,
-        Subsampling::S441 => tj::TJSAMP_TJSAMP_441,
-        Subsampling::Grey => tj::TJSAMP_TJSAMP_GRAY,
-    };
-    instance.set(tj::TJPARAM_TJPARAM_QUALITY, c_int::from(quality))?;
-    instance.set(tj::TJPARAM_TJPARAM_SUBSAMP, subsampling as c_int)?;
-    instance.set(tj::TJPARAM_TJPARAM_PROGRESSIVE, c_int::from(progressive))?;
-    let mut buffer = std::ptr::null_mut();
-    let mut length = 0;
-    // SAFETY: the handle is live; `rgb` holds width * height * 3 bytes, checked above; with a null buffer the library
-    // allocates and stores pointer and length.
-    let rc = unsafe {
-        tj::tj3Compress8(
-            instance.handle.as_ptr(),
-            rgb.as_ptr(),
-            size.w as c_int,
-            0,
-            size.h as c_int,
-            tj::TJPF_TJPF_RGB as c_int,
-            &raw mut buffer,
-            &raw mut length,
-        )
-    };
-    let out = if rc == 0 && !buffer.is_null() {
-        // SAFETY: on success `buffer` holds `length` initialised bytes.
-        Ok(unsafe { std::slice::from_raw_parts(buffer, length as usize) }.to_vec())
-    } else {
-        Err(Error::internal("libjpeg-turbo cannot compress the picture").with("reason", instance.message()))
-    };
-    // SAFETY: `buffer` is null or came from the library's allocator, and nothing refers to it any more.
-    unsafe { tj::tj3Free(buffer.cast()) };
-    out
 }

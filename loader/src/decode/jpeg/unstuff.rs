@@ -1,6 +1,8 @@
 //! Entropy-coded data without its stuffing: the zeros behind FF go before decoding, so that the decoder's loop does not
 //! look for them.
 
+#![forbid(unsafe_code)]
+
 use super::Declined;
 use super::entropy::{BYTES_AFTER, Bits};
 use super::kernel::{Kernels, MARGIN};

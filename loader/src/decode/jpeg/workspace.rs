@@ -1,5 +1,7 @@
 //! What decoding a picture needs whatever its kind: memory and tables that one thread keeps from picture to picture.
 
+#![forbid(unsafe_code)]
+
 use super::emit::Scratch;
 use super::huffman::{DcTable, Tables};
 use super::kernel::Kernels;

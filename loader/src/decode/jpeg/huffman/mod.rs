@@ -15,6 +15,8 @@
 //! [`AcTable`] and [`DcTable`] are for sequential scans, [`BandTable`] is for the AC scans of progressive pictures, which
 //! bring tables of their own: it holds one symbol per lookup and is built in a moment.
 
+#![forbid(unsafe_code)]
+
 mod ac;
 mod band;
 mod dc;

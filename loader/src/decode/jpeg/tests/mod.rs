@@ -2,6 +2,7 @@ use super::*;
 use crate::decode::geometry::Scale;
 use crate::error::ErrorKind;
 
+mod deep;
 mod equal;
 mod kernels;
 mod progressive;
@@ -396,17 +397,6 @@ fn a_picture_without_its_tables_is_refused_whatever_came_before_it() {
         decoder.size(&whole).unwrap();
         assert!(decoder.size(&tables).is_err());
     }
-}
-
-#[test]
-fn twelve_bits_are_refused_as_unsupported() {
-    let size = Size { w: 8, h: 8 };
-    let mut bytes = encode(&picture(size, &mut Lcg(6)), size, 80, Subsampling::S444, false).unwrap();
-    let frame = bytes.windows(2).position(|w| w == [0xff, 0xc0]).unwrap();
-    // Twelve bits exist in extended sequential frames only.
-    bytes[frame + 1] = 0xc1;
-    bytes[frame + 4] = 12;
-    assert_eq!(Turbo::new().unwrap().size(&bytes).unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
 #[test]
