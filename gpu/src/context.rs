@@ -121,6 +121,13 @@ impl Stream {
         let handle = context.enter(|| checked(stream::create(stream::StreamKind::NonBlocking), "cuStreamCreate"))?;
         Ok(Self { context: context.clone(), handle })
     }
+
+    /// Waits on the host for what it has been given so far.
+    pub(crate) fn wait(&self) -> Result<()> {
+        let event = Event::new(&self.context)?;
+        event.record(self.handle)?;
+        event.wait()
+    }
 }
 
 impl Drop for Stream {

@@ -15,7 +15,7 @@ use std::path::Path;
 const LIBRARY_VARIABLE: &str = "FOREBAY_CUDA_LIBRARY";
 
 /// Every function of the driver that this crate calls.
-const FUNCTIONS: [&str; 31] = [
+const FUNCTIONS: [&str; 32] = [
     "cuInit",
     "cuGetErrorName",
     "cuDeviceGetCount",
@@ -43,6 +43,7 @@ const FUNCTIONS: [&str; 31] = [
     "cuMemcpyDtoDAsync_v2",
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
+    "cuMemsetD8Async",
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuModuleGetFunction",

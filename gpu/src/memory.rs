@@ -2,7 +2,7 @@
 
 use crate::context::{Context, Event, Stream};
 use crate::driver::checked;
-use cudarc::driver::result::{free_sync, malloc_sync, memcpy_dtoh_async};
+use cudarc::driver::result::{free_sync, malloc_sync, memcpy_dtoh_async, memset_d8_async};
 use cudarc::driver::sys::CUdeviceptr;
 use forebay_loader::Result;
 use forebay_loader::sync::{Arc, Mutex};
@@ -39,16 +39,25 @@ impl Block {
         self.bytes
     }
 
+    /// Fills the first `bytes` bytes with one that is known, and waits until they are.
+    pub(crate) fn fill(&self, byte: u8, bytes: usize, stream: &Stream) -> Result<()> {
+        self.context.enter(|| {
+            // SAFETY: the block has as many bytes.
+            let answer = unsafe { memset_d8_async(self.address, byte, bytes.min(self.bytes), stream.handle) };
+            checked(answer, "cuMemsetD8Async")
+        })?;
+        stream.wait()
+    }
+
     /// Its first `bytes` bytes, when `stream` has done what it was given. Waits for that.
     pub(crate) fn read(&self, bytes: usize, stream: &Stream) -> Result<Vec<u8>> {
         let mut copy = vec![0u8; bytes.min(self.bytes)];
-        let copied = Event::new(&self.context)?;
         let started = self.context.enter(|| {
             // SAFETY: the block has as many bytes; the vector is kept until the copy is known to have ended.
             let answer = unsafe { memcpy_dtoh_async(&mut copy, self.address, stream.handle) };
             checked(answer, "cuMemcpyDtoHAsync")
         });
-        match started.and_then(|()| copied.record(stream.handle)).and_then(|()| copied.wait()) {
+        match started.and_then(|()| stream.wait()) {
             Ok(()) => Ok(copy),
             Err(error) => {
                 // The device may still write to it.

@@ -6,7 +6,7 @@ use crate::cufile;
 use crate::driver::checked;
 use crate::memory::{Block, Blocks};
 use crate::nvjpeg::library::Library;
-use crate::pictures::{DevicePictures, proof};
+use crate::pictures::{Backends, DevicePictures};
 use crate::register::HostMemory;
 use crate::storage::DeviceStorage;
 use cudarc::driver::result::memcpy_htod_async;
@@ -156,9 +156,9 @@ impl BatchTarget for CudaTarget {
 
     fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
         let Libraries { nvjpeg, packages, .. } = &self.libraries;
-        let open = |library| proof::cores(&Arc::new(library), &self.shared.context);
-        let cores = Library::find(nvjpeg.as_deref(), packages, open)?;
-        Ok(Arc::new(DevicePictures::open(&self.shared, cores)?))
+        let open = |library| Backends::open(library, &self.shared.context);
+        let backends = Library::find(nvjpeg.as_deref(), packages, open)?;
+        Ok(Arc::new(DevicePictures::open(&self.shared, backends)?))
     }
 
     fn storage(&self) -> Result<Arc<dyn StorageReader>> {

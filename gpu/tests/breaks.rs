@@ -46,7 +46,7 @@ const BREAKS: [Break; 26] = [
     Break {
         what: "a slot comes back while the device still reads files that were not refused",
         file: "pictures/mod.rs",
-        sound: "match self.wait_for_streams() {",
+        sound: "match self.shared.context.synchronize() {",
         broken: "match Ok::<(), Error>(()) {",
         noticed_by: ("pictures", "refused::refused_pictures_come_back_and_the_others_are_not_decoded_again"),
     },
@@ -95,8 +95,8 @@ const BREAKS: [Break; 26] = [
     Break {
         what: "the cores wait for the engines",
         file: "pictures/passage.rs",
-        sound: "let by_cores = pictures",
-        broken: "if let Some(engines) = &lane.engines { engines.done.hold_back(stream)?; } let by_cores = pictures",
+        sound: "let by_cores = match",
+        broken: "if let Some(engines) = &lane.engines { engines.done.hold_back(stream)?; } let by_cores = match",
         noticed_by: ("pictures", "share::engines_and_cores_decode_at_the_same_time_and_each_gets_what_it_can_do"),
     },
     Break {
@@ -116,14 +116,14 @@ const BREAKS: [Break; 26] = [
     Break {
         what: "nobody looks at what the cores' last groups took",
         file: "pictures/lane.rs",
-        sound: "Took { engines, cores: self.cores.took()? }",
-        broken: "Took { engines, cores: None }",
+        sound: "cores: took(&self.cores)? }",
+        broken: "cores: None }",
         noticed_by: ("pictures", "share::engines_and_cores_decode_at_the_same_time_and_each_gets_what_it_can_do"),
     },
     Break {
         what: "half of a refused batch is decoded while the other half is under way",
         file: "pictures/passage.rs",
-        sound: "self.wait_for(stream)?;",
+        sound: "self.shared.context.synchronize()?;",
         broken: "",
         noticed_by: ("pictures", "refused::refused_pictures_come_back_and_the_others_are_not_decoded_again"),
     },

@@ -418,6 +418,19 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, void *s) {
     pthread_mutex_unlock(&lock);
     return 0;
 }
+typedef struct Fill { void *at; int byte; size_t len; } Fill;
+static void fill(void *argument) {
+    Fill *f = argument;
+    memset(f->at, f->byte, f->len);
+    free(f);
+}
+int cuMemsetD8Async(uint64_t at, unsigned char byte, size_t n, void *s) {
+    ENTER_CONTEXT;
+    Fill *f = malloc(sizeof *f);
+    *f = (Fill){(void *)(uintptr_t)at, byte, n};
+    fake_cuda_call_later(s, fill, f, 0);
+    return 0;
+}
 /* From registered memory later, from other memory by way of the driver's own, now. */
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
     ENTER_CONTEXT;

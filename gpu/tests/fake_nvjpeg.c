@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INVALID_PARAMETER = 2, BAD_JPEG = 3, NOT_SUPPORTED = 4, ARCH_MISMATCH = 7 };
+enum { INVALID_PARAMETER = 2, BAD_JPEG = 3, NOT_SUPPORTED = 4, ARCH_MISMATCH = 7, IMPLEMENTATION_NOT_SUPPORTED = 9 };
 enum { CORES = 2, ENGINES = 3, RGB_INTERLEAVED = 5 };
 
 typedef struct Handle { int backend; unsigned flags; } Handle;
@@ -32,6 +32,7 @@ static int live, engines = 2, by_engines, by_cores;
 static int engines_us, cores_us, cores_first_us;
 /* Backends, or 0: one whose pixels are others', one that blends chroma of whole pictures alone. */
 static int spoiled, wholes_only;
+static int cores_take_parts = 1;
 
 static void must(int holds, const char *what) {
     if (!holds) { fprintf(stderr, "fake nvJPEG: %s\n", what); abort(); }
@@ -72,6 +73,8 @@ void fake_nvjpeg_engines(int count) { engines = count; }
 /* Microseconds: of a picture, by whom, and of a batch before the cores begin with its first. */
 void fake_nvjpeg_take(int engine, int core, int cores_first) { engines_us = engine, cores_us = core, cores_first_us = cores_first; }
 void fake_nvjpeg_spoil(int backend) { spoiled = backend; }
+/* Whether cores decode batches of parts. Versions 12.4 and 13.0 do not; this one does unless it is told. */
+void fake_nvjpeg_cores_take_parts(int on) { cores_take_parts = on; }
 void fake_nvjpeg_wholes_only(int backend) { wholes_only = backend; }
 /* From now on, the `nth` call of `function` answers `code`, or every one if `nth` is below 0. Decoding by one of the backends
  * goes by the names of `engines` and `cores`. */
@@ -202,6 +205,7 @@ int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *f
     int count = state->prepared, refused = injected(h->backend == ENGINES ? "engines" : "cores");
     must(count > 0, "a batch without preparation");
     if (refused) return refused;
+    if (h->backend != ENGINES && !cores_take_parts) return IMPLEMENTATION_NOT_SUPPORTED;
     must(add(&state->under_way, 0) == 0, "a state is used again while its batch is under way");
     Jobs *jobs = malloc(sizeof(Jobs) + count * sizeof(Job));
     *jobs = (Jobs){.state = state, .count = count, .is_spoiled = h->backend == spoiled};

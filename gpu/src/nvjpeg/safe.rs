@@ -50,11 +50,6 @@ impl Handle {
         Ok(Arc::new(Self { library: library.clone(), context: context.clone(), handle }))
     }
 
-    /// What it is a handle of.
-    pub(crate) fn library(&self) -> &Arc<Library> {
-        &self.library
-    }
-
     /// Where it decodes.
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.context

@@ -11,6 +11,9 @@ const PIXEL_BYTES_MAX: usize = 1 << 30;
 /// Where pixels start: what the device reads at once.
 const ALIGN_BYTES: usize = 256;
 
+/// Pixels that chroma's samples reach beyond their own at half resolution.
+const BLENDED: u32 = 2;
+
 /// A picture and its place in scratch memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
@@ -24,9 +27,16 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// What of the picture is decoded.
+    /// What of the picture is decoded: more than its crop, for at the edges of a part that begins between two chroma samples
+    /// libraries blend with what is not there.
     pub(super) fn region(&self) -> Region {
-        self.picture.picture.stage.crop
+        let (crop, size) = (self.picture.picture.stage.crop, self.picture.picture.size);
+        let widened = |start: u32, len: u32, end: u32| {
+            let from = start.saturating_sub(BLENDED) & !1;
+            (from, (start + len + BLENDED).next_multiple_of(2).min(end) - from)
+        };
+        let ((x, w), (y, h)) = (widened(crop.x, crop.w, size.w), widened(crop.y, crop.h, size.h));
+        Region { x, y, w, h }
     }
 
     /// Bytes from row to row of its pixels.
@@ -127,6 +137,21 @@ mod tests {
         let new = cut(&pictures, &[1, 3, 4], |picture| picture.row == 3, 1 << 20).expect("cut");
         assert_eq!(new.iter().map(numbers).collect::<Vec<_>>(), [vec![(1, 1, 0), (2, 1, 512)]]);
         assert!(cut(&pictures, &[1, 3, 4], |_| false, 1 << 20).expect("cut").is_empty());
+    }
+
+    #[test]
+    fn parts_begin_and_end_with_chroma_and_have_more_beside_them_as_far_as_the_picture_goes() {
+        let mut one = picture(0, 0, 99);
+        let mut region = |x, y, w, h| {
+            one.picture.stage.crop = Region { x, y, w, h };
+            let groups = cut(&[one], &[0], |_| true, 1 << 20).expect("cut");
+            let Region { x, y, w, h } = groups[0].items[0].region();
+            (x, y, w, h)
+        };
+        assert_eq!(region(0, 0, 99, 99), (0, 0, 99, 99));
+        assert_eq!(region(11, 20, 10, 11), (8, 18, 16, 16));
+        assert_eq!(region(1, 96, 98, 3), (0, 94, 99, 5));
+        assert_eq!(region(97, 98, 1, 1), (94, 96, 5, 3));
     }
 
     #[test]

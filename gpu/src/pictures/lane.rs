@@ -17,7 +17,7 @@ pub(super) struct Lane {
     /// Decoded pixels, then the kernel's list of pictures; as large as the largest group so far.
     scratch: Option<Block>,
     pub(super) engines: Option<Timed>,
-    pub(super) cores: Timed,
+    pub(super) cores: Option<Timed>,
     /// The kernel has read the pixels.
     done: Event,
     /// What the last group left to be waited for.
@@ -71,12 +71,17 @@ impl Timed {
 }
 
 impl Lane {
-    pub(super) fn new(context: &Arc<Context>, engines: Option<&Arc<Handle>>, cores: &Arc<Handle>) -> Result<Self> {
+    pub(super) fn new(
+        context: &Arc<Context>,
+        engines: Option<&Arc<Handle>>,
+        cores: Option<&Arc<Handle>>,
+    ) -> Result<Self> {
+        let timed = |handle: Option<&Arc<Handle>>| handle.map(|handle| Timed::new(context, handle)).transpose();
         Ok(Self {
             context: context.clone(),
             scratch: None,
-            engines: engines.map(|engines| Timed::new(context, engines)).transpose()?,
-            cores: Timed::new(context, cores)?,
+            engines: timed(engines)?,
+            cores: timed(cores)?,
             done: Event::new(context)?,
             left: Left::Nothing,
         })
@@ -93,8 +98,8 @@ impl Lane {
             Left::Group => {
                 // After both decoders, in its stream's order.
                 self.done.wait()?;
-                let engines = self.engines.as_ref().map_or(Ok(None), Timed::took)?;
-                Took { engines, cores: self.cores.took()? }
+                let took = |timed: &Option<Timed>| timed.as_ref().map_or(Ok(None), Timed::took);
+                Took { engines: took(&self.engines)?, cores: took(&self.cores)? }
             }
         };
         self.left = Left::Nothing;

@@ -18,14 +18,13 @@
 mod groups;
 mod lane;
 mod passage;
-pub(crate) mod proof;
+mod proof;
 mod share;
 
-use crate::context::{Context, Event, Stream};
+use crate::context::{Event, Stream};
 use crate::kernel::Kernel;
 use crate::memory::Block;
-use crate::nvjpeg::library::Library;
-use crate::nvjpeg::{Probe, Refusal};
+use crate::nvjpeg::{Handle, Probe, Refusal};
 use crate::partial::Partial;
 use crate::target::{DeviceBatch, Shared};
 use forebay_loader::memory::BatchSlot;
@@ -35,6 +34,7 @@ use forebay_loader::{Error, ErrorKind, Result};
 use groups::groups;
 use lane::Lane;
 use passage::Passage;
+pub(crate) use proof::Backends;
 use proof::Proven;
 use share::Share;
 
@@ -68,8 +68,16 @@ struct Work {
     engines: Option<Engines>,
 }
 
+impl Work {
+    /// Whether there is something that does.
+    fn decodes(&self) -> bool {
+        self.engines.is_some() || self.lanes.iter().any(|lane| lane.cores.is_some())
+    }
+}
+
 /// The engines that do nothing else.
 struct Engines {
+    count: u32,
     probe: Probe,
     share: Share,
     /// Pictures that were refused since one was decoded.
@@ -77,6 +85,18 @@ struct Engines {
 }
 
 impl Engines {
+    /// # Errors
+    ///
+    /// `Unsupported` where there are none; what the library says.
+    fn new(handle: &Arc<Handle>) -> Result<Self> {
+        let (count, cores) = handle.engines()?;
+        if count == 0 {
+            return Err(Error::new(ErrorKind::Unsupported, "there are none"));
+        }
+        let share = Share::new((count * cores.max(1)) as usize);
+        Ok(Self { count, probe: Probe::new(handle)?, share, refused: 0 })
+    }
+
     /// Takes in how many of the pictures that they were asked for they refused: whether they have come to refuse all.
     fn are_useless(&mut self, asked: usize, refused: usize) -> bool {
         self.refused = if refused < asked { 0 } else { self.refused + refused };
@@ -91,32 +111,46 @@ impl std::fmt::Debug for DevicePictures {
 }
 
 impl DevicePictures {
-    /// Opens what else the library of `cores` offers on the target's device.
+    /// For what `backends` has.
     ///
     /// # Errors
     ///
-    /// What the driver and the library say; a device without engines is none.
-    pub(crate) fn open(shared: &Arc<Shared>, cores: Proven) -> Result<Self> {
+    /// What the driver and the library say.
+    pub(crate) fn open(shared: &Arc<Shared>, backends: Backends) -> Result<Self> {
         let context = &shared.context;
         let kernel = Kernel::load(context)?;
-        let Proven { handle: cores, note } = cores;
-        let mut fallbacks = Vec::from_iter(note);
-        let (major, minor) = cores.version()?;
-        let (engines, with) = match open_engines(cores.library(), context) {
-            Ok((Proven { handle, note }, count, engines)) => {
-                fallbacks.extend(note);
-                (Some((handle, engines)), format!("with {count} engines"))
-            }
-            Err(error) => {
-                fallbacks.push(format!(
-                    "the engines of CUDA device {} that decode JPEGs cannot be used, its ordinary cores do it: {error}",
-                    context.number
-                ));
-                (None, "without engines".to_owned())
-            }
+        let number = context.number;
+        let mut fallbacks = Vec::new();
+        let mut keep = |proven: Proven| {
+            fallbacks.extend(proven.note);
+            proven.handle
         };
+        let Backends { engines, cores } = backends;
+        let (engines, of_engines) = match engines.and_then(|proven| Engines::new(&proven.handle).map(|e| (proven, e))) {
+            Ok((proven, engines)) => (Some((keep(proven), engines)), None),
+            Err(error) => (None, Some(error)),
+        };
+        let (cores, of_cores) = cores.map_or_else(|error| (None, Some(error)), |proven| (Some(keep(proven)), None));
+        fallbacks.extend(of_engines.map(|error| {
+            format!("the engines of CUDA device {number} that decode JPEGs cannot be used, its ordinary cores do it: {error}")
+        }));
+        fallbacks.extend(of_cores.map(|error| {
+            format!(
+                "the ordinary cores of CUDA device {number} cannot be used for JPEGs, its engines decode them, and the host what \
+                 these refuse: {error}"
+            )
+        }));
         let handle = engines.as_ref().map(|(handle, _)| handle);
-        let lanes = (0..LANES).map(|_| Lane::new(context, handle, &cores)).collect::<Result<_>>()?;
+        let Some(any) = handle.or(cores.as_ref()) else {
+            return Err(Error::new(ErrorKind::Unsupported, "nothing of the device decodes JPEGs"));
+        };
+        let (major, minor) = any.version()?;
+        let with = match (&engines, &cores) {
+            (Some((_, engines)), Some(_)) => format!("with {} engines", engines.count),
+            (Some((_, engines)), None) => format!("with {} engines alone", engines.count),
+            (None, _) => "without engines".to_owned(),
+        };
+        let lanes = (0..LANES).map(|_| Lane::new(context, handle, cores.as_ref())).collect::<Result<_>>()?;
         Ok(Self {
             shared: shared.clone(),
             kernel,
@@ -144,30 +178,20 @@ impl DevicePictures {
         self.close(work, &format!("has no memory left for decoding: {error}"));
     }
 
-    /// Decodes on the cores alone from now on.
+    /// Decodes on the cores alone from now on, if there are any.
     fn give_up_engines(&self, work: &mut Work, reason: Refusal) -> Result<()> {
-        // Both lanes' decoders end with all that they were given done.
-        self.wait_for(&self.engines_stream)?;
+        // Both lanes' decoders end with all that they were given done, also what a refused batch left on the library's streams.
+        self.shared.context.synchronize()?;
         work.engines = None;
         work.lanes.iter_mut().for_each(|lane| lane.engines = None);
         let number = self.shared.context.number;
-        self.fallbacks.lock().push(format!(
-            "the engines of CUDA device {number} that decode JPEGs refuse all of them, its ordinary cores do it from now on: {reason}"
-        ));
+        if work.decodes() {
+            self.fallbacks.lock().push(format!(
+                "the engines of CUDA device {number} that decode JPEGs refuse all of them, its ordinary cores do it from now on: {reason}"
+            ));
+        }
         Ok(())
     }
-}
-
-/// The backend on engines, how many there are, and what is asked of them.
-fn open_engines(library: &Arc<Library>, context: &Arc<Context>) -> Result<(Proven, u32, Engines)> {
-    let proven = proof::engines(library, context)?;
-    let (engines, cores) = proven.handle.engines()?;
-    if engines == 0 {
-        return Err(Error::new(ErrorKind::Unsupported, "there are none"));
-    }
-    let share = Share::new((engines * cores.max(1)) as usize);
-    let probe = Probe::new(&proven.handle)?;
-    Ok((proven, engines, Engines { probe, share, refused: 0 }))
 }
 
 impl PictureDecoder for DevicePictures {
@@ -229,7 +253,7 @@ impl PictureDecoder for DevicePictures {
                 let Passage { slot, block, done, .. } = passage;
                 let (slot, block) = self.rest(slot, block)?;
                 let partial = Partial::new(&self.shared, block, rows, done);
-                if refused.len() == pictures.len() && refused.len() >= EVERY_MIN {
+                if !work.decodes() || (refused.len() == pictures.len() && refused.len() >= EVERY_MIN) {
                     self.close(&mut work, "refuses all pictures");
                 }
                 Ok(Placed::Refused { slot, pictures: refused, decoded: Some(Box::new(partial)) })
@@ -252,9 +276,10 @@ impl PictureDecoder for DevicePictures {
 }
 
 impl DevicePictures {
-    /// Waits until the device is done with a batch that is not placed yet.
+    /// Waits until the device is done with a batch that is not placed yet: all of it, for what a refused batch left under way
+    /// may be on streams of the library's own.
     fn rest(&self, slot: BatchSlot, block: Block) -> Result<(BatchSlot, Block)> {
-        match self.wait_for_streams() {
+        match self.shared.context.synchronize() {
             Ok(()) => Ok((slot, block)),
             Err(error) => {
                 log::error!("a batch's memory is given up, the device may still use it: {error}");
@@ -262,18 +287,5 @@ impl DevicePictures {
                 Err(error)
             }
         }
-    }
-
-    /// Waits on the host for what both streams were given.
-    fn wait_for_streams(&self) -> Result<()> {
-        self.wait_for(&self.engines_stream)?;
-        self.wait_for(&self.stream)
-    }
-
-    /// Waits on the host for what `stream` was given.
-    fn wait_for(&self, stream: &Stream) -> Result<()> {
-        let event = Event::new(&self.shared.context)?;
-        event.record(stream.handle)?;
-        event.wait()
     }
 }

@@ -67,7 +67,7 @@ impl Passage<'_> {
         let (mut on_engine, mut on_core) = (Vec::new(), Vec::new());
         let quota = engines.as_mut().map_or(0, |engines| {
             engines.share.learn(took);
-            engines.share.of(group.items.len())
+            if lane.cores.is_some() { engines.share.of(group.items.len()) } else { group.items.len() }
         });
         for item in &group.items {
             let (number, job) = job(item);
@@ -92,7 +92,10 @@ impl Passage<'_> {
             let are_useless = engines.as_mut().is_some_and(is_too_much);
             gives_up_engines = by_engines.reason.filter(|_| are_useless);
         }
-        let by_cores = pictures.decode(&mut lane.cores, &on_core, &pictures.stream)?.numbers;
+        let by_cores = match &mut lane.cores {
+            Some(decoder) => pictures.decode(decoder, &on_core, &pictures.stream)?.numbers,
+            None => on_core.iter().map(|(number, _)| *number).collect(),
+        };
         if let Some(engines) = &lane.engines {
             engines.done.hold_back(stream)?;
         }
@@ -129,7 +132,7 @@ impl DevicePictures {
         while let Some(jobs) = left.pop().filter(|jobs| !jobs.is_empty()) {
             if is_halved {
                 // The decoder works on another half, or on what it began of a batch that it then refused.
-                self.wait_for(stream)?;
+                self.shared.context.synchronize()?;
             }
             let only: Vec<Job<'_>> = jobs.iter().map(|(_, job)| *job).collect();
             // SAFETY: the decoder's lane is at rest, or what it was given has been waited for; the slot is held and not

@@ -4,7 +4,7 @@
 //! says it for all of them. So each backend decodes the same part of a small picture, alone and many times in one batch, and what
 //! comes out is compared. One that refuses is asked again without blending chroma; one that decodes something else is not used.
 
-use crate::context::{Context, Event, Stream};
+use crate::context::{Context, Stream};
 use crate::memory::Block;
 use crate::nvjpeg::library::Library;
 use crate::nvjpeg::{Batched, Chroma, Handle, Job};
@@ -20,7 +20,7 @@ const FILE: &[u8] = include_bytes!("proof.jpg");
 /// Neither side lies where blocks begin or end.
 const REGION: Region = Region { x: 21, y: 13, w: 101, h: 83 };
 
-/// Batches of more than 50 pictures the library reads on the device, smaller ones on the host.
+/// Cores read batches of more than 50 pictures on the device, smaller ones on the host.
 const COUNTS: [usize; 2] = [1, 64];
 
 /// Levels, on average over a part. Ways to round and to bring chroma to the picture's resolution differ by less; the part
@@ -28,28 +28,36 @@ const COUNTS: [usize; 2] = [1, 64];
 const DIFFERENCE_MAX: f64 = 3.0;
 
 /// A backend that decodes as the host does.
-pub(crate) struct Proven {
+pub(super) struct Proven {
     pub(super) handle: Arc<Handle>,
     /// What is said of it if it is not quite what was asked for.
     pub(super) note: Option<String>,
 }
 
-/// The device's ordinary cores.
-///
-/// # Errors
-///
-/// What the driver and the library say; `Unsupported` if they decode something else.
-pub(crate) fn cores(library: &Arc<Library>, context: &Arc<Context>) -> Result<Proven> {
-    proven("cores", |chroma| Handle::on_cores(library, context, chroma))
+/// What of a library decodes on a device: at least one of the two.
+pub(crate) struct Backends {
+    /// The engines that do nothing else; why not, for one thing on a device without.
+    pub(super) engines: Result<Proven>,
+    /// The device's ordinary cores; why not, for one thing where the library has batches of parts for engines alone.
+    pub(super) cores: Result<Proven>,
 }
 
-/// The engines that do nothing else.
-///
-/// # Errors
-///
-/// As [`cores`]; a device without engines is one.
-pub(super) fn engines(library: &Arc<Library>, context: &Arc<Context>) -> Result<Proven> {
-    proven("engines", |chroma| Handle::on_engines(library, context, chroma))
+impl Backends {
+    /// Opens both.
+    ///
+    /// # Errors
+    ///
+    /// What the driver and the library say of both; `Unsupported` if they decode something else; `Full` where memory ends.
+    pub(crate) fn open(library: Library, context: &Arc<Context>) -> Result<Self> {
+        let library = Arc::new(library);
+        let engines = proven("engines", |chroma| Handle::on_engines(&library, context, chroma));
+        let cores = proven("cores", |chroma| Handle::on_cores(&library, context, chroma));
+        match (engines, cores) {
+            (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::Full => Err(error),
+            (Err(of_engines), Err(of_cores)) => Err(of_cores.with("engines", of_engines)),
+            (engines, cores) => Ok(Self { engines, cores }),
+        }
+    }
 }
 
 fn proven(what: &str, open: impl Fn(Chroma) -> Result<Arc<Handle>>) -> Result<Proven> {
@@ -107,14 +115,16 @@ fn on_device(handle: &Arc<Handle>, count: usize) -> Result<Vec<u8>> {
     let bytes = pitch * REGION.h as usize;
     let stream = Stream::new(context)?;
     let memory = Block::alloc(context, count * bytes)?;
+    // It may be what another backend has decoded to: what is not written must show.
+    memory.fill(0xEE, count * bytes, &stream)?;
     let mut decoder = Batched::new(handle)?;
     let job = |at: usize| Job { file: FILE, region: REGION, out: memory.address + (at * bytes) as u64, pitch };
     let jobs: Vec<Job<'_>> = (0..count).map(job).collect();
     // SAFETY: the decoder is new; the file is there for ever, and the memory is nobody else's until the stream has been waited
     // for.
     let answer = unsafe { decoder.decode(&jobs, stream.handle) }.and_then(|answer| Ok(answer?));
-    // Also what was refused may have been begun.
-    let ended = Event::new(context).and_then(|ended| ended.record(stream.handle).and_then(|()| ended.wait()));
+    // What was refused may have been begun, and on streams of the library's own.
+    let ended = if answer.is_ok() { stream.wait() } else { context.synchronize() };
     if let Err(error) = ended {
         std::mem::forget((decoder, memory));
         return Err(error);

@@ -4,7 +4,7 @@ use super::rig::*;
 use crate::fake::{self, Rig};
 use forebay_loader::ErrorKind;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::target::{BatchTarget, PictureDecoder};
+use forebay_loader::target::{BatchTarget, PictureDecoder, Placed};
 use std::ffi::c_int;
 
 #[test]
@@ -66,11 +66,26 @@ fn engines_that_decode_something_else_are_not_used() {
 }
 
 #[test]
-fn cores_that_decode_something_else_leave_all_to_the_host() {
+fn cores_that_decode_something_else_leave_all_to_the_engines() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.moving().waits_move(true);
     nvjpeg.spoil(CORES);
+    let decoder = open(&rig, &nvjpeg);
+    assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines alone");
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    assert!(sentence.contains("decodes something else than the host"), "{sentence}");
+    decodes(&rig, &nvjpeg, &*decoder, (ROWS, 0));
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn without_either_all_is_left_to_the_host() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    nvjpeg.spoil(CORES);
+    nvjpeg.engines(0);
     let error = rig.target.pictures().expect_err("wrong pixels");
+    assert!(error.to_string().contains("ARCH_MISMATCH"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("decodes something else than the host"), "{error}");
     nothing_is_left(rig, &nvjpeg);
@@ -108,7 +123,6 @@ fn what_cannot_be_tried_is_an_error_and_nothing_is_left() {
         (true, "cuMemcpyDtoHAsync_v2", 700),
         (false, "nvjpegDecodeBatchedInitialize", 8),
         (false, "nvjpegDecodeParamsCreate", 5),
-        (false, "cores", 6),
     ] {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
         rig.moving().waits_move(true);
@@ -122,4 +136,45 @@ fn what_cannot_be_tried_is_an_error_and_nothing_is_left() {
         rig.fail("", 0);
         nothing_is_left(rig, &nvjpeg);
     }
+}
+
+#[test]
+fn engines_alone_decode_and_leave_what_they_refuse_to_the_host() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    nvjpeg.cores_take_parts(false);
+    let decoder = open(&rig, &nvjpeg);
+    assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines alone");
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    assert!(sentence.contains("IMPLEMENTATION_NOT_SUPPORTED"), "{sentence}");
+    let form = Form::with_rows(130, DType::UInt8, Layout::Nhwc);
+    let rows: Vec<usize> = (0..130).collect();
+    let (slot, rest, decoded) = form.refused(&rig, &*decoder, 60, &[1, 4, 77], &rows);
+    assert_eq!(nvjpeg.counts(), (127, 0));
+    let placed = form.place_again(&*decoder, (slot, rest), &rows, decoded).expect("placed");
+    let Placed::Done { memory, on_engines: 127 } = placed else { panic!("nothing is left that could be refused") };
+    form.check(&rig, &*memory, 60, &rows);
+    drop(memory);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn engines_alone_that_come_to_refuse_everything_leave_all_to_the_host() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    nvjpeg.cores_take_parts(false);
+    let decoder = open(&rig, &nvjpeg);
+    decoder.take_fallbacks();
+    nvjpeg.fail("engines", EVERY, 6);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let Placed::Refused { pictures, .. } =
+        form.place(&*decoder, form.fill(&rig, 60, &[], &[]), &all()).expect("an answer")
+    else {
+        panic!("nothing can be decoded")
+    };
+    assert_eq!(pictures, all());
+    assert!(!decoder.is_open());
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    assert!(sentence.contains("refuses all pictures"), "{sentence}");
+    end(rig, &nvjpeg, decoder);
 }

@@ -74,6 +74,7 @@ impl NvJpeg {
         nvjpeg.take(0, 0, 0);
         nvjpeg.spoil(0);
         nvjpeg.wholes_only(0);
+        nvjpeg.cores_take_parts(true);
         nvjpeg
     }
 
@@ -90,6 +91,11 @@ impl NvJpeg {
     /// A backend does not decode parts where it is to blend chroma.
     pub(crate) fn wholes_only(&self, backend: c_int) {
         self.set("fake_nvjpeg_wholes_only", backend);
+    }
+
+    /// Cores decode batches of parts, or do not.
+    pub(crate) fn cores_take_parts(&self, on: bool) {
+        self.set("fake_nvjpeg_cores_take_parts", c_int::from(on));
     }
 
     fn set(&self, name: &str, value: c_int) {
@@ -242,7 +248,8 @@ impl Form {
     ) -> (BatchSlot, Vec<RowPicture>, Option<Decoded>) {
         let filled = self.fill(rig, seed, &[], refused);
         let list = filled.1.clone();
-        let Placed::Refused { mut slot, pictures, decoded } = self.place(decoder, filled, &all()).expect("an answer")
+        let every: Vec<usize> = (0..self.rows).collect();
+        let Placed::Refused { mut slot, pictures, decoded } = self.place(decoder, filled, &every).expect("an answer")
         else {
             panic!("{refused:?} cannot be decoded")
         };
