@@ -157,6 +157,23 @@ fn damaged_pictures_are_decoded_alike_or_refused_by_both() {
     assert!(decoded > 0 && refused > 0);
 }
 
+#[test]
+fn changed_row_indexes_of_the_seeds_are_used_and_refused() {
+    let (mut own, mut turbo) = (Decoder::new(), Turbo::new().unwrap());
+    let (mut changes, mut used, mut refused) = (0, 0, 0);
+    for input in seeds() {
+        let (file, Some(change)) = target::Change::split(&input) else { continue };
+        let counts = change.decode(file, turbo.size(file).unwrap(), &mut own);
+        println!("{} bytes: {counts:?}", input.len());
+        changes += 1;
+        used += counts.used;
+        refused += counts.refused;
+    }
+    assert!(changes >= 10, "{changes}");
+    // Without vectors libjpeg-turbo decodes everything, and nobody looks at an index.
+    assert!((used, refused) == (0, 0) || used > 10 && refused > 10, "{used} used, {refused} refused");
+}
+
 /// Counts what a thread allocates.
 struct Counting;
 

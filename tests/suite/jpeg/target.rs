@@ -1,16 +1,106 @@
-//! What must hold for any bytes: our decoder and libjpeg-turbo make the same pixels, or both refuse. Damaged seeds go
-//! through here on every run, and what the fuzzer makes.
+//! What must hold for any bytes: our decoder and libjpeg-turbo make the same pixels, or both refuse; and a row index of any
+//! bytes does no harm. Damaged seeds go through here on every run, and what the fuzzer makes.
+//!
+//! An input is a file. Behind the file there may be a [`Change`] to its row index.
 //!
 //! Fuzzed so far, with coverage and without sanitizers: some 4 million inputs on earlier forms of the decoder and of this
 //! check, 1.7 million with smaller pictures in it: nothing was found that is not mended. What both decoders share, such as what
 //! they take for harmless, shows only where libjpeg warns of nothing at all.
 
 use forebay_loader::decode::geometry::{Region, Scale, Size};
-use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexer, Turbo};
+use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexCounts, RowIndexer, Turbo};
 use forebay_loader::decode::pixels::Pixels;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Larger pictures take their time and show nothing that smaller ones do not.
 const PIXELS_MAX: u64 = 1 << 18;
+
+/// How an input ends that has a change.
+const CHANGE: &[u8] = b"rows";
+
+/// What happens to a row index before it is used: at one place bytes go and others come. In an input it is
+///
+/// ```text
+/// the bytes that come, as many as the next byte says
+/// u8    how many they are
+/// u8    where, modulo one more than the bytes of the index
+/// u8    how many go, or all that there are from there on
+/// rows
+/// ```
+pub(crate) struct Change<'a> {
+    come: &'a [u8],
+    at: u8,
+    go: u8,
+}
+
+impl<'a> Change<'a> {
+    /// The file in an input, and the change if there is one.
+    pub(crate) fn split(input: &'a [u8]) -> (&'a [u8], Option<Self>) {
+        Self::try_split(input).map_or((input, None), |(file, change)| (file, Some(change)))
+    }
+
+    fn try_split(input: &'a [u8]) -> Option<(&'a [u8], Self)> {
+        let (rest, [come, at, go]) = input.strip_suffix(CHANGE)?.split_last_chunk()?;
+        let (file, come) = rest.split_at_checked(rest.len().checked_sub(usize::from(*come))?)?;
+        Some((file, Self { come, at: *at, go: *go }))
+    }
+
+    /// The index of `file` with the change. Without one there is a check to change and nothing else.
+    fn apply(&self, file: &[u8]) -> Vec<u8> {
+        let mut index = Vec::new();
+        if !RowIndexer::default().append(file, &mut index) {
+            index.resize(4, 0);
+        }
+        let at = usize::from(self.at) % (index.len() + 1);
+        let end = index.len().min(at + usize::from(self.go));
+        index.splice(at..end, self.come.iter().copied());
+        index
+    }
+
+    /// Decodes by the changed index as it is, which is damaged, and with its check mended, which makes it a forgery: what
+    /// that brings is decoded to some pixels, and what its own check refuses is decoded as without one.
+    pub(crate) fn decode(&self, file: &[u8], size: Size, own: &mut Decoder) -> RowIndexCounts {
+        let mut all = own.take_row_index_counts();
+        let mut index = self.apply(file);
+        let (mut plain, mut indexed) = (Pixels::new(), Pixels::new());
+        let smaller = [Scale::Half, Scale::Quarter, Scale::Eighth][self.come.len() % 3];
+        for is_mended in [false, true] {
+            if is_mended {
+                index.resize(index.len().max(4), 0);
+                let right = check(file, &index[4..]);
+                index[..4].copy_from_slice(&right);
+            }
+            let is_right = index.split_first_chunk().is_some_and(|(stored, rows)| *stored == check(file, rows));
+            let parts = [
+                (Scale::Full, part(file, size)),
+                (Scale::Full, Region::all(size)),
+                (smaller, part(file, smaller.size(size))),
+            ];
+            for (scale, wanted) in parts {
+                let outcome = own.decode_scaled(file, &index, scale, wanted, &mut indexed);
+                let counts = own.take_row_index_counts();
+                let expected = own.decode_scaled(file, &[], scale, wanted, &mut plain);
+                assert!(is_right || counts.used == 0, "a row index with another check was used");
+                // The file may be damaged where an index leads around it, but an index makes nothing undecodable.
+                assert!(outcome.is_ok() || expected.is_err(), "{outcome:?} for the row index {index:?}");
+                let found = outcome.is_ok().then(|| cut(&indexed, wanted));
+                if counts.used == 0 {
+                    assert_eq!(outcome.is_ok(), expected.is_ok(), "{outcome:?} and {expected:?}");
+                    assert!(found.is_none_or(|found| found == cut(&plain, wanted)), "other pixels in {wanted:?}");
+                }
+                all.used += counts.used;
+                all.refused += counts.refused;
+            }
+        }
+        all
+    }
+}
+
+/// The check of `rows` for a row index of `file`, written a second time.
+fn check(file: &[u8], rows: &[u8]) -> [u8; 4] {
+    let seed = (file.len() as u64) << 32 | u64::from(crc32fast::hash(file));
+    (xxh3_64_with_seed(rows, seed) as u32).to_le_bytes()
+}
 
 /// The pixels of `wanted`, which `pixels` holds at least.
 fn cut(pixels: &Pixels, wanted: Region) -> Vec<u8> {
@@ -34,14 +124,19 @@ fn part(bytes: &[u8], size: Size) -> Region {
     Region { x, y, w: 1 + below(size.w - x), h: 1 + below(size.h - y) }
 }
 
-/// Says whether the bytes are a picture.
-pub(crate) fn agree(bytes: &[u8]) -> bool {
+/// Says whether the input is a picture.
+pub(crate) fn agree(input: &[u8]) -> bool {
+    let (bytes, change) = Change::split(input);
     let (mut own, mut turbo) = (Decoder::new(), Turbo::new().expect("memory for an instance"));
     let (found, same) = (turbo.size(bytes), own.size(bytes));
     assert_eq!(found.as_ref().ok(), same.as_ref().ok(), "{found:?} and {same:?}");
     let Ok(size) = found else { return false };
     if u64::from(size.w) * u64::from(size.h) > PIXELS_MAX {
         return false;
+    }
+    if let Some(change) = change {
+        // First, so that what it leaves in the decoder meets all that follows.
+        change.decode(bytes, size, &mut own);
     }
     let (mut whole, mut pixels) = (Pixels::new(), Pixels::new());
     let all = Region::all(size);
