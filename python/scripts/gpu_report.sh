@@ -13,4 +13,14 @@ fi
 export PYTHONPATH=$package:$root/python/scripts${PYTHONPATH:+:$PYTHONPATH}
 "$python" -c "import numpy, PIL, torch" || die "$python has no numpy, Pillow or torch: name one that has, PYTHON=/path/to/python make gpu-report"
 "$python" -c "import forebay" || die "the package cannot be used here: run \`make build\`, or copy what it made from elsewhere; where libhwloc is missing, make a wheel elsewhere (\`make wheel\`) and name it, WHEEL=FILE make gpu-report"
-"$python" -m gpu_report "$@"
+# A shell that waits for a program in its foreground is ended without it, and what runs on the device would go on. So the program runs
+# beside it, and is told; Ctrl-C reaches both, and the shell waits.
+"$python" -m gpu_report "$@" &
+program=$!
+trap 'kill -TERM "$program" 2>/dev/null || true' TERM HUP
+trap : INT
+code=0
+wait "$program" || code=$?
+# A signal ends the first wait and not the program.
+[ "$code" -le 128 ] || { code=0; wait "$program" || code=$?; }
+exit "$code"

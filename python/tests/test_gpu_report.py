@@ -10,6 +10,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 import zipfile
 
 import numpy as np
@@ -76,7 +77,9 @@ def test_everything_runs_and_lands_in_both_files(gpu_report, stand_in, tmp_path)
     assert [outcome for name, outcome in outcomes.items() if name.startswith("check: ")] == ["passed"] * 7
     assert outcomes["copies"] == outcomes["nvJPEG alone"] == "passed"
     direct = next(part for part in found["parts"] if part["name"] == "GPUDirect Storage")
-    assert direct["found"]["GPUDirect Storage"]["rows_gpu_direct"] > 0 and direct["outcome"] == "passed"
+    assert [row["rows_gpu_direct"] > 0 for row in direct["found"]["rows"]] == [False, True] and direct["outcome"] == "passed"
+    agrees = next(part for part in found["parts"] if part["name"] == "check: device decode agrees")
+    assert agrees["found"]["nearest_upsampling"] == "smooth"
     assert outcomes["peer: torchvision"] == outcomes["resnet18 in bf16: forebay, device_decode"] == "skipped"
     written = json.loads((tmp_path / "gpu.json").read_text())
     assert written == found and written["machine"]["gpu"] == "a stand-in"
@@ -122,13 +125,70 @@ def test_a_run_that_is_ended_leaves_which_part_it_was_and_another_goes_on(gpu_re
     assert [(part["name"], part["outcome"]) for part in rest["parts"]] == [("nvJPEG alone", "passed")]
 
 
-def test_without_a_gpu_the_program_says_what_it_needs(gpu_report, monkeypatch):
+def test_without_a_gpu_the_program_says_what_it_needs(tmp_path):
+    pytest.importorskip("torch")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPTS), *sys.path]), "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-m", "gpu_report", "--quick", "--out", tmp_path / "report"]
+    asked = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert asked.returncode == 1 and "gpu-report needs torch and a GPU that it sees: torch sees no CUDA" in asked.stderr
+
+
+def test_colours_that_a_decoder_repeats_are_told(gpu_report, stand_in, tmp_path):
+    framework, know, _, nvjpeg = stand_in
+    data, checks = (importlib.import_module(f"gpu_report.{name}") for name in ("data", "checks"))
+    file = data.colour_edges()
+    smooth, plain = data.upsampled(file)
+    as_pillow_has_it = np.asarray(Image.open(io.BytesIO(file)).convert("RGB")).astype(int)
+    assert np.abs(smooth - as_pillow_has_it).max() <= 1 and np.abs(smooth - plain).mean() > 5
+    seen = {}
+    for name, pixels in (("plain", plain), ("neither", 255 - smooth), ("smooth", smooth)):
+        nvjpeg.add(file, np.uint8(pixels))
+        seen[name] = checks._nearest_upsampling(tmp_path, framework, "cuda:0", 8)
+    assert seen == {name: name for name in seen}
+
+
+def test_photographs_may_be_progressive_or_no_photographs_at_all(gpu_report, stand_in, tmp_path):
+    report, _ = gpu_report
+    _, know, *_ = stand_in
+    data = importlib.import_module("gpu_report.data")
+    picture = Image.fromarray(data.photograph(1, 60, 50, 1.4))
+    picture.save(tmp_path / "a.jpg", quality=90)
+    picture.save(tmp_path / "b.JPEG", quality=90, progressive=True)
+    picture.convert("CMYK").save(tmp_path / "c.jpg")
+    picture.save(tmp_path / "d.jpg", "PNG")
+    (tmp_path / "e.jpg").write_bytes(b"no picture")
+    files, sizes = data.photographs(tmp_path, 10)
+    assert files == [(tmp_path / name).read_bytes() for name in ("a.jpg", "b.JPEG")] and sizes == [(60, 50)] * 2
+    know(files)
+    sets = {"all": (files, sizes), "progressive alone": (files[1:], sizes[1:])}
+    found = report._nvjpeg(report.Scale(quick=True), sets, lambda: False)
+    assert found["progressive_left_out"] == 2
+    assert found["rates"] and all(rate["pictures"] == "all" and rate["pictures_per_s"] > 0 for rate in found["rates"])
+
+
+def test_a_folder_without_photographs_is_told_at_once(gpu_report, monkeypatch, tmp_path, capsys):
     _, main = gpu_report
-    torch = pytest.importorskip("torch")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(sys, "argv", ["gpu_report"])
-    with pytest.raises(SystemExit, match="gpu-report needs torch and a GPU"):
+    monkeypatch.setattr(sys, "argv", ["gpu_report", "--photographs", str(tmp_path)])
+    with pytest.raises(SystemExit):
         main.main()
+    assert "there is no JPEG in" in capsys.readouterr().err
+
+
+def test_workers_are_so_many_as_shared_memory_has_room_for(gpu_report, monkeypatch, tmp_path):
+    figures = importlib.import_module("gpu_report.figures")
+    batch_bytes = 4 * (3 * 32 * 32 + 8)
+
+    def of(free_bytes, blocks=1 << 20):
+        shared = types.SimpleNamespace(f_bavail=free_bytes // 512, f_frsize=512, f_blocks=blocks)
+        monkeypatch.setattr(os, "statvfs", lambda folder: shared)
+        return figures.workers_that_fit(4, 4, 32)
+
+    assert of(1 << 30) == (4, None) and of(0, blocks=0) == (4, None)
+    workers, why = of(2 * 3 * batch_bytes + 512)
+    assert workers == 2 and "4 were wanted" in why
+    assert of(batch_bytes)[0] == 0
+    monkeypatch.undo()
+    assert figures.workers_that_fit(4, 4, 32, tmp_path / "nowhere")[0] == 0
 
 
 def test_peers_and_training_run_with_torch(gpu_report, tmp_path):
@@ -147,6 +207,7 @@ def test_peers_and_training_run_with_torch(gpu_report, tmp_path):
     peers = [parts[name]["found"] for name in ("peer: torchvision", "peer: DataLoader with Pillow")]
     steps = [parts[f"resnet18 in bf16: {name}"]["found"] for name in ("synthetic", "forebay", "forebay, device_decode", "DataLoader")]
     assert all(figure["pictures_per_s"] > 0 for figure in peers + steps)
+    assert [figure.get("workers") for figure in peers + steps] == [None, 1, None, None, None, 1]
     assert all(figure["steps"] == 2 and 0 <= figure["share_waiting_for_data"] < 1 for figure in steps)
 
 
@@ -169,6 +230,17 @@ def test_parts_for_which_there_is_no_time_are_left_out_and_both_files_are_there(
     assert {part["outcome"] for part in written["parts"]} == {"skipped"}
     assert all("raise --minutes" in part["why"] for part in written["parts"])
     assert sorted(os.listdir(tmp_path)) == ["gpu.html", "gpu.json"]
+
+
+def test_no_part_in_a_process_of_its_own_goes_on_for_long_after_the_time_is_over(gpu_report, monkeypatch):
+    report, _ = gpu_report
+    limits = []
+    monkeypatch.setattr(report.outcome, "apart", lambda part, seconds: limits.append(seconds) or {"outcome": "passed", "found": {}})
+    found = report.Report({}, 1, lambda document: None, isolated=True)
+    found.run("short", dict, 45)
+    found.run("long", dict, 1000)
+    assert limits[0] == 45 and report.GRACE_SECONDS < limits[1] <= 60 + report.GRACE_SECONDS
+    assert max(report.Scale(quick=True).limits_seconds.values()) == report.QUICK_LIMIT_SECONDS
 
 
 def test_rates_of_the_decoder_end_when_the_time_is_over(gpu_report, stand_in):

@@ -2,9 +2,12 @@
 
 `make gpu-report` runs it. It needs a driver, torch with CUDA and the extension that was built beforehand (`make build`, on any
 machine with as old a glibc), and nothing from a registry; nvJPEG's figures need nvJPEG, those of peers torchvision. A part that
-cannot run says why, and the others go on.
+cannot run says why, and the others go on. Each part runs in a process of its own, so one that crashes or hangs ends alone; nothing
+that the parent does touches CUDA.
 
     report     the parts, one after the other, each with its outcome
+    outcome    what becomes of a part
+    isolated   a process for a part, with a limit
     checks     what must hold: batches on the device are the host's
     figures    copies, the loader, its peers, a training step
     nvjpeg     the decoder alone: engines, ordinary cores, both

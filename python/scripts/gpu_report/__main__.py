@@ -1,17 +1,14 @@
 """`python -m gpu_report --out FOLDER`."""
 
 import argparse
-import faulthandler
 import functools
 import json
 import os
 import pathlib
+import signal
 import sys
 
-from . import frameworks, page, report
-
-HUNG_SECONDS = 75
-"""After the time is over, for the part that is running then."""
+from . import data, frameworks, isolated, page, report
 
 NEEDED = """\
 What must be there beforehand, since nothing is fetched: a driver and a GPU; a Python with numpy, Pillow and torch with CUDA;
@@ -19,10 +16,20 @@ the extension, built by `make build` where libhwloc is installed here too, or el
 along. What may be missing is said in the report, and the parts that need it are left out: torchvision (the peers and the
 training step), nvJPEG (decoding on the device), git (the commit's name).
 
+Each part runs in a process of its own: one that crashes, or takes longer than it may, has failed, and the others go on. It may take
+
+    {limits}
+
+seconds ({quick} at most with --quick), and none goes on for more than {grace} seconds after --minutes.
+
 Both files are written before and after each part, so a run that is cut off leaves what it had found, and which part it was;
 another run can go on with --skip and --only. Without a shell's `make`:
 WHEEL=FILE PYTHON=/path/to/python python/scripts/gpu_report.sh --minutes 8
-"""
+""".format(
+    limits=", ".join(f"{kind} {seconds}" for kind, seconds in report.LIMITS_SECONDS.items()),
+    quick=report.QUICK_LIMIT_SECONDS,
+    grace=report.GRACE_SECONDS,
+)
 
 
 def main():
@@ -38,23 +45,36 @@ def main():
     parser.add_argument("--minutes", type=float, default=8.0, help="no part begins after so many (default: 8)")
     parser.add_argument("--only", action="append", metavar="TEXT", help="parts with this in their names alone; may be repeated")
     parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help="no parts with this in their names; may be repeated")
+    parser.add_argument("--one-process", action="store_true", help="all parts in this process, without limits: for a debugger")
     arguments = parser.parse_args()
-    try:
-        framework = frameworks.Torch()
-    except (ImportError, RuntimeError) as error:
-        raise SystemExit(f"gpu-report needs torch and a GPU that it sees: {error}\n\n{NEEDED}") from error
-    # A device that hangs would keep the part that waits for it until somebody ends the process without a word.
-    faulthandler.dump_traceback_later(60 * arguments.minutes + HUNG_SECONDS, exit=True)
+    if arguments.photographs and not data.photographs(arguments.photographs, 1)[0]:
+        parser.error(f"--photographs: there is no JPEG in {arguments.photographs}")
+    for number in isolated.ENDING:
+        # Unlike the default, it lets everybody tidy up; and a shell's background would ignore Ctrl-C.
+        signal.signal(number, _end)
     keep = functools.partial(write, out=pathlib.Path(arguments.out))
-    scale = report.Scale(arguments.quick)
 
     def wanted(name):
         return any(text in name for text in arguments.only or [""]) and not any(text in name for text in arguments.skip)
 
-    found = report.run(framework, scale, arguments.photographs, minutes=arguments.minutes, keep=keep, wanted=wanted)
-    faulthandler.cancel_dump_traceback_later()
+    try:
+        found = report.run(
+            frameworks.Torch(),
+            report.Scale(arguments.quick),
+            arguments.photographs,
+            minutes=arguments.minutes,
+            keep=keep,
+            wanted=wanted,
+            isolated=not arguments.one_process,
+        )
+    except (ImportError, report.NoDevice) as error:
+        raise SystemExit(f"gpu-report needs torch and a GPU that it sees: {error}\n\n{NEEDED}") from error
     print(f"{arguments.out}/gpu.json and {arguments.out}/gpu.html")
     return int(report.has_failed(found))
+
+
+def _end(number, frame):
+    raise SystemExit(f"gpu-report was ended by {signal.Signals(number).name}")
 
 
 def write(found, out):

@@ -1,10 +1,12 @@
 """Photographs and shards to measure with."""
 
+import contextlib
 import io
+import itertools
 import pathlib
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 import forebay as fb
 
@@ -37,10 +39,49 @@ def synthetic(count, width=500, height=375):
 
 
 def photographs(folder, count):
-    """The first `count` JPEGs of a folder and of those below it, and their sizes."""
-    paths = sorted(path for path in pathlib.Path(folder).rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))[:count]
-    files = [path.read_bytes() for path in paths]
-    return files, [Image.open(io.BytesIO(file)).size for file in files]
+    """The first `count` JPEGs of a folder and of those below it, and their sizes. What only has the name of one is left out, and
+    so are colours that not every decoder knows, such as CMYK: ImageNet has a few of both.
+    """
+    files, sizes = [], []
+    for path in sorted(path for path in pathlib.Path(folder).rglob("*") if path.suffix.lower() in (".jpg", ".jpeg")):
+        file = path.read_bytes()
+        with contextlib.suppress(UnidentifiedImageError), Image.open(io.BytesIO(file)) as picture:
+            if picture.format in ("JPEG", "MPO") and picture.mode in ("RGB", "L"):
+                files.append(file)
+                sizes.append(picture.size)
+        if len(files) == count:
+            break
+    return files, sizes
+
+
+def baseline(files, sizes):
+    """Those of the files, and their sizes, that engines take: of a batch with a progressive one they refuse all."""
+    taken = [not Image.open(io.BytesIO(file)).info.get("progressive") for file in files]
+    return list(itertools.compress(files, taken)), list(itertools.compress(sizes, taken))
+
+
+def colour_edges(width=256, height=192):
+    """A file whose colours, at half the picture's resolution, change every few pixels: how they were brought back shows."""
+    cells = np.random.default_rng(5).integers(50, 206, (height // 4, width // 4, 3), np.uint8)
+    out = io.BytesIO()
+    # Moved by one: edges within the pairs of pixels that share a colour, too.
+    pixels = np.roll(cells.repeat(4, 0).repeat(4, 1), 1, (0, 1))
+    Image.fromarray(pixels).save(out, "JPEG", quality=95, subsampling=2)
+    return out.getvalue()
+
+
+def upsampled(file):
+    """A 4:2:0 file's pixels with colours brought to the picture's resolution as libjpeg-turbo does, and by repeating them."""
+
+    def planes(scale):
+        picture = Image.open(io.BytesIO(file))
+        # Halved, libjpeg-turbo leaves the colours as they are stored.
+        picture.draft("YCbCr", (picture.width // scale, picture.height // scale))
+        return np.asarray(picture)
+
+    smooth, halved = planes(1), planes(2)
+    plain = np.dstack([smooth[:, :, 0], *(halved[:, :, i].repeat(2, 0).repeat(2, 1) for i in (1, 2))])
+    return tuple(np.asarray(Image.fromarray(ycc, "YCbCr").convert("RGB")).astype(int) for ycc in (smooth, plain))
 
 
 def write_shards(folder, files, times=1):

@@ -1,4 +1,4 @@
-"""Figures: copies, the loader, its peers, a training step. Everything that is compared runs in one process, in turn."""
+"""Figures: copies, the loader, its peers, a training step. What is compared runs in turn, never at the same time."""
 
 import os
 import pathlib
@@ -69,7 +69,7 @@ def gpu_direct_storage(folder, framework, device, batch_size, seconds):
     Returns:
         The figures, or the sentence why there are none.
     """
-    found = {}
+    rows_by = []
     with checks.loader(folder, "cpu", "numpy", fields={"tokens": fb.Array("tokens")}, batch_size=batch_size) as batches:
         expected = [hash(batch["tokens"].tobytes()) for batch in batches]
     for name, direct in (("host memory", False), ("GPUDirect Storage", True)):
@@ -95,8 +95,8 @@ def gpu_direct_storage(folder, framework, device, batch_size, seconds):
             count, wall, cpu = _drain(batches, framework, seconds)
             counters = {key: value for key, value in batches.stats()["counters"].items() if "gpu_direct" in key}
         size = count / len(expected) * rows * row_bytes
-        found[name] = {"bytes_per_s": size / wall, "cpu_seconds_per_s": cpu / wall, **counters}
-    return found
+        rows_by.append({"by": name, "bytes_per_s": size / wall, "cpu_seconds_per_s": cpu / wall, **counters})
+    return {"rows": rows_by}
 
 
 def loader_pictures(folder, framework, device, batch_size, side, threads, device_decode, seconds):
@@ -120,7 +120,7 @@ def loader_pictures(folder, framework, device, batch_size, side, threads, device
         "threads": threads or os.cpu_count(),
         "pictures_per_s": count * batch_size / wall,
         "cpus_busy": cpu / wall,
-        "counters": {name: stats["counters"].get(name, 0) for name in checks.COUNTERS},
+        **{name: stats["counters"].get(name, 0) for name in checks.COUNTERS},
         "stages": stats["stages"],
     }
 
@@ -169,6 +169,27 @@ class _Files:
             return self.transform(picture.convert("RGB")), at
 
 
+PREFETCH_FACTOR = 2
+"""Batches that each worker of a DataLoader is ahead: torch's own default."""
+
+
+def workers_that_fit(wanted, batch_size, side, folder="/dev/shm"):
+    """How many of the wanted DataLoader workers the shared memory has room for, and why they are fewer, or None: a worker that
+    finds it full dies of SIGBUS. Each has the batches it is ahead and the one that it makes.
+    """
+    batch_bytes = batch_size * (3 * side * side + 8)
+    try:
+        shared = os.statvfs(folder)
+    except OSError as error:
+        return 0, f"{folder}: {error.strerror}"
+    fit = shared.f_bavail * shared.f_frsize // ((PREFETCH_FACTOR + 1) * batch_bytes)
+    # A file system without blocks has no bound.
+    if shared.f_blocks == 0 or fit >= wanted:
+        return wanted, None
+    free_mb = shared.f_bavail * shared.f_frsize / 1e6
+    return fit, f"{folder} has {free_mb:.0f} MB, a worker needs {(PREFETCH_FACTOR + 1) * batch_bytes / 1e6:.0f}: {wanted} were wanted"
+
+
 def data_loader(framework, folder, files, batch_size, side, workers):
     """A DataLoader with Pillow and torchvision over the same files, repeated so that an epoch is long enough."""
     paths = []
@@ -183,6 +204,7 @@ def data_loader(framework, folder, files, batch_size, side, workers):
         shuffle=True,
         drop_last=True,
         num_workers=workers,
+        prefetch_factor=PREFETCH_FACTOR if workers else None,
         pin_memory=framework.on == "cuda",
         persistent_workers=workers > 0,
     )
@@ -203,13 +225,13 @@ def data_loader_rate(framework, folder, files, batch_size, side, workers, second
                 break
     framework.synchronize()
     wall = time.perf_counter() - begun
-    return {"workers": workers, "pictures_per_s": count / wall}
+    return {"pictures_per_s": count / wall}
 
 
-def training(framework, source, model, batch_size, warm_up, steps):
+def training(framework, source, model, batch_size, warm_up, steps, seconds_max):
     """Steps of torchvision's `model` in bf16 on batches of `source`, a function that gives pairs of pictures and labels on the
     device: pictures per second, and the share of the time in which the step waited for its batch. The first `warm_up` steps
-    do not count.
+    do not count, and none begins after so many seconds of the others.
     """
     torch = framework.torch
     import torchvision.models
@@ -223,6 +245,8 @@ def training(framework, source, model, batch_size, warm_up, steps):
             framework.synchronize()
             waited, begun = 0.0, time.perf_counter()
         asked = time.perf_counter()
+        if done and asked - begun > seconds_max:
+            break
         pictures, labels = next(batches)
         waited += time.perf_counter() - asked
         with torch.autocast(framework.on, dtype=torch.bfloat16):

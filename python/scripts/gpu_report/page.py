@@ -1,11 +1,13 @@
 """The report as one HTML page, without scripts or anything from elsewhere."""
 
+import collections
 import html
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; }
 table { border-collapse: collapse; margin: .5em 0 1.5em; }
 td, th { border-bottom: 1px solid #ddd; padding: .2em .8em .2em 0; text-align: left; vertical-align: top; }
+h3 { font-size: 1em; margin: 0; } pre { overflow-x: auto; }
 .passed { color: #176d2b; } .failed { color: #b00020; font-weight: bold; } .skipped { color: #7a6000; } .running { color: #b00020; }
 """
 
@@ -24,10 +26,25 @@ def _text(value):
     return str(value)
 
 
+def _bytes(value):
+    """In the unit that leaves one to three digits before the point."""
+    for unit in ("B", "kB", "MB"):
+        if abs(value) < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} GB"
+
+
+def _cell(name, value):
+    if isinstance(value, (int, float)) and name.endswith(("bytes", "bytes_per_s")):
+        return _bytes(value) + ("/s" if name.endswith("_per_s") else "")
+    return _text(value)
+
+
 def _table(rows):
     names = list(dict.fromkeys(name for row in rows for name in row if name != "stages"))
     head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in names)
-    cells = ("".join(f"<td>{html.escape(_text(row.get(name, '')))}</td>" for name in names) for row in rows)
+    cells = ("".join(f"<td>{html.escape(_cell(name, row.get(name, '')))}</td>" for name in names) for row in rows)
     return f"<table><tr>{head}</tr>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</table>"
 
 
@@ -36,15 +53,19 @@ def _part(part):
     seconds = part["seconds"]
     title = f'<h2>{html.escape(part["name"])} <small class="{outcome}">{outcome}, {seconds:.1f} s</small></h2>'
     if "why" in part:
-        return title + f"<p>{html.escape(part['why'])}</p>"
-    found = part["found"]
-    plain = {name: value for name, value in found.items() if not _is_rows(value)} if isinstance(found, dict) else {}
+        stack = f"<pre>{html.escape(part['stack'])}</pre>" if "stack" in part else ""
+        return title + f"<p>{html.escape(part['why'])}</p>{stack}"
+    return title + (_found(part["found"]) if isinstance(part["found"], dict) else _table(part["found"]))
+
+
+def _found(found):
+    """A table of what is one value, and one for each list of rows."""
+    plain = {name: value for name, value in found.items() if not _is_rows(value)}
     tables = [_table([plain])] if plain else []
-    if isinstance(found, dict):
-        tables += [_table(value) for value in found.values() if _is_rows(value)]
-    else:
-        tables += [_table(found)]
-    return title + "".join(tables)
+    for name, value in found.items():
+        if _is_rows(value):
+            tables += [f"<h3>{html.escape(name.replace('_', ' '))}</h3>", _table(value)]
+    return "".join(tables)
 
 
 def _is_rows(value):
@@ -55,8 +76,10 @@ def page(report):
     """The report, as HTML."""
     machine = _table([report["machine"]])
     parts = "".join(_part(part) for part in report["parts"])
+    outcomes = collections.Counter(part["outcome"] for part in report["parts"])
+    summary = ", ".join(f'<span class="{name}">{count} {name}</span>' for name, count in outcomes.items())
     date = html.escape(report["date"])
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>forebay on a GPU</title>'
-        f"<style>{STYLE}</style><h1>forebay on a GPU, {date}</h1>{machine}{parts}</html>\n"
+        f"<style>{STYLE}</style><h1>forebay on a GPU, {date}</h1><p>{summary}</p>{machine}{parts}</html>\n"
     )

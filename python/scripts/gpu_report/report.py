@@ -8,13 +8,35 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from pathlib import Path
 
-from . import checks, data, figures, nvjpeg
+from . import checks, data, figures, nvjpeg, outcome
 from .device import Device
+from .outcome import Skipped
 
 KIB, MIB = 1 << 10, 1 << 20
+
+LIMITS_SECONDS = {
+    "the device": 60,
+    "check": 45,
+    "copies": 75,
+    "loader": 150,
+    "peer": 90,
+    "training": 120,
+    "nvJPEG alone": 240,
+    "GPUDirect Storage": 75,
+}
+"""For a part in a process of its own, by its kind: some times what it should take, with a driver that starts slowly. One that hangs
+leaves time for the others.
+"""
+
+QUICK_LIMIT_SECONDS = 40
+"""The most with `quick`: to start the driver and to load what torch needs may be all of it."""
+
+GRACE_SECONDS = 60
+"""After the time is over, for the part that is running then. With the 8 minutes of the default that is within the ten that a machine
+is often lent for, start included.
+"""
 
 
 class Scale:
@@ -35,49 +57,65 @@ class Scale:
         self.decoder_batches = (4, 9) if quick else (32, 64, 128, 256)
         self.shares = (0.0, 0.5, 1.0) if quick else (0.0, 0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
         self.model, self.warm_up, self.steps = ("resnet18", 1, 3) if quick else ("resnet50", 5, 60)
+        # Fewer steps behind a source that is slow.
+        self.training_seconds = 30.0
         self.workers = min(2 if quick else 16, os.cpu_count() or 1)
+        self.limits_seconds = {kind: min(limit, QUICK_LIMIT_SECONDS) if quick else limit for kind, limit in LIMITS_SECONDS.items()}
 
 
 class Report:
-    """Runs parts, as long as there is time, and hands what they found to `keep` after each."""
+    """Runs parts, as long as there is time, and hands what they found to `keep` before and after each. With `isolated` each runs in a
+    fork of this process, which must never touch CUDA itself, and within a limit; else a part that crashes or hangs is the last.
+    """
 
-    def __init__(self, describe, minutes, keep, wanted=lambda name: True):
-        self.parts, self._wanted = [], wanted
+    def __init__(self, machine, minutes, keep, wanted=lambda name: True, isolated=False):
+        self.parts, self._wanted, self._isolated = [], wanted, isolated
         self._minutes, self._end, self._keep = minutes, time.monotonic() + 60 * minutes, keep
         self.machine = {
             "python": platform.python_version(),
             "system": platform.platform(),
             "cpus": len(os.sched_getaffinity(0)),
             "commit": _commit(),
-            **describe,
+            **machine,
         }
 
     def is_over(self):
         """Whether the time is."""
         return time.monotonic() >= self._end
 
-    def run(self, name, part):
+    def describe(self, name, part, limit_seconds=60):
+        """Runs `part`, wanted or not, and takes what it found as the machine's. Returns its entry, which is kept if it failed."""
+        entry = self._run(name, part, limit_seconds)
+        if entry["outcome"] == "passed":
+            self.parts.remove(entry)
+            self.machine.update(entry["found"])
+        return entry
+
+    def run(self, name, part, limit_seconds=60):
         """Runs `part`; a failure is kept and told, and ends nothing else."""
-        if not self._wanted(name):
-            return
+        if self._wanted(name):
+            self._run(name, part, limit_seconds)
+
+    def _run(self, name, part, limit_seconds):
         begun = time.perf_counter()
         entry = {"name": name, "outcome": "running", "why": "the process ended here", "seconds": 0.0}
         # Whoever reads the files of a process that was ended sees which part it was.
         self.parts.append(entry)
         self._keep(self.document())
         del entry["why"]
-        try:
-            if self.is_over():
-                raise Skipped(f"the {self._minutes:g} minutes were over: raise --minutes")
-            entry["found"], entry["outcome"] = part(), "passed"
-        except Skipped as skipped:
-            entry["why"], entry["outcome"] = str(skipped), "skipped"
-        except Exception as error:
-            traceback.print_exc()
-            entry["why"], entry["outcome"] = f"{type(error).__name__}: {error}", "failed"
+        entry.update(self._outcome(part, limit_seconds))
         entry["seconds"] = time.perf_counter() - begun
         print(f"{entry['outcome']:8} {name} ({entry['seconds']:.1f} s) {entry.get('why', '')}", flush=True)
         self._keep(self.document())
+        return entry
+
+    def _outcome(self, part, limit_seconds):
+        if self.is_over():
+            return {"outcome": "skipped", "why": f"the {self._minutes:g} minutes were over: raise --minutes"}
+        if not self._isolated:
+            return outcome.here(part)
+        left_seconds = round(self._end + GRACE_SECONDS - time.monotonic())
+        return outcome.apart(part, min(limit_seconds, left_seconds))
 
     def document(self):
         """What goes into the JSON."""
@@ -85,8 +123,8 @@ class Report:
         return {"date": now.isoformat(timespec="seconds"), "machine": self.machine, "parts": self.parts}
 
 
-class Skipped(Exception):
-    """A part cannot run here; the text says why."""
+class NoDevice(RuntimeError):
+    """There is nothing to report on; the text says why."""
 
 
 def has_failed(document):
@@ -129,8 +167,7 @@ def _sets(scale, folder):
     sets = {f"synthetic, {scale.size[0]}x{scale.size[1]} q90, {_mean_kb(made[0])} kB": made}
     if folder:
         files, sizes = data.photographs(folder, scale.pictures)
-        if files:
-            sets[f"photographs, {_mean_kb(files)} kB"] = (files, sizes)
+        sets[f"photographs, {_mean_kb(files)} kB"] = (files, sizes)
     return sets
 
 
@@ -147,37 +184,48 @@ def run(
     minutes=60,
     keep=lambda document: None,
     wanted=lambda name: True,
+    isolated=False,
 ):
     """Runs every part whose name is `wanted`, what matters most first; `know` is told all files before they are decoded, `keep`
-    gets the document before and after each part. No part begins after so many minutes.
+    gets the document before and after each part. No part begins after so many minutes. `isolated` is as `Report` has it.
 
     Returns:
         The document for the JSON.
+
+    Raises:
+        NoDevice: There is no device that `framework` sees.
     """
-    report = Report({**framework.describe(), **_surroundings()}, minutes, keep, wanted)
+    report, limits = Report({}, minutes, keep, wanted, isolated), scale.limits_seconds
+    report.describe("the surroundings", _surroundings, limits["the device"])
+    described = report.describe("the device", framework.describe, limits["the device"])
+    if described["outcome"] == "skipped" and not report.is_over():
+        raise NoDevice(described["why"])
     with tempfile.TemporaryDirectory(prefix="gpu-report-") as scratch:
         scratch = Path(scratch)
         sets = _sets(scale, photographs)
         (name, (files, _)), *_ = reversed(sets.items())
-        for known, _ in sets.values():
+        for known in (*(files for files, _ in sets.values()), [data.colour_edges()]):
             know(known)
         shards = data.write_shards(scratch / "shards", files, scale.times)
         few = data.write_shards(scratch / "few", files[: scale.check_pictures])
         for check in checks.CHECKS:
             sentence = check.__name__.replace("_", " ")
-            report.run(f"check: {sentence}", lambda check=check: check(few, framework, device, scale.side))
-        report.run("copies", lambda: _copies(framework, scale, scratch, device))
-        report.run(f"loader, {name}", lambda: _loader(framework, scale, shards, device))
+            report.run(f"check: {sentence}", lambda check=check: check(few, framework, device, scale.side), limits["check"])
+        report.run("copies", lambda: _copies(framework, scale, scratch, device), limits["copies"])
+        report.run(f"loader, {name}", lambda: _loader(framework, scale, shards, device), limits["loader"])
         peers_and_training(report, framework, scale, scratch, shards, files, device)
-        report.run("nvJPEG alone", lambda: _nvjpeg(scale, sets, report.is_over))
+        report.run("nvJPEG alone", lambda: _nvjpeg(scale, sets, report.is_over), limits["nvJPEG alone"])
         # Last: cuFile has been seen to end the process.
-        report.run("GPUDirect Storage", lambda: _gpu_direct_storage(framework, scale, scratch, device))
+        name = "GPUDirect Storage"
+        report.run(name, lambda: _gpu_direct_storage(framework, scale, scratch, device), limits[name])
     return report.document()
 
 
 def peers_and_training(report, framework, scale, scratch, shards, files, device):
     """What needs torch and torchvision, each part by itself."""
-    size = (scale.batch, scale.side)
+    size, limits = (scale.batch, scale.side), scale.limits_seconds
+    workers, why_fewer = figures.workers_that_fit(scale.workers, scale.batch, scale.side)
+    with_workers = {"workers": workers, **({"why_fewer": why_fewer} if why_fewer else {})}
 
     def torchvision():
         _torch(framework)
@@ -185,18 +233,20 @@ def peers_and_training(report, framework, scale, scratch, shards, files, device)
 
     def data_loader():
         _torch(framework)
-        return figures.data_loader_rate(framework, scratch / "files", files, *size, scale.workers, scale.loader_seconds)
+        return with_workers | figures.data_loader_rate(framework, scratch / "files", files, *size, workers, scale.loader_seconds)
 
-    report.run("peer: torchvision", torchvision)
-    report.run("peer: DataLoader with Pillow", data_loader)
-    sources = _sources(framework, scale, scratch, shards, files, device)
+    report.run("peer: torchvision", torchvision, limits["peer"])
+    report.run("peer: DataLoader with Pillow", data_loader, limits["peer"])
+    sources = _sources(framework, scale, scratch, shards, files, device, workers)
     for name, source in sources.items():
 
-        def training(source=source):
+        def training(name=name, source=source):
             _torch(framework)
-            return figures.training(framework, source, scale.model, scale.batch, scale.warm_up, scale.steps)
+            times = (scale.warm_up, scale.steps, scale.training_seconds)
+            found = figures.training(framework, source, scale.model, scale.batch, *times)
+            return found | (with_workers if name == "DataLoader" else {})
 
-        report.run(f"{scale.model} in bf16: {name}", training)
+        report.run(f"{scale.model} in bf16: {name}", training, limits["training"])
 
 
 def _copies(framework, scale, scratch, device):
@@ -224,11 +274,15 @@ def _nvjpeg(scale, sets, is_over):
         library = nvjpeg.load([Path(folder) for folder in sys.path])
     except OSError as error:
         raise Skipped(f"nvJPEG cannot be loaded: {error}") from error
+    baseline = {name: data.baseline(*files_and_sizes) for name, files_and_sizes in sets.items()}
+    left_out = sum(len(files) - len(baseline[name][0]) for name, (files, _) in sets.items())
+    baseline = {name: files_and_sizes for name, files_and_sizes in baseline.items() if files_and_sizes[0]}
     driver = Device()
     try:
-        return nvjpeg.figures(driver, library, sets, scale.decoder_batches, scale.shares, scale.seconds, is_over)
+        found = nvjpeg.figures(driver, library, baseline, scale.decoder_batches, scale.shares, scale.seconds, is_over)
     finally:
         driver.close()
+    return {"progressive_left_out": left_out, **found}
 
 
 def _loader(framework, scale, shards, device):
@@ -252,7 +306,7 @@ def _torch(framework):
         raise Skipped(f"torchvision is missing: {error}") from error
 
 
-def _sources(framework, scale, scratch, shards, files, device):
+def _sources(framework, scale, scratch, shards, files, device, workers):
     """Where a training step's batches come from, by name: functions that give pairs of pictures and labels for ever."""
 
     def synthetic():
@@ -271,7 +325,7 @@ def _sources(framework, scale, scratch, shards, files, device):
                     yield batch["x"], batch["y"]
 
     def with_data_loader():
-        batches = figures.data_loader(framework, scratch / "files", files, scale.batch, scale.side, scale.workers)
+        batches = figures.data_loader(framework, scratch / "files", files, scale.batch, scale.side, workers)
         while True:
             for pictures, labels in batches:
                 yield pictures.to(framework.on, non_blocking=True), labels.to(framework.on, non_blocking=True)

@@ -1,0 +1,242 @@
+"""Parts of the report in processes of their own. All of it runs in a Python without torch that the tests start: pytest's own process
+has run threads that do not outlive a fork.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from fake_cuda import compile_decoder, compile_storage
+
+TESTS = pathlib.Path(__file__).parent
+SCRIPTS = TESTS.parent / "scripts"
+
+TRIVIAL = """
+import json, os, pathlib, signal, subprocess, sys, time
+import numpy as np
+from gpu_report import __main__ as main, frameworks, isolated, outcome, report
+
+out = pathlib.Path(sys.argv.pop(1))
+
+def remember(*pids):
+    new = out / "pids.new"
+    new.write_text(json.dumps(pids))
+    os.replace(new, out / "pids")
+
+def hangs():
+    print("from the part that hangs", flush=True)
+    remember(os.getpid(), subprocess.Popen(["sleep", "60"]).pid)
+    time.sleep(60)
+"""
+
+PARTS = """
+def skips():
+    raise outcome.Skipped("nothing to see")
+
+def raises():
+    raise ValueError("as it must")
+
+def crashes():
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+def leaves_a_child():
+    # It has the pipe too, and a group is more than its first process.
+    if (child := os.fork()) == 0:
+        time.sleep(60)
+    return {"child": child}
+
+def hangs_at_its_end():
+    os._exit = lambda code: time.sleep(60)
+    return {"number": 1}
+
+isolated.LEAVE_SECONDS = 0.2
+found = report.Report({}, 5, lambda document: None, isolated=True)
+found.describe("machine", lambda: {"gpu": "none"})
+found.run("returns", lambda: {"single": np.float32(1.5), "whole": np.int64(3), "many": np.arange(3), "pair": (1, 2)})
+found.run("skips", skips)
+found.run("raises", raises)
+found.run("crashes", crashes)
+found.run("exits", lambda: sys.exit(3))
+found.run("hangs", hangs, 1)
+found.run("large", lambda: {"text": "x" * 1_000_000})
+found.run("cannot be written", lambda: {"what": object()})
+found.run("leaves a child", leaves_a_child)
+found.run("hangs at its end", hangs_at_its_end)
+found.run("last", lambda: {"pid": os.getpid(), "parent": os.getppid()})
+(out / "found").write_text(json.dumps({"pid": os.getpid(), **found.document()}))
+"""
+
+PROGRAM = """
+def run(framework, scale, photographs, *, minutes, keep, wanted, isolated):
+    found = report.Report({}, minutes, keep, wanted, isolated)
+    found.run("returns", lambda: {"number": 1})
+    found.run("hangs", hangs)
+    return found.document()
+
+frameworks.Torch, report.run = lambda: None, run
+sys.exit(main.main())
+"""
+
+STAND_IN = """
+import functools, io, os, sys
+import numpy as np
+from fake_cuda import Driver, NvJpeg
+from gpu_report import __main__ as main, frameworks, report
+from PIL import Image
+from test_gpu_report import StandIn
+
+driver, nvjpeg = Driver(os.environ["FOREBAY_CUDA_LIBRARY"]), NvJpeg(os.environ["FOREBAY_NVJPEG_LIBRARY"])
+nvjpeg.engines(2)
+driver.waits_move(True)
+
+def know(files):
+    for file in files:
+        nvjpeg.add(file, np.asarray(Image.open(io.BytesIO(file)).convert("RGB")))
+
+frameworks.Torch, report.run = lambda: StandIn(driver), functools.partial(report.run, know=know)
+sys.exit(main.main())
+"""
+
+
+def start(script, *arguments, **environment):
+    paths = os.pathsep.join([str(SCRIPTS), str(TESTS), *sys.path])
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths, **environment}, **pipes)
+
+
+def is_alive(pid):
+    try:
+        # Behind the name, which may hold anything, stands the state.
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def assert_gone(pids):
+    """A signal that cannot be caught takes its time to be one."""
+    end = time.monotonic() + 30
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < end, "a process is still there"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def trivial(tmp_path_factory):
+    """What became of the trivial parts, by name, and the rest."""
+    out = tmp_path_factory.mktemp("trivial")
+    process = start(TRIVIAL + PARTS, out)
+    said = process.communicate()
+    assert process.returncode == 0, said
+    found = json.loads((out / "found").read_text())
+    return {part["name"]: part for part in found["parts"]}, found, said, json.loads((out / "pids").read_text())
+
+
+def test_every_part_has_its_own_outcome(trivial):
+    parts, found, *_ = trivial
+    assert {name: (part["outcome"], part.get("why")) for name, part in parts.items()} == {
+        "returns": ("passed", None),
+        "skips": ("skipped", "nothing to see"),
+        "raises": ("failed", "ValueError: as it must"),
+        "crashes": ("failed", "ended by signal SIGSEGV"),
+        "exits": ("failed", "ended with status 1 and no result"),
+        "hangs": ("failed", "took longer than 1 seconds"),
+        "large": ("passed", None),
+        "cannot be written": ("failed", "TypeError: object cannot be written down"),
+        "leaves a child": ("passed", None),
+        "hangs at its end": ("passed", None),
+        "last": ("passed", None),
+    }
+    assert found["machine"]["gpu"] == "none"
+
+
+def test_what_a_part_found_comes_as_it_was(trivial):
+    parts, found, *_ = trivial
+    assert parts["returns"]["found"] == {"single": 1.5, "whole": 3, "many": [0, 1, 2], "pair": [1, 2]}
+    assert parts["large"]["found"] == {"text": "x" * 1_000_000}
+    assert parts["hangs at its end"]["found"] == {"number": 1}
+    assert parts["last"]["found"]["parent"] == found["pid"] != parts["last"]["found"]["pid"]
+
+
+def test_where_a_part_hung_or_crashed_is_told(trivial):
+    parts, _, (stdout, stderr), _ = trivial
+    assert "Segmentation fault" in parts["crashes"]["stack"] and "in crashes" in parts["crashes"]["stack"]
+    assert "in hangs" in parts["hangs"]["stack"] and parts["hangs"]["stack"] in stderr
+    assert stdout.count("from the part that hangs") == 1 and "ValueError: as it must" in stderr
+    assert not any("stack" in part for part in parts.values() if part["outcome"] == "passed")
+
+
+def test_nothing_of_a_part_survives_it(trivial):
+    parts, _, _, pids = trivial
+    assert_gone([*pids, parts["leaves a child"]["found"]["child"]])
+
+
+def hanging_program(out):
+    """The program with a part that hangs, once it does, and the numbers of that part's processes."""
+    process = start(TRIVIAL + PROGRAM, out, "--out", out / "report")
+    while not (out / "pids").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    return process, json.loads((out / "pids").read_text())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_ends_the_program_ends_its_part_and_leaves_both_files_whole(tmp_path, number):
+    process, pids = hanging_program(tmp_path)
+    process.send_signal(number)
+    _, stderr = process.communicate()
+    assert process.returncode == 1 and f"was ended by {number.name}" in stderr and "Traceback" not in stderr
+    assert_gone(pids)
+    parts = json.loads((tmp_path / "report/gpu.json").read_text())["parts"]
+    assert [(part["name"], part["outcome"]) for part in parts] == [("returns", "passed"), ("hangs", "running")]
+    assert "the process ended here" in (tmp_path / "report/gpu.html").read_text()
+    assert sorted(os.listdir(tmp_path / "report")) == ["gpu.html", "gpu.json"]
+
+
+def test_a_part_does_not_outlive_a_program_that_is_killed(tmp_path):
+    process, pids = hanging_program(tmp_path)
+    process.kill()
+    # What the part started has nobody to end it here: real parts' workers look after their parent themselves.
+    assert_gone(pids[:1])
+    os.kill(pids[1], signal.SIGKILL)
+    process.communicate()
+
+
+def test_a_signal_to_the_script_is_the_program_s(tmp_path):
+    python, wheel = tmp_path / "python", tmp_path / "forebay.whl"
+    program = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print('runs', flush=True); time.sleep(60)"
+    # It has all packages, and the program waits for its end.
+    python.write_text(f'#!/bin/sh\n[ "$2" != gpu_report ] || exec {sys.executable} -c "{program}"\n')
+    python.chmod(0o755)
+    environment = {**os.environ, "PYTHON": str(python), "WHEEL": str(wheel), "TMPDIR": str(tmp_path)}
+    script = subprocess.Popen([SCRIPTS / "gpu_report.sh"], env=environment, stdout=subprocess.PIPE, text=True)
+    assert script.stdout.readline() == "runs\n"
+    script.terminate()
+    assert script.wait() == 7
+    script.stdout.close()
+    assert os.listdir(tmp_path) == ["python"]
+
+
+def test_the_whole_program_runs_over_the_stand_ins(cuda_library, tmp_path):
+    decoder, storage = (compile_library(tmp_path, cuda_library) for compile_library in (compile_decoder, compile_storage))
+    process = start(
+        STAND_IN,
+        *("--quick", "--out", tmp_path / "report"),
+        FOREBAY_CUDA_LIBRARY=str(cuda_library),
+        FOREBAY_NVJPEG_LIBRARY=str(decoder),
+        FOREBAY_CUFILE_LIBRARY=str(storage),
+    )
+    said = process.communicate()
+    assert process.returncode == 0, said
+    written = json.loads((tmp_path / "report/gpu.json").read_text())
+    outcomes = {part["name"]: part["outcome"] for part in written["parts"]}
+    assert [outcome for name, outcome in outcomes.items() if name.startswith("check: ")] == ["passed"] * 7
+    assert outcomes["copies"] == outcomes["nvJPEG alone"] == outcomes["GPUDirect Storage"] == "passed"
+    assert {outcomes[name] for name in outcomes if name.startswith(("peer", "resnet18"))} == {"skipped"}
+    assert written["machine"]["gpu"] == "a stand-in" and "shared_memory_bytes" in written["machine"]
+    assert "a stand-in" in (tmp_path / "report/gpu.html").read_text()
