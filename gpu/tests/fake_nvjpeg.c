@@ -16,7 +16,7 @@ enum { CORES = 2, ENGINES = 3, RGB_INTERLEAVED = 5 };
 typedef struct Handle { int backend; unsigned flags; } Handle;
 typedef struct State { Handle *of; int prepared, under_way; } State;
 typedef struct Params { int x, y, w, h; } Params;
-typedef struct Header { int code, components; } Header;
+typedef struct Header { int code, w, h; } Header;
 typedef struct Image { unsigned char *channel[4]; size_t pitch[4]; } Image;
 typedef int (*Decode)(const unsigned char *file, size_t len, int x, int y, int w, int h, unsigned char *out, size_t pitch);
 
@@ -96,7 +96,7 @@ static int parse(const unsigned char *file, size_t len, Header *header) {
     for (size_t at = 2; at + 9 < len && file[at] == 0xff;) {
         int code = file[at + 1];
         if (code >= 0xc0 && code <= 0xcf && code != 0xc4 && code != 0xc8 && code != 0xcc) {
-            *header = (Header){code, file[at + 9]};
+            *header = (Header){code, file[at + 7] << 8 | file[at + 8], file[at + 5] << 8 | file[at + 6]};
             return 0;
         }
         at += 2 + (file[at + 2] << 8 | file[at + 3]);
@@ -199,13 +199,11 @@ static void write_late(void *argument) {
             memset(jobs->list[i].out + y * jobs->list[i].pitch, 0xBB, jobs->list[i].region.w * 3);
     free(jobs);
 }
-int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *files, const size_t *lengths, Image *out,
-                          Params **params, void *stream) {
-    ENTER;
+static int decode_batch(Handle *h, State *state, const unsigned char *const *files, const size_t *lengths, Image *out,
+                        Params **params, void *stream) {
     int count = state->prepared, refused = injected(h->backend == ENGINES ? "engines" : "cores");
     must(count > 0, "a batch without preparation");
     if (refused) return refused;
-    if (h->backend != ENGINES && !cores_take_parts) return IMPLEMENTATION_NOT_SUPPORTED;
     must(add(&state->under_way, 0) == 0, "a state is used again while its batch is under way");
     Jobs *jobs = malloc(sizeof(Jobs) + count * sizeof(Job));
     *jobs = (Jobs){.state = state, .count = count, .is_spoiled = h->backend == spoiled};
@@ -235,4 +233,27 @@ int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *f
     double us = h->backend == ENGINES ? (double)engines_us * count : cores_first_us + (double)cores_us * count;
     fake_cuda_call_later(stream, finish, jobs, us / 1e6);
     return 0;
+}
+int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *files, const size_t *lengths, Image *out,
+                          Params **params, void *stream) {
+    ENTER;
+    if (h->backend != ENGINES && !cores_take_parts) return IMPLEMENTATION_NOT_SUPPORTED;
+    return decode_batch(h, state, files, lengths, out, params, stream);
+}
+/* Of whole pictures. */
+int nvjpegDecodeBatched(Handle *h, State *state, const unsigned char *const *files, const size_t *lengths, Image *out,
+                        void *stream) {
+    ENTER;
+    int count = state->prepared, code = 0;
+    Params *wholes = calloc(count, sizeof(Params)), **params = calloc(count, sizeof(Params *));
+    for (int i = 0; i < count && !code; i++) {
+        Header header;
+        code = parse(files[i], lengths[i], &header);
+        params[i] = &wholes[i];
+        if (!code) wholes[i] = (Params){0, 0, header.w, header.h};
+    }
+    if (!code) code = decode_batch(h, state, files, lengths, out, params, stream);
+    free(wholes);
+    free(params);
+    return code;
 }

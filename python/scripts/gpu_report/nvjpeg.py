@@ -1,4 +1,7 @@
-"""The decoder alone: nvJPEG's batched interface by ctypes, on the engines, on the ordinary cores, and on both."""
+"""The decoder alone: nvJPEG's batched interface by ctypes, on the engines, on the ordinary cores, and on both.
+
+The library takes batches of parts for the engines alone; the cores decode whole pictures.
+"""
 
 import ctypes
 import os
@@ -46,6 +49,7 @@ class Decoder:
 
     def __init__(self, library, backend):
         self._library = library
+        self.takes_parts = backend == ENGINES
         self.handle, self._state = ctypes.c_void_p(), ctypes.c_void_p()
         try:
             self._call("nvjpegCreateEx", backend, None, None, UPSAMPLING_WITH_INTERPOLATION, ctypes.byref(self.handle))
@@ -66,19 +70,24 @@ class Decoder:
         return engines.value, cores.value
 
     def start(self, files, regions, places, stream):
-        """Starts decoding `regions` of `files` to the addresses `places`. Its last batch must have ended."""
+        """Starts decoding `regions` of `files`, all of each where it does not take parts, to the addresses `places`. Its last
+        batch must have ended.
+        """
         count = len(files)
-        while len(self._params) < count:
-            self._params.append(ctypes.c_void_p())
-            self._call("nvjpegDecodeParamsCreate", self.handle, ctypes.byref(self._params[-1]))
-        for params, region in zip(self._params, regions):
-            self._call("nvjpegDecodeParamsSetROI", params, *map(int, region))
         self._call("nvjpegDecodeBatchedInitialize", self.handle, self._state, count, 1, RGB_INTERLEAVED)
         images = (_Image * count)()
         for image, place, region in zip(images, places, regions):
             image.channel[0], image.pitch[0] = place, region[2] * 3
         data = (ctypes.c_void_p * count)(*(file.ctypes.data for file in files))
         lengths = (ctypes.c_size_t * count)(*(file.nbytes for file in files))
+        if not self.takes_parts:
+            self._call("nvjpegDecodeBatched", self.handle, self._state, data, lengths, images, stream)
+            return
+        while len(self._params) < count:
+            self._params.append(ctypes.c_void_p())
+            self._call("nvjpegDecodeParamsCreate", self.handle, ctypes.byref(self._params[-1]))
+        for params, region in zip(self._params, regions):
+            self._call("nvjpegDecodeParamsSetROI", params, *map(int, region))
         params = (ctypes.c_void_p * count)(*(params.value for params in self._params[:count]))
         self._call("nvjpegDecodeBatchedEx", self.handle, self._state, data, lengths, images, params, stream)
 
@@ -100,24 +109,25 @@ def crops(sizes, seed=0):
     return regions
 
 
-def rate(device, parts, regions, seconds):
-    """Pictures per second of `parts`, pairs of a decoder and its share of the files; the best of the seconds given."""
+def rate(device, parts, seconds):
+    """Pictures per second of `parts`, each a decoder, its share of the files and what of them; the best of the seconds given.
+
+    They are started in their order: the engines' call comes back when most of its pictures are decoded.
+    """
     streams = [device.stream() for _ in parts]
-    needed = sum(w * h * 3 for _, _, w, h in regions)
-    memory = device.allocate(max(needed, 1))
-    places = memory + np.concatenate([[0], np.cumsum([w * h * 3 for _, _, w, h in regions])[:-1]])
-    best, spent, pictures = 0.0, 0.0, sum(len(files) for _, files in parts)
+    sizes = [w * h * 3 for _, _, regions in parts for _, _, w, h in regions]
+    memory = device.allocate(max(sum(sizes), 1))
+    places = [int(place) for place in memory + np.concatenate([[0], np.cumsum(sizes)[:-1]])]
+    best, spent = 0.0, 0.0
     try:
         while spent < seconds or best == 0.0:
             begun, at = time.perf_counter(), 0
-            for (decoder, files), stream in zip(parts, streams):
-                end = at + len(files)
-                if files:
-                    decoder.start(files, regions[at:end], [int(place) for place in places[at:end]], stream)
-                at = end
+            for (decoder, files, regions), stream in zip(parts, streams):
+                decoder.start(files, regions, places[at : at + len(files)], stream)
+                at += len(files)
             device.synchronize()
             took = time.perf_counter() - begun
-            best, spent = max(best, pictures / took), spent + took
+            best, spent = max(best, len(sizes) / took), spent + took
     finally:
         device.synchronize()
         device.free(memory)
@@ -144,17 +154,18 @@ def figures(device, library, sets, batches, shares, seconds, is_over=lambda: Fal
         try:
             for batch in batches:
                 picked = [views[i % len(views)] for i in range(batch)]
+                wholes = [(0, 0, *sizes[i % len(sizes)]) for i in range(batch)]
                 regions = crops([sizes[i % len(sizes)] for i in range(batch)])
                 for share in shares if engines else [0.0]:
                     cut = round(batch * share)
-                    parts = [(engines, picked[:cut])] if cut else []
-                    parts += [(cores, picked[cut:])] if cut < batch else []
+                    parts = [(cores, picked[cut:], wholes[cut:])] if cut < batch else []
+                    parts += [(engines, picked[:cut], regions[:cut])] if cut else []
                     row = {"pictures": name, "batch": batch, "engines_share": share}
                     if is_over():
                         found["cut_short"] = True
                         continue
                     try:
-                        row["pictures_per_s"] = rate(device, parts, regions, seconds)
+                        row["pictures_per_s"] = rate(device, parts, seconds)
                     except Refused as refused:
                         row["failed"] = str(refused)
                     rows.append(row)
