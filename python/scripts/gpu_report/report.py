@@ -70,6 +70,8 @@ class Report:
 
     def __init__(self, machine, minutes, keep, wanted=lambda name: True, isolated=False):
         self.parts, self._wanted, self._isolated = [], wanted, isolated
+        # Once: what is returned and what was written last are the same.
+        self._begun = datetime.datetime.now(datetime.timezone.utc)
         self._minutes, self._end, self._keep = minutes, time.monotonic() + 60 * minutes, keep
         self.machine = {
             "python": platform.python_version(),
@@ -119,8 +121,7 @@ class Report:
 
     def document(self):
         """What goes into the JSON."""
-        now = datetime.datetime.now(datetime.timezone.utc)
-        return {"date": now.isoformat(timespec="seconds"), "machine": self.machine, "parts": self.parts}
+        return {"date": self._begun.isoformat(timespec="seconds"), "machine": self.machine, "parts": self.parts}
 
 
 class NoDevice(RuntimeError):
