@@ -58,18 +58,22 @@ impl<'a> Change<'a> {
         index
     }
 
-    /// Decodes by the changed index as it is, which is damaged, and with its check mended, which makes it a forgery: what
-    /// that brings is decoded to some pixels, and what its own check refuses is decoded as without one.
+    /// Decodes by the changed index as it is, which is damaged; with its check mended, which makes it a forgery; and with one bit
+    /// of that check wrong. A forgery brings some pixels, and what the check refuses is decoded as without an index.
     pub(crate) fn decode(&self, file: &[u8], size: Size, own: &mut Decoder) -> RowIndexCounts {
         let mut all = own.take_row_index_counts();
         let mut index = self.apply(file);
         let (mut plain, mut indexed) = (Pixels::new(), Pixels::new());
         let smaller = [Scale::Half, Scale::Quarter, Scale::Eighth][self.come.len() % 3];
-        for is_mended in [false, true] {
-            if is_mended {
-                index.resize(index.len().max(4), 0);
-                let right = check(file, &index[4..]);
-                index[..4].copy_from_slice(&right);
+        for kind in [Kind::Damaged, Kind::Forged, Kind::NearlyForged] {
+            match kind {
+                Kind::Damaged => {}
+                Kind::Forged => {
+                    index.resize(index.len().max(4), 0);
+                    let right = check(file, &index[4..]);
+                    index[..4].copy_from_slice(&right);
+                }
+                Kind::NearlyForged => index[usize::from(self.at) / 8 % 4] ^= 1 << (self.at % 8),
             }
             let is_right = index.split_first_chunk().is_some_and(|(stored, rows)| *stored == check(file, rows));
             let parts = [
@@ -95,6 +99,16 @@ impl<'a> Change<'a> {
         }
         all
     }
+}
+
+/// What an index pretends.
+enum Kind {
+    /// Nothing: whatever the change left of its check.
+    Damaged,
+    /// That it is the file's.
+    Forged,
+    /// The same, but for a bit of the check.
+    NearlyForged,
 }
 
 /// The check of `rows` for a row index of `file`, written a second time.
