@@ -30,9 +30,8 @@ static int known(const unsigned char *, size_t, int, int, int, int, unsigned cha
 static Decode decode = known;
 static int live, engines = 2, by_engines, by_cores;
 static int engines_us, cores_us, cores_first_us;
-/* Backends, or 0: one whose pixels are others', one that blends chroma of whole pictures alone. */
+/* A backend whose pixels are others', or 0; whether engines blend chroma of whole pictures alone. */
 static int spoiled, wholes_only;
-static int cores_take_parts = 1;
 
 static void must(int holds, const char *what) {
     if (!holds) { fprintf(stderr, "fake nvJPEG: %s\n", what); abort(); }
@@ -73,9 +72,7 @@ void fake_nvjpeg_engines(int count) { engines = count; }
 /* Microseconds: of a picture, by whom, and of a batch before the cores begin with its first. */
 void fake_nvjpeg_take(int engine, int core, int cores_first) { engines_us = engine, cores_us = core, cores_first_us = cores_first; }
 void fake_nvjpeg_spoil(int backend) { spoiled = backend; }
-/* Whether cores decode batches of parts. Versions 12.4 and 13.0 do not; this one does unless it is told. */
-void fake_nvjpeg_cores_take_parts(int on) { cores_take_parts = on; }
-void fake_nvjpeg_wholes_only(int backend) { wholes_only = backend; }
+void fake_nvjpeg_wholes_only(int on) { wholes_only = on; }
 /* From now on, the `nth` call of `function` answers `code`, or every one if `nth` is below 0. Decoding by one of the backends
  * goes by the names of `engines` and `cores`. */
 void fake_nvjpeg_fail(const char *function, int nth, int code) {
@@ -207,7 +204,7 @@ static int decode_batch(Handle *h, State *state, const unsigned char *const *fil
     must(add(&state->under_way, 0) == 0, "a state is used again while its batch is under way");
     Jobs *jobs = malloc(sizeof(Jobs) + count * sizeof(Job));
     *jobs = (Jobs){.state = state, .count = count, .is_spoiled = h->backend == spoiled};
-    int code = h->backend == wholes_only && h->flags ? NOT_SUPPORTED : 0;
+    int code = 0;
     for (int i = 0; i < count; i++) {
         must(out[i].pitch[0] >= (size_t)params[i]->w * 3, "rows overlap");
         jobs->list[i] = (Job){files[i], lengths[i], 0, *params[i], out[i].channel[0], out[i].pitch[0]};
@@ -237,7 +234,8 @@ static int decode_batch(Handle *h, State *state, const unsigned char *const *fil
 int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *files, const size_t *lengths, Image *out,
                           Params **params, void *stream) {
     ENTER;
-    if (h->backend != ENGINES && !cores_take_parts) return IMPLEMENTATION_NOT_SUPPORTED;
+    if (h->backend != ENGINES) return IMPLEMENTATION_NOT_SUPPORTED;
+    if (wholes_only && h->flags) return NOT_SUPPORTED;
     return decode_batch(h, state, files, lengths, out, params, stream);
 }
 /* Of whole pictures. */

@@ -92,6 +92,7 @@ fn missing(functions: &sys::NvJpeg) -> Option<&'static str> {
         nvjpegDecodeParamsSetROI,
         nvjpegDecodeBatchedSupportedEx,
         nvjpegDecodeBatchedInitialize,
+        nvjpegDecodeBatched,
         nvjpegDecodeBatchedEx,
     )
 }

@@ -254,7 +254,7 @@ pub(crate) mod batch {
     use super::*;
     use std::ffi::c_int;
 
-    /// What one batch consists of; equally many of each.
+    /// What one batch consists of; equally many of each, but for parameters, which whole pictures have none of.
     pub(crate) struct Lists<'a> {
         pub(crate) files: &'a [*const u8],
         pub(crate) lengths: &'a [usize],
@@ -281,7 +281,33 @@ pub(crate) mod batch {
         checked(status, "nvjpegDecodeBatchedInitialize")
     }
 
-    /// Starts decoding. The hardware backend writes when it is called, the others in `stream`'s order.
+    /// Starts decoding whole pictures in `stream`'s order.
+    ///
+    /// # Safety
+    ///
+    /// As [`decode`].
+    pub(crate) unsafe fn decode_wholes(
+        library: &Library,
+        handle: sys::nvjpegHandle_t,
+        state: sys::nvjpegJpegState_t,
+        Lists { files, lengths, out, .. }: Lists<'_>,
+        stream: sys::cudaStream_t,
+    ) -> Answer<()> {
+        // SAFETY: by the contract above.
+        let status = unsafe {
+            library.functions.nvjpegDecodeBatched(
+                handle,
+                state,
+                files.as_ptr(),
+                lengths.as_ptr(),
+                out.as_mut_ptr(),
+                stream,
+            )
+        };
+        checked(status, "nvjpegDecodeBatched")
+    }
+
+    /// Starts decoding parts, which the hardware backend does. It writes when it is called, whatever `stream` has to do before.
     ///
     /// # Safety
     ///

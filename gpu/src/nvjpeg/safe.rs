@@ -14,6 +14,8 @@ pub(crate) struct Handle {
     library: Arc<Library>,
     context: Arc<Context>,
     handle: sys::nvjpegHandle_t,
+    /// Whether it decodes parts of pictures; else only whole ones.
+    takes_parts: bool,
 }
 
 // SAFETY: the library's handles may be shared by threads; states, parameters and headers are each used by one at a time.
@@ -31,7 +33,8 @@ impl Handle {
         Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_HARDWARE, chroma)
     }
 
-    /// The device's ordinary cores, which also read the entropy-coded data of larger batches.
+    /// The device's ordinary cores, which also read the entropy-coded data of batches of more than 50 pictures. They decode whole
+    /// pictures: the library has batches of parts for the engines alone.
     ///
     /// # Errors
     ///
@@ -47,7 +50,13 @@ impl Handle {
         chroma: Chroma,
     ) -> Result<Arc<Self>> {
         let handle = context.enter(|| Ok(handle::create(library, backend, chroma)?))?;
-        Ok(Arc::new(Self { library: library.clone(), context: context.clone(), handle }))
+        let takes_parts = backend == nvjpegBackend_t::NVJPEG_BACKEND_HARDWARE;
+        Ok(Arc::new(Self { library: library.clone(), context: context.clone(), handle, takes_parts }))
+    }
+
+    /// Whether it decodes parts of pictures; else only whole ones.
+    pub(crate) fn takes_parts(&self) -> bool {
+        self.takes_parts
     }
 
     /// Where it decodes.
@@ -167,6 +176,7 @@ impl Drop for Probe {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) file: &'a [u8],
+    /// All of the picture, if the backend does not take parts.
     pub(crate) region: Region,
     /// Where the region's RGB pixels go on the device, `pitch` bytes from row to row.
     pub(crate) out: u64,
@@ -214,6 +224,14 @@ impl Batched {
         };
         let mut out: Vec<_> = jobs.iter().map(image).collect();
         of.enter(|| {
+            // SAFETY: the handles are alive; the state is idle by the contract above.
+            unsafe { batch::initialize(&of.library, of.handle, *state, jobs.len()) }?;
+            let (files, lengths, out) = (&files[..], &lengths[..], &mut out[..]);
+            if !of.takes_parts {
+                let lists = batch::Lists { files, lengths, out, params: &mut [] };
+                // SAFETY: prepared for this number just now; the rest by the contract above.
+                return unsafe { batch::decode_wholes(&of.library, of.handle, *state, lists, stream.cast()) };
+            }
             while params.len() < jobs.len() {
                 params.push(Params::new(of)?);
             }
@@ -221,9 +239,7 @@ impl Batched {
                 params.set_region(job.region)?;
             }
             let mut lists: Vec<_> = params[..jobs.len()].iter().map(|params| params.params).collect();
-            // SAFETY: the handles are alive; the state is idle by the contract above.
-            unsafe { batch::initialize(&of.library, of.handle, *state, jobs.len()) }?;
-            let lists = batch::Lists { files: &files, lengths: &lengths, out: &mut out, params: &mut lists };
+            let lists = batch::Lists { files, lengths, out, params: &mut lists };
             // SAFETY: prepared for this number just now; the rest by the contract above.
             unsafe { batch::decode(&of.library, of.handle, *state, lists, stream.cast()) }
         })

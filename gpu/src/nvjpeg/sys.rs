@@ -156,6 +156,17 @@ pub struct NvJpeg {
         ) -> nvjpegStatus_t,
         ::libloading::Error,
     >,
+    pub nvjpegDecodeBatched: Result<
+        unsafe extern "C" fn(
+            handle: nvjpegHandle_t,
+            jpeg_handle: nvjpegJpegState_t,
+            data: *const *const ::std::os::raw::c_uchar,
+            lengths: *const usize,
+            destinations: *mut nvjpegImage_t,
+            stream: cudaStream_t,
+        ) -> nvjpegStatus_t,
+        ::libloading::Error,
+    >,
     pub nvjpegJpegStreamCreate: Result<
         unsafe extern "C" fn(handle: nvjpegHandle_t, jpeg_stream: *mut nvjpegJpegStream_t) -> nvjpegStatus_t,
         ::libloading::Error,
@@ -230,6 +241,7 @@ impl NvJpeg {
         let nvjpegJpegStateDestroy = unsafe { __library.get(b"nvjpegJpegStateDestroy\0") }.map(|sym| *sym);
         let nvjpegDecodeBatchedInitialize =
             unsafe { __library.get(b"nvjpegDecodeBatchedInitialize\0") }.map(|sym| *sym);
+        let nvjpegDecodeBatched = unsafe { __library.get(b"nvjpegDecodeBatched\0") }.map(|sym| *sym);
         let nvjpegJpegStreamCreate = unsafe { __library.get(b"nvjpegJpegStreamCreate\0") }.map(|sym| *sym);
         let nvjpegJpegStreamDestroy = unsafe { __library.get(b"nvjpegJpegStreamDestroy\0") }.map(|sym| *sym);
         let nvjpegJpegStreamParseHeader = unsafe { __library.get(b"nvjpegJpegStreamParseHeader\0") }.map(|sym| *sym);
@@ -248,6 +260,7 @@ impl NvJpeg {
             nvjpegJpegStateCreate,
             nvjpegJpegStateDestroy,
             nvjpegDecodeBatchedInitialize,
+            nvjpegDecodeBatched,
             nvjpegJpegStreamCreate,
             nvjpegJpegStreamDestroy,
             nvjpegJpegStreamParseHeader,
@@ -325,6 +338,26 @@ impl NvJpeg {
                 batch_size,
                 max_cpu_threads,
                 output_format,
+            )
+        }
+    }
+    pub unsafe fn nvjpegDecodeBatched(
+        &self,
+        handle: nvjpegHandle_t,
+        jpeg_handle: nvjpegJpegState_t,
+        data: *const *const ::std::os::raw::c_uchar,
+        lengths: *const usize,
+        destinations: *mut nvjpegImage_t,
+        stream: cudaStream_t,
+    ) -> nvjpegStatus_t {
+        unsafe {
+            (self.nvjpegDecodeBatched.as_ref().expect("Expected function, got error."))(
+                handle,
+                jpeg_handle,
+                data,
+                lengths,
+                destinations,
+                stream,
             )
         }
     }

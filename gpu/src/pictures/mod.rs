@@ -9,7 +9,7 @@
 //! What decodes has decoded a picture as the host does before it gets any ([`proof`]). A batch goes through
 //! [`DevicePictures::place`] alone, on the loader's thread for such batches ([`passage`]). Its pictures
 //! are decoded in groups that fit into scratch memory, as a rule one, by engines and cores at the same time. Refusals show when
-//! the library is called. What engines refuse goes to the cores in the same group; what these refuse, to the host: the slot
+//! the library is called, and what is refused goes to the host: the slot
 //! then goes back as it was, once the device is done with it, and the pictures that were not refused stay in their rows on
 //! the device ([`Partial`]) until the batch comes again.
 //!
@@ -31,7 +31,7 @@ use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering};
 use forebay_loader::target::{Decoded, EncodedBatch, PictureDecoder, Placed, RowPicture};
 use forebay_loader::{Error, ErrorKind, Result};
-use groups::groups;
+use groups::{By, groups};
 use lane::Lane;
 use passage::Passage;
 pub(crate) use proof::Backends;
@@ -71,7 +71,11 @@ struct Work {
 impl Work {
     /// Whether there is something that does.
     fn decodes(&self) -> bool {
-        self.engines.is_some() || self.lanes.iter().any(|lane| lane.cores.is_some())
+        self.engines.is_some() || self.has_cores()
+    }
+
+    fn has_cores(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.cores.is_some())
     }
 }
 
@@ -217,7 +221,8 @@ impl PictureDecoder for DevicePictures {
         let mut work = self.work.lock();
         let before = decoded.and_then(|decoded| decoded.downcast::<Partial>().ok()).map(|before| *before);
         let is_new = |picture: &RowPicture| before.as_ref().is_none_or(|before| !before.has(picture));
-        let groups = groups(pictures, rows, is_new)?;
+        let by = if work.has_cores() { By::Cores } else { By::Engines };
+        let groups = groups(pictures, rows, is_new, by)?;
         if work.lanes.is_empty() && !groups.is_empty() {
             return Ok(refuse_all(slot, before));
         }
@@ -233,6 +238,7 @@ impl PictureDecoder for DevicePictures {
                 Err(error) => return Err(error),
             },
         };
+        let had_engines = work.engines.is_some();
         let mut passage = Passage { pictures: self, work: &mut work, slot, block, outputs, done };
         match passage.run(&groups, rows) {
             Ok(refused) if refused.is_empty() => {
@@ -253,7 +259,9 @@ impl PictureDecoder for DevicePictures {
                 let Passage { slot, block, done, .. } = passage;
                 let (slot, block) = self.rest(slot, block)?;
                 let partial = Partial::new(&self.shared, block, rows, done);
-                if !work.decodes() || (refused.len() == pictures.len() && refused.len() >= EVERY_MIN) {
+                // The cores may take what engines refuse that are given up just now.
+                let are_all = !had_engines && refused.len() == pictures.len() && refused.len() >= EVERY_MIN;
+                if !work.decodes() || are_all {
                     self.close(&mut work, "refuses all pictures");
                 }
                 Ok(Placed::Refused { slot, pictures: refused, decoded: Some(Box::new(partial)) })

@@ -1,7 +1,8 @@
 //! A batch's way to the device: its pictures group by group, then the rows that are no pictures.
 
-use super::groups::{Group, Item};
+use super::groups::{By, Group, Item};
 use super::lane::Timed;
+use super::share::Took;
 use super::{DevicePictures, Engines, Work};
 use crate::context::Stream;
 use crate::driver::checked;
@@ -22,6 +23,38 @@ struct Refused {
     numbers: Vec<usize>,
     /// What the library said to the last of them.
     reason: Option<Refusal>,
+}
+
+impl Refused {
+    /// What nobody is there to decode.
+    fn all(jobs: &[(usize, Job<'_>)]) -> Self {
+        Self { numbers: jobs.iter().map(|(number, _)| *number).collect(), reason: None }
+    }
+}
+
+/// What a decoder is told of a picture whose file lies in `filled`, for scratch memory at `scratch`.
+fn job<'a>(item: &Item, by: By, filled: &'a [u8], scratch: u64) -> Job<'a> {
+    let file = &filled[item.picture.at..][..item.picture.picture.bytes];
+    Job { file, region: item.region(by), out: scratch + item.at as u64, pitch: item.pitch(by) }
+}
+
+impl Work {
+    /// Who decodes which picture of a group, by what the last ones `took`.
+    fn share_out(&mut self, group: &Group, filled: &[u8], took: Took) -> Vec<By> {
+        let has_cores = self.has_cores();
+        let Some(Engines { probe, share, .. }) = &mut self.engines else {
+            return vec![By::Cores; group.items.len()];
+        };
+        share.learn(took);
+        let mut left = if has_cores { share.of(group.items.len()) } else { group.items.len() };
+        let who = |item: &Item| {
+            let job = job(item, By::Engines, filled, 0);
+            let by_engines = left > 0 && probe.takes(job.file, job.region);
+            left -= usize::from(by_engines);
+            if by_engines { By::Engines } else { By::Cores }
+        };
+        group.items.iter().map(who).collect()
+    }
 }
 
 /// One batch on its way.
@@ -53,60 +86,43 @@ impl Passage<'_> {
     /// Decodes a group and has the kernel write its rows.
     fn group(&mut self, group: &Group, refused: &mut Vec<usize>) -> Result<()> {
         let Self { pictures, work, slot, block, outputs, done } = self;
-        let Work { lanes, turn, engines } = &mut **work;
-        *turn = (*turn + 1) % lanes.len();
-        let lane = &mut lanes[*turn];
-        let took = lane.rest()?;
-        let scratch = lane.scratch(group.scratch_bytes())?;
+        work.turn = (work.turn + 1) % work.lanes.len();
+        let took = work.lanes[work.turn].rest()?;
         let filled: &[u8] =
             slot.bytes_mut().ok_or_else(|| Error::internal("a batch was placed before its rows were done"))?;
-        let job = |item: &Item| {
-            let file = &filled[item.picture.at..][..item.picture.picture.bytes];
-            (item.number, Job { file, region: item.region(), out: scratch + item.at as u64, pitch: item.pitch() })
-        };
-        let (mut on_engine, mut on_core) = (Vec::new(), Vec::new());
-        let quota = engines.as_mut().map_or(0, |engines| {
-            engines.share.learn(took);
-            if lane.cores.is_some() { engines.share.of(group.items.len()) } else { group.items.len() }
-        });
-        for item in &group.items {
-            let (number, job) = job(item);
-            let takes = |engines: &mut Engines| engines.probe.takes(job.file, job.region);
-            let to_engine = on_engine.len() < quota && engines.as_mut().is_some_and(takes);
-            if to_engine { &mut on_engine } else { &mut on_core }.push((number, job));
-        }
+        let shared_out = work.share_out(group, filled, took);
+        let lane = &mut work.lanes[work.turn];
+        let scratch = lane.scratch(group.scratch_bytes())?;
         lane.begin();
         let stream = pictures.stream.handle;
-        let mut gives_up_engines = None;
-        if let Some(decoder) = &mut lane.engines {
-            let by_engines = pictures.decode(decoder, &on_engine, &pictures.engines_stream)?;
-            // What engines refuse the cores may take.
-            let asked = on_engine.len();
-            let is_refused = |job: &(usize, Job<'_>)| by_engines.numbers.contains(&job.0);
-            on_core.extend(on_engine.extract_if(.., |job| is_refused(job)));
-            if !by_engines.numbers.is_empty() {
-                // Engines may have begun with it, and write to its place.
-                decoder.done.hold_back(stream)?;
-            }
-            let is_too_much = |engines: &mut Engines| engines.are_useless(asked, by_engines.numbers.len());
-            let are_useless = engines.as_mut().is_some_and(is_too_much);
-            gives_up_engines = by_engines.reason.filter(|_| are_useless);
-        }
+        let jobs = |by: By| -> Vec<(usize, Job<'_>)> {
+            let items = group.items.iter().zip(&shared_out).filter(|(_, is_by)| **is_by == by);
+            items.map(|(item, _)| (item.number, job(item, by, filled, scratch))).collect()
+        };
+        let (on_engines, on_cores) = (jobs(By::Engines), jobs(By::Cores));
+        // First the cores: the engines' call comes back when most of its pictures are decoded.
         let by_cores = match &mut lane.cores {
-            Some(decoder) => pictures.decode(decoder, &on_core, &pictures.stream)?.numbers,
-            None => on_core.iter().map(|(number, _)| *number).collect(),
+            Some(decoder) => pictures.decode(decoder, &on_cores, &pictures.stream)?,
+            None => Refused::all(&on_cores),
+        };
+        let by_engines = match &mut lane.engines {
+            Some(decoder) => pictures.decode(decoder, &on_engines, &pictures.engines_stream)?,
+            None => Refused::all(&on_engines),
         };
         if let Some(engines) = &lane.engines {
             engines.done.hold_back(stream)?;
         }
-        let is_taken = |item: &&Item| !by_cores.contains(&item.number);
-        let taken: Vec<Item> = group.items.iter().filter(is_taken).copied().collect();
-        refused.extend(&by_cores);
-        let by_engines = |item: &Item| on_engine.iter().any(|(number, _)| *number == item.number);
-        done.extend(taken.iter().map(|item| (item.key(), by_engines(item))));
+        let is_taken =
+            |item: &Item| ![&by_cores, &by_engines].iter().any(|refused| refused.numbers.contains(&item.number));
+        let all = group.items.iter().copied().zip(shared_out.iter().copied());
+        let taken: Vec<(Item, By)> = all.filter(|(item, _)| is_taken(item)).collect();
+        refused.extend(by_cores.numbers.iter().chain(&by_engines.numbers));
+        done.extend(taken.iter().map(|(item, by)| (item.key(), *by == By::Engines)));
         pictures.write_rows(&taken, scratch, scratch + group.pixel_bytes as u64, block, outputs)?;
         lane.end(stream)?;
-        match gives_up_engines {
+        let are_useless = |engines: &mut Engines| engines.are_useless(on_engines.len(), by_engines.numbers.len());
+        let gives_up = work.engines.as_mut().is_some_and(are_useless);
+        match by_engines.reason.filter(|_| gives_up) {
             Some(reason) => pictures.give_up_engines(work, reason),
             None => Ok(()),
         }
@@ -164,7 +180,7 @@ impl DevicePictures {
     /// goes to `list_at`.
     fn write_rows(
         &self,
-        items: &[Item],
+        items: &[(Item, By)],
         scratch: u64,
         list_at: u64,
         block: &Block,
@@ -173,12 +189,12 @@ impl DevicePictures {
         if items.is_empty() {
             return Ok(());
         }
-        let list = items.iter().map(|item| item.for_kernel(scratch)).collect::<Result<Vec<Picture>>>()?;
+        let list = items.iter().map(|(item, by)| item.for_kernel(scratch, *by)).collect::<Result<Vec<Picture>>>()?;
         // Ordinary memory: the driver takes it over before it answers.
         self.copy(list_at, Picture::bytes_of(&list))?;
         let mut before = 0;
-        for items in items.chunk_by(|a, b| a.picture.output == b.picture.output) {
-            let place = &outputs[items[0].picture.output];
+        for items in items.chunk_by(|(a, _), (b, _)| a.picture.output == b.picture.output) {
+            let place = &outputs[items[0].0.picture.output];
             let form = place.form.ok_or_else(|| Error::internal("a file in an output without pictures"))?;
             let batch = Batch::new(
                 block.address + place.offset as u64,

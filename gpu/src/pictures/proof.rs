@@ -1,14 +1,14 @@
 //! Opening a backend of nvJPEG: it gets no pictures before it has decoded one as the host does.
 //!
-//! What a library, a driver and a device make of a part of a picture in a batch shows when they are asked, and no documentation
-//! says it for all of them. So each backend decodes the same part of a small picture, alone and many times in one batch, and what
+//! What a library, a driver and a device make of a picture in a batch shows when they are asked, and no documentation
+//! says it for all of them. So each backend decodes a small picture, or a part of it, alone and many times in one batch, and what
 //! comes out is compared. One that refuses is asked again without blending chroma; one that decodes something else is not used.
 
 use crate::context::{Context, Stream};
 use crate::memory::Block;
 use crate::nvjpeg::library::Library;
 use crate::nvjpeg::{Batched, Chroma, Handle, Job};
-use forebay_loader::decode::geometry::Region;
+use forebay_loader::decode::geometry::{Region, Size};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::sync::Arc;
@@ -17,7 +17,9 @@ use forebay_loader::{Error, ErrorKind, Result};
 /// Edges of luma and slow colours, 160 x 128 pixels of 4:2:0, by [`encode`](forebay_loader::decode::jpeg::encode).
 const FILE: &[u8] = include_bytes!("proof.jpg");
 
-/// Neither side lies where blocks begin or end.
+const SIZE: Size = Size { w: 160, h: 128 };
+
+/// What is decoded by who takes parts. Neither side lies where blocks begin or end.
 const REGION: Region = Region { x: 21, y: 13, w: 101, h: 83 };
 
 /// Cores read batches of more than 50 pictures on the device, smaller ones on the host.
@@ -38,7 +40,7 @@ pub(super) struct Proven {
 pub(crate) struct Backends {
     /// The engines that do nothing else; why not, for one thing on a device without.
     pub(super) engines: Result<Proven>,
-    /// The device's ordinary cores; why not, for one thing where the library has batches of parts for engines alone.
+    /// The device's ordinary cores; why not.
     pub(super) cores: Result<Proven>,
 }
 
@@ -82,9 +84,10 @@ fn proven(what: &str, open: impl Fn(Chroma) -> Result<Arc<Handle>>) -> Result<Pr
 
 /// Sees that a backend decodes.
 fn prove(handle: &Arc<Handle>) -> Result<()> {
-    let host = on_host()?;
+    let region = if handle.takes_parts() { REGION } else { Region::all(SIZE) };
+    let host = on_host(region)?;
     for count in COUNTS {
-        for picture in on_device(handle, count)?.chunks_exact(host.len()) {
+        for picture in on_device(handle, region, count)?.chunks_exact(host.len()) {
             let sum: u64 = picture.iter().zip(&host).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
             let difference = sum as f64 / host.len() as f64;
             if difference > DIFFERENCE_MAX {
@@ -98,27 +101,27 @@ fn prove(handle: &Arc<Handle>) -> Result<()> {
     Ok(())
 }
 
-/// The part as the host decodes it.
-fn on_host() -> Result<Vec<u8>> {
+/// A part as the host decodes it.
+fn on_host(region: Region) -> Result<Vec<u8>> {
     let mut pixels = Pixels::new();
-    Decoder::new().decode(FILE, REGION, &mut pixels)?;
+    Decoder::new().decode(FILE, region, &mut pixels)?;
     let have = pixels.region();
-    let rows = pixels.rgb().chunks_exact(have.w as usize * 3).skip((REGION.y - have.y) as usize);
-    let left = (REGION.x - have.x) as usize * 3;
-    Ok(rows.take(REGION.h as usize).flat_map(|row| &row[left..][..REGION.w as usize * 3]).copied().collect())
+    let rows = pixels.rgb().chunks_exact(have.w as usize * 3).skip((region.y - have.y) as usize);
+    let left = (region.x - have.x) as usize * 3;
+    Ok(rows.take(region.h as usize).flat_map(|row| &row[left..][..region.w as usize * 3]).copied().collect())
 }
 
-/// The part as the backend decodes it, `count` times in one batch.
-fn on_device(handle: &Arc<Handle>, count: usize) -> Result<Vec<u8>> {
+/// A part as the backend decodes it, `count` times in one batch.
+fn on_device(handle: &Arc<Handle>, region: Region, count: usize) -> Result<Vec<u8>> {
     let context = handle.context();
-    let pitch = REGION.w as usize * 3;
-    let bytes = pitch * REGION.h as usize;
+    let pitch = region.w as usize * 3;
+    let bytes = pitch * region.h as usize;
     let stream = Stream::new(context)?;
     let memory = Block::alloc(context, count * bytes)?;
     // It may be what another backend has decoded to: what is not written must show.
     memory.fill(0xEE, count * bytes, &stream)?;
     let mut decoder = Batched::new(handle)?;
-    let job = |at: usize| Job { file: FILE, region: REGION, out: memory.address + (at * bytes) as u64, pitch };
+    let job = |at: usize| Job { file: FILE, region, out: memory.address + (at * bytes) as u64, pitch };
     let jobs: Vec<Job<'_>> = (0..count).map(job).collect();
     // SAFETY: the decoder is new; the file is there for ever, and the memory is nobody else's until the stream has been waited
     // for.
@@ -136,10 +139,7 @@ fn on_device(handle: &Arc<Handle>, count: usize) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_loader::decode::geometry::Size;
     use forebay_loader::decode::jpeg::{Subsampling, encode};
-
-    const SIZE: Size = Size { w: 160, h: 128 };
 
     /// A level that rises and falls by 8 from pixel to pixel.
     fn wave(at: u32) -> u32 {
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_part_is_told_from_its_neighbours() {
-        let host = on_host().expect("decoded");
+        let host = on_host(REGION).expect("decoded");
         let all = pixels();
         let difference = |x: u32, y: u32| {
             let at = |row: u32| (((y + row) * SIZE.w + x) * 3) as usize;

@@ -92,18 +92,16 @@ fn without_either_all_is_left_to_the_host() {
 }
 
 #[test]
-fn what_does_not_blend_chroma_of_parts_decodes_without_and_it_is_said() {
-    for (backend, name) in [(ENGINES, "the engines"), (CORES, "the cores")] {
-        let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-        rig.moving().waits_move(true);
-        nvjpeg.wholes_only(backend);
-        let decoder = open(&rig, &nvjpeg);
-        assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines");
-        let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
-        assert!(sentence.starts_with(name) && sentence.contains("without blending chroma"), "{sentence}");
-        decodes(&rig, &nvjpeg, &*decoder, (ROWS, 0));
-        end(rig, &nvjpeg, decoder);
-    }
+fn engines_that_do_not_blend_chroma_of_parts_decode_without_and_it_is_said() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    nvjpeg.wholes_only(true);
+    let decoder = open(&rig, &nvjpeg);
+    assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines");
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    assert!(sentence.starts_with("the engines") && sentence.contains("without blending chroma"), "{sentence}");
+    decodes(&rig, &nvjpeg, &*decoder, (ROWS, 0));
+    end(rig, &nvjpeg, decoder);
 }
 
 #[test]
@@ -142,7 +140,7 @@ fn what_cannot_be_tried_is_an_error_and_nothing_is_left() {
 fn engines_alone_decode_and_leave_what_they_refuse_to_the_host() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.moving().waits_move(true);
-    nvjpeg.cores_take_parts(false);
+    nvjpeg.fail("cores", EVERY, 9);
     let decoder = open(&rig, &nvjpeg);
     assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines alone");
     let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
@@ -162,7 +160,7 @@ fn engines_alone_decode_and_leave_what_they_refuse_to_the_host() {
 fn engines_alone_that_come_to_refuse_everything_leave_all_to_the_host() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.moving().waits_move(true);
-    nvjpeg.cores_take_parts(false);
+    nvjpeg.fail("cores", EVERY, 9);
     let decoder = open(&rig, &nvjpeg);
     decoder.take_fallbacks();
     nvjpeg.fail("engines", EVERY, 6);

@@ -3,7 +3,7 @@
 use super::rig::*;
 use crate::fake::Rig;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::target::Placed;
+use forebay_loader::target::{PictureDecoder, Placed};
 use std::ffi::c_int;
 
 #[test]
@@ -64,15 +64,17 @@ fn a_library_that_refuses_every_picture_is_not_asked_again() {
     rig.moving().waits_move(true);
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    let filled = form.fill(&rig, 60, &[], &all());
-    let Placed::Refused { pictures, .. } = form.place(&*decoder, filled, &all()).expect("an answer") else {
-        panic!("no file can be decoded")
-    };
-    assert_eq!(pictures, all());
-    assert!(!decoder.is_open());
-    let [of_engines, of_all] = &decoder.take_fallbacks()[..] else { panic!("engines first, then cores") };
-    assert!(of_engines.contains("refuse all of them"), "{of_engines}");
-    assert!(of_all.contains("refuses all pictures"), "{of_all}");
+    // First the engines, then the cores.
+    for (is_open, expected) in [(true, "refuse all of them"), (false, "refuses all pictures")] {
+        let filled = form.fill(&rig, 60, &[], &all());
+        let Placed::Refused { pictures, .. } = form.place(&*decoder, filled, &all()).expect("an answer") else {
+            panic!("no file can be decoded")
+        };
+        assert_eq!(pictures, all());
+        assert_eq!(decoder.is_open(), is_open);
+        let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+        assert!(sentence.contains(expected), "{sentence}");
+    }
     end(rig, &nvjpeg, decoder);
 }
 
@@ -102,6 +104,25 @@ fn a_batch_that_the_library_fails_at_is_tried_by_halves() {
     }
 }
 
+/// Places a batch of so few pictures that they are no reason for anything: whether they came back, all of them.
+fn are_refused(rig: &Rig, decoder: &dyn PictureDecoder, form: &Form, seed: u32) -> bool {
+    let few: Vec<usize> = (0..FEW).collect();
+    let (slot, mut pictures) = form.fill(rig, seed, &[], &[]);
+    pictures.truncate(FEW);
+    match form.place(decoder, (slot, pictures), &few).expect("an answer") {
+        Placed::Refused { pictures, .. } => {
+            assert_eq!(pictures, few);
+            true
+        }
+        Placed::Done { memory, .. } => {
+            form.check(rig, &*memory, seed, &few);
+            false
+        }
+    }
+}
+
+const FEW: usize = ROWS / 2;
+
 #[test]
 fn engines_that_refuse_everything_are_given_up_and_the_cores_decode() {
     for code in [4, 6, 8] {
@@ -111,24 +132,17 @@ fn engines_that_refuse_everything_are_given_up_and_the_cores_decode() {
         let form = Form::new(DType::UInt8, Layout::Nhwc);
         nvjpeg.fail("engines", EVERY, code);
         // Of 16 that are refused one behind the other.
-        let few: Vec<usize> = (0..ROWS / 2).collect();
         for seed in 0..2 {
             assert!(decoder.take_fallbacks().is_empty());
-            let (slot, mut pictures) = form.fill(&rig, seed, &[], &[]);
-            pictures.truncate(few.len());
-            let memory = form.done(&*decoder, (slot, pictures), &few);
-            form.check(&rig, &*memory, seed, &few);
-            assert_eq!(nvjpeg.counts(), (0, few.len() as c_int));
+            assert!(are_refused(&rig, &*decoder, &form, seed));
         }
         let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
         assert!(sentence.contains("its ordinary cores do it from now on"), "{sentence}");
         // Nobody asks them again.
         nvjpeg.fail("engines", 0, 0);
-        let memory = form.done(&*decoder, form.fill(&rig, 90, &[], &[]), &all());
-        form.check(&rig, &*memory, 90, &all());
-        assert_eq!(nvjpeg.counts(), (0, ROWS as c_int));
+        assert!(!are_refused(&rig, &*decoder, &form, 90));
+        assert_eq!(nvjpeg.counts(), (0, FEW as c_int));
         assert!(decoder.is_open());
-        drop(memory);
         end(rig, &nvjpeg, decoder);
     }
 }
@@ -141,11 +155,7 @@ fn engines_that_refuse_a_batch_now_and_then_are_kept() {
     let form = Form::new(DType::UInt8, Layout::Nhwc);
     for seed in 0..8 {
         nvjpeg.fail("engines", if seed % 2 == 0 { EVERY } else { 0 }, 6);
-        let few: Vec<usize> = (0..ROWS / 2).collect();
-        let (slot, mut pictures) = form.fill(&rig, seed, &[], &[]);
-        pictures.truncate(few.len());
-        let memory = form.done(&*decoder, (slot, pictures), &few);
-        form.check(&rig, &*memory, seed, &few);
+        assert_eq!(are_refused(&rig, &*decoder, &form, seed), seed % 2 == 0, "batch {seed}");
         assert_eq!(nvjpeg.counts().0 > 0, seed % 2 == 1, "batch {seed}");
     }
     assert!(decoder.take_fallbacks().is_empty());
@@ -158,13 +168,14 @@ fn a_library_that_fails_at_every_picture_leaves_them_to_the_host() {
     rig.moving().waits_move(true);
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    nvjpeg.fail("nvjpegDecodeBatchedEx", EVERY, 6);
-    let Placed::Refused { pictures, .. } =
-        form.place(&*decoder, form.fill(&rig, 60, &[], &[]), &all()).expect("an answer")
-    else {
-        panic!("nothing can be decoded")
-    };
-    assert_eq!(pictures, all());
-    assert!(!decoder.is_open());
+    nvjpeg.fail("nvjpegDecodeBatchedInitialize", EVERY, 6);
+    for is_open in [true, false] {
+        let filled = form.fill(&rig, 60, &[], &[]);
+        let Placed::Refused { pictures, .. } = form.place(&*decoder, filled, &all()).expect("an answer") else {
+            panic!("nothing can be decoded")
+        };
+        assert_eq!(pictures, all());
+        assert_eq!(decoder.is_open(), is_open);
+    }
     end(rig, &nvjpeg, decoder);
 }

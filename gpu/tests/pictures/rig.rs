@@ -73,8 +73,7 @@ impl NvJpeg {
         nvjpeg.fail("", 0, 0);
         nvjpeg.take(0, 0, 0);
         nvjpeg.spoil(0);
-        nvjpeg.wholes_only(0);
-        nvjpeg.cores_take_parts(true);
+        nvjpeg.wholes_only(false);
         nvjpeg
     }
 
@@ -88,14 +87,9 @@ impl NvJpeg {
         self.set("fake_nvjpeg_spoil", backend);
     }
 
-    /// A backend does not decode parts where it is to blend chroma.
-    pub(crate) fn wholes_only(&self, backend: c_int) {
-        self.set("fake_nvjpeg_wholes_only", backend);
-    }
-
-    /// Cores decode batches of parts, or do not.
-    pub(crate) fn cores_take_parts(&self, on: bool) {
-        self.set("fake_nvjpeg_cores_take_parts", c_int::from(on));
+    /// Engines do not decode parts where they are to blend chroma.
+    pub(crate) fn wholes_only(&self, on: bool) {
+        self.set("fake_nvjpeg_wholes_only", c_int::from(on));
     }
 
     fn set(&self, name: &str, value: c_int) {
