@@ -5,7 +5,8 @@
 //!
 //! Fuzzed so far, with coverage: some 4 million inputs on earlier forms of the decoder and of this check and 1.7 million with
 //! smaller pictures in it, without sanitizers; then, with AddressSanitizer in all that is Rust, 7.9 million in 1.5 hours of one
-//! core. Nothing was found that is not mended. With changes to row indexes, and seeds of every kind of file: not yet. What both
+//! core. Nothing was found that is not mended. With changes to row indexes, and seeds of every kind of
+//! file: 1.1 million in 18 minutes so far. What both
 //! decoders share, such as what they take for harmless, shows only where libjpeg warns of nothing at all.
 
 use forebay_loader::decode::geometry::{Region, Scale, Size};
