@@ -23,7 +23,7 @@ pub struct Libraries {
 ///
 /// # Errors
 ///
-/// Why the first that was tried does not load: that says most, of a library that is named as of one that is there.
+/// Why none loads of all that were tried: the last may be the only one that is there.
 pub(crate) fn first_that_loads<T>(
     path: Option<&Path>,
     variable: &str,
@@ -31,15 +31,14 @@ pub(crate) fn first_that_loads<T>(
     load: impl Fn(&OsString) -> Result<T, String>,
 ) -> Result<T, String> {
     let named = path.map(|path| path.as_os_str().to_owned()).or_else(|| std::env::var_os(variable));
-    let mut refusal = String::new();
+    let mut refusals = Vec::new();
     for candidate in &named.map_or_else(candidates, |named| vec![named]) {
         match load(candidate) {
             Ok(library) => return Ok(library),
-            Err(why) if refusal.is_empty() => refusal = why,
-            Err(_) => {}
+            Err(why) => refusals.push(why),
         }
     }
-    Err(refusal)
+    Err(refusals.join("; "))
 }
 
 /// The first of the named functions that bindgen's `$library` has not found in its file; calling it would panic.
@@ -51,3 +50,21 @@ macro_rules! first_missing {
     };
 }
 pub(crate) use first_missing;
+
+#[cfg(test)]
+mod tests {
+    use super::first_that_loads;
+
+    #[test]
+    fn all_that_was_tried_is_said_and_what_loads_ends_it() {
+        let candidates = || ["a", "b", "c"].map(Into::into).to_vec();
+        let load = |last: &'static str| {
+            move |file: &std::ffi::OsString| {
+                if file == last { Ok(last) } else { Err(format!("{}: no", file.display())) }
+            }
+        };
+        assert_eq!(first_that_loads(None, "FOREBAY_NO_SUCH_LIBRARY", candidates, load("b")), Ok("b"));
+        let refusal = first_that_loads(None, "FOREBAY_NO_SUCH_LIBRARY", candidates, load("d"));
+        assert_eq!(refusal, Err("a: no; b: no; c: no".to_owned()));
+    }
+}

@@ -4,6 +4,7 @@ use super::sys;
 use crate::libraries::{first_missing, first_that_loads};
 use forebay_loader::{Error, ErrorKind, Result};
 use std::ffi::OsString;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 /// Names the library when no path is given.
@@ -15,9 +16,9 @@ const SONAME: &str = "libcufile.so.0";
 /// Where NVIDIA's wheels put it, below a folder of Python packages: for CUDA 13, and for 12.
 const WHEEL_FOLDERS: [&str; 2] = ["nvidia/cu13/lib", "nvidia/cufile/lib"];
 
-/// The library, loaded.
+/// The library, loaded. It stays so: in a forked child, or while the driver ends, it could not clean up behind itself.
 pub(crate) struct Library {
-    pub(super) functions: sys::CuFile,
+    pub(super) functions: ManuallyDrop<sys::CuFile>,
 }
 
 impl Library {
@@ -48,7 +49,7 @@ impl Library {
         let loaded = unsafe { sys::CuFile::new(file) };
         let functions = loaded.map_err(|error| format!("{shown}: {error}"))?;
         match missing(&functions) {
-            None => Ok(Self { functions }),
+            None => Ok(Self { functions: ManuallyDrop::new(functions) }),
             Some(function) => Err(format!("{shown}: it has no {function}, so it is something else")),
         }
     }

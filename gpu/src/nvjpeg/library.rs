@@ -4,6 +4,7 @@ use super::sys;
 use crate::libraries::{first_missing, first_that_loads};
 use forebay_loader::{Error, ErrorKind, Result};
 use std::ffi::OsString;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 /// Names the library when no path is given.
@@ -15,9 +16,9 @@ const SONAMES: [&str; 2] = ["libnvjpeg.so.13", "libnvjpeg.so.12"];
 /// Where wheels put it, below a folder of Python packages: NVIDIA's for CUDA 13, and for 12.
 const WHEEL_FOLDERS: [&str; 2] = ["nvidia/cu13/lib", "nvidia/nvjpeg/lib"];
 
-/// The library, loaded.
+/// The library, loaded. It stays so: in a forked child, or while the driver ends, it could not clean up behind itself.
 pub(crate) struct Library {
-    pub(super) functions: sys::NvJpeg,
+    pub(super) functions: ManuallyDrop<sys::NvJpeg>,
 }
 
 impl Library {
@@ -48,7 +49,7 @@ impl Library {
         let loaded = unsafe { sys::NvJpeg::new(file) };
         let functions = loaded.map_err(|error| format!("{shown}: {error}"))?;
         match missing(&functions) {
-            None => Ok(Self { functions }),
+            None => Ok(Self { functions: ManuallyDrop::new(functions) }),
             Some(function) => Err(format!("{shown}: it has no {function}, so it is older than 12.0 or something else")),
         }
     }
