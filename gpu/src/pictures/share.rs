@@ -17,6 +17,9 @@ const WORTH: f64 = 0.95;
 /// was not worth it.
 const TRIAL_AFTER: RangeInclusive<u32> = 4..=64;
 
+/// A group that takes so many times as long as others, or as little, says more of what else the device did.
+const OUTLIER: f64 = 4.0;
+
 /// What one kind of decoders did with its part of a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Part {
@@ -25,9 +28,10 @@ pub(super) struct Part {
 }
 
 impl Part {
-    fn each(self) -> f64 {
+    /// Seconds of a picture in a full round, where `together` are decoded at the same time.
+    fn each(self, together: usize) -> f64 {
         // Nothing is done in no time, and a share of two zeros is none.
-        self.seconds.max(1e-9) / self.pictures as f64
+        self.seconds.max(1e-9) / self.pictures.next_multiple_of(together) as f64
     }
 }
 
@@ -93,12 +97,14 @@ impl Share {
 
     /// Takes in what a group took.
     pub(super) fn learn(&mut self, took: Took) {
-        let mixed = |old: Option<f64>, new: f64| Some(old.map_or(new, |old| (old + new) / 2.0));
+        let mixed = |old: Option<f64>, new: f64| {
+            Some(old.map_or(new, |old| (old + new.clamp(old / OUTLIER, old * OUTLIER)) / 2.0))
+        };
         if let Some(part) = took.engines {
-            self.engines = mixed(self.engines, part.each());
+            self.engines = mixed(self.engines, part.each(self.together));
         }
         if let Some(part) = took.cores.filter(|part| part.pictures >= CORES_MIN) {
-            self.cores = mixed(self.cores.filter(|_| !self.is_trial), part.each());
+            self.cores = mixed(self.cores.filter(|_| !self.is_trial), part.each(1));
             self.is_trial = false;
         }
     }
@@ -169,6 +175,26 @@ mod tests {
         run(&mut share, 1, 256, &each(1.0), &each(500.0));
         assert_eq!(share.of(256), 256);
         for given in run(&mut share, 40, 256, &each(1.0), &each(1.0)) {
+            assert!(given.abs_diff(128) <= 8, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_round_of_engines_that_is_not_full_says_what_a_full_one_takes() {
+        let mut share = Share::new(8);
+        run(&mut share, 20, 256, &each(1.0), &each(1.0));
+        // One picture takes as long as eight do.
+        (0..9).for_each(|_| share.learn(Took { engines: Some(Part { pictures: 1, seconds: 8.0 }), cores: None }));
+        assert!(share.of(256).abs_diff(128) <= 8);
+    }
+
+    #[test]
+    fn one_slow_group_moves_little() {
+        let mut share = Share::new(8);
+        run(&mut share, 20, 256, &each(1.0), &each(1.0));
+        share.learn(Took { engines: Some(Part { pictures: 128, seconds: 1e6 }), cores: None });
+        assert!(share.of(256) >= 64);
+        for given in run(&mut share, 20, 256, &each(1.0), &each(1.0)) {
             assert!(given.abs_diff(128) <= 8, "{given}");
         }
     }
