@@ -15,7 +15,8 @@ enum { DEVICES = 2, STREAMS_MAX = 1024, OPS_MAX = 1024, RANGES_MAX = 256 };
 enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, PINNED_ALREADY = 712, WITHOUT_TIME = 2 };
 
 typedef struct Stream Stream;
-/* Seconds of the device's own time: pictures take what a test says, everything else nothing. */
+/* Seconds of the device's own time: pictures take what a test says, everything else nothing. The host has the time of what it has
+ * waited for with fake_cuda_finish, and what it queues begins no earlier. */
 typedef struct Event { int device, asked, fired, is_timed; double at; Stream *on; } Event;
 typedef struct Op {
     enum { COPY, RECORD, WAIT, CALL } kind;
@@ -26,7 +27,7 @@ typedef struct Op {
     size_t len;
     int staged;
     void (*call)(void *);
-    double seconds;
+    double seconds, earliest;
 } Op;
 struct Stream { int device; Op ops[OPS_MAX]; long first, last; double clock; };
 typedef struct Context { int device, retained; } Context;
@@ -36,6 +37,7 @@ static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static Context contexts[DEVICES] = {{0, 0}, {1, 0}};
 static Stream *streams[STREAMS_MAX], legacy[DEVICES];
 static int stream_count, allocated, events, waiting, modules, waits_move;
+static double host_clock;
 static struct { char *at; size_t len; } pinned[RANGES_MAX], on_device[RANGES_MAX];
 static struct { char function[64]; int calls_left, code; } fault;
 static _Thread_local Context *current[16];
@@ -65,6 +67,7 @@ static int step(Stream *s) {
     if (s->first == s->last) return 0;
     Op *op = &s->ops[s->first % OPS_MAX];
     if (op->kind == WAIT && op->event->fired < op->ticket) return 0;
+    if (s->clock < op->earliest) s->clock = op->earliest;
     if (op->kind == COPY) memcpy(op->to, op->from, op->len);
     if (op->kind == COPY && op->staged) free((void *)op->from);
     if (op->kind == RECORD) op->event->fired = op->ticket, op->event->at = s->clock;
@@ -100,6 +103,7 @@ static long push(Stream *s, Op op) {
     must(s->last - s->first < OPS_MAX, "a stream is full");
     if (op.kind == RECORD) op.ticket = ++op.event->asked, op.event->on = s;
     if (op.kind == WAIT) op.ticket = op.event->asked;
+    op.earliest = host_clock;
     s->ops[s->last % OPS_MAX] = op;
     return ++s->last;
 }
@@ -247,6 +251,14 @@ int fake_cuda_is_pinned(const void *at, size_t len) { return is_pinned(at, len);
 void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument, double seconds) {
     pthread_mutex_lock(&lock);
     push(stream_of(stream), (Op){.kind = CALL, .call = call, .to = argument, .seconds = seconds});
+    pthread_mutex_unlock(&lock);
+}
+/* The host waits for what `stream` has been given. */
+void fake_cuda_finish(void *stream) {
+    Stream *s = stream_of(stream);
+    pthread_mutex_lock(&lock);
+    reach(s, s->last);
+    if (host_clock < s->clock) host_clock = s->clock;
     pthread_mutex_unlock(&lock);
 }
 

@@ -1,6 +1,7 @@
 /* nvJPEG in host memory, for tests only, over the driver of fake_cuda.c. Two backends read files and write pixels as late as
  * their stream moves; but engines begin to write when they are called, whatever their stream has to do before: what was there
- * is gone at once. One bad picture fails its batch. Whatever the library would not forgive aborts.
+ * is gone at once, and with more pictures than they take at once the call comes back when these are decoded. They do not take
+ * small pictures. One bad picture fails its batch. Whatever the library would not forgive aborts.
  *
  * Pixels come from a function that the test gives, or are those of the files that it made known. A picture whose file holds the text REFUSED is refused. */
 #define _GNU_SOURCE
@@ -12,6 +13,8 @@
 
 enum { INVALID_PARAMETER = 2, BAD_JPEG = 3, NOT_SUPPORTED = 4, ARCH_MISMATCH = 7, IMPLEMENTATION_NOT_SUPPORTED = 9 };
 enum { CORES = 2, ENGINES = 3, RGB_INTERLEAVED = 5 };
+/* The smallest side of the engines' pictures, and how many each of them takes before a call blocks. */
+enum { SIDE_MIN = 64, QUEUE = 5 };
 
 typedef struct Handle { int backend; unsigned flags; } Handle;
 typedef struct State { Handle *of; int prepared, under_way; } State;
@@ -23,6 +26,7 @@ typedef int (*Decode)(const unsigned char *file, size_t len, int x, int y, int w
 int fake_cuda_has_context(void);
 int fake_cuda_is_pinned(const void *at, size_t len);
 void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument, double seconds);
+void fake_cuda_finish(void *stream);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct { char function[64]; int calls_left, code; } fault;
@@ -30,8 +34,9 @@ static int known(const unsigned char *, size_t, int, int, int, int, unsigned cha
 static Decode decode = known;
 static int live, engines = 2, by_engines, by_cores;
 static int engines_us, cores_us, cores_first_us;
-/* A backend whose pixels are others', or 0; whether engines blend chroma of whole pictures alone. */
-static int spoiled, wholes_only;
+/* A backend whose pixels are others', or 0; the ways in which engines decode, a bit for each: parts with chroma blended, wholes so,
+ * parts as they are stored, wholes so. */
+static int spoiled, ways = 15;
 
 static void must(int holds, const char *what) {
     if (!holds) { fprintf(stderr, "fake nvJPEG: %s\n", what); abort(); }
@@ -72,7 +77,7 @@ void fake_nvjpeg_engines(int count) { engines = count; }
 /* Microseconds: of a picture, by whom, and of a batch before the cores begin with its first. */
 void fake_nvjpeg_take(int engine, int core, int cores_first) { engines_us = engine, cores_us = core, cores_first_us = cores_first; }
 void fake_nvjpeg_spoil(int backend) { spoiled = backend; }
-void fake_nvjpeg_wholes_only(int on) { wholes_only = on; }
+void fake_nvjpeg_ways(int mask) { ways = mask; }
 /* From now on, the `nth` call of `function` answers `code`, or every one if `nth` is below 0. Decoding by one of the backends
  * goes by the names of `engines` and `cores`. */
 void fake_nvjpeg_fail(const char *function, int nth, int code) {
@@ -140,11 +145,19 @@ int nvjpegJpegStreamParseHeader(Handle *h, const unsigned char *file, size_t len
 }
 int nvjpegDecodeParamsCreate(Handle *h, Params **params) { (void)h; ENTER; *params = make(sizeof(Params)); return 0; }
 int nvjpegDecodeParamsDestroy(Params *params) { ENTER; return end(params); }
-int nvjpegDecodeParamsSetROI(Params *params, int x, int y, int w, int h) { ENTER; *params = (Params){x, y, w, h}; return 0; }
+int nvjpegDecodeParamsSetROI(Params *params, int x, int y, int w, int h) {
+    ENTER;
+    if (x < 0 || y < 0 || w < 1 || h < 1) return INVALID_PARAMETER;
+    *params = (Params){x, y, w, h};
+    return 0;
+}
+static int engines_take(const Header *header) {
+    return header->code == 0xc0 && header->w >= SIDE_MIN && header->h >= SIDE_MIN;
+}
 int nvjpegDecodeBatchedSupportedEx(Handle *h, Header *header, Params *params, int *answer) {
     (void)params;
     ENTER;
-    *answer = h->backend == ENGINES && header->code != 0xc0;
+    *answer = h->backend == ENGINES && !engines_take(header);
     return 0;
 }
 int nvjpegDecodeBatchedInitialize(Handle *h, State *state, int count, int threads, int format) {
@@ -165,9 +178,11 @@ static int run_job(const Job *j) {
     return decode(j->file, j->len, j->region.x, j->region.y, j->region.w, j->region.h, j->out, j->pitch);
 }
 /* Whether a picture can be decoded at all, without touching its place. */
-static int try_job(Job job) {
+static int try_job(Job job, int by_engines) {
     Header header;
     if (parse(job.file, job.len, &header)) return BAD_JPEG;
+    if (by_engines && !engines_take(&header)) return NOT_SUPPORTED;
+    if (job.region.x + job.region.w > header.w || job.region.y + job.region.h > header.h) return INVALID_PARAMETER;
     if (memmem(job.file, job.len, "REFUSED", 7)) return NOT_SUPPORTED;
     unsigned char *aside = malloc(job.pitch * job.region.h);
     job.out = aside;
@@ -208,7 +223,7 @@ static int decode_batch(Handle *h, State *state, const unsigned char *const *fil
     for (int i = 0; i < count; i++) {
         must(out[i].pitch[0] >= (size_t)params[i]->w * 3, "rows overlap");
         jobs->list[i] = (Job){files[i], lengths[i], 0, *params[i], out[i].channel[0], out[i].pitch[0]};
-        if (!code) code = try_job(jobs->list[i]);
+        if (!code) code = try_job(jobs->list[i], h->backend == ENGINES);
     }
     for (int i = 0; i < count && h->backend == ENGINES; i++)
         for (int y = 0; y < params[i]->h; y++) memset(out[i].channel[0] + y * out[i].pitch[0], 0xBB, params[i]->w * 3);
@@ -229,20 +244,21 @@ static int decode_batch(Handle *h, State *state, const unsigned char *const *fil
     add(&state->under_way, 1);
     double us = h->backend == ENGINES ? (double)engines_us * count : cores_first_us + (double)cores_us * count;
     fake_cuda_call_later(stream, finish, jobs, us / 1e6);
+    if (h->backend == ENGINES && count > QUEUE * engines) fake_cuda_finish(stream);
     return 0;
 }
 int nvjpegDecodeBatchedEx(Handle *h, State *state, const unsigned char *const *files, const size_t *lengths, Image *out,
                           Params **params, void *stream) {
     ENTER;
     if (h->backend != ENGINES) return IMPLEMENTATION_NOT_SUPPORTED;
-    if (wholes_only && h->flags) return NOT_SUPPORTED;
+    if (!(ways & (h->flags ? 1 : 4))) return NOT_SUPPORTED;
     return decode_batch(h, state, files, lengths, out, params, stream);
 }
 /* Of whole pictures. */
 int nvjpegDecodeBatched(Handle *h, State *state, const unsigned char *const *files, const size_t *lengths, Image *out,
                         void *stream) {
     ENTER;
-    int count = state->prepared, code = 0;
+    int count = state->prepared, code = h->backend == ENGINES && !(ways & (h->flags ? 2 : 8)) ? NOT_SUPPORTED : 0;
     Params *wholes = calloc(count, sizeof(Params)), **params = calloc(count, sizeof(Params *));
     for (int i = 0; i < count && !code; i++) {
         Header header;

@@ -151,14 +151,14 @@ def test_photographs_may_be_progressive_or_no_photographs_at_all(gpu_report, sta
     report, _ = gpu_report
     _, know, *_ = stand_in
     data = importlib.import_module("gpu_report.data")
-    picture = Image.fromarray(data.photograph(1, 60, 50, 1.4))
+    picture = Image.fromarray(data.photograph(1, 80, 70, 1.4))
     picture.save(tmp_path / "a.jpg", quality=90)
     picture.save(tmp_path / "b.JPEG", quality=90, progressive=True)
     picture.convert("CMYK").save(tmp_path / "c.jpg")
     picture.save(tmp_path / "d.jpg", "PNG")
     (tmp_path / "e.jpg").write_bytes(b"no picture")
     files, sizes = data.photographs(tmp_path, 10)
-    assert files == [(tmp_path / name).read_bytes() for name in ("a.jpg", "b.JPEG")] and sizes == [(60, 50)] * 2
+    assert files == [(tmp_path / name).read_bytes() for name in ("a.jpg", "b.JPEG")] and sizes == [(80, 70)] * 2
     know(files)
     sets = {"all": (files, sizes), "progressive alone": (files[1:], sizes[1:])}
     found = report._nvjpeg(report.Scale(quick=True), sets, lambda: False)

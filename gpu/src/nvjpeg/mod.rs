@@ -18,4 +18,4 @@ mod safe;
 mod sys;
 
 pub(crate) use result::{Chroma, Refusal};
-pub(crate) use safe::{Batched, Handle, Job, Probe};
+pub(crate) use safe::{Batched, Extent, Handle, Job, Probe};

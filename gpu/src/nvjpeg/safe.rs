@@ -9,13 +9,21 @@ use forebay_loader::decode::geometry::Region;
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
 
+/// What of a picture a backend is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// A part, which less has to be decoded for.
+    Part,
+    /// All of it.
+    Whole,
+}
+
 /// One backend of the library on one device.
 pub(crate) struct Handle {
     library: Arc<Library>,
     context: Arc<Context>,
     handle: sys::nvjpegHandle_t,
-    /// Whether it decodes parts of pictures; else only whole ones.
-    takes_parts: bool,
+    extent: Extent,
 }
 
 // SAFETY: the library's handles may be shared by threads; states, parameters and headers are each used by one at a time.
@@ -29,8 +37,13 @@ impl Handle {
     /// # Errors
     ///
     /// `Unsupported` for a device without; what the library says.
-    pub(crate) fn on_engines(library: &Arc<Library>, context: &Arc<Context>, chroma: Chroma) -> Result<Arc<Self>> {
-        Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_HARDWARE, chroma)
+    pub(crate) fn on_engines(
+        library: &Arc<Library>,
+        context: &Arc<Context>,
+        chroma: Chroma,
+        extent: Extent,
+    ) -> Result<Arc<Self>> {
+        Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_HARDWARE, chroma, extent)
     }
 
     /// The device's ordinary cores, which also read the entropy-coded data of batches of more than 50 pictures. They decode whole
@@ -40,7 +53,7 @@ impl Handle {
     ///
     /// What the library says.
     pub(crate) fn on_cores(library: &Arc<Library>, context: &Arc<Context>, chroma: Chroma) -> Result<Arc<Self>> {
-        Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_GPU_HYBRID, chroma)
+        Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_GPU_HYBRID, chroma, Extent::Whole)
     }
 
     fn new(
@@ -48,15 +61,15 @@ impl Handle {
         context: &Arc<Context>,
         backend: nvjpegBackend_t,
         chroma: Chroma,
+        extent: Extent,
     ) -> Result<Arc<Self>> {
         let handle = context.enter(|| Ok(handle::create(library, backend, chroma)?))?;
-        let takes_parts = backend == nvjpegBackend_t::NVJPEG_BACKEND_HARDWARE;
-        Ok(Arc::new(Self { library: library.clone(), context: context.clone(), handle, takes_parts }))
+        Ok(Arc::new(Self { library: library.clone(), context: context.clone(), handle, extent }))
     }
 
-    /// Whether it decodes parts of pictures; else only whole ones.
-    pub(crate) fn takes_parts(&self) -> bool {
-        self.takes_parts
+    /// What of a picture it is asked for.
+    pub(crate) fn extent(&self) -> Extent {
+        self.extent
     }
 
     /// Where it decodes.
@@ -156,7 +169,9 @@ impl Probe {
         let answer = of.enter(|| {
             // SAFETY: both handles are alive.
             unsafe { header::parse(&of.library, of.handle, file, *header) }?;
-            params.set_region(region)?;
+            if of.extent == Extent::Part {
+                params.set_region(region)?;
+            }
             // SAFETY: all handles are alive.
             unsafe { header::is_supported(&of.library, of.handle, *header, params.params) }
         });
@@ -176,7 +191,7 @@ impl Drop for Probe {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) file: &'a [u8],
-    /// All of the picture, if the backend does not take parts.
+    /// All of the picture, if the backend is asked for that.
     pub(crate) region: Region,
     /// Where the region's RGB pixels go on the device, `pitch` bytes from row to row.
     pub(crate) out: u64,
@@ -199,6 +214,11 @@ impl Batched {
         // SAFETY: the handle is alive.
         let state = of.context.enter(|| Ok(unsafe { state::create(&of.library, of.handle) }?))?;
         Ok(Self { of: of.clone(), state, params: Vec::new() })
+    }
+
+    /// Where it decodes.
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.of.context
     }
 
     /// Starts decoding `jobs` on `stream`. The outer error is the driver's; the inner one the library's, over all of
@@ -227,7 +247,7 @@ impl Batched {
             // SAFETY: the handles are alive; the state is idle by the contract above.
             unsafe { batch::initialize(&of.library, of.handle, *state, jobs.len()) }?;
             let (files, lengths, out) = (&files[..], &lengths[..], &mut out[..]);
-            if !of.takes_parts {
+            if of.extent == Extent::Whole {
                 let lists = batch::Lists { files, lengths, out, params: &mut [] };
                 // SAFETY: prepared for this number just now; the rest by the contract above.
                 return unsafe { batch::decode_wholes(&of.library, of.handle, *state, lists, stream.cast()) };

@@ -1,7 +1,8 @@
 //! Which pictures are decoded together: as many as the scratch memory takes.
 
 use crate::kernel::Picture;
-use forebay_loader::decode::geometry::Region;
+use crate::nvjpeg::Extent;
+use forebay_loader::decode::geometry::{Region, Size};
 use forebay_loader::target::RowPicture;
 use forebay_loader::{Error, Result};
 
@@ -14,13 +15,18 @@ const ALIGN_BYTES: usize = 256;
 /// Pixels that chroma's samples reach beyond their own at half resolution.
 const BLENDED: u32 = 2;
 
-/// Who decodes a picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
-    /// The engines: a part of it.
-    Engines,
-    /// The ordinary cores: all of it, as the library has no batches of parts for them.
-    Cores,
+/// What of a picture of `size` is decoded for `crop`. A part is more than the crop, for at the edges of one that begins between
+/// two chroma samples libraries blend with what is not there.
+pub(super) fn region(crop: Region, size: Size, extent: Extent) -> Region {
+    if extent == Extent::Whole {
+        return Region::all(size);
+    }
+    let widened = |start: u32, len: u32, end: u32| {
+        let from = start.saturating_sub(BLENDED) & !1;
+        (from, (start + len + BLENDED).next_multiple_of(2).min(end) - from)
+    };
+    let ((x, w), (y, h)) = (widened(crop.x, crop.w, size.w), widened(crop.y, crop.h, size.h));
+    Region { x, y, w, h }
 }
 
 /// A picture and its place in scratch memory.
@@ -36,28 +42,18 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// What of the picture is decoded. A part is more than the crop, for at the edges of one that begins between two chroma
-    /// samples libraries blend with what is not there.
-    pub(super) fn region(&self, by: By) -> Region {
-        let (crop, size) = (self.picture.picture.stage.crop, self.picture.picture.size);
-        if by == By::Cores {
-            return Region::all(size);
-        }
-        let widened = |start: u32, len: u32, end: u32| {
-            let from = start.saturating_sub(BLENDED) & !1;
-            (from, (start + len + BLENDED).next_multiple_of(2).min(end) - from)
-        };
-        let ((x, w), (y, h)) = (widened(crop.x, crop.w, size.w), widened(crop.y, crop.h, size.h));
-        Region { x, y, w, h }
+    /// What of the picture is decoded.
+    pub(super) fn region(&self, extent: Extent) -> Region {
+        region(self.picture.picture.stage.crop, self.picture.picture.size, extent)
     }
 
     /// Bytes from row to row of its pixels.
-    pub(super) fn pitch(&self, by: By) -> usize {
-        self.region(by).w as usize * 3
+    pub(super) fn pitch(&self, extent: Extent) -> usize {
+        self.region(extent).w as usize * 3
     }
 
-    fn bytes(&self, by: By) -> usize {
-        self.pitch(by) * self.region(by).h as usize
+    fn bytes(&self, extent: Extent) -> usize {
+        self.pitch(extent) * self.region(extent).h as usize
     }
 
     /// Which output it is of, and which row of the slot.
@@ -66,9 +62,9 @@ impl Item {
     }
 
     /// What the kernel is told, for scratch memory at `scratch`.
-    pub(super) fn for_kernel(&self, scratch: u64, by: By) -> Result<Picture> {
+    pub(super) fn for_kernel(&self, scratch: u64, extent: Extent) -> Result<Picture> {
         let stage = &self.picture.picture.stage;
-        Picture::new(scratch + self.at as u64, self.pitch(by) as u64, self.region(by), stage, self.to_row)
+        Picture::new(scratch + self.at as u64, self.pitch(extent) as u64, self.region(extent), stage, self.to_row)
     }
 }
 
@@ -88,7 +84,7 @@ impl Group {
 }
 
 /// Cuts those of `pictures` that are new into groups, none of them empty; `rows` are the rows that the batch keeps,
-/// ascending. Each has a place that is large enough for `by`.
+/// ascending. Each has a place that is large enough for `extent`.
 ///
 /// # Errors
 ///
@@ -97,16 +93,16 @@ pub(super) fn groups(
     pictures: &[RowPicture],
     rows: &[usize],
     is_new: impl Fn(&RowPicture) -> bool,
-    by: By,
+    extent: Extent,
 ) -> Result<Vec<Group>> {
-    cut(pictures, rows, is_new, by, PIXEL_BYTES_MAX)
+    cut(pictures, rows, is_new, extent, PIXEL_BYTES_MAX)
 }
 
 fn cut(
     pictures: &[RowPicture],
     rows: &[usize],
     is_new: impl Fn(&RowPicture) -> bool,
-    by: By,
+    extent: Extent,
     bytes_max: usize,
 ) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
@@ -114,7 +110,7 @@ fn cut(
         let to_row = rows.binary_search(&picture.row);
         let to_row = to_row.map_err(|_| Error::internal("a picture lies in a row that its batch does not keep"))?;
         let mut item = Item { number, picture: *picture, to_row: to_row as u32, at: 0 };
-        let bytes = item.bytes(by).next_multiple_of(ALIGN_BYTES);
+        let bytes = item.bytes(extent).next_multiple_of(ALIGN_BYTES);
         if groups.last().is_none_or(|group| group.pixel_bytes + bytes > bytes_max) {
             groups.push(Group::default());
         }
@@ -130,7 +126,7 @@ fn cut(
 mod tests {
     use super::*;
     use forebay_loader::decode::EncodedPicture;
-    use forebay_loader::decode::geometry::{Size, Stage};
+    use forebay_loader::decode::geometry::Stage;
 
     fn picture(output: usize, row: usize, side: u32) -> RowPicture {
         let size = Size { w: side, h: side };
@@ -140,7 +136,7 @@ mod tests {
     #[test]
     fn pictures_are_cut_where_the_scratch_memory_ends_and_keep_their_numbers() {
         let pictures = [picture(0, 1, 10), picture(0, 3, 10), picture(1, 3, 100), picture(1, 4, 10)];
-        let groups = cut(&pictures, &[1, 3, 4], |_| true, By::Engines, 1100).expect("cut");
+        let groups = cut(&pictures, &[1, 3, 4], |_| true, Extent::Part, 1100).expect("cut");
         let numbers = |group: &Group| group.items.iter().map(|i| (i.number, i.to_row, i.at)).collect::<Vec<_>>();
         // 300 bytes take 512; the large one is alone, though it is more than fits.
         assert_eq!(
@@ -148,9 +144,9 @@ mod tests {
             [vec![(0, 0, 0), (1, 1, 512)], vec![(2, 1, 0)], vec![(3, 2, 0)]]
         );
         assert_eq!(groups[0].scratch_bytes(), 1024 + 2 * size_of::<Picture>());
-        let new = cut(&pictures, &[1, 3, 4], |picture| picture.row == 3, By::Engines, 1 << 20).expect("cut");
+        let new = cut(&pictures, &[1, 3, 4], |picture| picture.row == 3, Extent::Part, 1 << 20).expect("cut");
         assert_eq!(new.iter().map(numbers).collect::<Vec<_>>(), [vec![(1, 1, 0), (2, 1, 512)]]);
-        assert!(cut(&pictures, &[1, 3, 4], |_| false, By::Engines, 1 << 20).expect("cut").is_empty());
+        assert!(cut(&pictures, &[1, 3, 4], |_| false, Extent::Part, 1 << 20).expect("cut").is_empty());
     }
 
     #[test]
@@ -158,9 +154,9 @@ mod tests {
         let mut one = picture(0, 0, 99);
         let mut region = |x, y, w, h| {
             one.picture.stage.crop = Region { x, y, w, h };
-            let groups = cut(&[one], &[0], |_| true, By::Engines, 1 << 20).expect("cut");
-            assert_eq!(groups[0].items[0].region(By::Cores), Region::all(one.picture.size));
-            let Region { x, y, w, h } = groups[0].items[0].region(By::Engines);
+            let groups = cut(&[one], &[0], |_| true, Extent::Part, 1 << 20).expect("cut");
+            assert_eq!(groups[0].items[0].region(Extent::Whole), Region::all(one.picture.size));
+            let Region { x, y, w, h } = groups[0].items[0].region(Extent::Part);
             (x, y, w, h)
         };
         assert_eq!(region(0, 0, 99, 99), (0, 0, 99, 99));
@@ -171,6 +167,6 @@ mod tests {
 
     #[test]
     fn a_row_that_the_batch_does_not_keep_is_an_error() {
-        assert!(cut(&[picture(0, 2, 10)], &[1, 3], |_| true, By::Engines, 1000).is_err());
+        assert!(cut(&[picture(0, 2, 10)], &[1, 3], |_| true, Extent::Part, 1000).is_err());
     }
 }

@@ -24,14 +24,14 @@ mod share;
 use crate::context::{Event, Stream};
 use crate::kernel::Kernel;
 use crate::memory::Block;
-use crate::nvjpeg::{Handle, Probe, Refusal};
+use crate::nvjpeg::{Extent, Handle, Probe, Refusal};
 use crate::partial::Partial;
 use crate::target::{DeviceBatch, Shared};
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering};
 use forebay_loader::target::{Decoded, EncodedBatch, PictureDecoder, Placed, RowPicture};
 use forebay_loader::{Error, ErrorKind, Result};
-use groups::{By, groups};
+use groups::groups;
 use lane::Lane;
 use passage::Passage;
 pub(crate) use proof::Backends;
@@ -59,6 +59,14 @@ pub(crate) struct DevicePictures {
     fallbacks: Mutex<Vec<String>>,
 }
 
+/// Who decodes a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Engines,
+    /// The device's ordinary cores, which are asked for whole pictures: the library has no batches of parts for them.
+    Cores,
+}
+
 /// What one batch at a time uses.
 struct Work {
     /// None once decoding was given up.
@@ -77,11 +85,23 @@ impl Work {
     fn has_cores(&self) -> bool {
         self.lanes.iter().any(|lane| lane.cores.is_some())
     }
+
+    /// What of a picture is decoded, by who does it.
+    fn extents(&self) -> impl Fn(By) -> Extent + use<> {
+        let of_engines = self.engines.as_ref().map_or(Extent::Whole, |engines| engines.extent);
+        move |by| if by == By::Engines { of_engines } else { Extent::Whole }
+    }
+
+    /// The most that is decoded of a picture.
+    fn extent_max(&self) -> Extent {
+        if self.has_cores() { Extent::Whole } else { self.extents()(By::Engines) }
+    }
 }
 
 /// The engines that do nothing else.
 struct Engines {
     count: u32,
+    extent: Extent,
     probe: Probe,
     share: Share,
     /// Pictures that were refused since one was decoded.
@@ -98,7 +118,7 @@ impl Engines {
             return Err(Error::new(ErrorKind::Unsupported, "there are none"));
         }
         let share = Share::new((count * cores.max(1)) as usize);
-        Ok(Self { count, probe: Probe::new(handle)?, share, refused: 0 })
+        Ok(Self { count, extent: handle.extent(), probe: Probe::new(handle)?, share, refused: 0 })
     }
 
     /// Takes in how many of the pictures that they were asked for they refused: whether they have come to refuse all.
@@ -221,8 +241,7 @@ impl PictureDecoder for DevicePictures {
         let mut work = self.work.lock();
         let before = decoded.and_then(|decoded| decoded.downcast::<Partial>().ok()).map(|before| *before);
         let is_new = |picture: &RowPicture| before.as_ref().is_none_or(|before| !before.has(picture));
-        let by = if work.has_cores() { By::Cores } else { By::Engines };
-        let groups = groups(pictures, rows, is_new, by)?;
+        let groups = groups(pictures, rows, is_new, work.extent_max())?;
         if work.lanes.is_empty() && !groups.is_empty() {
             return Ok(refuse_all(slot, before));
         }

@@ -1,14 +1,14 @@
 //! A batch's way to the device: its pictures group by group, then the rows that are no pictures.
 
-use super::groups::{By, Group, Item};
+use super::groups::{Group, Item};
 use super::lane::Timed;
 use super::share::Took;
-use super::{DevicePictures, Engines, Work};
+use super::{By, DevicePictures, Engines, Work};
 use crate::context::Stream;
 use crate::driver::checked;
 use crate::kernel::{Batch, Picture};
 use crate::memory::Block;
-use crate::nvjpeg::{Job, Refusal};
+use crate::nvjpeg::{Extent, Job, Refusal};
 use crate::partial::Done;
 use crate::rows::copy_rows;
 use cudarc::driver::result::memcpy_htod_async;
@@ -33,22 +33,22 @@ impl Refused {
 }
 
 /// What a decoder is told of a picture whose file lies in `filled`, for scratch memory at `scratch`.
-fn job<'a>(item: &Item, by: By, filled: &'a [u8], scratch: u64) -> Job<'a> {
+fn job<'a>(item: &Item, extent: Extent, filled: &'a [u8], scratch: u64) -> Job<'a> {
     let file = &filled[item.picture.at..][..item.picture.picture.bytes];
-    Job { file, region: item.region(by), out: scratch + item.at as u64, pitch: item.pitch(by) }
+    Job { file, region: item.region(extent), out: scratch + item.at as u64, pitch: item.pitch(extent) }
 }
 
 impl Work {
     /// Who decodes which picture of a group, by what the last ones `took`.
     fn share_out(&mut self, group: &Group, filled: &[u8], took: Took) -> Vec<By> {
         let has_cores = self.has_cores();
-        let Some(Engines { probe, share, .. }) = &mut self.engines else {
+        let Some(Engines { extent, probe, share, .. }) = &mut self.engines else {
             return vec![By::Cores; group.items.len()];
         };
         share.learn(took);
         let mut left = if has_cores { share.of(group.items.len()) } else { group.items.len() };
         let who = |item: &Item| {
-            let job = job(item, By::Engines, filled, 0);
+            let job = job(item, *extent, filled, 0);
             let by_engines = left > 0 && probe.takes(job.file, job.region);
             left -= usize::from(by_engines);
             if by_engines { By::Engines } else { By::Cores }
@@ -91,13 +91,14 @@ impl Passage<'_> {
         let filled: &[u8] =
             slot.bytes_mut().ok_or_else(|| Error::internal("a batch was placed before its rows were done"))?;
         let shared_out = work.share_out(group, filled, took);
+        let extent = work.extents();
         let lane = &mut work.lanes[work.turn];
         let scratch = lane.scratch(group.scratch_bytes())?;
         lane.begin();
         let stream = pictures.stream.handle;
         let jobs = |by: By| -> Vec<(usize, Job<'_>)> {
             let items = group.items.iter().zip(&shared_out).filter(|(_, is_by)| **is_by == by);
-            items.map(|(item, _)| (item.number, job(item, by, filled, scratch))).collect()
+            items.map(|(item, _)| (item.number, job(item, extent(by), filled, scratch))).collect()
         };
         let (on_engines, on_cores) = (jobs(By::Engines), jobs(By::Cores));
         // First the cores: the engines' call comes back when most of its pictures are decoded.
@@ -118,6 +119,7 @@ impl Passage<'_> {
         let taken: Vec<(Item, By)> = all.filter(|(item, _)| is_taken(item)).collect();
         refused.extend(by_cores.numbers.iter().chain(&by_engines.numbers));
         done.extend(taken.iter().map(|(item, by)| (item.key(), *by == By::Engines)));
+        let taken: Vec<(Item, Extent)> = taken.into_iter().map(|(item, by)| (item, extent(by))).collect();
         pictures.write_rows(&taken, scratch, scratch + group.pixel_bytes as u64, block, outputs)?;
         lane.end(stream)?;
         let are_useless = |engines: &mut Engines| engines.are_useless(on_engines.len(), by_engines.numbers.len());
@@ -180,7 +182,7 @@ impl DevicePictures {
     /// goes to `list_at`.
     fn write_rows(
         &self,
-        items: &[(Item, By)],
+        items: &[(Item, Extent)],
         scratch: u64,
         list_at: u64,
         block: &Block,
@@ -189,7 +191,8 @@ impl DevicePictures {
         if items.is_empty() {
             return Ok(());
         }
-        let list = items.iter().map(|(item, by)| item.for_kernel(scratch, *by)).collect::<Result<Vec<Picture>>>()?;
+        let list =
+            items.iter().map(|(item, extent)| item.for_kernel(scratch, *extent)).collect::<Result<Vec<Picture>>>()?;
         // Ordinary memory: the driver takes it over before it answers.
         self.copy(list_at, Picture::bytes_of(&list))?;
         let mut before = 0;

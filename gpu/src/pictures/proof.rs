@@ -1,33 +1,94 @@
 //! Opening a backend of nvJPEG: it gets no pictures before it has decoded one as the host does.
 //!
 //! What a library, a driver and a device make of a picture in a batch shows when they are asked, and no documentation
-//! says it for all of them. So each backend decodes a small picture, or a part of it, alone and many times in one batch, and what
-//! comes out is compared. One that refuses is asked again without blending chroma; one that decodes something else is not used.
+//! says it for all of them. So each backend decodes a small picture, alone and many times in one batch, in parts that
+//! differ, and what comes out is compared. One that fails is asked in other [`Way`]s; one that decodes something else in all of
+//! them is not used.
 
+use super::groups;
 use crate::context::{Context, Stream};
 use crate::memory::Block;
 use crate::nvjpeg::library::Library;
-use crate::nvjpeg::{Batched, Chroma, Handle, Job};
+use crate::nvjpeg::{Batched, Chroma, Extent, Handle, Job};
 use forebay_loader::decode::geometry::{Region, Size};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
 
-/// Edges of luma and slow colours, 160 x 128 pixels of 4:2:0, by [`encode`](forebay_loader::decode::jpeg::encode).
+/// Edges of luma and slopes of both chromas, 160 x 128 pixels of 4:2:0, by
+/// [`encode`](forebay_loader::decode::jpeg::encode).
 const FILE: &[u8] = include_bytes!("proof.jpg");
 
 const SIZE: Size = Size { w: 160, h: 128 };
 
-/// What is decoded by who takes parts. Neither side lies where blocks begin or end.
-const REGION: Region = Region { x: 21, y: 13, w: 101, h: 83 };
+const PIXEL_BYTES: usize = (SIZE.w * SIZE.h * 3) as usize;
 
-/// Cores read batches of more than 50 pictures on the device, smaller ones on the host.
-const COUNTS: [usize; 2] = [1, 64];
+/// Pictures of a batch, one batch after the other. Cores read batches of more than 50 on the device, smaller ones on the host.
+const COUNTS: [usize; 3] = [1, 64, 3];
 
-/// Levels, on average over a part. Ways to round and to bring chroma to the picture's resolution differ by less; the part
-/// beside, a pixel away, by 7.
-const DIFFERENCE_MAX: f64 = 3.0;
+/// How a backend is asked.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    chroma: Chroma,
+    extent: Extent,
+}
+
+const ENGINES: [Way; 4] = [
+    Way { chroma: Chroma::Smooth, extent: Extent::Part },
+    Way { chroma: Chroma::Smooth, extent: Extent::Whole },
+    Way { chroma: Chroma::AsStored, extent: Extent::Part },
+    Way { chroma: Chroma::AsStored, extent: Extent::Whole },
+];
+
+const CORES: [Way; 2] = [ENGINES[1], ENGINES[3]];
+
+/// Grey levels by which what is decoded may differ from the host's.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+struct Difference {
+    /// On average over a part.
+    mean: f64,
+    /// On average over the row or the column of it that differs most.
+    line: f64,
+}
+
+impl Difference {
+    /// Ways to round and to blend differ by less; a part that lies a pixel beside by more than twice as much, and so do
+    /// chromas that are not blended.
+    const SMOOTH_MAX: Self = Self { mean: 1.5, line: 4.0 };
+    /// Chromas that lie a sample beside differ by more.
+    const AS_STORED_MAX: Self = Self { mean: 4.5, line: 7.0 };
+
+    fn max(chroma: Chroma) -> Self {
+        match chroma {
+            Chroma::Smooth => Self::SMOOTH_MAX,
+            Chroma::AsStored => Self::AS_STORED_MAX,
+        }
+    }
+
+    /// Between a part of the host's picture and `region` of it as it came from elsewhere, which has the part in it.
+    fn of(part: Region, host: &[u8], region: Region, pixels: &[u8]) -> Self {
+        let (mut rows, mut columns) = (vec![0u32; part.h as usize], vec![0u32; part.w as usize]);
+        for (y, row) in rows.iter_mut().enumerate() {
+            for (x, column) in columns.iter_mut().enumerate() {
+                let (x, y) = (part.x as usize + x, part.y as usize + y);
+                let theirs = (y - region.y as usize) * region.w as usize + x - region.x as usize;
+                let ours = y * SIZE.w as usize + x;
+                let of_pixel = pixels[theirs * 3..][..3].iter().zip(&host[ours * 3..][..3]);
+                let sum: u32 = of_pixel.map(|(a, b)| u32::from(a.abs_diff(*b))).sum();
+                *row += sum;
+                *column += sum;
+            }
+        }
+        let worst = |lines: &[u32], len: u32| f64::from(lines.iter().copied().max().unwrap_or(0)) / f64::from(len * 3);
+        let mean = f64::from(rows.iter().sum::<u32>()) / f64::from(part.w * part.h * 3);
+        Self { mean, line: worst(&rows, part.w).max(worst(&columns, part.h)) }
+    }
+
+    fn is_within(self, max: Self) -> bool {
+        self.mean <= max.mean && self.line <= max.line
+    }
+}
 
 /// A backend that decodes as the host does.
 pub(super) struct Proven {
@@ -52,8 +113,8 @@ impl Backends {
     /// What the driver and the library say of both; `Unsupported` if they decode something else; `Full` where memory ends.
     pub(crate) fn open(library: Library, context: &Arc<Context>) -> Result<Self> {
         let library = Arc::new(library);
-        let engines = proven("engines", |chroma| Handle::on_engines(&library, context, chroma));
-        let cores = proven("cores", |chroma| Handle::on_cores(&library, context, chroma));
+        let engines = proven("engines", &ENGINES, |way| Handle::on_engines(&library, context, way.chroma, way.extent));
+        let cores = proven("cores", &CORES, |way| Handle::on_cores(&library, context, way.chroma));
         match (engines, cores) {
             (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::Full => Err(error),
             (Err(of_engines), Err(of_cores)) => Err(of_cores.with("engines", of_engines)),
@@ -62,37 +123,53 @@ impl Backends {
     }
 }
 
-fn proven(what: &str, open: impl Fn(Chroma) -> Result<Arc<Handle>>) -> Result<Proven> {
-    let open = |chroma| open(chroma).and_then(|handle| prove(&handle).map(|()| handle));
-    match open(Chroma::Smooth) {
-        Ok(handle) => Ok(Proven { handle, note: None }),
-        Err(error) if error.kind() == ErrorKind::Full => Err(error),
-        Err(error) => match open(Chroma::AsStored) {
+/// The first of `ways` in which a backend decodes as the host does.
+fn proven(what: &str, ways: &[Way], open: impl Fn(&Way) -> Result<Arc<Handle>>) -> Result<Proven> {
+    let mut refusal = None;
+    for way in ways {
+        match open(way).and_then(|handle| prove(&handle, way.chroma).map(|()| handle)) {
             Ok(handle) => {
-                let number = handle.context().number;
-                let note = format!(
-                    "the {what} of CUDA device {number} decode JPEGs without blending chroma, so that pixels differ from the \
-                     host's where colours change: {error}"
-                );
-                Ok(Proven { handle, note: Some(note) })
+                let note = refusal.map(|refusal| way.note(what, ways[0], handle.context().number, &refusal));
+                return Ok(Proven { handle, note });
             }
-            // It says more than what it answered to the second question.
-            Err(_) => Err(error),
-        },
+            Err(error) if error.kind() == ErrorKind::Full => return Err(error),
+            // The first says more than what was answered to other questions.
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
+    }
+    Err(refusal.unwrap_or_else(|| Error::internal("a backend that is asked nothing")))
+}
+
+impl Way {
+    /// What is said where a backend decodes in this way, after it failed in the `first`.
+    fn note(self, what: &str, first: Self, device: u32, refusal: &Error) -> String {
+        let wholes = if self.extent == first.extent { "" } else { " whole rather than in parts, which takes longer" };
+        let chroma = match self.chroma {
+            Chroma::Smooth => "",
+            Chroma::AsStored => " without blending chroma, so that pixels differ from the host's where colours change",
+        };
+        let and = if wholes.is_empty() || chroma.is_empty() { "" } else { ", and" };
+        format!("the {what} of CUDA device {device} decode JPEGs{wholes}{and}{chroma}: {refusal}")
     }
 }
 
-/// Sees that a backend decodes.
-fn prove(handle: &Arc<Handle>) -> Result<()> {
-    let region = if handle.takes_parts() { REGION } else { Region::all(SIZE) };
-    let host = on_host(region)?;
+/// Sees that a backend decodes as the host does, as far as its way with chroma lets it.
+fn prove(handle: &Arc<Handle>, chroma: Chroma) -> Result<()> {
+    let host = on_host()?;
+    let max = Difference::max(chroma);
+    let mut trial = Trial::new(handle)?;
     for count in COUNTS {
-        for picture in on_device(handle, region, count)?.chunks_exact(host.len()) {
-            let sum: u64 = picture.iter().zip(&host).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
-            let difference = sum as f64 / host.len() as f64;
-            if difference > DIFFERENCE_MAX {
+        let parts: Vec<Region> = (0..count).map(part).collect();
+        let regions: Vec<Region> = parts.iter().map(|part| groups::region(*part, SIZE, handle.extent())).collect();
+        let pixels;
+        (trial, pixels) = trial.run(&regions)?;
+        for ((part, region), pixels) in parts.iter().zip(&regions).zip(pixels.chunks_exact(PIXEL_BYTES)) {
+            let difference = Difference::of(*part, &host, *region, pixels);
+            if !difference.is_within(max) {
+                let Difference { mean, line } = difference;
                 let message = format!(
-                    "nvJPEG decodes something else than the host: grey levels differ by {difference:.1} on average"
+                    "nvJPEG decodes something else than the host: grey levels differ by {mean:.1} on average, and by \
+                     {line:.1} in one row or column"
                 );
                 return Err(Error::new(ErrorKind::Unsupported, message).with("pictures", count));
             }
@@ -101,39 +178,59 @@ fn prove(handle: &Arc<Handle>) -> Result<()> {
     Ok(())
 }
 
-/// A part as the host decodes it.
-fn on_host(region: Region) -> Result<Vec<u8>> {
-    let mut pixels = Pixels::new();
-    Decoder::new().decode(FILE, region, &mut pixels)?;
-    let have = pixels.region();
-    let rows = pixels.rgb().chunks_exact(have.w as usize * 3).skip((region.y - have.y) as usize);
-    let left = (region.x - have.x) as usize * 3;
-    Ok(rows.take(region.h as usize).flat_map(|row| &row[left..][..region.w as usize * 3]).copied().collect())
+/// The part that picture `number` of a batch is looked at in: none lies as another one, or where blocks begin or end.
+fn part(number: usize) -> Region {
+    let number = number as u32;
+    let (w, h) = (101 - number % 8, 83 - number % 5);
+    Region { x: (21 + 7 * number) % (SIZE.w - w + 1), y: (13 + 5 * number) % (SIZE.h - h + 1), w, h }
 }
 
-/// A part as the backend decodes it, `count` times in one batch.
-fn on_device(handle: &Arc<Handle>, region: Region, count: usize) -> Result<Vec<u8>> {
-    let context = handle.context();
-    let pitch = region.w as usize * 3;
-    let bytes = pitch * region.h as usize;
-    let stream = Stream::new(context)?;
-    let memory = Block::alloc(context, count * bytes)?;
-    // It may be what another backend has decoded to: what is not written must show.
-    memory.fill(0xEE, count * bytes, &stream)?;
-    let mut decoder = Batched::new(handle)?;
-    let job = |at: usize| Job { file: FILE, region, out: memory.address + (at * bytes) as u64, pitch };
-    let jobs: Vec<Job<'_>> = (0..count).map(job).collect();
-    // SAFETY: the decoder is new; the file is there for ever, and the memory is nobody else's until the stream has been waited
-    // for.
-    let answer = unsafe { decoder.decode(&jobs, stream.handle) }.and_then(|answer| Ok(answer?));
-    // What was refused may have been begun, and on streams of the library's own.
-    let ended = if answer.is_ok() { stream.wait() } else { context.synchronize() };
-    if let Err(error) = ended {
-        std::mem::forget((decoder, memory));
-        return Err(error);
+/// The picture as the host decodes it.
+fn on_host() -> Result<Vec<u8>> {
+    let mut pixels = Pixels::new();
+    Decoder::new().decode(FILE, Region::all(SIZE), &mut pixels)?;
+    Ok(pixels.rgb().to_vec())
+}
+
+/// A backend's decoder and memory for its pictures.
+struct Trial {
+    decoder: Batched,
+    memory: Block,
+    stream: Stream,
+}
+
+impl Trial {
+    fn new(handle: &Arc<Handle>) -> Result<Self> {
+        let context = handle.context();
+        let most = COUNTS.into_iter().max().unwrap_or_default();
+        let (stream, memory) = (Stream::new(context)?, Block::alloc(context, most * PIXEL_BYTES)?);
+        Ok(Self { decoder: Batched::new(handle)?, memory, stream })
     }
-    answer?;
-    memory.read(count * bytes, &stream)
+
+    /// Decodes `regions` of the picture in one batch: pixels without gaps between rows, [`PIXEL_BYTES`] from one to the next.
+    fn run(self, regions: &[Region]) -> Result<(Self, Vec<u8>)> {
+        let Self { mut decoder, memory, stream } = self;
+        let bytes = regions.len() * PIXEL_BYTES;
+        // It may be what another backend has decoded to: what is not written must show.
+        memory.fill(0xEE, bytes, &stream)?;
+        let job = |(number, region): (usize, &Region)| {
+            let out = memory.address + (number * PIXEL_BYTES) as u64;
+            Job { file: FILE, region: *region, out, pitch: region.w as usize * 3 }
+        };
+        let jobs: Vec<Job<'_>> = regions.iter().enumerate().map(job).collect();
+        // SAFETY: what the decoder was given before has been waited for; the file is there for ever, and the memory is nobody
+        // else's until the stream has been waited for.
+        let answer = unsafe { decoder.decode(&jobs, stream.handle) }.and_then(|answer| Ok(answer?));
+        // What was refused may have been begun, and on streams of the library's own.
+        let ended = if answer.is_ok() { stream.wait() } else { decoder.context().synchronize() };
+        if let Err(error) = ended {
+            std::mem::forget((decoder, memory));
+            return Err(error);
+        }
+        answer?;
+        let pixels = memory.read(bytes, &stream)?;
+        Ok((Self { decoder, memory, stream }, pixels))
+    }
 }
 
 #[cfg(test)]
@@ -141,38 +238,96 @@ mod tests {
     use super::*;
     use forebay_loader::decode::jpeg::{Subsampling, encode};
 
-    /// A level that rises and falls by 8 from pixel to pixel.
-    fn wave(at: u32) -> u32 {
+    /// A level that rises and falls by one from pixel to pixel, from 0 to 16.
+    fn wave(at: u32) -> f64 {
         let phase = at % 32;
-        8 * phase.min(32 - phase)
+        f64::from(phase.min(32 - phase))
     }
 
-    fn pixels() -> Vec<u8> {
-        let pixel = |x: u32, y: u32| {
-            let luma = 24 + wave(x + 3 * y);
-            [luma + x / 3, luma + 16, luma + 24 - y / 3].map(|level| level.min(255) as u8)
-        };
-        (0..SIZE.h).flat_map(|y| (0..SIZE.w).flat_map(move |x| pixel(x, y))).collect()
+    /// Luma and the chromas' distances from grey at a pixel.
+    fn ycc(x: u32, y: u32) -> [f64; 3] {
+        [64.0 + 8.0 * wave(x + 3 * y), 4.0 * wave(x + y) - 32.0, 4.0 * wave(x + 264 - y) - 32.0]
+    }
+
+    fn rgb([y, cb, cr]: [f64; 3]) -> [u8; 3] {
+        [y + 1.402 * cr, y - 0.344_136 * cb - 0.714_136 * cr, y + 1.772 * cb].map(|level| level.round() as u8)
+    }
+
+    fn picture(pixel: impl Fn(u32, u32) -> [f64; 3]) -> Vec<u8> {
+        (0..SIZE.h).flat_map(|y| (0..SIZE.w).map(move |x| (x, y))).flat_map(|(x, y)| rgb(pixel(x, y))).collect()
+    }
+
+    /// The picture with each sample of chroma, the average of four pixels', for those that lie `dx` and `dy` beside.
+    fn as_stored(dx: u32, dy: u32) -> Vec<u8> {
+        picture(|x, y| {
+            let chroma = |channel: usize| {
+                let (x, y) = (((x + dx) & !1).min(SIZE.w - 2), ((y + dy) & !1).min(SIZE.h - 2));
+                [(0, 0), (0, 1), (1, 0), (1, 1)]
+                    .map(|(right, down)| ycc(x + right, y + down)[channel])
+                    .iter()
+                    .sum::<f64>()
+                    / 4.0
+            };
+            [ycc(x, y)[0], chroma(1), chroma(2)]
+        })
+    }
+
+    /// Whether every part of `pixels` passes for the host's, or none does.
+    fn all_pass(pixels: &[u8], max: Difference) -> bool {
+        let host = on_host().expect("decoded");
+        let passes = |number| Difference::of(part(number), &host, Region::all(SIZE), pixels).is_within(max);
+        let first = passes(0);
+        assert!((1..64).all(|number| passes(number) == first), "some parts pass");
+        first
     }
 
     #[test]
     fn the_file_is_what_its_description_says() {
-        assert!(FILE == encode(&pixels(), SIZE, 90, Subsampling::S420, false).expect("a picture"));
+        let file = encode(&picture(ycc), SIZE, 95, Subsampling::S420, false).expect("a picture");
+        assert!(FILE == file);
     }
 
     #[test]
-    fn the_part_is_told_from_its_neighbours() {
-        let host = on_host(REGION).expect("decoded");
-        let all = pixels();
-        let difference = |x: u32, y: u32| {
-            let at = |row: u32| (((y + row) * SIZE.w + x) * 3) as usize;
-            let part = (0..REGION.h).flat_map(|row| &all[at(row)..][..REGION.w as usize * 3]);
-            let sum: u32 = part.zip(&host).map(|(a, b)| u32::from(a.abs_diff(*b))).sum();
-            f64::from(sum) / host.len() as f64
-        };
-        assert!(difference(REGION.x, REGION.y) < DIFFERENCE_MAX, "{}", difference(REGION.x, REGION.y));
-        for (x, y) in [(20, 13), (22, 13), (21, 12), (21, 14), (16, 8), (16, 16), (0, 0)] {
-            assert!(difference(x, y) > 2.0 * DIFFERENCE_MAX, "{x}, {y}: {}", difference(x, y));
+    fn a_picture_that_lies_beside_and_one_whose_chroma_does_are_told_apart() {
+        let [smooth, as_stored_max] = [Chroma::Smooth, Chroma::AsStored].map(Difference::max);
+        for (dx, dy) in [(1, 0), (0, 1), (2, 2), (8, 0), (0, 16)] {
+            let all = picture(|x, y| ycc(x + dx, y + dy));
+            let chroma = picture(|x, y| [ycc(x, y)[0], ycc(x + dx, y + dy)[1], ycc(x + dx, y + dy)[2]]);
+            for pixels in [all, chroma] {
+                assert!(!all_pass(&pixels, smooth) && !all_pass(&pixels, as_stored_max), "{dx}, {dy}");
+            }
         }
+    }
+
+    #[test]
+    fn chroma_as_it_is_stored_passes_where_it_is_expected_and_where_it_is_stored() {
+        let [smooth, as_stored_max] = [Chroma::Smooth, Chroma::AsStored].map(Difference::max);
+        assert!(!all_pass(&as_stored(0, 0), smooth) && all_pass(&as_stored(0, 0), as_stored_max));
+        for (dx, dy) in [(1, 0), (0, 1), (2, 0), (0, 2)] {
+            assert!(!all_pass(&as_stored(dx, dy), as_stored_max), "{dx}, {dy}");
+        }
+    }
+
+    #[test]
+    fn one_row_or_column_that_is_wrong_shows() {
+        let host = on_host().expect("decoded");
+        let part = part(5);
+        let differs = |at: &dyn Fn(u32, u32) -> bool| {
+            let mut pixels = host.clone();
+            for (number, pixel) in pixels.as_chunks_mut::<3>().0.iter_mut().enumerate() {
+                let (x, y) = (number as u32 % SIZE.w, number as u32 / SIZE.w);
+                if at(x, y) {
+                    pixel.iter_mut().for_each(|level| *level ^= 16);
+                }
+            }
+            let difference = Difference::of(part, &host, Region::all(SIZE), &pixels);
+            assert!(difference.mean < Difference::SMOOTH_MAX.mean);
+            !difference.is_within(Difference::AS_STORED_MAX)
+        };
+        assert!(differs(&|x, _| x == part.x + part.w - 1) && differs(&|_, y| y == part.y));
+        assert!(
+            !differs(&|x, _| x == part.x + part.w) && !differs(&|_, y| y + 1 == part.y),
+            "they are beside the part"
+        );
     }
 }

@@ -92,14 +92,35 @@ fn without_either_all_is_left_to_the_host() {
 }
 
 #[test]
-fn engines_that_do_not_blend_chroma_of_parts_decode_without_and_it_is_said() {
+fn engines_that_do_not_decode_parts_or_blend_chroma_decode_otherwise_and_it_is_said() {
+    let (whole, stored) = ("whole rather than in parts", "without blending chroma");
+    for (ways, said, unsaid) in [
+        (WHOLES | PARTS_AS_STORED, vec![whole], vec![stored]),
+        (PARTS_AS_STORED | WHOLES_AS_STORED, vec![stored], vec![whole]),
+        (WHOLES_AS_STORED, vec![whole, stored], vec![]),
+    ] {
+        let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+        rig.moving().waits_move(true);
+        nvjpeg.ways(ways);
+        let decoder = open(&rig, &nvjpeg);
+        assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines");
+        let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+        assert!(sentence.starts_with("the engines") && sentence.contains("JPEG_NOT_SUPPORTED"), "{sentence}");
+        assert!(said.iter().all(|part| sentence.contains(part)), "{sentence}");
+        assert!(!unsaid.iter().any(|part| sentence.contains(part)), "{sentence}");
+        decodes(&rig, &nvjpeg, &*decoder, (ROWS, 0));
+        end(rig, &nvjpeg, decoder);
+    }
+}
+
+#[test]
+fn engines_alone_decode_whole_pictures_where_they_do_not_decode_parts() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.moving().waits_move(true);
-    nvjpeg.wholes_only(true);
+    nvjpeg.ways(WHOLES);
+    nvjpeg.spoil(CORES);
     let decoder = open(&rig, &nvjpeg);
-    assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines");
-    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
-    assert!(sentence.starts_with("the engines") && sentence.contains("without blending chroma"), "{sentence}");
+    assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines alone");
     decodes(&rig, &nvjpeg, &*decoder, (ROWS, 0));
     end(rig, &nvjpeg, decoder);
 }

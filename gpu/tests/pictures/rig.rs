@@ -56,6 +56,12 @@ pub(crate) const EVERY: c_int = -1;
 pub(crate) const CORES: c_int = 2;
 pub(crate) const ENGINES: c_int = 3;
 
+/// Ways in which engines decode: with chroma blended, or as it is stored.
+pub(crate) const PARTS: c_int = 1;
+pub(crate) const WHOLES: c_int = 2;
+pub(crate) const PARTS_AS_STORED: c_int = 4;
+pub(crate) const WHOLES_AS_STORED: c_int = 8;
+
 /// The stand-in for nvJPEG, as the target's.
 pub(crate) struct NvJpeg(libloading::Library);
 
@@ -73,7 +79,7 @@ impl NvJpeg {
         nvjpeg.fail("", 0, 0);
         nvjpeg.take(0, 0, 0);
         nvjpeg.spoil(0);
-        nvjpeg.wholes_only(false);
+        nvjpeg.ways(PARTS | WHOLES | PARTS_AS_STORED | WHOLES_AS_STORED);
         nvjpeg
     }
 
@@ -87,9 +93,9 @@ impl NvJpeg {
         self.set("fake_nvjpeg_spoil", backend);
     }
 
-    /// Engines do not decode parts where they are to blend chroma.
-    pub(crate) fn wholes_only(&self, on: bool) {
-        self.set("fake_nvjpeg_wholes_only", c_int::from(on));
+    /// Engines decode in these ways alone.
+    pub(crate) fn ways(&self, mask: c_int) {
+        self.set("fake_nvjpeg_ways", mask);
     }
 
     fn set(&self, name: &str, value: c_int) {
