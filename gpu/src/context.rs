@@ -1,9 +1,10 @@
 //! One device's primary context (the one that frameworks use too), its streams and its events.
 
 use crate::driver::{self, checked};
-use cudarc::driver::result::{DriverError, ctx, device, event, primary_ctx, stream};
+use cudarc::driver::result::{DriverError, ctx, device, event, memcpy_htod_async, primary_ctx, stream};
 use cudarc::driver::sys::{
-    self, CUcontext, CUdevice, CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream, CUstreamCaptureMode,
+    self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream,
+    CUstreamCaptureMode,
 };
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
@@ -120,6 +121,19 @@ impl Stream {
     pub(crate) fn new(context: &Arc<Context>) -> Result<Self> {
         let handle = context.enter(|| checked(stream::create(stream::StreamKind::NonBlocking), "cuStreamCreate"))?;
         Ok(Self { context: context.clone(), handle })
+    }
+
+    /// Starts copying `source` to `target` on the device.
+    ///
+    /// # Safety
+    ///
+    /// Until the stream has done it, nobody writes memory of `source` that is registered with the device; of other memory the driver
+    /// keeps a copy. There is room at `target`, which nobody else uses until then.
+    pub(crate) unsafe fn copy_in(&self, target: CUdeviceptr, source: &[u8]) -> Result<()> {
+        self.context.enter(|| {
+            // SAFETY: by the contract above; the stream is alive.
+            checked(unsafe { memcpy_htod_async(target, source, self.handle) }, "cuMemcpyHtoDAsync")
+        })
     }
 
     /// Waits on the host for what it has been given so far.

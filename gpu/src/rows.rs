@@ -1,10 +1,8 @@
 //! Rows of a batch slot to the batch on the device: those that are not there already.
 
-use crate::context::{Context, Stream};
-use crate::driver::checked;
+use crate::context::Stream;
 use crate::memory::Block;
 use crate::partial::Done;
-use cudarc::driver::result::memcpy_htod_async;
 use forebay_loader::target::OutputPlace;
 use forebay_loader::{Error, Result};
 use std::ops::Range;
@@ -20,7 +18,6 @@ use std::ops::Range;
 ///
 /// Of memory that is registered with the device, nobody writes `filled` until the stream has done it. The block is the batch's.
 pub(crate) unsafe fn copy_rows(
-    context: &Context,
     stream: &Stream,
     filled: &[u8],
     block: &Block,
@@ -33,11 +30,8 @@ pub(crate) unsafe fn copy_rows(
             let bytes = place.offset + from.start * place.row_bytes..place.offset + from.end * place.row_bytes;
             let source = filled.get(bytes).ok_or_else(|| Error::internal("an output lies behind its batch"))?;
             let target = block.address + (place.offset + to * place.row_bytes) as u64;
-            context.enter(|| {
-                // SAFETY: by the contract above, and of other memory the driver keeps a copy.
-                let answer = unsafe { memcpy_htod_async(target, source, stream.handle) };
-                checked(answer, "cuMemcpyHtoDAsync")
-            })?;
+            // SAFETY: by the contract above.
+            unsafe { stream.copy_in(target, source) }?;
         }
     }
     Ok(())

@@ -80,7 +80,7 @@ impl StorageReader for DeviceStorage {
         let (block, done) = before.take_up(rows, outputs, &shared.stream)?;
         let started = slot.bytes_mut().ok_or_else(unfinished).and_then(|filled| {
             // SAFETY: the keeper holds the slot until the event has fired or the whole device has been waited for.
-            unsafe { copy_rows(&shared.context, &shared.stream, filled, &block, outputs, rows, &done) }
+            unsafe { copy_rows(&shared.stream, filled, &block, outputs, rows, &done) }
         });
         let Ok(filled) = slot.freeze() else {
             shared.keep_block(block);

@@ -3,13 +3,11 @@
 use crate::Libraries;
 use crate::context::{Context, Event, Stream};
 use crate::cufile;
-use crate::driver::checked;
 use crate::memory::{Block, Blocks};
 use crate::nvjpeg::library::Library;
 use crate::pictures::{Backends, DevicePictures};
 use crate::register::HostMemory;
 use crate::storage::DeviceStorage;
-use cudarc::driver::result::memcpy_htod_async;
 use cudarc::driver::sys::CUstream;
 use forebay_loader::memory::{BatchMemory, Registrar};
 use forebay_loader::sync::{Arc, Mutex};
@@ -175,12 +173,9 @@ impl BatchTarget for CudaTarget {
         let copied = Arc::new(Event::new(&shared.context)?);
         let _order = shared.order.lock();
         let block = shared.blocks.take(&shared.context, bytes, &shared.stream)?;
-        let started = shared.context.enter(|| {
-            // SAFETY: the keeper holds `filled`, which nobody writes, until the copy's event has fired; the block is at
-            // least as long as `source` and nobody else has it.
-            let answer = unsafe { memcpy_htod_async(block.address, source, shared.stream.handle) };
-            checked(answer, "cuMemcpyHtoDAsync")
-        });
+        // SAFETY: the keeper holds `filled`, which nobody writes, until the copy's event has fired; the block is at
+        // least as long as `source` and nobody else has it.
+        let started = unsafe { shared.stream.copy_in(block.address, source) };
         if let Err(error) = started.and_then(|()| copied.record(shared.stream.handle)) {
             shared.keep(Kept::Unnamed(Some(filled), block));
             return Err(error);

@@ -180,9 +180,9 @@ const BREAKS: [Break; 26] = [
     },
     Break {
         what: "what the driver says about a copy is not heard",
-        file: "pictures/passage.rs",
-        sound: "checked(answer, \"cuMemcpyHtoDAsync\")",
-        broken: "{ let _ = answer; Ok(()) }",
+        file: "context.rs",
+        sound: "checked(unsafe { memcpy_htod_async(target, source, self.handle) }, \"cuMemcpyHtoDAsync\")",
+        broken: "{ let _ = unsafe { memcpy_htod_async(target, source, self.handle) }; Ok(()) }",
         noticed_by: ("pictures", "failure::a_failure_that_is_no_picture_s_is_the_batch_s_error_and_nothing_is_lost"),
     },
     Break {

@@ -5,13 +5,11 @@ use super::lane::Timed;
 use super::share::Took;
 use super::{By, DevicePictures, Engines, Work};
 use crate::context::Stream;
-use crate::driver::checked;
 use crate::kernel::{Batch, Picture};
 use crate::memory::Block;
 use crate::nvjpeg::{Extent, Job, Refusal};
 use crate::partial::Done;
 use crate::rows::copy_rows;
-use cudarc::driver::result::memcpy_htod_async;
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::target::OutputPlace;
 use forebay_loader::{Error, Result};
@@ -136,7 +134,7 @@ impl Passage<'_> {
         let filled: &[u8] =
             slot.bytes_mut().ok_or_else(|| Error::internal("a batch was placed before its rows were done"))?;
         // SAFETY: the slot is held and not written until the batch's event has fired or the whole device has been waited for.
-        unsafe { copy_rows(&device.shared.context, &device.stream, filled, block, outputs, rows, done) }
+        unsafe { copy_rows(&device.stream, filled, block, outputs, rows, done) }
     }
 }
 
@@ -193,8 +191,8 @@ impl DevicePictures {
         }
         let list =
             items.iter().map(|(item, extent)| item.for_kernel(scratch, *extent)).collect::<Result<Vec<Picture>>>()?;
-        // Ordinary memory: the driver takes it over before it answers.
-        self.copy(list_at, Picture::bytes_of(&list))?;
+        // SAFETY: ordinary memory, which the driver keeps a copy of; the place is the lane's, and long enough.
+        unsafe { self.stream.copy_in(list_at, Picture::bytes_of(&list)) }?;
         let mut before = 0;
         for items in items.chunk_by(|(a, _), (b, _)| a.picture.output == b.picture.output) {
             let place = &outputs[items[0].0.picture.output];
@@ -214,15 +212,5 @@ impl DevicePictures {
             before += items.len();
         }
         Ok(())
-    }
-
-    /// Starts copying `source` to `target` on the stream.
-    fn copy(&self, target: u64, source: &[u8]) -> Result<()> {
-        self.shared.context.enter(|| {
-            // SAFETY: registered memory is the slot's, which is held and not written until the batch's event has fired; of
-            // other memory the driver keeps a copy. The place is the block's or the lane's, and long enough.
-            let answer = unsafe { memcpy_htod_async(target, source, self.stream.handle) };
-            checked(answer, "cuMemcpyHtoDAsync")
-        })
     }
 }
