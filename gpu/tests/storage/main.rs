@@ -101,8 +101,9 @@ fn rows_stand_beside_pictures_that_the_device_decodes_and_stay_when_it_gives_up(
             type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);
             // SAFETY: the type is the one of the stand-in's source.
             let fail = unsafe { nvjpeg.get::<Fail>("fake_nvjpeg_fail") }.expect("there");
-            // SAFETY: the name is copied. 5: no memory.
-            unsafe { fail(c"nvjpegDecodeBatchedEx".as_ptr(), 2, 5) };
+            // The opening has asked three times, and the first batch asks once. The answer is that there is no memory.
+            // SAFETY: the name is copied.
+            unsafe { fail(c"nvjpegDecodeBatchedEx".as_ptr(), 5, 5) };
         }
         host.start_epoch().expect("an epoch");
         device.start_epoch().expect("an epoch");
@@ -116,6 +117,7 @@ fn rows_stand_beside_pictures_that_the_device_decodes_and_stay_when_it_gives_up(
         }
         assert_eq!(counters(&device), [SAMPLES, 0, 0]);
         let (decoded, given_up) = (counter(&device, "pictures_on_device"), counter(&device, "device_decode_fallbacks"));
+        assert!(decoded > 0, "nothing was decoded before the device gave up");
         assert_eq!((decoded == SAMPLES, given_up > 0), (!gives_up, gives_up), "{decoded} pictures");
         end(rig, &cufile, device);
     }

@@ -100,7 +100,7 @@ pub(crate) const ARRAYS: Columns<'static> = &[
 ];
 
 pub(crate) fn jpeg(number: u64) -> (Vec<u8>, Vec<u8>, Size) {
-    let size = Size { w: 40 + number as u32 % 7, h: 30 };
+    let size = Size { w: 70 + number as u32 % 7, h: 66 };
     let pixels: Vec<u8> = (0..size.w * size.h * 3).map(|i| (i / 97 * 3 + number as u32) as u8).collect();
     let file = encode(&pixels, size, 85, Subsampling::S420, false).expect("a picture");
     let mut decoded = Pixels::new();
