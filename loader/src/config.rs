@@ -7,7 +7,7 @@ mod json;
 
 use crate::decode::field::FieldSpec;
 use crate::error::{Error, Result};
-use crate::store::shown;
+use crate::store::{is_url, shown};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -301,9 +301,7 @@ impl StreamConfig {
         if self.remote.is_none() && self.local.is_none() {
             return Err(Error::config("a stream needs remote, local or both"));
         }
-        if let Some(local) = self.local.as_ref().and_then(|local| local.to_str())
-            && local.split_once("://").is_some_and(|(scheme, _)| scheme.bytes().all(|b| b.is_ascii_alphanumeric()))
-        {
+        if let Some(local) = self.local.as_ref().and_then(|local| local.to_str()).filter(|local| is_url(local)) {
             let message = "`local` is a folder of this machine, and this is a URL: pass it as `remote`";
             return Err(Error::config(message).with("local", shown(local)));
         }

@@ -39,6 +39,7 @@ torch = pytest.importorskip("torch")
         ("fields", {"x": fb.Scalar("a", dtype="int")}, "fields['x']: 'int' is no type of a field"),
         ("remote", "s3:/bucket/set", "an address has two slashes behind s3:, so this may mean s3://bucket/set"),
         ("local", "s3://bucket/set", "`local` is a folder of this machine, and this is a URL: pass it as `remote`"),
+        ("local", "azure-dl://container/set", "`local` is a folder of this machine, and this is a URL: pass it as `remote`"),
         ("streams", [3], "streams is a list of forebay.Stream"),
         ("streams", [fb.Stream(remote="a"), fb.Stream(remote="b", repeat=-1)], "streams[1]: repeat is a number, at least 0"),
         ("streams", [fb.Stream(remote="a", download_retry=0)], "streams[0]: download_retry is a whole number, at least 1"),
@@ -58,6 +59,7 @@ def test_a_wrong_argument_is_refused_by_its_name(name, value, sentence):
         (fb.Loader, {"num_workers": 4}, "Loader has no argument 'num_workers': did you mean threads?"),
         (fb.Loader, {"path": "set"}, "Loader has no argument 'path': did you mean local or remote?"),
         (fb.Loader, {"xyzzy": 1}, "Loader has no argument 'xyzzy'"),
+        (fb.Loader, {"zzz": 1, "yyy": 2, "xxx": 3}, "Loader has no argument 'zzz'"),
         (fb.Stream, {"locale": "set"}, "Stream has no argument 'locale': did you mean local?"),
         (fb.MDSWriter, {"compresion": "zstd"}, "MDSWriter has no argument 'compresion': did you mean compression?"),
         (fb.Resize, {"interpolation": "cubic"}, "Resize has no argument 'interpolation': it has size"),
@@ -136,8 +138,9 @@ def test_a_url_is_no_folder_to_write_to(tmp_path, monkeypatch):
         fb.MDSWriter(out="s3://bucket/set", columns={"x": "int"})
     with pytest.raises(fb.ConfigError, match="is a URL"):
         fb.ShardReader("s3://bucket/set")
-    with pytest.raises(fb.ConfigError, match="is a URL"):
-        fb.MDSWriter(out="s3:/bucket/set", columns={"x": "int"})
+    for out in ("s3:/bucket/set", "azure-dl://container/set"):
+        with pytest.raises(fb.ConfigError, match="is a URL"):
+            fb.MDSWriter(out=out, columns={"x": "int"})
     assert list(tmp_path.iterdir()) == []
 
 

@@ -49,5 +49,5 @@ pub use s3::S3Settings;
 pub use source::{ObjectInfo, Version};
 pub use stores::Stores;
 pub use ticket::{FetchRequest, FetchTicket, Progress};
-pub(crate) use url::shown;
+pub(crate) use url::{is_url, shown};
 pub use wrap::{Counts, Faults};

@@ -86,9 +86,26 @@ fn later(scheme: &str, remote: &str) -> Result<Place> {
     Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", shown(remote)))
 }
 
+/// Whether `name` is an address, or meant as one, rather than a path: it starts with a scheme of at least two letters, and a slash.
+pub(crate) fn is_url(name: &str) -> bool {
+    let is_scheme = |scheme: &str| {
+        scheme.len() > 1
+            && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    };
+    name.split_once(":/").is_some_and(|(scheme, _)| is_scheme(scheme))
+}
+
+/// Schemes where `@` stands in the name of a place, and nothing secret before it.
+const WITHOUT_USERS: [&str; 2] = ["oci", "wasbs"];
+
 /// A remote as it may stand in messages and logs: without the user name and password of its address.
 pub(crate) fn shown(remote: &str) -> Cow<'_, str> {
-    let Some((scheme @ ("http" | "https" | "sftp"), rest)) = remote.split_once(':') else { return remote.into() };
+    let Some((scheme, rest)) = remote.split_once(':') else { return remote.into() };
+    let is_known = SERVED.contains(&scheme) || LATER.contains(&scheme);
+    if WITHOUT_USERS.contains(&scheme) || !(is_known || is_url(remote)) {
+        return remote.into();
+    }
     let slashes = rest.len() - rest.trim_start_matches('/').len();
     let server = rest[slashes..].split('/').next().unwrap_or_default();
     match server.rfind('@') {
@@ -184,8 +201,23 @@ mod tests {
             let error = Place::parse(remote).expect_err("password").to_string();
             assert!(!error.contains("secret") && error.contains("...@h"), "{error}");
         }
-        assert_eq!(shown("https://h/a@b"), "https://h/a@b");
-        assert_eq!(shown("oci://bucket@namespace/x"), "oci://bucket@namespace/x");
+        for remote in ["HTTP://me:secret@h/x", "ftp://me:secret@h/x"] {
+            let error = Place::parse(remote).expect_err("no such scheme").to_string();
+            assert!(!error.contains("secret") && error.contains("...@h/x"), "{error}");
+        }
+        for name in ["https://h/a@b", "oci://bucket@namespace/x", "data:x@y", "/data/a@b"] {
+            assert_eq!(shown(name), name);
+        }
+    }
+
+    #[test]
+    fn what_starts_with_a_scheme_is_an_address() {
+        for name in ["s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x"] {
+            assert!(is_url(name), "{name}");
+        }
+        for name in ["data", "/data/x://y", "C:/data", "a b:/c", "://x", "data:x", "9p:/x"] {
+            assert!(!is_url(name), "{name}");
+        }
     }
 
     #[test]
