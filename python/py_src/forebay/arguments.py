@@ -47,7 +47,7 @@ def by_name(example: str = "", **elsewhere: str) -> Callable[[_Class], _Class]:
         def checked(self: Any, *args: Any, **kwargs: Any) -> None:
             if args and example:
                 raise TypeError(f"{cls.__name__} takes its arguments by name: {example}")
-            for name in kwargs.keys() - names:
+            if (name := next((name for name in kwargs if name not in names), None)) is not None:
                 raise TypeError(f"{cls.__name__} has no argument {name!r}" + _meant(name, names, listed, elsewhere))
             construct(self, *args, **kwargs)
 
