@@ -1,8 +1,8 @@
 //! libjpeg-turbo through its TurboJPEG interface, which turns the C library's `longjmp` errors into return codes.
 
-mod depth;
 mod encode;
 mod mend;
+mod output;
 mod transcode;
 
 use std::ffi::{CStr, c_int};
@@ -15,10 +15,10 @@ use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};
 
-use depth::{Colours, Depth};
 #[cfg(test)]
 pub(super) use encode::encode_deep;
 pub use encode::{Subsampling, encode};
+use output::{Depth, Given};
 pub use transcode::to_baseline;
 
 /// Progressive files may have many scans, each of which costs a pass over the picture. Encoders write about ten.
@@ -49,6 +49,19 @@ const HARMLESS: &str = "extraneous bytes before marker 0xd9";
 
 /// What the library says of a picture with sampling factors that TurboJPEG takes for simpler ones.
 const OTHER_UNIT: &str = "cropping region";
+
+/// The file that `write` has the library write to memory of its own, whose pointer and length it stores in the two places; `None`
+/// unless the library's call returns 0.
+fn written(write: impl FnOnce(*mut *mut u8, *mut tj::size_t) -> c_int) -> Option<Vec<u8>> {
+    let (mut buffer, mut length) = (std::ptr::null_mut(), 0);
+    let rc = write(&raw mut buffer, &raw mut length);
+    // SAFETY: on success `buffer` holds `length` initialised bytes.
+    let file = || unsafe { std::slice::from_raw_parts(buffer, length as usize) }.to_vec();
+    let file = (rc == 0 && !buffer.is_null()).then(file);
+    // SAFETY: `buffer` is null or came from the library's allocator, and nothing refers to it any more.
+    unsafe { tj::tj3Free(buffer.cast()) };
+    file
+}
 
 /// A TurboJPEG instance.
 ///
@@ -132,7 +145,7 @@ struct Header {
     size: Size,
     /// Columns of the smallest unit that can be skipped; `None` where only a full decode works.
     unit: Option<u32>,
-    colours: Colours,
+    given: Given,
     depth: Depth,
     scale: Scale,
 }
@@ -163,7 +176,7 @@ impl Turbo {
         }
         let lossless = self.instance.get(tj::TJPARAM_TJPARAM_LOSSLESS) == 1;
         let depth = Depth::of(self.instance.get(tj::TJPARAM_TJPARAM_PRECISION))?;
-        let colours = Colours::of(self.instance.get(tj::TJPARAM_TJPARAM_COLORSPACE), lossless);
+        let given = Given::of(self.instance.get(tj::TJPARAM_TJPARAM_COLORSPACE), lossless);
         let unit = match self.instance.get(tj::TJPARAM_TJPARAM_SUBSAMP) as tj::TJSAMP {
             _ if lossless => None,
             tj::TJSAMP_TJSAMP_444 | tj::TJSAMP_TJSAMP_GRAY | tj::TJSAMP_TJSAMP_440 | tj::TJSAMP_TJSAMP_441 => Some(8),
@@ -171,7 +184,7 @@ impl Turbo {
             tj::TJSAMP_TJSAMP_411 => Some(32),
             _ => None,
         };
-        Ok(Header { size: Size { w: w as u32, h: h as u32 }, unit, colours, depth, scale: Scale::Full })
+        Ok(Header { size: Size { w: w as u32, h: h as u32 }, unit, given, depth, scale: Scale::Full })
     }
 
     /// A new instance for a picture, and its header.
@@ -218,9 +231,9 @@ impl Turbo {
     pub fn decode_damaged(&mut self, bytes: &[u8], scale: Scale, pixels: &mut Pixels) -> Result<Option<String>> {
         let header = self.start(bytes, scale)?;
         let region = Region::all(header.size);
-        let out = pixels.start(region, header.colours.room());
+        let out = pixels.start(region, header.given.room());
         let warning = self.decompress(bytes, &header, region, out)?;
-        header.colours.make_rgb(out);
+        header.given.make_rgb(out);
         Ok(warning)
     }
 
@@ -238,26 +251,26 @@ impl Turbo {
             let message = self.instance.message();
             return Err(Error::decode("the JPEG cannot be decoded in part").with("reason", message));
         }
-        let pitch = region.w as usize * header.colours.channels();
+        let pitch = region.w as usize * header.given.channels();
         let out = &mut out[..pitch * region.h as usize];
-        let format = header.colours.format();
+        let format = header.given.format();
         let mut deep = header.depth.room(out.len());
         let handle = self.instance.handle.as_ptr();
-        let (file, len, wide) = (bytes.as_ptr(), bytes.len() as tj::size_t, pitch as c_int);
+        let (file, len, pitch) = (bytes.as_ptr(), bytes.len() as tj::size_t, pitch as c_int);
         // In all three calls:
         // SAFETY: the handle is live; `bytes` is one slice. The library writes region.h rows of region.w pixels of
         // `channels()` samples, `pitch` apart, which is `out`, or `deep` of as many: the header it reads again is the one in
         // the same, immutable bytes that `header` came from.
         let rc = match header.depth {
             // SAFETY: as above.
-            Depth::Byte(_) => unsafe { tj::tj3Decompress8(handle, file, len, out.as_mut_ptr(), wide, format) },
+            Depth::Byte(_) => unsafe { tj::tj3Decompress8(handle, file, len, out.as_mut_ptr(), pitch, format) },
             Depth::Twelve(_) => {
                 let to = deep.as_mut_ptr().cast();
                 // SAFETY: as above; samples of 12 bits are the same as signed numbers.
-                unsafe { tj::tj3Decompress12(handle, file, len, to, wide, format) }
+                unsafe { tj::tj3Decompress12(handle, file, len, to, pitch, format) }
             }
             // SAFETY: as above.
-            Depth::Sixteen(_) => unsafe { tj::tj3Decompress16(handle, file, len, deep.as_mut_ptr(), wide, format) },
+            Depth::Sixteen(_) => unsafe { tj::tj3Decompress16(handle, file, len, deep.as_mut_ptr(), pitch, format) },
         };
         header.depth.to_bytes(&deep, out);
         self.instance.outcome(rc)
@@ -265,7 +278,7 @@ impl Turbo {
 
     /// Decodes `region` of a picture that was [started](Self::start), and refuses one that is damaged.
     fn decode_flawless(&mut self, bytes: &[u8], header: &Header, region: Region, pixels: &mut Pixels) -> Result<()> {
-        let out = pixels.start(region, header.colours.room());
+        let out = pixels.start(region, header.given.room());
         if let Some(warning) = self.damage(bytes, header, region, out)? {
             if let Some(damage) = self.damage_behind_header(bytes, header, region, out, &warning) {
                 let message = "the JPEG is damaged; a field with tolerant=True takes what is there of it";
@@ -276,7 +289,7 @@ impl Turbo {
             let header = self.start(bytes, header.scale)?;
             self.decompress(bytes, &header, region, out)?;
         }
-        header.colours.make_rgb(out);
+        header.given.make_rgb(out);
         Ok(())
     }
 
@@ -297,7 +310,7 @@ impl Turbo {
     ) -> Option<String> {
         let found = mend::header(bytes).and_then(|mended| {
             let same = self.start(&mended, header.scale).ok()?;
-            let is_same = same.size == header.size && same.colours == header.colours && same.depth == header.depth;
+            let is_same = same.size == header.size && same.given == header.given && same.depth == header.depth;
             is_same.then(|| self.damage(&mended, &same, region, out).ok()).flatten()
         });
         // Where there is nothing to mend, or what was taken for a header was none, the warning stands.

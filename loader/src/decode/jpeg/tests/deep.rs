@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::decode::jpeg::turbo::encode_deep;
-use turbojpeg_sys as tj;
 
 /// Ramps over the whole range, with edges.
 fn samples(size: Size, channels: u32, bits: u32) -> Vec<u16> {
@@ -28,8 +27,8 @@ fn lossless_pictures_of_every_depth_are_what_was_stored() {
     for bits in 2..=16 {
         for channels in [1, 3] {
             let stored = samples(size, channels as u32, bits);
-            let subsampling = if channels == 1 { tj::TJSAMP_TJSAMP_GRAY } else { tj::TJSAMP_TJSAMP_444 };
-            let file = encode_deep(&stored, size, channels, bits, true, subsampling);
+            let subsampling = if channels == 1 { Subsampling::Grey } else { Subsampling::S444 };
+            let file = encode_deep(&stored, size, bits, true, subsampling);
             let expected = rgb(&stored, channels, bits);
             for mut decoder in decoders() {
                 let mut pixels = Pixels::new();
@@ -48,8 +47,8 @@ fn twelve_bits_are_close_to_what_was_stored_and_parts_are_the_whole_s() {
     let stored = samples(size, 3, 12);
     let expected = rgb(&stored, 3, 12);
     let mut random = Lcg(12);
-    for subsampling in [tj::TJSAMP_TJSAMP_444, tj::TJSAMP_TJSAMP_422, tj::TJSAMP_TJSAMP_420, tj::TJSAMP_TJSAMP_440] {
-        let file = encode_deep(&stored, size, 3, 12, false, subsampling);
+    for subsampling in [Subsampling::S444, Subsampling::S422, Subsampling::S420, Subsampling::S440] {
+        let file = encode_deep(&stored, size, 12, false, subsampling);
         for mut decoder in decoders() {
             let (mut whole, mut part) = (Pixels::new(), Pixels::new());
             decoder.decode(&file, Region::all(size), &mut whole).unwrap();
@@ -71,7 +70,7 @@ fn twelve_bits_are_close_to_what_was_stored_and_parts_are_the_whole_s() {
 #[test]
 fn what_is_cut_off_is_refused_and_taken_where_damage_is_tolerated() {
     let size = Size { w: 83, h: 61 };
-    let file = encode_deep(&samples(size, 3, 12), size, 3, 12, false, tj::TJSAMP_TJSAMP_420);
+    let file = encode_deep(&samples(size, 3, 12), size, 12, false, Subsampling::S420);
     let cut = &file[..file.len() / 2];
     let (mut whole, mut pixels) = (Pixels::new(), Pixels::new());
     let mut turbo = Turbo::new().unwrap();

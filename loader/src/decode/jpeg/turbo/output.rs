@@ -58,9 +58,9 @@ impl Depth {
     }
 }
 
-/// The colours that the library is asked for.
+/// The samples of a pixel that the library is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Colours {
+pub(super) enum Given {
     Rgb,
     /// Four inks, of what is stored as such.
     Cmyk,
@@ -68,7 +68,7 @@ pub(super) enum Colours {
     Grey,
 }
 
-impl Colours {
+impl Given {
     /// Of a picture that is stored as `stored`.
     pub(super) fn of(stored: c_int, is_lossless: bool) -> Self {
         match stored as tj::TJCS {

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use turbojpeg_sys as tj;
 
-use super::{Instance, Turbo, scans_max};
+use super::{Instance, Turbo, scans_max, written};
 use crate::decode::geometry::{Region, Size};
 use crate::decode::jpeg::JpegDecoder;
 use crate::decode::pixels::Pixels;
@@ -58,31 +58,25 @@ fn transform(bytes: &[u8], size: Size) -> Result<Option<Vec<u8>>> {
         data: std::ptr::null_mut(),
         customFilter: None,
     };
-    let mut buffer = std::ptr::null_mut();
-    let mut length = 0;
-    // SAFETY: the handle is live (invariant of `Instance`), `bytes` is one slice, and there is one transform, one buffer and
-    // one length; with a null buffer the library allocates and stores pointer and length.
-    let rc = unsafe {
-        tj::tj3Transform(
-            instance.handle.as_ptr(),
-            bytes.as_ptr(),
-            bytes.len() as tj::size_t,
-            1,
-            &raw mut buffer,
-            &raw mut length,
-            &raw const transform,
-        )
-    };
-    let out = if rc == 0 && !buffer.is_null() {
-        // SAFETY: on success `buffer` holds `length` initialised bytes.
-        Some(unsafe { std::slice::from_raw_parts(buffer, length as usize) }.to_vec())
-    } else {
+    let file = written(|buffer, length| {
+        // SAFETY: the handle is live (invariant of `Instance`), `bytes` is one slice, and there is one transform, one buffer and
+        // one length; with a null buffer the library allocates and stores pointer and length.
+        unsafe {
+            tj::tj3Transform(
+                instance.handle.as_ptr(),
+                bytes.as_ptr(),
+                bytes.len() as tj::size_t,
+                1,
+                buffer,
+                length,
+                &raw const transform,
+            )
+        }
+    });
+    if file.is_none() {
         log::debug!("a progressive JPEG cannot be rewritten: {}", instance.message());
-        None
-    };
-    // SAFETY: `buffer` is null or came from the library's allocator, and nothing refers to it any more.
-    unsafe { tj::tj3Free(buffer.cast()) };
-    Ok(out)
+    }
+    Ok(file)
 }
 
 /// The size of a progressive file; `None` for any other.
