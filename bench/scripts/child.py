@@ -2,11 +2,11 @@
 
 Usage: child.py PEER CONFIG-AS-JSON
 
-The parent writes lines to standard input. `convert` makes the peer's own form of the data set in the folder
-that CONFIG names, `epoch` drains one epoch. Answers are JSON lines on standard output: `ready` (versions; modules are imported), `converted`, `first` (on the
-first epoch: the time from the constructor to the first batch, and that of the constructor alone), `epoch` (items, seconds,
-seconds to its first batch, CPU seconds of the whole process tree), `skip` (a reason), `error`. Whatever a library prints
-goes to standard error, so that it cannot disturb the protocol.
+The parent writes lines to standard input. `convert` makes the peer's own form of the data set in the folder that CONFIG
+names, `epoch` drains one epoch. Answers are JSON lines on standard output: `ready` (versions; modules are imported),
+`converted`, `first` (on the first epoch: the time from the constructor to the first batch, and that of the constructor
+alone), `epoch` (items, seconds, seconds to its first batch, CPU seconds of the whole process tree), `skip` (a reason),
+`error`. Whatever a library prints goes to standard error, so that it cannot disturb the protocol.
 """
 
 import importlib

@@ -10,6 +10,7 @@
 //!   (`scripts/` is embedded; `--python` names the interpreter that has them installed).
 
 mod cli;
+mod folder;
 mod machine;
 mod python;
 mod report;

@@ -2,10 +2,10 @@
 
 use super::files::{list, read};
 use super::{DataSet, Form, Kind, Photos, SynthArgs, mds, shuffle, tar};
+use crate::folder::{has_index, make_whole};
 use crate::python::Scripts;
 use forebay_loader::{Error, Result};
 use forebay_tests::data;
-use std::fs;
 use std::path::Path;
 
 const SCRIPT: (&str, &str) = ("synth_images.py", include_str!("../../scripts/synth_images.py"));
@@ -15,7 +15,7 @@ pub(super) fn make(args: &SynthArgs) -> Result<DataSet> {
     let mut forms = args.forms.clone();
     // What is copied comes before its copy.
     forms.sort_unstable();
-    if forms.contains(&Form::MdsIndexed) && !forms.contains(&Form::Mds) && !mds::is_made(args) {
+    if forms.contains(&Form::MdsIndexed) && !forms.contains(&Form::Mds) && !has_index(&args.out.join("mds")) {
         return Err(Error::config(
             "the form mds-indexed is a copy of mds, which is not there: make both, --forms mds,mds-indexed",
         ));
@@ -51,13 +51,9 @@ fn cut(args: &SynthArgs, files: &Path) -> Result<()> {
         (None, Photos::Folder) => return Err(Error::config("--photos folder needs --photo-dir")),
         (None, _) => args.out.with_file_name("photos"),
     };
-    let part = files.with_extension("part");
-    let failed = |e| Error::from_io(e, "the folder of files cannot be made");
-    if part.is_dir() {
-        fs::remove_dir_all(&part).map_err(failed)?;
-    }
     let text = |path: &Path| path.display().to_string();
-    let argv = [text(&part), args.samples.to_string(), args.seed.to_string(), source.to_owned(), text(&photos)];
-    Scripts::unpack(&[SCRIPT])?.call(&args.python, SCRIPT.0, &argv)?;
-    fs::rename(&part, files).map_err(failed)
+    make_whole(files, |part| {
+        let argv = [text(part), args.samples.to_string(), args.seed.to_string(), source.to_owned(), text(&photos)];
+        Scripts::unpack(&[SCRIPT])?.call(&args.python, SCRIPT.0, &argv)
+    })
 }

@@ -1,27 +1,20 @@
 //! MDS shards, written by the engine's own writer.
 
 use super::SynthArgs;
+use crate::folder::{has_index, remove_unfinished};
+use forebay_loader::Result;
 use forebay_loader::format::writer::Options;
-use forebay_loader::format::{Compression, HashAlgo, INDEX_BASENAME, Index};
+use forebay_loader::format::{Compression, HashAlgo, Index};
 use forebay_loader::indexing::IndexedCopy;
-use forebay_loader::{Error, Result};
-use std::fs;
 use std::path::Path;
-
-/// Whether the folder `mds` is there: one with an index is whole.
-pub(super) fn is_made(args: &SynthArgs) -> bool {
-    args.out.join("mds").join(INDEX_BASENAME).is_file()
-}
 
 /// Has `fill` write the folder `mds`. One that is whole is kept.
 pub(super) fn write(args: &SynthArgs, fill: impl FnOnce(&Path, Options) -> Result<Index>) -> Result<()> {
     let folder = args.out.join("mds");
-    if is_made(args) {
+    if has_index(&folder) {
         return Ok(());
     }
-    if folder.is_dir() {
-        fs::remove_dir_all(&folder).map_err(|e| Error::from_io(e, "an unfinished folder cannot be removed"))?;
-    }
+    remove_unfinished(&folder)?;
     let mut hashes = args.hashes.iter().map(|name| HashAlgo::parse(name)).collect::<Result<Vec<_>>>()?;
     hashes.sort_unstable();
     hashes.dedup();
@@ -35,12 +28,10 @@ pub(super) fn write(args: &SynthArgs, fill: impl FnOnce(&Path, Options) -> Resul
 /// Copies the folder `mds` to `mds-indexed`, with row indexes. One with an index.json is whole, and is kept.
 pub(super) fn index(args: &SynthArgs) -> Result<()> {
     let folder = args.out.join("mds-indexed");
-    if folder.join(INDEX_BASENAME).is_file() {
+    if has_index(&folder) {
         return Ok(());
     }
-    if folder.is_dir() {
-        fs::remove_dir_all(&folder).map_err(|e| Error::from_io(e, "an unfinished folder cannot be removed"))?;
-    }
+    remove_unfinished(&folder)?;
     let copy = IndexedCopy::begin(&args.out.join("mds"), &folder, true)?;
     let (mut jpegs, mut indexed, mut transcoded) = (0, 0, 0);
     for number in 0..copy.shards() {

@@ -1,6 +1,7 @@
 //! Tar files in WebDataset's manner: `00000000.jpg` and `00000000.cls` beside each other.
 
 use super::files::Sample;
+use crate::folder::make_whole;
 use forebay_loader::{Error, Result};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -15,14 +16,11 @@ pub(super) fn write(folder: &Path, samples: &[Sample], shard_bytes_max: u64) -> 
     if folder.is_dir() {
         return Ok(());
     }
-    let part = folder.with_extension("part");
-    let failed = |e| Error::from_io(e, "the tar files cannot be written").with("folder", folder.display());
-    if part.is_dir() {
-        fs::remove_dir_all(&part).map_err(failed)?;
-    }
-    fs::create_dir_all(&part).map_err(failed)?;
-    write_all(&part, samples, shard_bytes_max).map_err(failed)?;
-    fs::rename(&part, folder).map_err(failed)
+    make_whole(folder, |part| {
+        let failed = |e| Error::from_io(e, "the tar files cannot be written").with("folder", folder.display());
+        fs::create_dir_all(part).map_err(failed)?;
+        write_all(part, samples, shard_bytes_max).map_err(failed)
+    })
 }
 
 fn write_all(folder: &Path, samples: &[Sample], shard_bytes_max: u64) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! The data sets of the scenario: made once in a folder, from a seed.
 
+use crate::folder::{has_index, remove_unfinished};
 use forebay_loader::format::encoding::{Array, Dtype};
 use forebay_loader::format::layout::Layout;
 use forebay_loader::format::writer::{LocalDir, Options, Writer};
@@ -84,13 +85,10 @@ impl Content {
 pub(super) fn make(root: &Path, content: Content, samples: u64) -> Result<PathBuf> {
     let kind = format!("{content:?}").to_lowercase();
     let folder = root.join(format!("{kind}-{samples}"));
-    if folder.join(INDEX_BASENAME).is_file() {
+    if has_index(&folder) {
         return Ok(folder);
     }
-    let failed = |e| Error::from_io(e, "an unfinished folder cannot be removed");
-    if folder.is_dir() {
-        fs::remove_dir_all(&folder).map_err(failed)?;
-    }
+    remove_unfinished(&folder)?;
     match content {
         Content::Shards => many_shards(&folder, samples / FEW_SAMPLES)?,
         _ => write(&folder, content, samples)?,

@@ -6,6 +6,7 @@
 //! it. What else was busy on those CPUs meanwhile is in the table, because it spoils a run.
 
 use super::child::{self, Epoch, First, Peer, Watch};
+use crate::folder::make_whole;
 use crate::machine::{busy_seconds, cpus_allowed};
 use crate::python::Scripts;
 use crate::report::{Better, Column, Report, Row, Skipped, median};
@@ -15,7 +16,6 @@ use forebay_loader::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 const SCRIPTS: &[(&str, &str)] = &[
@@ -298,8 +298,7 @@ fn measure(
     Ok(())
 }
 
-/// Has the loader's module make its form of the data set. It gets its name when it is whole: one that was broken off is not
-/// taken for the form, and the next run begins anew.
+/// Has the loader's module make its form of the data set. One that was broken off is not taken for it: the next run begins anew.
 fn make_form(
     args: &PeersArgs,
     scripts: &Scripts,
@@ -307,15 +306,11 @@ fn make_form(
     form: &Path,
     mut config: serde_json::Value,
 ) -> Result<()> {
-    let part = form.with_extension("part");
-    let failed = |e| Error::from_io(e, "the folder of a loader's own form").with("folder", part.display());
-    if part.exists() {
-        fs::remove_dir_all(&part).map_err(failed)?;
-    }
-    config[entrant.form] = json!(part);
-    // A process of its own: what it imports and starts must not stand in the measured one's memory.
-    start_somewhere(args, scripts, entrant, &config)?.convert()?;
-    fs::rename(&part, form).map_err(failed)
+    make_whole(form, |part| {
+        config[entrant.form] = json!(part);
+        // A process of its own: what it imports and starts must not stand in the measured one's memory.
+        start_somewhere(args, scripts, entrant, &config)?.convert()
+    })
 }
 
 /// A loader that leaves samples out, or repeats some, does other work than the rest.
