@@ -200,7 +200,7 @@ def test_peers_and_training_run_with_torch(gpu_report, tmp_path):
     files, _ = data.synthetic(9, 60, 50)
     shards = data.write_shards(tmp_path / "shards", files)
     framework = frameworks.Torch("cpu")
-    found = report.Report(framework.describe(), 10, lambda document: None)
+    found = report.Report(10, lambda document: None)
     report.peers_and_training(found, framework, scale, tmp_path, shards, files, "cpu")
     parts = {part["name"]: part for part in found.document()["parts"]}
     assert {name: part.get("why") for name, part in parts.items() if part["outcome"] != "passed"} == {}
@@ -216,7 +216,7 @@ def test_without_torchvision_its_parts_are_left_out(gpu_report, monkeypatch, tmp
     pytest.importorskip("torch")
     framework = importlib.import_module("gpu_report.frameworks").Torch("cpu")
     monkeypatch.setitem(sys.modules, "torchvision", None)
-    found = report.Report({}, 10, lambda document: None)
+    found = report.Report(10, lambda document: None)
     report.peers_and_training(found, framework, report.Scale(quick=True), tmp_path, "nowhere", [], "cpu")
     assert all(part["outcome"] == "skipped" and "torchvision is missing" in part["why"] for part in found.parts)
 
@@ -236,7 +236,7 @@ def test_no_part_in_a_process_of_its_own_goes_on_for_long_after_the_time_is_over
     report, _ = gpu_report
     limits = []
     monkeypatch.setattr(report.outcome, "apart", lambda part, seconds: limits.append(seconds) or {"outcome": "passed", "found": {}})
-    found = report.Report({}, 1, lambda document: None, isolated=True)
+    found = report.Report(1, lambda document: None, isolated=True)
     found.run("short", dict, 45)
     found.run("long", dict, 1000)
     assert limits[0] == 45 and report.GRACE_SECONDS < limits[1] <= 60 + report.GRACE_SECONDS

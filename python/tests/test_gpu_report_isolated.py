@@ -55,7 +55,7 @@ def hangs_at_its_end():
     return {"number": 1}
 
 isolated.LEAVE_SECONDS = 0.2
-found = report.Report({}, 5, lambda document: None, isolated=True)
+found = report.Report(5, lambda document: None, isolated=True)
 found.describe("machine", lambda: {"gpu": "none"})
 found.run("returns", lambda: {"single": np.float32(1.5), "whole": np.int64(3), "many": np.arange(3), "pair": (1, 2)})
 found.run("skips", skips)
@@ -73,7 +73,7 @@ found.run("last", lambda: {"pid": os.getpid(), "parent": os.getppid()})
 
 PROGRAM = """
 def run(framework, scale, photographs, *, minutes, keep, wanted, isolated):
-    found = report.Report({}, minutes, keep, wanted, isolated)
+    found = report.Report(minutes, keep, wanted, isolated)
     found.run("returns", lambda: {"number": 1})
     found.run("hangs", hangs)
     return found.document()

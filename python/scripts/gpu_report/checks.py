@@ -28,6 +28,11 @@ UPSAMPLING_BATCH_MAX = 64
 COUNTERS = ("pictures_on_device", "pictures_on_engines", "pictures_refused", "device_decode_fallbacks")
 
 
+def counters(stats, *more):
+    """What a loader's `stats` counted of pictures on the device, and `more`."""
+    return {name: stats["counters"].get(name, 0) for name in (*COUNTERS, *more)}
+
+
 def fields(side):
     return {
         "x": fb.Image("image", fb.RandomResizedCrop(side), fb.RandomHorizontalFlip()),
@@ -71,15 +76,15 @@ def device_decode_agrees(folder, framework, device, side, batch_size=16):
     """The device decodes, and makes the same crops and flips of the same samples."""
     both = {"batch_size": batch_size}
     worst, means, stats = _differences(folder, framework, device, side, device_decode=True, both=both)
-    counters = {name: stats["counters"].get(name, 0) for name in COUNTERS}
+    counted = counters(stats)
     notes = [note for note in stats["notes"] if "decode" in note]
-    assert counters["pictures_on_device"] > 0, f"the device decoded nothing: {notes}"
+    assert counted["pictures_on_device"] > 0, f"the device decoded nothing: {notes}"
     upsampling = _nearest_upsampling(pathlib.Path(folder).parent, framework, device, min(batch_size, UPSAMPLING_BATCH_MAX))
-    found = f"upsampling is {upsampling}, {counters}"
+    found = f"upsampling is {upsampling}, {counted}"
     assert means.mean() <= LEVELS_MEAN_MAX, f"grey levels differ by {means.mean():.2f} on average: {found}"
     assert means.max() <= LEVELS_SAMPLE_MAX, f"a sample's grey levels differ by {means.max():.2f} on average: {found}"
     figures = {"level_difference_mean": means.mean(), "level_difference_max": worst, "worst_sample_mean": means.max()}
-    return {**counters, **figures, "nearest_upsampling": upsampling, "notes": notes}
+    return {**counted, **figures, "nearest_upsampling": upsampling, "notes": notes}
 
 
 def _nearest_upsampling(scratch, framework, device, count):
@@ -121,9 +126,8 @@ def odd_files_are_as_on_the_host(folder, framework, device, side):
         kwargs = {"batch_size": len(files), "on_error": "skip", "max_errors": 8 * len(files)}
         with _skipping_in_silence():
             _, means, stats = _differences(shards, framework, device, side, device_decode=True, both=kwargs)
-    counters = {name: stats["counters"].get(name, 0) for name in (*COUNTERS, "samples_skipped")}
     notes = [note for note in stats["notes"] if "decode" in note]
-    found = {"kinds": len(files), **counters, "worst_sample_mean": float(means.max()), "notes": notes}
+    found = {"kinds": len(files), **counters(stats, "samples_skipped"), "worst_sample_mean": float(means.max()), "notes": notes}
     assert means.max() <= LEVELS_SAMPLE_MAX, f"a sample's grey levels differ by {means.max():.2f} on average: {found}"
     return found
 

@@ -120,7 +120,7 @@ def loader_pictures(folder, framework, device, batch_size, side, threads, device
         "threads": threads or os.cpu_count(),
         "pictures_per_s": count * batch_size / wall,
         "cpus_busy": cpu / wall,
-        **{name: stats["counters"].get(name, 0) for name in checks.COUNTERS},
+        **checks.counters(stats),
         "stages": stats["stages"],
     }
 

@@ -68,7 +68,7 @@ class Report:
     fork of this process, which must never touch CUDA itself, and within a limit; else a part that crashes or hangs is the last.
     """
 
-    def __init__(self, machine, minutes, keep, wanted=lambda name: True, isolated=False):
+    def __init__(self, minutes, keep, wanted=lambda name: True, isolated=False):
         self.parts, self._wanted, self._isolated = [], wanted, isolated
         # Once: what is returned and what was written last are the same.
         self._begun = datetime.datetime.now(datetime.timezone.utc)
@@ -78,7 +78,6 @@ class Report:
             "system": platform.platform(),
             "cpus": len(os.sched_getaffinity(0)),
             "commit": _commit(),
-            **machine,
         }
 
     def is_over(self):
@@ -196,7 +195,7 @@ def run(
     Raises:
         NoDevice: There is no device that `framework` sees.
     """
-    report, limits = Report({}, minutes, keep, wanted, isolated), scale.limits_seconds
+    report, limits = Report(minutes, keep, wanted, isolated), scale.limits_seconds
     report.describe("the surroundings", _surroundings, limits["the device"])
     described = report.describe("the device", framework.describe, limits["the device"])
     if described["outcome"] == "skipped" and not report.is_over():
