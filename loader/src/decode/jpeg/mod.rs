@@ -3,7 +3,8 @@
 //! [`Decoder`] is what pictures go to. It decodes sequential and progressive Huffman files of 8 bits, grey, YCbCr or RGB
 //! in any usual subsampling, by itself, to the pixels that libjpeg-turbo's full decode gives (accurate integer transform,
 //! fancy upsampling). Everything else is left to [`turbo`], libjpeg-turbo: arithmetic and lossless files, samples of other
-//! than 8 bits (which become bytes, the largest sample 255), CMYK, and whatever is damaged, incomplete or odd, so that there is one opinion on what can be decoded.
+//! than 8 bits (which become bytes, the largest sample 255), CMYK, and whatever is damaged, incomplete or odd, so that there is
+//! one opinion on what can be decoded.
 //!
 //! ```text
 //! bytes --markers--> frame (geometry), tables, scans

@@ -15,7 +15,7 @@ use super::super::band::BandRun;
 use super::super::entropy::BLOCK;
 use super::super::mcu::{McuBlocks, Position};
 use super::colour::{smooth, ycbcr};
-use super::islow::{FIRST_ROWS_MAX, passes};
+use super::islow::{FITTING_MAX, passes};
 use super::reduced::pass_to_four;
 use super::{groups, portable, reduced};
 use std::sync::LazyLock;
@@ -229,11 +229,11 @@ fn dequantised(blocks: [&[i16; BLOCK]; 2], steps: &[Vector; 8]) -> [[Vector; 4];
     [[values(0), values(2), values(4), values(6)], [values(1), values(3), values(5), values(7)]]
 }
 
-/// Whether values of rows 0 and 4 are beyond [`FIRST_ROWS_MAX`].
+/// Whether values of rows 0 and 4 are beyond [`FITTING_MAX`].
 #[inline]
 #[target_feature(enable = "avx2")]
 fn are_large([first, last]: &[[Vector; 4]; 2]) -> bool {
-    let (margin, too_large) = (set_16(FIRST_ROWS_MAX + 1), set_16(!(2 * FIRST_ROWS_MAX + 1)));
+    let (margin, too_large) = (set_16(FITTING_MAX + 1), set_16(!(2 * FITTING_MAX + 1)));
     let first_rows = or(add_16(first[0], margin), add_16(last[0], margin));
     _mm256_testz_si256(first_rows, too_large) == 0
 }

@@ -29,7 +29,7 @@ use super::super::entropy::BLOCK;
 use super::super::mcu::{McuBlocks, Position};
 use super::super::order::PLACES;
 use super::colour::{smooth, ycbcr};
-use super::islow::{FIRST_ROWS_MAX, passes};
+use super::islow::{FITTING_MAX, passes};
 use super::{GROUP, avx2, groups, portable, reduced};
 
 /// Both of a pair in 32 bits.
@@ -313,7 +313,7 @@ pub(super) fn idct(
     let places = LOADED.each_ref().map(|places| places.each_ref().map(|places| load_16(places)));
     let exchanged = EXCHANGED.each_ref().map(|places| load_32(places));
     let two_rows = load_8(&TWO_ROWS);
-    let (margin, too_large) = (set_16(FIRST_ROWS_MAX + 1), set_16(!(2 * FIRST_ROWS_MAX + 1)));
+    let (margin, too_large) = (set_16(FITTING_MAX + 1), set_16(!(2 * FITTING_MAX + 1)));
     let mut out = groups(out, stride);
     for (group, offsets) in offsets.as_chunks::<GROUP>().0.iter().enumerate() {
         let blocks: [&[i16; BLOCK]; GROUP] =

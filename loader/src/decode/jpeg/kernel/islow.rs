@@ -22,19 +22,20 @@ pub(super) mod fix {
     pub(in super::super) const F_3_072: i32 = 25172;
 }
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-/// Where dequantised values of a block's rows 0 and 4 are not all between this and its negative less 1, the block takes the
-/// way that says what happens to values that do not fit. A power of two less 1.
-pub(super) const FIRST_ROWS_MAX: i16 = 8191;
+/// Where values are not all between this and its negative less 1, sums of two no longer fit: on x86 dequantised ones of a block's
+/// rows 0 and 4, which then takes the way that says what happens to them; on ARM any of either pass, see [`fits`]. A power of two
+/// less 1.
+pub(super) const FITTING_MAX: i16 = 8191;
 
 /// Whether libjpeg-turbo makes something of coefficients that no encoder writes which we do not: its vectors for ARM drop bits
 /// where those for x86 saturate, as all kernels do here.
 const LEAVES_NONSENSE: bool = cfg!(target_arch = "aarch64");
 
 /// Whether libjpeg-turbo makes the same of these values, dequantised coefficients or what is between the passes. Of a picture
-/// they are below 4,096 and what quantisation added; 8,191 is where sums of two no longer fit.
+/// they are below 4,096 and what quantisation added.
 pub(super) fn fits(value: i32) -> bool {
-    !LEAVES_NONSENSE || (-8192..=8191).contains(&value)
+    let max = i32::from(FITTING_MAX);
+    !LEAVES_NONSENSE || (-max - 1..=max).contains(&value)
 }
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -42,7 +43,7 @@ pub(super) fn fits(value: i32) -> bool {
 macro_rules! passes {
     ($features:literal) => {
         /// Down the columns: pairs of rows to the eight rows, 32 bits that mostly fit into 16. Values of rows 0 and 4 are
-        /// not beyond [`FIRST_ROWS_MAX`](super::islow::FIRST_ROWS_MAX).
+        /// not beyond [`FITTING_MAX`](super::islow::FITTING_MAX), or of all rows are looked at afterwards.
         #[inline]
         #[target_feature(enable = $features)]
         fn columns(pairs: [Pairs; 4]) -> [Vector; 8] {

@@ -9,7 +9,7 @@ use super::super::Declined;
 use super::super::band::BandRun;
 use super::super::entropy::BLOCK;
 use super::super::mcu::{McuBlocks, Position};
-use super::islow::{FIRST_ROWS_MAX, passes};
+use super::islow::{FITTING_MAX, passes};
 use super::reduced::pass_to_four;
 use super::{each, groups, portable};
 
@@ -207,7 +207,7 @@ impl Seen {
     #[target_feature(enable = "neon")]
     fn add(&mut self, values: int16x8_t) {
         // From zero on where they are from the lowest one on that fits.
-        let values = vaddq_s16(values, vdupq_n_s16(FIRST_ROWS_MAX + 1));
+        let values = vaddq_s16(values, vdupq_n_s16(FITTING_MAX + 1));
         self.0 = vmaxq_u16(self.0, vreinterpretq_u16_s16(values));
     }
 
@@ -223,7 +223,7 @@ impl Seen {
     #[inline]
     #[target_feature(enable = "neon")]
     fn all_fit(self) -> bool {
-        vmaxvq_u16(self.0) <= 2 * FIRST_ROWS_MAX as u16 + 1
+        vmaxvq_u16(self.0) <= 2 * FITTING_MAX as u16 + 1
     }
 }
 
