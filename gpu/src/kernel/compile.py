@@ -2,7 +2,7 @@
 
     python gpu/src/kernel/compile.py [libnvrtc.so.12]
 
-The committed file is NVRTC 12.1's (the Python package nvidia-cuda-nvrtc-cu12): drivers from 530 on take it. A test compares
+The committed file is NVRTC 12.0's (the Python package nvidia-cuda-nvrtc-cu12): drivers from 525 on take it. A test compares
 the digest in its first line with the source, so a change of the source is not forgotten.
 """
 
@@ -22,7 +22,7 @@ def library():
         return sys.argv[1]
     found = [path for folder in site.getsitepackages() for path in pathlib.Path(folder).glob("nvidia/*/lib/libnvrtc.so.12")]
     if not found:
-        raise SystemExit("NVRTC is missing: install nvidia-cuda-nvrtc-cu12==12.1.105, or name the library")
+        raise SystemExit("NVRTC is missing: install nvidia-cuda-nvrtc-cu12==12.0.140, or name the library")
     return str(found[0])
 
 
