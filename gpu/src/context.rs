@@ -9,7 +9,15 @@ use cudarc::driver::sys::{
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
 use std::ffi::{CStr, c_int};
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What the driver answers while somebody captures a graph: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and those that follow.
+const CAPTURING: RangeInclusive<u32> = 900..=908;
+
+/// A capture takes less.
+const CAPTURE_MAX: Duration = Duration::from_secs(60);
 
 /// Devices that this process sees, which `CUDA_VISIBLE_DEVICES` may restrict.
 pub(crate) fn device_count(library: Option<&Path>) -> Result<u32> {
@@ -53,9 +61,18 @@ impl Context {
         self.pid == std::process::id()
     }
 
-    /// Runs `body` with the context current. It may wait and allocate while another thread captures a graph: by default the
-    /// driver would refuse that, and end the capture.
+    /// Runs `body` with the context current. It may wait for events and allocate while another thread captures a graph: by
+    /// default the driver would refuse that, and end the capture.
+    ///
+    /// # Errors
+    ///
+    /// `Closed` in a forked child; what the driver and `body` say.
     pub(crate) fn enter<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        if !self.is_ours() {
+            let message = "CUDA does not work in a process that was forked from the one that opened the device: start \
+                           processes with the method \"spawn\"";
+            return Err(Error::new(ErrorKind::Closed, message).with("device", self.number));
+        }
         // SAFETY: the context is retained while `self` lives.
         let pushed = unsafe { sys::cuCtxPushCurrent_v2(self.context) };
         checked(pushed.result(), "cuCtxPushCurrent").map_err(|e| e.with("device", self.number))?;
@@ -75,9 +92,20 @@ impl Context {
             .map_err(|e| e.with("device", self.number))
     }
 
-    /// Waits on the host until everything that was given to the device is done.
+    /// Waits on the host until everything that was given to the device is done. That ends a capture of a graph, whatever its mode,
+    /// so it is for what no event names; where one is under way, it is tried again until that is over.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        self.enter(|| checked(ctx::synchronize(), "cuCtxSynchronize"))
+        let last = Instant::now() + CAPTURE_MAX;
+        self.enter(|| {
+            loop {
+                match ctx::synchronize() {
+                    Err(refusal) if CAPTURING.contains(&(refusal.0 as u32)) && Instant::now() < last => {
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
+                    answer => return checked(answer, "cuCtxSynchronize"),
+                }
+            }
+        })
     }
 
     /// The device's address on the PCI bus, "0000:3b:00.0".
@@ -127,8 +155,8 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// Until the stream has done it, nobody writes memory of `source` that is registered with the device; of other memory the driver
-    /// keeps a copy. There is room at `target`, which nobody else uses until then.
+    /// Until the stream has done it, nobody writes `source` or frees it, whether it is registered with the device or not: drivers
+    /// copy other memory aside only where the device cannot read it. There is room at `target`, which nobody else uses until then.
     pub(crate) unsafe fn copy_in(&self, target: CUdeviceptr, source: &[u8]) -> Result<()> {
         self.context.enter(|| {
             // SAFETY: by the contract above; the stream is alive.

@@ -12,12 +12,14 @@ use rustix::process::{Resource, getrlimit};
 use std::ffi::c_void;
 use std::sync::Once;
 
-/// What the driver answers when the system does not let it pin pages.
-const UNPINNABLE: [CUresult; 4] = [
+/// What the driver answers when the system does not let it pin pages; the last two in sandboxes.
+const UNPINNABLE: [CUresult; 6] = [
     CUresult::CUDA_ERROR_OUT_OF_MEMORY,
     CUresult::CUDA_ERROR_OPERATING_SYSTEM,
     CUresult::CUDA_ERROR_NOT_PERMITTED,
     CUresult::CUDA_ERROR_NOT_SUPPORTED,
+    CUresult::CUDA_ERROR_INVALID_VALUE,
+    CUresult::CUDA_ERROR_UNKNOWN,
 ];
 
 /// Registers with one device's context, for all contexts.

@@ -16,7 +16,7 @@ use std::ops::Range;
 ///
 /// # Safety
 ///
-/// Of memory that is registered with the device, nobody writes `filled` until the stream has done it. The block is the batch's.
+/// Nobody writes `filled` or frees it until the stream has done it. The block is the batch's.
 pub(crate) unsafe fn copy_rows(
     stream: &Stream,
     filled: &[u8],

@@ -28,7 +28,7 @@ struct Break {
     noticed_by: (&'static str, &'static str),
 }
 
-const BREAKS: [Break; 26] = [
+const BREAKS: [Break; 28] = [
     Break {
         what: "a slot is used again before its copy has been done",
         file: "target.rs",
@@ -46,9 +46,23 @@ const BREAKS: [Break; 26] = [
     Break {
         what: "a slot comes back while the device still reads files that were not refused",
         file: "pictures/mod.rs",
-        sound: "match self.shared.context.synchronize() {",
+        sound: "match self.settle() {",
         broken: "match Ok::<(), Error>(()) {",
         noticed_by: ("pictures", "refused::refused_pictures_come_back_and_the_others_are_not_decoded_again"),
+    },
+    Break {
+        what: "pictures are decoded to memory that is too small",
+        file: "pictures/lane.rs",
+        sound: "filter(|block| block.len() >= bytes)",
+        broken: "filter(|block| block.len() > 0)",
+        noticed_by: ("pictures", "memory_of_the_device_grows_with_batches"),
+    },
+    Break {
+        what: "streams wait for the default stream",
+        file: "context.rs",
+        sound: "stream::StreamKind::NonBlocking",
+        broken: "stream::StreamKind::Default",
+        noticed_by: ("target", "a_slot_returns_to_its_pool_only_after_its_copy"),
     },
     Break {
         what: "calls end another thread's capture of a graph",
@@ -139,7 +153,7 @@ const BREAKS: [Break; 26] = [
     Break {
         what: "half of a refused batch is decoded while the other half is under way",
         file: "pictures/passage.rs",
-        sound: "self.shared.context.synchronize()?;",
+        sound: "self.settle()?;",
         broken: "",
         noticed_by: ("pictures", "refused::refused_pictures_come_back_and_the_others_are_not_decoded_again"),
     },

@@ -12,7 +12,7 @@
 #include <time.h>
 
 enum { DEVICES = 2, STREAMS_MAX = 1024, OPS_MAX = 1024, RANGES_MAX = 256 };
-enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, PINNED_ALREADY = 712, WITHOUT_TIME = 2 };
+enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, PINNED_ALREADY = 712, WITHOUT_TIME = 2, NON_BLOCKING = 1 };
 
 typedef struct Stream Stream;
 /* Seconds of the device's own time: pictures take what a test says, everything else nothing. The host has the time of what it has
@@ -25,7 +25,6 @@ typedef struct Op {
     void *to;
     const void *from;
     size_t len;
-    int staged;
     void (*call)(void *);
     double seconds, earliest;
 } Op;
@@ -69,7 +68,6 @@ static int step(Stream *s) {
     if (op->kind == WAIT && op->event->fired < op->ticket) return 0;
     if (s->clock < op->earliest) s->clock = op->earliest;
     if (op->kind == COPY) memcpy(op->to, op->from, op->len);
-    if (op->kind == COPY && op->staged) free((void *)op->from);
     if (op->kind == RECORD) op->event->fired = op->ticket, op->event->at = s->clock;
     if (op->kind == WAIT && s->clock < op->event->at) s->clock = op->event->at;
     if (op->kind == CALL) op->call(op->to), s->clock += op->seconds;
@@ -227,13 +225,21 @@ int fake_cuda_registered(void) {
     return count;
 }
 
-/* Whether device memory has all of the range, and nothing that is queued on any stream touches it. */
-int fake_cuda_is_idle(const void *from, size_t len) {
+/* Whether device memory has all of the range. */
+int fake_cuda_is_on_device(const void *from, size_t len) {
     const char *at = from;
-    int known = 0, busy = 0;
+    int known = 0;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < RANGES_MAX; i++)
         known |= on_device[i].at && at >= on_device[i].at && at + len <= on_device[i].at + on_device[i].len;
+    pthread_mutex_unlock(&lock);
+    return known;
+}
+/* Whether device memory has all of the range, and nothing that is queued on any stream touches it. */
+int fake_cuda_is_idle(const void *from, size_t len) {
+    const char *at = from;
+    int known = fake_cuda_is_on_device(from, len), busy = 0;
+    pthread_mutex_lock(&lock);
     for (int i = -DEVICES; i < stream_count; i++) {
         const Stream *s = i < 0 ? &legacy[i + DEVICES] : streams[i];
         for (long o = s->first; o < s->last; o++) {
@@ -300,8 +306,14 @@ int cuThreadExchangeStreamCaptureMode(int *mode) {
     return 0;
 }
 int cuCtxPopCurrent_v2(void **c) { ENTER_CONTEXT; *c = current[--depth]; return 0; }
-int cuCtxSynchronize(void) { ENTER_CONTEXT; fake_cuda_run(); return 0; }
-int cuStreamCreate(void **s, unsigned f) { (void)f; ENTER_CONTEXT; *s = fake_cuda_stream(current[depth - 1]->device); return 0; }
+/* Ends others' captures whatever the thread's mode. */
+int cuCtxSynchronize(void) {
+    __atomic_add_fetch(&strict_calls, 1, __ATOMIC_SEQ_CST);
+    ENTER_CONTEXT;
+    fake_cuda_run();
+    return 0;
+}
+int cuStreamCreate(void **s, unsigned f) { ENTER_CONTEXT; must(f == NON_BLOCKING, "a stream waits for the default stream"); *s = fake_cuda_stream(current[depth - 1]->device); return 0; }
 /* Never freed: what is queued is still done. */
 int cuStreamDestroy_v2(void *s) { (void)s; ENTER_CONTEXT; return 0; }
 int cuStreamWaitEvent(void *s, void *e, unsigned f) {
@@ -418,6 +430,7 @@ int cuMemHostUnregister(void *p) {
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *s) {
     ENTER_CONTEXT;
     must(to + n <= from || from + n <= to, "a copy on the device overlaps with itself");
+    must(fake_cuda_is_on_device((void *)(uintptr_t)to, n) && fake_cuda_is_on_device((void *)(uintptr_t)from, n), "a row lies outside");
     pthread_mutex_lock(&lock);
     push(stream_of(s), (Op){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (void *)(uintptr_t)from, .len = n});
     pthread_mutex_unlock(&lock);
@@ -444,12 +457,12 @@ int cuMemsetD8Async(uint64_t at, unsigned char byte, size_t n, void *s) {
     return 0;
 }
 /* From registered memory later, from other memory by way of the driver's own, now. */
+/* Ordinary memory is read late as well, as by devices that can read it. */
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
     ENTER_CONTEXT;
+    must(fake_cuda_is_on_device((void *)(uintptr_t)to, n), "a copy goes outside");
     pthread_mutex_lock(&lock);
-    int staged = !is_pinned(from, n);
-    if (staged) from = memcpy(malloc(n), from, n);
-    push(stream_of(s), (Op){.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .len = n, .staged = staged});
+    push(stream_of(s), (Op){.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .len = n});
     pthread_mutex_unlock(&lock);
     return 0;
 }

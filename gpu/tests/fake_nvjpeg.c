@@ -27,6 +27,7 @@ int fake_cuda_has_context(void);
 int fake_cuda_is_pinned(const void *at, size_t len);
 void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument, double seconds);
 void fake_cuda_finish(void *stream);
+int fake_cuda_is_on_device(const void *at, size_t len);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct { char function[64]; int calls_left, code; } fault;
@@ -222,6 +223,7 @@ static int decode_batch(Handle *h, State *state, const unsigned char *const *fil
     int code = 0;
     for (int i = 0; i < count; i++) {
         must(out[i].pitch[0] >= (size_t)params[i]->w * 3, "rows overlap");
+        must(fake_cuda_is_on_device(out[i].channel[0], out[i].pitch[0] * params[i]->h), "a picture's place lies outside");
         jobs->list[i] = (Job){files[i], lengths[i], 0, *params[i], out[i].channel[0], out[i].pitch[0]};
         if (!code) code = try_job(jobs->list[i], h->backend == ENGINES);
     }

@@ -127,6 +127,17 @@ fn nothing_ends_another_thread_s_capture_of_a_graph() {
 }
 
 #[test]
+fn while_somebody_captures_a_graph_memory_waits_rather_than_being_lost() {
+    let rig = Rig::new();
+    rig.fail("cuCtxSynchronize", 900);
+    let batch = rig.place(1).expect("placed");
+    // A stream that is another one on each thread: no event tells when it has read, so the whole device is waited for.
+    batch.order_before(Some(2)).expect("ordered");
+    drop(batch);
+    assert_eq!(rig.end(), NOTHING_LEFT);
+}
+
+#[test]
 fn a_refusal_of_the_driver_is_the_batch_s_error() {
     let rig = Rig::new();
     for (function, code, kind) in [

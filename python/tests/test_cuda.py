@@ -1,5 +1,7 @@
 """Batches on CUDA devices, over a stand-in for the driver: this machine needs no GPU, and has not shown what one does."""
 
+import gc
+import os
 import threading
 
 import numpy as np
@@ -200,7 +202,7 @@ def test_a_device_that_refuses_ends_the_epoch_with_an_error(pictures, driver, fu
 
 def test_memory_that_cannot_be_pinned_makes_a_slower_loader_and_a_warning(pictures, driver, caplog):
     (expected, _) = on_host(pictures)
-    driver.fail("cuMemHostRegister_v2", 2)
+    driver.fail("cuMemHostRegister_v2", 2, nth=-1)
     with loader(pictures, "cuda:0") as batches:
         for batch, host in zip(batches, expected, strict=True):
             consumers = take(driver, batch)
@@ -208,6 +210,7 @@ def test_memory_that_cannot_be_pinned_makes_a_slower_loader_and_a_warning(pictur
             del batch
             for consumer in consumers.values():
                 consumer.free()
+    driver.fail("", 0)
     (warning,) = [record.getMessage() for record in caplog.records if "pinned" in record.getMessage()]
     assert "ulimit -l" in warning and "`memory`" in warning
 
@@ -241,3 +244,30 @@ def test_the_host_needs_no_driver_and_a_device_says_that_there_is_none(pictures,
     done = alone(code, FOREBAY_CUDA_LIBRARY=str(tmp_path / "libcuda.so.1"))
     assert done.returncode == 0, done.stderr
     assert "install the driver" in done.stdout and str(tmp_path) in done.stdout
+
+
+def test_a_forked_child_is_told_and_touches_no_device(driver, pictures):
+    def counts():
+        # Without the stand-in's lock, which a thread may hold that the child does not have.
+        return driver.library.fake_cuda_allocated(), driver.library.fake_cuda_events()
+
+    with loader(pictures, "cuda:0") as batches:
+        batch = next(iter(batches))
+        assert driver.library.fake_cuda_registered() >= 2, "batch slots and read slots"
+        if (child := os.fork()) == 0:
+            code = 1
+            try:
+                before = counts()
+                with pytest.raises(fb.ClosedError, match="spawn"):
+                    batch["x"].__dlpack__(stream=1)
+                del batch, batches
+                gc.collect()
+                code = int(counts() != before)
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        driver.run()
+        consumer = Consumer(driver, batch["x"])
+        assert consumer.array().any()
+        consumer.free()
+        del batch

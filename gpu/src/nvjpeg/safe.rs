@@ -216,11 +216,6 @@ impl Batched {
         Ok(Self { of: of.clone(), state, params: Vec::new() })
     }
 
-    /// Where it decodes.
-    pub(crate) fn context(&self) -> &Arc<Context> {
-        &self.of.context
-    }
-
     /// Starts decoding `jobs` on `stream`. The outer error is the driver's; the inner one the library's, over all of
     /// `jobs` even if it is one's fault.
     ///

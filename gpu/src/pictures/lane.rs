@@ -6,6 +6,7 @@
 
 use super::share::{Part, Took};
 use crate::context::{Context, Event};
+use crate::kernel::Picture;
 use crate::memory::Block;
 use crate::nvjpeg::{Batched, Handle};
 use cudarc::driver::sys::CUstream;
@@ -16,6 +17,8 @@ pub(super) struct Lane {
     context: Arc<Context>,
     /// Decoded pixels, then the kernel's list of pictures; as large as the largest group so far.
     scratch: Option<Block>,
+    /// The list, while the device may still copy it.
+    pub(super) list: Vec<Picture>,
     pub(super) engines: Option<Timed>,
     pub(super) cores: Option<Timed>,
     /// The kernel has read the pixels.
@@ -80,6 +83,7 @@ impl Lane {
         Ok(Self {
             context: context.clone(),
             scratch: None,
+            list: Vec::new(),
             engines: timed(engines)?,
             cores: timed(cores)?,
             done: Event::new(context)?,
@@ -139,7 +143,13 @@ impl Drop for Lane {
         if self.context.is_ours()
             && let Err(error) = self.rest()
         {
-            log::warn!("the device may still use what a decoder gives up: {error}");
+            log::error!("a decoder's memory is given up, the device may still use it: {error}");
+            std::mem::forget((
+                self.engines.take(),
+                self.cores.take(),
+                self.scratch.take(),
+                std::mem::take(&mut self.list),
+            ));
         }
     }
 }

@@ -204,8 +204,8 @@ impl DevicePictures {
 
     /// Decodes on the cores alone from now on, if there are any.
     fn give_up_engines(&self, work: &mut Work, reason: Refusal) -> Result<()> {
-        // Both lanes' decoders end with all that they were given done, also what a refused batch left on the library's streams.
-        self.shared.context.synchronize()?;
+        // Both lanes' decoders end with all that they were given done.
+        self.settle()?;
         work.engines = None;
         work.lanes.iter_mut().for_each(|lane| lane.engines = None);
         let number = self.shared.context.number;
@@ -303,10 +303,16 @@ impl PictureDecoder for DevicePictures {
 }
 
 impl DevicePictures {
-    /// Waits until the device is done with a batch that is not placed yet: all of it, for what a refused batch left under way
-    /// may be on streams of the library's own.
+    /// Waits on the host for all that batches have given to the device. Not for the device: that would wait for the model's work, and
+    /// end a capture of a graph.
+    fn settle(&self) -> Result<()> {
+        self.stream.wait()?;
+        self.engines_stream.wait()
+    }
+
+    /// Waits until the device is done with a batch that is not placed yet.
     fn rest(&self, slot: BatchSlot, block: Block) -> Result<(BatchSlot, Block)> {
-        match self.shared.context.synchronize() {
+        match self.settle() {
             Ok(()) => Ok((slot, block)),
             Err(error) => {
                 log::error!("a batch's memory is given up, the device may still use it: {error}");

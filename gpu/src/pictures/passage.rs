@@ -117,8 +117,10 @@ impl Passage<'_> {
         let taken: Vec<(Item, By)> = all.filter(|(item, _)| is_taken(item)).collect();
         refused.extend(by_cores.numbers.iter().chain(&by_engines.numbers));
         done.extend(taken.iter().map(|(item, by)| (item.key(), *by == By::Engines)));
-        let taken: Vec<(Item, Extent)> = taken.into_iter().map(|(item, by)| (item, extent(by))).collect();
-        pictures.write_rows(&taken, scratch, scratch + group.pixel_bytes as u64, block, outputs)?;
+        let for_kernel = |(item, by): &(Item, By)| item.for_kernel(scratch, extent(*by));
+        lane.list = taken.iter().map(for_kernel).collect::<Result<_>>()?;
+        let outputs_of: Vec<usize> = taken.iter().map(|(item, _)| item.picture.output).collect();
+        pictures.write_rows(&lane.list, &outputs_of, scratch + group.pixel_bytes as u64, block, outputs)?;
         lane.end(stream)?;
         let are_useless = |engines: &mut Engines| engines.are_useless(on_engines.len(), by_engines.numbers.len());
         let gives_up = work.engines.as_mut().is_some_and(are_useless);
@@ -133,7 +135,7 @@ impl Passage<'_> {
         let Self { pictures: device, slot, block, outputs, done, .. } = self;
         let filled: &[u8] =
             slot.bytes_mut().ok_or_else(|| Error::internal("a batch was placed before its rows were done"))?;
-        // SAFETY: the slot is held and not written until the batch's event has fired or the whole device has been waited for.
+        // SAFETY: the slot is held and not written until the batch's event has fired or both streams have been waited for.
         unsafe { copy_rows(&device.stream, filled, block, outputs, rows, done) }
     }
 }
@@ -148,12 +150,11 @@ impl DevicePictures {
         while let Some(jobs) = left.pop().filter(|jobs| !jobs.is_empty()) {
             if is_halved {
                 // The decoder works on another half, or on what it began of a batch that it then refused.
-                self.shared.context.synchronize()?;
+                self.settle()?;
             }
             let only: Vec<Job<'_>> = jobs.iter().map(|(_, job)| *job).collect();
             // SAFETY: the decoder's lane is at rest, or what it was given has been waited for; the slot is held and not
-            // written until an event or the whole device says that it has been read; the places are the lane's, and a part
-            // of them each.
+            // written until an event says that it has been read; the places are the lane's, and a part of them each.
             let answer = unsafe { timed.decoder.decode(&only, stream.handle) }?;
             let Err(refusal) = answer else { continue };
             if refusal.is_of_memory() {
@@ -176,26 +177,24 @@ impl DevicePictures {
         Ok(refused)
     }
 
-    /// Has the kernel write the rows of `items`, ordered by output, which are being decoded into `scratch`; its list of them
-    /// goes to `list_at`.
+    /// Has the kernel write the rows of the pictures of `list`, which are being decoded and whose outputs `outputs_of` names,
+    /// ascending; the device's copy of the list goes to `list_at`. The list is the lane's.
     fn write_rows(
         &self,
-        items: &[(Item, Extent)],
-        scratch: u64,
+        list: &[Picture],
+        outputs_of: &[usize],
         list_at: u64,
         block: &Block,
         outputs: &[OutputPlace],
     ) -> Result<()> {
-        if items.is_empty() {
+        if list.is_empty() {
             return Ok(());
         }
-        let list =
-            items.iter().map(|(item, extent)| item.for_kernel(scratch, *extent)).collect::<Result<Vec<Picture>>>()?;
-        // SAFETY: ordinary memory, which the driver keeps a copy of; the place is the lane's, and long enough.
-        unsafe { self.stream.copy_in(list_at, Picture::bytes_of(&list)) }?;
+        // SAFETY: both the list and the place are the lane's, which changes neither before it is at rest.
+        unsafe { self.stream.copy_in(list_at, Picture::bytes_of(list)) }?;
         let mut before = 0;
-        for items in items.chunk_by(|(a, _), (b, _)| a.picture.output == b.picture.output) {
-            let place = &outputs[items[0].0.picture.output];
+        for of_output in outputs_of.chunk_by(|a, b| a == b) {
+            let place = &outputs[of_output[0]];
             let form = place.form.ok_or_else(|| Error::internal("a file in an output without pictures"))?;
             let batch = Batch::new(
                 block.address + place.offset as u64,
@@ -208,8 +207,8 @@ impl DevicePictures {
             let at = list_at + (before * size_of::<Picture>()) as u64;
             // SAFETY: the list holds so many pictures whose pixels are scratch memory's, which nothing else touches before
             // the lane's event has fired; their rows lie in the block, which is this batch's.
-            unsafe { self.kernel.launch(at, items.len(), &batch, &self.stream) }?;
-            before += items.len();
+            unsafe { self.kernel.launch(at, of_output.len(), &batch, &self.stream) }?;
+            before += of_output.len();
         }
         Ok(())
     }

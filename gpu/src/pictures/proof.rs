@@ -221,9 +221,8 @@ impl Trial {
         // SAFETY: what the decoder was given before has been waited for; the file is there for ever, and the memory is nobody
         // else's until the stream has been waited for.
         let answer = unsafe { decoder.decode(&jobs, stream.handle) }.and_then(|answer| Ok(answer?));
-        // What was refused may have been begun, and on streams of the library's own.
-        let ended = if answer.is_ok() { stream.wait() } else { decoder.context().synchronize() };
-        if let Err(error) = ended {
+        // What was refused may have been begun.
+        if let Err(error) = stream.wait() {
             std::mem::forget((decoder, memory));
             return Err(error);
         }

@@ -52,6 +52,25 @@ fn where_memory_ends_everything_is_refused_from_then_on() {
 }
 
 #[test]
+fn where_memory_ends_the_slot_comes_back_when_what_was_begun_is_done() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let decoder = open(&rig, &nvjpeg);
+    let form = Form::with_rows(130, DType::UInt8, Layout::Nhwc);
+    let rows: Vec<usize> = (0..130).collect();
+    // The cores have got their part.
+    nvjpeg.fail("engines", 1, 5);
+    let Placed::Refused { slot, .. } = form.place(&*decoder, form.fill(&rig, 20, &[], &[]), &rows).expect("an answer")
+    else {
+        panic!("there was no memory")
+    };
+    assert!(nvjpeg.counts().1 > 0);
+    assert_eq!(rig.call("fake_cuda_queued"), 0, "the device still reads a slot that has come back");
+    drop(slot);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
 fn a_failure_that_is_no_picture_s_is_the_batch_s_error_and_nothing_is_lost() {
     for (function, code) in
         [("cuLaunchKernel", 700), ("cuMemcpyHtoDAsync_v2", 700), ("cuEventRecord", 700), ("cuStreamWaitEvent", 700)]

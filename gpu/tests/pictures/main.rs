@@ -42,6 +42,21 @@ fn pictures_are_the_host_s_in_every_type_and_layout_beside_rows_that_are_done() 
 }
 
 #[test]
+fn memory_of_the_device_grows_with_batches() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let decoder = open(&rig, &nvjpeg);
+    // The pixels of the small ones fit into a page of the device's, those of the others do not; both lanes get both.
+    for rows in [4, 4, 130, 130, 4] {
+        let form = Form::with_rows(rows, DType::UInt8, Layout::Nhwc);
+        let all: Vec<usize> = (0..rows).collect();
+        let memory = form.done(&*decoder, form.fill(&rig, 30, &[], &[]), &all);
+        form.check(&rig, &*memory, 30, &all);
+    }
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
 fn engines_write_only_where_nothing_is_read_any_more() {
     let (rig, nvjpeg) = (Rig::with_slots(4, "", 0), NvJpeg::new());
     // So many that they get all pictures: no wait for who ends first stands in for the one for the kernel.

@@ -25,6 +25,22 @@ fn refused_pictures_come_back_and_the_others_are_not_decoded_again() {
 }
 
 #[test]
+fn a_refused_picture_ends_nobody_s_capture_of_a_graph() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let before = rig.call("fake_cuda_strict_calls");
+    let decoder = open(&rig, &nvjpeg);
+    let form = Form::with_rows(130, DType::UInt8, Layout::Nhwc);
+    let rows: Vec<usize> = (0..130).collect();
+    for refused in [&[1, 4, 77][..], &rows] {
+        drop(form.refused(&rig, &*decoder, 60, refused, &rows));
+    }
+    assert!(decoder.take_fallbacks()[0].contains("the engines"), "they were given up");
+    assert_eq!(rig.call("fake_cuda_strict_calls"), before, "calls that the driver refuses while a graph is captured");
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
 fn pictures_that_are_done_move_up_where_samples_were_given_up() {
     for (refused, given_up) in [(vec![0], vec![0]), (vec![1, 4, 5], vec![1, 4]), (vec![17], vec![17])] {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());

@@ -56,7 +56,7 @@ impl Pools {
                 sample_bytes_max: usize::try_from(config.sample_bytes_max).unwrap_or(usize::MAX),
                 ..ReadPoolConfig::default()
             };
-            let reads = ReadPool::new(&reads)?;
+            let reads = ReadPool::with_registrar(&reads, target.registrar())?;
             Ok(Crew { reads, read_cpus: home.cpus, decode_cpus: home.decode_cpus })
         };
         let crews = homes.into_iter().zip(shares).map(crew).collect::<Result<_>>()?;
