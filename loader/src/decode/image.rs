@@ -3,7 +3,7 @@
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
 use super::geometry::{Filter, Region, Scale, Size, Stage, resolve};
-use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts, is_ordinary};
+use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
 use super::ndarray::start_ragged;
 use super::normalise::Writer;
 use super::orientation::Orientation;
@@ -194,7 +194,7 @@ impl ImageDecoder {
             && matches!(format, Format::Jpeg)
             && field.content == Content::Colours
             && orientation.is_stored()
-            && is_ordinary(bytes)
+            && self.jpeg.is_ordinary(bytes)
             && taker.take(EncodedPicture { bytes: bytes.len(), size, stage: *stage }, bytes, out)
         {
             return Ok(());

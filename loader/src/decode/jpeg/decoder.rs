@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::kernel::Kernels;
+use super::ordinary::is_ordinary;
 use super::own::Own;
 use super::{JpegDecoder, Turbo};
 use crate::decode::geometry::{Region, Scale, Size};
@@ -46,6 +47,13 @@ impl Decoder {
             turbo: None,
             row_indexes: RowIndexCounts::default(),
         }
+    }
+
+    /// Whether `bytes` is an ordinary file: sequential, 8 bits, all components in one scan, grey or YCbCr whose chroma is whole
+    /// or halved, with nothing but restart markers in its data and with its end behind them. Decoders on devices take these;
+    /// the others, and damage of what lies between the markers, are this one's.
+    pub fn is_ordinary(&mut self, bytes: &[u8]) -> bool {
+        is_ordinary(bytes, self.own.as_mut())
     }
 
     /// As [`decode`](JpegDecoder::decode), with the picture's [`row index`](super::RowIndexer): entropy-coded data above,

@@ -60,7 +60,6 @@ use super::pixels::Pixels;
 use crate::error::Result;
 
 pub use decoder::{Decoder, RowIndexCounts};
-pub use ordinary::is_ordinary;
 pub use rows::RowIndexer;
 pub use turbo::{Subsampling, Turbo, encode, to_baseline};
 

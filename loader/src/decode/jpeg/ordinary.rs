@@ -4,14 +4,18 @@
 
 use super::frame::{Colours, Frame};
 use super::markers::{Headers, Scan};
+use super::own::Own;
 
-/// Whether `bytes` is an ordinary file: sequential, 8 bits, all components in one scan, grey or YCbCr whose chroma is whole
-/// or halved, and with its end where it should be. Decoders on devices take these; for the others, and for damage that
-/// shows only in the entropy-coded data, ask [`Decoder`](super::Decoder).
-pub fn is_ordinary(bytes: &[u8]) -> bool {
-    let scan = Headers::new(bytes).and_then(|mut headers| headers.next_scan()).ok().flatten();
-    scan.is_some_and(|(frame, scan)| is_plain(&frame, &scan)) && bytes.ends_with(&[0xff, 0xd9])
+/// See [`Decoder::is_ordinary`](super::Decoder::is_ordinary); without `own` only the headers and the last bytes are looked at.
+pub(super) fn is_ordinary(bytes: &[u8], own: Option<&mut Own>) -> bool {
+    let Ok(mut headers) = Headers::new(bytes) else { return false };
+    let Ok(Some((frame, scan))) = headers.next_scan() else { return false };
+    let ends = || own.is_none_or(|own| own.end_of_data(&headers, &scan) == Ok(bytes.len() - EOI.len()));
+    is_plain(&frame, &scan) && bytes.ends_with(&EOI) && ends()
 }
+
+/// How a file ends.
+const EOI: [u8; 2] = [0xff, 0xd9];
 
 fn is_plain(frame: &Frame, scan: &Scan) -> bool {
     let components = frame.components();
@@ -28,9 +32,12 @@ fn is_plain(frame: &Frame, scan: &Scan) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::decode::geometry::Size;
-    use crate::decode::jpeg::{Subsampling, encode};
+    use crate::decode::jpeg::{Decoder, Subsampling, encode};
+
+    fn is_ordinary(bytes: &[u8]) -> bool {
+        Decoder::new().is_ordinary(bytes)
+    }
 
     fn file(kind: Subsampling, is_progressive: bool) -> Vec<u8> {
         let size = Size { w: 40, h: 24 };
@@ -47,6 +54,18 @@ mod tests {
         for kind in [Subsampling::S411, Subsampling::S441] {
             assert!(!is_ordinary(&file(kind, false)), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_marker_among_the_data_is_not() {
+        let whole = file(Subsampling::S420, false);
+        let data = whole.windows(2).position(|two| two == [0xff, 0xda]).expect("a scan") + 14;
+        for marker in [0xd0, 0xd9, 0xc4, 0xff, 0x01] {
+            let mut damaged = whole.clone();
+            damaged[data + 40..][..2].copy_from_slice(&[0xff, marker]);
+            assert!(!is_ordinary(&damaged), "{marker:x}");
+        }
+        assert!(!is_ordinary(&[&whole[..], &whole].concat()), "two files");
     }
 
     #[test]

@@ -5,10 +5,11 @@
 use super::Declined;
 use super::emit::Emit;
 use super::kernel::Kernels;
-use super::markers::Headers;
+use super::markers::{Headers, Scan};
 use super::measure::Until;
 use super::progressive::Progressive;
 use super::sequential::Sequential;
+use super::unstuff::Part;
 use super::workspace::Workspace;
 use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
@@ -43,6 +44,13 @@ impl Own {
             Some((frame, _)) => Ok(frame.size),
             None => Err(Declined("no scan")),
         }
+    }
+
+    /// Where the entropy-coded data of `scan` ends in the file; restart markers in it count up.
+    pub(super) fn end_of_data(&mut self, headers: &Headers<'_>, scan: &Scan) -> Result<usize, Declined> {
+        let part = Part { start: scan.data, restarts: 0, end: None };
+        let Workspace { segments, kernels, .. } = &mut self.workspace;
+        segments.read(*kernels, headers.bytes(), &part, headers.restart_interval > 0)
     }
 
     /// Appends the row index of the picture `bytes` to `out`, or leaves `out` as it is.
