@@ -35,9 +35,9 @@ static int known(const unsigned char *, size_t, int, int, int, int, unsigned cha
 static Decode decode = known;
 static int live, engines = 2, by_engines, by_cores;
 static int engines_us, cores_us, cores_first_us;
-/* A backend whose pixels are others', or 0; the ways in which engines decode, a bit for each: parts with chroma blended, wholes so,
+/* A backend whose pixels are others', or 0, and whether only those of pictures with an odd width are; the ways in which engines decode, a bit for each: parts with chroma blended, wholes so,
  * parts as they are stored, wholes so. */
-static int spoiled, ways = 15;
+static int spoiled, only_odd, ways = 15;
 
 static void must(int holds, const char *what) {
     if (!holds) { fprintf(stderr, "fake nvJPEG: %s\n", what); abort(); }
@@ -77,7 +77,7 @@ void fake_nvjpeg_decode_with(Decode function) { decode = function; }
 void fake_nvjpeg_engines(int count) { engines = count; }
 /* Microseconds: of a picture, by whom, and of a batch before the cores begin with its first. */
 void fake_nvjpeg_take(int engine, int core, int cores_first) { engines_us = engine, cores_us = core, cores_first_us = cores_first; }
-void fake_nvjpeg_spoil(int backend) { spoiled = backend; }
+void fake_nvjpeg_spoil(int backend) { spoiled = backend & 15, only_odd = backend & 16; }
 void fake_nvjpeg_ways(int mask) { ways = mask; }
 /* From now on, the `nth` call of `function` answers `code`, or every one if `nth` is below 0. Decoding by one of the backends
  * goes by the names of `engines` and `cores`. */
@@ -172,8 +172,8 @@ int nvjpegDecodeBatchedInitialize(Handle *h, State *state, int count, int thread
 }
 
 /* A picture on its way. */
-typedef struct Job { const unsigned char *file; size_t len; int is_copy; Params region; unsigned char *out; size_t pitch; } Job;
-typedef struct Jobs { State *state; int count, is_spoiled; Job list[]; } Jobs;
+typedef struct Job { const unsigned char *file; size_t len; int is_copy, is_spoiled; Params region; unsigned char *out; size_t pitch; } Job;
+typedef struct Jobs { State *state; int count; Job list[]; } Jobs;
 
 static int run_job(const Job *j) {
     return decode(j->file, j->len, j->region.x, j->region.y, j->region.w, j->region.h, j->out, j->pitch);
@@ -199,7 +199,7 @@ static void finish(void *argument) {
     Jobs *jobs = argument;
     for (int i = 0; i < jobs->count; i++) {
         run_job(&jobs->list[i]);
-        if (jobs->is_spoiled) spoil(&jobs->list[i]);
+        if (jobs->list[i].is_spoiled) spoil(&jobs->list[i]);
         if (jobs->list[i].is_copy) free((void *)jobs->list[i].file);
     }
     add(&jobs->state->under_way, -1);
@@ -219,12 +219,15 @@ static int decode_batch(Handle *h, State *state, const unsigned char *const *fil
     if (refused) return refused;
     must(add(&state->under_way, 0) == 0, "a state is used again while its batch is under way");
     Jobs *jobs = malloc(sizeof(Jobs) + count * sizeof(Job));
-    *jobs = (Jobs){.state = state, .count = count, .is_spoiled = h->backend == spoiled};
+    *jobs = (Jobs){.state = state, .count = count};
     int code = 0;
     for (int i = 0; i < count; i++) {
         must(out[i].pitch[0] >= (size_t)params[i]->w * 3, "rows overlap");
         must(fake_cuda_is_on_device(out[i].channel[0], out[i].pitch[0] * params[i]->h), "a picture's place lies outside");
-        jobs->list[i] = (Job){files[i], lengths[i], 0, *params[i], out[i].channel[0], out[i].pitch[0]};
+        Header header = {0, 0, 0};
+        parse(files[i], lengths[i], &header);
+        int is_spoiled = h->backend == spoiled && (!only_odd || header.w % 2);
+        jobs->list[i] = (Job){files[i], lengths[i], 0, is_spoiled, *params[i], out[i].channel[0], out[i].pitch[0]};
         if (!code) code = try_job(jobs->list[i], h->backend == ENGINES);
     }
     for (int i = 0; i < count && h->backend == ENGINES; i++)

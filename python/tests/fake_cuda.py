@@ -5,7 +5,6 @@ a copy sees what was there before.
 """
 
 import ctypes
-import io
 import pathlib
 import subprocess
 
@@ -120,8 +119,8 @@ class NvJpeg:
         self.library = ctypes.CDLL(library)
         self.library.fake_nvjpeg_add.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_char_p]
         # What a backend has to decode before it gets any pictures.
-        proof = (GPU / "src/pictures/proof.jpg").read_bytes()
-        self.add(proof, np.asarray(Image.open(io.BytesIO(proof)).convert("RGB")))
+        for proof in (GPU / "src/pictures/proof").iterdir():
+            self.add(proof.read_bytes(), np.asarray(Image.open(proof).convert("RGB")))
 
     def add(self, file, pixels):
         """From now on `file` has these pixels, an array of rows, columns and colours."""

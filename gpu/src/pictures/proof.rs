@@ -1,31 +1,65 @@
 //! Opening a backend of nvJPEG: it gets no pictures before it has decoded one as the host does.
 //!
 //! What a library, a driver and a device make of a picture in a batch shows when they are asked, and no documentation
-//! says it for all of them. So each backend decodes a small picture, alone and many times in one batch, in parts that
+//! says it for all of them. So each backend decodes small pictures, alone and many times in one batch, in parts that
 //! differ, and what comes out is compared. One that fails is asked in other [`Way`]s; one that decodes something else in all of
-//! them is not used.
+//! them is not used. Kinds that it refuses it will refuse again.
 
 use super::groups;
 use crate::context::{Context, Stream};
 use crate::memory::Block;
 use crate::nvjpeg::library::Library;
-use crate::nvjpeg::{Batched, Chroma, Extent, Handle, Job};
+use crate::nvjpeg::{Batched, Chroma, Extent, Handle, Job, Refusal};
 use forebay_loader::decode::geometry::{Region, Size};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
 
-/// Edges of luma and slopes of both chromas, 160 x 128 pixels of 4:2:0, by
-/// [`encode`](forebay_loader::decode::jpeg::encode).
-const FILE: &[u8] = include_bytes!("proof.jpg");
+/// A picture of edges of luma and slopes of both chromas, by [`encode`](forebay_loader::decode::jpeg::encode).
+struct Sample {
+    file: &'static [u8],
+    size: Size,
+    /// Pictures of a batch, one batch after the other.
+    counts: &'static [usize],
+}
 
-const SIZE: Size = Size { w: 160, h: 128 };
+/// What a backend has to decode: 4:2:0 of whole blocks. Cores read batches of more than 50 on the device, smaller ones on the host.
+const USUAL: Sample =
+    Sample { file: include_bytes!("proof/s420.jpg"), size: Size { w: 160, h: 128 }, counts: &[1, 64, 3] };
 
-const PIXEL_BYTES: usize = (SIZE.w * SIZE.h * 3) as usize;
+/// What it may refuse: sides that are odd, and every kind of chroma. How they blend chroma is not looked at.
+const OTHERS: [Sample; 5] = [
+    Sample::other(include_bytes!("proof/odd_s420.jpg")),
+    Sample::other(include_bytes!("proof/odd_s422.jpg")),
+    Sample::other(include_bytes!("proof/odd_s440.jpg")),
+    Sample::other(include_bytes!("proof/odd_s444.jpg")),
+    Sample::other(include_bytes!("proof/odd_grey.jpg")),
+];
 
-/// Pictures of a batch, one batch after the other. Cores read batches of more than 50 on the device, smaller ones on the host.
-const COUNTS: [usize; 3] = [1, 64, 3];
+impl Sample {
+    const fn other(file: &'static [u8]) -> Self {
+        Self { file, size: Size { w: 157, h: 117 }, counts: &[64] }
+    }
+
+    /// The picture as the host decodes it.
+    fn on_host(&self) -> Result<Vec<u8>> {
+        let mut pixels = Pixels::new();
+        Decoder::new().decode(self.file, Region::all(self.size), &mut pixels)?;
+        Ok(pixels.rgb().to_vec())
+    }
+
+    /// The part that picture `number` of a batch is looked at in: none lies as another one, or where blocks begin or end.
+    fn part(&self, number: usize) -> Region {
+        let (number, Size { w: of_w, h: of_h }) = (number as u32, self.size);
+        let (w, h) = (101 - number % 8, 83 - number % 5);
+        Region { x: (21 + 7 * number) % (of_w - w + 1), y: (13 + 5 * number) % (of_h - h + 1), w, h }
+    }
+}
+
+/// Room for a picture's pixels, and for the pictures of a batch.
+const PIXEL_BYTES: usize = (USUAL.size.w * USUAL.size.h * 3) as usize;
+const COUNT_MAX: usize = 64;
 
 /// How a backend is asked.
 #[derive(Clone, Copy, Debug)]
@@ -66,14 +100,15 @@ impl Difference {
         }
     }
 
-    /// Between a part of the host's picture and `region` of it as it came from elsewhere, which has the part in it.
-    fn of(part: Region, host: &[u8], region: Region, pixels: &[u8]) -> Self {
+    /// Between a part of the host's picture, `pitch` pixels from row to row, and `region` of it as it came from elsewhere, which has
+    /// the part in it.
+    fn of(part: Region, host: &[u8], pitch: u32, region: Region, pixels: &[u8]) -> Self {
         let (mut rows, mut columns) = (vec![0u32; part.h as usize], vec![0u32; part.w as usize]);
         for (y, row) in rows.iter_mut().enumerate() {
             for (x, column) in columns.iter_mut().enumerate() {
                 let (x, y) = (part.x as usize + x, part.y as usize + y);
                 let theirs = (y - region.y as usize) * region.w as usize + x - region.x as usize;
-                let ours = y * SIZE.w as usize + x;
+                let ours = y * pitch as usize + x;
                 let of_pixel = pixels[theirs * 3..][..3].iter().zip(&host[ours * 3..][..3]);
                 let sum: u32 = of_pixel.map(|(a, b)| u32::from(a.abs_diff(*b))).sum();
                 *row += sum;
@@ -155,41 +190,50 @@ impl Way {
 
 /// Sees that a backend decodes as the host does, as far as its way with chroma lets it.
 fn prove(handle: &Arc<Handle>, chroma: Chroma) -> Result<()> {
-    let host = on_host()?;
-    let max = Difference::max(chroma);
-    let mut trial = Trial::new(handle)?;
-    for count in COUNTS {
-        let parts: Vec<Region> = (0..count).map(part).collect();
-        let regions: Vec<Region> = parts.iter().map(|part| groups::region(*part, SIZE, handle.extent())).collect();
-        let pixels;
-        (trial, pixels) = trial.run(&regions)?;
+    let trial = Trial::new(handle)?;
+    let trial = prove_with(trial, handle, &USUAL, Difference::max(chroma), |refusal| Err(refusal.into()))?;
+    let may_refuse = |refusal: Refusal| if refusal.is_of_memory() { Err(refusal.into()) } else { Ok(()) };
+    let with = |trial, other| prove_with(trial, handle, other, Difference::AS_STORED_MAX, may_refuse);
+    OTHERS.iter().try_fold(trial, with).map(drop)
+}
+
+/// The same with one sample; `refused` says whether that may be.
+fn prove_with(
+    mut trial: Trial,
+    handle: &Handle,
+    sample: &Sample,
+    max: Difference,
+    refused: impl Fn(Refusal) -> Result<()>,
+) -> Result<Trial> {
+    let host = sample.on_host()?;
+    for count in sample.counts.iter().copied() {
+        let parts: Vec<Region> = (0..count).map(|number| sample.part(number)).collect();
+        let regions: Vec<Region> =
+            parts.iter().map(|part| groups::region(*part, sample.size, handle.extent())).collect();
+        let answer;
+        (trial, answer) = trial.run(sample.file, &regions)?;
+        let pixels = match answer {
+            Ok(pixels) => pixels,
+            Err(refusal) => {
+                refused(refusal)?;
+                continue;
+            }
+        };
         for ((part, region), pixels) in parts.iter().zip(&regions).zip(pixels.chunks_exact(PIXEL_BYTES)) {
-            let difference = Difference::of(*part, &host, *region, pixels);
+            let difference = Difference::of(*part, &host, sample.size.w, *region, pixels);
             if !difference.is_within(max) {
                 let Difference { mean, line } = difference;
+                let Size { w, h } = sample.size;
                 let message = format!(
                     "nvJPEG decodes something else than the host: grey levels differ by {mean:.1} on average, and by \
                      {line:.1} in one row or column"
                 );
-                return Err(Error::new(ErrorKind::Unsupported, message).with("pictures", count));
+                let picture = format!("{w}x{h}");
+                return Err(Error::new(ErrorKind::Unsupported, message).with("pictures", count).with("size", picture));
             }
         }
     }
-    Ok(())
-}
-
-/// The part that picture `number` of a batch is looked at in: none lies as another one, or where blocks begin or end.
-fn part(number: usize) -> Region {
-    let number = number as u32;
-    let (w, h) = (101 - number % 8, 83 - number % 5);
-    Region { x: (21 + 7 * number) % (SIZE.w - w + 1), y: (13 + 5 * number) % (SIZE.h - h + 1), w, h }
-}
-
-/// The picture as the host decodes it.
-fn on_host() -> Result<Vec<u8>> {
-    let mut pixels = Pixels::new();
-    Decoder::new().decode(FILE, Region::all(SIZE), &mut pixels)?;
-    Ok(pixels.rgb().to_vec())
+    Ok(trial)
 }
 
 /// A backend's decoder and memory for its pictures.
@@ -202,32 +246,34 @@ struct Trial {
 impl Trial {
     fn new(handle: &Arc<Handle>) -> Result<Self> {
         let context = handle.context();
-        let most = COUNTS.into_iter().max().unwrap_or_default();
-        let (stream, memory) = (Stream::new(context)?, Block::alloc(context, most * PIXEL_BYTES)?);
+        let (stream, memory) = (Stream::new(context)?, Block::alloc(context, COUNT_MAX * PIXEL_BYTES)?);
         Ok(Self { decoder: Batched::new(handle)?, memory, stream })
     }
 
-    /// Decodes `regions` of the picture in one batch: pixels without gaps between rows, [`PIXEL_BYTES`] from one to the next.
-    fn run(self, regions: &[Region]) -> Result<(Self, Vec<u8>)> {
+    /// Decodes `regions` of the picture in one batch: pixels without gaps between rows, [`PIXEL_BYTES`] from one to the next. The
+    /// outer error is the driver's.
+    fn run(self, file: &'static [u8], regions: &[Region]) -> Result<(Self, std::result::Result<Vec<u8>, Refusal>)> {
         let Self { mut decoder, memory, stream } = self;
         let bytes = regions.len() * PIXEL_BYTES;
         // It may be what another backend has decoded to: what is not written must show.
         memory.fill(0xEE, bytes, &stream)?;
         let job = |(number, region): (usize, &Region)| {
             let out = memory.address + (number * PIXEL_BYTES) as u64;
-            Job { file: FILE, region: *region, out, pitch: region.w as usize * 3 }
+            Job { file, region: *region, out, pitch: region.w as usize * 3 }
         };
         let jobs: Vec<Job<'_>> = regions.iter().enumerate().map(job).collect();
         // SAFETY: what the decoder was given before has been waited for; the file is there for ever, and the memory is nobody
         // else's until the stream has been waited for.
-        let answer = unsafe { decoder.decode(&jobs, stream.handle) }.and_then(|answer| Ok(answer?));
+        let answer = unsafe { decoder.decode(&jobs, stream.handle) };
         // What was refused may have been begun.
         if let Err(error) = stream.wait() {
             std::mem::forget((decoder, memory));
             return Err(error);
         }
-        answer?;
-        let pixels = memory.read(bytes, &stream)?;
+        let pixels = match answer? {
+            Ok(()) => Ok(memory.read(bytes, &stream)?),
+            Err(refusal) => Err(refusal),
+        };
         Ok((Self { decoder, memory, stream }, pixels))
     }
 }
@@ -236,6 +282,8 @@ impl Trial {
 mod tests {
     use super::*;
     use forebay_loader::decode::jpeg::{Subsampling, encode};
+
+    const SIZE: Size = USUAL.size;
 
     /// A level that rises and falls by one from pixel to pixel, from 0 to 16.
     fn wave(at: u32) -> f64 {
@@ -252,20 +300,17 @@ mod tests {
         [y + 1.402 * cr, y - 0.344_136 * cb - 0.714_136 * cr, y + 1.772 * cb].map(|level| level.round() as u8)
     }
 
-    fn picture(pixel: impl Fn(u32, u32) -> [f64; 3]) -> Vec<u8> {
-        (0..SIZE.h).flat_map(|y| (0..SIZE.w).map(move |x| (x, y))).flat_map(|(x, y)| rgb(pixel(x, y))).collect()
+    fn picture(size: Size, pixel: impl Fn(u32, u32) -> [f64; 3]) -> Vec<u8> {
+        (0..size.h).flat_map(|y| (0..size.w).map(move |x| (x, y))).flat_map(|(x, y)| rgb(pixel(x, y))).collect()
     }
 
     /// The picture with each sample of chroma, the average of four pixels', for those that lie `dx` and `dy` beside.
     fn as_stored(dx: u32, dy: u32) -> Vec<u8> {
-        picture(|x, y| {
+        picture(SIZE, |x, y| {
             let chroma = |channel: usize| {
                 let (x, y) = (((x + dx) & !1).min(SIZE.w - 2), ((y + dy) & !1).min(SIZE.h - 2));
-                [(0, 0), (0, 1), (1, 0), (1, 1)]
-                    .map(|(right, down)| ycc(x + right, y + down)[channel])
-                    .iter()
-                    .sum::<f64>()
-                    / 4.0
+                let four = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(right, down)| ycc(x + right, y + down)[channel]);
+                four.iter().sum::<f64>() / 4.0
             };
             [ycc(x, y)[0], chroma(1), chroma(2)]
         })
@@ -273,25 +318,30 @@ mod tests {
 
     /// Whether every part of `pixels` passes for the host's, or none does.
     fn all_pass(pixels: &[u8], max: Difference) -> bool {
-        let host = on_host().expect("decoded");
-        let passes = |number| Difference::of(part(number), &host, Region::all(SIZE), pixels).is_within(max);
+        let host = USUAL.on_host().expect("decoded");
+        let difference = |number| Difference::of(USUAL.part(number), &host, SIZE.w, Region::all(SIZE), pixels);
+        let passes = |number| difference(number).is_within(max);
         let first = passes(0);
         assert!((1..64).all(|number| passes(number) == first), "some parts pass");
         first
     }
 
     #[test]
-    fn the_file_is_what_its_description_says() {
-        let file = encode(&picture(ycc), SIZE, 95, Subsampling::S420, false).expect("a picture");
-        assert!(FILE == file);
+    fn the_files_are_what_their_descriptions_say() {
+        use Subsampling::{Grey, S420, S422, S440, S444};
+        let of_kind = |size, kind| encode(&picture(size, ycc), size, 95, kind, false).expect("a picture");
+        assert!(USUAL.file == of_kind(SIZE, S420));
+        for (other, kind) in OTHERS.iter().zip([S420, S422, S440, S444, Grey]) {
+            assert!(other.file == of_kind(other.size, kind), "{kind:?}");
+        }
     }
 
     #[test]
     fn a_picture_that_lies_beside_and_one_whose_chroma_does_are_told_apart() {
         let [smooth, as_stored_max] = [Chroma::Smooth, Chroma::AsStored].map(Difference::max);
         for (dx, dy) in [(1, 0), (0, 1), (2, 2), (8, 0), (0, 16)] {
-            let all = picture(|x, y| ycc(x + dx, y + dy));
-            let chroma = picture(|x, y| [ycc(x, y)[0], ycc(x + dx, y + dy)[1], ycc(x + dx, y + dy)[2]]);
+            let all = picture(SIZE, |x, y| ycc(x + dx, y + dy));
+            let chroma = picture(SIZE, |x, y| [ycc(x, y)[0], ycc(x + dx, y + dy)[1], ycc(x + dx, y + dy)[2]]);
             for pixels in [all, chroma] {
                 assert!(!all_pass(&pixels, smooth) && !all_pass(&pixels, as_stored_max), "{dx}, {dy}");
             }
@@ -309,8 +359,8 @@ mod tests {
 
     #[test]
     fn one_row_or_column_that_is_wrong_shows() {
-        let host = on_host().expect("decoded");
-        let part = part(5);
+        let host = USUAL.on_host().expect("decoded");
+        let part = USUAL.part(5);
         let differs = |at: &dyn Fn(u32, u32) -> bool| {
             let mut pixels = host.clone();
             for (number, pixel) in pixels.as_chunks_mut::<3>().0.iter_mut().enumerate() {
@@ -319,7 +369,7 @@ mod tests {
                     pixel.iter_mut().for_each(|level| *level ^= 16);
                 }
             }
-            let difference = Difference::of(part, &host, Region::all(SIZE), &pixels);
+            let difference = Difference::of(part, &host, SIZE.w, Region::all(SIZE), &pixels);
             assert!(difference.mean < Difference::SMOOTH_MAX.mean);
             !difference.is_within(Difference::AS_STORED_MAX)
         };

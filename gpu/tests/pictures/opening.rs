@@ -66,6 +66,19 @@ fn engines_that_decode_something_else_are_not_used() {
 }
 
 #[test]
+fn engines_that_decode_one_kind_of_pictures_wrongly_are_not_used() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    nvjpeg.spoil(ENGINES | ODD);
+    let decoder = open(&rig, &nvjpeg);
+    assert_eq!(decoder.describe(), "nvJPEG 12.4 without engines");
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    assert!(sentence.contains("157x117"), "{sentence}");
+    decodes(&rig, &nvjpeg, &*decoder, (0, ROWS));
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
 fn cores_that_decode_something_else_leave_all_to_the_engines() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.moving().waits_move(true);

@@ -55,6 +55,8 @@ pub(crate) const EVERY: c_int = -1;
 /// nvJPEG's numbers of its backends.
 pub(crate) const CORES: c_int = 2;
 pub(crate) const ENGINES: c_int = 3;
+/// With one of them: only pictures with an odd width.
+pub(crate) const ODD: c_int = 16;
 
 /// Ways in which engines decode: with chroma blended, or as it is stored.
 pub(crate) const PARTS: c_int = 1;

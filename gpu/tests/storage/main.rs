@@ -9,7 +9,7 @@ mod rig;
 use fake::BYTES;
 use forebay_loader::batch::{Batch, Output};
 use forebay_loader::config::StreamConfig;
-use forebay_loader::decode::geometry::{Region, Size};
+use forebay_loader::decode::geometry::Region;
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::target::BatchTarget;
@@ -71,11 +71,15 @@ fn tell_of_pictures(nvjpeg: &libloading::Library) {
     type Add = unsafe extern "C" fn(*const u8, usize, c_int, c_int, *const u8);
     // SAFETY: the type is the one of the stand-in's source.
     let add = unsafe { nvjpeg.get::<Add>("fake_nvjpeg_add") }.expect("there");
-    let proof = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/src/pictures/proof.jpg")).expect("a file");
-    let size = Size { w: 160, h: 128 };
-    let mut pixels = Pixels::new();
-    Decoder::new().decode(&proof, Region { x: 0, y: 0, w: size.w, h: size.h }, &mut pixels).expect("decoded");
-    let pictures = (0..SAMPLES).map(jpeg).chain([(proof, pixels.rgb().to_vec(), size)]);
+    let proof = |entry: std::io::Result<std::fs::DirEntry>| {
+        let file = std::fs::read(entry.expect("an entry").path()).expect("a file");
+        let (mut decoder, mut pixels) = (Decoder::new(), Pixels::new());
+        let size = decoder.size(&file).expect("a size");
+        decoder.decode(&file, Region::all(size), &mut pixels).expect("decoded");
+        (file, pixels.rgb().to_vec(), size)
+    };
+    let proofs = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/pictures/proof")).expect("a folder");
+    let pictures = (0..SAMPLES).map(jpeg).chain(proofs.map(proof));
     for (file, rgb, size) in pictures {
         // SAFETY: files and pixels are copied.
         unsafe { add(file.as_ptr(), file.len(), size.w as c_int, size.h as c_int, rgb.as_ptr()) };
@@ -101,9 +105,9 @@ fn rows_stand_beside_pictures_that_the_device_decodes_and_stay_when_it_gives_up(
             type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);
             // SAFETY: the type is the one of the stand-in's source.
             let fail = unsafe { nvjpeg.get::<Fail>("fake_nvjpeg_fail") }.expect("there");
-            // The opening has asked three times, and the first batch asks once. The answer is that there is no memory.
+            // The opening has asked eight times, and the first batch asks once. The answer is that there is no memory.
             // SAFETY: the name is copied.
-            unsafe { fail(c"nvjpegDecodeBatchedEx".as_ptr(), 5, 5) };
+            unsafe { fail(c"nvjpegDecodeBatchedEx".as_ptr(), 10, 5) };
         }
         host.start_epoch().expect("an epoch");
         device.start_epoch().expect("an epoch");
