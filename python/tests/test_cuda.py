@@ -246,6 +246,20 @@ def test_the_host_needs_no_driver_and_a_device_says_that_there_is_none(pictures,
     assert "install the driver" in done.stdout and str(tmp_path) in done.stdout
 
 
+def test_a_loader_that_is_never_closed_lets_go_of_its_device_before_the_process_ends(cuda_library, pictures):
+    code = f"""
+        import atexit, ctypes
+        library = ctypes.CDLL({str(cuda_library)!r})
+        atexit.register(lambda: print("released", library.fake_cuda_await_release()))
+        import forebay as fb
+        loader = fb.Loader(local={pictures!r}, batch_size=8, fields={{"number": fb.Scalar("number")}}, framework="dlpack", device="cuda")
+        batches = iter(loader)
+        next(batches)
+    """
+    done = alone(code, FOREBAY_CUDA_LIBRARY=str(cuda_library))
+    assert (done.returncode, done.stdout) == (0, "released 1\n"), done.stderr
+
+
 def test_a_forked_child_is_told_and_touches_no_device(driver, pictures):
     def counts():
         # Without the stand-in's lock, which a thread may hold that the child does not have.

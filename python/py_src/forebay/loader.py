@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import json
 import operator
@@ -24,6 +25,15 @@ from .world import World, detect
 
 __all__ = ["Loader"]
 
+_on_devices: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """The driver ends with the process: threads that use it end before."""
+    for loader in list(_on_devices):
+        loader.close()
+
 
 @by_name(
     'local="folder" for shards in a folder, remote="s3://bucket/set" or another URL for those elsewhere',
@@ -42,7 +52,8 @@ class Loader:
 
     On a CUDA device a batch is still being copied when it is yielded. The stream that is current then waits for the copy, the
     host does not; and the memory is written again when that stream has done what it was given before the last tensor was
-    dropped. Order other streams that use the batch against it (`wait_stream`), before and after.
+    dropped. Order other streams that use the batch against it (`wait_stream`), before and after. JAX reads on streams that it
+    does not name: keep a batch until the step that reads it has ended (`jax.block_until_ready` of what the step returns).
 
         with Loader(remote="s3://bucket/set", batch_size=256, shuffle=True) as loader:
             for epoch in range(loader.epoch, 90):
@@ -264,6 +275,8 @@ class Loader:
             for engine in self._engines:
                 engine.close()
             raise
+        if devices != ["cpu"]:
+            _on_devices.add(self)
         # Weak: the iterator holds the loader, and without a cycle both end when the last of them is dropped.
         self._iterator: Callable[[], _Epoch | None] = lambda: None
 
