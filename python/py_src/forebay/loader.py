@@ -96,7 +96,8 @@ class Loader:
             device refuses, are decoded on the host, into the same batch; `stats()["counters"]` counts `pictures_on_device`,
             `pictures_refused` and `device_decode_fallbacks`. Crops and flips are the same, grey levels may differ by a few;
             also from run to run where nvJPEG's engines round otherwise than the device's cores, which share the pictures as fast
-            as they are. Not yet run on a GPU.
+            as they are. A file that is damaged inside its data the device may decode to something without an error, where the
+            host refuses it: `validate_hash` finds what was damaged on its way. Not yet run on a GPU.
         share_decode: With `device_decode`, decode threads that would wait for the device take some of its pictures: as many as
             let both end together, measured from batch to batch and counted as `pictures_shared`. Who decodes a picture then
             depends on time, so its grey levels may differ by a few from run to run; the samples, crops and flips do not.

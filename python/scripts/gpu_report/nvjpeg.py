@@ -13,6 +13,7 @@ CORES, ENGINES = 2, 3
 RGB_INTERLEAVED = 5
 UPSAMPLING_WITH_INTERPOLATION = 1 << 5
 """As the engine has it, where the library's version knows it."""
+ALIGN_BYTES = 256
 SONAMES = ("libnvjpeg.so.13", "libnvjpeg.so.12")
 
 
@@ -115,7 +116,8 @@ def rate(device, parts, seconds):
     They are started in their order: the engines' call comes back when most of its pictures are decoded.
     """
     streams = [device.stream() for _ in parts]
-    sizes = [w * h * 3 for _, _, regions in parts for _, _, w, h in regions]
+    # Each begins where the device reads at once, as in the engine.
+    sizes = [-(-w * h * 3 // ALIGN_BYTES) * ALIGN_BYTES for _, _, regions in parts for _, _, w, h in regions]
     memory = device.allocate(max(sum(sizes), 1))
     places = [int(place) for place in memory + np.concatenate([[0], np.cumsum(sizes)[:-1]])]
     best, spent = 0.0, 0.0
