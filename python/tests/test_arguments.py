@@ -144,6 +144,18 @@ def test_a_url_is_no_folder_to_write_to(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("open_folder", [fb.ShardReader, lambda name: fb.Loader(local=name, batch_size=1)], ids=["reader", "loader"])
+def test_what_is_a_url_is_the_same_everywhere(open_folder, tmp_path, monkeypatch):
+    """The same names are in Rust's `what_starts_with_a_scheme_is_an_address`."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x"):
+        with pytest.raises(fb.ConfigError, match="is a URL"):
+            open_folder(name)
+    for name in ("data", "/data/x://y", "C:/data", "a b:/c", "://x", "data:x", "9p:/x"):
+        with pytest.raises(fb.NotFoundError):
+            open_folder(name)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

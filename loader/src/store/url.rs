@@ -86,7 +86,8 @@ fn later(scheme: &str, remote: &str) -> Result<Place> {
     Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", shown(remote)))
 }
 
-/// Whether `name` is an address, or meant as one, rather than a path: it starts with a scheme of at least two letters, and a slash.
+/// Whether `name` is an address, or meant as one, rather than a path: it starts with a scheme of at least two letters, and a
+/// slash. Python's `_folder` in `shards.py` says the same.
 pub(crate) fn is_url(name: &str) -> bool {
     let is_scheme = |scheme: &str| {
         scheme.len() > 1
@@ -103,7 +104,9 @@ const WITHOUT_USERS: [&str; 2] = ["oci", "wasbs"];
 pub(crate) fn shown(remote: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = remote.split_once(':') else { return remote.into() };
     let is_known = SERVED.contains(&scheme) || LATER.contains(&scheme);
-    if WITHOUT_USERS.contains(&scheme) || !(is_known || is_url(remote)) {
+    // What stands before `://` need not be a scheme that anybody knows.
+    let is_address = is_known || rest.starts_with("//") || is_url(remote);
+    if WITHOUT_USERS.contains(&scheme) || !is_address {
         return remote.into();
     }
     let slashes = rest.len() - rest.trim_start_matches('/').len();
@@ -201,7 +204,7 @@ mod tests {
             let error = Place::parse(remote).expect_err("password").to_string();
             assert!(!error.contains("secret") && error.contains("...@h"), "{error}");
         }
-        for remote in ["HTTP://me:secret@h/x", "ftp://me:secret@h/x"] {
+        for remote in ["HTTP://me:secret@h/x", "ftp://me:secret@h/x", "git+ssh://me:secret@h/x", "x://me:secret@h/x"] {
             let error = Place::parse(remote).expect_err("no such scheme").to_string();
             assert!(!error.contains("secret") && error.contains("...@h/x"), "{error}");
         }
@@ -210,6 +213,7 @@ mod tests {
         }
     }
 
+    /// The same names are in Python's `test_what_is_a_url_is_the_same_everywhere`.
     #[test]
     fn what_starts_with_a_scheme_is_an_address() {
         for name in ["s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x"] {

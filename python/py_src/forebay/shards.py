@@ -54,6 +54,7 @@ def _open_index(path: str | os.PathLike[str]) -> tuple[_forebay.Index, list[dict
 def _folder(path: str | os.PathLike[str]) -> str:
     """A path of this machine."""
     path = os.fspath(path)
+    # As `is_url` in Rust's `store::url`, which refuses a loader's `local`.
     if re.match(r"[A-Za-z][A-Za-z0-9-]+:/", path):
         raise ConfigError(f"{path!r} is a URL, and this works on a local folder: copy from or to the store yourself")
     return path
