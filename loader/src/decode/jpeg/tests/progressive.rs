@@ -3,7 +3,7 @@
 use super::super::entropy::BLOCK;
 use super::super::kernel::Kernels;
 use super::super::own::Own;
-use super::equal::{assert_equal, noise};
+use super::equal::{assert_equal, assert_equal_or_declined, noise};
 use super::progressive_writer::ProgressivePicture;
 use super::*;
 
@@ -115,7 +115,7 @@ fn sparse_and_dense_progressive_pictures_give_the_pixels_of_libjpeg_turbo() {
         let picture =
             ProgressivePicture { w: 150, h: 131, factors: &factors, scans, restart_interval: 0, quantisation: 1 };
         let bytes = picture.write(&mut block);
-        assert_equal(&bytes, 6, &mut Lcg(round as u64), &format!("round {round}"));
+        assert_equal_or_declined(&bytes, 6, &mut Lcg(round as u64), &format!("round {round}"));
     }
 }
 
