@@ -4,29 +4,45 @@ use super::super::Declined;
 use super::super::entropy::BLOCK;
 use super::super::kernel::{GROUP, Kernels, MARGIN};
 use super::*;
+use std::fmt::Display;
+
+/// Every kernel makes the same of blocks, which are stored from the last coefficient to the first, as progressive pictures keep
+/// them, and taken in the order of `offsets`: samples for each of `sides`, or what it declines.
+fn assert_same_samples<const BLOCKS: usize>(
+    backwards: &[[i16; BLOCK]; BLOCKS],
+    offsets: [u32; BLOCKS],
+    quantisation: &[i16; BLOCK],
+    sides: &[u32],
+    what: impl Display,
+) {
+    let stride = 8 * BLOCKS + MARGIN;
+    let samples = |kernels: Kernels| {
+        let mut ordered = [[0; BLOCK]; BLOCKS];
+        kernels.order(backwards, &mut ordered);
+        let to_side = |side: &u32| {
+            let (side, mut out) = (*side, vec![0; 8 * stride]);
+            kernels.idct(side, ordered.as_flattened(), &offsets, quantisation, &mut out, stride)?;
+            let rows = out.chunks(stride).take(side as usize);
+            Ok(rows.flat_map(|row| &row[..side as usize * BLOCKS]).copied().collect())
+        };
+        sides.iter().map(to_side).collect::<Vec<Result<Vec<u8>, Declined>>>()
+    };
+    let [portable, others @ ..] = &Kernels::available()[..] else { unreachable!("the portable ones are always there") };
+    let expected = samples(*portable);
+    for kernels in others {
+        assert_eq!(samples(*kernels), expected, "{what}, {kernels:?}");
+    }
+}
 
 /// A value at the limits alone: blocks with nothing else take ways of their own.
 #[test]
 fn every_kernel_transforms_flat_blocks_at_the_limits_to_the_same_samples() {
-    const STRIDE: usize = 8 * GROUP + MARGIN;
-    let steps = [1; BLOCK];
+    let offsets = std::array::from_fn(|i| (i * BLOCK) as u32);
     for place in 0..BLOCK {
         for value in [8190, 8191, 8192, 8193, -8191, -8192, -8193, 16383, 16384, 32767, -32768] {
             let mut backwards = [[0; BLOCK]; GROUP];
             backwards[1][place] = value;
-            let samples = |kernels: Kernels| {
-                let mut ordered = [[0; BLOCK]; GROUP];
-                kernels.order(&backwards, &mut ordered);
-                let offsets = std::array::from_fn::<u32, GROUP, _>(|i| (i * BLOCK) as u32);
-                let mut out = [0; 8 * STRIDE];
-                kernels.idct(8, ordered.as_flattened(), &offsets, &steps, &mut out, STRIDE)?;
-                Ok::<Vec<_>, Declined>(out.chunks(STRIDE).map(|row| row[..8 * GROUP].to_vec()).collect())
-            };
-            let kernels = Kernels::available();
-            let expected = samples(kernels[0]);
-            for kernels in &kernels[1..] {
-                assert_eq!(samples(*kernels), expected, "{value} at {place}, {kernels:?}");
-            }
+            assert_same_samples(&backwards, offsets, &[1; BLOCK], &[8], format_args!("{value} at {place}"));
         }
     }
 }
@@ -42,31 +58,13 @@ fn value(random: &mut Lcg) -> i16 {
 fn every_kernel_transforms_any_coefficients_to_the_same_samples() {
     let mut random = Lcg(21);
     const BLOCKS: usize = 2 * GROUP;
-    const STRIDE: usize = 8 * BLOCKS + MARGIN;
     for round in 0..3000 {
         let sparse = 1 + random.below(64);
         let mut one = |_| if random.below(64) < sparse { value(&mut random) } else { 0 };
-        // From the last coefficient to the first, as progressive pictures keep them.
         let backwards: [[i16; BLOCK]; BLOCKS] = std::array::from_fn(|_| std::array::from_fn(&mut one));
         let quantisation = std::array::from_fn(|_| [1, 1, 1, 3, 255][random.below(5) as usize]);
-        let offsets: [u32; BLOCKS] = std::array::from_fn(|i| ((i * 5 % BLOCKS) * BLOCK) as u32);
-        let samples = |kernels: Kernels| {
-            let mut ordered = [[0; BLOCK]; BLOCKS];
-            kernels.order(&backwards, &mut ordered);
-            [8, 4, 2, 1].map(|side| {
-                let mut out = [0; 8 * STRIDE];
-                kernels.idct(side, ordered.as_flattened(), &offsets, &quantisation, &mut out, STRIDE)?;
-                let rows = out.chunks(STRIDE).take(side as usize);
-                Ok::<Vec<u8>, Declined>(rows.flat_map(|row| row[..side as usize * BLOCKS].to_vec()).collect())
-            })
-        };
-        let [portable, others @ ..] = &Kernels::available()[..] else {
-            unreachable!("the portable ones are always there")
-        };
-        let expected = samples(*portable);
-        for kernels in others {
-            assert_eq!(samples(*kernels), expected, "round {round}, {kernels:?}");
-        }
+        let offsets = std::array::from_fn(|i| ((i * 5 % BLOCKS) * BLOCK) as u32);
+        assert_same_samples(&backwards, offsets, &quantisation, &[8, 4, 2, 1], format_args!("round {round}"));
     }
 }
 
