@@ -18,7 +18,6 @@ use super::colour::{smooth, ycbcr};
 use super::islow::{FITTING_MAX, passes};
 use super::reduced::pass_to_four;
 use super::{groups, portable, reduced};
-use std::sync::LazyLock;
 
 /// Both of a pair in 32 bits.
 type Pairs = Vector;
@@ -126,17 +125,7 @@ pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) 
 /// See [`Kernels::band`](super::Kernels::band).
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Declined> {
-    static IS_SLOW: LazyLock<bool> = LazyLock::new(deposits_slowly);
-    if *IS_SLOW { portable::band(run) } else { run.read(|number, mask| _pdep_u64(number, mask)) }
-}
-
-/// Whether this is Zen or Zen 2 of AMD's, or Hygon's like them, which deposit bit by bit, in microcode.
-fn deposits_slowly() -> bool {
-    let vendor = __cpuid(0);
-    let family = __cpuid(1).eax;
-    let family = (family >> 8 & 0xf) + (family >> 20 & 0xff);
-    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
-    matches!((name.as_flattened(), family), (b"AuthenticAMD", 0x17) | (b"HygonGenuine", 0x18))
+    run.read(|number, mask| _pdep_u64(number, mask))
 }
 
 /// See [`Kernels::order`](super::Kernels::order).

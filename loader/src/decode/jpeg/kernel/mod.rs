@@ -19,6 +19,7 @@ use super::band::BandRun;
 use super::entropy::BLOCK;
 use super::mcu::{McuBlocks, Position};
 use crate::decode::vectors::{Level, Vectors};
+use std::sync::LazyLock;
 
 /// Samples that may be read and written behind a row's last one.
 pub(super) const MARGIN: usize = 64;
@@ -31,12 +32,16 @@ pub(super) const NONSENSE: Declined = Declined("coefficients that no encoder wri
 
 /// Which kernels run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kernels(Vectors);
+pub(super) struct Kernels {
+    vectors: Vectors,
+    /// Whether the instruction PDEP takes longer than what does without it.
+    deposits_slowly: bool,
+}
 
 /// Runs the kernel of the level: `run!(self, name(arguments))`.
 macro_rules! run {
     ($kernels:ident, $name:ident($($argument:expr),*)) => {
-        match $kernels.0.level() {
+        match $kernels.vectors.level() {
             Level::Portable => portable::$name($($argument),*),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the machine has AVX2 and what comes with it (invariant of `Vectors`).
@@ -54,18 +59,23 @@ macro_rules! run {
 impl Kernels {
     /// Those that decoders use.
     pub(super) fn new() -> Self {
-        Self(Vectors::in_use())
+        static IN_USE: LazyLock<Kernels> = LazyLock::new(|| Kernels::of(Vectors::in_use()));
+        *IN_USE
     }
 
     /// All that this machine has, the best last.
     #[cfg(test)]
     pub(super) fn available() -> Vec<Self> {
-        Vectors::available().into_iter().map(Self).collect()
+        Vectors::available().into_iter().map(Self::of).collect()
+    }
+
+    fn of(vectors: Vectors) -> Self {
+        Self { vectors, deposits_slowly: deposits_slowly() }
     }
 
     /// Whether they are faster than what any machine can do.
     pub(super) fn use_vectors(self) -> bool {
-        self.0.level() != Level::Portable
+        self.vectors.level() != Level::Portable
     }
 
     /// Copies entropy-coded bytes up to a marker, leaving out the zeros behind FF. Says how many bytes were read (the
@@ -93,7 +103,7 @@ impl Kernels {
 
     /// Reads a run of blocks of a progressive picture's AC scan.
     pub(super) fn band(self, run: BandRun<'_, '_>) -> Result<(), Declined> {
-        run!(self, band(run))
+        if self.deposits_slowly { portable::band(run) } else { run!(self, band(run)) }
     }
 
     /// Puts blocks that are stored from the last coefficient to the first into the order that [`idct`](Self::idct) takes.
@@ -105,7 +115,8 @@ impl Kernels {
     /// from `block * i` of as many rows of `out`: 8, or 4, 2 or 1 for a smaller picture. There are whole groups of offsets.
     /// `quantisation` is by pairs.
     ///
-    /// Coefficients that no encoder writes are declined where libjpeg-turbo makes something else of them on this kind of machine.
+    /// Coefficients that no encoder writes are declined where libjpeg-turbo makes something else of them on this kind of
+    /// machine.
     pub(super) fn idct(
         self,
         block: u32,
@@ -149,6 +160,23 @@ impl Kernels {
     pub(super) fn interleave(self, planes: [&[u8]; 3], out: &mut [u8]) {
         run!(self, interleave(planes, out));
     }
+}
+
+/// Whether this is Zen or Zen 2 of AMD's, or Hygon's like them, which deposit bit by bit, in microcode.
+#[cfg(target_arch = "x86_64")]
+fn deposits_slowly() -> bool {
+    use std::arch::x86_64::__cpuid;
+    let vendor = __cpuid(0);
+    let family = __cpuid(1).eax;
+    let family = (family >> 8 & 0xf) + (family >> 20 & 0xff);
+    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+    matches!((name.as_flattened(), family), (b"AuthenticAMD", 0x17) | (b"HygonGenuine", 0x18))
+}
+
+/// Elsewhere no kernel has an instruction for it.
+#[cfg(not(target_arch = "x86_64"))]
+fn deposits_slowly() -> bool {
+    false
 }
 
 /// `function` of each value. Part of the loop around it for certain, as [`array::map`] is not.
