@@ -43,7 +43,7 @@ pub(super) fn fits(value: i32) -> bool {
 macro_rules! passes {
     ($features:literal) => {
         /// Down the columns: pairs of rows to the eight rows, 32 bits that mostly fit into 16. Values of rows 0 and 4 are
-        /// not beyond [`FITTING_MAX`](super::islow::FITTING_MAX), or of all rows are looked at afterwards.
+        /// not beyond [`FITTING_MAX`](super::islow::FITTING_MAX), or the caller declines what comes of them.
         #[inline]
         #[target_feature(enable = $features)]
         fn columns(pairs: [Pairs; 4]) -> [Vector; 8] {

@@ -152,7 +152,8 @@ fn idct_block(
     (result.map(|row| row.map(|v| (v.clamp(-128, 127) + 128) as u8)), all_fit)
 }
 
-/// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs.
+/// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs. Like every kernel's, the answer is whether all values
+/// [`fit`](fits), which on x86 all do.
 pub(super) fn idct(
     coefficients: &[i16],
     offsets: &[u32],

@@ -54,7 +54,8 @@ where
     out
 }
 
-/// One block by pairs, and whether its values fit. Values that do not fit become what libjpeg-turbo's vectors for x86 make of them.
+/// One block by pairs, and whether its values fit. Values that do not fit become what libjpeg-turbo's vectors for x86 make of
+/// them.
 #[inline(always)]
 pub(super) fn block<const SIDE: usize, const HALF: usize>(
     block: &[i16; BLOCK],
@@ -90,7 +91,7 @@ where
     (std::array::from_fn(|y| std::array::from_fn(|x| sample(columns[x][y]))), all_fit)
 }
 
-/// A row of blocks, which `by_pairs` puts in that order, to `SIDE` rows.
+/// A row of blocks, which `by_pairs` puts in that order, to `SIDE` rows. Says whether all values fit.
 #[inline(always)]
 fn blocks<const SIDE: usize, const HALF: usize>(
     coefficients: &[i16],
