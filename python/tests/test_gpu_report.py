@@ -50,13 +50,9 @@ class StandIn:
         return {"gpu": "a stand-in"}
 
 
-@pytest.fixture
-def stand_in(cuda_library, monkeypatch):
-    decoder = compile_decoder(cuda_library.parent, cuda_library)
-    monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(cuda_library))
-    monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(decoder))
-    monkeypatch.setenv("FOREBAY_CUFILE_LIBRARY", str(compile_storage(cuda_library.parent, cuda_library)))
-    driver, nvjpeg = Driver(cuda_library), NvJpeg(decoder)
+def stand_ins():
+    """Over the libraries that the environment names: a framework, what tells the decoder of files, the driver, and the decoder."""
+    driver, nvjpeg = Driver(os.environ["FOREBAY_CUDA_LIBRARY"]), NvJpeg(os.environ["FOREBAY_NVJPEG_LIBRARY"])
     nvjpeg.engines(2)
     driver.waits_move(True)
 
@@ -64,7 +60,17 @@ def stand_in(cuda_library, monkeypatch):
         for file in files:
             nvjpeg.add(file, np.asarray(Image.open(io.BytesIO(file)).convert("RGB")))
 
-    yield StandIn(driver), know, driver, nvjpeg
+    return StandIn(driver), know, driver, nvjpeg
+
+
+@pytest.fixture
+def stand_in(cuda_library, monkeypatch):
+    decoder = compile_decoder(cuda_library.parent, cuda_library)
+    monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(cuda_library))
+    monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(decoder))
+    monkeypatch.setenv("FOREBAY_CUFILE_LIBRARY", str(compile_storage(cuda_library.parent, cuda_library)))
+    framework, know, driver, nvjpeg = stand_ins()
+    yield framework, know, driver, nvjpeg
     driver.waits_move(False)
 
 

@@ -10,8 +10,10 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from fake_cuda import compile_decoder, compile_storage
+from PIL import Image
 
 TESTS = pathlib.Path(__file__).parent
 SCRIPTS = TESTS.parent / "scripts"
@@ -83,22 +85,12 @@ sys.exit(main.main())
 """
 
 STAND_IN = """
-import functools, io, os, sys
-import numpy as np
-from fake_cuda import Driver, NvJpeg
+import functools, sys
 from gpu_report import __main__ as main, frameworks, report
-from PIL import Image
-from test_gpu_report import StandIn
+from test_gpu_report import stand_ins
 
-driver, nvjpeg = Driver(os.environ["FOREBAY_CUDA_LIBRARY"]), NvJpeg(os.environ["FOREBAY_NVJPEG_LIBRARY"])
-nvjpeg.engines(2)
-driver.waits_move(True)
-
-def know(files):
-    for file in files:
-        nvjpeg.add(file, np.asarray(Image.open(io.BytesIO(file)).convert("RGB")))
-
-frameworks.Torch, report.run = lambda: StandIn(driver), functools.partial(report.run, know=know)
+framework, know, *_ = stand_ins()
+frameworks.Torch, report.run = lambda: framework, functools.partial(report.run, know=know)
 sys.exit(main.main())
 """
 
@@ -224,9 +216,14 @@ def test_a_signal_to_the_script_is_the_program_s(tmp_path):
 
 def test_the_whole_program_runs_over_the_stand_ins(cuda_library, tmp_path):
     decoder, storage = (compile_library(tmp_path, cuda_library) for compile_library in (compile_decoder, compile_storage))
+    photographs = tmp_path / "photographs"
+    photographs.mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(48):
+        Image.fromarray(rng.integers(0, 256, (70, 80, 3), np.uint8)).save(photographs / f"{number}.jpg")
     process = start(
         STAND_IN,
-        *("--quick", "--out", tmp_path / "report"),
+        *("--quick", "--out", tmp_path / "report", "--photographs", photographs),
         FOREBAY_CUDA_LIBRARY=str(cuda_library),
         FOREBAY_NVJPEG_LIBRARY=str(decoder),
         FOREBAY_CUFILE_LIBRARY=str(storage),
@@ -235,6 +232,7 @@ def test_the_whole_program_runs_over_the_stand_ins(cuda_library, tmp_path):
     assert process.returncode == 0, said
     written = json.loads((tmp_path / "report/gpu.json").read_text())
     outcomes = {part["name"]: part["outcome"] for part in written["parts"]}
+    assert [name.partition(",")[0] for name in outcomes if "photographs" in name] == ["loader"]
     assert [outcome for name, outcome in outcomes.items() if name.startswith("check: ")] == ["passed"] * 7
     assert outcomes["copies"] == outcomes["nvJPEG alone"] == outcomes["GPUDirect Storage"] == "passed"
     assert {outcomes[name] for name in outcomes if name.startswith(("peer", "resnet18"))} == {"skipped"}

@@ -47,7 +47,9 @@ def main():
     parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help="no parts with this in their names; may be repeated")
     parser.add_argument("--one-process", action="store_true", help="all parts in this process, without limits: for a debugger")
     arguments = parser.parse_args()
-    if arguments.photographs and not data.photographs(arguments.photographs, 1)[0]:
+    scale = report.Scale(arguments.quick)
+    photographs = data.photographs(arguments.photographs, scale.pictures) if arguments.photographs else None
+    if photographs and not photographs[0]:
         parser.error(f"--photographs: there is no JPEG in {arguments.photographs}")
     for number in isolated.ENDING:
         # Unlike the default, it lets everybody tidy up; and a shell's background would ignore Ctrl-C.
@@ -60,8 +62,8 @@ def main():
     try:
         found = report.run(
             frameworks.Torch(),
-            report.Scale(arguments.quick),
-            arguments.photographs,
+            scale,
+            photographs,
             minutes=arguments.minutes,
             keep=keep,
             wanted=wanted,

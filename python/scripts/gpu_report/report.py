@@ -161,13 +161,12 @@ def _surroundings():
     }
 
 
-def _sets(scale, folder):
+def _sets(scale, photographs):
     """Files to decode, by name, with their sizes."""
     made = data.synthetic(scale.pictures, *scale.size)
     sets = {f"synthetic, {scale.size[0]}x{scale.size[1]} q90, {_mean_kb(made[0])} kB": made}
-    if folder:
-        files, sizes = data.photographs(folder, scale.pictures)
-        sets[f"photographs, {_mean_kb(files)} kB"] = (files, sizes)
+    if photographs:
+        sets[f"photographs, {_mean_kb(photographs[0])} kB"] = photographs
     return sets
 
 
@@ -186,8 +185,8 @@ def run(
     wanted=lambda name: True,
     isolated=False,
 ):
-    """Runs every part whose name is `wanted`, what matters most first; `know` is told all files before they are decoded, `keep`
-    gets the document before and after each part. No part begins after so many minutes. `isolated` is as `Report` has it.
+    """Runs every part whose name is `wanted`, what matters most first; `photographs` are files and their sizes to measure with beside
+    synthetic ones; `know` is told all files before they are decoded, `keep` gets the document before and after each part. No part begins after so many minutes. `isolated` is as `Report` has it.
 
     Returns:
         The document for the JSON.
