@@ -186,7 +186,8 @@ def run(
     isolated=False,
 ):
     """Runs every part whose name is `wanted`, what matters most first; `photographs` are files and their sizes to measure with beside
-    synthetic ones; `know` is told all files before they are decoded, `keep` gets the document before and after each part. No part begins after so many minutes. `isolated` is as `Report` has it.
+    synthetic ones; `know` is told all files before they are decoded, `keep` gets the document before and after each part. No part
+    begins after so many minutes. `isolated` is as `Report` has it.
 
     Returns:
         The document for the JSON.
