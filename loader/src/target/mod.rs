@@ -7,7 +7,7 @@
 pub mod pictures;
 pub mod storage;
 
-pub use pictures::{Decoded, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture};
+pub use pictures::{Decoded, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, UnderWay};
 pub use storage::{HalfBatch, RowsAtTarget, StorageReader, StoredFile};
 
 use crate::error::{Error, ErrorKind, Result};

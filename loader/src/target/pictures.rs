@@ -6,13 +6,16 @@
 //! is handed over again, with what the decoder has made of the other pictures meanwhile. So a picture is never lost nor
 //! decoded twice on the device, and a bad one is the same error as on the host.
 //!
+//! What a device has made of a batch may show only when it is done with it. Such a batch is [`Placed::UnderWay`]; the next one is
+//! placed beside it if it is there, and then it is asked for ([`end`](PictureDecoder::end)) before it is handed out.
+//!
 //! The loader measures the room by the length of the data's samples. Of 6,000 photographs of 93 kB on average, one in nine is
 //! longer than a row of 224 x 224 pixels as uint8 (150,528 bytes), and those have two fifths of all bytes. What finds no
 //! room is decoded on the host.
 
 use super::TensorMemory;
 use crate::decode::{EncodedPicture, PictureForm};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::BatchSlot;
 use crate::sync::Arc;
 use std::any::Any;
@@ -37,6 +40,15 @@ pub trait PictureDecoder: Send + Sync + Debug {
     ///
     /// When the device has failed, or has no memory for the batch itself.
     fn place(&self, batch: EncodedBatch<'_>) -> Result<Placed>;
+
+    /// Waits for a batch that was under way and says what became of it. Called on the same thread.
+    ///
+    /// # Errors
+    ///
+    /// When the device has failed.
+    fn end(&self, _batch: UnderWay) -> Result<Placed> {
+        Err(Error::internal("a decoder whose batches are never under way was asked for one"))
+    }
 }
 
 /// A batch with pictures that are still files.
@@ -60,6 +72,10 @@ pub struct EncodedBatch<'a> {
 /// its decoder refused others. Its own business. It holds nothing of the slot, and goes back to the target with the batch, or is
 /// dropped with it, on any thread.
 pub type Decoded = Box<dyn Any + Send>;
+
+/// A batch that the device works on. The decoder's own business. It holds the slot, and may be dropped on any thread: then nobody
+/// wants the batch any more.
+pub type UnderWay = Box<dyn Any + Send>;
 
 /// Where one output's rows lie, one behind another.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,7 +104,9 @@ pub struct RowPicture {
 /// What became of a batch.
 #[derive(Debug)]
 pub enum Placed {
-    /// It is on its way.
+    /// The device works on it, and can still leave pictures out.
+    UnderWay(UnderWay),
+    /// It is there, or on its way.
     Done {
         /// The batch at its target.
         memory: Arc<dyn TensorMemory>,

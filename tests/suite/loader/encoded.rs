@@ -9,7 +9,7 @@ use forebay_loader::decode::pixels;
 use forebay_loader::decode::resize::Resizer;
 use forebay_loader::memory::{BatchMemory, BatchPool, BatchPoolConfig, Registrar};
 use forebay_loader::target::{
-    BatchTarget, Device, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, TensorMemory,
+    BatchTarget, Device, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, TensorMemory, UnderWay,
 };
 use forebay_loader::{Error, ErrorKind, Result};
 use serde_json::json;
@@ -30,9 +30,13 @@ enum Does {
     GiveUpAt(u64),
     /// Fails.
     Fail,
+    /// Fails at the batch with this number when it is under way.
+    FailLate(u64),
     /// Decodes, and ends only when the next batch is filled, so that it is always behind: for batches of so many chunks
     /// from a single thread, and so many chunks in an epoch.
     DecodeLate { of_batch: u64, of_epoch: u64 },
+    /// The same, and what it refuses, as with [`RefuseSome`](Self::RefuseSome), shows behind that, when it is asked.
+    RefuseLate { of_batch: u64, of_epoch: u64 },
 }
 
 /// A target with a decoder of its own.
@@ -43,12 +47,20 @@ struct Elsewhere(Arc<Inner>);
 struct Inner {
     does: Does,
     batches: AtomicU64,
+    /// Those that came for the first time.
+    firsts: AtomicU64,
     /// Files that it has decoded.
     files: AtomicU64,
+    /// Batches that have ended of those that were under way, and the most that were at a time.
+    ended: AtomicU64,
+    under_way: AtomicU64,
     /// Chunks of samples for which it was asked whether it takes pictures.
     chunks: AtomicU64,
     pool: Pool,
 }
+
+/// A batch that is under way: its number, and what becomes of it.
+struct Late(u64, Placed);
 
 /// What it has of a batch of which it refused pictures.
 type Pixels = Vec<(RowPicture, Vec<u8>)>;
@@ -64,8 +76,8 @@ impl std::fmt::Debug for Pool {
 impl Elsewhere {
     fn new(does: Does) -> Arc<Self> {
         let pool = BatchPool::new(&BatchPoolConfig { bytes: 16 << 20, ..BatchPoolConfig::default() }).expect("a pool");
-        let [batches, files, chunks] = [0; 3].map(AtomicU64::new);
-        Arc::new(Self(Arc::new(Inner { does, batches, files, chunks, pool: Pool(pool) })))
+        let [batches, firsts, files, ended, under_way, chunks] = [0; 6].map(AtomicU64::new);
+        Arc::new(Self(Arc::new(Inner { does, batches, firsts, files, ended, under_way, chunks, pool: Pool(pool) })))
     }
 }
 
@@ -88,13 +100,19 @@ impl BatchTarget for Elsewhere {
 }
 
 impl Inner {
+    fn refuses(&self) -> bool {
+        matches!(self.does, Does::RefuseSome | Does::RefuseLate { .. })
+    }
+
     fn has_given_up(&self) -> bool {
         matches!(self.does, Does::GiveUpAt(batch) if self.batches.load(Ordering::SeqCst) >= batch)
     }
 
     /// Comes back when the batch behind batch number `batch` is filled: the one behind that has begun, or there is none.
     fn be_late(&self, batch: u64) {
-        let Does::DecodeLate { of_batch, of_epoch } = self.does else { return };
+        let (Does::DecodeLate { of_batch, of_epoch } | Does::RefuseLate { of_batch, of_epoch }) = self.does else {
+            return;
+        };
         let batches = of_epoch.div_ceil(of_batch);
         let chunks = batch / batches * of_epoch + (of_batch * (batch % batches + 2) + 1).min(of_epoch);
         while self.chunks.load(Ordering::SeqCst) < chunks {
@@ -132,11 +150,37 @@ impl PictureDecoder for Inner {
     }
 
     fn place(&self, batch: EncodedBatch<'_>) -> Result<Placed> {
+        if batch.decoded.is_none() {
+            self.be_late(self.firsts.fetch_add(1, Ordering::SeqCst));
+        }
+        let placed = self.place_now(batch);
+        let number = self.batches.fetch_add(1, Ordering::SeqCst);
+        let placed = placed?;
+        match self.does {
+            Does::RefuseLate { .. } | Does::FailLate(_) => {
+                self.under_way.fetch_max(number + 1 - self.ended.load(Ordering::SeqCst), Ordering::SeqCst);
+                Ok(Placed::UnderWay(Box::new(Late(number, placed))))
+            }
+            _ => Ok(placed),
+        }
+    }
+
+    fn end(&self, batch: UnderWay) -> Result<Placed> {
+        let Late(number, placed) = *batch.downcast().expect("its own");
+        self.ended.fetch_add(1, Ordering::SeqCst);
+        match self.does {
+            Does::FailLate(failing) if failing == number => Err(Error::new(ErrorKind::Io, "the device is lost")),
+            _ => Ok(placed),
+        }
+    }
+}
+
+impl Inner {
+    fn place_now(&self, batch: EncodedBatch<'_>) -> Result<Placed> {
         let EncodedBatch { mut slot, bytes, outputs, rows, pictures, decoded } = batch;
         let is_first = decoded.is_none();
         let before = decoded.map_or_else(Pixels::new, |decoded| *decoded.downcast().expect("its own"));
         let is_open = !self.has_given_up();
-        self.be_late(self.batches.fetch_add(1, Ordering::SeqCst));
         assert!(pictures.is_sorted_by_key(|picture| (picture.output, picture.row)) && rows.is_sorted());
         assert!(pictures.iter().all(|picture| rows.contains(&picture.row)));
         if matches!(self.does, Does::Fail) {
@@ -150,7 +194,7 @@ impl PictureDecoder for Inner {
             let file = &filled[picture.at..][..picture.picture.bytes];
             if let Some((_, pixels)) = before.iter().find(|(before, _)| before == picture) {
                 decoded.push((*picture, pixels.clone()));
-            } else if !is_open || is_first && matches!(self.does, Does::RefuseSome) && number % 3 == 1 {
+            } else if !is_open || is_first && self.refuses() && number % 3 == 1 {
                 refused.push(number);
             } else {
                 match self.decode(file, place, picture) {
@@ -286,6 +330,40 @@ fn batches_are_those_of_the_host_whatever_the_decoder_takes_and_refuses() {
 }
 
 #[test]
+fn what_shows_when_a_batch_ends_comes_to_the_same_and_another_is_placed_beside_it() {
+    data_of_ordinary_files(SAMPLES, |directory| {
+        let config = LoaderConfig { threads: Some(1), prefetch: Some(8), ..crops(directory) };
+        let target = Elsewhere::new(Does::RefuseLate { of_batch: 4, of_epoch: 15 });
+        let loader = same_with(config, target.clone());
+        let (refused, on_device) = (counter(&loader, "pictures_refused"), counter(&loader, "pictures_on_device"));
+        assert!(refused > SAMPLES, "{refused}");
+        assert_eq!(refused + on_device, 2 * 2 * SAMPLES);
+        let count = |of: &AtomicU64| of.load(Ordering::SeqCst);
+        let Inner { files, batches, ended, under_way, .. } = &*target.0;
+        assert_eq!(count(files), on_device, "pictures were decoded twice");
+        assert_eq!(count(batches), count(ended), "every one was asked for");
+        assert_eq!(count(under_way), 2);
+    });
+}
+
+#[test]
+fn a_device_that_fails_later_is_the_error_of_that_batch() {
+    data_of_ordinary_files(SAMPLES, |directory| {
+        let loader = Loader::with_target(crops(directory), Elsewhere::new(Does::FailLate(1))).expect("a loader");
+        loader.start_epoch().expect("started");
+        assert!(matches!(loader.next().expect("the first batch"), Next::Batch(_)));
+        let error = loader.next().expect_err("the device is lost");
+        assert!(error.to_string().contains("the device is lost"), "{error}");
+        drop(loader);
+        let loader = Loader::with_target(crops(directory), Elsewhere::new(Does::FailLate(9))).expect("a loader");
+        loader.start_epoch().expect("started");
+        assert!(matches!(loader.next().expect("a batch"), Next::Batch(_)));
+        // Ends with batches under way.
+        drop(loader);
+    });
+}
+
+#[test]
 fn files_that_are_longer_than_their_rows_find_room_and_come_back_from_there() {
     let dir = tempfile::tempdir().expect("a folder");
     data(dir.path(), SAMPLES, |_| Kind::Long);
@@ -384,9 +462,11 @@ fn a_bad_picture_is_its_sample_s_error_and_skipped_within_the_budget() {
     let bad = (0..SAMPLES).filter(|number| number % 8 == 5).count() as u64;
     let skipping = |max_errors| LoaderConfig { on_error: OnError::Skip, max_errors, ..crops(dir.path()) };
     // A picture is bad for both outputs, and counts once.
-    let loader = same_as_on_the_host(skipping(2 * bad), Does::Decode);
-    assert_eq!(counter(&loader, "samples_skipped"), 2 * bad);
-    assert!(counter(&loader, "pictures_refused") >= 2 * bad);
+    for does in [Does::Decode, Does::FailLate(u64::MAX)] {
+        let loader = same_as_on_the_host(skipping(2 * bad), does);
+        assert_eq!(counter(&loader, "samples_skipped"), 2 * bad);
+        assert!(counter(&loader, "pictures_refused") >= 2 * bad);
+    }
     let raising = LoaderConfig { shuffle: false, ..crops(dir.path()) };
     let loader = Loader::with_target(raising, Elsewhere::new(Does::Decode)).expect("a loader");
     loader.start_epoch().expect("started");

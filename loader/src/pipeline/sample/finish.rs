@@ -8,6 +8,7 @@ use crate::pipeline::Task;
 use crate::sync::Arc;
 use crate::target::{
     BatchTarget, Decoded, EncodedBatch, HalfBatch, PictureDecoder, Placed, RowPicture, StorageReader, TensorMemory,
+    UnderWay,
 };
 
 /// A picture in the making that is still a file.
@@ -42,6 +43,18 @@ pub(crate) enum Finished {
     Batch(Batch, PictureCounts),
     /// The target's decoder does not take these pictures: they are to be decoded into their rows.
     Refused(Vec<Encoded>),
+    /// The target works on its pictures: what comes of it is to be asked for, by [`Building::end`].
+    UnderWay(Unended),
+}
+
+/// A batch that its target works on.
+#[derive(Debug)]
+pub(crate) struct Unended {
+    under_way: UnderWay,
+    /// Its pictures that were files.
+    encoded: Vec<Encoded>,
+    /// The rows that it does not have, ascending.
+    skipped: Vec<usize>,
 }
 
 /// Pictures of a batch that its target decodes.
@@ -91,25 +104,58 @@ impl Building {
             Some(read) => Some(read),
             None => self.decoded.lock().take(),
         };
-        let (memory, counts) = match ends.pictures.filter(|_| !encoded.is_empty()) {
-            None => (self.place(slot, &kept, decoded, ends)?, PictureCounts::default()),
+        match ends.pictures.filter(|_| !encoded.is_empty()) {
+            None => {
+                let memory = self.place(slot, &kept, decoded, ends)?;
+                self.batch(ends, &memory, &skipped, PictureCounts::default())
+            }
             Some(pictures) => {
                 encoded.sort_unstable_by_key(|picture| (picture.at.output, picture.at.row));
-                match self.place_encoded(slot, &kept, &encoded, decoded, pictures)? {
-                    Placed::Done { memory, on_engines } => {
-                        let counts = PictureCounts { on_device: encoded.len() as u64, on_engines: on_engines as u64 };
-                        (memory, counts)
-                    }
-                    Placed::Refused { slot, pictures, decoded } => {
-                        *self.slot.lock() = Some(slot);
-                        *self.decoded.lock() = decoded;
-                        return Ok(Finished::Refused(self.take_refused(encoded, &pictures)?));
-                    }
-                }
+                let placed = self.place_encoded(slot, &kept, &encoded, decoded, pictures)?;
+                self.placed(ends, placed, encoded, skipped)
             }
-        };
-        let outputs = self.outputs(&memory, &skipped)?;
-        Ok(Finished::Batch(Batch { epoch: ends.epoch, number, rows, outputs, planned_rows }, counts))
+        }
+    }
+
+    /// What came of a batch that was under way.
+    ///
+    /// # Errors
+    ///
+    /// What the target says.
+    pub(crate) fn end(&self, ends: &Ends<'_>, unended: Unended) -> Result<Finished> {
+        let Unended { under_way, encoded, skipped } = unended;
+        let pictures = ends.pictures.ok_or_else(|| Error::internal("a batch is under way to no decoder"))?;
+        self.placed(ends, pictures.end(under_way)?, encoded, skipped)
+    }
+
+    /// Takes in what became of a batch without the rows `skipped` and with files.
+    fn placed(&self, ends: &Ends<'_>, placed: Placed, encoded: Vec<Encoded>, skipped: Vec<usize>) -> Result<Finished> {
+        match placed {
+            Placed::UnderWay(under_way) => Ok(Finished::UnderWay(Unended { under_way, encoded, skipped })),
+            Placed::Done { memory, on_engines } => {
+                let counts = PictureCounts { on_device: encoded.len() as u64, on_engines: on_engines as u64 };
+                self.batch(ends, &memory, &skipped, counts)
+            }
+            Placed::Refused { slot, pictures, decoded } => {
+                *self.slot.lock() = Some(slot);
+                *self.decoded.lock() = decoded;
+                Ok(Finished::Refused(self.take_refused(encoded, &pictures)?))
+            }
+        }
+    }
+
+    /// The batch, whose fixed rows are in `memory`.
+    fn batch(
+        &self,
+        ends: &Ends<'_>,
+        memory: &Arc<dyn TensorMemory>,
+        skipped: &[usize],
+        counts: PictureCounts,
+    ) -> Result<Finished> {
+        let outputs = self.outputs(memory, skipped)?;
+        let (number, rows) = (ends.first_batch + self.number, self.rows - skipped.len());
+        let batch = Batch { epoch: ends.epoch, number, rows, outputs, planned_rows: self.rows as u64 };
+        Ok(Finished::Batch(batch, counts))
     }
 
     /// What the target has of the batch after its rows were read there, unless it has been handed on before.

@@ -4,7 +4,7 @@
 //! ordinary data set, since decode threads leave only those to it that look as it likes them.
 
 use super::collate::Building;
-use super::finish::{Encoded, Ends, Finished};
+use super::finish::{Encoded, Ends, Finished, Unended};
 use crate::decode::{DrawKey, SampleDecoder};
 use crate::error::Result;
 use crate::pipeline::epoch::Shared;
@@ -13,9 +13,29 @@ use crate::sync::Arc;
 use crossbeam::channel::Receiver;
 use std::time::Instant;
 
+/// What delivering a batch comes to.
+#[derive(Debug)]
+pub(super) enum Delivered {
+    /// Its consumer can take it.
+    Done,
+    /// Its target's decoder refuses these pictures.
+    Refused(Vec<Encoded>),
+    /// Its target works on it.
+    UnderWay(Unended),
+}
+
 impl Shared {
-    /// Delivers a batch whose rows are all done, or says which pictures its target's decoder refuses.
-    pub(super) fn deliver(&self, batch: &Building, place: &Stage) -> Vec<Encoded> {
+    /// Delivers a batch whose rows are all done.
+    pub(super) fn deliver(&self, batch: &Building, place: &Stage) -> Delivered {
+        self.finish(batch, place, |ends| batch.finish(ends))
+    }
+
+    /// Delivers a batch that was under way.
+    fn deliver_unended(&self, batch: &Building, unended: Unended, place: &Stage) -> Delivered {
+        self.finish(batch, place, |ends| batch.end(ends, unended))
+    }
+
+    fn finish(&self, batch: &Building, place: &Stage, finish: impl FnOnce(&Ends<'_>) -> Result<Finished>) -> Delivered {
         let is_refilled = batch.refills() > 0;
         let ends = Ends {
             epoch: self.epoch,
@@ -25,8 +45,9 @@ impl Shared {
             storage: self.storage.as_ref().map(|storage| &*storage.reader),
             may_be_empty: self.is_alone,
         };
-        let finished = match place.timed(Spent::Busy, || batch.finish(&ends)) {
-            Ok(Finished::Refused(pictures)) => return pictures,
+        let finished = match place.timed(Spent::Busy, || finish(&ends)) {
+            Ok(Finished::Refused(pictures)) => return Delivered::Refused(pictures),
+            Ok(Finished::UnderWay(unended)) => return Delivered::UnderWay(unended),
             Ok(Finished::Batch(batch, counts)) => {
                 self.pictures_on_device.add(counts.on_device);
                 self.pictures_on_engines.add(counts.on_engines);
@@ -37,7 +58,7 @@ impl Shared {
         };
         place.done(1, self.layout.bytes() as u64);
         self.reorder.put(batch.number, finished);
-        Vec::new()
+        Delivered::Done
     }
 
     /// Logs and counts what the target's decoder has given up.
@@ -50,19 +71,25 @@ impl Shared {
     }
 }
 
-/// Places batches until there are no more or the run stops.
+/// Places batches until there are no more or the run stops. One that is under way is ended when the next one has been placed
+/// beside it, or at once where none waits.
 pub(crate) fn run(shared: &Shared, batches: &Receiver<Arc<Building>>) -> Result<()> {
-    let stage = shared.stats.stage("place");
     let mut host = HostDecoder {
         shared,
+        stage: shared.stats.stage("place"),
         decoders: shared.fields.iter().map(|fields| fields.decoder()).collect(),
         file: Vec::new(),
     };
+    let mut before: Option<(Arc<Building>, Unended)> = None;
     loop {
-        let waiting = Instant::now();
         let is_behind = !batches.is_empty();
+        if let Some((batch, unended)) = before.take_if(|_| !is_behind) {
+            host.end(&batch, unended)?;
+            continue;
+        }
+        let waiting = Instant::now();
         let batch = batches.recv();
-        stage.spent_since(Spent::Input, waiting);
+        host.stage.spent_since(Spent::Input, waiting);
         let Ok(batch) = batch else { return Ok(()) };
         if let Some(share) = &shared.host_share {
             share.learn(is_behind);
@@ -70,14 +97,18 @@ pub(crate) fn run(shared: &Shared, batches: &Receiver<Arc<Building>>) -> Result<
         if shared.run.is_stopped() {
             return Ok(());
         }
-        host.place(&batch, &stage)?;
-        shared.run.advance();
+        let unended = host.place(&batch)?;
+        if let Some((batch, unended)) = before.take() {
+            host.end(&batch, unended)?;
+        }
+        before = unended.map(|unended| (batch, unended));
     }
 }
 
 /// Decodes what the target's decoder refuses.
 struct HostDecoder<'a> {
     shared: &'a Shared,
+    stage: Arc<Stage>,
     /// One for each layout of the data set's shards.
     decoders: Vec<SampleDecoder>,
     /// The current picture's file.
@@ -85,28 +116,48 @@ struct HostDecoder<'a> {
 }
 
 impl HostDecoder<'_> {
-    /// Delivers `batch`. Each round takes pictures off the target's decoder, so there is a last one.
-    fn place(&mut self, batch: &Arc<Building>, stage: &Stage) -> Result<()> {
+    /// Delivers `batch`, unless it is under way then.
+    fn place(&mut self, batch: &Arc<Building>) -> Result<Option<Unended>> {
+        let delivered = self.shared.deliver(batch, &self.stage);
+        self.follow(batch, delivered)
+    }
+
+    /// Delivers `batch`, which was under way.
+    fn end(&mut self, batch: &Arc<Building>, unended: Unended) -> Result<()> {
+        let mut unended = Some(unended);
+        while let Some(under_way) = unended.take() {
+            let delivered = self.shared.deliver_unended(batch, under_way, &self.stage);
+            unended = self.follow(batch, delivered)?;
+        }
+        Ok(())
+    }
+
+    /// Has refused pictures decoded here and delivers the batch again, up to where it is under way. Each round takes pictures off
+    /// the target's decoder, so there is a last one.
+    fn follow(&mut self, batch: &Arc<Building>, mut delivered: Delivered) -> Result<Option<Unended>> {
         loop {
-            let refused = self.shared.deliver(batch, stage);
             self.shared.tell_fallbacks();
-            if refused.is_empty() {
-                return Ok(());
-            }
+            self.shared.run.advance();
+            let refused = match delivered {
+                Delivered::Done => return Ok(None),
+                Delivered::UnderWay(unended) => return Ok(Some(unended)),
+                Delivered::Refused(refused) => refused,
+            };
             self.shared.pictures_refused.add(refused.len() as u64);
             for picture in &refused {
                 self.decode(batch, picture);
             }
             if self.shared.refill(batch)? {
                 // It comes back when its new row is in.
-                return Ok(());
+                return Ok(None);
             }
+            delivered = self.shared.deliver(batch, &self.stage);
         }
     }
 
     /// Decodes a picture into its row; a bad one is skipped within the budget, or the batch's failure.
     fn decode(&mut self, batch: &Building, picture: &Encoded) {
-        let Self { shared, decoders, file } = self;
+        let Self { shared, decoders, file, .. } = self;
         let Encoded { at, task, layout_number } = picture;
         let key = DrawKey { epoch: shared.epoch, stream: task.planned.stream.0, draw: task.planned.draw };
         let decoder = &mut decoders[*layout_number];
