@@ -164,6 +164,19 @@ impl Stream {
         })
     }
 
+    /// Starts filling `bytes` bytes at `target` with `word`, rounded up to whole words.
+    ///
+    /// # Safety
+    ///
+    /// There is room at `target`, which starts a word and which nobody else uses until the stream has done it.
+    pub(crate) unsafe fn fill(&self, target: CUdeviceptr, word: u32, bytes: usize) -> Result<()> {
+        self.context.enter(|| {
+            // SAFETY: by the contract above; the stream is alive. cudarc has no function of its own for it.
+            let code = unsafe { sys::cuMemsetD32Async(target, word, bytes.div_ceil(size_of::<u32>()), self.handle) };
+            checked(code.result(), "cuMemsetD32Async")
+        })
+    }
+
     /// Waits on the host for what it has been given so far.
     pub(crate) fn wait(&self) -> Result<()> {
         let event = Event::new(&self.context)?;

@@ -43,7 +43,7 @@ const FUNCTIONS: [&str; 32] = [
     "cuMemcpyDtoDAsync_v2",
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
-    "cuMemsetD8Async",
+    "cuMemsetD32Async",
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuModuleGetFunction",

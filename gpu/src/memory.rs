@@ -2,7 +2,7 @@
 
 use crate::context::{Context, Event, Stream};
 use crate::driver::checked;
-use cudarc::driver::result::{free_sync, malloc_sync, memcpy_dtoh_async, memset_d8_async};
+use cudarc::driver::result::{free_sync, malloc_sync, memcpy_dtoh_async};
 use cudarc::driver::sys::CUdeviceptr;
 use forebay_loader::Result;
 use forebay_loader::sync::{Arc, Mutex};
@@ -39,13 +39,10 @@ impl Block {
         self.bytes
     }
 
-    /// Fills the first `bytes` bytes with one that is known, and waits until they are.
-    pub(crate) fn fill(&self, byte: u8, bytes: usize, stream: &Stream) -> Result<()> {
-        self.context.enter(|| {
-            // SAFETY: the block has as many bytes.
-            let answer = unsafe { memset_d8_async(self.address, byte, bytes.min(self.bytes), stream.handle) };
-            checked(answer, "cuMemsetD8Async")
-        })?;
+    /// Fills it with a word that is known, and waits until it is.
+    pub(crate) fn fill(&self, word: u32, stream: &Stream) -> Result<()> {
+        // SAFETY: the block has as many bytes, from a page's start on.
+        unsafe { stream.fill(self.address, word, self.bytes) }?;
         stream.wait()
     }
 

@@ -28,7 +28,7 @@ struct Break {
     noticed_by: (&'static str, &'static str),
 }
 
-const BREAKS: [Break; 28] = [
+const BREAKS: [Break; 34] = [
     Break {
         what: "a slot is used again before its copy has been done",
         file: "target.rs",
@@ -39,9 +39,54 @@ const BREAKS: [Break; 28] = [
     Break {
         what: "a slot with files is used again before they have been read",
         file: "pictures/mod.rs",
-        sound: "self.shared.keep_slot(copied.clone(), filled);",
+        sound: "batch.ended.wait()?;",
+        broken: "",
+        noticed_by: ("pictures", "a_slot_with_files_goes_back_when_they_have_been_read"),
+    },
+    Break {
+        what: "the same of a batch that nobody wants any more",
+        file: "pictures/under_way.rs",
+        sound: "self.shared.keep_slot(self.ended.clone(), filled);",
         broken: "drop(filled);",
         noticed_by: ("pictures", "a_slot_with_files_goes_back_when_they_have_been_read"),
+    },
+    Break {
+        what: "memory of such a batch is written while the device still uses it",
+        file: "pictures/under_way.rs",
+        sound: "self.shared.blocks.give_back(block, vec![self.ended.clone()]);",
+        broken: "self.shared.blocks.give_back(block, Vec::new());",
+        noticed_by: (
+            "pictures",
+            "a_batch_that_nobody_wants_any_more_is_not_overwritten_before_the_device_is_done_with_it",
+        ),
+    },
+    Break {
+        what: "nobody looks for pictures that were left out",
+        file: "pictures/passage.rs",
+        sound: "unsafe { self.kernel.find_left_out(list_at, list.len(), &self.stream) }",
+        broken: "{ let _ = list_at; Ok(()) }",
+        noticed_by: ("pictures", "left_out::pictures_that_are_left_out_come_back_and_the_others_are_not_decoded_again"),
+    },
+    Break {
+        what: "pixels of other pictures are in places of those that are left out",
+        file: "pictures/passage.rs",
+        sound: "unsafe { pictures.stream.fill(scratch, BLANK, group.scratch_bytes()) }?;",
+        broken: "",
+        noticed_by: ("pictures", "left_out::pictures_that_are_left_out_of_a_batch_behind_another_are_found"),
+    },
+    Break {
+        what: "places in new memory are not blank",
+        file: "pictures/lane.rs",
+        sound: "block.fill(BLANK, stream)?;",
+        broken: "let _ = (BLANK, stream);",
+        noticed_by: ("pictures", "left_out::pictures_that_are_left_out_come_back_and_the_others_are_not_decoded_again"),
+    },
+    Break {
+        what: "what engines began before they refused a batch stands for pictures that are left out",
+        file: "pictures/passage.rs",
+        sound: "self.blank(jobs)?;",
+        broken: "",
+        noticed_by: ("pictures", "left_out::a_picture_that_is_left_out_beside_one_that_is_refused_comes_back_with_it"),
     },
     Break {
         what: "a slot comes back while the device still reads files that were not refused",

@@ -2,7 +2,7 @@
  * the test says so, when a consumer reads, or when the host waits for the whole device. Until then nothing is copied, as
  * on a device that is busy. Device memory starts as 0xEE. Whatever a device would not forgive aborts.
  *
- * Its one kernel is crop_resize.cu, compiled as C++ for the host and linked in. fake_nvjpeg.c does its work on these streams, and
+ * Its kernels are those of crop_resize.cu, compiled as C++ for the host and linked in. fake_nvjpeg.c does its work on these streams, and
  * fake_cufile.c reads to this memory. */
 #include <pthread.h>
 #include <stdint.h>
@@ -443,16 +443,17 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, void *s) {
     pthread_mutex_unlock(&lock);
     return 0;
 }
-typedef struct Fill { void *at; int byte; size_t len; } Fill;
+typedef struct Fill { uint32_t *at, word; size_t count; } Fill;
 static void fill(void *argument) {
     Fill *f = argument;
-    memset(f->at, f->byte, f->len);
+    for (size_t i = 0; i < f->count; i++) f->at[i] = f->word;
     free(f);
 }
-int cuMemsetD8Async(uint64_t at, unsigned char byte, size_t n, void *s) {
+int cuMemsetD32Async(uint64_t at, unsigned word, size_t count, void *s) {
     ENTER_CONTEXT;
+    must(at % 4 == 0 && fake_cuda_is_on_device((void *)(uintptr_t)at, count * 4), "memory outside is filled");
     Fill *f = malloc(sizeof *f);
-    *f = (Fill){(void *)(uintptr_t)at, byte, n};
+    *f = (Fill){(void *)(uintptr_t)at, word, count};
     fake_cuda_call_later(s, fill, f, 0);
     return 0;
 }
@@ -467,14 +468,20 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
     return 0;
 }
 
-/* The kernel, and its argument that is passed by value. */
+/* The kernels, and the argument that is passed by value. */
 struct Picture;
 typedef struct Batch { void *out; unsigned w, h, dtype, interleaved; float scale[3], offset[3]; } Batch;
 void crop_resize_on_host(const struct Picture *pictures, const Batch *batch, unsigned count);
+void find_left_out_on_host(const struct Picture *pictures, unsigned count);
 typedef struct Launch { const struct Picture *pictures; Batch batch; unsigned count; } Launch;
 static void run_kernel(void *launch) {
     Launch *l = launch;
     crop_resize_on_host(l->pictures, &l->batch, l->count);
+    free(l);
+}
+static void run_look(void *launch) {
+    Launch *l = launch;
+    find_left_out_on_host(l->pictures, l->count);
     free(l);
 }
 int cuModuleLoadData(void **m, const void *image) {
@@ -488,15 +495,21 @@ int cuModuleUnload(void *m) { ENTER_CONTEXT; free(m); __atomic_sub_fetch(&module
 int cuModuleGetFunction(void **f, void *m, const char *name) {
     (void)m;
     ENTER_CONTEXT;
-    *f = (void *)run_kernel;
-    return strcmp(name, "crop_resize") ? NOT_FOUND : 0;
+    *f = !strcmp(name, "crop_resize") ? (void *)run_kernel : !strcmp(name, "find_left_out") ? (void *)run_look : NULL;
+    return *f ? 0 : NOT_FOUND;
 }
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void *stream, void **arguments, void **extra) {
     ENTER_CONTEXT;
-    must(f == (void *)run_kernel && !extra && !shared, "a kernel is launched that is none");
+    must((f == (void *)run_kernel || f == (void *)run_look) && !extra && !shared, "a kernel is launched that is none");
     Launch *l = malloc(sizeof *l);
     memcpy(&l->pictures, arguments[0], sizeof l->pictures);
+    if (f == (void *)run_look) {
+        l->count = gx;
+        must(bx >= 1 && bx <= 1024 && by * bz * gy * gz == 1 && gx >= 1, "a launch has a shape that no device takes");
+        fake_cuda_call_later(stream, run_look, l, 0);
+        return 0;
+    }
     memcpy(&l->batch, arguments[1], sizeof l->batch);
     l->count = gz;
     must(bx * by * bz <= 1024 && bz == 1 && gz >= 1 && gz <= 65535, "a launch has a shape that no device takes");

@@ -3,7 +3,8 @@
  * is gone at once, and with more pictures than they take at once the call comes back when these are decoded. They do not take
  * small pictures. One bad picture fails its batch. Whatever the library would not forgive aborts.
  *
- * Pixels come from a function that the test gives, or are those of the files that it made known. A picture whose file holds the text REFUSED is refused. */
+ * Pixels come from a function that the test gives, or are those of the files that it made known. A picture
+ * whose file holds the text REFUSED is refused; one with LEFTOUT is taken and never decoded, and of one with CUTSHORT only the upper half is. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -176,6 +177,7 @@ typedef struct Job { const unsigned char *file; size_t len; int is_copy, is_spoi
 typedef struct Jobs { State *state; int count; Job list[]; } Jobs;
 
 static int run_job(const Job *j) {
+    if (j->region.h == 0) return 0;
     return decode(j->file, j->len, j->region.x, j->region.y, j->region.w, j->region.h, j->out, j->pitch);
 }
 /* Whether a picture can be decoded at all, without touching its place. */
@@ -212,6 +214,10 @@ static void write_late(void *argument) {
             memset(jobs->list[i].out + y * jobs->list[i].pitch, 0xBB, jobs->list[i].region.w * 3);
     free(jobs);
 }
+/* How many rows of a picture are written that is taken. */
+static int rows_of(const unsigned char *file, size_t len, int h) {
+    return memmem(file, len, "LEFTOUT", 7) ? 0 : memmem(file, len, "CUTSHORT", 8) ? h / 2 : h;
+}
 static int decode_batch(Handle *h, State *state, const unsigned char *const *files, const size_t *lengths, Image *out,
                         Params **params, void *stream) {
     int count = state->prepared, refused = injected(h->backend == ENGINES ? "engines" : "cores");
@@ -231,7 +237,8 @@ static int decode_batch(Handle *h, State *state, const unsigned char *const *fil
         if (!code) code = try_job(jobs->list[i], h->backend == ENGINES);
     }
     for (int i = 0; i < count && h->backend == ENGINES; i++)
-        for (int y = 0; y < params[i]->h; y++) memset(out[i].channel[0] + y * out[i].pitch[0], 0xBB, params[i]->w * 3);
+        for (int y = 0; y < rows_of(files[i], lengths[i], params[i]->h); y++)
+            memset(out[i].channel[0] + y * out[i].pitch[0], 0xBB, params[i]->w * 3);
     if (code) {
         // Engines may have begun with some of them.
         if (h->backend == ENGINES) fake_cuda_call_later(stream, write_late, jobs, 0);
@@ -240,6 +247,7 @@ static int decode_batch(Handle *h, State *state, const unsigned char *const *fil
     }
     for (int i = 0; i < count; i++) {
         Job *job = &jobs->list[i];
+        job->region.h = rows_of(job->file, job->len, job->region.h);
         if (!fake_cuda_is_pinned(job->file, job->len)) {
             job->file = memcpy(malloc(job->len), job->file, job->len);
             job->is_copy = 1;

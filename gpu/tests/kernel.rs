@@ -1,6 +1,6 @@
 //! The kernel's arithmetic against the host's: the same source, compiled as C++ for the host.
 
-use forebay_gpu::kernel::{Batch, NAME, PTX, Picture, SOURCE};
+use forebay_gpu::kernel::{BLANK, Batch, LOOK, NAME, PTX, Picture, SOURCE};
 use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
 use forebay_loader::decode::normalise::Writer;
 use forebay_loader::decode::pixels::Pixels;
@@ -52,7 +52,7 @@ impl Kernel {
         let run = unsafe { self.library.get::<Run>("crop_resize_on_host") }.expect("there");
         let mut out = vec![0u8; bytes];
         let (region, pixels) = (source.region(), source.rgb().as_ptr().expose_provenance() as u64);
-        let picture = Picture::new(pixels, u64::from(region.w) * 3, region, stage, 0).expect("inside");
+        let picture = Picture::new(pixels, u64::from(region.w) * 3, region, stage, 0, 0).expect("inside");
         let at = out.as_mut_ptr().expose_provenance() as u64;
         let batch = Batch::new(at, stage.output(), dtype, layout, scale, offset).expect("a type of pictures");
         // SAFETY: the picture lies inside of `source` and `out` has room for the one that is made.
@@ -182,7 +182,51 @@ fn a_crop_outside_of_what_was_decoded_is_refused() {
     let decoded = Region { x: 10, y: 10, w: 50, h: 50 };
     for (x, y, w, h) in [(9, 10, 5, 5), (10, 9, 5, 5), (40, 10, 21, 5), (10, 40, 5, 21)] {
         let stage = Stage { crop: Region { x, y, w, h }, ..Stage::identity(Size { w, h }) };
-        assert!(Picture::new(0, 150, decoded, &stage, 0).is_err());
+        assert!(Picture::new(0, 150, decoded, &stage, 0, 0).is_err());
+    }
+}
+
+#[test]
+fn rows_of_a_crop_that_nobody_wrote_are_found_wherever_they_begin() {
+    type Find = unsafe extern "C" fn(*const Picture, c_uint);
+    let kernel = Kernel::new();
+    // SAFETY: the type is the one of the source.
+    let find = unsafe { kernel.library.get::<Find>("find_left_out_on_host") }.expect("there");
+    let decoded = Region { x: 4, y: 6, w: 21, h: 13 };
+    let pitch = decoded.w as usize * 3;
+    let crop = Region { x: 7, y: 8, w: 9, h: 5 };
+    // Words, as the device is filled: rows begin anywhere in one.
+    let blank = vec![BLANK; (pitch * decoded.h as usize).div_ceil(4)];
+    let is_left_out = |written: &dyn Fn(usize, usize) -> bool| {
+        let mut words = blank.clone();
+        // SAFETY: bytes have no alignment and any value.
+        let (_, pixels, _) = unsafe { words.align_to_mut::<u8>() };
+        for (at, byte) in pixels.iter_mut().enumerate().filter(|(at, _)| written(at / pitch, at % pitch / 3)) {
+            *byte = (at * 7) as u8;
+        }
+        let stage = Stage { crop, ..Stage::identity(crop.size()) };
+        // Neighbours' bytes are not touched.
+        let mut said = [9u8, 0, 9];
+        let said_at = said[1..].as_mut_ptr().expose_provenance() as u64;
+        let at = words.as_mut_ptr().expose_provenance() as u64;
+        let picture = Picture::new(at, pitch as u64, decoded, &stage, 0, said_at).expect("inside");
+        // SAFETY: the crop lies inside of the words, and there is a byte for the answer.
+        unsafe { find(&picture, 1) };
+        assert_eq!([said[0], said[2]], [9, 9]);
+        said[1] == 1
+    };
+    assert!(is_left_out(&|_, _| false));
+    assert!(!is_left_out(&|_, _| true));
+    let [top, left] = [crop.y - decoded.y, crop.x - decoded.x].map(|v| v as usize);
+    for y in 0..decoded.h as usize {
+        let is_in_crop = (top..top + crop.h as usize).contains(&y);
+        assert_eq!(is_left_out(&|row, _| row != y), is_in_crop, "row {y}");
+        // A pixel is enough, if it is one of the crop's.
+        let has = |pixel: usize| !is_left_out(&|row, column| row != y || column == pixel);
+        for pixel in 0..decoded.w as usize {
+            let is_of_crop = (left..left + crop.w as usize).contains(&pixel);
+            assert_eq!(has(pixel), !is_in_crop || is_of_crop, "pixel {pixel} of row {y}");
+        }
     }
 }
 
@@ -191,7 +235,9 @@ fn the_compiled_kernel_is_the_source_s() {
     let digest: String = sha2::Sha256::digest(SOURCE).iter().map(|byte| format!("{byte:02x}")).collect();
     let first = format!("// SHA-256 of crop_resize.cu: {digest}\n");
     assert!(PTX.starts_with(&first), "compile it anew: python gpu/src/kernel/compile.py");
-    assert!(PTX.contains(&format!(".visible .entry {NAME}(")));
+    for name in [NAME, LOOK] {
+        assert!(PTX.contains(&format!(".visible .entry {name}(")));
+    }
     // Contracted products and sums would not be the host's.
     assert!(!PTX.contains("fma.rn"));
 }

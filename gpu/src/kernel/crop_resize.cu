@@ -1,4 +1,5 @@
-// Decoded pictures to a batch: crop, antialiased bilinear resize, window, mirror, normalisation, layout, element type.
+// Decoded pictures to a batch: crop, antialiased bilinear resize, window, mirror, normalisation, layout, element type
+// (crop_resize). And a look at whether they were decoded (find_left_out).
 //
 // One thread makes one output pixel of one picture, and one launch a whole batch: blockIdx.z is the picture. The weights
 // are those of the host's resize (Pillow's), in single precision and not rounded to 14 bits, and the grey level is rounded
@@ -27,7 +28,13 @@ struct Picture {
     unsigned int flip;
     // Which row of the batch it becomes.
     unsigned int row;
+    // Becomes 1 if a row of the crop was not written.
+    unsigned char *left_out;
 };
+
+// What memory for pixels is filled with before pictures are decoded, 4 bytes a time. A row of pixels is not like it, least of
+// all by chance: its colours have a period of 4 pixels.
+#define BLANK 0xc33ca55au
 
 struct Batch {
     void *out;
@@ -135,12 +142,32 @@ DEVICE void make_pixel(const struct Picture *pictures, const struct Batch *batch
     }
 }
 
+DEVICE int is_blank(const unsigned char *row, unsigned int bytes) {
+    for (unsigned int i = 0; i < bytes; i++)
+        if (row[i] != (unsigned char)(BLANK >> 8u * ((unsigned long long)(row + i) & 3u))) return 0;
+    return 1;
+}
+
+// Looks at every `step`th row of the crop from `first` on.
+DEVICE void look_for_blanks(const struct Picture *picture, unsigned int first, unsigned int step) {
+    for (unsigned int y = first; y < picture->crop_h; y += step)
+        if (is_blank(picture->pixels + (unsigned long long)y * picture->pitch, picture->crop_w * 3u)) *picture->left_out = 1;
+}
+
 #ifdef __CUDACC__
+extern "C" __global__ void find_left_out(const struct Picture *pictures) {
+    look_for_blanks(pictures + blockIdx.x, threadIdx.x, blockDim.x);
+}
+
 extern "C" __global__ void crop_resize(const struct Picture *pictures, const struct Batch batch) {
     unsigned int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     if (x < batch.w && y < batch.h) make_pixel(pictures, &batch, blockIdx.z, x, y);
 }
 #else
+extern "C" void find_left_out_on_host(const struct Picture *pictures, unsigned int count) {
+    for (unsigned int n = 0; n < count; n++) look_for_blanks(pictures + n, 0, 1);
+}
+
 extern "C" void crop_resize_on_host(const struct Picture *pictures, const struct Batch *batch, unsigned int count) {
     for (unsigned int n = 0; n < count; n++)
         for (unsigned int y = 0; y < batch->h; y++)

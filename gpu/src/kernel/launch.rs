@@ -1,6 +1,6 @@
-//! The kernel on a device.
+//! The kernels on a device.
 
-use super::{Batch, NAME, PTX};
+use super::{Batch, LOOK, NAME, PTX, Picture};
 use crate::context::{Context, Stream};
 use crate::driver::checked;
 use cudarc::driver::result::{launch_kernel, module};
@@ -12,14 +12,18 @@ use std::ffi::{CString, c_void};
 /// Threads of a block across and down: a warp writes 32 pixels side by side.
 const BLOCK: [u32; 2] = [32, 8];
 
+/// Threads that look at one picture's rows.
+const LOOKING: u32 = 64;
+
 /// Pictures of one launch at most: the driver's limit for blocks in z.
 const PICTURES_MAX: usize = 65_535;
 
-/// The kernel, loaded into a context.
+/// The kernels, loaded into a context.
 pub(crate) struct Kernel {
     context: Arc<Context>,
     module: CUmodule,
-    function: CUfunction,
+    crop_resize: CUfunction,
+    find_left_out: CUfunction,
 }
 
 // SAFETY: the handles are only passed to the driver, which may be called from any thread.
@@ -34,21 +38,23 @@ impl Kernel {
     ///
     /// What the driver says; an old one does not know the version of PTX.
     pub(crate) fn load(context: &Arc<Context>) -> Result<Self> {
-        let invalid = |_| Error::internal("the kernel has a NUL in it");
-        let (image, name) = (CString::new(PTX).map_err(invalid)?, CString::new(NAME).map_err(invalid)?);
+        let text = |text: &str| CString::new(text).map_err(|_| Error::internal("the kernel has a NUL in it"));
+        let (image, names) = (text(PTX)?, [text(NAME)?, text(LOOK)?]);
         context.enter(|| {
             // SAFETY: the image is text that ends in a NUL.
             let module = unsafe { module::load_data(image.as_ptr().cast()) };
             let module = checked(module, "cuModuleLoadData")?;
-            let mut kernel = Self { context: context.clone(), module, function: std::ptr::null_mut() };
-            // SAFETY: the module is loaded.
-            let function = unsafe { module::get_function(module, name) };
-            kernel.function = checked(function, "cuModuleGetFunction")?;
+            let none = std::ptr::null_mut();
+            let mut kernel = Self { context: context.clone(), module, crop_resize: none, find_left_out: none };
+            for (function, name) in [&mut kernel.crop_resize, &mut kernel.find_left_out].into_iter().zip(names) {
+                // SAFETY: the module is loaded.
+                *function = checked(unsafe { module::get_function(module, name) }, "cuModuleGetFunction")?;
+            }
             Ok(kernel)
         })
     }
 
-    /// Starts it on `stream` for the `count` pictures at `pictures` on the device.
+    /// Starts the making of rows on `stream` for the `count` pictures at `pictures` on the device.
     ///
     /// # Safety
     ///
@@ -59,18 +65,34 @@ impl Kernel {
         for first in (0..count).step_by(PICTURES_MAX) {
             let of_this = (count - first).min(PICTURES_MAX) as u32;
             let grid = (w.div_ceil(BLOCK[0]), h.div_ceil(BLOCK[1]), of_this);
-            let mut list = pictures + (first * size_of::<super::Picture>()) as u64;
+            let mut list = pictures + (first * size_of::<Picture>()) as u64;
             let mut batch = *batch;
             let mut arguments = [(&raw mut list).cast::<c_void>(), (&raw mut batch).cast::<c_void>()];
             self.context.enter(|| {
                 // SAFETY: the arguments are the kernel's and are copied during the call; the rest by the contract above.
                 let answer = unsafe {
-                    launch_kernel(self.function, grid, (BLOCK[0], BLOCK[1], 1), 0, stream.handle, &mut arguments)
+                    launch_kernel(self.crop_resize, grid, (BLOCK[0], BLOCK[1], 1), 0, stream.handle, &mut arguments)
                 };
                 checked(answer, "cuLaunchKernel")
             })?;
         }
         Ok(())
+    }
+
+    /// Starts a look on `stream` at which of the `count` pictures at `pictures` on the device were left out by who decoded them.
+    ///
+    /// # Safety
+    ///
+    /// As [`launch`](Self::launch); the bytes that the pictures name lie in memory that nobody else uses.
+    pub(crate) unsafe fn find_left_out(&self, pictures: u64, count: usize, stream: &Stream) -> Result<()> {
+        let mut list = pictures;
+        let mut arguments = [(&raw mut list).cast::<c_void>()];
+        self.context.enter(|| {
+            let (grid, block) = ((count as u32, 1, 1), (LOOKING, 1, 1));
+            // SAFETY: the argument is the kernel's and is copied during the call; the rest by the contract above.
+            let answer = unsafe { launch_kernel(self.find_left_out, grid, block, 0, stream.handle, &mut arguments) };
+            checked(answer, "cuLaunchKernel")
+        })
     }
 }
 

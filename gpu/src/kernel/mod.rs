@@ -1,8 +1,10 @@
-//! From decoded pictures on the device to a batch, in one launch: the source, what it takes, and the launch.
+//! From decoded pictures on the device to a batch, in one launch: the source, what it takes, and the launch. And a look at which
+//! of them are none, since nobody had decoded them.
 //!
 //! [`SOURCE`] is compiled with [`OPTIONS`] by NVRTC to [`PTX`], which is committed, so that no compiler is needed where it
 //! runs (`gpu/src/kernel/compile.py` writes it). The function is [`NAME`], with `pictures` (an array on the device) and
-//! `batch` by value, a thread per output pixel in x and y, and a picture per block in z. Crops and mirrors are the [`Stage`] that
+//! `batch` by value, a thread per output pixel in x and y, and a picture per block in z; and [`LOOK`], with `pictures`, a picture
+//! per block in x, whose rows its threads share. Crops and mirrors are the [`Stage`] that
 //! the host's decoder resolves, so the same sample, epoch and seed gives the same crop on both.
 //!
 //! Tolerance: a grey level differs from the host's by at most one, in less than one value of 500, and everything behind
@@ -26,6 +28,12 @@ pub const PTX: &str = include_str!("crop_resize.ptx");
 /// The function in [`SOURCE`].
 pub const NAME: &str = "crop_resize";
 
+/// The other function in [`SOURCE`].
+pub const LOOK: &str = "find_left_out";
+
+/// What memory for pixels holds before pictures are decoded to it, as [`SOURCE`] has it.
+pub const BLANK: u32 = 0xc33c_a55a;
+
 /// What the arithmetic relies on.
 pub const OPTIONS: [&str; 1] = ["--fmad=false"];
 
@@ -40,6 +48,7 @@ pub struct Picture {
     window: [i32; 2],
     flip: u32,
     row: u32,
+    left_out: u64,
 }
 
 impl Picture {
@@ -49,7 +58,7 @@ impl Picture {
     /// # Errors
     ///
     /// `Internal`, when the crop is not inside of what was decoded.
-    pub fn new(pixels: u64, pitch: u64, decoded: Region, stage: &Stage, row: u32) -> Result<Self> {
+    pub fn new(pixels: u64, pitch: u64, decoded: Region, stage: &Stage, row: u32, left_out: u64) -> Result<Self> {
         let Stage { crop, resized, window, flip } = *stage;
         let inside = |at: u32, len: u32, from: u32, of: u32| at >= from && at - from + len <= of;
         if !inside(crop.x, crop.w, decoded.x, decoded.w) || !inside(crop.y, crop.h, decoded.y, decoded.h) {
@@ -68,6 +77,7 @@ impl Picture {
             window: [window.x as i32, window.y as i32],
             flip: u32::from(flip),
             row,
+            left_out,
         })
     }
 

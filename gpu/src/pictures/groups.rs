@@ -61,10 +61,10 @@ impl Item {
         (self.picture.output, self.picture.row)
     }
 
-    /// What the kernel is told, for scratch memory at `scratch`.
-    pub(super) fn for_kernel(&self, scratch: u64, extent: Extent) -> Result<Picture> {
-        let stage = &self.picture.picture.stage;
-        Picture::new(scratch + self.at as u64, self.pitch(extent) as u64, self.region(extent), stage, self.to_row)
+    /// What the kernels are told, for scratch memory at `scratch`; whether it was left out is said at `left_out`.
+    pub(super) fn for_kernel(&self, scratch: u64, extent: Extent, left_out: u64) -> Result<Picture> {
+        let (pixels, stage) = (scratch + self.at as u64, &self.picture.picture.stage);
+        Picture::new(pixels, self.pitch(extent) as u64, self.region(extent), stage, self.to_row, left_out)
     }
 }
 

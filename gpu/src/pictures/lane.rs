@@ -5,8 +5,8 @@
 //! it as well. With two lanes the host prepares a group while the device works on another.
 
 use super::share::{Part, Took};
-use crate::context::{Context, Event};
-use crate::kernel::Picture;
+use crate::context::{Context, Event, Stream};
+use crate::kernel::{BLANK, Picture};
 use crate::memory::Block;
 use crate::nvjpeg::{Batched, Handle};
 use cudarc::driver::sys::CUstream;
@@ -15,7 +15,7 @@ use forebay_loader::sync::Arc;
 
 pub(super) struct Lane {
     context: Arc<Context>,
-    /// Decoded pixels, then the kernel's list of pictures; as large as the largest group so far.
+    /// Decoded pixels, then the kernel's list of pictures; as large as the largest group so far. [`BLANK`] at rest.
     scratch: Option<Block>,
     /// The list, while the device may still copy it.
     pub(super) list: Vec<Picture>,
@@ -110,16 +110,21 @@ impl Lane {
         Ok(took)
     }
 
-    /// Scratch memory of `bytes` bytes, for a lane at rest: its address.
+    /// Scratch memory of `bytes` bytes, for a lane at rest: its address. It is blank; memory that is new is made so on `stream`, and
+    /// waited for.
     ///
     /// # Errors
     ///
     /// `Full` when there is none.
-    pub(super) fn scratch(&mut self, bytes: usize) -> Result<u64> {
+    pub(super) fn scratch(&mut self, bytes: usize, stream: &Stream) -> Result<u64> {
         let fitting = self.scratch.take().filter(|block| block.len() >= bytes);
         let block = match fitting {
             Some(block) => block,
-            None => Block::alloc(&self.context, bytes)?,
+            None => {
+                let block = Block::alloc(&self.context, bytes)?;
+                block.fill(BLANK, stream)?;
+                block
+            }
         };
         Ok(self.scratch.insert(block).address)
     }

@@ -3,40 +3,44 @@
 //! ```text
 //! batch slot --groups--> files --share--> nvJPEG on engines --+--> scratch --kernel--> rows of the batch
 //!      |                            \---> nvJPEG on cores  --/     (lane)                 |
-//!      +--rows that are done, other outputs: copies-------------------------------------+--> event --> slot goes back
+//!      +--rows that are done, other outputs: copies-------------------------------------+--> event --> a look --> out
 //! ```
 //!
 //! What decodes has decoded a picture as the host does before it gets any ([`proof`]). A batch goes through
-//! [`DevicePictures::place`] alone, on the loader's thread for such batches ([`passage`]). Its pictures
+//! [`DevicePictures::place`] and [`DevicePictures::end`] alone, on the loader's thread for such batches ([`passage`]). Its pictures
 //! are decoded in groups that fit into scratch memory, as a rule one, by engines and cores at the same time. Refusals show when
-//! the library is called, and what is refused goes to the host: the slot
-//! then goes back as it was, once the device is done with it, and the pictures that were not refused stay in their rows on
+//! the library is called, and pictures that were left out without a word when the device is done ([`left_out`]); both go to the
+//! host: the slot then goes back as it was, once the device is done with it, and the other pictures stay in their rows on
 //! the device ([`Partial`]) until the batch comes again.
 //!
 //! Untested on hardware: the tests run over stand-ins for driver and library in host memory.
 
 mod groups;
 mod lane;
+mod left_out;
 mod passage;
 mod proof;
 mod share;
+mod under_way;
 
 use crate::context::{Event, Stream};
 use crate::kernel::Kernel;
-use crate::memory::Block;
-use crate::nvjpeg::{Extent, Handle, Probe, Refusal};
+use crate::memory::{Block, Blocks};
+use crate::nvjpeg::{Extent, Handle, Probe};
 use crate::partial::Partial;
 use crate::target::{DeviceBatch, Shared};
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering};
-use forebay_loader::target::{Decoded, EncodedBatch, PictureDecoder, Placed, RowPicture};
+use forebay_loader::target::{Decoded, EncodedBatch, PictureDecoder, Placed, RowPicture, UnderWay};
 use forebay_loader::{Error, ErrorKind, Result};
 use groups::groups;
 use lane::Lane;
+use left_out::LeftOut;
 use passage::Passage;
 pub(crate) use proof::Backends;
 use proof::Proven;
 use share::Share;
+use under_way::{Held, Tally, Unended};
 
 /// Groups under way: one that the device works on and one that the host prepares.
 const LANES: usize = 2;
@@ -54,6 +58,12 @@ pub(crate) struct DevicePictures {
     /// Where the cores decode, rows are copied and the kernel runs.
     stream: Stream,
     engines_stream: Stream,
+    /// Where it is read what was left out: of nothing else.
+    looking: Stream,
+    /// Memory for that.
+    left_out: Arc<Blocks>,
+    /// Whether it was said that pictures are left out.
+    has_left_out: AtomicBool,
     description: String,
     is_open: AtomicBool,
     fallbacks: Mutex<Vec<String>>,
@@ -121,7 +131,8 @@ impl Engines {
         Ok(Self { count, extent: handle.extent(), probe: Probe::new(handle)?, share, refused: 0 })
     }
 
-    /// Takes in how many of the pictures that they were asked for they refused: whether they have come to refuse all.
+    /// Takes in how many of the pictures that they were asked for they refused or left out: whether they have come to do that with
+    /// all.
     fn are_useless(&mut self, asked: usize, refused: usize) -> bool {
         self.refused = if refused < asked { 0 } else { self.refused + refused };
         self.refused >= EVERY_MIN
@@ -180,6 +191,9 @@ impl DevicePictures {
             kernel,
             stream: Stream::new(context)?,
             engines_stream: Stream::new(context)?,
+            looking: Stream::new(context)?,
+            left_out: Arc::default(),
+            has_left_out: AtomicBool::new(false),
             description: format!("nvJPEG {major}.{minor} {with}"),
             is_open: AtomicBool::new(true),
             fallbacks: Mutex::new(fallbacks),
@@ -203,7 +217,7 @@ impl DevicePictures {
     }
 
     /// Decodes on the cores alone from now on, if there are any.
-    fn give_up_engines(&self, work: &mut Work, reason: Refusal) -> Result<()> {
+    fn give_up_engines(&self, work: &mut Work, reason: &str) -> Result<()> {
         // Both lanes' decoders end with all that they were given done.
         self.settle()?;
         work.engines = None;
@@ -245,10 +259,19 @@ impl PictureDecoder for DevicePictures {
         if work.lanes.is_empty() && !groups.is_empty() {
             return Ok(refuse_all(slot, before));
         }
-        let copied = Arc::new(Event::new(&self.shared.context)?);
+        let (context, stream) = (&self.shared.context, &self.stream);
+        let ended = Arc::new(Event::new(context)?);
+        let left_out = match LeftOut::take(&self.shared, &self.left_out, pictures.len(), stream) {
+            Ok(left_out) => left_out,
+            Err(error) if error.kind() == ErrorKind::Full => {
+                self.close_without_memory(&mut work, &error);
+                return Ok(refuse_all(slot, before));
+            }
+            Err(error) => return Err(error),
+        };
         let (block, done) = match before {
-            Some(before) => before.take_up(rows, outputs, &self.stream)?,
-            None => match self.shared.blocks.take(&self.shared.context, bytes, &self.stream) {
+            Some(before) => before.take_up(rows, outputs, stream)?,
+            None => match self.shared.blocks.take(context, bytes, stream) {
                 Ok(block) => (block, Default::default()),
                 Err(error) if error.kind() == ErrorKind::Full => {
                     self.close_without_memory(&mut work, &error);
@@ -258,41 +281,37 @@ impl PictureDecoder for DevicePictures {
             },
         };
         let had_engines = work.engines.is_some();
-        let mut passage = Passage { pictures: self, work: &mut work, slot, block, outputs, done };
-        match passage.run(&groups, rows) {
+        let tally = Tally::default();
+        let mut passage = Passage { pictures: self, work: &mut work, slot, block, left_out, outputs, tally, done };
+        let outcome = passage.run(&groups, rows);
+        let outcome = outcome.and_then(|refused| match refused.is_empty() {
+            true => ended.record(stream.handle).map(|()| refused),
+            false => Ok(refused),
+        });
+        let Passage { slot, block, left_out, tally, done, .. } = passage;
+        let held = Held { slot, block, left_out };
+        let pictures: Vec<_> = pictures.iter().map(|picture| (picture.output, picture.row)).collect();
+        let (shared, rows) = (self.shared.clone(), rows.to_vec());
+        let mut batch = Unended { shared, held: None, ended, rows, done, pictures, tally, had_engines };
+        match outcome {
             Ok(refused) if refused.is_empty() => {
-                let Passage { slot, block, done, .. } = passage;
-                let recorded = copied.record(self.stream.handle);
-                let filled =
-                    slot.freeze().map_err(|_| Error::internal("a batch was placed before its rows were done"))?;
-                if let Err(error) = recorded {
-                    self.shared.keep_unnamed(filled, block);
-                    return Err(error);
-                }
-                self.shared.keep_slot(copied.clone(), filled);
-                let memory = Arc::new(DeviceBatch::new(&self.shared, block, copied));
-                let on_engines = pictures.iter().filter(|p| done.get(&(p.output, p.row)) == Some(&true)).count();
-                Ok(Placed::Done { memory, on_engines })
+                batch.held = Some(held);
+                Ok(Placed::UnderWay(Box::new(batch)))
             }
             Ok(refused) => {
-                let Passage { slot, block, done, .. } = passage;
-                let (slot, block) = self.rest(slot, block)?;
-                let partial = Partial::new(&self.shared, block, rows, done);
-                // The cores may take what engines refuse that are given up just now.
-                let are_all = !had_engines && refused.len() == pictures.len() && refused.len() >= EVERY_MIN;
-                if !work.decodes() || are_all {
-                    self.close(&mut work, "refuses all pictures");
-                }
-                Ok(Placed::Refused { slot, pictures: refused, decoded: Some(Box::new(partial)) })
+                let Held { slot, block, left_out } = self.rest(held)?;
+                let left_out = self.read(left_out)?;
+                self.refuse(&mut work, batch, (slot, block), (refused, left_out))
             }
             Err(error) if error.kind() == ErrorKind::Full => {
-                let Passage { slot, block, done, .. } = passage;
-                let (slot, block) = self.rest(slot, block)?;
+                let Held { slot, block, left_out } = self.rest(held)?;
+                self.read(left_out)?;
                 self.close_without_memory(&mut work, &error);
-                Ok(refuse_all(slot, Some(Partial::new(&self.shared, block, rows, done))))
+                let Unended { rows, done, .. } = &mut batch;
+                Ok(refuse_all(slot, Some(Partial::new(&self.shared, block, rows, std::mem::take(done)))))
             }
             Err(error) => {
-                let Passage { slot, block, .. } = passage;
+                let Held { slot, block, .. } = held;
                 if let Ok(filled) = slot.freeze() {
                     self.shared.keep_unnamed(filled, block);
                 }
@@ -300,9 +319,75 @@ impl PictureDecoder for DevicePictures {
             }
         }
     }
+
+    fn end(&self, batch: UnderWay) -> Result<Placed> {
+        let not_ours = || Error::internal("a batch under way is not this decoder's");
+        let mut batch = *batch.downcast::<Unended>().map_err(|_| not_ours())?;
+        // What it holds stays with it for as long as the device may use it.
+        batch.ended.wait()?;
+        let Held { slot, block, left_out } = batch.held.take().ok_or_else(not_ours)?;
+        let left_out = self.read(left_out)?;
+        let mut work = self.work.lock();
+        if !left_out.is_empty() {
+            return self.refuse(&mut work, batch, (slot, block), (Vec::new(), left_out));
+        }
+        self.judge_engines(&mut work, &batch.tally, 0)?;
+        let on_engines = batch.pictures.iter().filter(|at| batch.done.get(at) == Some(&true)).count();
+        let memory = Arc::new(DeviceBatch::new(&self.shared, block, batch.ended.clone()));
+        Ok(Placed::Done { memory, on_engines })
+    }
 }
 
 impl DevicePictures {
+    /// Which pictures of a batch were left out that the device is done with.
+    fn read(&self, left_out: LeftOut) -> Result<Vec<usize>> {
+        let left_out = left_out.read(&self.looking)?;
+        if !left_out.is_empty() && !self.has_left_out.swap(true, Ordering::Relaxed) {
+            let number = self.shared.context.number;
+            self.fallbacks.lock().push(format!(
+                "CUDA device {number} leaves pictures out that it has taken for decoding: these are found and decoded on the host"
+            ));
+        }
+        Ok(left_out)
+    }
+
+    /// A batch that the device is done with goes back with its memory, since pictures were refused or left out. Gives up what refuses all.
+    fn refuse(
+        &self,
+        work: &mut Work,
+        mut batch: Unended,
+        (slot, block): (BatchSlot, Block),
+        (mut pictures, left_out): (Vec<usize>, Vec<usize>),
+    ) -> Result<Placed> {
+        let removed = left_out.iter().map(|number| batch.done.remove(&batch.pictures[*number]));
+        let by_engines = removed.filter(|by_engines| *by_engines == Some(true)).count();
+        pictures.extend(left_out);
+        pictures.sort_unstable();
+        let Unended { rows, done, .. } = &mut batch;
+        let partial = Partial::new(&self.shared, block, rows, std::mem::take(done));
+        self.judge_engines(work, &batch.tally, by_engines)?;
+        // The cores may take what engines refuse that are given up just now.
+        let are_all = !batch.had_engines && pictures.len() == batch.pictures.len() && pictures.len() >= EVERY_MIN;
+        // Another batch may have closed it meanwhile.
+        if !work.lanes.is_empty() && (!work.decodes() || are_all) {
+            self.close(work, "refuses all pictures");
+        }
+        Ok(Placed::Refused { slot, pictures, decoded: Some(Box::new(partial)) })
+    }
+
+    /// Gives the engines up if they have come to refuse all pictures or to leave them out, as so many of a batch's.
+    fn judge_engines(&self, work: &mut Work, tally: &Tally, left_out: usize) -> Result<()> {
+        let Tally { asked, refused, reason } = *tally;
+        let are_useless = |engines: &mut Engines| asked > 0 && engines.are_useless(asked, refused + left_out);
+        if !work.engines.as_mut().is_some_and(are_useless) {
+            return Ok(());
+        }
+        match reason {
+            Some(reason) => self.give_up_engines(work, &reason.to_string()),
+            None => self.give_up_engines(work, "they leave them out"),
+        }
+    }
+
     /// Waits on the host for all that batches have given to the device. Not for the device: that would wait for the model's work, and
     /// end a capture of a graph.
     fn settle(&self) -> Result<()> {
@@ -311,12 +396,12 @@ impl DevicePictures {
     }
 
     /// Waits until the device is done with a batch that is not placed yet.
-    fn rest(&self, slot: BatchSlot, block: Block) -> Result<(BatchSlot, Block)> {
+    fn rest(&self, held: Held) -> Result<Held> {
         match self.settle() {
-            Ok(()) => Ok((slot, block)),
+            Ok(()) => Ok(held),
             Err(error) => {
                 log::error!("a batch's memory is given up, the device may still use it: {error}");
-                std::mem::forget((slot, block));
+                std::mem::forget(held);
                 Err(error)
             }
         }

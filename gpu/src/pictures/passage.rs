@@ -2,10 +2,12 @@
 
 use super::groups::{Group, Item};
 use super::lane::Timed;
+use super::left_out::LeftOut;
 use super::share::Took;
+use super::under_way::Tally;
 use super::{By, DevicePictures, Engines, Work};
 use crate::context::Stream;
-use crate::kernel::{Batch, Picture};
+use crate::kernel::{BLANK, Batch, Picture};
 use crate::memory::Block;
 use crate::nvjpeg::{Extent, Job, Refusal};
 use crate::partial::Done;
@@ -61,7 +63,9 @@ pub(super) struct Passage<'a> {
     pub(super) work: &'a mut Work,
     pub(super) slot: BatchSlot,
     pub(super) block: Block,
+    pub(super) left_out: LeftOut,
     pub(super) outputs: &'a [OutputPlace],
+    pub(super) tally: Tally,
     /// Rows that are there, or will be in the streams' order.
     pub(super) done: Done,
 }
@@ -83,7 +87,7 @@ impl Passage<'_> {
 
     /// Decodes a group and has the kernel write its rows.
     fn group(&mut self, group: &Group, refused: &mut Vec<usize>) -> Result<()> {
-        let Self { pictures, work, slot, block, outputs, done } = self;
+        let Self { pictures, work, slot, block, left_out, outputs, tally, done } = self;
         work.turn = (work.turn + 1) % work.lanes.len();
         let took = work.lanes[work.turn].rest()?;
         let filled: &[u8] =
@@ -91,7 +95,7 @@ impl Passage<'_> {
         let shared_out = work.share_out(group, filled, took);
         let extent = work.extents();
         let lane = &mut work.lanes[work.turn];
-        let scratch = lane.scratch(group.scratch_bytes())?;
+        let scratch = lane.scratch(group.scratch_bytes(), &pictures.stream)?;
         lane.begin();
         let stream = pictures.stream.handle;
         let jobs = |by: By| -> Vec<(usize, Job<'_>)> {
@@ -117,17 +121,17 @@ impl Passage<'_> {
         let taken: Vec<(Item, By)> = all.filter(|(item, _)| is_taken(item)).collect();
         refused.extend(by_cores.numbers.iter().chain(&by_engines.numbers));
         done.extend(taken.iter().map(|(item, by)| (item.key(), *by == By::Engines)));
-        let for_kernel = |(item, by): &(Item, By)| item.for_kernel(scratch, extent(*by));
+        let for_kernel = |(item, by): &(Item, By)| item.for_kernel(scratch, extent(*by), left_out.at(item.number)?);
         lane.list = taken.iter().map(for_kernel).collect::<Result<_>>()?;
         let outputs_of: Vec<usize> = taken.iter().map(|(item, _)| item.picture.output).collect();
         pictures.write_rows(&lane.list, &outputs_of, scratch + group.pixel_bytes as u64, block, outputs)?;
+        // SAFETY: the memory is the lane's; engines' work, too, has been waited for on the stream.
+        unsafe { pictures.stream.fill(scratch, BLANK, group.scratch_bytes()) }?;
         lane.end(stream)?;
-        let are_useless = |engines: &mut Engines| engines.are_useless(on_engines.len(), by_engines.numbers.len());
-        let gives_up = work.engines.as_mut().is_some_and(are_useless);
-        match by_engines.reason.filter(|_| gives_up) {
-            Some(reason) => pictures.give_up_engines(work, reason),
-            None => Ok(()),
-        }
+        tally.asked += on_engines.len();
+        tally.refused += by_engines.numbers.len();
+        tally.reason = by_engines.reason.or(tally.reason);
+        Ok(())
     }
 
     /// Copies what is not there yet.
@@ -151,6 +155,7 @@ impl DevicePictures {
             if is_halved {
                 // The decoder works on another half, or on what it began of a batch that it then refused.
                 self.settle()?;
+                self.blank(jobs)?;
             }
             let only: Vec<Job<'_>> = jobs.iter().map(|(_, job)| *job).collect();
             // SAFETY: the decoder's lane is at rest, or what it was given has been waited for; the slot is held and not
@@ -175,6 +180,15 @@ impl DevicePictures {
         // Halves say nothing of what pictures take.
         timed.end(stream.handle, if is_halved { 0 } else { jobs.len() })?;
         Ok(refused)
+    }
+
+    /// Makes the places of `jobs` blank again, which nothing uses, and waits until they are.
+    fn blank(&self, jobs: &[(usize, Job<'_>)]) -> Result<()> {
+        for (_, job) in jobs {
+            // SAFETY: places start words, and end before the next one's first.
+            unsafe { self.stream.fill(job.out, BLANK, job.pitch * job.region.h as usize) }?;
+        }
+        self.stream.wait()
     }
 
     /// Has the kernel write the rows of the pictures of `list`, which are being decoded and whose outputs `outputs_of` names,
@@ -210,6 +224,7 @@ impl DevicePictures {
             unsafe { self.kernel.launch(at, of_output.len(), &batch, &self.stream) }?;
             before += of_output.len();
         }
-        Ok(())
+        // SAFETY: as above; the bytes that it writes are the batch's.
+        unsafe { self.kernel.find_left_out(list_at, list.len(), &self.stream) }
     }
 }

@@ -7,6 +7,7 @@
 
 use super::groups;
 use crate::context::{Context, Stream};
+use crate::kernel::BLANK;
 use crate::memory::Block;
 use crate::nvjpeg::library::Library;
 use crate::nvjpeg::{Batched, Chroma, Extent, Handle, Job, Refusal};
@@ -256,7 +257,7 @@ impl Trial {
         let Self { mut decoder, memory, stream } = self;
         let bytes = regions.len() * PIXEL_BYTES;
         // It may be what another backend has decoded to: what is not written must show.
-        memory.fill(0xEE, bytes, &stream)?;
+        memory.fill(BLANK, &stream)?;
         let job = |(number, region): (usize, &Region)| {
             let out = memory.address + (number * PIXEL_BYTES) as u64;
             Job { file, region: *region, out, pitch: region.w as usize * 3 }

@@ -13,11 +13,11 @@ fn a_row_that_cannot_be_moved_is_the_batch_s_error_and_nothing_is_lost() {
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
     let rows: Vec<usize> = (1..ROWS).collect();
-    let (slot, rest, decoded) = form.refused(&rig, &*decoder, 60, &[0], &rows);
+    let (slot, rest, decoded) = form.refused(&rig, &decoder, 60, &[0], &rows);
     rig.fail_nth("cuMemcpyDtoDAsync_v2", 3, 700);
-    let error = form.place_again(&*decoder, (slot, rest), &rows, decoded).expect_err("a lost device");
+    let error = form.place_again(&decoder, (slot, rest), &rows, decoded).expect_err("a lost device");
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-    let memory = form.done(&*decoder, form.fill(&rig, 30, &[], &[]), &all());
+    let memory = form.done(&decoder, form.fill(&rig, 30, &[], &[]), &all());
     form.check(&rig, &*memory, 30, &all());
     drop(memory);
     end(rig, &nvjpeg, decoder);
@@ -25,9 +25,12 @@ fn a_row_that_cannot_be_moved_is_the_batch_s_error_and_nothing_is_lost() {
 
 #[test]
 fn where_memory_ends_everything_is_refused_from_then_on() {
-    for (of_driver, function, nth, code) in
-        [(true, "cuMemAlloc_v2", 1, 2), (true, "cuMemAlloc_v2", 2, 2), (false, "nvjpegDecodeBatchedEx", 1, 5)]
-    {
+    for (of_driver, function, nth, code) in [
+        (true, "cuMemAlloc_v2", 1, 2),
+        (true, "cuMemAlloc_v2", 2, 2),
+        (true, "cuMemAlloc_v2", 3, 2),
+        (false, "nvjpegDecodeBatchedEx", 1, 5),
+    ] {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
         rig.moving().waits_move(true);
         let decoder = open(&rig, &nvjpeg);
@@ -39,7 +42,7 @@ fn where_memory_ends_everything_is_refused_from_then_on() {
         assert!(decoder.is_open());
         for _ in 0..2 {
             let filled = form.fill(&rig, 20, &[], &[]);
-            let Placed::Refused { pictures, .. } = form.place(&*decoder, filled, &all()).expect("an answer") else {
+            let Placed::Refused { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
                 panic!("there was no memory")
             };
             assert_eq!(pictures, all());
@@ -60,7 +63,7 @@ fn where_memory_ends_the_slot_comes_back_when_what_was_begun_is_done() {
     let rows: Vec<usize> = (0..130).collect();
     // The cores have got their part.
     nvjpeg.fail("engines", 1, 5);
-    let Placed::Refused { slot, .. } = form.place(&*decoder, form.fill(&rig, 20, &[], &[]), &rows).expect("an answer")
+    let Placed::Refused { slot, .. } = form.place(&decoder, form.fill(&rig, 20, &[], &[]), &rows).expect("an answer")
     else {
         panic!("there was no memory")
     };
@@ -80,11 +83,11 @@ fn a_failure_that_is_no_picture_s_is_the_batch_s_error_and_nothing_is_lost() {
         let decoder = open(&rig, &nvjpeg);
         let form = Form::new(DType::UInt8, Layout::Nhwc);
         rig.fail(function, code);
-        let error = form.place(&*decoder, form.fill(&rig, 20, &[], &[]), &all()).expect_err(function);
+        let error = form.place(&decoder, form.fill(&rig, 20, &[], &[]), &all()).expect_err(function);
         assert_eq!(error.kind(), ErrorKind::Io, "{function}: {error}");
         assert!(error.to_string().contains("device 0"), "{error}");
         // The slot is there again, and the next batch is whole.
-        let memory = form.done(&*decoder, form.fill(&rig, 30, &[], &[]), &all());
+        let memory = form.done(&decoder, form.fill(&rig, 30, &[], &[]), &all());
         form.check(&rig, &*memory, 30, &all());
         drop(memory);
         end(rig, &nvjpeg, decoder);

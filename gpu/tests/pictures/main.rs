@@ -4,6 +4,7 @@
 mod failure;
 #[path = "../fake/mod.rs"]
 mod fake;
+mod left_out;
 mod opening;
 mod refused;
 mod rig;
@@ -11,6 +12,7 @@ mod share;
 
 use fake::{BYTES, Rig};
 use forebay_loader::decode::{DType, Layout};
+use forebay_loader::target::BatchTarget;
 use rig::*;
 use std::ffi::c_int;
 
@@ -29,7 +31,7 @@ fn pictures_are_the_host_s_in_every_type_and_layout_beside_rows_that_are_done() 
             {
                 let (slot, mut pictures) = form.fill(&rig, 10, &decoded, &[]);
                 pictures.retain(|picture| rows.contains(&picture.row));
-                let memory = form.done(&*decoder, (slot, pictures), &rows);
+                let memory = form.done(&decoder, (slot, pictures), &rows);
                 form.check(&rig, &*memory, 10, &rows);
                 drop(memory);
                 rig.call("fake_cuda_run");
@@ -50,7 +52,7 @@ fn memory_of_the_device_grows_with_batches() {
     for rows in [4, 4, 130, 130, 4] {
         let form = Form::with_rows(rows, DType::UInt8, Layout::Nhwc);
         let all: Vec<usize> = (0..rows).collect();
-        let memory = form.done(&*decoder, form.fill(&rig, 30, &[], &[]), &all);
+        let memory = form.done(&decoder, form.fill(&rig, 30, &[], &[]), &all);
         form.check(&rig, &*memory, 30, &all);
     }
     end(rig, &nvjpeg, decoder);
@@ -63,21 +65,21 @@ fn engines_write_only_where_nothing_is_read_any_more() {
     nvjpeg.engines(ROWS as c_int);
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
+    decoder.warm(&rig, &form);
+    nvjpeg.counts();
     let fill = |seed| form.fill(&rig, seed, &[], &[]);
-    let [first, second] = [100, 200].map(|seed| form.done(&*decoder, fill(seed), &all()));
+    let [first, second] = [100, 200].map(|seed| form.start(&decoder, fill(seed)));
     // Nothing has moved: the kernel has yet to read both lanes' pixels, so the third batch waits on the host.
     let third = std::thread::scope(|scope| {
-        let third = scope.spawn(|| form.done(&*decoder, fill(300), &all()));
-        // One waiter is the thread that gives slots back.
-        assert!(rig.await_waiters(2), "the third batch does not wait for the first");
+        let third = scope.spawn(|| form.start(&decoder, fill(300)));
+        assert!(rig.await_waiters(1), "the third batch does not wait for the first");
         rig.call("fake_cuda_run");
         third.join().expect("placed")
     });
-    form.check(&rig, &*first, 100, &all());
-    form.check(&rig, &*second, 200, &all());
-    form.check(&rig, &*third, 300, &all());
+    for (batch, seed) in [(first, 100), (second, 200), (third, 300)] {
+        form.check(&rig, &*decoder.ended(batch), seed, &all());
+    }
     assert_eq!(nvjpeg.counts(), (3 * ROWS as c_int, 0));
-    drop((first, second, third));
     end(rig, &nvjpeg, decoder);
 }
 
@@ -96,7 +98,7 @@ fn files_are_found_wherever_they_lie_in_the_slot() {
         bytes[file].fill(0);
         picture.at = end_of_room;
     }
-    let memory = form.done(&*decoder, (slot, pictures), &all());
+    let memory = form.done(&decoder, (slot, pictures), &all());
     form.check(&rig, &*memory, 90, &all());
     drop(memory);
     end(rig, &nvjpeg, decoder);
@@ -104,36 +106,69 @@ fn files_are_found_wherever_they_lie_in_the_slot() {
 
 #[test]
 fn a_slot_with_files_goes_back_when_they_have_been_read() {
-    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     // Cores read files in their stream's order.
+    for is_wanted in [true, false] {
+        let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+        nvjpeg.engines(0);
+        let decoder = open(&rig, &nvjpeg);
+        let form = Form::new(DType::UInt8, Layout::Nhwc);
+        decoder.warm(&rig, &form);
+        let batch = form.start(&decoder, form.fill(&rig, 40, &[1], &[]));
+        if is_wanted {
+            assert!(rig.pool.try_take(BYTES).expect("open").is_none());
+            let memory = decoder.ended(batch);
+            rig.pool.take(BYTES).expect("a slot").bytes_mut().expect("all of it").fill(9);
+            form.check(&rig, &*memory, 40, &all());
+        } else {
+            drop(batch);
+            // The thread that gives slots back.
+            assert_eq!(rig.call("fake_cuda_await_waiter"), 1);
+            assert!(rig.pool.try_take(BYTES).expect("open").is_none());
+            rig.call("fake_cuda_run");
+            rig.pool.take(BYTES).expect("a slot").bytes_mut().expect("all of it").fill(9);
+            // In the memory of the one that nobody wanted.
+            let memory = form.done(&decoder, form.fill(&rig, 60, &[], &[]), &all());
+            form.check(&rig, &*memory, 60, &all());
+        }
+        end(rig, &nvjpeg, decoder);
+    }
+}
+
+#[test]
+fn a_batch_that_nobody_wants_any_more_is_not_overwritten_before_the_device_is_done_with_it() {
+    let (rig, nvjpeg) = (Rig::with_slots(2, "", 0), NvJpeg::new());
     nvjpeg.engines(0);
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    let memory = form.done(&*decoder, form.fill(&rig, 40, &[1], &[]), &all());
-    assert_eq!(rig.call("fake_cuda_await_waiter"), 1);
-    assert!(rig.pool.try_take(BYTES).expect("open").is_none());
+    decoder.warm(&rig, &form);
+    let allocated = rig.call("fake_cuda_allocated");
+    drop(form.start(&decoder, form.fill(&rig, 40, &[], &[])));
+    // On another stream, where only its wait for the first keeps its copy behind the first's kernel.
+    let (slot, _) = form.fill(&rig, 80, &all(), &[]);
+    let second = rig.target.place(slot.freeze().expect("filled"), BYTES).expect("placed");
+    assert_eq!(rig.call("fake_cuda_allocated"), allocated, "it has memory of its own");
+    form.check(&rig, &*second, 80, &all());
     rig.call("fake_cuda_run");
-    rig.pool.take(BYTES).expect("a slot").bytes_mut().expect("all of it").fill(9);
-    form.check(&rig, &*memory, 40, &all());
-    drop(memory);
+    form.check(&rig, &*second, 80, &all());
+    drop(second);
     end(rig, &nvjpeg, decoder);
 }
 
 #[test]
 fn a_decoder_that_ends_waits_for_what_it_has_begun() {
-    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    let (rig, nvjpeg) = (Rig::with_slots(2, "", 0), NvJpeg::new());
     let mut decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    let memory = form.done(&*decoder, form.fill(&rig, 50, &[], &[]), &all());
+    decoder.warm(&rig, &form);
+    // Both lanes have something to do: memory of one that has nothing would be freed, and that waits for the device.
+    let batches = [50, 80].map(|seed| form.start(&decoder, form.fill(&rig, seed, &[], &[])));
     let ending = decoder.decoder.take();
     std::thread::scope(|scope| {
         scope.spawn(move || drop(ending));
-        // One waiter is the thread that gives slots back.
-        assert!(rig.await_waiters(2), "the library's states end while their batch is under way");
+        assert!(rig.await_waiters(1), "the library's states end while their batch is under way");
         rig.call("fake_cuda_run");
     });
-    form.check(&rig, &*memory, 50, &all());
-    drop(memory);
+    drop(batches);
     end(rig, &nvjpeg, decoder);
 }
 
@@ -144,14 +179,16 @@ fn rows_are_written_only_where_a_consumer_has_read() {
     nvjpeg.engines(0);
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    let first = form.done(&*decoder, form.fill(&rig, 40, &[], &[]), &all());
+    decoder.warm(&rig, &form);
+    let first = form.done(&decoder, form.fill(&rig, 40, &[], &[]), &all());
     first.order_before(None).expect("ordered");
     let later = rig.read_later(&*first);
     drop(first);
     // In the memory of the first, whose read is still queued.
-    let second = form.done(&*decoder, form.fill(&rig, 80, &[], &[]), &all());
+    let second = form.start(&decoder, form.fill(&rig, 80, &[], &[]));
     rig.run_copies();
     rig.call("fake_cuda_run");
+    let second = decoder.ended(second);
     let picture = &later[..form.outputs[0].row_bytes];
     let host = form.on_host(&file(40), &stage(40));
     assert!(picture.iter().zip(&host).all(|(a, b)| a.abs_diff(*b) <= 1), "the consumer saw another batch");

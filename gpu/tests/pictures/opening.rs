@@ -4,7 +4,7 @@ use super::rig::*;
 use crate::fake::{self, Rig};
 use forebay_loader::ErrorKind;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::target::{BatchTarget, PictureDecoder, Placed};
+use forebay_loader::target::{BatchTarget, Placed};
 use std::ffi::c_int;
 
 #[test]
@@ -17,7 +17,7 @@ fn without_engines_the_cores_decode_and_it_is_said_once() {
     assert!(sentence.contains("ARCH_MISMATCH"), "{sentence}");
     assert!(decoder.take_fallbacks().is_empty());
     let form = Form::new(DType::UInt8, Layout::Nchw);
-    let memory = form.done(&*decoder, form.fill(&rig, 70, &[], &[]), &all());
+    let memory = form.done(&decoder, form.fill(&rig, 70, &[], &[]), &all());
     form.check(&rig, &*memory, 70, &all());
     assert_eq!(nvjpeg.counts(), (0, ROWS as c_int));
     drop(memory);
@@ -45,7 +45,7 @@ fn what_is_missing_is_said() {
 }
 
 /// What decodes on the device decodes this batch as the host does.
-fn decodes(rig: &Rig, nvjpeg: &NvJpeg, decoder: &dyn PictureDecoder, by: (usize, usize)) {
+fn decodes(rig: &Rig, nvjpeg: &NvJpeg, decoder: &Opened, by: (usize, usize)) {
     let form = Form::new(DType::UInt8, Layout::Nhwc);
     let memory = form.done(decoder, form.fill(rig, 70, &[], &[]), &all());
     form.check(rig, &*memory, 70, &all());
@@ -61,7 +61,7 @@ fn engines_that_decode_something_else_are_not_used() {
     assert_eq!(decoder.describe(), "nvJPEG 12.4 without engines");
     let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
     assert!(sentence.contains("decodes something else than the host: grey levels differ by"), "{sentence}");
-    decodes(&rig, &nvjpeg, &*decoder, (0, ROWS));
+    decodes(&rig, &nvjpeg, &decoder, (0, ROWS));
     end(rig, &nvjpeg, decoder);
 }
 
@@ -74,7 +74,7 @@ fn engines_that_decode_one_kind_of_pictures_wrongly_are_not_used() {
     assert_eq!(decoder.describe(), "nvJPEG 12.4 without engines");
     let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
     assert!(sentence.contains("157x117"), "{sentence}");
-    decodes(&rig, &nvjpeg, &*decoder, (0, ROWS));
+    decodes(&rig, &nvjpeg, &decoder, (0, ROWS));
     end(rig, &nvjpeg, decoder);
 }
 
@@ -87,7 +87,7 @@ fn cores_that_decode_something_else_leave_all_to_the_engines() {
     assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines alone");
     let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
     assert!(sentence.contains("decodes something else than the host"), "{sentence}");
-    decodes(&rig, &nvjpeg, &*decoder, (ROWS, 0));
+    decodes(&rig, &nvjpeg, &decoder, (ROWS, 0));
     end(rig, &nvjpeg, decoder);
 }
 
@@ -121,7 +121,7 @@ fn engines_that_do_not_decode_parts_or_blend_chroma_decode_otherwise_and_it_is_s
         assert!(sentence.starts_with("the engines") && sentence.contains("JPEG_NOT_SUPPORTED"), "{sentence}");
         assert!(said.iter().all(|part| sentence.contains(part)), "{sentence}");
         assert!(!unsaid.iter().any(|part| sentence.contains(part)), "{sentence}");
-        decodes(&rig, &nvjpeg, &*decoder, (ROWS, 0));
+        decodes(&rig, &nvjpeg, &decoder, (ROWS, 0));
         end(rig, &nvjpeg, decoder);
     }
 }
@@ -134,7 +134,7 @@ fn engines_alone_decode_whole_pictures_where_they_do_not_decode_parts() {
     nvjpeg.spoil(CORES);
     let decoder = open(&rig, &nvjpeg);
     assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines alone");
-    decodes(&rig, &nvjpeg, &*decoder, (ROWS, 0));
+    decodes(&rig, &nvjpeg, &decoder, (ROWS, 0));
     end(rig, &nvjpeg, decoder);
 }
 
@@ -181,9 +181,9 @@ fn engines_alone_decode_and_leave_what_they_refuse_to_the_host() {
     assert!(sentence.contains("IMPLEMENTATION_NOT_SUPPORTED"), "{sentence}");
     let form = Form::with_rows(130, DType::UInt8, Layout::Nhwc);
     let rows: Vec<usize> = (0..130).collect();
-    let (slot, rest, decoded) = form.refused(&rig, &*decoder, 60, &[1, 4, 77], &rows);
+    let (slot, rest, decoded) = form.refused(&rig, &decoder, 60, &[1, 4, 77], &rows);
     assert_eq!(nvjpeg.counts(), (127, 0));
-    let placed = form.place_again(&*decoder, (slot, rest), &rows, decoded).expect("placed");
+    let placed = form.place_again(&decoder, (slot, rest), &rows, decoded).expect("placed");
     let Placed::Done { memory, on_engines: 127 } = placed else { panic!("nothing is left that could be refused") };
     form.check(&rig, &*memory, 60, &rows);
     drop(memory);
@@ -200,7 +200,7 @@ fn engines_alone_that_come_to_refuse_everything_leave_all_to_the_host() {
     nvjpeg.fail("engines", EVERY, 6);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
     let Placed::Refused { pictures, .. } =
-        form.place(&*decoder, form.fill(&rig, 60, &[], &[]), &all()).expect("an answer")
+        form.place(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect("an answer")
     else {
         panic!("nothing can be decoded")
     };

@@ -3,7 +3,7 @@
 use super::rig::*;
 use crate::fake::Rig;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::target::{PictureDecoder, Placed};
+use forebay_loader::target::Placed;
 use std::ffi::c_int;
 
 #[test]
@@ -12,10 +12,10 @@ fn refused_pictures_come_back_and_the_others_are_not_decoded_again() {
     rig.moving().waits_move(true);
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    let (slot, rest, decoded) = form.refused(&rig, &*decoder, 60, &[1, 4, 5], &all());
+    let (slot, rest, decoded) = form.refused(&rig, &decoder, 60, &[1, 4, 5], &all());
     let (before, rest_len) = (nvjpeg.counts(), rest.len());
     assert_eq!(before.0 + before.1, rest_len as c_int);
-    let placed = form.place_again(&*decoder, (slot, rest), &all(), decoded).expect("placed");
+    let placed = form.place_again(&decoder, (slot, rest), &all(), decoded).expect("placed");
     let Placed::Done { memory, on_engines } = placed else { panic!("nothing is left that could be refused") };
     assert_eq!(on_engines, before.0 as usize);
     assert_eq!(nvjpeg.counts(), (0, 0), "pictures were decoded twice");
@@ -33,7 +33,7 @@ fn a_refused_picture_ends_nobody_s_capture_of_a_graph() {
     let form = Form::with_rows(130, DType::UInt8, Layout::Nhwc);
     let rows: Vec<usize> = (0..130).collect();
     for refused in [&[1, 4, 77][..], &rows] {
-        drop(form.refused(&rig, &*decoder, 60, refused, &rows));
+        drop(form.refused(&rig, &decoder, 60, refused, &rows));
     }
     assert!(decoder.take_fallbacks()[0].contains("the engines"), "they were given up");
     assert_eq!(rig.call("fake_cuda_strict_calls"), before, "calls that the driver refuses while a graph is captured");
@@ -49,9 +49,9 @@ fn pictures_that_are_done_move_up_where_samples_were_given_up() {
         for (dtype, layout) in [(DType::UInt8, Layout::Nhwc), (DType::Float32, Layout::Nchw)] {
             let form = Form::new(dtype, layout);
             let rows: Vec<usize> = all().into_iter().filter(|row| !given_up.contains(row)).collect();
-            let (slot, rest, decoded) = form.refused(&rig, &*decoder, 60, &refused, &rows);
+            let (slot, rest, decoded) = form.refused(&rig, &decoder, 60, &refused, &rows);
             nvjpeg.counts();
-            let placed = form.place_again(&*decoder, (slot, rest), &rows, decoded).expect("placed");
+            let placed = form.place_again(&decoder, (slot, rest), &rows, decoded).expect("placed");
             let Placed::Done { memory, .. } = placed else { panic!("nothing is left that could be refused") };
             assert_eq!(nvjpeg.counts(), (0, 0), "pictures were decoded twice");
             form.check(&rig, &*memory, 60, &rows);
@@ -66,9 +66,9 @@ fn a_batch_that_does_not_come_again_gives_its_memory_back() {
     rig.moving().waits_move(true);
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    drop(form.refused(&rig, &*decoder, 60, &[3], &all()));
+    drop(form.refused(&rig, &decoder, 60, &[3], &all()));
     let allocated = rig.call("fake_cuda_allocated");
-    drop(form.refused(&rig, &*decoder, 80, &[5, 6], &all()));
+    drop(form.refused(&rig, &decoder, 80, &[5, 6], &all()));
     // The other lane has its own memory for pixels.
     assert_eq!(rig.call("fake_cuda_allocated"), allocated + 1);
     end(rig, &nvjpeg, decoder);
@@ -83,7 +83,7 @@ fn a_library_that_refuses_every_picture_is_not_asked_again() {
     // First the engines, then the cores.
     for (is_open, expected) in [(true, "refuse all of them"), (false, "refuses all pictures")] {
         let filled = form.fill(&rig, 60, &[], &all());
-        let Placed::Refused { pictures, .. } = form.place(&*decoder, filled, &all()).expect("an answer") else {
+        let Placed::Refused { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
             panic!("no file can be decoded")
         };
         assert_eq!(pictures, all());
@@ -110,7 +110,7 @@ fn a_batch_that_the_library_fails_at_is_tried_by_halves() {
         let form = Form::with_rows(130, DType::UInt8, Layout::Nhwc);
         let rows: Vec<usize> = (0..130).collect();
         nvjpeg.fail(function, 1, code);
-        let memory = form.done(&*decoder, form.fill(&rig, 20, &[], &[]), &rows);
+        let memory = form.done(&decoder, form.fill(&rig, 20, &[], &[]), &rows);
         form.check(&rig, &*memory, 20, &rows);
         assert!(decoder.take_fallbacks().is_empty(), "{function} {code}");
         let (by_engines, by_cores) = nvjpeg.counts();
@@ -121,7 +121,7 @@ fn a_batch_that_the_library_fails_at_is_tried_by_halves() {
 }
 
 /// Places a batch of so few pictures that they are no reason for anything: whether they came back, all of them.
-fn are_refused(rig: &Rig, decoder: &dyn PictureDecoder, form: &Form, seed: u32) -> bool {
+fn are_refused(rig: &Rig, decoder: &Opened, form: &Form, seed: u32) -> bool {
     let few: Vec<usize> = (0..FEW).collect();
     let (slot, mut pictures) = form.fill(rig, seed, &[], &[]);
     pictures.truncate(FEW);
@@ -134,6 +134,7 @@ fn are_refused(rig: &Rig, decoder: &dyn PictureDecoder, form: &Form, seed: u32) 
             form.check(rig, &*memory, seed, &few);
             false
         }
+        other => panic!("{other:?}"),
     }
 }
 
@@ -150,13 +151,13 @@ fn engines_that_refuse_everything_are_given_up_and_the_cores_decode() {
         // Of 16 that are refused one behind the other.
         for seed in 0..2 {
             assert!(decoder.take_fallbacks().is_empty());
-            assert!(are_refused(&rig, &*decoder, &form, seed));
+            assert!(are_refused(&rig, &decoder, &form, seed));
         }
         let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
         assert!(sentence.contains("its ordinary cores do it from now on"), "{sentence}");
         // Nobody asks them again.
         nvjpeg.fail("engines", 0, 0);
-        assert!(!are_refused(&rig, &*decoder, &form, 90));
+        assert!(!are_refused(&rig, &decoder, &form, 90));
         assert_eq!(nvjpeg.counts(), (0, FEW as c_int));
         assert!(decoder.is_open());
         end(rig, &nvjpeg, decoder);
@@ -171,7 +172,7 @@ fn engines_that_refuse_a_batch_now_and_then_are_kept() {
     let form = Form::new(DType::UInt8, Layout::Nhwc);
     for seed in 0..8 {
         nvjpeg.fail("engines", if seed % 2 == 0 { EVERY } else { 0 }, 6);
-        assert_eq!(are_refused(&rig, &*decoder, &form, seed), seed % 2 == 0, "batch {seed}");
+        assert_eq!(are_refused(&rig, &decoder, &form, seed), seed % 2 == 0, "batch {seed}");
         assert_eq!(nvjpeg.counts().0 > 0, seed % 2 == 1, "batch {seed}");
     }
     assert!(decoder.take_fallbacks().is_empty());
@@ -187,7 +188,7 @@ fn a_library_that_fails_at_every_picture_leaves_them_to_the_host() {
     nvjpeg.fail("nvjpegDecodeBatchedInitialize", EVERY, 6);
     for is_open in [true, false] {
         let filled = form.fill(&rig, 60, &[], &[]);
-        let Placed::Refused { pictures, .. } = form.place(&*decoder, filled, &all()).expect("an answer") else {
+        let Placed::Refused { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
             panic!("nothing can be decoded")
         };
         assert_eq!(pictures, all());

@@ -9,7 +9,7 @@ use forebay_loader::decode::resize::Resizer;
 use forebay_loader::decode::{DType, EncodedPicture, Layout};
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::target::{
-    BatchTarget, Decoded, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, TensorMemory,
+    BatchTarget, Decoded, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, TensorMemory, UnderWay,
 };
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
@@ -152,10 +152,16 @@ pub(crate) fn file(seed: u32) -> Vec<u8> {
     encode(&pixels, STORED, 80, Subsampling::S420, false).expect("a picture")
 }
 
-/// A file that the library refuses and everybody else decodes.
-pub(crate) fn refused_file(seed: u32) -> Vec<u8> {
+/// What a file holds that the stand-in does not decode as it should, and everybody else does: it refuses it, says that it decodes
+/// it and does not, or does so with its upper half.
+pub(crate) const REFUSED: &str = "REFUSED";
+pub(crate) const LEFT_OUT: &str = "LEFTOUT";
+pub(crate) const CUT_SHORT: &str = "CUTSHORT";
+
+/// A file with such a text in it.
+fn file_with(text: &str, seed: u32) -> Vec<u8> {
     let file = file(seed);
-    [&file[..2], &[0xff, 0xfe, 0, 9], b"REFUSED", &file[2..]].concat()
+    [&file[..2], &[0xff, 0xfe, 0, text.len() as u8 + 2], text.as_bytes(), &file[2..]].concat()
 }
 
 /// A batch of so many rows: pictures, and a number for each.
@@ -199,13 +205,24 @@ impl Form {
         decoded: &[usize],
         refused: &[usize],
     ) -> (BatchSlot, Vec<RowPicture>) {
+        self.fill_with(rig, seed, decoded, |row| refused.contains(&row).then_some(REFUSED))
+    }
+
+    /// The same with such texts in some rows' files.
+    pub(crate) fn fill_with(
+        &self,
+        rig: &Rig,
+        seed: u32,
+        decoded: &[usize],
+        text: impl Fn(usize) -> Option<&'static str>,
+    ) -> (BatchSlot, Vec<RowPicture>) {
         let mut slot = rig.pool.take(BYTES).expect("a slot");
         let bytes = slot.bytes_mut().expect("all of it");
         let mut pictures = Vec::new();
         let [place, numbers] = self.outputs[..] else { panic!("two outputs") };
         for row in 0..self.rows {
             let seed = seed + row as u32;
-            let file = if refused.contains(&row) { refused_file(seed) } else { file(seed) };
+            let file = text(row).map_or_else(|| file(seed), |text| file_with(text, seed));
             let at = &mut bytes[place.offset + row * place.row_bytes..][..place.row_bytes];
             if decoded.contains(&row) {
                 at.copy_from_slice(&self.on_host(&file, &stage(seed)));
@@ -221,7 +238,7 @@ impl Form {
 
     pub(crate) fn place(
         &self,
-        decoder: &dyn PictureDecoder,
+        decoder: &Opened,
         (slot, pictures): (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
     ) -> forebay_loader::Result<Placed> {
@@ -230,7 +247,20 @@ impl Form {
 
     pub(crate) fn place_again(
         &self,
-        decoder: &dyn PictureDecoder,
+        decoder: &Opened,
+        (slot, pictures): (BatchSlot, Vec<RowPicture>),
+        rows: &[usize],
+        decoded: Option<Decoded>,
+    ) -> forebay_loader::Result<Placed> {
+        decoder.moved(|| {
+            let placed = self.start_again(decoder, (slot, pictures), rows, decoded)?;
+            if let Placed::UnderWay(batch) = placed { decoder.end(batch) } else { Ok(placed) }
+        })
+    }
+
+    fn start_again(
+        &self,
+        decoder: &Opened,
         (slot, pictures): (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
         decoded: Option<Decoded>,
@@ -238,17 +268,38 @@ impl Form {
         decoder.place(EncodedBatch { slot, bytes: BYTES, outputs: &self.outputs, rows, pictures: &pictures, decoded })
     }
 
+    /// Places a batch with all rows, and does not wait for the device.
+    pub(crate) fn start(&self, decoder: &Opened, filled: (BatchSlot, Vec<RowPicture>)) -> UnderWay {
+        let rows: Vec<usize> = (0..self.rows).collect();
+        match self.start_again(decoder, filled, &rows, None).expect("an answer") {
+            Placed::UnderWay(batch) => batch,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Places a batch of pictures of `seed` on of which `refused` come back, and decodes those of them that are in `rows` on
     /// the host, as the loader does: the batch as it comes again with `rows`.
     pub(crate) fn refused(
         &self,
         rig: &Rig,
-        decoder: &dyn PictureDecoder,
+        decoder: &Opened,
         seed: u32,
         refused: &[usize],
         rows: &[usize],
     ) -> (BatchSlot, Vec<RowPicture>, Option<Decoded>) {
-        let filled = self.fill(rig, seed, &[], refused);
+        self.refused_with(rig, decoder, seed, (refused, REFUSED), rows)
+    }
+
+    /// The same, for such a text in those files.
+    pub(crate) fn refused_with(
+        &self,
+        rig: &Rig,
+        decoder: &Opened,
+        seed: u32,
+        (refused, text): (&[usize], &'static str),
+        rows: &[usize],
+    ) -> (BatchSlot, Vec<RowPicture>, Option<Decoded>) {
+        let filled = self.fill_with(rig, seed, &[], |row| refused.contains(&row).then_some(text));
         let list = filled.1.clone();
         let every: Vec<usize> = (0..self.rows).collect();
         let Placed::Refused { mut slot, pictures, decoded } = self.place(decoder, filled, &every).expect("an answer")
@@ -268,13 +319,13 @@ impl Form {
 
     pub(crate) fn done(
         &self,
-        decoder: &dyn PictureDecoder,
+        decoder: &Opened,
         filled: (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
     ) -> Arc<dyn TensorMemory> {
         match self.place(decoder, filled, rows).expect("placed") {
             Placed::Done { memory, .. } => memory,
-            Placed::Refused { pictures, .. } => panic!("refused {pictures:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -324,6 +375,34 @@ pub(crate) fn open(rig: &Rig, nvjpeg: &NvJpeg) -> Opened {
 pub(crate) struct Opened {
     pub(crate) decoder: Option<Arc<dyn PictureDecoder>>,
     moving: Moving,
+}
+
+impl Opened {
+    /// Runs `body` while waits move the device: each as far as it waits for.
+    pub(crate) fn moved<T>(&self, body: impl FnOnce() -> T) -> T {
+        let before = self.moving.waits_move(true);
+        let answer = body();
+        self.moving.waits_move(before);
+        answer
+    }
+
+    /// What became of a batch that was started.
+    pub(crate) fn ended(&self, batch: UnderWay) -> Arc<dyn TensorMemory> {
+        match self.moved(|| self.end(batch)).expect("an answer") {
+            Placed::Done { memory, .. } => memory,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Has it get all the memory of its own that it needs for batches like this.
+    pub(crate) fn warm(&self, rig: &Rig, form: &Form) {
+        let rows: Vec<usize> = (0..form.rows).collect();
+        // Both lanes.
+        for seed in 0..2 {
+            drop(form.done(self, form.fill(rig, seed, &[], &[]), &rows));
+        }
+        rig.call("fake_cuda_run");
+    }
 }
 
 impl std::ops::Deref for Opened {

@@ -16,7 +16,7 @@ fn large_batches_are_shared_and_both_are_the_host_s() {
     let form = Form::with_rows(MANY, DType::UInt8, Layout::Nhwc);
     let rows: Vec<usize> = (0..MANY).collect();
     for seed in [0, 200] {
-        let memory = form.done(&*decoder, form.fill(&rig, seed, &[], &[]), &rows);
+        let memory = form.done(&decoder, form.fill(&rig, seed, &[], &[]), &rows);
         form.check(&rig, &*memory, seed, &rows);
         let (by_engines, by_cores) = nvjpeg.counts();
         assert!(by_engines >= 50 && by_cores > 50 && by_engines + by_cores == MANY as c_int);
@@ -40,7 +40,7 @@ fn engines_and_cores_decode_at_the_same_time_and_each_gets_what_it_can_do() {
             if seed == 3 {
                 begun = rig.call("fake_cuda_clock");
             }
-            drop(form.done(&*decoder, form.fill(&rig, seed, &[], &[]), &rows));
+            drop(form.done(&decoder, form.fill(&rig, seed, &[], &[]), &rows));
             rig.call("fake_cuda_run");
             let (by_engines, _) = nvjpeg.counts();
             assert!(seed < 3 || by_engines.abs_diff(expected) <= 4, "{by_engines} rather than {expected}");
@@ -58,7 +58,7 @@ fn a_few_pictures_are_the_engines() {
     rig.moving().waits_move(true);
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    drop(form.done(&*decoder, form.fill(&rig, 0, &[], &[]), &all()));
+    drop(form.done(&decoder, form.fill(&rig, 0, &[], &[]), &all()));
     assert_eq!(nvjpeg.counts(), (ROWS as c_int, 0));
     end(rig, &nvjpeg, decoder);
 }
