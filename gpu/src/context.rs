@@ -4,7 +4,7 @@ use crate::driver::{self, checked};
 use cudarc::driver::result::{DriverError, ctx, device, event, memcpy_htod_async, primary_ctx, stream};
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream,
-    CUstreamCaptureMode,
+    CUstreamCaptureMode, CUstreamCaptureStatus,
 };
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
@@ -104,6 +104,20 @@ impl Context {
                     }
                     answer => return checked(answer, "cuCtxSynchronize"),
                 }
+            }
+        })
+    }
+
+    /// Whether a graph is being captured that work on `stream` would become a part of, or end.
+    pub(crate) fn is_captured(&self, stream: CUstream) -> Result<bool> {
+        self.enter(|| {
+            let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+            // SAFETY: writes one value; the stream is ours or one that the consumer vouches for.
+            match unsafe { sys::cuStreamIsCapturing(stream, &mut status) }.result() {
+                // The default stream, while one that waits for it captures.
+                Err(refusal) if CAPTURING.contains(&(refusal.0 as u32)) => Ok(true),
+                answer => checked(answer, "cuStreamIsCapturing")
+                    .map(|()| status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE),
             }
         })
     }

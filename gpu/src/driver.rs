@@ -15,7 +15,7 @@ use std::path::Path;
 const LIBRARY_VARIABLE: &str = "FOREBAY_CUDA_LIBRARY";
 
 /// Every function of the driver that this crate calls.
-const FUNCTIONS: [&str; 32] = [
+const FUNCTIONS: [&str; 33] = [
     "cuInit",
     "cuGetErrorName",
     "cuDeviceGetCount",
@@ -30,6 +30,7 @@ const FUNCTIONS: [&str; 32] = [
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamWaitEvent",
+    "cuStreamIsCapturing",
     "cuEventCreate",
     "cuEventRecord",
     "cuEventQuery",

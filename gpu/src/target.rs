@@ -239,6 +239,11 @@ impl TensorMemory for DeviceBatch {
                 return Err(Error::config(message).with("stream", number));
             }
         };
+        if self.shared.context.is_captured(stream(number))? {
+            let message = "a batch cannot be taken on a stream while a graph is captured there: take it before, and copy it into \
+                           the graph's own memory";
+            return Err(Error::config(message).with("stream", number));
+        }
         self.copied.hold_back(stream(number))?;
         let mut streams = self.streams.lock();
         if !streams.contains(&number) {
@@ -259,6 +264,10 @@ impl Drop for DeviceBatch {
         };
         let streams = std::mem::take(&mut *self.streams.lock());
         let record = |number: &i64| {
+            if self.shared.context.is_captured(stream(*number))? {
+                // The event would be the graph's.
+                return Err(Error::internal("a graph is being captured"));
+            }
             let event = Event::new(&self.shared.context)?;
             event.record(stream(*number)).map(|()| Arc::new(event))
         };

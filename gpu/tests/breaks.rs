@@ -28,7 +28,7 @@ struct Break {
     noticed_by: (&'static str, &'static str),
 }
 
-const BREAKS: [Break; 34] = [
+const BREAKS: [Break; 35] = [
     Break {
         what: "a slot is used again before its copy has been done",
         file: "target.rs",
@@ -122,6 +122,13 @@ const BREAKS: [Break; 34] = [
         sound: "self.copied.hold_back(stream(number))?;",
         broken: "",
         noticed_by: ("target", "a_consumer_that_asked_for_order_reads_after_the_copy"),
+    },
+    Break {
+        what: "an event of ours becomes a part of somebody's graph",
+        file: "target.rs",
+        sound: "return Err(Error::internal(\"a graph is being captured\"));",
+        broken: "",
+        noticed_by: ("target", "a_batch_is_not_a_part_of_a_graph_that_its_consumer_captures"),
     },
     Break {
         what: "memory of the device is written before its reader has been there",

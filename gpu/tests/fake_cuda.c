@@ -12,7 +12,7 @@
 #include <time.h>
 
 enum { DEVICES = 2, STREAMS_MAX = 1024, OPS_MAX = 1024, RANGES_MAX = 256 };
-enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, PINNED_ALREADY = 712, WITHOUT_TIME = 2, NON_BLOCKING = 1 };
+enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, INVALID_CONTEXT = 201, STREAM_CAPTURE_UNSUPPORTED = 900, INVALID_HANDLE = 400, PINNED_ALREADY = 712, WITHOUT_TIME = 2, NON_BLOCKING = 1 };
 
 typedef struct Stream Stream;
 /* Seconds of the device's own time: pictures take what a test says, everything else nothing. The host has the time of what it has
@@ -44,6 +44,8 @@ static _Thread_local int depth;
 /* What the thread may do while another one captures a graph: 0, nothing that waits or allocates; 2, anything. */
 static _Thread_local int capture_mode;
 static int strict_calls;
+/* Whether a graph is captured on the default streams: then what they are given is the graph's, and nobody waits for a device. */
+static int captures;
 
 static void must(int holds, const char *what) {
     if (!holds) { fprintf(stderr, "fake CUDA driver: %s\n", what); abort(); }
@@ -54,6 +56,7 @@ static int injected(const char *function) {
     pthread_mutex_unlock(&lock);
     return hit ? fault.code : 0;
 }
+#define NOT_THE_GRAPH_S(stream) must(!captures || (uintptr_t)(stream) > 2, "something becomes a part of somebody's graph")
 #define ENTER do { int code = injected(__func__); if (code) return code; } while (0)
 #define ENTER_CONTEXT ENTER; if (!depth) return INVALID_CONTEXT
 /* A call that would end another thread's capture of a graph. */
@@ -107,6 +110,8 @@ static long push(Stream *s, Op op) {
 }
 
 /* For tests. */
+void fake_cuda_capture(void) { captures = 1; }
+void fake_cuda_end_capture(void) { captures = 0; }
 void fake_cuda_run(void) {
     pthread_mutex_lock(&lock);
     run_all();
@@ -310,7 +315,13 @@ int cuCtxPopCurrent_v2(void **c) { ENTER_CONTEXT; *c = current[--depth]; return 
 int cuCtxSynchronize(void) {
     __atomic_add_fetch(&strict_calls, 1, __ATOMIC_SEQ_CST);
     ENTER_CONTEXT;
+    if (captures) return STREAM_CAPTURE_UNSUPPORTED;
     fake_cuda_run();
+    return 0;
+}
+int cuStreamIsCapturing(void *s, int *status) {
+    ENTER_CONTEXT;
+    *status = captures && (uintptr_t)s <= 2;
     return 0;
 }
 int cuStreamCreate(void **s, unsigned f) { ENTER_CONTEXT; must(f == NON_BLOCKING, "a stream waits for the default stream"); *s = fake_cuda_stream(current[depth - 1]->device); return 0; }
@@ -319,6 +330,7 @@ int cuStreamDestroy_v2(void *s) { (void)s; ENTER_CONTEXT; return 0; }
 int cuStreamWaitEvent(void *s, void *e, unsigned f) {
     (void)f;
     ENTER_CONTEXT;
+    NOT_THE_GRAPH_S(s);
     pthread_mutex_lock(&lock);
     push(stream_of(s), (Op){.kind = WAIT, .event = e});
     pthread_mutex_unlock(&lock);
@@ -334,6 +346,7 @@ int cuEventCreate(void **e, unsigned f) {
 }
 int cuEventRecord(void *e, void *s) {
     ENTER_CONTEXT;
+    NOT_THE_GRAPH_S(s);
     if (((Event *)e)->device != stream_of(s)->device) return INVALID_HANDLE;
     pthread_mutex_lock(&lock);
     push(stream_of(s), (Op){.kind = RECORD, .event = e});

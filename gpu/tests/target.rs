@@ -127,6 +127,32 @@ fn nothing_ends_another_thread_s_capture_of_a_graph() {
 }
 
 #[test]
+fn a_batch_is_not_a_part_of_a_graph_that_its_consumer_captures() {
+    let rig = Rig::new();
+    let batch = rig.place(3).expect("placed");
+    batch.order_before(None).expect("ordered");
+    let address = batch.address();
+    rig.call("fake_cuda_run");
+    rig.call("fake_cuda_capture");
+    let error = batch.order_before(None).expect_err("a graph is captured there");
+    assert!(error.kind() == ErrorKind::Config && error.to_string().contains("graph"), "{error}");
+    // Its deleter runs whenever Python likes.
+    drop(batch);
+    rig.call("fake_cuda_end_capture");
+    // The memory comes back when the capture has ended; another batch may get other memory until then.
+    let is_back = (0..1000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let next = rig.place(4).expect("placed");
+        next.order_before(None).expect("ordered");
+        assert_eq!(rig.read(&*next), (4, 4));
+        rig.call("fake_cuda_run");
+        next.address() == address
+    });
+    assert!(is_back, "the memory is lost");
+    assert_eq!(rig.end(), NOTHING_LEFT);
+}
+
+#[test]
 fn while_somebody_captures_a_graph_memory_waits_rather_than_being_lost() {
     let rig = Rig::new();
     rig.fail("cuCtxSynchronize", 900);
