@@ -99,6 +99,26 @@ def test_pictures_that_the_device_refuses_are_decoded_on_the_host_into_their_pla
         compare_all(driver, batches, epochs_on_host(pictures)[0])
 
 
+def test_pictures_that_the_device_says_it_decodes_and_leaves_out_are_decoded_on_the_host(tmp_path, device, caplog):
+    driver, decoder = device
+    left_out = range(0, SAMPLES, 7)
+    with fb.MDSWriter(out=str(tmp_path / "data"), columns={"image": "jpeg", "number": "int"}) as writer:
+        for number in range(SAMPLES):
+            file = jpeg(number)
+            if number in left_out:
+                file = file[:2] + b"\xff\xfe\x00\x09LEFTOUT" + file[2:]
+                decoder.add(file, np.asarray(Image.open(io.BytesIO(file)).convert("RGB")))
+            writer.write({"image": file, "number": number})
+    with loader(tmp_path / "data", "cuda:0", device_decode=True) as batches:
+        for epoch in epochs_on_host(tmp_path / "data"):
+            compare_all(driver, batches, epoch)
+        counters = batches.stats()["counters"]
+    assert counters["pictures_refused"] == 2 * 2 * len(left_out)
+    assert counters["pictures_on_device"] == 2 * 2 * (SAMPLES - len(left_out))
+    (warning,) = [record.getMessage() for record in caplog.records if "leaves pictures out" in record.getMessage()]
+    assert "decoded on the host" in warning
+
+
 def test_pictures_that_decode_threads_take_are_the_host_s(pictures, device):
     driver, _ = device
     with loader(pictures, "cuda:0", device_decode=True, share_decode=True) as batches:

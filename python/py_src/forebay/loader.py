@@ -93,8 +93,8 @@ class Loader:
             ones.
         device_decode: Leave JPEGs to the CUDA device (nvJPEG): baseline files, cropped and resized by one operation, as long as
             batches have room for them: in their rows, and some behind those out of `memory`. The others, and those that the
-            device refuses, are decoded on the host, into the same batch; `stats()["counters"]` counts `pictures_on_device`,
-            `pictures_refused` and `device_decode_fallbacks`. Crops and flips are the same, grey levels may differ by a few;
+            device refuses or leaves out, are decoded on the host, into the same batch; `stats()["counters"]` counts
+            `pictures_on_device`, `pictures_refused` and `device_decode_fallbacks`. Crops and flips are the same, grey levels may differ by a few;
             also from run to run where nvJPEG's engines round otherwise than the device's cores, which share the pictures as fast
             as they are. A file that is damaged inside its data the device may decode to something without an error, where the
             host refuses it: `validate_hash` finds what was damaged on its way. Not yet run on a GPU.
