@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const CAPTURING: RangeInclusive<u32> = 900..=908;
 
 /// A capture takes less.
-const CAPTURE_MAX: Duration = Duration::from_secs(60);
+pub(crate) const CAPTURE_MAX: Duration = Duration::from_secs(60);
 
 /// Devices that this process sees, which `CUDA_VISIBLE_DEVICES` may restrict.
 pub(crate) fn device_count(library: Option<&Path>) -> Result<u32> {
@@ -69,9 +69,7 @@ impl Context {
     /// `Closed` in a forked child; what the driver and `body` say.
     pub(crate) fn enter<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         if !self.is_ours() {
-            let message = "CUDA does not work in a process that was forked from the one that opened the device: start \
-                           processes with the method \"spawn\"";
-            return Err(Error::new(ErrorKind::Closed, message).with("device", self.number));
+            return Err(Error::new(ErrorKind::Closed, driver::FORKED).with("device", self.number));
         }
         // SAFETY: the context is retained while `self` lives.
         let pushed = unsafe { sys::cuCtxPushCurrent_v2(self.context) };

@@ -4,12 +4,14 @@
 //! function up at their first use and panics over what is missing, so [`load`] goes before everything else: it sees that
 //! there is a library, the one that was named if one was, and that it has all of [`FUNCTIONS`].
 
+use crate::libraries::named;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUresult};
 use forebay_loader::{Error, ErrorKind, Result};
 use libloading::Library;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Names the library when no path is given.
 const LIBRARY_VARIABLE: &str = "FOREBAY_CUDA_LIBRARY";
@@ -58,7 +60,8 @@ const FUNCTIONS: [&str; 33] = [
 ///
 /// `Unsupported`, saying what is missing.
 pub(crate) fn load(path: Option<&Path>) -> Result<()> {
-    let named = path.map(|p| p.as_os_str().to_owned()).or_else(|| std::env::var_os(LIBRARY_VARIABLE));
+    is_of_this_process()?;
+    let named = named(path, LIBRARY_VARIABLE);
     let shown = named.clone().unwrap_or_else(|| OsString::from("libcuda.so.1"));
     let unfit =
         |message: &str| Error::new(ErrorKind::Unsupported, message).with("library", Path::new(&shown).display());
@@ -67,9 +70,17 @@ pub(crate) fn load(path: Option<&Path>) -> Result<()> {
     // Loaded first, a library is the one that its soname finds afterwards.
     let meant = named.map(|name| {
         // SAFETY: the driver's initialisers do nothing that a program must prepare for.
-        unsafe { Library::new(name) }.map_err(|e| unfit(absent).caused_by(e))
+        unsafe { Library::new(name) }.map_err(|e| {
+            let message = "the CUDA driver library that FOREBAY_CUDA_LIBRARY or the program names cannot be loaded";
+            unfit(message).with("why", std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string))
+        })
     });
     let meant = meant.transpose()?;
+    if let Some(meant) = &meant
+        && address(meant, "cuInit").is_none()
+    {
+        return Err(unfit("the library that is named is no CUDA driver library: it has no cuInit"));
+    }
     // SAFETY: as above, for a driver that the system finds by its name.
     if !unsafe { sys::is_culib_present() } {
         return Err(unfit(absent));
@@ -87,7 +98,27 @@ pub(crate) fn load(path: Option<&Path>) -> Result<()> {
                        named needs the soname libcuda.so or libcuda.so.1, and no other may be on LD_LIBRARY_PATH";
         return Err(unfit(message));
     }
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
     checked(result::init(), "cuInit").map_err(|e| e.of_kind(ErrorKind::Unsupported))
+}
+
+/// The process that first used the driver; 0 before that.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// What a forked child is told.
+pub(crate) const FORKED: &str = "CUDA does not work in a process that was forked from one that has used it: start processes with \
+                                 the method \"spawn\"";
+
+/// # Errors
+///
+/// `Closed` in a forked child of the process that first used the driver.
+fn is_of_this_process() -> Result<()> {
+    let process = std::process::id();
+    match PROCESS.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        first if first == process => Ok(()),
+        _ => Err(Error::new(ErrorKind::Closed, FORKED)),
+    }
 }
 
 /// Where `function` lies.
@@ -101,7 +132,25 @@ pub(crate) fn checked<T>(answer: Result<T, DriverError>, call: &'static str) -> 
     answer.map_err(|refusal| {
         let name = refusal.error_name().map_or("an unknown error".into(), |name| name.to_string_lossy());
         let (kind, advice) = match refusal.0 {
-            CUresult::CUDA_ERROR_OUT_OF_MEMORY => (ErrorKind::Full, ""),
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                let advice = ": others hold the device's memory (see nvidia-smi), or batch_size, prefetch or kept batches take it";
+                (ErrorKind::Full, advice)
+            }
+            // What a forked child is answered where the parent has used the driver without us.
+            CUresult::CUDA_ERROR_NOT_INITIALIZED if call == "cuInit" => {
+                return Error::new(ErrorKind::Closed, FORKED).with("call", call).with("code", refusal.0 as u32);
+            }
+            CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => {
+                (ErrorKind::Unsupported, ": another process has it for itself, see its compute mode in nvidia-smi")
+            }
+            CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
+            | CUresult::CUDA_ERROR_LAUNCH_FAILED
+            | CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
+            | CUresult::CUDA_ERROR_ASSERT => {
+                let advice = ": a kernel of this process has failed before, whoever started it, and the device is lost to the process; \
+                              CUDA_LAUNCH_BLOCKING=1 shows which";
+                (ErrorKind::Io, advice)
+            }
             CUresult::CUDA_ERROR_NO_DEVICE => {
                 (ErrorKind::Unsupported, ": no GPU is visible to this process, see nvidia-smi and CUDA_VISIBLE_DEVICES")
             }

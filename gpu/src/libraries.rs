@@ -30,15 +30,20 @@ pub(crate) fn first_that_loads<T>(
     candidates: impl FnOnce() -> Vec<OsString>,
     load: impl Fn(&OsString) -> Result<T, String>,
 ) -> Result<T, String> {
-    let named = path.map(|path| path.as_os_str().to_owned()).or_else(|| std::env::var_os(variable));
     let mut refusals = Vec::new();
-    for candidate in &named.map_or_else(candidates, |named| vec![named]) {
+    for candidate in &named(path, variable).map_or_else(candidates, |named| vec![named]) {
         match load(candidate) {
             Ok(library) => return Ok(library),
             Err(why) => refusals.push(why),
         }
     }
     Err(refusals.join("; "))
+}
+
+/// The library that is named by `path` or the environment's `variable`; an empty one names none.
+pub(crate) fn named(path: Option<&Path>, variable: &str) -> Option<OsString> {
+    let of_environment = || std::env::var_os(variable).filter(|name| !name.is_empty());
+    path.map(|path| path.as_os_str().to_owned()).or_else(of_environment)
 }
 
 /// The first of the named functions that bindgen's `$library` has not found in its file; calling it would panic.

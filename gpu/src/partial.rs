@@ -61,7 +61,7 @@ impl Partial {
             if from != to
                 && let Err(error) = move_row(&self.shared.context, &block, outputs[*output], (from, to), stream)
             {
-                self.shared.keep_block(block);
+                self.shared.keep_block(block, &self.shared.blocks);
                 return Err(error);
             }
         }

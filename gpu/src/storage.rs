@@ -83,7 +83,7 @@ impl StorageReader for DeviceStorage {
             unsafe { copy_rows(&shared.stream, filled, &block, outputs, rows, &done) }
         });
         let Ok(filled) = slot.freeze() else {
-            shared.keep_block(block);
+            shared.keep_block(block, &shared.blocks);
             return Err(unfinished());
         };
         if let Err(error) = started.and_then(|()| copied.record(shared.stream.handle)) {

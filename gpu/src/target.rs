@@ -1,7 +1,7 @@
 //! The target: a copy stream, the batches it fills, and the thread that gives host slots back.
 
 use crate::Libraries;
-use crate::context::{Context, Event, Stream};
+use crate::context::{CAPTURE_MAX, Context, Event, Stream};
 use crate::cufile;
 use crate::memory::{Block, Blocks};
 use crate::nvjpeg::library::Library;
@@ -15,7 +15,8 @@ use forebay_loader::target::{BatchTarget, Device, PictureDecoder, StorageReader,
 use forebay_loader::topology::Topology;
 use forebay_loader::{Error, Result};
 use std::any::Any;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
 /// DLPack's number of the per-thread default stream, which is another one on every thread.
 const PER_THREAD_STREAM: i64 = 2;
@@ -24,8 +25,52 @@ const PER_THREAD_STREAM: i64 = 2;
 enum Kept {
     /// A slot whose copy is under way; in the order of the copies. Bounded by the pool's slots.
     Slot(Arc<Event>, BatchMemory),
-    /// Memory whose last use no event names: all that the device has been given is waited for.
-    Unnamed(Option<BatchMemory>, Block),
+    /// Memory whose last use no event names: all that the device has been given is waited for. The block goes to these.
+    Unnamed(Option<BatchMemory>, Block, Arc<Blocks>),
+    /// Memory that consumers have read on streams of which some capture graphs.
+    Read(Read),
+}
+
+/// How often it is asked whether a stream still captures a graph.
+const CAPTURE_POLL: Duration = Duration::from_millis(10);
+
+/// A batch's memory that consumers have read on these streams. An event on one that captures a graph would be the graph's, and to
+/// wait for the device would end the capture: so it is waited until none does.
+struct Read {
+    block: Block,
+    streams: Vec<i64>,
+}
+
+impl Read {
+    /// Gives the memory back, if that can be, or else this.
+    fn end(self, context: &Arc<Context>, blocks: &Blocks) -> Option<Self> {
+        match readers(context, &self.streams) {
+            Ok(Some(readers)) => {
+                blocks.give_back(self.block, readers);
+                None
+            }
+            Ok(None) => Some(self),
+            Err(error) => {
+                log::error!("a batch's memory is given up, the device may still read it: {error}");
+                std::mem::forget(self.block);
+                None
+            }
+        }
+    }
+}
+
+/// An event on each of these streams, by DLPack's numbers, behind what they have been given; `None` while one captures a graph.
+fn readers(context: &Arc<Context>, streams: &[i64]) -> Result<Option<Vec<Arc<Event>>>> {
+    for number in streams {
+        if context.is_captured(stream(*number))? {
+            return Ok(None);
+        }
+    }
+    let record = |number: &i64| {
+        let event = Event::new(context)?;
+        event.record(stream(*number)).map(|()| Arc::new(event))
+    };
+    streams.iter().map(record).collect::<Result<_>>().map(Some)
 }
 
 /// Batches on a CUDA device.
@@ -57,12 +102,12 @@ impl Shared {
 
     /// Gives both back when the device has done all that it was given.
     pub(crate) fn keep_unnamed(&self, slot: BatchMemory, block: Block) {
-        self.keep(Kept::Unnamed(Some(slot), block));
+        self.keep(Kept::Unnamed(Some(slot), block, self.blocks.clone()));
     }
 
-    /// Gives memory without a slot back when the device has done all that it was given.
-    pub(crate) fn keep_block(&self, block: Block) {
-        self.keep(Kept::Unnamed(None, block));
+    /// Gives memory without a slot back to `pool` when the device has done all that it was given.
+    pub(crate) fn keep_block(&self, block: Block, pool: &Arc<Blocks>) {
+        self.keep(Kept::Unnamed(None, block, pool.clone()));
     }
 
     /// Leaves it to the keeper. Its thread ends after all senders, or by a panic: then the memory is given up.
@@ -115,19 +160,36 @@ impl CudaTarget {
 }
 
 /// The keeper's life: ends when target and batches have gone and all copies are done.
-fn keep(work: &Receiver<Kept>, context: &Context, blocks: &Blocks) {
-    while let Ok(kept) = work.recv() {
+fn keep(work: &Receiver<Kept>, context: &Arc<Context>, blocks: &Blocks) {
+    let mut reads: Vec<Read> = Vec::new();
+    let mut last = None;
+    loop {
+        let kept = match reads.is_empty() {
+            true => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => work.recv_timeout(CAPTURE_POLL),
+        };
+        reads = reads.into_iter().filter_map(|read| read.end(context, blocks)).collect();
         match kept {
-            Kept::Slot(copied, slot) => match copied.wait() {
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) if reads.is_empty() => return,
+            Err(RecvTimeoutError::Disconnected) => {
+                if Instant::now() > *last.get_or_insert_with(|| Instant::now() + CAPTURE_MAX) {
+                    log::error!("memory of {} batches is given up, a graph is still being captured", reads.len());
+                    return std::mem::forget(reads);
+                }
+                std::thread::sleep(CAPTURE_POLL);
+            }
+            Ok(Kept::Read(read)) => reads.push(read),
+            Ok(Kept::Slot(copied, slot)) => match copied.wait() {
                 Ok(()) => drop(slot),
                 Err(error) => {
                     log::error!("a batch's host memory is given up, the device may still read it: {error}");
                     std::mem::forget(slot);
                 }
             },
-            Kept::Unnamed(slot, block) => match context.synchronize() {
+            Ok(Kept::Unnamed(slot, block, pool)) => match context.synchronize() {
                 Ok(()) => {
-                    blocks.give_back(block, Vec::new());
+                    pool.give_back(block, Vec::new());
                     drop(slot);
                 }
                 Err(error) => {
@@ -177,7 +239,7 @@ impl BatchTarget for CudaTarget {
         // least as long as `source` and nobody else has it.
         let started = unsafe { shared.stream.copy_in(block.address, source) };
         if let Err(error) = started.and_then(|()| copied.record(shared.stream.handle)) {
-            shared.keep(Kept::Unnamed(Some(filled), block));
+            shared.keep_unnamed(filled, block);
             return Err(error);
         }
         shared.keep(Kept::Slot(copied.clone(), filled));
@@ -263,21 +325,14 @@ impl Drop for DeviceBatch {
             return;
         };
         let streams = std::mem::take(&mut *self.streams.lock());
-        let record = |number: &i64| {
-            if self.shared.context.is_captured(stream(*number))? {
-                // The event would be the graph's.
-                return Err(Error::internal("a graph is being captured"));
-            }
-            let event = Event::new(&self.shared.context)?;
-            event.record(stream(*number)).map(|()| Arc::new(event))
-        };
-        let events: Result<Vec<Arc<Event>>> = match streams.contains(&PER_THREAD_STREAM) {
+        let events = match streams.contains(&PER_THREAD_STREAM) {
             // The deleter may run on another thread, whose default stream is not the consumer's.
             true => Err(Error::internal("a stream without a name")),
-            false => streams.iter().map(record).collect(),
+            false => readers(&self.shared.context, &streams),
         };
         match events {
-            Ok(mut readers) => {
+            Ok(None) => self.shared.keep(Kept::Read(Read { block, streams })),
+            Ok(Some(mut readers)) => {
                 // Who did not ask for order has not waited for it, and the next writer may use another stream, or none.
                 if readers.is_empty() && !self.copied.has_fired().unwrap_or(false) {
                     readers.push(self.copied.clone());
@@ -285,7 +340,7 @@ impl Drop for DeviceBatch {
                 self.shared.blocks.give_back(block, readers);
             }
             // Without an event the host has to wait, and here it must not.
-            Err(_) => self.shared.keep_block(block),
+            Err(_) => self.shared.keep_block(block, &self.shared.blocks),
         }
     }
 }

@@ -12,7 +12,7 @@
 #include <time.h>
 
 enum { DEVICES = 2, STREAMS_MAX = 1024, OPS_MAX = 1024, RANGES_MAX = 256 };
-enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, INVALID_CONTEXT = 201, STREAM_CAPTURE_UNSUPPORTED = 900, INVALID_HANDLE = 400, PINNED_ALREADY = 712, WITHOUT_TIME = 2, NON_BLOCKING = 1 };
+enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, INVALID_CONTEXT = 201, STREAM_CAPTURE_IMPLICIT = 906, INVALID_HANDLE = 400, PINNED_ALREADY = 712, WITHOUT_TIME = 2, NON_BLOCKING = 1 };
 
 typedef struct Stream Stream;
 /* Seconds of the device's own time: pictures take what a test says, everything else nothing. The host has the time of what it has
@@ -44,7 +44,8 @@ static _Thread_local int depth;
 /* What the thread may do while another one captures a graph: 0, nothing that waits or allocates; 2, anything. */
 static _Thread_local int capture_mode;
 static int strict_calls;
-/* Whether a graph is captured on the default streams: then what they are given is the graph's, and nobody waits for a device. */
+/* Whether a graph is captured on a stream that waits for the default ones: then what these are given is the graph's, or ends the
+ * capture, as does whoever waits for the device. */
 static int captures;
 
 static void must(int holds, const char *what) {
@@ -172,6 +173,15 @@ int fake_cuda_waits_move(int on) {
     int before = waits_move;
     waits_move = on;
     if (on) run_all();
+    pthread_mutex_unlock(&lock);
+    return before;
+}
+/* The same, and each wait moves the device only as far as it waits for. Nobody else is helped, now or when it ends, by the answer of
+ * this function. */
+int fake_cuda_waits_move_little(int mode) {
+    pthread_mutex_lock(&lock);
+    int before = waits_move;
+    waits_move = mode;
     pthread_mutex_unlock(&lock);
     return before;
 }
@@ -315,14 +325,15 @@ int cuCtxPopCurrent_v2(void **c) { ENTER_CONTEXT; *c = current[--depth]; return 
 int cuCtxSynchronize(void) {
     __atomic_add_fetch(&strict_calls, 1, __ATOMIC_SEQ_CST);
     ENTER_CONTEXT;
-    if (captures) return STREAM_CAPTURE_UNSUPPORTED;
+    must(!captures, "a wait for the device ends somebody's capture");
     fake_cuda_run();
     return 0;
 }
 int cuStreamIsCapturing(void *s, int *status) {
     ENTER_CONTEXT;
-    *status = captures && (uintptr_t)s <= 2;
-    return 0;
+    *status = 0;
+    // Of the default stream there is no status while one that waits for it captures.
+    return captures && (uintptr_t)s <= 2 ? STREAM_CAPTURE_IMPLICIT : 0;
 }
 int cuStreamCreate(void **s, unsigned f) { ENTER_CONTEXT; must(f == NON_BLOCKING, "a stream waits for the default stream"); *s = fake_cuda_stream(current[depth - 1]->device); return 0; }
 /* Never freed: what is queued is still done. */
@@ -368,7 +379,8 @@ int cuEventSynchronize(void *event) {
     Event *e = event;
     pthread_mutex_lock(&lock);
     waiting++;
-    if (waits_move) run_all();
+    if (waits_move == 1) run_all();
+    while (waits_move == 2 && e->fired < e->asked) reach(e->on, e->on->first + 1);
     pthread_cond_broadcast(&moved);
     for (int asked = e->asked; e->fired < asked;) pthread_cond_wait(&moved, &lock);
     waiting--;

@@ -129,6 +129,7 @@ fn nothing_ends_another_thread_s_capture_of_a_graph() {
 #[test]
 fn a_batch_is_not_a_part_of_a_graph_that_its_consumer_captures() {
     let rig = Rig::new();
+    let strict_calls = rig.call("fake_cuda_strict_calls");
     let batch = rig.place(3).expect("placed");
     batch.order_before(None).expect("ordered");
     let address = batch.address();
@@ -138,7 +139,15 @@ fn a_batch_is_not_a_part_of_a_graph_that_its_consumer_captures() {
     assert!(error.kind() == ErrorKind::Config && error.to_string().contains("graph"), "{error}");
     // Its deleter runs whenever Python likes.
     drop(batch);
+    // Slots go back meanwhile.
+    let other = rig.place(5).expect("placed");
+    rig.call("fake_cuda_run");
+    drop(rig.pool.take(BYTES).expect("a slot"));
+    assert_ne!(other.address(), address);
+    assert_eq!(rig.call("fake_cuda_strict_calls"), strict_calls, "the capture was ended");
     rig.call("fake_cuda_end_capture");
+    other.order_before(Some(-1)).expect("nothing to do");
+    drop(other);
     // The memory comes back when the capture has ended; another batch may get other memory until then.
     let is_back = (0..1000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));

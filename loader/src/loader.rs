@@ -501,7 +501,13 @@ impl Loader {
 
     /// What decodes pictures at the target, if it is to and can.
     fn device_pictures(&self) -> Option<Arc<dyn PictureDecoder>> {
-        if !self.config.device_decode || !self.layout.has_pictures().any(|has| has) {
+        if !self.config.device_decode {
+            return None;
+        }
+        if !self.layout.has_pictures().any(|has| has) {
+            self.warn_and_note(
+                "nothing is left to the device's decoder: no field is made of JPEGs by operations that end at a fixed size",
+            );
             return None;
         }
         match self.target.pictures() {

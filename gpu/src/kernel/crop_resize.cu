@@ -28,12 +28,12 @@ struct Picture {
     unsigned int flip;
     // Which row of the batch it becomes.
     unsigned int row;
-    // Becomes 1 if a row of the crop was not written.
+    // Becomes 1 if a row of the crop was not written to its end.
     unsigned char *left_out;
 };
 
-// What memory for pixels is filled with before pictures are decoded, 4 bytes a time. A row of pixels is not like it, least of
-// all by chance: its colours have a period of 4 pixels.
+// What memory for pixels is filled with before pictures are decoded, 4 bytes a time. Pixels are hardly ever like it: their colours
+// have a period of 4 pixels. Crops of one pixel's width may be, and are then decoded by the host.
 #define BLANK 0xc33ca55au
 
 struct Batch {
@@ -142,16 +142,18 @@ DEVICE void make_pixel(const struct Picture *pictures, const struct Batch *batch
     }
 }
 
-DEVICE int is_blank(const unsigned char *row, unsigned int bytes) {
-    for (unsigned int i = 0; i < bytes; i++)
+DEVICE int is_blank(const unsigned char *row, unsigned int from, unsigned int end) {
+    for (unsigned int i = from; i < end; i++)
         if (row[i] != (unsigned char)(BLANK >> 8u * ((unsigned long long)(row + i) & 3u))) return 0;
     return 1;
 }
 
-// Looks at every `step`th row of the crop from `first` on.
+// Looks at the last 4 pixels of every `step`th row of the crop from `first` on: who stops early, even within a row of blocks, has
+// not written them.
 DEVICE void look_for_blanks(const struct Picture *picture, unsigned int first, unsigned int step) {
+    unsigned int from = picture->crop_w > 4u ? (picture->crop_w - 4u) * 3u : 0u;
     for (unsigned int y = first; y < picture->crop_h; y += step)
-        if (is_blank(picture->pixels + (unsigned long long)y * picture->pitch, picture->crop_w * 3u)) *picture->left_out = 1;
+        if (is_blank(picture->pixels + (unsigned long long)y * picture->pitch, from, picture->crop_w * 3u)) *picture->left_out = 1;
 }
 
 #ifdef __CUDACC__

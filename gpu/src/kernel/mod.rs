@@ -53,7 +53,7 @@ pub struct Picture {
 
 impl Picture {
     /// `stage` of the picture whose part `decoded` lies at `pixels`, RGB interleaved, `pitch` bytes from row to row. What
-    /// comes out is row `row` of the batch.
+    /// comes out is row `row` of the batch; the byte at `left_out` becomes 1 where a row of the crop still ends with [`BLANK`].
     ///
     /// # Errors
     ///

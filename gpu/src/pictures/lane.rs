@@ -97,6 +97,8 @@ impl Lane {
             Left::Nothing => Took::default(),
             Left::Unnamed => {
                 self.context.synchronize()?;
+                // It may not be blank.
+                self.scratch = None;
                 Took::default()
             }
             Left::Group => {

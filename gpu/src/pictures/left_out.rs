@@ -64,7 +64,7 @@ impl Drop for LeftOut {
     /// The batch has failed.
     fn drop(&mut self) {
         if let Some(block) = self.block.take().filter(|_| self.shared.context.is_ours()) {
-            self.shared.keep_block(block);
+            self.shared.keep_block(block, &self.pool);
         }
     }
 }

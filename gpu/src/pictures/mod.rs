@@ -45,8 +45,7 @@ use under_way::{Held, Tally, Unended};
 /// Groups under way: one that the device works on and one that the host prepares.
 const LANES: usize = 2;
 
-/// So many pictures that are all refused, a batch's or the engines' behind each other, say that none will be taken: asking
-/// costs more than decoding.
+/// So many pictures that are all refused, one behind the other, say that none will be taken: asking costs more than decoding.
 const EVERY_MIN: usize = 16;
 
 /// Decodes pictures on a CUDA device.
@@ -84,6 +83,8 @@ struct Work {
     /// The lane whose turn it is.
     turn: usize,
     engines: Option<Engines>,
+    /// Pictures of whole batches that were all refused, since there were no engines and one was decoded.
+    refused: usize,
 }
 
 impl Work {
@@ -197,7 +198,7 @@ impl DevicePictures {
             description: format!("nvJPEG {major}.{minor} {with}"),
             is_open: AtomicBool::new(true),
             fallbacks: Mutex::new(fallbacks),
-            work: Mutex::new(Work { lanes, turn: 0, engines: engines.map(|(_, engines)| engines) }),
+            work: Mutex::new(Work { lanes, turn: 0, engines: engines.map(|(_, engines)| engines), refused: 0 }),
         })
     }
 
@@ -225,7 +226,8 @@ impl DevicePictures {
         let number = self.shared.context.number;
         if work.decodes() {
             self.fallbacks.lock().push(format!(
-                "the engines of CUDA device {number} that decode JPEGs refuse all of them, its ordinary cores do it from now on: {reason}"
+                "the engines of CUDA device {number} that decode JPEGs took none of the last {EVERY_MIN} or more, its ordinary cores decode \
+                 them from now on: {reason}"
             ));
         }
         Ok(())
@@ -332,6 +334,7 @@ impl PictureDecoder for DevicePictures {
             return self.refuse(&mut work, batch, (slot, block), (Vec::new(), left_out));
         }
         self.judge_engines(&mut work, &batch.tally, 0)?;
+        work.refused = 0;
         let on_engines = batch.pictures.iter().filter(|at| batch.done.get(at) == Some(&true)).count();
         let memory = Arc::new(DeviceBatch::new(&self.shared, block, batch.ended.clone()));
         Ok(Placed::Done { memory, on_engines })
@@ -367,10 +370,11 @@ impl DevicePictures {
         let partial = Partial::new(&self.shared, block, rows, std::mem::take(done));
         self.judge_engines(work, &batch.tally, by_engines)?;
         // The cores may take what engines refuse that are given up just now.
-        let are_all = !batch.had_engines && pictures.len() == batch.pictures.len() && pictures.len() >= EVERY_MIN;
+        let are_all = !batch.had_engines && pictures.len() == batch.pictures.len();
+        work.refused = if are_all { work.refused + pictures.len() } else { 0 };
         // Another batch may have closed it meanwhile.
-        if !work.lanes.is_empty() && (!work.decodes() || are_all) {
-            self.close(work, "refuses all pictures");
+        if !work.lanes.is_empty() && (!work.decodes() || work.refused >= EVERY_MIN) {
+            self.close(work, &format!("took none of the last {EVERY_MIN} or more"));
         }
         Ok(Placed::Refused { slot, pictures, decoded: Some(Box::new(partial)) })
     }
@@ -384,7 +388,7 @@ impl DevicePictures {
         }
         match reason {
             Some(reason) => self.give_up_engines(work, &reason.to_string()),
-            None => self.give_up_engines(work, "they leave them out"),
+            None => self.give_up_engines(work, "the engines left them out without an error"),
         }
     }
 

@@ -16,6 +16,9 @@ use forebay_loader::memory::BatchSlot;
 use forebay_loader::target::OutputPlace;
 use forebay_loader::{Error, Result};
 
+/// Bytes of ordinary memory that drivers copy aside at once, rather than wait for the stream.
+const COPY_MAX: usize = 64 << 10;
+
 /// Pictures that a backend does not decode.
 #[derive(Default)]
 struct Refused {
@@ -204,8 +207,10 @@ impl DevicePictures {
         if list.is_empty() {
             return Ok(());
         }
-        // SAFETY: both the list and the place are the lane's, which changes neither before it is at rest.
-        unsafe { self.stream.copy_in(list_at, Picture::bytes_of(list)) }?;
+        for (number, piece) in Picture::bytes_of(list).chunks(COPY_MAX).enumerate() {
+            // SAFETY: both the list and the place are the lane's, which changes neither before it is at rest.
+            unsafe { self.stream.copy_in(list_at + (number * COPY_MAX) as u64, piece) }?;
+        }
         let mut before = 0;
         for of_output in outputs_of.chunk_by(|a, b| a == b) {
             let place = &outputs[of_output[0]];

@@ -77,6 +77,19 @@ pub(crate) fn libraries() -> Libraries {
 pub(crate) struct Moving(libloading::Library);
 
 impl Moving {
+    /// Runs `body` while a wait moves the device just as far as it waits for, and nothing else moves it.
+    pub(crate) fn little<T>(&self, body: impl FnOnce() -> T) -> T {
+        type Set = unsafe extern "C" fn(c_int) -> c_int;
+        // SAFETY: the type is the one of the fake's source.
+        let set = unsafe { self.0.get::<Set>("fake_cuda_waits_move_little") }.expect("there");
+        // SAFETY: as above.
+        let before = unsafe { set(2) };
+        let answer = body();
+        // SAFETY: as above.
+        unsafe { set(before) };
+        answer
+    }
+
     /// From now on it does, or does not; what it did before.
     pub(crate) fn waits_move(&self, on: bool) -> bool {
         type Set = unsafe extern "C" fn(c_int) -> c_int;

@@ -65,8 +65,11 @@ fn pictures_that_are_left_out_of_a_batch_behind_another_are_found() {
     let (rig, nvjpeg) = (Rig::with_slots(3, "", 0), NvJpeg::new());
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    // The places have pictures' pixels, if nobody sees to it.
-    decoder.warm(&rig, &form);
+    // The places have the same pictures' pixels, if nobody sees to it.
+    for _ in 0..2 {
+        drop(form.done(&decoder, form.fill(&rig, 200, &[], &[]), &all()));
+    }
+    rig.call("fake_cuda_run");
     let first = form.start(&decoder, form.fill(&rig, 100, &[], &[]));
     let second = form.start(&decoder, form.fill_with(&rig, 200, &[], |row| (row == 7).then_some(LEFT_OUT)));
     form.check(&rig, &*decoder.ended(first), 100, &all());
@@ -83,7 +86,7 @@ fn engines_that_leave_everything_out_are_given_up_and_then_the_cores_are() {
     rig.moving().waits_move(true);
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    for (is_open, expected) in [(true, "they leave them out"), (false, "refuses all pictures")] {
+    for (is_open, expected) in [(true, "left them out"), (false, "decoded on the host from now on")] {
         let filled = form.fill_with(&rig, 60, &[], |_| Some(LEFT_OUT));
         let Placed::Refused { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
             panic!("no file is decoded")
@@ -110,5 +113,25 @@ fn engines_that_leave_a_picture_out_now_and_then_are_kept() {
         assert_eq!(nvjpeg.counts(), (ROWS as c_int, 0));
     }
     assert_eq!(decoder.take_fallbacks().len(), 1);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn pictures_that_are_left_out_behind_a_group_that_failed_are_found() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let decoder = open(&rig, &nvjpeg);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    decoder.warm(&rig, &form);
+    rig.fail("cuLaunchKernel", 700);
+    form.place(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect_err("a failure");
+    // In the other lane, and then in that one.
+    for _ in 0..2 {
+        let filled = form.fill_with(&rig, 60, &[], |row| (row == 7).then_some(LEFT_OUT));
+        let Placed::Refused { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
+            panic!("a picture was left out")
+        };
+        assert_eq!(pictures, [7]);
+    }
     end(rig, &nvjpeg, decoder);
 }

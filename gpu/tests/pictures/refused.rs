@@ -81,7 +81,7 @@ fn a_library_that_refuses_every_picture_is_not_asked_again() {
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
     // First the engines, then the cores.
-    for (is_open, expected) in [(true, "refuse all of them"), (false, "refuses all pictures")] {
+    for (is_open, expected) in [(true, "took none of the last"), (false, "decoded on the host from now on")] {
         let filled = form.fill(&rig, 60, &[], &all());
         let Placed::Refused { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
             panic!("no file can be decoded")
@@ -154,7 +154,7 @@ fn engines_that_refuse_everything_are_given_up_and_the_cores_decode() {
             assert!(are_refused(&rig, &decoder, &form, seed));
         }
         let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
-        assert!(sentence.contains("its ordinary cores do it from now on"), "{sentence}");
+        assert!(sentence.contains("its ordinary cores decode them from now on"), "{sentence}");
         // Nobody asks them again.
         nvjpeg.fail("engines", 0, 0);
         assert!(!are_refused(&rig, &decoder, &form, 90));
@@ -194,5 +194,26 @@ fn a_library_that_fails_at_every_picture_leaves_them_to_the_host() {
         assert_eq!(pictures, all());
         assert_eq!(decoder.is_open(), is_open);
     }
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn cores_that_refuse_small_batches_one_behind_the_other_are_not_asked_again() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    nvjpeg.engines(0);
+    let decoder = open(&rig, &nvjpeg);
+    decoder.take_fallbacks();
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    nvjpeg.fail("cores", EVERY, 6);
+    assert!(are_refused(&rig, &decoder, &form, 0));
+    nvjpeg.fail("cores", 0, 0);
+    assert!(!are_refused(&rig, &decoder, &form, 1), "one that is decoded counts");
+    nvjpeg.fail("cores", EVERY, 6);
+    for is_open in [true, false] {
+        assert!(are_refused(&rig, &decoder, &form, 2));
+        assert_eq!(decoder.is_open(), is_open);
+    }
+    assert_eq!(decoder.take_fallbacks().len(), 1);
     end(rig, &nvjpeg, decoder);
 }

@@ -380,10 +380,7 @@ pub(crate) struct Opened {
 impl Opened {
     /// Runs `body` while waits move the device: each as far as it waits for.
     pub(crate) fn moved<T>(&self, body: impl FnOnce() -> T) -> T {
-        let before = self.moving.waits_move(true);
-        let answer = body();
-        self.moving.waits_move(before);
-        answer
+        self.moving.little(body)
     }
 
     /// What became of a batch that was started.

@@ -1,7 +1,8 @@
 //! The sample plane's threads and memory, and the NUMA nodes they lie on.
 //!
 //! A crew on each node that has decode threads, with read slots of its own in proportion to them; and one pool of batch
-//! slots, spread over those nodes, or all on the node that the target asks for. Where placing does not pay (one node, few
+//! slots, spread over those nodes, or all on the node that the target asks for, where the threads of one of several ranks are
+//! as well. Where placing does not pay (one node, few
 //! CPUs) there is one crew, and memory lies where it is touched first.
 
 use crate::config::LoaderConfig;
@@ -37,8 +38,9 @@ impl Pools {
     ) -> Result<Self> {
         let memory = memory_bytes(config, topology, batch_bytes)?;
         let split = split(memory, batch_bytes as u64, slots_wanted(prefetch))?;
-        let homes = homes(topology, config);
-        let nodes = match target.node(topology).filter(|_| is_placed(topology)) {
+        let near = target.node(topology).filter(|_| is_placed(topology));
+        let homes = homes(topology, config, near);
+        let nodes = match near {
             Some(node) => vec![topology.nodes()[node].clone()],
             None => homes.iter().filter_map(|home| home.node.clone()).collect(),
         };
@@ -107,8 +109,9 @@ fn is_placed(topology: &Topology) -> bool {
     topology.pin_set(0).is_some()
 }
 
-/// The decode threads by their nodes; without placing they are all in one home.
-fn homes(topology: &Topology, config: &LoaderConfig) -> Vec<Home> {
+/// The decode threads by their nodes; without placing they are all in one home. `near` is the target's node: a rank that shares the
+/// machine with others and has its threads on one node anyway has them there.
+fn homes(topology: &Topology, config: &LoaderConfig, near: Option<usize>) -> Vec<Home> {
     let (rank, local) = (config.world.local_rank as usize, config.world.local_world_size as usize);
     let threads = config.threads.map_or_else(|| topology.threads_default(local), |threads| threads as usize);
     let cpus: Vec<u32> = topology.cpus_usable().iter().collect();
@@ -120,8 +123,12 @@ fn homes(topology: &Topology, config: &LoaderConfig) -> Vec<Home> {
         }
         false => (home, topology.pin_set(home)),
     };
+    let mut spread = topology.spread(threads, rank, local);
+    if let Some(near) = near.filter(|_| local > 1 && spread.iter().all(|node| *node == spread[0])) {
+        spread.fill(near);
+    }
     let mut homes = BTreeMap::<usize, Home>::new();
-    for (node, cpus) in topology.spread(threads, rank, local).into_iter().enumerate().map(bound) {
+    for (node, cpus) in spread.into_iter().enumerate().map(bound) {
         let node = if is_placed(topology) { node } else { 0 };
         let home = homes.entry(node).or_insert_with(|| Home {
             node: is_placed(topology).then(|| topology.nodes()[node].clone()),
@@ -258,6 +265,16 @@ mod tests {
     fn batches_for_a_device_are_filled_on_the_devices_node() {
         let two = Topology::made_up(&["0-3", "4-7"]);
         assert_eq!(batch_nodes(&pools(&two, &config(4), &OnNodeOne)), [(Some(1), 4 * MIB)]);
+        // So are the threads of a rank that shares the machine, unless they are wanted elsewhere or are on all nodes.
+        let threads = |local, pin_threads| {
+            let mut config = LoaderConfig { pin_threads, ..config(2) };
+            config.world.local_world_size = local;
+            let pools = pools(&two, &config, &OnNodeOne);
+            pools.crews.iter().flat_map(|crew| cpus(&crew.decode_cpus)).collect::<Vec<_>>()
+        };
+        assert_eq!(threads(4, false), ["4-7", "4-7"]);
+        assert_eq!(threads(1, false), ["0-3", "4-7"]);
+        assert_eq!(threads(4, true), ["0", "1"]);
         let few = Topology::made_up(&["0", "1"]);
         assert_eq!(batch_nodes(&pools(&few, &config(2), &OnNodeOne)), [(None, 4 * MIB)]);
     }

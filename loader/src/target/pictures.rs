@@ -3,8 +3,8 @@
 //! Decode threads leave a picture's file in the place of its row, which lies in memory that the device knows; one that is
 //! longer than its row goes to room behind the rows. Then the batch is handed to a [`PictureDecoder`] as it is: rows that
 //! are done and rows that are files. What the decoder refuses comes back, is decoded on the host into its row, and the batch
-//! is handed over again, with what the decoder has made of the other pictures meanwhile. So a picture is never lost nor
-//! decoded twice on the device, and a bad one is the same error as on the host.
+//! is handed over again, with what the decoder has made of the other pictures meanwhile. So no picture is
+//! lost, none that the device has decoded is decoded again, and a bad one that it refuses is the same error as on the host.
 //!
 //! What a device has made of a batch may show only when it is done with it. Such a batch is [`Placed::UnderWay`]; the next one is
 //! placed beside it if it is there, and then it is asked for ([`end`](PictureDecoder::end)) before it is handed out.

@@ -88,6 +88,7 @@ impl<'a> DecodeThread<'a> {
                 damaged: shared.stats.counter("pictures_damaged"),
                 scaled: shared.stats.counter("pictures_scaled"),
                 taken: shared.stats.counter("pictures_shared"),
+                not_for_device: shared.stats.counter("pictures_not_for_device"),
             },
             misses,
             stored,
@@ -353,6 +354,8 @@ struct Decoder {
     scaled: Arc<Counter>,
     /// Pictures that were not left to the target's decoder because of the share.
     taken: Arc<Counter>,
+    /// Those that it does not take, or that found no room.
+    not_for_device: Arc<Counter>,
 }
 
 impl Decoder {
@@ -418,6 +421,10 @@ impl Decoder {
         if pictures != PictureCounts::default() {
             self.damaged.add(pictures.damaged);
             self.scaled.add(pictures.scaled);
+        }
+        let kept = left.iter().flatten().filter(|left| left.picture.is_none()).count();
+        if kept > 0 {
+            self.not_for_device.add(kept as u64);
         }
         for (output, left) in left.iter().enumerate() {
             if let Some(picture) = left.as_ref().and_then(|left| left.picture) {

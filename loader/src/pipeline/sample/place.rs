@@ -97,11 +97,11 @@ pub(crate) fn run(shared: &Shared, batches: &Receiver<Arc<Building>>) -> Result<
         if shared.run.is_stopped() {
             return Ok(());
         }
-        let unended = host.place(&batch)?;
+        let delivered = shared.deliver(&batch, &host.stage);
         if let Some((batch, unended)) = before.take() {
             host.end(&batch, unended)?;
         }
-        before = unended.map(|unended| (batch, unended));
+        before = host.follow(&batch, delivered)?.map(|unended| (batch, unended));
     }
 }
 
@@ -116,12 +116,6 @@ struct HostDecoder<'a> {
 }
 
 impl HostDecoder<'_> {
-    /// Delivers `batch`, unless it is under way then.
-    fn place(&mut self, batch: &Arc<Building>) -> Result<Option<Unended>> {
-        let delivered = self.shared.deliver(batch, &self.stage);
-        self.follow(batch, delivered)
-    }
-
     /// Delivers `batch`, which was under way.
     fn end(&mut self, batch: &Arc<Building>, unended: Unended) -> Result<()> {
         let mut unended = Some(unended);
@@ -145,6 +139,9 @@ impl HostDecoder<'_> {
             };
             self.shared.pictures_refused.add(refused.len() as u64);
             for picture in &refused {
+                if self.shared.run.is_stopped() {
+                    return Ok(None);
+                }
                 self.decode(batch, picture);
             }
             if self.shared.refill(batch)? {
