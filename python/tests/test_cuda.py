@@ -243,7 +243,7 @@ def test_the_host_needs_no_driver_and_a_device_says_that_there_is_none(pictures,
     """
     done = alone(code, FOREBAY_CUDA_LIBRARY=str(tmp_path / "libcuda.so.1"))
     assert done.returncode == 0, done.stderr
-    assert "install the driver" in done.stdout and str(tmp_path) in done.stdout
+    assert "cannot be loaded" in done.stdout and "No such file" in done.stdout and str(tmp_path) in done.stdout
 
 
 def test_a_loader_that_is_never_closed_lets_go_of_its_device_before_the_process_ends(cuda_library, pictures):
@@ -274,6 +274,8 @@ def test_a_forked_child_is_told_and_touches_no_device(driver, pictures):
                 before = counts()
                 with pytest.raises(fb.ClosedError, match="spawn"):
                     batch["x"].__dlpack__(stream=1)
+                with pytest.raises(fb.ClosedError, match="spawn"):
+                    loader(pictures, "cuda:0")
                 del batch, batches
                 gc.collect()
                 code = int(counts() != before)
@@ -285,3 +287,10 @@ def test_a_forked_child_is_told_and_touches_no_device(driver, pictures):
         assert consumer.array().any()
         consumer.free()
         del batch
+
+
+def test_a_torch_without_cuda_is_told_when_the_loader_is_made(pictures, driver, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(fb.ConfigError, match="built without CUDA"):
+        fb.Loader(local=pictures, batch_size=16, device="cuda:0", framework="torch")

@@ -128,6 +128,26 @@ def test_pictures_that_decode_threads_take_are_the_host_s(pictures, device):
     assert counters["pictures_on_device"] + counters["pictures_shared"] == 2 * 2 * SAMPLES
 
 
+def test_what_the_device_does_not_take_is_counted_and_said(tmp_path, pictures, device, caplog):
+    driver, _ = device
+    with fb.MDSWriter(out=str(tmp_path / "data"), columns={"image": "jpeg", "number": "int"}) as writer:
+        for number in range(64):
+            out = io.BytesIO()
+            Image.open(io.BytesIO(jpeg(number))).save(out, "JPEG", progressive=number % 2 == 0)
+            writer.write({"image": out.getvalue(), "number": number})
+    fields = {"whole": FIELDS["whole"], "small": fb.Image("image", fb.Resize(72), fb.CenterCrop(64), fb.Resize((32, 32)))}
+    with loader(tmp_path / "data", "cuda:0", device_decode=True, fields=fields) as batches:
+        for batch in batches:
+            del batch
+        counters = batches.stats()["counters"]
+    # What the stand-in has not been told of it refuses.
+    assert counters["pictures_refused"] == 32 and counters["pictures_not_for_device"] == 32 + 64
+    with loader(pictures, "cuda:0", device_decode=True, fields={"all": fb.Image("image")}) as batches:
+        next(iter(batches))
+        assert any("nothing is left to the device's decoder" in note for note in batches.stats()["notes"])
+    assert any("nothing is left to the device's decoder" in record.getMessage() for record in caplog.records)
+
+
 def test_without_the_library_the_host_decodes_and_says_so_once(pictures, device, monkeypatch, tmp_path, caplog):
     driver, _ = device
     monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(tmp_path / "libnvjpeg.so.12"))

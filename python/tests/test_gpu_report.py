@@ -279,3 +279,21 @@ def test_the_script_takes_the_package_from_a_wheel_and_says_what_it_needs(tmp_pa
     assert os.listdir(tmp_path) == ["forebay.whl"]
     (tmp_path / "forebay.whl").write_bytes(b"")
     assert subprocess.run(command, env=environment, capture_output=True).returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--minutes", "0"], "no time to measure in"),
+        (["--photographs", "nowhere"], "no folder nowhere"),
+        (["--out", "file"], "--out"),
+    ],
+)
+def test_a_wrong_argument_is_told_at_once(gpu_report, monkeypatch, tmp_path, capsys, arguments, sentence):
+    _, main = gpu_report
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(sys, "argv", ["gpu_report", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 2 and sentence in capsys.readouterr().err

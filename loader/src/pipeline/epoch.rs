@@ -425,6 +425,9 @@ impl Epoch {
     fn culprit(&self) -> String {
         match self.shared.residency.awaited() {
             Some(shard) => self.shared.source.awaited(shard),
+            None if self.shared.pictures.is_some() => {
+                "samples of the next batch are being read, or decoded here or on the device".to_owned()
+            }
             None => "samples of the next batch are being read or decoded".to_owned(),
         }
     }

@@ -35,6 +35,12 @@ def converter(framework: str, devices: list[str], fields: list[list[Any]] | None
     if framework == "torch":
         import torch
 
+        if devices != ["cpu"] * len(devices) and torch.version.cuda is None:
+            raise ConfigError(
+                f'this torch ({torch.__version__}) is built without CUDA, but device is {", ".join(devices)}: install one with '
+                'CUDA, or use framework="dlpack", or device="cpu"'
+            )
+
         def array(row: bytes) -> torch.Tensor:
             dtype, shape, start = _header(row)
             # A bytearray: torch's tensors are writable, and bytes are not. It takes no empty buffer.

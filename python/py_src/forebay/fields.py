@@ -167,7 +167,7 @@ class Image:
         column: The column that holds the encoded picture.
         *ops: What is done to it, in this order. `Normalize` comes last.
         dtype: "uint8", "float32", "float16" or "bfloat16". None: "float32" with `Normalize`, else "uint8".
-        layout: "NCHW" or "NHWC".
+        layout: "NCHW" or "NHWC"; torch's channels_last is `x.permute(0, 3, 1, 2)` of the latter, which copies nothing.
         tolerant: Decode damaged and truncated JPEG files as far as libjpeg-turbo can read them, the rest mostly grey,
             and count them as `pictures_damaged` in `stats()`. Otherwise they are errors. Damage below the part that
             the operations need is not looked at, with either.

@@ -52,7 +52,8 @@ class Loader:
 
     On a CUDA device a batch is still being copied when it is yielded. The stream that is current then waits for the copy, the
     host does not; and the memory is written again when that stream has done what it was given before the last tensor was
-    dropped. Order other streams that use the batch against it (`wait_stream`), before and after. JAX reads on streams that it
+    dropped. Order other streams that use the batch against it (`wait_stream`), before and after; a stream on which a batch was
+    taken has to live as long as the batch. While a graph is captured there no batch can be taken, but dropped it may be. JAX reads on streams that it
     does not name: keep a batch until the step that reads it has ended (`jax.block_until_ready` of what the step returns).
 
         with Loader(remote="s3://bucket/set", batch_size=256, shuffle=True) as loader:
@@ -94,10 +95,14 @@ class Loader:
         device_decode: Leave JPEGs to the CUDA device (nvJPEG): baseline files, cropped and resized by one operation, as long as
             batches have room for them: in their rows, and some behind those out of `memory`. The others, and those that the
             device refuses or leaves out, are decoded on the host, into the same batch; `stats()["counters"]` counts
-            `pictures_on_device`, `pictures_refused` and `device_decode_fallbacks`. Crops and flips are the same, grey levels may differ by a few;
-            also from run to run where nvJPEG's engines round otherwise than the device's cores, which share the pictures as fast
-            as they are. A file that is damaged inside its data the device may decode to something without an error, where the
-            host refuses it: `validate_hash` finds what was damaged on its way. Not yet run on a GPU.
+            `pictures_on_device` (`pictures_on_engines` of them by nvJPEG's engines), `pictures_not_for_device`, `pictures_refused`
+            and `device_decode_fallbacks`. nvJPEG comes with CUDA, or by `pip install nvidia-nvjpeg-cu12` (CUDA 13: nvidia-nvjpeg);
+            without it the host decodes, which a line in the log says. Outputs of varying size stay on the host. Crops and flips
+            are the same, grey levels may differ by a few; also from run to run where nvJPEG's engines round otherwise than the
+            device's cores, which share the pictures as fast as they are. A file that is damaged inside its data the device may
+            decode to something without an error, where the host refuses it: `validate_hash` finds what was damaged on its way.
+            Besides the batches it takes device memory for decoded pictures, twice 1 GiB at most unless a single one is larger.
+            Not yet run on a GPU.
         share_decode: With `device_decode`, decode threads that would wait for the device take some of its pictures: as many as
             let both end together, measured from batch to batch and counted as `pictures_shared`. Who decodes a picture then
             depends on time, so its grey levels may differ by a few from run to run; the samples, crops and flips do not.

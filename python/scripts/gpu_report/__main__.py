@@ -47,6 +47,14 @@ def main():
     parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help="no parts with this in their names; may be repeated")
     parser.add_argument("--one-process", action="store_true", help="all parts in this process, without limits: for a debugger")
     arguments = parser.parse_args()
+    if arguments.minutes <= 0:
+        parser.error(f"--minutes: {arguments.minutes:g} is no time to measure in")
+    if arguments.photographs and not pathlib.Path(arguments.photographs).is_dir():
+        parser.error(f"--photographs: there is no folder {arguments.photographs}")
+    try:
+        pathlib.Path(arguments.out).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--out: this is to be a folder: {error}")
     scale = report.Scale(arguments.quick)
     photographs = data.photographs(arguments.photographs, scale.pictures) if arguments.photographs else None
     if photographs and not photographs[0]:
@@ -70,7 +78,7 @@ def main():
             isolated=not arguments.one_process,
         )
     except (ImportError, report.NoDevice) as error:
-        raise SystemExit(f"gpu-report needs torch and a GPU that it sees: {error}\n\n{NEEDED}") from error
+        raise SystemExit(f"gpu-report needs torch and a GPU that it sees: {error} (`--help` says what else)") from error
     print(f"{arguments.out}/gpu.json and {arguments.out}/gpu.html")
     return int(report.has_failed(found))
 
