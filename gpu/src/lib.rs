@@ -3,11 +3,12 @@
 //! ```text
 //! device     from "cuda:0" to its target
 //! target     CudaTarget: copy stream, batches, and the thread that gives host slots back
-//! register   page-locks the batch pool's mappings
+//! register   page-locks the pools' mappings
 //! memory     device memory, kept for reuse
 //! pictures   JPEGs decoded on the device: files in a batch's rows to the batch
 //! kernel     decoded pictures on the device to a batch: source, arguments, launch
-//! storage    rows read from files right into a batch on the device
+//! early      rows that go to the device before their batch, from read slots or files
+//! storage    the files
 //! partial    rows of a batch that are on the device before the others
 //! rows       the others: copies from the slot
 //! nvjpeg     the decoder's library, loaded at run time
@@ -29,6 +30,7 @@ mod context;
 mod cufile;
 mod device;
 mod driver;
+mod early;
 pub mod kernel;
 mod libraries;
 mod memory;

@@ -39,6 +39,16 @@ impl Block {
         self.bytes
     }
 
+    /// Whether it has `bytes` bytes from `at` on.
+    pub(crate) fn has(&self, at: usize, bytes: usize) -> bool {
+        at.checked_add(bytes).is_some_and(|end| end <= self.bytes)
+    }
+
+    /// Whether nothing uses it any more.
+    fn is_unused(&self) -> Result<bool> {
+        self.readers.iter().try_fold(true, |is_unused, reader| Ok(is_unused && reader.has_fired()?))
+    }
+
     /// Fills it with a word that is known, and waits until it is.
     pub(crate) fn fill(&self, word: u32, stream: &Stream) -> Result<()> {
         // SAFETY: the block has as many bytes, from a page's start on.
@@ -99,6 +109,24 @@ impl Blocks {
             block.readers.pop();
         }
         Ok(block)
+    }
+
+    /// The same for whoever must not wait. `None` where all blocks may still be used; a new one is made only where none is kept, or
+    /// a consumer that queues work far ahead would have it all made new.
+    pub(crate) fn take_unused(&self, context: &Arc<Context>, bytes: usize) -> Result<Option<Block>> {
+        let mut blocks = self.0.lock();
+        if !blocks.iter().any(|block| block.bytes >= bytes) {
+            drop(blocks);
+            return self.take_any(context, bytes).map(Some);
+        }
+        for i in 0..blocks.len() {
+            if blocks[i].bytes >= bytes && blocks[i].is_unused()? {
+                let mut block = blocks.swap_remove(i);
+                block.readers.clear();
+                return Ok(Some(block));
+            }
+        }
+        Ok(None)
     }
 
     /// A block of at least `bytes`, which may still be used.

@@ -1,11 +1,11 @@
-//! Rows of a batch that are on the device before the others: read there from files, or pictures that were decoded there while
-//! others of the batch, which were refused, are decoded on the host.
+//! Rows of a batch that are on the device before the others: read or copied there by themselves ([`early`](crate::early)), or
+//! pictures that were decoded there while others of the batch, which were refused, are decoded on the host.
 //!
 //! They wait in the batch's own memory on the device, in the rows that they had when they got there. A batch that lost
 //! samples meanwhile has fewer rows when it comes again: then rows move up, each copied to a place that has been copied away
 //! before.
 
-use crate::context::{Context, Stream};
+use crate::context::{Context, Event, Stream};
 use crate::driver::checked;
 use crate::memory::Block;
 use crate::target::Shared;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// Rows that are there, by output and row of the slot: whether it is a picture that the engines decoded.
 pub(crate) type Done = BTreeMap<(usize, usize), bool>;
 
-/// A batch's memory on the device, with nothing under way that touches it.
+/// A batch's memory on the device.
 pub(crate) struct Partial {
     shared: Arc<Shared>,
     /// Taken when the batch comes again, or when dropped.
@@ -26,11 +26,20 @@ pub(crate) struct Partial {
     /// The rows that the batch kept, ascending.
     rows: Vec<usize>,
     done: Done,
+    /// What may still be under way to it ends before this fires.
+    after: Option<Arc<Event>>,
 }
 
 impl Partial {
+    /// With nothing under way that touches `block`.
     pub(crate) fn new(shared: &Arc<Shared>, block: Block, rows: &[usize], done: Done) -> Self {
-        Self { shared: shared.clone(), block: Some(block), rows: rows.to_vec(), done }
+        Self { shared: shared.clone(), block: Some(block), rows: rows.to_vec(), done, after: None }
+    }
+
+    /// With nothing under way when this has fired.
+    pub(crate) fn after(mut self, after: Option<Arc<Event>>) -> Self {
+        self.after = after;
+        self
     }
 
     /// Whether `picture` is decoded.
@@ -54,6 +63,9 @@ impl Partial {
     /// What the driver says.
     pub(crate) fn take_up(mut self, rows: &[usize], outputs: &[OutputPlace], stream: &Stream) -> Result<(Block, Done)> {
         let done = std::mem::take(&mut self.done);
+        if let Some(after) = &self.after {
+            after.hold_back(stream.handle)?;
+        }
         let block = self.block.take().ok_or_else(|| Error::internal("a batch was taken up twice"))?;
         for (output, row) in done.keys() {
             // A sample that was given up leaves its other pictures behind.
@@ -89,7 +101,7 @@ impl Drop for Partial {
     /// The batch does not come again.
     fn drop(&mut self) {
         if let Some(block) = self.block.take().filter(|_| self.shared.context.is_ours()) {
-            self.shared.blocks.give_back(block, Vec::new());
+            self.shared.blocks.give_back(block, self.after.take().into_iter().collect());
         }
     }
 }

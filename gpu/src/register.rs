@@ -51,7 +51,11 @@ impl HostMemory {
 /// Memory that stays as it is.
 struct Unpinned;
 
-impl Registration for Unpinned {}
+impl Registration for Unpinned {
+    fn is_direct(&self) -> bool {
+        false
+    }
+}
 
 struct Registered {
     context: Arc<Context>,
@@ -80,7 +84,11 @@ impl Registrar for HostMemory {
     }
 }
 
-impl Registration for Registered {}
+impl Registration for Registered {
+    fn is_direct(&self) -> bool {
+        true
+    }
+}
 
 impl Drop for Registered {
     fn drop(&mut self) {

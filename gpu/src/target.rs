@@ -3,15 +3,16 @@
 use crate::Libraries;
 use crate::context::{CAPTURE_MAX, Context, Event, Stream};
 use crate::cufile;
+use crate::early::DeviceRows;
 use crate::memory::{Block, Blocks};
 use crate::nvjpeg::library::Library;
 use crate::pictures::{Backends, DevicePictures};
 use crate::register::HostMemory;
 use crate::storage::DeviceStorage;
 use cudarc::driver::sys::CUstream;
-use forebay_loader::memory::{BatchMemory, Registrar};
+use forebay_loader::memory::{BatchMemory, ReadLease, Registrar};
 use forebay_loader::sync::{Arc, Mutex};
-use forebay_loader::target::{BatchTarget, Device, PictureDecoder, StorageReader, TensorMemory};
+use forebay_loader::target::{BatchTarget, Device, EarlyRows, PictureDecoder, StorageReader, TensorMemory};
 use forebay_loader::topology::Topology;
 use forebay_loader::{Error, Result};
 use std::any::Any;
@@ -23,12 +24,31 @@ const PER_THREAD_STREAM: i64 = 2;
 
 /// Work for the keeper: what has to wait on the host, which nobody else may.
 enum Kept {
-    /// A slot whose copy is under way; in the order of the copies. Bounded by the pool's slots.
-    Slot(Arc<Event>, BatchMemory),
+    /// A slot whose copy is under way; in the order of the copies. Bounded by the pools' slots.
+    Slot(Arc<Event>, HostSlot),
     /// Memory whose last use no event names: all that the device has been given is waited for. The block goes to these.
-    Unnamed(Option<BatchMemory>, Block, Arc<Blocks>),
+    Unnamed(Option<HostSlot>, Option<(Block, Arc<Blocks>)>),
     /// Memory that consumers have read on streams of which some capture graphs.
     Read(Read),
+}
+
+/// Memory that a copy reads.
+#[expect(dead_code, reason = "a slot goes back when it is dropped")]
+pub(crate) enum HostSlot {
+    Batch(BatchMemory),
+    Read(ReadLease),
+}
+
+impl From<BatchMemory> for HostSlot {
+    fn from(slot: BatchMemory) -> Self {
+        Self::Batch(slot)
+    }
+}
+
+impl From<ReadLease> for HostSlot {
+    fn from(slot: ReadLease) -> Self {
+        Self::Read(slot)
+    }
 }
 
 /// How often it is asked whether a stream still captures a graph.
@@ -81,6 +101,7 @@ fn readers(context: &Arc<Context>, streams: &[i64]) -> Result<Option<Vec<Arc<Eve
 pub struct CudaTarget {
     shared: Arc<Shared>,
     registrar: HostMemory,
+    early: DeviceRows,
     libraries: Libraries,
 }
 
@@ -96,18 +117,23 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Gives `slot` back when `read` has fired.
-    pub(crate) fn keep_slot(&self, read: Arc<Event>, slot: BatchMemory) {
-        self.keep(Kept::Slot(read, slot));
+    pub(crate) fn keep_slot(&self, read: Arc<Event>, slot: impl Into<HostSlot>) {
+        self.keep(Kept::Slot(read, slot.into()));
+    }
+
+    /// Gives `slot` back when the device has done all that it was given.
+    pub(crate) fn keep_unknown(&self, slot: impl Into<HostSlot>) {
+        self.keep(Kept::Unnamed(Some(slot.into()), None));
     }
 
     /// Gives both back when the device has done all that it was given.
-    pub(crate) fn keep_unnamed(&self, slot: BatchMemory, block: Block) {
-        self.keep(Kept::Unnamed(Some(slot), block, self.blocks.clone()));
+    pub(crate) fn keep_unnamed(&self, slot: impl Into<HostSlot>, block: Block) {
+        self.keep(Kept::Unnamed(Some(slot.into()), Some((block, self.blocks.clone()))));
     }
 
     /// Gives memory without a slot back to `pool` when the device has done all that it was given.
     pub(crate) fn keep_block(&self, block: Block, pool: &Arc<Blocks>) {
-        self.keep(Kept::Unnamed(None, block, pool.clone()));
+        self.keep(Kept::Unnamed(None, Some((block, pool.clone()))));
     }
 
     /// Leaves it to the keeper. Its thread ends after all senders, or by a panic: then the memory is given up.
@@ -155,7 +181,8 @@ impl CudaTarget {
             .map_err(|e| Error::from_io(e, "the thread that waits for copies cannot be started"))?;
         let (keeper, order) = (Mutex::new(keeper), Mutex::new(()));
         let shared = Arc::new(Shared { context: context.clone(), stream, blocks, keeper, order });
-        Ok(Arc::new(Self { shared, registrar: HostMemory::new(context), libraries: libraries.clone() }))
+        let early = DeviceRows { shared: shared.clone() };
+        Ok(Arc::new(Self { shared, registrar: HostMemory::new(context), early, libraries: libraries.clone() }))
     }
 }
 
@@ -187,9 +214,11 @@ fn keep(work: &Receiver<Kept>, context: &Arc<Context>, blocks: &Blocks) {
                     std::mem::forget(slot);
                 }
             },
-            Ok(Kept::Unnamed(slot, block, pool)) => match context.synchronize() {
+            Ok(Kept::Unnamed(slot, block)) => match context.synchronize() {
                 Ok(()) => {
-                    pool.give_back(block, Vec::new());
+                    if let Some((block, pool)) = block {
+                        pool.give_back(block, Vec::new());
+                    }
                     drop(slot);
                 }
                 Err(error) => {
@@ -221,6 +250,10 @@ impl BatchTarget for CudaTarget {
         Ok(Arc::new(DevicePictures::open(&self.shared, backends)?))
     }
 
+    fn early_rows(&self) -> Option<&dyn EarlyRows> {
+        Some(&self.early)
+    }
+
     fn storage(&self) -> Result<Arc<dyn StorageReader>> {
         let library = cufile::library::Library::find(self.libraries.cufile.as_deref(), &self.libraries.packages)?;
         Ok(Arc::new(DeviceStorage::open(&self.shared, library)?))
@@ -242,7 +275,7 @@ impl BatchTarget for CudaTarget {
             shared.keep_unnamed(filled, block);
             return Err(error);
         }
-        shared.keep(Kept::Slot(copied.clone(), filled));
+        shared.keep_slot(copied.clone(), filled);
         Ok(Arc::new(DeviceBatch::new(shared, block, copied)))
     }
 }

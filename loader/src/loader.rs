@@ -19,8 +19,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::HashAlgo;
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
 use crate::pipeline::{
-    BatchLayout, CachedShards, Epoch, EpochParts, HostShare, NextPlan, OpenShards, Pace, Refills, Storage,
-    StoredColumns, Taken, WholePlan,
+    BatchLayout, COPIED_BYTES_MIN, CachedShards, EarlyColumns, Epoch, EpochParts, HostShare, NextPlan, OpenShards,
+    Pace, ROW_BYTES_MIN, Refills, SlotCopies, Storage, Taken, WholePlan,
 };
 use crate::state::{Own, STATE_VERSION, State};
 use crate::stats::{Snapshot, Spent, Stats};
@@ -80,6 +80,8 @@ pub struct Loader {
     pictures: OnceLock<Option<Arc<dyn PictureDecoder>>>,
     /// What reads rows at the target, once an epoch has asked.
     storage: OnceLock<Option<Arc<Storage>>>,
+    /// Copies rows to the target from where they were read to, once an epoch has asked.
+    slot_copies: OnceLock<Option<Arc<SlotCopies>>>,
     /// Which of its pictures the decode threads take, if they are to; what was learnt in an epoch holds for the next.
     host_share: Option<Arc<HostShare>>,
     stats: Arc<Stats>,
@@ -206,6 +208,7 @@ impl Loader {
             target,
             pictures: OnceLock::new(),
             storage: OnceLock::new(),
+            slot_copies: OnceLock::new(),
             host_share: config.share_decode.then(Default::default),
             stats,
             topology,
@@ -310,6 +313,7 @@ impl Loader {
             pictures: self.pictures.get_or_init(|| self.device_pictures()).clone(),
             host_share: self.host_share.clone(),
             storage: self.storage.get_or_init(|| self.device_storage()).clone(),
+            slot_copies: self.slot_copies.get_or_init(|| self.slot_copies()).clone(),
             stats: self.stats.clone(),
             on_error: self.config.on_error,
             is_alone: self.world.ranks() == 1,
@@ -528,16 +532,13 @@ impl Loader {
         if !self.config.gpu_direct_storage {
             return None;
         }
-        let columns = self.fields.iter().zip(self.catalog.layouts());
-        let columns: Vec<_> =
-            columns.map(|(fields, layout)| StoredColumns::new(fields, layout).map(Arc::new)).collect();
-        if columns.iter().all(Option::is_none) {
+        let Some(columns) = EarlyColumns::of_layouts(&self.fields, self.catalog.layouts(), ROW_BYTES_MIN) else {
             self.warn_and_note(
                 "no output goes by GPUDirect Storage: none is the stored bytes of an array of fixed size of at least 4 KiB in \
                  MDS shards",
             );
             return None;
-        }
+        };
         match self.target.storage() {
             Ok(reader) => {
                 self.stats.note(format!("rows of fixed size are read by {}", reader.describe()));
@@ -549,6 +550,13 @@ impl Loader {
                 None
             }
         }
+    }
+
+    /// What copies rows to the target from where they were read to, if there are such.
+    fn slot_copies(&self) -> Option<Arc<SlotCopies>> {
+        self.target.early_rows()?;
+        let columns = EarlyColumns::of_layouts(&self.fields, self.catalog.layouts(), COPIED_BYTES_MIN)?;
+        Some(Arc::new(SlotCopies::new(columns, self.stats.counter("rows_copied_early"))))
     }
 
     /// Says what the loader does without, in the log and in the statistics.

@@ -8,7 +8,9 @@ use forebay_loader::Result;
 use forebay_loader::error::{Error, ErrorKind};
 use forebay_loader::memory::{BatchMemory, Registrar};
 use forebay_loader::sync::Arc;
-use forebay_loader::target::{BatchTarget, Device, PictureDecoder, RowMemory, RowSource, StorageReader, TensorMemory};
+use forebay_loader::target::{
+    BatchTarget, Device, EarlyRows, PictureDecoder, RowMemory, RowSource, StorageReader, TensorMemory,
+};
 use forebay_loader::topology::Topology;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -58,6 +60,10 @@ impl BatchTarget for WithRows {
 
     fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
         self.0.pictures()
+    }
+
+    fn early_rows(&self) -> Option<&dyn EarlyRows> {
+        self.0.early_rows()
     }
 
     fn storage(&self) -> Result<Arc<dyn StorageReader>> {

@@ -12,6 +12,7 @@ mod share;
 
 use fake::{BYTES, Rig};
 use forebay_loader::decode::{DType, Layout};
+use forebay_loader::memory::{ReadPool, ReadPoolConfig};
 use forebay_loader::target::BatchTarget;
 use rig::*;
 use std::ffi::c_int;
@@ -132,6 +133,33 @@ fn a_slot_with_files_goes_back_when_they_have_been_read() {
         }
         end(rig, &nvjpeg, decoder);
     }
+}
+
+#[test]
+fn a_batch_ends_behind_rows_that_are_copied_to_it_by_themselves() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    let decoder = open(&rig, &nvjpeg);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    decoder.warm(&rig, &form);
+    let (mut slot, pictures) = form.fill(&rig, 40, &[], &[]);
+    let numbers = form.outputs[1].offset..form.outputs[1].offset + ROWS * 8;
+    let config = ReadPoolConfig { bytes: 1 << 20, populate: false, ..ReadPoolConfig::default() };
+    let reads = ReadPool::with_registrar(&config, rig.target.registrar()).expect("a pool");
+    let mut sample = reads.lease(numbers.len()).expect("a slot");
+    let bytes = slot.bytes_mut().expect("all of it");
+    sample.bytes_mut().copy_from_slice(&bytes[numbers.clone()]);
+    bytes[numbers.clone()].fill(0);
+    let early = rig.target.early_rows().expect("a device").begin(BYTES, false).expect("memory").expect("unused");
+    early.copy(sample, &[(0..numbers.len(), numbers.start)]).expect("started");
+    let done: Vec<_> = (0..ROWS).map(|row| (1, row)).collect();
+    let decoded = early.finish(ROWS, &done).expect("filled");
+    // The thread that gives slots back waits for that copy, and does not move it.
+    assert_eq!(rig.call("fake_cuda_await_waiter"), 1);
+    let batch = form.start_with(&decoder, (slot, pictures), Some(decoded));
+    form.check(&rig, &*decoder.ended(batch), 40, &all());
+    rig.call("fake_cuda_run");
+    drop((early, reads));
+    end(rig, &nvjpeg, decoder);
 }
 
 #[test]

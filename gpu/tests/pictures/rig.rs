@@ -270,8 +270,18 @@ impl Form {
 
     /// Places a batch with all rows, and does not wait for the device.
     pub(crate) fn start(&self, decoder: &Opened, filled: (BatchSlot, Vec<RowPicture>)) -> UnderWay {
+        self.start_with(decoder, filled, None)
+    }
+
+    /// The same, where the device has some rows already.
+    pub(crate) fn start_with(
+        &self,
+        decoder: &Opened,
+        filled: (BatchSlot, Vec<RowPicture>),
+        decoded: Option<Decoded>,
+    ) -> UnderWay {
         let rows: Vec<usize> = (0..self.rows).collect();
-        match self.start_again(decoder, filled, &rows, None).expect("an answer") {
+        match self.start_again(decoder, filled, &rows, decoded).expect("an answer") {
             Placed::UnderWay(batch) => batch,
             other => panic!("{other:?}"),
         }

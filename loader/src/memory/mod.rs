@@ -96,7 +96,11 @@ mod tests {
         }
     }
 
-    impl Registration for Guard {}
+    impl Registration for Guard {
+        fn is_direct(&self) -> bool {
+            true
+        }
+    }
 
     impl Drop for Guard {
         fn drop(&mut self) {
@@ -114,6 +118,16 @@ mod tests {
         assert_eq!(alive.load(Ordering::SeqCst), 1);
         drop(batch);
         assert_eq!(alive.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn a_read_slot_is_registered_unless_its_sample_has_a_mapping_of_its_own() {
+        let config = ReadPoolConfig { bytes: 1 << 20, populate: false, ..Default::default() };
+        let alive = Arc::new(AtomicUsize::new(0));
+        let pool = ReadPool::with_registrar(&config, Some(&Device(alive))).unwrap();
+        assert!(pool.lease(100).unwrap().is_registered());
+        assert!(!pool.lease(2 << 20).unwrap().is_registered());
+        assert!(!ReadPool::new(&config).unwrap().lease(100).unwrap().is_registered());
     }
 
     #[test]

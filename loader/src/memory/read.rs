@@ -243,6 +243,11 @@ impl ReadLease {
         }
     }
 
+    /// Whether the pool's device copies from the slot without a detour.
+    pub fn is_registered(&self) -> bool {
+        self.piece().is_some_and(|piece| self.shared.slab.is_registered(piece))
+    }
+
     /// Whether the slot belongs to `pool`.
     pub fn is_from(&self, pool: &ReadPool) -> bool {
         Arc::ptr_eq(&self.shared, &pool.shared)

@@ -14,4 +14,7 @@ pub trait Registrar: Send + Sync {
 }
 
 /// Holds a registration; dropping it ends it. Dropped before the memory is unmapped.
-pub trait Registration: Send + Sync {}
+pub trait Registration: Send + Sync {
+    /// Whether the device copies from the memory without a detour: `false` where it could not be had so.
+    fn is_direct(&self) -> bool;
+}

@@ -172,6 +172,11 @@ impl Slab {
         &self.pieces
     }
 
+    /// Whether a device copies from this piece without a detour.
+    pub(super) fn is_registered(&self, piece: usize) -> bool {
+        self.registrations.get(piece).is_some_and(|registration| registration.is_direct())
+    }
+
     pub(super) fn total_bytes(&self) -> usize {
         self.pieces.iter().map(Piece::len).sum()
     }

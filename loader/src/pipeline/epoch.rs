@@ -6,6 +6,7 @@ use super::reorder::{Reorder, Taken};
 use super::residency::Residency;
 use super::sample::collate::{BatchLayout, Building};
 use super::sample::decode::DecodeThread;
+use super::sample::early::SlotCopies;
 use super::sample::given::Wanted;
 use super::sample::share::HostShare;
 use super::sample::stored::Storage;
@@ -46,6 +47,8 @@ pub(crate) struct EpochParts {
     pub(crate) host_share: Option<Arc<HostShare>>,
     /// What reads rows at the target, if anything is to.
     pub(crate) storage: Option<Arc<Storage>>,
+    /// Copies rows to the target from where they were read to, if anything does.
+    pub(crate) slot_copies: Option<Arc<SlotCopies>>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) on_error: OnError,
     pub(crate) max_errors: u64,

@@ -43,8 +43,9 @@ pub(crate) use open::{OpenShards, read_offsets};
 pub(crate) use refill::{Refills, WholePlan};
 pub(crate) use reorder::Taken;
 pub(crate) use sample::collate::BatchLayout;
+pub(crate) use sample::early::{COPIED_BYTES_MIN, EarlyColumns, SlotCopies};
 pub(crate) use sample::share::HostShare;
-pub(crate) use sample::stored::{Storage, StoredColumns};
+pub(crate) use sample::stored::{ROW_BYTES_MIN, Storage};
 pub(crate) use schedule::Pace;
 pub(crate) use shard::{CachedShards, Came, NextPlan, Origin, Way};
 pub(crate) use shutdown::Run;
@@ -56,7 +57,7 @@ use crate::sync::Arc;
 use crate::target::RowMemory;
 use open::OpenShard;
 use sample::collate::Building;
-use sample::stored::StoredSample;
+use sample::early::EarlySample;
 
 /// One sample on its way.
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +130,7 @@ pub(crate) struct Miss {
     offset: u64,
     bytes: usize,
     /// How it is read, if some of its rows go right to the target.
-    stored: Option<StoredSample>,
+    stored: Option<EarlySample>,
 }
 
 /// A [`Miss`] whose bytes have been read.

@@ -2,13 +2,16 @@
 //!
 //! The pipeline fills a batch in host memory and hands it to a [`BatchTarget`]. The host target gives the memory itself
 //! to the user; a device target (in the `gpu` crate) starts a copy on its own stream and answers at once. A target may also
-//! decode pictures itself ([`pictures`]), or read rows from files into its memory ([`storage`]). Nothing here knows what the device is.
+//! decode pictures itself ([`pictures`]), or have rows before their batch is filled ([`early`]): copied from where they were read
+//! to, or read from files ([`storage`]). Nothing here knows what the device is.
 
+pub mod early;
 pub mod pictures;
 pub mod storage;
 
+pub use early::{EarlyRows, HalfBatch, RowsAtTarget};
 pub use pictures::{Decoded, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, UnderWay};
-pub use storage::{HalfBatch, RowsAtTarget, StorageReader, StoredFile};
+pub use storage::{StorageReader, StoredFile};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{BatchMemory, Registrar};
@@ -81,7 +84,13 @@ pub trait BatchTarget: Send + Sync + Debug {
         Err(Error::new(ErrorKind::Unsupported, "batches stay in host memory, where pictures are decoded anyway"))
     }
 
-    /// What reads rows from files right into the target's memory. Made with the first call.
+    /// What takes rows before their batch is filled, if the target does.
+    fn early_rows(&self) -> Option<&dyn EarlyRows> {
+        None
+    }
+
+    /// What reads rows from files right into the target's memory, for a target that has [early rows](Self::early_rows). Made with
+    /// the first call.
     ///
     /// # Errors
     ///

@@ -89,7 +89,10 @@ class Loader:
         device: Where tensors are delivered: "cpu", "cuda:0" and so on, or "cuda" for torch's current device where torch uses
             CUDA already, else the one numbered `local_rank`, or the only one that the process sees. Lists, such as those of
             `Text` and `Bytes`, stay on the host. A list of devices yields a list of batches, one per device, and each
-            device counts as a rank of its own. The environment variables FOREBAY_CUDA_LIBRARY, FOREBAY_NVJPEG_LIBRARY and
+            device counts as a rank of its own. A batch is copied when it is full, each output at once; but rows of at least 64
+            KiB that are the stored bytes of an `ndarray` column of fixed type and shape in MDS and come from disk rather than
+            the page cache are copied one by one from where they were read to, and a batch that has such takes its memory on the
+            device with the first (`rows_copied_early` in `stats()["counters"]`). The environment variables FOREBAY_CUDA_LIBRARY, FOREBAY_NVJPEG_LIBRARY and
             FOREBAY_CUFILE_LIBRARY name the libraries of driver, decoder and GPUDirect Storage where the system's are not the
             ones.
         device_decode: Leave JPEGs to the CUDA device (nvJPEG): baseline files, cropped and resized by one operation, as long as

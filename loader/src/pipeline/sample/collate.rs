@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
 use crate::pipeline::Task;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
-use crate::target::{Decoded, OutputPlace, RowPicture, RowsAtTarget, StorageReader};
+use crate::target::{Decoded, EarlyRows, OutputPlace, RowPicture, RowsAtTarget};
 use std::ops::Range;
 
 /// Outputs start at multiples of this many bytes: a cache line pair, and what device copies like.
@@ -182,7 +182,7 @@ pub(crate) struct Building {
     pub(super) encoded: Mutex<Vec<Encoded>>,
     /// What the target has of the batch while pictures that its decoder refused are decoded on the host.
     pub(super) decoded: Mutex<Option<Decoded>>,
-    /// Rows that the target reads itself, once there are some.
+    /// Rows that the target has before the others, once there are some.
     pub(super) at_target: Mutex<AtTarget>,
 }
 
@@ -319,17 +319,20 @@ impl Building {
         place.offset + row * place.row_bytes
     }
 
-    /// The batch's memory at the target, which `reader` sets aside with the first call.
+    /// The batch's memory at the target, which `early` sets aside with the first call; `None` where there is none without
+    /// waiting.
     ///
     /// # Errors
     ///
-    /// What `reader` says.
-    pub(crate) fn at_target(&self, reader: &dyn StorageReader) -> Result<Arc<dyn RowsAtTarget>> {
-        let mut at_target = self.at_target.lock();
-        match &at_target.memory {
-            Some(memory) => Ok(memory.clone()),
-            None => Ok(at_target.memory.insert(reader.begin(self.layout.bytes())?).clone()),
+    /// What `early` says.
+    pub(crate) fn at_target(&self, early: &dyn EarlyRows, may_wait: bool) -> Result<Option<Arc<dyn RowsAtTarget>>> {
+        // Who has the lock may be waiting for the device.
+        let at_target = if may_wait { Some(self.at_target.lock()) } else { self.at_target.try_lock() };
+        let Some(mut at_target) = at_target else { return Ok(None) };
+        if at_target.memory.is_none() {
+            at_target.memory = early.begin(self.layout.bytes(), may_wait)?;
         }
+        Ok(at_target.memory.clone())
     }
 
     /// Notes that these rows (fixed output, row) are at the target.

@@ -4,13 +4,13 @@
 //! waiting; a sample that is not there goes to the read thread with its place in the batch and comes back on a second
 //! queue, which goes first. So hot data never changes threads, and cold data keeps the disk's queue deep.
 
-use super::hot::{Copied, DirectOutput, Found, HotReader, Rows};
+use super::hot::{Copied, DirectOutput, Early, Found, HotReader, Rows};
 use crate::batch::RowBytes;
 use crate::decode::jpeg::RowIndexCounts;
 use crate::decode::{DrawKey, EncodedPicture, PictureCounts, PictureTaker, Row, SampleDecoder};
 use crate::error::{Error, Result};
 use crate::format::{Apart, Scratch};
-use crate::memory::RowMut;
+use crate::memory::{ReadLease, RowMut};
 use crate::order::ShardId;
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::open::OpenShard;
@@ -215,7 +215,7 @@ impl<'a> DecodeThread<'a> {
     fn loaded(&mut self, sample: Loaded) -> Result<()> {
         let Loaded { mut miss, brought } = sample;
         match (brought, &mut miss.stored) {
-            (Ok(Brought::Bytes(bytes)), None) => self.arrived(miss, Ok(&bytes)),
+            (Ok(Brought::Bytes(bytes)), None) => self.arrived_in(bytes, miss),
             (Ok(Brought::Bytes(bytes)), Some(stored)) => {
                 stored.kept.extend_from_slice(&bytes);
                 // Given back before another one is waited for.
@@ -251,25 +251,49 @@ impl<'a> DecodeThread<'a> {
     }
 
     /// Decodes a sample of which `kept` has been read, but for what is at the target.
-    fn arrived(&mut self, miss: Miss, kept: Result<&[u8]>) -> Result<()> {
-        let Miss { batch, row, task, place, open, stored, .. } = miss;
-        let mut start = Instant::now();
+    fn arrived(&mut self, mut miss: Miss, kept: Result<&[u8]>) -> Result<()> {
+        let start = Instant::now();
+        let stored = miss.stored.take();
+        let early = stored.as_ref().map(|stored| Early { columns: &stored.columns, is_kept: false });
+        let decoded = kept.and_then(|kept| self.decode(&mut miss, Copied { kept, placed: None, early }));
+        self.end(miss, start, decoded)
+    }
+
+    /// Decodes a sample that has been read to `slot`, but for the rows that the target copies right from there.
+    fn arrived_in(&mut self, slot: ReadLease, mut miss: Miss) -> Result<()> {
+        let copies = self.shared.slot_copies.as_deref();
+        let begun = copies.and_then(|copies| copies.begin(self.shared, &miss, &slot).map(|begun| (copies, begun)));
+        let Some((copies, (sample, memory))) = begun else { return self.arrived(miss, Ok(&slot)) };
+        let start = Instant::now();
+        let early = Some(Early { columns: &sample.columns, is_kept: true });
+        // First what else there is: a sample may turn out to be none.
+        let decoded = self.decode(&mut miss, Copied { kept: &slot, placed: None, early });
+        let decoded = decoded.and_then(|()| copies.copy((&miss.batch, miss.row), &sample, &*memory, slot));
+        self.end(miss, start, decoded)
+    }
+
+    /// Decodes what has been `copied` of a sample into its places.
+    fn decode(&mut self, miss: &mut Miss, copied: Copied<'_>) -> Result<()> {
+        let Miss { batch, row, task, place: Place { fixed, given }, open, .. } = miss;
         self.decoder.leaves_pictures = self.shared.leaves_pictures();
-        let decoded = kept.and_then(|kept| {
-            let Place { mut fixed, mut given } = place;
-            let stored = stored.as_ref().map(|stored| &*stored.columns);
-            if stored.is_some_and(|stored| !stored.needs_rest()) {
-                self.settled.decoded.add(0);
-                return Ok(());
-            }
-            let direct = self.hot.direct(open.layout_number()).filter(|direct| stored.is_none() || direct.is_list);
-            let into = Rows { fixed: &mut fixed, row_bytes: batch.row_bytes(), given: given.as_deref_mut() };
-            let copied = Copied { kept, placed: None, stored };
-            let lists = self.decoder.decode((&batch, row), &task, &open, copied, direct, into)?;
-            self.settled.decoded.add(kept.len());
-            keep(&batch, row, lists, given.zip(direct));
-            Ok(())
-        });
+        if copied.early.is_some_and(|early| !early.columns.needs_rest()) {
+            self.settled.decoded.add(0);
+            return Ok(());
+        }
+        let direct = self.hot.direct(open.layout_number());
+        let direct = direct.filter(|direct| copied.early.is_none() || direct.is_list);
+        let into = Rows { fixed, row_bytes: batch.row_bytes(), given: given.as_deref_mut() };
+        let lists = self.decoder.decode((batch, *row), task, open, copied, direct, into)?;
+        self.settled.decoded.add(copied.kept.len());
+        keep(batch, *row, lists, given.take().zip(direct));
+        Ok(())
+    }
+
+    /// Ends with a sample that another thread has brought.
+    fn end(&mut self, miss: Miss, mut start: Instant, decoded: Result<()>) -> Result<()> {
+        let Miss { batch, row, task, place, .. } = miss;
+        // A batch is done when nobody has a place in it.
+        drop(place);
         self.settle(&batch, row, &task, decoded);
         lap(&mut start, &mut self.settled.decoded, &self.decode);
         self.tell();
@@ -371,12 +395,14 @@ impl Decoder {
     ) -> Result<Vec<Vec<u8>>> {
         let planned = &task.planned;
         let key = DrawKey { epoch: self.epoch, stream: planned.stream.0, draw: planned.draw };
-        let columns = match (direct, copied.placed, copied.stored) {
+        let columns = match (direct, copied.placed, copied.early) {
             (Some(direct), Some(bytes), _) => {
                 let apart = Apart { column: direct.column.column, bytes };
                 open.split_around(copied.kept, &[apart], &mut self.columns)?
             }
-            (_, _, Some(stored)) => open.split_around(copied.kept, stored.apart(), &mut self.columns)?,
+            (_, _, Some(early)) if !early.is_kept => {
+                open.split_around(copied.kept, early.columns.apart(), &mut self.columns)?
+            }
             _ => open.split(copied.kept, &mut self.columns)?,
         };
         let mut lists: Vec<Vec<u8>> = batch.fixed().filter(|fixed| !fixed).map(|_| Vec::new()).collect();
@@ -399,7 +425,7 @@ impl Decoder {
                 },
                 false => Row::Var(list.next()?),
             };
-            if copied.stored.is_some_and(|stored| stored.has_output(output)) {
+            if copied.early.is_some_and(|early| early.columns.has_output(output)) {
                 return Some(Row::Filled);
             }
             match direct.filter(|direct| direct.column.output == output) {

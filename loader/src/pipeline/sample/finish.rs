@@ -7,8 +7,7 @@ use crate::memory::BatchSlot;
 use crate::pipeline::Task;
 use crate::sync::Arc;
 use crate::target::{
-    BatchTarget, Decoded, EncodedBatch, HalfBatch, PictureDecoder, Placed, RowPicture, StorageReader, TensorMemory,
-    UnderWay,
+    BatchTarget, Decoded, EncodedBatch, HalfBatch, PictureDecoder, Placed, RowPicture, TensorMemory, UnderWay,
 };
 
 /// A picture in the making that is still a file.
@@ -30,8 +29,6 @@ pub(crate) struct Ends<'a> {
     pub(crate) target: &'a dyn BatchTarget,
     /// Decodes what is still a file.
     pub(crate) pictures: Option<&'a dyn PictureDecoder>,
-    /// Reads rows at the target.
-    pub(crate) storage: Option<&'a dyn StorageReader>,
     /// Whether a batch without rows is one.
     pub(crate) may_be_empty: bool,
 }
@@ -158,7 +155,7 @@ impl Building {
         Ok(Finished::Batch(batch, counts))
     }
 
-    /// What the target has of the batch after its rows were read there, unless it has been handed on before.
+    /// What the target has of the batch after its early rows, unless it has been handed on before.
     fn take_at_target(&self) -> Result<Option<Decoded>> {
         let AtTarget { memory, rows } = std::mem::take(&mut *self.at_target.lock());
         match memory {
@@ -175,9 +172,9 @@ impl Building {
         decoded: Option<Decoded>,
         ends: &Ends<'_>,
     ) -> Result<Arc<dyn TensorMemory>> {
-        let decoded = match (decoded, ends.storage) {
-            (Some(decoded), Some(storage)) => {
-                return storage.place(HalfBatch { slot, outputs: &self.layout.places, rows: kept, decoded });
+        let decoded = match (decoded, ends.target.early_rows()) {
+            (Some(decoded), Some(early)) => {
+                return early.place(HalfBatch { slot, outputs: &self.layout.places, rows: kept, decoded });
             }
             (decoded, _) => decoded,
         };

@@ -9,7 +9,7 @@ use crate::memory::RowMut;
 use crate::pipeline::Task;
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::open::{Handy, OpenShard};
-use crate::pipeline::sample::stored::{StoredColumns, StoredSample};
+use crate::pipeline::sample::early::{EarlyColumns, EarlySample};
 use crate::sync::Arc;
 use crate::target::RowMemory;
 
@@ -72,9 +72,9 @@ impl DirectOutput {
 pub(super) enum Found<'a> {
     /// In the page cache, and copied; with the output that samples of its layout are read straight into.
     Hot(&'a OpenShard, Copied<'a>, Option<DirectOutput>),
-    /// Not in memory, or more than the buffer takes: this many bytes at this offset; or, with a [`StoredSample`], the target
+    /// Not in memory, or more than the buffer takes: this many bytes at this offset; or, with a [`EarlySample`], the target
     /// reads some of its rows.
-    Cold(Arc<OpenShard>, u64, usize, Option<StoredSample>),
+    Cold(Arc<OpenShard>, u64, usize, Option<EarlySample>),
     /// The shard is no longer on disk.
     Gone,
 }
@@ -86,8 +86,16 @@ pub(super) struct Copied<'a> {
     pub(super) kept: &'a [u8],
     /// Straight into their row.
     pub(super) placed: Option<usize>,
-    /// Rows that are at the target.
-    pub(super) stored: Option<&'a StoredColumns>,
+    /// Rows that go to the target by themselves.
+    pub(super) early: Option<Early<'a>>,
+}
+
+/// Which rows of a sample go to the target by themselves.
+#[derive(Clone, Copy)]
+pub(super) struct Early<'a> {
+    pub(super) columns: &'a EarlyColumns,
+    /// Whether what was copied has their bytes all the same.
+    pub(super) is_kept: bool,
 }
 
 impl Copied<'_> {
@@ -176,10 +184,10 @@ impl HotReader {
         {
             let around = first(buffer, kept);
             let is_hot = open.read_hot_direct(offset, direct.column, around, &mut row);
-            is_hot.then_some(Copied { kept: around, placed: Some(placed), stored: None })
+            is_hot.then_some(Copied { kept: around, placed: Some(placed), early: None })
         } else if bytes <= SCRATCH_BYTES_MAX {
             let kept = first(buffer, bytes);
-            open.read_hot(offset, kept).then_some(Copied { kept, placed: None, stored: None })
+            open.read_hot(offset, kept).then_some(Copied { kept, placed: None, early: None })
         } else {
             None
         };

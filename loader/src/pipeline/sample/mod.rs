@@ -3,10 +3,11 @@
 //! `decode` takes chunks and decodes what the page cache has, which `hot` reads; `read` brings the rest from disk; `collate` is
 //! a batch while it is filled, and `finish` hands it to its target when the last row is in; `place` does that where the
 //! target decodes pictures itself, and `share` says which of them decode threads take all the same. `given` is memory that the
-//! consumer gives for rows, and `stored` brings rows right from their shards to the target.
+//! consumer gives for rows. `early` has rows go to the target before their batch, and `stored` brings them right from their shards.
 
 pub(crate) mod collate;
 pub(crate) mod decode;
+pub(crate) mod early;
 pub(crate) mod finish;
 pub(crate) mod given;
 mod hot;

@@ -42,7 +42,6 @@ impl Shared {
             first_batch: self.first_batch,
             target: &*self.target,
             pictures: self.pictures.as_deref(),
-            storage: self.storage.as_ref().map(|storage| &*storage.reader),
             may_be_empty: self.is_alone,
         };
         let finished = match place.timed(Spent::Busy, || finish(&ends)) {

@@ -1,4 +1,5 @@
 //! Rows that are read from their shard right into the target's memory, and the threads that wait for these reads.
+//! [`early`](super::early) has what they share with rows that are copied there.
 //!
 //! ```text
 //! decode thread --sample--> storage thread --rows are at the target--> decode thread: what else is needed of the sample
@@ -9,19 +10,17 @@
 //! sample is done, so whatever is refused is read by the host into the same batch. Where one thing after another is refused
 //! nothing is asked any more.
 
-use crate::decode::FieldPlan;
+use super::early::EarlyColumns;
 use crate::error::{Error, Result};
-use crate::format::{Apart, Layout};
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::{Brought, Loaded, Miss};
 use crate::stats::Spent;
 use crate::sync::{Arc, AtomicU32, Ordering};
 use crate::target::StorageReader;
 use crossbeam::channel::{Receiver, Sender};
-use std::collections::VecDeque;
 
 /// Shorter rows are read by the host: files are read by blocks of this many bytes, and one call for less costs more than a copy.
-const ROW_BYTES_MIN: usize = 4_096;
+pub(crate) const ROW_BYTES_MIN: usize = 4_096;
 
 /// Threads that wait for reads, of all crews together: the depth of the drive's queue. Not measured on hardware.
 const THREADS: usize = 8;
@@ -34,109 +33,19 @@ const REFUSALS_MAX: u32 = 16;
 pub(crate) struct Storage {
     pub(crate) reader: Arc<dyn StorageReader>,
     /// By the catalogue's layouts.
-    columns: Vec<Option<Arc<StoredColumns>>>,
+    columns: Vec<Option<Arc<EarlyColumns>>>,
     /// Refusals since the last read that succeeded; [`REFUSALS_MAX`] for good.
     refusals: AtomicU32,
 }
 
-/// The columns of a layout whose rows go right to the target.
-#[derive(Debug)]
-pub(crate) struct StoredColumns {
-    layout: Arc<Layout>,
-    /// Ascending by column.
-    columns: Vec<StoredColumn>,
-    /// Their columns and sizes.
-    apart: Vec<Apart>,
-    /// Whether something else of a sample is needed, if only to see whether it is one.
-    needs_rest: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct StoredColumn {
-    column: usize,
-    /// Which of the outputs.
-    output: usize,
-    /// Which of those with fixed rows.
-    fixed: usize,
-}
-
-/// A sample on this way.
-#[derive(Debug)]
-pub(crate) struct StoredSample {
-    pub(crate) columns: Arc<StoredColumns>,
-    /// Where in the shard each of the columns begins.
-    offsets: Vec<u64>,
-    /// What the host has yet to read: places in the shard, and lengths.
-    pub(crate) rest: VecDeque<(u64, usize)>,
-    /// What it has read of that.
-    pub(crate) kept: Vec<u8>,
-}
-
-impl StoredColumns {
-    /// For samples of `layout`, which `fields` decodes; `None` where no column can go this way.
-    pub(crate) fn new(fields: &FieldPlan, layout: &Arc<Layout>) -> Option<Self> {
-        let row_bytes = |output: usize| fields.outputs()[output].row_bytes();
-        let is_long = |(output, column): &(usize, usize)| {
-            let place = layout.fixed_place(*column, isize::MAX as usize);
-            place.is_some_and(|place| row_bytes(*output) == Some(place.len()) && place.len() >= ROW_BYTES_MIN)
-        };
-        let column = |(output, column): (usize, usize)| {
-            let fixed = (0..output).filter(|output| row_bytes(*output).is_some()).count();
-            StoredColumn { column, output, fixed }
-        };
-        let mut columns: Vec<StoredColumn> = fields.stored().filter(is_long).map(column).collect();
-        columns.sort_unstable_by_key(|column| column.column);
-        let apart =
-            columns.iter().map(|c| Apart { column: c.column, bytes: row_bytes(c.output).unwrap_or(0) }).collect();
-        // The sizes in a sample say whether it is sound, and are compared with what else is there.
-        let needs_rest = columns.len() < fields.outputs().len() || layout.sample_bytes().is_none();
-        (!columns.is_empty()).then(|| Self { layout: layout.clone(), columns, apart, needs_rest })
-    }
-
-    /// The sample of `bytes` bytes at `offset`; `None` for one that cannot be sound, which the usual way says best.
-    pub(crate) fn sample(self: &Arc<Self>, offset: u64, bytes: usize) -> Option<StoredSample> {
-        if self.layout.sample_bytes().is_some_and(|all| all != bytes) {
-            return None;
-        }
-        let (mut offsets, mut rest, mut done) = (Vec::with_capacity(self.columns.len()), VecDeque::new(), 0);
-        for column in &self.columns {
-            let place = self.layout.fixed_place(column.column, bytes).filter(|place| place.start >= done)?;
-            offsets.push(offset + place.start as u64);
-            if self.needs_rest && place.start > done {
-                rest.push_back((offset + done as u64, place.start - done));
-            }
-            done = place.end;
-        }
-        if self.needs_rest && bytes > done {
-            rest.push_back((offset + done as u64, bytes - done));
-        }
-        Some(StoredSample { columns: self.clone(), offsets, rest, kept: Vec::new() })
-    }
-
-    /// What is left out of a sample that the host has read.
-    pub(crate) fn apart(&self) -> &[Apart] {
-        &self.apart
-    }
-
-    /// Whether rows of this output go this way.
-    pub(crate) fn has_output(&self, output: usize) -> bool {
-        self.columns.iter().any(|column| column.output == output)
-    }
-
-    /// Whether there is something to decode besides.
-    pub(crate) fn needs_rest(&self) -> bool {
-        self.needs_rest
-    }
-}
-
 impl Storage {
     /// With `columns` for each of the catalogue's layouts, in which some column can go this way.
-    pub(crate) fn new(reader: Arc<dyn StorageReader>, columns: Vec<Option<Arc<StoredColumns>>>) -> Self {
+    pub(crate) fn new(reader: Arc<dyn StorageReader>, columns: Vec<Option<Arc<EarlyColumns>>>) -> Self {
         Self { reader, columns, refusals: AtomicU32::new(0) }
     }
 
     /// The columns of a layout that go this way at the moment.
-    pub(crate) fn columns(&self, layout: usize) -> Option<&Arc<StoredColumns>> {
+    pub(crate) fn columns(&self, layout: usize) -> Option<&Arc<EarlyColumns>> {
         self.columns[layout].as_ref().filter(|_| self.refusals.load(Ordering::Relaxed) < REFUSALS_MAX)
     }
 
@@ -148,15 +57,17 @@ impl Storage {
     /// Reads the rows of `miss`; how many.
     fn read(&self, shared: &Shared, miss: &Miss) -> Result<u64> {
         let Miss { batch, row, open, stored, .. } = miss;
-        let Some(StoredSample { columns, offsets, .. }) = stored else {
+        let Some(sample) = stored else {
             return Err(Error::internal("a sample without stored columns has come to a storage thread"));
         };
         let file = open.stored_file(&*self.reader, |error| self.give_up(shared, miss, "a shard", error))?;
-        let memory =
-            batch.at_target(&*self.reader).inspect_err(|error| self.give_up(shared, miss, "a sample", error))?;
-        for ((column, apart), offset) in columns.columns.iter().zip(&columns.apart).zip(offsets) {
-            let at = batch.place_of(column.fixed, *row);
-            if let Err(error) = memory.read(&*file, *offset, apart.bytes, at) {
+        let no_memory = || Error::internal("a target that reads files sets no memory aside for them");
+        let memory = shared.target.early_rows().ok_or_else(no_memory).and_then(|early| batch.at_target(early, true));
+        let memory = memory.and_then(|memory| memory.ok_or_else(no_memory));
+        let memory = memory.inspect_err(|error| self.give_up(shared, miss, "a sample", error))?;
+        for early in sample.rows() {
+            let at = batch.place_of(early.fixed, *row);
+            if let Err(error) = memory.read(&*file, early.offset, early.bytes, at) {
                 // What one row of it is refused for holds for others, as a rule.
                 if open.refuse_storage() {
                     self.give_up(shared, miss, "a shard", &error);
@@ -164,8 +75,8 @@ impl Storage {
                 return Err(error);
             }
         }
-        batch.put_at_target(columns.columns.iter().map(|column| (column.fixed, *row)));
-        Ok(columns.columns.len() as u64)
+        batch.put_at_target(sample.rows().map(|early| (early.fixed, *row)));
+        Ok(sample.rows().count() as u64)
     }
 
     /// Counts and says that the host reads `what` from now on.
@@ -205,15 +116,16 @@ pub(crate) fn run(shared: &Shared, requests: &Receiver<Miss>, loaded: &Sender<Lo
         storage.learn(shared, read.is_ok());
         let brought = match read {
             Ok(rows) => {
-                let bytes =
-                    miss.stored.iter().flat_map(|stored| stored.columns.apart()).map(|apart| apart.bytes as u64);
+                let bytes = miss.stored.iter().flat_map(|sample| sample.rows()).map(|early| early.bytes as u64);
                 stage.done(1, bytes.sum());
                 shared.rows_gpu_direct.add(rows);
                 Brought::AtTarget
             }
             Err(error) => {
                 log::debug!("a sample is read by the host: {error}");
-                shared.rows_gpu_direct_refused.add(miss.stored.as_ref().map_or(0, |s| s.offsets.len() as u64));
+                shared
+                    .rows_gpu_direct_refused
+                    .add(miss.stored.as_ref().map_or(0, |sample| sample.rows().count() as u64));
                 Brought::Refused
             }
         };

@@ -1,8 +1,11 @@
-//! Rows that cuFile reads right to the device, through the whole loader, over stand-ins for driver and library: a read spoils
-//! its place at once and aborts when a stream has work for it.
+//! Rows that go to the device before their batch, through the whole loader, over stand-ins for driver and library. Most of them
+//! are read by cuFile, where a read spoils its place at once and aborts when a stream has work for it; [`copied`] has those that
+//! come from read slots.
 
 #[path = "../fake/mod.rs"]
 mod fake;
+
+mod copied;
 mod refused;
 mod rig;
 
@@ -142,11 +145,7 @@ fn what_else_a_sample_has_is_read_from_disk_where_the_page_cache_has_it_not() {
     let (host, device) = (on_host(&config), on_device(&config, &rig));
     host.start_epoch().expect("an epoch");
     let expected: Vec<_> = std::iter::from_fn(|| next(&host)).collect();
-    for shard in std::fs::read_dir(data.path().join("data")).expect("a folder") {
-        let shard = std::fs::File::open(shard.expect("a file").path()).expect("opened");
-        shard.sync_all().expect("on the disk");
-        rustix::fs::fadvise(&shard, 0, None, rustix::fs::Advice::DontNeed).expect("forgotten");
-    }
+    forget(&data, |_| true);
     device.start_epoch().expect("an epoch");
     let lists = |batch: &Batch| match batch.get("file") {
         Some(Output::Bytes(rows)) => rows.iter().map(|row| row.own().expect("ours").to_vec()).collect::<Vec<_>>(),
@@ -158,10 +157,7 @@ fn what_else_a_sample_has_is_read_from_disk_where_the_page_cache_has_it_not() {
         assert!(lists(&expected) == lists(&batch));
     }
     assert_eq!(counters(&device), [2 * SAMPLES, 0, 0]);
-    let notes = device.stats().expect("figures").notes;
-    if !notes.iter().any(|note| note.contains("samples that are not in the page cache are read with")) {
-        eprintln!("skipped: the page cache keeps what it is told to forget here");
-    }
+    was_forgotten(&device);
     end(rig, &cufile, device);
 }
 
@@ -272,18 +268,16 @@ fn rows_are_read_only_where_a_consumer_has_read() {
 fn memory_of_a_batch_that_nobody_has_looked_at_is_read_to_after_its_copy() {
     let (rig, cufile) = rig();
     rig.moving().waits_move(false);
-    let storage = rig.target.storage().expect("cuFile");
     drop(rig.place(1).expect("placed"));
     let waits = std::thread::scope(|scope| {
-        let begun = scope.spawn(|| storage.begin(BYTES));
+        let begun = scope.spawn(|| rig.target.early_rows().expect("a device").begin(BYTES, true));
         // One waiter is the thread that gives slots back.
         let waits = rig.await_waiters(2);
         rig.moving().waits_move(true);
-        drop(begun.join().expect("ended").expect("memory"));
+        drop(begun.join().expect("ended").expect("memory").expect("waited for"));
         waits
     });
     assert!(waits, "nobody waits for the copy");
-    drop(storage);
     assert_eq!(rig.end(), NOTHING_LEFT);
     assert_eq!(cufile.call("live"), 0);
 }

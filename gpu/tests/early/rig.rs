@@ -143,6 +143,28 @@ pub(crate) fn arrays() -> TempDir {
     folder
 }
 
+/// Has the page cache forget shards with these numbers.
+pub(crate) fn forget(folder: &TempDir, which: impl Fn(usize) -> bool) {
+    let files = std::fs::read_dir(folder.path().join("data")).expect("a folder");
+    let mut shards: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
+    shards.sort();
+    for (_, shard) in shards.iter().enumerate().filter(|(number, _)| which(*number)) {
+        let shard = std::fs::File::open(shard).expect("opened");
+        shard.sync_all().expect("on the disk");
+        rustix::fs::fadvise(&shard, 0, None, rustix::fs::Advice::DontNeed).expect("forgotten");
+    }
+}
+
+/// Whether shards have been read from disk since they were to be forgotten: some page caches keep what they are told to forget.
+pub(crate) fn was_forgotten(loader: &Loader) -> bool {
+    let notes = loader.stats().expect("figures").notes;
+    let was = notes.iter().any(|note| note.contains("samples that are not in the page cache are read with"));
+    if !was {
+        eprintln!("skipped: the page cache keeps what it is told to forget here");
+    }
+    was
+}
+
 pub(crate) fn config(folder: &TempDir) -> LoaderConfig {
     let stream = StreamConfig { local: Some(folder.path().join("data")), ..StreamConfig::default() };
     LoaderConfig {

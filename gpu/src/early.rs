@@ -1,0 +1,161 @@
+//! Rows that are on the device before their batch is filled.
+//!
+//! ```text
+//! read slot --copy on the target's stream--> rows of the batch's block ---+     (the slot goes back when its event has fired)
+//! shard --cuFile---------------------------> rows of the batch's block ---+
+//! batch slot --copies, for what else the batch has (rows)-----------------+--> event --> slot goes back
+//! ```
+//!
+//! The block is taken with the batch's first such row, and until the batch is filled nothing else uses it. cuFile's reads go by no
+//! stream, and copies would hold the stream up for those of batches that come before: so it is a block that nothing uses any more.
+//! When the batch is filled the reads are done, and the rest goes the usual way.
+//!
+//! Untested on hardware: the tests run over stand-ins for driver and library in host memory.
+
+use crate::context::Event;
+use crate::cufile::File;
+use crate::memory::Block;
+use crate::partial::{Done, Partial};
+use crate::rows::copy_rows;
+use crate::target::{DeviceBatch, Shared};
+use forebay_loader::memory::ReadLease;
+use forebay_loader::sync::{Arc, Mutex};
+use forebay_loader::target::{Decoded, EarlyRows, HalfBatch, RowsAtTarget, StoredFile, TensorMemory};
+use forebay_loader::{Error, Result};
+use std::ops::Range;
+use std::sync::{PoisonError, RwLock};
+
+/// Takes rows of batches to a device.
+pub(crate) struct DeviceRows {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for DeviceRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeviceRows").field("device", &self.shared.context.number).finish_non_exhaustive()
+    }
+}
+
+impl EarlyRows for DeviceRows {
+    fn begin(&self, bytes: usize, may_wait: bool) -> Result<Option<Arc<dyn RowsAtTarget>>> {
+        let Shared { context, blocks, .. } = &*self.shared;
+        let block =
+            if may_wait { Some(blocks.take_idle(context, bytes)?) } else { blocks.take_unused(context, bytes)? };
+        let rows =
+            |block| Rows { shared: self.shared.clone(), block: RwLock::new(Some(block)), copies: Mutex::default() };
+        Ok(block.map(|block| Arc::new(rows(block)) as _))
+    }
+
+    fn place(&self, batch: HalfBatch<'_>) -> Result<Arc<dyn TensorMemory>> {
+        let HalfBatch { mut slot, outputs, rows, decoded } = batch;
+        let shared = &self.shared;
+        let before = decoded.downcast::<Partial>();
+        let before = before.map_err(|_| Error::internal("a batch on the device comes from another target"))?;
+        let copied = Arc::new(Event::new(&shared.context)?);
+        let unfinished = || Error::internal("a batch was placed before its rows were done");
+        let _order = shared.order.lock();
+        let (block, done) = before.take_up(rows, outputs, &shared.stream)?;
+        let started = slot.bytes_mut().ok_or_else(unfinished).and_then(|filled| {
+            // SAFETY: the keeper holds the slot until the event has fired or the whole device has been waited for.
+            unsafe { copy_rows(&shared.stream, filled, &block, outputs, rows, &done) }
+        });
+        let Ok(filled) = slot.freeze() else {
+            shared.keep_block(block, &shared.blocks);
+            return Err(unfinished());
+        };
+        if let Err(error) = started.and_then(|()| copied.record(shared.stream.handle)) {
+            shared.keep_unnamed(filled, block);
+            return Err(error);
+        }
+        shared.keep_slot(copied.clone(), filled);
+        Ok(Arc::new(DeviceBatch::new(shared, block, copied)))
+    }
+}
+
+/// What has been copied to a block.
+#[derive(Default)]
+enum Copies {
+    #[default]
+    None,
+    /// All of it is there when this has fired.
+    Until(Arc<Event>),
+    /// The driver has refused something, and what is under way no event names.
+    Unknown,
+}
+
+/// A batch's memory while rows come to it.
+struct Rows {
+    shared: Arc<Shared>,
+    /// Taken when the batch is filled, or when dropped. Those who bring rows share it: each has places of its own.
+    block: RwLock<Option<Block>>,
+    copies: Mutex<Copies>,
+}
+
+impl std::fmt::Debug for Rows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rows").field("device", &self.shared.context.number).finish_non_exhaustive()
+    }
+}
+
+impl RowsAtTarget for Rows {
+    fn copy(&self, slot: ReadLease, rows: &[(Range<usize>, usize)]) -> Result<()> {
+        let shared = &self.shared;
+        let block = self.block.read().unwrap_or_else(PoisonError::into_inner);
+        let block = block.as_ref().ok_or_else(|| Error::internal("a row was copied for a batch that is filled"))?;
+        let copied = Arc::new(Event::new(&shared.context)?);
+        let _order = shared.order.lock();
+        let started = rows.iter().try_for_each(|(bytes, at)| {
+            let source = slot.get(bytes.clone()).filter(|source| block.has(*at, source.len()));
+            let source = source.ok_or_else(|| Error::internal("a row lies behind its sample or its batch"))?;
+            // SAFETY: the keeper holds the slot, which nobody writes, until the event has fired or the whole device has been
+            // waited for; rows have a place each in the block, and this one is the caller's.
+            unsafe { shared.stream.copy_in(block.address + *at as u64, source) }
+        });
+        if let Err(error) = started.and_then(|()| copied.record(shared.stream.handle)) {
+            *self.copies.lock() = Copies::Unknown;
+            shared.keep_unknown(slot);
+            return Err(error);
+        }
+        let mut copies = self.copies.lock();
+        if !matches!(*copies, Copies::Unknown) {
+            *copies = Copies::Until(copied.clone());
+        }
+        shared.keep_slot(copied, slot);
+        Ok(())
+    }
+
+    fn read(&self, file: &dyn StoredFile, offset: u64, bytes: usize, at: usize) -> Result<()> {
+        let file = file.as_any().downcast_ref::<File>();
+        let file = file.ok_or_else(|| Error::internal("a file comes from another target"))?;
+        let block = self.block.read().unwrap_or_else(PoisonError::into_inner);
+        let block = block.as_ref().ok_or_else(|| Error::internal("a row was read for a batch that is filled"))?;
+        // SAFETY: nothing that the device was given uses this place, which is the caller's: copies to the block have others.
+        unsafe { file.read((offset, bytes), block, at) }
+    }
+
+    fn finish(&self, rows: usize, done: &[(usize, usize)]) -> Result<Decoded> {
+        let mut block = self.block.write().unwrap_or_else(PoisonError::into_inner);
+        let copied = match &*self.copies.lock() {
+            Copies::None => None,
+            Copies::Until(copied) => Some(copied.clone()),
+            Copies::Unknown => return Err(Error::internal("a batch was filled whose rows were not copied")),
+        };
+        let block = block.take().ok_or_else(|| Error::internal("a batch was filled twice"))?;
+        let done: Done = done.iter().map(|row| (*row, false)).collect();
+        let rows: Vec<usize> = (0..rows).collect();
+        Ok(Box::new(Partial::new(&self.shared, block, &rows, done).after(copied)))
+    }
+}
+
+impl Drop for Rows {
+    /// The batch is not filled.
+    fn drop(&mut self) {
+        let block = self.block.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(block) = block.filter(|_| self.shared.context.is_ours()) else { return };
+        match std::mem::take(self.copies.get_mut()) {
+            Copies::None => self.shared.blocks.give_back(block, Vec::new()),
+            Copies::Until(copied) => self.shared.blocks.give_back(block, vec![copied]),
+            Copies::Unknown => self.shared.keep_block(block, &self.shared.blocks),
+        }
+    }
+}
