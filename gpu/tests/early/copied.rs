@@ -37,7 +37,7 @@ fn rows_from_disk_are_the_host_s_to_the_bit_beside_rows_from_memory() {
         let (host, device) = (on_host(&config), on_device(&config, &rig));
         host.start_epoch().expect("an epoch");
         let expected: Vec<_> = std::iter::from_fn(|| next(&host)).collect();
-        forget(&data, |number| all || number % 2 == 0);
+        forget(&data, |number| all || number.is_multiple_of(2));
         device.start_epoch().expect("an epoch");
         for expected in expected {
             let batch = next(&device).expect("as many batches");
@@ -45,7 +45,7 @@ fn rows_from_disk_are_the_host_s_to_the_bit_beside_rows_from_memory() {
         }
         if was_forgotten(&device) {
             let copied = counter(&device, "rows_copied_early");
-            assert!(copied > 0 && copied % 2 == 0 && copied <= 2 * SAMPLES, "{copied}");
+            assert!(copied > 0 && copied.is_multiple_of(2) && copied <= 2 * SAMPLES, "{copied}");
             assert!(all || copied < 2 * SAMPLES, "half of the shards are in memory");
         }
         drop((host, device));
