@@ -84,6 +84,8 @@ impl Engine {
         let libraries = Libraries { packages, ..Libraries::default() };
         let loader = enter::apart(py, move || {
             let config = LoaderConfig::from_json(&config)?;
+            // Before a device is asked for.
+            config.validate()?;
             let target = target_for(&device, config.world.local_rank, &libraries)?;
             Loader::with_target(config, Arc::new(WithRows::new(target)))
         })?;

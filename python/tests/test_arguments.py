@@ -57,6 +57,7 @@ def test_a_wrong_argument_is_refused_by_its_name(name, value, sentence):
         (fb.Loader, {"batchsize": 4}, "Loader has no argument 'batchsize': did you mean batch_size?"),
         (fb.Loader, {"Shuffle": True, "batch_size": 4}, "Loader has no argument 'Shuffle': did you mean shuffle?"),
         (fb.Loader, {"num_workers": 4}, "Loader has no argument 'num_workers': did you mean threads?"),
+        (fb.Loader, {"gpu_decode": True}, "Loader has no argument 'gpu_decode': did you mean device_decode?"),
         (fb.Loader, {"path": "set"}, "Loader has no argument 'path': did you mean local or remote?"),
         (fb.Loader, {"xyzzy": 1}, "Loader has no argument 'xyzzy'"),
         (fb.Loader, {"zzz": 1, "yyy": 2, "xxx": 3}, "Loader has no argument 'zzz'"),

@@ -163,6 +163,41 @@ def test_a_mask_that_would_be_cut_otherwise_than_its_picture_is_refused(pictures
         assert next(iter(loader))["small"].shape == (4, 3, 4, 4)
 
 
+def test_a_batch_that_could_not_be_converted_comes_again(pictures):
+    with fb.Loader(local=pictures, batch_size=4, framework="numpy", fields={"n": fb.Scalar("number")}) as loader:
+        expected = [batch["n"].tolist() for batch in loader]
+        convert, calls = loader._convert, []
+
+        def fails_once(value):
+            calls.append(value)
+            if len(calls) == 2:
+                raise RuntimeError("out of memory")
+            return convert(value)
+
+        loader._convert = fails_once
+        batches = iter(loader)
+        assert next(batches)["n"].tolist() == expected[0]
+        with pytest.raises(RuntimeError, match="out of memory"):
+            next(batches)
+        assert [batch["n"].tolist() for batch in batches] == expected[1:]
+
+
+@pytest.mark.parametrize("device", [0, b"cuda:0", None, True, 1.5])
+def test_a_device_is_a_name(pictures, device):
+    with pytest.raises(fb.ConfigError, match='device is a name such as "cpu" or "cuda:0"'):
+        fb.Loader(local=pictures, batch_size=4, device=device)
+
+
+def test_torch_s_name_for_the_host_is_taken(pictures):
+    with fb.Loader(local=pictures, batch_size=4, device=torch.device("cpu", 0), fields={"n": fb.Scalar("number")}) as loader:
+        assert next(iter(loader))["n"].device == torch.device("cpu")
+
+
+def test_what_is_wrong_is_told_before_a_device_is_asked_for(pictures):
+    with pytest.raises(fb.ConfigError, match="share_decode"):
+        fb.Loader(local=pictures, batch_size=4, framework="dlpack", device="cuda:99", share_decode=True)
+
+
 def test_an_epoch_without_a_batch_is_told(pictures):
     with fb.Loader(local=pictures, batch_size=SAMPLES + 1, drop_last=True) as loader:
         with pytest.warns(UserWarning, match="no batch.*batch_size"):

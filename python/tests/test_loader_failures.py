@@ -36,6 +36,15 @@ def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
         assert len(loader) == 40
 
 
+def test_an_epoch_that_loses_all_its_samples_is_told(tmp_path):
+    folder = write_pictures(tmp_path / "set", samples=1)
+    spoil_first_picture(folder)
+    fields = {"x": fb.Image("image", fb.Resize((8, 8))), **NUMBER}
+    with fb.Loader(local=folder, batch_size=8, fields=fields, on_error="skip", max_errors=1) as loader:
+        with pytest.warns(UserWarning, match='no batch: on_error="skip" left out every sample'):
+            assert list(loader) == []
+
+
 def test_an_emptied_batch_repeats_a_sample_where_another_rank_would_wait(tmp_path):
     folder = write_pictures(tmp_path / "set", samples=40)
     spoil_first_picture(folder)

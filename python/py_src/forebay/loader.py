@@ -37,9 +37,18 @@ def _close_all() -> None:
 
 @by_name(
     'local="folder" for shards in a folder, remote="s3://bucket/set" or another URL for those elsewhere',
+    cache_dir="local",
+    collate_fn="transform",
     dataset="local or remote",
+    decode_device="device_decode",
+    device_id="device",
+    download_dir="local",
+    gpu="device",
+    gpu_decode="device_decode",
     num_workers="threads",
+    nvjpeg="device_decode",
     path="local or remote",
+    pin_memory="device",
     seed="shuffle_seed",
 )
 class Loader:
@@ -161,8 +170,11 @@ class Loader:
     Raises:
         ConfigError: An argument is wrong; the sentence says what to change.
         UnsupportedError: `device` names a CUDA device, and there is no driver, no such device, or too old a driver.
-        ClosedError: This is a DataLoader worker, where the loader's threads must not run.
-        Error: The index cannot be read; see `forebay.errors`.
+        ClosedError: This is a DataLoader worker, or a forked process with a CUDA device, where the loader cannot work; or it was
+            closed.
+        FullError: There is no memory, on the host or on the device, or no room on disk.
+        IoError: A disk fails, or the device does; the sentence says which.
+        Error: The index cannot be read; see `forebay.errors` for all kinds.
     """
 
     def __init__(
@@ -421,6 +433,8 @@ class _Epoch:
         self._loader = loader
         self._over = False
         self._is_empty = True
+        # What the engines gave of a batch that is not converted: it comes again if that fails.
+        self._taken: list[dict[str, Any]] = []
         self.abandoned = False
 
     def __iter__(self) -> _Epoch:
@@ -433,22 +447,30 @@ class _Epoch:
             raise ClosedError("a newer iterator, load_state_dict or close ended this one: only one is alive at a time")
         if self._over:
             raise StopIteration
-        batches = []
-        for engine in loader._engines:
+        for engine in loader._engines[len(self._taken) :]:
             outputs = engine.next()
             if outputs is None:
                 self._over = True
-                # Only now: counting batches takes a plan of the epoch, which no start should wait for.
-                if self._is_empty and not len(loader):
-                    warnings.warn(
-                        "an epoch has no batch: drop_last leaves out the only one, which is shorter than batch_size",
-                        stacklevel=2,
-                    )
+                if self._is_empty:
+                    self._warn_of_no_batch()
                 raise StopIteration
             self._is_empty = False
-            batches.append({name: loader._convert(value) for name, value in outputs.items()})
+            self._taken.append(outputs)
+        batches = [{name: loader._convert(value) for name, value in outputs.items()} for outputs in self._taken]
+        self._taken = []
         batch = batches[0] if loader._single else batches
         return batch if loader._transform is None else loader._transform(batch)
+
+
+    def _warn_of_no_batch(self) -> None:
+        # Only now: counting batches takes a plan of the epoch, which no start should wait for.
+        if not len(self._loader):
+            why = "drop_last leaves out the only one, which is shorter than batch_size"
+        elif self._loader.stats()["counters"].get("samples_skipped"):
+            why = 'on_error="skip" left out every sample'
+        else:
+            return  # It went on where nothing was left.
+        warnings.warn(f"an epoch has no batch: {why}", stacklevel=3)
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
@@ -527,7 +549,10 @@ def _plain(value: Any) -> int:
 
 def _devices(devices: list[Any]) -> list[str]:
     """The devices' names; torch.device objects are welcome."""
-    names = [str(device) for device in devices]
+    for device in devices:
+        if device is None or isinstance(device, (bool, int, float, bytes)):
+            raise ConfigError(f'device is a name such as "cpu" or "cuda:0", or a list of names, but it is {device!r}')
+    names = ["cpu" if str(device) == "cpu:0" else str(device) for device in devices]
     if not names:
         raise ConfigError("device is an empty list: name at least one device")
     if "cuda" in names and len(names) > 1:
