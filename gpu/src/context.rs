@@ -6,7 +6,7 @@ use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream,
     CUstreamCaptureMode, CUstreamCaptureStatus,
 };
-use forebay_loader::sync::Arc;
+use forebay_loader::sync::{Arc, Mutex};
 use forebay_loader::{Error, ErrorKind, Result};
 use std::ffi::{CStr, c_int};
 use std::ops::RangeInclusive;
@@ -90,8 +90,9 @@ impl Context {
             .map_err(|e| e.with("device", self.number))
     }
 
-    /// Waits on the host until everything that was given to the device is done. That ends a capture of a graph, whatever its mode,
-    /// so it is for what no event names; where one is under way, it is tried again until that is over.
+    /// Waits on the host until everything that was given to the device is done, by anybody. That ends a capture of a graph, whatever
+    /// its mode, so it is for what consumers have given to streams that have no name here, and nothing else. Where the driver refuses
+    /// it during a capture, it is tried again until that is over.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let last = Instant::now() + CAPTURE_MAX;
         self.enter(|| {
@@ -203,6 +204,25 @@ impl Drop for Stream {
             // SAFETY: made in `new`, destroyed once; the driver finishes what is queued.
             let _ = self.context.enter(|| checked(unsafe { stream::destroy(self.handle) }, "cuStreamDestroy"));
         }
+    }
+}
+
+/// All streams that the engine has on a device. Their work can be waited for without the model's, and in the middle of a capture.
+#[derive(Default)]
+pub(crate) struct OwnStreams(Mutex<Vec<Arc<Stream>>>);
+
+impl OwnStreams {
+    /// One more, which stays as long as these.
+    pub(crate) fn open(&self, context: &Arc<Context>) -> Result<Arc<Stream>> {
+        let stream = Arc::new(Stream::new(context)?);
+        self.0.lock().push(stream.clone());
+        Ok(stream)
+    }
+
+    /// Waits on the host until all is done that they were given.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let streams = self.0.lock().clone();
+        streams.iter().try_for_each(|stream| stream.wait())
     }
 }
 

@@ -1,25 +1,27 @@
 //! Rows that are on the device before their batch is filled.
 //!
 //! ```text
-//! read slot --copy on the target's stream--> rows of the batch's block ---+     (the slot goes back when its event has fired)
+//! read slot --copy on a stream of its own--> rows of the batch's block ---+     (the slot goes back when its event has fired)
 //! shard --cuFile---------------------------> rows of the batch's block ---+
 //! batch slot --copies, for what else the batch has (rows)-----------------+--> event --> slot goes back
 //! ```
 //!
-//! The block is taken with the batch's first such row, and until the batch is filled nothing else uses it. cuFile's reads go by no
-//! stream, and copies would hold the stream up for those of batches that come before: so it is a block that nothing uses any more.
-//! When the batch is filled the reads are done, and the rest goes the usual way.
+//! The block is taken with the batch's first such row, and until the batch is filled nothing else uses it. It is one that nothing
+//! uses any more: cuFile's reads go by no stream, and copies must not wait for a consumer, or read slots would. For that reason these
+//! copies have a stream and a keeper of their own; the target's wait for whoever reads the memory that they write next. When the
+//! batch is filled the reads are done, and the rest goes the usual way, behind the copies.
 //!
 //! Untested on hardware: the tests run over stand-ins for driver and library in host memory.
 
-use crate::context::Event;
+use crate::context::{Event, Stream};
 use crate::cufile::File;
+use crate::keeper::Keeper;
 use crate::memory::Block;
 use crate::partial::{Done, Partial};
 use crate::rows::copy_rows;
 use crate::target::{DeviceBatch, Shared};
 use forebay_loader::memory::ReadLease;
-use forebay_loader::sync::{Arc, Mutex};
+use forebay_loader::sync::{Arc, Mutex, OnceLock};
 use forebay_loader::target::{Decoded, EarlyRows, HalfBatch, RowsAtTarget, StoredFile, TensorMemory};
 use forebay_loader::{Error, Result};
 use std::ops::Range;
@@ -27,7 +29,33 @@ use std::sync::{PoisonError, RwLock};
 
 /// Takes rows of batches to a device.
 pub(crate) struct DeviceRows {
-    pub(crate) shared: Arc<Shared>,
+    shared: Arc<Shared>,
+    /// Made with the first batch.
+    copies: OnceLock<Arc<Copies>>,
+}
+
+/// Where rows are copied.
+struct Copies {
+    stream: Arc<Stream>,
+    keeper: Keeper,
+    /// Held over a copy: copies and the keeper's queue have one order.
+    order: Mutex<()>,
+}
+
+impl DeviceRows {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self { shared: shared.clone(), copies: OnceLock::new() }
+    }
+
+    fn copies(&self) -> Result<Arc<Copies>> {
+        if let Some(copies) = self.copies.get() {
+            return Ok(copies.clone());
+        }
+        let stream = self.shared.streams.open(&self.shared.context)?;
+        let keeper = Keeper::start("forebay-rows", self.shared.site())?;
+        let copies = Arc::new(Copies { stream, keeper, order: Mutex::new(()) });
+        Ok(self.copies.get_or_init(|| copies).clone())
+    }
 }
 
 impl std::fmt::Debug for DeviceRows {
@@ -41,9 +69,9 @@ impl EarlyRows for DeviceRows {
         let Shared { context, blocks, .. } = &*self.shared;
         let block =
             if may_wait { Some(blocks.take_idle(context, bytes)?) } else { blocks.take_unused(context, bytes)? };
-        let rows =
-            |block| Rows { shared: self.shared.clone(), block: RwLock::new(Some(block)), copies: Mutex::default() };
-        Ok(block.map(|block| Arc::new(rows(block)) as _))
+        let Some(block) = block else { return Ok(None) };
+        let (shared, block) = (self.shared.clone(), RwLock::new(Some(block)));
+        Ok(Some(Arc::new(Rows { shared, copies: self.copies()?, block, copied: Mutex::default() })))
     }
 
     fn place(&self, batch: HalfBatch<'_>) -> Result<Arc<dyn TensorMemory>> {
@@ -56,7 +84,7 @@ impl EarlyRows for DeviceRows {
         let _order = shared.order.lock();
         let (block, done) = before.take_up(rows, outputs, &shared.stream)?;
         let started = slot.bytes_mut().ok_or_else(unfinished).and_then(|filled| {
-            // SAFETY: the keeper holds the slot until the event has fired or the whole device has been waited for.
+            // SAFETY: the keeper holds the slot until the event has fired or the streams have been waited for.
             unsafe { copy_rows(&shared.stream, filled, &block, outputs, rows, &done) }
         });
         let Ok(filled) = slot.freeze() else {
@@ -74,7 +102,7 @@ impl EarlyRows for DeviceRows {
 
 /// What has been copied to a block.
 #[derive(Default)]
-enum Copies {
+enum Copied {
     #[default]
     None,
     /// All of it is there when this has fired.
@@ -88,7 +116,8 @@ struct Rows {
     shared: Arc<Shared>,
     /// Taken when the batch is filled, or when dropped. Those who bring rows share it: each has places of its own.
     block: RwLock<Option<Block>>,
-    copies: Mutex<Copies>,
+    copies: Arc<Copies>,
+    copied: Mutex<Copied>,
 }
 
 impl std::fmt::Debug for Rows {
@@ -99,28 +128,28 @@ impl std::fmt::Debug for Rows {
 
 impl RowsAtTarget for Rows {
     fn copy(&self, slot: ReadLease, rows: &[(Range<usize>, usize)]) -> Result<()> {
-        let shared = &self.shared;
+        let Copies { stream, keeper, order } = &*self.copies;
         let block = self.block.read().unwrap_or_else(PoisonError::into_inner);
         let block = block.as_ref().ok_or_else(|| Error::internal("a row was copied for a batch that is filled"))?;
-        let copied = Arc::new(Event::new(&shared.context)?);
-        let _order = shared.order.lock();
+        let copied = Arc::new(Event::new(&self.shared.context)?);
+        let _order = order.lock();
         let started = rows.iter().try_for_each(|(bytes, at)| {
             let source = slot.get(bytes.clone()).filter(|source| block.has(*at, source.len()));
             let source = source.ok_or_else(|| Error::internal("a row lies behind its sample or its batch"))?;
-            // SAFETY: the keeper holds the slot, which nobody writes, until the event has fired or the whole device has been
+            // SAFETY: the keeper holds the slot, which nobody writes, until the event has fired or the stream has been
             // waited for; rows have a place each in the block, and this one is the caller's.
-            unsafe { shared.stream.copy_in(block.address + *at as u64, source) }
+            unsafe { stream.copy_in(block.address + *at as u64, source) }
         });
-        if let Err(error) = started.and_then(|()| copied.record(shared.stream.handle)) {
-            *self.copies.lock() = Copies::Unknown;
-            shared.keep_unknown(slot);
+        if let Err(error) = started.and_then(|()| copied.record(stream.handle)) {
+            *self.copied.lock() = Copied::Unknown;
+            keeper.unnamed(Some(slot.into()), None);
             return Err(error);
         }
-        let mut copies = self.copies.lock();
-        if !matches!(*copies, Copies::Unknown) {
-            *copies = Copies::Until(copied.clone());
+        let mut all = self.copied.lock();
+        if !matches!(*all, Copied::Unknown) {
+            *all = Copied::Until(copied.clone());
         }
-        shared.keep_slot(copied, slot);
+        keeper.slot(copied, slot.into());
         Ok(())
     }
 
@@ -135,10 +164,10 @@ impl RowsAtTarget for Rows {
 
     fn finish(&self, rows: usize, done: &[(usize, usize)]) -> Result<Decoded> {
         let mut block = self.block.write().unwrap_or_else(PoisonError::into_inner);
-        let copied = match &*self.copies.lock() {
-            Copies::None => None,
-            Copies::Until(copied) => Some(copied.clone()),
-            Copies::Unknown => return Err(Error::internal("a batch was filled whose rows were not copied")),
+        let copied = match &*self.copied.lock() {
+            Copied::None => None,
+            Copied::Until(copied) => Some(copied.clone()),
+            Copied::Unknown => return Err(Error::internal("a batch was filled whose rows were not copied")),
         };
         let block = block.take().ok_or_else(|| Error::internal("a batch was filled twice"))?;
         let done: Done = done.iter().map(|row| (*row, false)).collect();
@@ -152,10 +181,10 @@ impl Drop for Rows {
     fn drop(&mut self) {
         let block = self.block.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(block) = block.filter(|_| self.shared.context.is_ours()) else { return };
-        match std::mem::take(self.copies.get_mut()) {
-            Copies::None => self.shared.blocks.give_back(block, Vec::new()),
-            Copies::Until(copied) => self.shared.blocks.give_back(block, vec![copied]),
-            Copies::Unknown => self.shared.keep_block(block, &self.shared.blocks),
+        match std::mem::take(self.copied.get_mut()) {
+            Copied::None => self.shared.blocks.give_back(block, Vec::new()),
+            Copied::Until(copied) => self.shared.blocks.give_back(block, vec![copied]),
+            Copied::Unknown => self.shared.keep_block(block, &self.shared.blocks),
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! device     from "cuda:0" to its target
-//! target     CudaTarget: copy stream, batches, and the thread that gives host slots back
+//! target     CudaTarget: copy stream and batches
+//! keeper     threads that give back what the device has used
 //! register   page-locks the pools' mappings
 //! memory     device memory, kept for reuse
 //! pictures   JPEGs decoded on the device: files in a batch's rows to the batch
@@ -31,6 +32,7 @@ mod cufile;
 mod device;
 mod driver;
 mod early;
+mod keeper;
 pub mod kernel;
 mod libraries;
 mod memory;

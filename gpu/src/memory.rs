@@ -115,12 +115,14 @@ impl Blocks {
     /// a consumer that queues work far ahead would have it all made new.
     pub(crate) fn take_unused(&self, context: &Arc<Context>, bytes: usize) -> Result<Option<Block>> {
         let mut blocks = self.0.lock();
-        if !blocks.iter().any(|block| block.bytes >= bytes) {
+        let mut fitting = (0..blocks.len()).filter(|i| blocks[*i].bytes >= bytes).peekable();
+        if fitting.peek().is_none() {
             drop(blocks);
-            return self.take_any(context, bytes).map(Some);
+            // Whatever comes back meanwhile may still be used.
+            return Block::alloc(context, bytes).map(Some);
         }
-        for i in 0..blocks.len() {
-            if blocks[i].bytes >= bytes && blocks[i].is_unused()? {
+        for i in fitting {
+            if blocks[i].is_unused()? {
                 let mut block = blocks.swap_remove(i);
                 block.readers.clear();
                 return Ok(Some(block));

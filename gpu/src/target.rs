@@ -1,97 +1,24 @@
 //! The target: a copy stream, the batches it fills, and the thread that gives host slots back.
 
 use crate::Libraries;
-use crate::context::{CAPTURE_MAX, Context, Event, Stream};
+use crate::context::{Context, Event, OwnStreams, Stream};
 use crate::cufile;
 use crate::early::DeviceRows;
+use crate::keeper::{HostSlot, Keeper, Site, readers, stream};
 use crate::memory::{Block, Blocks};
 use crate::nvjpeg::library::Library;
 use crate::pictures::{Backends, DevicePictures};
 use crate::register::HostMemory;
 use crate::storage::DeviceStorage;
-use cudarc::driver::sys::CUstream;
-use forebay_loader::memory::{BatchMemory, ReadLease, Registrar};
+use forebay_loader::memory::{BatchMemory, Registrar};
 use forebay_loader::sync::{Arc, Mutex};
 use forebay_loader::target::{BatchTarget, Device, EarlyRows, PictureDecoder, StorageReader, TensorMemory};
 use forebay_loader::topology::Topology;
 use forebay_loader::{Error, Result};
 use std::any::Any;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
 
 /// DLPack's number of the per-thread default stream, which is another one on every thread.
 const PER_THREAD_STREAM: i64 = 2;
-
-/// Work for the keeper: what has to wait on the host, which nobody else may.
-enum Kept {
-    /// A slot whose copy is under way; in the order of the copies. Bounded by the pools' slots.
-    Slot(Arc<Event>, HostSlot),
-    /// Memory whose last use no event names: all that the device has been given is waited for. The block goes to these.
-    Unnamed(Option<HostSlot>, Option<(Block, Arc<Blocks>)>),
-    /// Memory that consumers have read on streams of which some capture graphs.
-    Read(Read),
-}
-
-/// Memory that a copy reads.
-#[expect(dead_code, reason = "a slot goes back when it is dropped")]
-pub(crate) enum HostSlot {
-    Batch(BatchMemory),
-    Read(ReadLease),
-}
-
-impl From<BatchMemory> for HostSlot {
-    fn from(slot: BatchMemory) -> Self {
-        Self::Batch(slot)
-    }
-}
-
-impl From<ReadLease> for HostSlot {
-    fn from(slot: ReadLease) -> Self {
-        Self::Read(slot)
-    }
-}
-
-/// How often it is asked whether a stream still captures a graph.
-const CAPTURE_POLL: Duration = Duration::from_millis(10);
-
-/// A batch's memory that consumers have read on these streams. An event on one that captures a graph would be the graph's, and to
-/// wait for the device would end the capture: so it is waited until none does.
-struct Read {
-    block: Block,
-    streams: Vec<i64>,
-}
-
-impl Read {
-    /// Gives the memory back, if that can be, or else this.
-    fn end(self, context: &Arc<Context>, blocks: &Blocks) -> Option<Self> {
-        match readers(context, &self.streams) {
-            Ok(Some(readers)) => {
-                blocks.give_back(self.block, readers);
-                None
-            }
-            Ok(None) => Some(self),
-            Err(error) => {
-                log::error!("a batch's memory is given up, the device may still read it: {error}");
-                std::mem::forget(self.block);
-                None
-            }
-        }
-    }
-}
-
-/// An event on each of these streams, by DLPack's numbers, behind what they have been given; `None` while one captures a graph.
-fn readers(context: &Arc<Context>, streams: &[i64]) -> Result<Option<Vec<Arc<Event>>>> {
-    for number in streams {
-        if context.is_captured(stream(*number))? {
-            return Ok(None);
-        }
-    }
-    let record = |number: &i64| {
-        let event = Event::new(context)?;
-        event.record(stream(*number)).map(|()| Arc::new(event))
-    };
-    streams.iter().map(record).collect::<Result<_>>().map(Some)
-}
 
 /// Batches on a CUDA device.
 ///
@@ -108,9 +35,11 @@ pub struct CudaTarget {
 /// What the target and its batches share.
 pub(crate) struct Shared {
     pub(crate) context: Arc<Context>,
-    pub(crate) stream: Stream,
+    pub(crate) stream: Arc<Stream>,
+    /// This one and all others that the engine has on the device.
+    pub(crate) streams: Arc<OwnStreams>,
     pub(crate) blocks: Arc<Blocks>,
-    keeper: Mutex<Sender<Kept>>,
+    keeper: Keeper,
     /// Held over taking a block and starting its copy: copies and the keeper's queue have one order.
     pub(crate) order: Mutex<()>,
 }
@@ -118,30 +47,22 @@ pub(crate) struct Shared {
 impl Shared {
     /// Gives `slot` back when `read` has fired.
     pub(crate) fn keep_slot(&self, read: Arc<Event>, slot: impl Into<HostSlot>) {
-        self.keep(Kept::Slot(read, slot.into()));
+        self.keeper.slot(read, slot.into());
     }
 
-    /// Gives `slot` back when the device has done all that it was given.
-    pub(crate) fn keep_unknown(&self, slot: impl Into<HostSlot>) {
-        self.keep(Kept::Unnamed(Some(slot.into()), None));
-    }
-
-    /// Gives both back when the device has done all that it was given.
+    /// Gives both back when our streams have done all that they were given.
     pub(crate) fn keep_unnamed(&self, slot: impl Into<HostSlot>, block: Block) {
-        self.keep(Kept::Unnamed(Some(slot.into()), Some((block, self.blocks.clone()))));
+        self.keeper.unnamed(Some(slot.into()), Some((block, self.blocks.clone())));
     }
 
-    /// Gives memory without a slot back to `pool` when the device has done all that it was given.
+    /// The same for memory without a slot, which goes to `pool`.
     pub(crate) fn keep_block(&self, block: Block, pool: &Arc<Blocks>) {
-        self.keep(Kept::Unnamed(None, Some((block, pool.clone()))));
+        self.keeper.unnamed(None, Some((block, pool.clone())));
     }
 
-    /// Leaves it to the keeper. Its thread ends after all senders, or by a panic: then the memory is given up.
-    fn keep(&self, kept: Kept) {
-        if let Err(lost) = self.keeper.lock().send(kept) {
-            log::error!("a batch's memory is given up, the thread that waits for the device has ended");
-            std::mem::forget(lost);
-        }
+    /// Where another keeper works.
+    pub(crate) fn site(&self) -> Site {
+        Site { context: self.context.clone(), streams: self.streams.clone(), blocks: self.blocks.clone() }
     }
 }
 
@@ -171,62 +92,14 @@ impl CudaTarget {
     /// As [`new`](Self::new).
     pub fn with_libraries(device: u32, libraries: &Libraries) -> Result<Arc<Self>> {
         let context = Context::open(device, libraries.driver.as_deref())?;
-        let stream = Stream::new(&context)?;
-        let blocks = Arc::new(Blocks::default());
-        let (keeper, work) = channel();
-        let (its_context, its_blocks) = (context.clone(), blocks.clone());
-        std::thread::Builder::new()
-            .name("forebay-copied".to_owned())
-            .spawn(move || keep(&work, &its_context, &its_blocks))
-            .map_err(|e| Error::from_io(e, "the thread that waits for copies cannot be started"))?;
-        let (keeper, order) = (Mutex::new(keeper), Mutex::new(()));
-        let shared = Arc::new(Shared { context: context.clone(), stream, blocks, keeper, order });
-        let early = DeviceRows { shared: shared.clone() };
+        let (streams, blocks) = (Arc::new(OwnStreams::default()), Arc::<Blocks>::default());
+        let stream = streams.open(&context)?;
+        let site = Site { context: context.clone(), streams: streams.clone(), blocks: blocks.clone() };
+        let keeper = Keeper::start("forebay-copied", site)?;
+        let shared = Shared { context: context.clone(), stream, streams, blocks, keeper, order: Mutex::new(()) };
+        let shared = Arc::new(shared);
+        let early = DeviceRows::new(&shared);
         Ok(Arc::new(Self { shared, registrar: HostMemory::new(context), early, libraries: libraries.clone() }))
-    }
-}
-
-/// The keeper's life: ends when target and batches have gone and all copies are done.
-fn keep(work: &Receiver<Kept>, context: &Arc<Context>, blocks: &Blocks) {
-    let mut reads: Vec<Read> = Vec::new();
-    let mut last = None;
-    loop {
-        let kept = match reads.is_empty() {
-            true => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            false => work.recv_timeout(CAPTURE_POLL),
-        };
-        reads = reads.into_iter().filter_map(|read| read.end(context, blocks)).collect();
-        match kept {
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) if reads.is_empty() => return,
-            Err(RecvTimeoutError::Disconnected) => {
-                if Instant::now() > *last.get_or_insert_with(|| Instant::now() + CAPTURE_MAX) {
-                    log::error!("memory of {} batches is given up, a graph is still being captured", reads.len());
-                    return std::mem::forget(reads);
-                }
-                std::thread::sleep(CAPTURE_POLL);
-            }
-            Ok(Kept::Read(read)) => reads.push(read),
-            Ok(Kept::Slot(copied, slot)) => match copied.wait() {
-                Ok(()) => drop(slot),
-                Err(error) => {
-                    log::error!("a batch's host memory is given up, the device may still read it: {error}");
-                    std::mem::forget(slot);
-                }
-            },
-            Ok(Kept::Unnamed(slot, block)) => match context.synchronize() {
-                Ok(()) => {
-                    if let Some((block, pool)) = block {
-                        pool.give_back(block, Vec::new());
-                    }
-                    drop(slot);
-                }
-                Err(error) => {
-                    log::error!("a batch's memory is given up, the device may still use it: {error}");
-                    std::mem::forget((slot, block));
-                }
-            },
-        }
     }
 }
 
@@ -303,11 +176,6 @@ impl std::fmt::Debug for DeviceBatch {
     }
 }
 
-/// The stream of DLPack's number: 1 and 2 are the driver's own markers for the default streams.
-fn stream(number: i64) -> CUstream {
-    std::ptr::with_exposed_provenance_mut(number as usize)
-}
-
 impl TensorMemory for DeviceBatch {
     fn device(&self) -> Device {
         Device::Cuda(self.shared.context.number)
@@ -364,7 +232,7 @@ impl Drop for DeviceBatch {
             false => readers(&self.shared.context, &streams),
         };
         match events {
-            Ok(None) => self.shared.keep(Kept::Read(Read { block, streams })),
+            Ok(None) => self.shared.keeper.read_on(streams, block),
             Ok(Some(mut readers)) => {
                 // Who did not ask for order has not waited for it, and the next writer may use another stream, or none.
                 if readers.is_empty() && !self.copied.has_fired().unwrap_or(false) {
@@ -373,7 +241,7 @@ impl Drop for DeviceBatch {
                 self.shared.blocks.give_back(block, readers);
             }
             // Without an event the host has to wait, and here it must not.
-            Err(_) => self.shared.keep_block(block, &self.shared.blocks),
+            Err(_) => self.shared.keeper.anywhere(block),
         }
     }
 }

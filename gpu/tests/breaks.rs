@@ -28,12 +28,12 @@ struct Break {
     noticed_by: (&'static str, &'static str),
 }
 
-const BREAKS: [Break; 42] = [
+const BREAKS: [Break; 44] = [
     Break {
         what: "a slot is used again before its copy has been done",
-        file: "target.rs",
-        sound: "Ok(Kept::Slot(copied, slot)) => match copied.wait() {",
-        broken: "Ok(Kept::Slot(_, slot)) => match Ok::<(), Error>(()) {",
+        file: "keeper.rs",
+        sound: "Ok(Kept::Slot(copied, slot)) => drop(after(copied.wait(), slot)),",
+        broken: "Ok(Kept::Slot(_, slot)) => drop(after(Ok(()), slot)),",
         noticed_by: ("target", "a_slot_returns_to_its_pool_only_after_its_copy"),
     },
     Break {
@@ -84,8 +84,8 @@ const BREAKS: [Break; 42] = [
     Break {
         what: "pixels of a group that failed are in places of pictures that are left out",
         file: "pictures/lane.rs",
-        sound: "self.scratch = None;",
-        broken: "",
+        sound: "self.streams.iter().try_for_each(|stream| stream.wait())?;\n                self.is_blank = false;",
+        broken: "self.streams.iter().try_for_each(|stream| stream.wait())?;",
         noticed_by: ("pictures", "left_out::pictures_that_are_left_out_behind_a_group_that_failed_are_found"),
     },
     Break {
@@ -133,13 +133,13 @@ const BREAKS: [Break; 42] = [
     Break {
         what: "somebody's capture is ended by a wait for the device",
         file: "target.rs",
-        sound: "Ok(None) => self.shared.keep(Kept::Read(Read { block, streams })),",
-        broken: "Ok(None) => self.shared.keep_block(block, &self.shared.blocks),",
+        sound: "Ok(None) => self.shared.keeper.read_on(streams, block),",
+        broken: "Ok(None) => self.shared.keeper.anywhere(block),",
         noticed_by: ("target", "a_batch_is_not_a_part_of_a_graph_that_its_consumer_captures"),
     },
     Break {
         what: "an event of ours becomes a part of somebody's graph",
-        file: "target.rs",
+        file: "keeper.rs",
         sound: "if context.is_captured(stream(*number))? {",
         broken: "if false {",
         noticed_by: ("target", "a_batch_is_not_a_part_of_a_graph_that_its_consumer_captures"),
@@ -289,7 +289,7 @@ const BREAKS: [Break; 42] = [
     Break {
         what: "a read slot is used again before its rows have been copied",
         file: "early.rs",
-        sound: "shared.keep_slot(copied, slot);",
+        sound: "keeper.slot(copied, slot.into());",
         broken: "drop(slot);",
         noticed_by: ("early", "copied::a_read_slot_returns_to_its_pool_only_after_its_copy"),
     },
@@ -303,8 +303,8 @@ const BREAKS: [Break; 42] = [
     Break {
         what: "memory of a batch that is not filled is used again while rows are copied to it",
         file: "early.rs",
-        sound: "Copies::Until(copied) => self.shared.blocks.give_back(block, vec![copied]),",
-        broken: "Copies::Until(_) => self.shared.blocks.give_back(block, Vec::new()),",
+        sound: "Copied::Until(copied) => self.shared.blocks.give_back(block, vec![copied]),",
+        broken: "Copied::Until(_) => self.shared.blocks.give_back(block, Vec::new()),",
         noticed_by: ("early", "copied::memory_of_a_batch_that_is_given_up_is_written_after_its_copies"),
     },
     Break {
@@ -313,6 +313,20 @@ const BREAKS: [Break; 42] = [
         sound: "self.after.take().into_iter().collect()",
         broken: "Vec::new()",
         noticed_by: ("early", "copied::memory_of_a_batch_that_is_given_up_is_written_after_its_copies"),
+    },
+    Break {
+        what: "read slots wait for whoever reads memory of batches",
+        file: "early.rs",
+        sound: "let stream = self.shared.streams.open(&self.shared.context)?;",
+        broken: "let stream = self.shared.stream.clone();",
+        noticed_by: ("early", "copied::a_read_slot_does_not_wait_for_a_consumer"),
+    },
+    Break {
+        what: "what an end without memory leaves is waited for with the device, which ends captures",
+        file: "pictures/lane.rs",
+        sound: "self.streams.iter().try_for_each(|stream| stream.wait())?;",
+        broken: "self.context.synchronize()?;",
+        noticed_by: ("pictures", "failure::where_memory_ends_everything_is_refused_from_then_on"),
     },
     Break {
         what: "rows are copied to where a consumer has yet to read",

@@ -44,6 +44,7 @@ static _Thread_local int depth;
 /* What the thread may do while another one captures a graph: 0, nothing that waits or allocates; 2, anything. */
 static _Thread_local int capture_mode;
 static int strict_calls;
+static int piece_max = 1 << 30;
 /* Whether a graph is captured on a stream that waits for the default ones: then what these are given is the graph's, or ends the
  * capture, as does whoever waits for the device. */
 static int captures;
@@ -53,7 +54,12 @@ static void must(int holds, const char *what) {
 }
 static int injected(const char *function) {
     pthread_mutex_lock(&lock);
-    int hit = !strcmp(fault.function, function) && (fault.calls_left < 0 || (fault.calls_left > 0 && --fault.calls_left == 0));
+    int hit = 0;
+    if (!strcmp(fault.function, function)) {
+        hit = fault.calls_left == 1 || fault.calls_left == -1;
+        if (fault.calls_left > 0) fault.calls_left--;
+        if (fault.calls_left < -1) fault.calls_left++;
+    }
     pthread_mutex_unlock(&lock);
     return hit ? fault.code : 0;
 }
@@ -151,7 +157,7 @@ void *fake_cuda_stream(int device) {
     pthread_mutex_unlock(&lock);
     return s;
 }
-/* From now on, the `nth` call of `function` answers `code`, or every one if `nth` is below 0. */
+/* From now on, the `nth` call of `function` answers `code`; if `nth` is below 0, every one from the -`nth`-th on. */
 void fake_cuda_fail(const char *function, int nth, int code) {
     pthread_mutex_lock(&lock);
     snprintf(fault.function, sizeof fault.function, "%s", function);
@@ -159,6 +165,8 @@ void fake_cuda_fail(const char *function, int nth, int code) {
     fault.code = code;
     pthread_mutex_unlock(&lock);
 }
+/* Pieces of device memory have at most so many bytes from now on. */
+void fake_cuda_piece_max(int bytes) { __atomic_store_n(&piece_max, bytes, __ATOMIC_SEQ_CST); }
 /* The two below give up when what they wait for does not come about, and say so with 0. */
 static struct timespec give_up_at(void) {
     struct timespec at;
@@ -403,6 +411,7 @@ int cuEventDestroy_v2(void *e) { (void)e; ENTER_CONTEXT; __atomic_sub_fetch(&eve
 int cuMemAlloc_v2(uint64_t *p, size_t n) {
     ENTER_CONTEXT;
     NOT_IN_CAPTURES;
+    if (n > (size_t)__atomic_load_n(&piece_max, __ATOMIC_SEQ_CST)) return OUT_OF_MEMORY;
     char *at = memset(malloc(n), 0xEE, n);
     *p = (uintptr_t)at;
     pthread_mutex_lock(&lock);
@@ -482,8 +491,7 @@ int cuMemsetD32Async(uint64_t at, unsigned word, size_t count, void *s) {
     fake_cuda_call_later(s, fill, f, 0);
     return 0;
 }
-/* From registered memory later, from other memory by way of the driver's own, now. */
-/* Ordinary memory is read late as well, as by devices that can read it. */
+/* Ordinary memory is read late as well as registered memory, as by devices that can read it. */
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
     ENTER_CONTEXT;
     must(fake_cuda_is_on_device((void *)(uintptr_t)to, n), "a copy goes outside");

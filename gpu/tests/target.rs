@@ -198,13 +198,16 @@ fn a_refusal_of_the_driver_is_the_batch_s_error() {
 }
 
 #[test]
-fn a_copy_that_no_event_follows_is_waited_for_with_the_device() {
+fn a_copy_that_no_event_follows_is_waited_for_with_its_stream() {
     let rig = Rig::new();
+    rig.moving().waits_move(true);
+    let before = rig.call("fake_cuda_strict_calls");
     rig.fail("cuEventRecord", 700);
     assert_eq!(rig.place(1).expect_err("refused").kind(), ErrorKind::Io);
     // The slot comes back, and only when nothing reads it any more.
     let slot = rig.pool.take(BYTES).expect("a slot");
     assert_eq!(rig.call("fake_cuda_queued"), 0);
+    assert_eq!(rig.call("fake_cuda_strict_calls"), before, "a capture would have ended");
     drop(slot);
     assert_eq!(rig.end(), NOTHING_LEFT);
 }

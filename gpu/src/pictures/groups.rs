@@ -7,7 +7,7 @@ use forebay_loader::target::RowPicture;
 use forebay_loader::{Error, Result};
 
 /// Decoded pixels of one group, unless a single picture has more: 256 crops of 1,100 x 1,100.
-const PIXEL_BYTES_MAX: usize = 1 << 30;
+pub(super) const PIXEL_BYTES_MAX: usize = 1 << 30;
 
 /// Where pixels start: what the device reads at once.
 const ALIGN_BYTES: usize = 256;
@@ -77,28 +77,28 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// The same pictures in two groups; there are at least two.
+    pub(super) fn halves(mut self) -> [Self; 2] {
+        let mut items = self.items.split_off(self.items.len() / 2);
+        let start = items.first().map_or(self.pixel_bytes, |item| item.at);
+        items.iter_mut().for_each(|item| item.at -= start);
+        let second = Self { items, pixel_bytes: self.pixel_bytes - start };
+        [Self { items: self.items, pixel_bytes: start }, second]
+    }
+
     /// Bytes of scratch memory: the pixels and the kernel's list.
     pub(super) fn scratch_bytes(&self) -> usize {
         self.pixel_bytes + self.items.len() * size_of::<Picture>()
     }
 }
 
-/// Cuts those of `pictures` that are new into groups, none of them empty; `rows` are the rows that the batch keeps,
-/// ascending. Each has a place that is large enough for `extent`.
+/// Cuts those of `pictures` that are new into groups, none of them empty, of at most `bytes_max` bytes of pixels or a single
+/// picture; `rows` are the rows that the batch keeps, ascending. Each has a place that is large enough for `extent`.
 ///
 /// # Errors
 ///
 /// `Internal` for a picture in a row that the batch does not keep.
-pub(super) fn groups(
-    pictures: &[RowPicture],
-    rows: &[usize],
-    is_new: impl Fn(&RowPicture) -> bool,
-    extent: Extent,
-) -> Result<Vec<Group>> {
-    cut(pictures, rows, is_new, extent, PIXEL_BYTES_MAX)
-}
-
-fn cut(
+pub(super) fn cut(
     pictures: &[RowPicture],
     rows: &[usize],
     is_new: impl Fn(&RowPicture) -> bool,
@@ -144,6 +144,13 @@ mod tests {
             [vec![(0, 0, 0), (1, 1, 512)], vec![(2, 1, 0)], vec![(3, 2, 0)]]
         );
         assert_eq!(groups[0].scratch_bytes(), 1024 + 2 * size_of::<Picture>());
+        let all = cut(&pictures, &[1, 3, 4], |_| true, Extent::Part, 1 << 20).expect("cut").remove(0);
+        let halves = all.halves();
+        assert_eq!(
+            halves.iter().map(numbers).collect::<Vec<_>>(),
+            [vec![(0, 0, 0), (1, 1, 512)], vec![(2, 1, 0), (3, 2, 30_208)]]
+        );
+        assert_eq!(halves.map(|group| group.pixel_bytes), [1024, 30_720]);
         let new = cut(&pictures, &[1, 3, 4], |picture| picture.row == 3, Extent::Part, 1 << 20).expect("cut");
         assert_eq!(new.iter().map(numbers).collect::<Vec<_>>(), [vec![(1, 1, 0), (2, 1, 512)]]);
         assert!(cut(&pictures, &[1, 3, 4], |_| false, Extent::Part, 1 << 20).expect("cut").is_empty());

@@ -15,8 +15,11 @@ use forebay_loader::sync::Arc;
 
 pub(super) struct Lane {
     context: Arc<Context>,
-    /// Decoded pixels, then the kernel's list of pictures; as large as the largest group so far. [`BLANK`] at rest.
+    /// Where all that the lane is given goes, by cores and by engines.
+    streams: [Arc<Stream>; 2],
+    /// Decoded pixels, then the kernel's list of pictures. [`BLANK`] at rest, unless a group has failed.
     scratch: Option<Block>,
+    is_blank: bool,
     /// The list, while the device may still copy it.
     pub(super) list: Vec<Picture>,
     pub(super) engines: Option<Timed>,
@@ -76,13 +79,16 @@ impl Timed {
 impl Lane {
     pub(super) fn new(
         context: &Arc<Context>,
+        streams: [&Arc<Stream>; 2],
         engines: Option<&Arc<Handle>>,
         cores: Option<&Arc<Handle>>,
     ) -> Result<Self> {
         let timed = |handle: Option<&Arc<Handle>>| handle.map(|handle| Timed::new(context, handle)).transpose();
         Ok(Self {
             context: context.clone(),
+            streams: streams.map(Arc::clone),
             scratch: None,
+            is_blank: true,
             list: Vec::new(),
             engines: timed(engines)?,
             cores: timed(cores)?,
@@ -96,9 +102,9 @@ impl Lane {
         let took = match self.left {
             Left::Nothing => Took::default(),
             Left::Unnamed => {
-                self.context.synchronize()?;
-                // It may not be blank.
-                self.scratch = None;
+                // Not the device: that would wait for the model's work, and end a capture of a graph.
+                self.streams.iter().try_for_each(|stream| stream.wait())?;
+                self.is_blank = false;
                 Took::default()
             }
             Left::Group => {
@@ -119,16 +125,21 @@ impl Lane {
     ///
     /// `Full` when there is none.
     pub(super) fn scratch(&mut self, bytes: usize, stream: &Stream) -> Result<u64> {
-        let fitting = self.scratch.take().filter(|block| block.len() >= bytes);
-        let block = match fitting {
+        let block = match self.scratch.take().filter(|block| block.len() >= bytes) {
             Some(block) => block,
             None => {
-                let block = Block::alloc(&self.context, bytes)?;
-                block.fill(BLANK, stream)?;
-                block
+                self.is_blank = false;
+                // With room for a group that is somewhat larger: memory that is new waits for the device. What was there is free
+                // by now, for a device that has none to spare.
+                Block::alloc(&self.context, bytes + bytes / 4).or_else(|_| Block::alloc(&self.context, bytes))?
             }
         };
-        Ok(self.scratch.insert(block).address)
+        let block = self.scratch.insert(block);
+        if !self.is_blank {
+            block.fill(BLANK, stream)?;
+            self.is_blank = true;
+        }
+        Ok(block.address)
     }
 
     /// From now on the lane is in use by work that no event names yet.

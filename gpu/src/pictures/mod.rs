@@ -33,7 +33,7 @@ use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering};
 use forebay_loader::target::{Decoded, EncodedBatch, PictureDecoder, Placed, RowPicture, UnderWay};
 use forebay_loader::{Error, ErrorKind, Result};
-use groups::groups;
+use groups::{PIXEL_BYTES_MAX, cut};
 use lane::Lane;
 use left_out::LeftOut;
 use passage::Passage;
@@ -55,10 +55,10 @@ pub(crate) struct DevicePictures {
     shared: Arc<Shared>,
     kernel: Kernel,
     /// Where the cores decode, rows are copied and the kernel runs.
-    stream: Stream,
-    engines_stream: Stream,
+    stream: Arc<Stream>,
+    engines_stream: Arc<Stream>,
     /// Where it is read what was left out: of nothing else.
-    looking: Stream,
+    looking: Arc<Stream>,
     /// Memory for that.
     left_out: Arc<Blocks>,
     /// Whether it was said that pictures are left out.
@@ -83,6 +83,8 @@ struct Work {
     /// The lane whose turn it is.
     turn: usize,
     engines: Option<Engines>,
+    /// Decoded pixels of one group: less than the usual where the device has no memory for that.
+    pixel_bytes_max: usize,
     /// Pictures of whole batches that were all refused, since there were no engines and one was decoded.
     refused: usize,
 }
@@ -186,19 +188,28 @@ impl DevicePictures {
             (Some((_, engines)), None) => format!("with {} engines alone", engines.count),
             (None, _) => "without engines".to_owned(),
         };
-        let lanes = (0..LANES).map(|_| Lane::new(context, handle, cores.as_ref())).collect::<Result<_>>()?;
+        let open = || shared.streams.open(context);
+        let (stream, engines_stream, looking) = (open()?, open()?, open()?);
+        let lane = |_| Lane::new(context, [&stream, &engines_stream], handle, cores.as_ref());
+        let lanes = (0..LANES).map(lane).collect::<Result<_>>()?;
         Ok(Self {
             shared: shared.clone(),
             kernel,
-            stream: Stream::new(context)?,
-            engines_stream: Stream::new(context)?,
-            looking: Stream::new(context)?,
+            stream,
+            engines_stream,
+            looking,
             left_out: Arc::default(),
             has_left_out: AtomicBool::new(false),
             description: format!("nvJPEG {major}.{minor} {with}"),
             is_open: AtomicBool::new(true),
             fallbacks: Mutex::new(fallbacks),
-            work: Mutex::new(Work { lanes, turn: 0, engines: engines.map(|(_, engines)| engines), refused: 0 }),
+            work: Mutex::new(Work {
+                lanes,
+                turn: 0,
+                engines: engines.map(|(_, engines)| engines),
+                pixel_bytes_max: PIXEL_BYTES_MAX,
+                refused: 0,
+            }),
         })
     }
 
@@ -215,6 +226,14 @@ impl DevicePictures {
     /// The same where there is no memory left.
     fn close_without_memory(&self, work: &mut Work, error: &Error) {
         self.close(work, &format!("has no memory left for decoding: {error}"));
+    }
+
+    /// Says that groups are smaller from now on.
+    fn say_of_little_memory(&self, error: &Error) {
+        let device = self.shared.context.number;
+        self.fallbacks.lock().push(format!(
+            "CUDA device {device} has little memory left for decoding, so fewer pictures are decoded at once from now on: {error}"
+        ));
     }
 
     /// Decodes on the cores alone from now on, if there are any.
@@ -257,7 +276,7 @@ impl PictureDecoder for DevicePictures {
         let mut work = self.work.lock();
         let before = decoded.and_then(|decoded| decoded.downcast::<Partial>().ok()).map(|before| *before);
         let is_new = |picture: &RowPicture| before.as_ref().is_none_or(|before| !before.has(picture));
-        let groups = groups(pictures, rows, is_new, work.extent_max())?;
+        let groups = cut(pictures, rows, is_new, work.extent_max(), work.pixel_bytes_max)?;
         if work.lanes.is_empty() && !groups.is_empty() {
             return Ok(refuse_all(slot, before));
         }
@@ -285,7 +304,7 @@ impl PictureDecoder for DevicePictures {
         let had_engines = work.engines.is_some();
         let tally = Tally::default();
         let mut passage = Passage { pictures: self, work: &mut work, slot, block, left_out, outputs, tally, done };
-        let outcome = passage.run(&groups, rows);
+        let outcome = passage.run(groups, rows);
         let outcome = outcome.and_then(|refused| match refused.is_empty() {
             true => ended.record(stream.handle).map(|()| refused),
             false => Ok(refused),

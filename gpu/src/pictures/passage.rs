@@ -1,6 +1,6 @@
 //! A batch's way to the device: its pictures group by group, then the rows that are no pictures.
 
-use super::groups::{Group, Item};
+use super::groups::{Group, Item, PIXEL_BYTES_MAX};
 use super::lane::Timed;
 use super::left_out::LeftOut;
 use super::share::Took;
@@ -14,10 +14,16 @@ use crate::partial::Done;
 use crate::rows::copy_rows;
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::target::OutputPlace;
-use forebay_loader::{Error, Result};
+use forebay_loader::{Error, ErrorKind, Result};
 
 /// Bytes of ordinary memory that drivers copy aside at once, rather than wait for the stream.
 const COPY_MAX: usize = 64 << 10;
+
+/// A lane's memory for a group, and what its last group took.
+struct Scratch {
+    address: u64,
+    took: Took,
+}
 
 /// Pictures that a backend does not decode.
 #[derive(Default)]
@@ -76,10 +82,15 @@ pub(super) struct Passage<'a> {
 impl Passage<'_> {
     /// Gives the device all of the batch's work; says which pictures are refused. Then rows that are no pictures wait for
     /// the batch to come again: it may have fewer of them.
-    pub(super) fn run(&mut self, groups: &[Group], rows: &[usize]) -> Result<Vec<usize>> {
+    pub(super) fn run(&mut self, groups: Vec<Group>, rows: &[usize]) -> Result<Vec<usize>> {
         let mut refused = Vec::new();
-        for group in groups {
-            self.group(group, &mut refused)?;
+        let mut left = groups;
+        left.reverse();
+        while let Some(group) = left.pop() {
+            match self.scratch(&group)? {
+                Some(scratch) => self.group(&group, scratch, &mut refused)?,
+                None => left.extend(group.halves().into_iter().rev()),
+            }
         }
         if refused.is_empty() {
             self.copy_rows(rows)?;
@@ -88,17 +99,37 @@ impl Passage<'_> {
         Ok(refused)
     }
 
+    /// Memory for a group, of the lane whose turn it is next; `None` where there is less, and the group can be halved.
+    fn scratch(&mut self, group: &Group) -> Result<Option<Scratch>> {
+        let Self { pictures, work, .. } = self;
+        let turn = (work.turn + 1) % work.lanes.len();
+        let lane = &mut work.lanes[turn];
+        let took = lane.rest()?;
+        match lane.scratch(group.scratch_bytes(), &pictures.stream) {
+            Ok(address) => {
+                work.turn = turn;
+                Ok(Some(Scratch { address, took }))
+            }
+            Err(error) if error.kind() == ErrorKind::Full && group.items.len() > 1 => {
+                if work.pixel_bytes_max == PIXEL_BYTES_MAX {
+                    pictures.say_of_little_memory(&error);
+                }
+                work.pixel_bytes_max = work.pixel_bytes_max.min(group.pixel_bytes.div_ceil(2));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Decodes a group and has the kernel write its rows.
-    fn group(&mut self, group: &Group, refused: &mut Vec<usize>) -> Result<()> {
+    fn group(&mut self, group: &Group, scratch: Scratch, refused: &mut Vec<usize>) -> Result<()> {
         let Self { pictures, work, slot, block, left_out, outputs, tally, done } = self;
-        work.turn = (work.turn + 1) % work.lanes.len();
-        let took = work.lanes[work.turn].rest()?;
+        let Scratch { address: scratch, took } = scratch;
         let filled: &[u8] =
             slot.bytes_mut().ok_or_else(|| Error::internal("a batch was placed before its rows were done"))?;
         let shared_out = work.share_out(group, filled, took);
         let extent = work.extents();
         let lane = &mut work.lanes[work.turn];
-        let scratch = lane.scratch(group.scratch_bytes(), &pictures.stream)?;
         lane.begin();
         let stream = pictures.stream.handle;
         let jobs = |by: By| -> Vec<(usize, Job<'_>)> {

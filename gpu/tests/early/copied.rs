@@ -195,6 +195,57 @@ fn a_read_slot_returns_to_its_pool_only_after_its_copy() {
 }
 
 #[test]
+fn a_read_slot_does_not_wait_for_a_consumer() {
+    let rig = Rig::new();
+    let reads = reads(&rig);
+    let first = rig.place(1).expect("placed");
+    rig.call("fake_cuda_run");
+    first.order_before(None).expect("ordered");
+    drop(first);
+    // Its memory has a reader that does not move, for whom this copy and its keeper wait.
+    let second = rig.place(2).expect("placed");
+    let early = rig.target.early_rows().expect("a device");
+    let rows = early.begin(BYTES, false).expect("asked").expect("memory of its own");
+    rows.copy(reads.lease(BYTES).expect("a slot"), &[(0..BYTES, 0)]).expect("started");
+    rig.run_copies();
+    let is_back = || reads.state().free_bytes == reads.state().total_bytes;
+    let last = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !is_back() && std::time::Instant::now() < last {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(is_back(), "the slot waits for a reader of other memory");
+    rig.call("fake_cuda_run");
+    drop((second, rows, reads));
+    assert_eq!(rig.end(), NOTHING_LEFT);
+}
+
+#[test]
+fn memory_that_comes_back_meanwhile_is_not_taken_for_unused() {
+    let rig = Rig::with_slots(2, "", 0);
+    let early = rig.target.early_rows().expect("a device");
+    for _ in 0..300 {
+        let batch = rig.place(1).expect("placed");
+        rig.call("fake_cuda_run");
+        batch.order_before(None).expect("ordered");
+        let address = batch.address() as usize;
+        // Its reader is queued while another thread asks for memory.
+        let rows = std::thread::scope(|scope| {
+            scope.spawn(move || drop(batch));
+            early.begin(BYTES, false).expect("asked")
+        });
+        if let Some(rows) = rows {
+            let decoded = rows.finish(0, &[]).expect("filled");
+            let mut slot = rig.pool.take(BYTES).expect("a slot");
+            slot.bytes_mut().expect("all of it");
+            let placed = early.place(HalfBatch { slot, outputs: &[], rows: &[], decoded }).expect("placed");
+            assert_ne!(placed.address() as usize, address, "its reader has not been there yet");
+        }
+        rig.call("fake_cuda_run");
+    }
+    assert_eq!(rig.end(), NOTHING_LEFT);
+}
+
+#[test]
 fn memory_that_may_still_be_read_takes_no_rows() {
     let rig = Rig::new();
     let reads = reads(&rig);

@@ -130,6 +130,10 @@ impl Rig {
         // SAFETY: the fake has no initialisers.
         let fake = unsafe { libloading::Library::new(library()) }.expect("loads");
         fail(&fake, function, 1, code);
+        // SAFETY: the type is the one of the fake's source.
+        let piece_max = unsafe { fake.get::<unsafe extern "C" fn(c_int)>("fake_cuda_piece_max") }.expect("there");
+        // SAFETY: as above.
+        unsafe { piece_max(1 << 30) };
         let target = CudaTarget::with_libraries(0, libraries).expect("a target");
         let config = BatchPoolConfig { bytes: slots * BYTES, ..BatchPoolConfig::default() };
         let pool = BatchPool::with_registrar(&config, target.registrar()).expect("a pool");
@@ -164,6 +168,14 @@ impl Rig {
         let run = unsafe { self.fake.get::<unsafe extern "C" fn(*mut c_void)>("fake_cuda_run_copies") }.expect("there");
         // SAFETY: the argument is only compared.
         unsafe { run(std::ptr::null_mut()) }
+    }
+
+    /// Pieces of the device's memory have at most so many bytes from now on.
+    pub(crate) fn piece_max(&self, bytes: c_int) {
+        // SAFETY: the type is the one of the fake's source.
+        let set = unsafe { self.fake.get::<unsafe extern "C" fn(c_int)>("fake_cuda_piece_max") }.expect("there");
+        // SAFETY: as above.
+        unsafe { set(bytes) };
     }
 
     /// Makes the next call of `function` answer `code`.

@@ -28,7 +28,8 @@ fn where_memory_ends_everything_is_refused_from_then_on() {
     for (of_driver, function, nth, code) in [
         (true, "cuMemAlloc_v2", 1, 2),
         (true, "cuMemAlloc_v2", 2, 2),
-        (true, "cuMemAlloc_v2", 3, 2),
+        // Nor for pixels of a single picture.
+        (true, "cuMemAlloc_v2", -3, 2),
         (false, "nvjpegDecodeBatchedEx", 1, 5),
     ] {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
@@ -40,6 +41,7 @@ fn where_memory_ends_everything_is_refused_from_then_on() {
             false => nvjpeg.fail(function, nth, code),
         }
         assert!(decoder.is_open());
+        let strict = rig.call("fake_cuda_strict_calls");
         for _ in 0..2 {
             let filled = form.fill(&rig, 20, &[], &[]);
             let Placed::Refused { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
@@ -48,10 +50,47 @@ fn where_memory_ends_everything_is_refused_from_then_on() {
             assert_eq!(pictures, all());
             assert!(!decoder.is_open());
         }
-        let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
-        assert!(sentence.contains("no memory left"), "{sentence}");
+        let fallbacks = decoder.take_fallbacks();
+        assert_eq!(fallbacks.len(), 1 + usize::from(nth < 0), "{fallbacks:?}");
+        assert!(fallbacks.last().is_some_and(|last| last.contains("no memory left")), "{fallbacks:?}");
+        assert_eq!(rig.call("fake_cuda_strict_calls"), strict, "a capture would have ended");
+        rig.fail("", 0);
         end(rig, &nvjpeg, decoder);
     }
+}
+
+#[test]
+fn with_little_memory_fewer_pictures_are_decoded_at_once() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let decoder = open(&rig, &nvjpeg);
+    let form = Form::with_rows(130, DType::UInt8, Layout::Nhwc);
+    let rows: Vec<usize> = (0..130).collect();
+    // The pixels of all take two of the driver's pages.
+    rig.piece_max(2 << 20);
+    for seed in [20, 400] {
+        let memory = form.done(&decoder, form.fill(&rig, seed, &[], &[]), &rows);
+        form.check(&rig, &*memory, seed, &rows);
+    }
+    assert!(decoder.is_open());
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("it is said once") };
+    assert!(sentence.contains("fewer pictures are decoded at once"), "{sentence}");
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn memory_that_is_there_for_one_group_and_no_more_is_enough() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.moving().waits_move(true);
+    let decoder = open(&rig, &nvjpeg);
+    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    // With room to spare it is too much.
+    rig.fail_nth("cuMemAlloc_v2", 3, 2);
+    let memory = form.done(&decoder, form.fill(&rig, 20, &[], &[]), &all());
+    form.check(&rig, &*memory, 20, &all());
+    assert!(decoder.take_fallbacks().is_empty());
+    drop(memory);
+    end(rig, &nvjpeg, decoder);
 }
 
 #[test]
