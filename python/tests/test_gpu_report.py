@@ -282,8 +282,44 @@ def test_the_script_takes_the_package_from_a_wheel_and_says_what_it_needs(tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({"PYTHON": "/no/python"}, "there is no program /no/python"),
+        ({"PYTHON": "sh"}, "sh has no numpy, Pillow or torch that can be used (sh: 0: cannot open import numpy, PIL, torch)"),
+        ({"WHEEL": "nowhere"}, "there is no file nowhere"),
+    ],
+)
+def test_the_script_says_why_it_does_not_start(tmp_path, environment, sentence):
+    python = tmp_path / "sh"
+    python.write_text('#!/bin/sh\necho "what a library says"\necho "sh: 0: cannot open $2" >&2\nexit 3\n')
+    python.chmod(0o755)
+    left = {name: value for name, value in os.environ.items() if name not in ("HOME", "PYTHON", "WHEEL")}
+    left |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": sys.executable, **environment}
+    asked = subprocess.run([SCRIPTS / "gpu_report.sh"], env=left, capture_output=True, text=True)
+    assert asked.returncode == 1 and f"error: {sentence}" in asked.stderr, asked.stderr
+
+
+def test_the_time_counts_from_the_call_of_the_script(gpu_report, monkeypatch):
+    report, main = gpu_report
+    monkeypatch.setenv("GPU_REPORT_BEGUN", str(int(main.time.time() - 61)))
+    assert 60 < main._spent_seconds() < 90
+    assert report.Report(1, print, spent_seconds=main._spent_seconds()).is_over()
+    monkeypatch.delenv("GPU_REPORT_BEGUN")
+    assert main._spent_seconds() == 0 and not report.Report(1, print).is_over()
+
+
+def test_a_disk_that_is_full_ends_nothing(gpu_report, tmp_path, capsys):
+    report, main = gpu_report
+    (tmp_path / "file").write_text("")
+    found = report.Report(1, functools.partial(main.write, out=tmp_path / "file"))
+    found.run("goes on", dict)
+    assert found.parts[0]["outcome"] == "passed" and "could not be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["--out", ""], "it is empty"),
         (["--minutes", "0"], "no time to measure in"),
         (["--photographs", "nowhere"], "no folder nowhere"),
         (["--out", "file"], "--out"),

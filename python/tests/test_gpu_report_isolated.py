@@ -52,6 +52,20 @@ def leaves_a_child():
         time.sleep(60)
     return {"child": child}
 
+def counts_and_hangs():
+    for number in range(3):
+        outcome.so_far({"rows": list(range(number))})
+    time.sleep(60)
+
+def finds_and_raises():
+    outcome.so_far({"worst": 7})
+    raise ValueError("too much")
+
+def talks():
+    os.write(2, b"from a library\\n")
+    print("x" * 100_000)
+    print("the last word")
+
 def hangs_at_its_end():
     os._exit = lambda code: time.sleep(60)
     return {"number": 1}
@@ -69,13 +83,16 @@ found.run("large", lambda: {"text": "x" * 1_000_000})
 found.run("cannot be written", lambda: {"what": object()})
 found.run("leaves a child", leaves_a_child)
 found.run("hangs at its end", hangs_at_its_end)
+found.run("counts and hangs", counts_and_hangs, 1)
+found.run("finds and raises", finds_and_raises)
+found.run("talks", talks)
 found.run("last", lambda: {"pid": os.getpid(), "parent": os.getppid()})
 (out / "found").write_text(json.dumps({"pid": os.getpid(), **found.document()}))
 """
 
 PROGRAM = """
-def run(framework, scale, photographs, *, minutes, keep, wanted, isolated):
-    found = report.Report(minutes, keep, wanted, isolated)
+def run(framework, scale, photographs, *, minutes, keep, wanted, isolated, spent_seconds):
+    found = report.Report(minutes, keep, wanted, isolated, spent_seconds)
     found.run("returns", lambda: {"number": 1})
     found.run("hangs", hangs)
     return found.document()
@@ -142,6 +159,9 @@ def test_every_part_has_its_own_outcome(trivial):
         "cannot be written": ("failed", "TypeError: object cannot be written down"),
         "leaves a child": ("passed", None),
         "hangs at its end": ("passed", None),
+        "counts and hangs": ("failed", "took longer than 1 seconds"),
+        "finds and raises": ("failed", "ValueError: too much"),
+        "talks": ("passed", None),
         "last": ("passed", None),
     }
     assert found["machine"]["gpu"] == "none"
@@ -159,8 +179,22 @@ def test_where_a_part_hung_or_crashed_is_told(trivial):
     parts, _, (stdout, stderr), _ = trivial
     assert "Segmentation fault" in parts["crashes"]["stack"] and "in crashes" in parts["crashes"]["stack"]
     assert "in hangs" in parts["hangs"]["stack"] and parts["hangs"]["stack"] in stderr
-    assert stdout.count("from the part that hangs") == 1 and "ValueError: as it must" in stderr
+    assert stdout.count("from the part that hangs\n") == 1 and "ValueError: as it must" in stdout
+    assert "in raises" in parts["raises"]["traceback"]
     assert not any("stack" in part for part in parts.values() if part["outcome"] == "passed")
+
+
+def test_what_a_part_had_found_is_kept_when_it_ends_badly(trivial):
+    parts, *_ = trivial
+    assert parts["counts and hangs"]["found"] == {"rows": [0, 1]} and parts["finds and raises"]["found"] == {"worst": 7}
+    assert "found" not in parts["hangs"]
+
+
+def test_the_end_of_what_a_part_said_is_kept(trivial):
+    parts, _, (stdout, _), _ = trivial
+    assert parts["hangs"]["said"] == "from the part that hangs\n" and "said" not in parts["returns"]
+    assert parts["talks"]["said"].endswith("the last word\n") and len(parts["talks"]["said"]) == 16 << 10
+    assert "from a library\n" in stdout and "x" * 100_000 in stdout
 
 
 def test_nothing_of_a_part_survives_it(trivial):
@@ -205,13 +239,14 @@ def test_a_signal_to_the_script_is_the_program_s(tmp_path):
     # It has all packages, and the program waits for its end.
     python.write_text(f'#!/bin/sh\n[ "$2" != gpu_report ] || exec {sys.executable} -c "{program}"\n')
     python.chmod(0o755)
+    wheel.write_bytes(b"")
     environment = {**os.environ, "PYTHON": str(python), "WHEEL": str(wheel), "TMPDIR": str(tmp_path)}
     script = subprocess.Popen([SCRIPTS / "gpu_report.sh"], env=environment, stdout=subprocess.PIPE, text=True)
     assert script.stdout.readline() == "runs\n"
     script.terminate()
     assert script.wait() == 7
     script.stdout.close()
-    assert os.listdir(tmp_path) == ["python"]
+    assert sorted(os.listdir(tmp_path)) == ["forebay.whl", "python"]
 
 
 def test_the_whole_program_runs_over_the_stand_ins(cuda_library, tmp_path):

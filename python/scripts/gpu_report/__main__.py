@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import sys
+import time
 
 from . import data, frameworks, isolated, page, report
 
@@ -39,16 +40,20 @@ def main():
         epilog=NEEDED,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--out", default="report", help="folder for gpu.json and gpu.html")
+    parser.add_argument(
+        "--out", default=os.environ.get("OUT") or "report", help="folder for gpu.json and gpu.html (default: $OUT, or report)"
+    )
     parser.add_argument("--photographs", help="folder with JPEGs of some 100 kB to measure with, beside synthetic ones")
     parser.add_argument("--quick", action="store_true", help="little of everything, to see that it runs")
-    parser.add_argument("--minutes", type=float, default=8.0, help="no part begins after so many (default: 8)")
+    parser.add_argument("--minutes", type=float, default=8.0, help="no part begins after so many since the call (default: 8)")
     parser.add_argument("--only", action="append", metavar="TEXT", help="parts with this in their names alone; may be repeated")
     parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help="no parts with this in their names; may be repeated")
     parser.add_argument("--one-process", action="store_true", help="all parts in this process, without limits: for a debugger")
     arguments = parser.parse_args()
     if arguments.minutes <= 0:
         parser.error(f"--minutes: {arguments.minutes:g} is no time to measure in")
+    if not arguments.out:
+        parser.error("--out: this is to be a folder, but it is empty")
     if arguments.photographs and not pathlib.Path(arguments.photographs).is_dir():
         parser.error(f"--photographs: there is no folder {arguments.photographs}")
     try:
@@ -73,6 +78,7 @@ def main():
             scale,
             photographs,
             minutes=arguments.minutes,
+            spent_seconds=_spent_seconds(),
             keep=keep,
             wanted=wanted,
             isolated=not arguments.one_process,
@@ -83,17 +89,26 @@ def main():
     return int(report.has_failed(found))
 
 
+def _spent_seconds():
+    """Since the shell began that started this, which looked for a Python with torch."""
+    begun = os.environ.get("GPU_REPORT_BEGUN")
+    return max(0.0, time.time() - float(begun)) if begun else 0.0
+
+
 def _end(number, frame):
     raise SystemExit(f"gpu-report was ended by {signal.Signals(number).name}")
 
 
 def write(found, out):
-    """Writes both files, each at once: they are whole whenever the process ends."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name, text in (("gpu.json", json.dumps(found, indent=1) + "\n"), ("gpu.html", page.page(found))):
-        new = out / f"{name}.new"
-        new.write_text(text)
-        os.replace(new, out / name)
+    """Writes both files, each at once: they are whole whenever the process ends. A disk that is full now may not be so later."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in (("gpu.json", json.dumps(found, indent=1) + "\n"), ("gpu.html", page.page(found))):
+            new = out / f"{name}.new"
+            new.write_text(text)
+            os.replace(new, out / name)
+    except OSError as error:
+        print(f"warning: the report could not be written: {error}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

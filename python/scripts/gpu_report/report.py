@@ -33,7 +33,7 @@ leaves time for the others.
 QUICK_LIMIT_SECONDS = 40
 """The most with `quick`: to start the driver and to load what torch needs may be all of it."""
 
-GRACE_SECONDS = 60
+GRACE_SECONDS = 45
 """After the time is over, for the part that is running then. With the 8 minutes of the default that is within the ten that a machine
 is often lent for, start included.
 """
@@ -68,11 +68,11 @@ class Report:
     fork of this process, which must never touch CUDA itself, and within a limit; else a part that crashes or hangs is the last.
     """
 
-    def __init__(self, minutes, keep, wanted=lambda name: True, isolated=False):
+    def __init__(self, minutes, keep, wanted=lambda name: True, isolated=False, spent_seconds=0.0):
         self.parts, self._wanted, self._isolated = [], wanted, isolated
         # Once: what is returned and what was written last are the same.
         self._begun = datetime.datetime.now(datetime.timezone.utc)
-        self._minutes, self._end, self._keep = minutes, time.monotonic() + 60 * minutes, keep
+        self._minutes, self._end, self._keep = minutes, time.monotonic() + 60 * minutes - spent_seconds, keep
         self.machine = {
             "python": platform.python_version(),
             "system": platform.platform(),
@@ -184,10 +184,11 @@ def run(
     keep=lambda document: None,
     wanted=lambda name: True,
     isolated=False,
+    spent_seconds=0.0,
 ):
     """Runs every part whose name is `wanted`, what matters most first; `photographs` are files and their sizes to measure with beside
     synthetic ones; `know` is told all files before they are decoded, `keep` gets the document before and after each part. No part
-    begins after so many minutes. `isolated` is as `Report` has it.
+    begins after so many minutes, of which `spent_seconds` are over. `isolated` is as `Report` has it.
 
     Returns:
         The document for the JSON.
@@ -195,7 +196,7 @@ def run(
     Raises:
         NoDevice: There is no device that `framework` sees.
     """
-    report, limits = Report(minutes, keep, wanted, isolated), scale.limits_seconds
+    report, limits = Report(minutes, keep, wanted, isolated, spent_seconds), scale.limits_seconds
     report.describe("the surroundings", _surroundings, limits["the device"])
     described = report.describe("the device", framework.describe, limits["the device"])
     if described["outcome"] == "skipped" and not report.is_over():
