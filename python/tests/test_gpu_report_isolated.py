@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -21,7 +22,7 @@ SCRIPTS = TESTS.parent / "scripts"
 TRIVIAL = """
 import json, os, pathlib, signal, subprocess, sys, time
 import numpy as np
-from gpu_report import __main__ as main, frameworks, isolated, outcome, report
+from gpu_report import __main__ as main, frameworks, isolated, outcome, parts, report
 
 out = pathlib.Path(sys.argv.pop(1))
 
@@ -91,23 +92,23 @@ found.run("last", lambda: {"pid": os.getpid(), "parent": os.getppid()})
 """
 
 PROGRAM = """
-def run(framework, scale, photographs, *, minutes, keep, wanted, isolated, spent_seconds):
+def run(framework, scale, photographs, *, minutes, keep, wanted, isolated, spent_seconds, out, arguments):
     found = report.Report(minutes, keep, wanted, isolated, spent_seconds)
     found.run("returns", lambda: {"number": 1})
     found.run("hangs", hangs)
     return found.document()
 
-frameworks.Torch, report.run = lambda: None, run
+frameworks.Torch, parts.run = lambda: None, run
 sys.exit(main.main())
 """
 
 STAND_IN = """
 import functools, sys
-from gpu_report import __main__ as main, frameworks, report
+from gpu_report import __main__ as main, frameworks, parts
 from test_gpu_report import stand_ins
 
 framework, know, *_ = stand_ins()
-frameworks.Torch, report.run = lambda: framework, functools.partial(report.run, know=know)
+frameworks.Torch, parts.run = lambda: framework, functools.partial(parts.run, know=know)
 sys.exit(main.main())
 """
 
@@ -267,9 +268,19 @@ def test_the_whole_program_runs_over_the_stand_ins(cuda_library, tmp_path):
     assert process.returncode == 0, said
     written = json.loads((tmp_path / "report/gpu.json").read_text())
     outcomes = {part["name"]: part["outcome"] for part in written["parts"]}
-    assert [name.partition(",")[0] for name in outcomes if "photographs" in name] == ["loader"]
-    assert [outcome for name, outcome in outcomes.items() if name.startswith("check: ")] == ["passed"] * 7
-    assert outcomes["copies"] == outcomes["nvJPEG alone"] == outcomes["GPUDirect Storage"] == "passed"
+    assert [name.partition(",")[0] for name in outcomes if "photographs" in name] == [
+        *["data: photographs"],
+        *["loader"] * 3,
+        *["peer"] * 2,
+        "nvJPEG alone",
+    ]
+    assert {outcome for name, outcome in outcomes.items() if name.startswith("check: ")} == {"passed", "skipped"}
+    assert not [part for part in written["parts"] if part["outcome"] == "failed"]
+    assert {outcomes[name] for name in outcomes if name.startswith(("copies", "nvJPEG alone", "GPUDirect"))} == {"passed"}
     assert {outcomes[name] for name in outcomes if name.startswith(("peer", "resnet18"))} == {"skipped"}
-    assert written["machine"]["gpu"] == "a stand-in" and "shared_memory_bytes" in written["machine"]
-    assert "a stand-in" in (tmp_path / "report/gpu.html").read_text()
+    machine = written["machine"]
+    assert machine["gpu"] == "a stand-in" and "shared_memory_bytes" in machine and "--quick" in machine["arguments"]
+    assert any(path.endswith("libnvjpeg.so.12") and version == "12.4.4" for path, version in machine["libraries"].items())
+    html = (tmp_path / "report/gpu.html").read_text()
+    assert "a stand-in" in html and "In short" in html and "DALI" in html
+    assert not list(pathlib.Path(tempfile.gettempdir()).glob(f"gpu-report-{process.pid}-*"))

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 
-from . import data, frameworks, isolated, page, report
+from . import data, frameworks, isolated, page, parts, report, scale
 
 NEEDED = """\
 What must be there beforehand, since nothing is fetched: a driver and a GPU; a Python with numpy, Pillow and torch with CUDA;
@@ -27,8 +27,8 @@ Both files are written before and after each part, so a run that is cut off leav
 another run can go on with --skip and --only. Without a shell's `make`:
 WHEEL=FILE PYTHON=/path/to/python python/scripts/gpu_report.sh --minutes 8
 """.format(
-    limits=", ".join(f"{kind} {seconds}" for kind, seconds in report.LIMITS_SECONDS.items()),
-    quick=report.QUICK_LIMIT_SECONDS,
+    limits=", ".join(f"{kind} {seconds}" for kind, seconds in scale.LIMITS_SECONDS.items()),
+    quick=scale.QUICK_LIMIT_SECONDS,
     grace=report.GRACE_SECONDS,
 )
 
@@ -60,30 +60,36 @@ def main():
         pathlib.Path(arguments.out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         parser.error(f"--out: this is to be a folder: {error}")
-    scale = report.Scale(arguments.quick)
-    photographs = data.photographs(arguments.photographs, scale.pictures) if arguments.photographs else None
-    if photographs and not photographs[0]:
+    how_much = scale.Scale(arguments.quick)
+    photographs = data.photographs(arguments.photographs, how_much.sets[0][0]) if arguments.photographs else None
+    if photographs == []:
         parser.error(f"--photographs: there is no JPEG in {arguments.photographs}")
     for number in isolated.ENDING:
         # Unlike the default, it lets everybody tidy up; and a shell's background would ignore Ctrl-C.
         signal.signal(number, _end)
-    keep = functools.partial(write, out=pathlib.Path(arguments.out))
+    # A part may change where it is.
+    out = pathlib.Path(arguments.out).resolve()
+    for old in out.glob("differs-*.npz"):
+        old.unlink()
+    keep = functools.partial(write, out=out)
 
     def wanted(name):
         return any(text in name for text in arguments.only or [""]) and not any(text in name for text in arguments.skip)
 
     try:
-        found = report.run(
+        found = parts.run(
             frameworks.Torch(),
-            scale,
+            how_much,
             photographs,
             minutes=arguments.minutes,
             spent_seconds=_spent_seconds(),
             keep=keep,
             wanted=wanted,
             isolated=not arguments.one_process,
+            out=out,
+            arguments=sys.argv[1:],
         )
-    except (ImportError, report.NoDevice) as error:
+    except (ImportError, parts.NoDevice) as error:
         raise SystemExit(f"gpu-report needs torch and a GPU that it sees: {error} (`--help` says what else)") from error
     print(f"{arguments.out}/gpu.json and {arguments.out}/gpu.html")
     return int(report.has_failed(found))
