@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks and measures forebay on this machine's GPU: report/gpu.json and report/gpu.html, or in the folder that OUT names. Needs nothing
-# from a registry: a Python with torch (PYTHON names one; else the machine's python3, or what `make run` has made) and the extension,
-# built beforehand with `make build`, or a wheel (WHEEL names it), which needs no libhwloc here. `--help` says what else.
+# Checks and measures forebay on this machine's GPU: report/gpu.json and report/gpu.html, or in the folder that OUT names. Needs
+# nothing from a registry: a Python with torch (PYTHON names one; else the machine's python3, or what `make run` has made) and the
+# extension, built beforehand with `make build`, or a wheel (WHEEL names it), which needs no libhwloc here. `--help` says what else.
 begun=$(date +%s)
 # What names files is meant from where this was called.
 called_from=$PWD
@@ -35,10 +35,10 @@ export PYTHONPATH=$package:$root/python/scripts${PYTHONPATH:+:$PYTHONPATH}
 imports "$python" "$needed" ||
     die "$python has no numpy, Pillow or torch that can be used ($said): name one that has, PYTHON=/path/to/python make gpu-report"
 imports "$python" forebay ||
-    die "the package cannot be used here ($said): run \`make build\`, or copy what it made from elsewhere; where libhwloc is missing," \
-        "make a wheel elsewhere (\`make wheel\`) and name it, WHEEL=FILE make gpu-report"
-# A shell that waits for a program in its foreground is ended without it, and what runs on the device would go on. So the program runs
-# beside it, and is told; Ctrl-C reaches both, and the shell waits.
+    die "the package cannot be used here ($said): run \`make build\`, or copy what it made from elsewhere; where libhwloc is" \
+        "missing, make a wheel elsewhere (\`make wheel\`) and name it, WHEEL=FILE make gpu-report"
+# A shell that waits for a program in its foreground is ended without it, and what runs on the device would go on. So the program
+# runs beside it, and is told; Ctrl-C reaches both, and the shell waits.
 "$python" -m gpu_report "$@" &
 program=$!
 trap 'kill -TERM "$program" 2>/dev/null || true' TERM HUP

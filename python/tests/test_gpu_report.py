@@ -19,7 +19,7 @@ import pytest
 from fake_cuda import Consumer, Driver, NvJpeg, compile_decoder, compile_storage
 from PIL import Image
 
-MODULES = ("checks", "compare", "data", "decoding", "frameworks", "nvjpeg", "outcome", "page", "parts", "peers", "report", "scale", "setting")
+MODULES = "checks compare copies data decoding frameworks nvjpeg outcome parts peers report rows scale setting surroundings".split()
 
 SCRIPTS = pathlib.Path(__file__).parents[1] / "scripts"
 
@@ -120,7 +120,8 @@ def test_everything_runs_and_lands_in_both_files(gpu_report, stand_in, tmp_path)
     assert written == found and written["machine"]["gpu"] == "a stand-in" and written["machine"]["scratch"]["free_bytes"] > 0
     rates = [part["found"]["rates"] for name, part in parts.items() if name.startswith("nvJPEG alone")]
     assert len(rates) == 2 and all("pictures_per_s" in rate for rate in sum(rates, []))
-    assert {(rate["engines_share"], rate["under_way"]) for rate in rates[0]} == {(share, n) for share in (0, 0.5, 1) for n in (1, 2)}
+    by_share = {(rate["engines_share"], rate["under_way"]) for rate in rates[0]}
+    assert by_share == {(share, under_way) for share in (0, 0.5, 1) for under_way in (1, 2)}
     copied = parts["copies: the loader"]["found"]
     assert copied["loader_of_bare"] > 0 and copied["loader_of_bound"] > 0 and copied["rows"][0]["stages"]
     rows = [row for name, part in parts.items() if name.startswith("loader, ") for row in part["found"]["rows"]]
@@ -136,7 +137,8 @@ def test_a_check_that_fails_says_what_differs_and_ends_nothing_else(gpu_report, 
     array = framework.array
     # Somebody reads pictures upside down.
     framework.array = lambda tensor: array(tensor)[:, :, ::-1] if len(tensor.shape) == 4 else array(tensor)
-    found, parts = run(gpu_report, stand_in, tmp_path, wanted=lambda name: name.startswith(("check: copies", "check: device", "check: odd")))
+    checks = ("check: copies", "check: device", "check: odd")
+    found, parts = run(gpu_report, stand_in, tmp_path, wanted=lambda name: name.startswith(checks))
     assert gpu_report.report.has_failed(found)
     failed = parts["check: copies are exact"]
     assert failed["outcome"] == parts["check: device decode agrees"]["outcome"] == "failed"
@@ -265,7 +267,8 @@ def test_peers_and_training_run_with_torch(gpu_report, on_cpu):
     parts = {part["name"]: part for part in report.parts}
     assert {name: part.get("why") for name, part in parts.items() if part["outcome"] != "passed"} == {}
     peers = [parts[f"peer, set: {name}"]["found"] for name in ("torchvision", "DataLoader with Pillow")]
-    steps = [parts[f"resnet18 in bf16: {name}"]["found"] for name in ("synthetic", "forebay", "forebay, device_decode", "DataLoader")]
+    sources = ("synthetic", "forebay", "forebay, device_decode", "DataLoader")
+    steps = [parts[f"resnet18 in bf16: {name}"]["found"] for name in sources]
     assert all(figure["pictures_per_s"] > 0 and figure["cpus_busy"] > 0 for figure in peers + steps)
     assert [figure.get("workers") for figure in peers + steps] == [None, 1, None, None, None, 1]
     assert all(figure["steps"] == 2 and 0 <= figure["share_waiting_for_data"] < 1 for figure in steps)
@@ -283,6 +286,24 @@ def test_consumers_with_torch_s_tensors_see_the_host_s(gpu_report, on_cpu):
     failed = {name: why for name, (outcome, why) in outcomes.items() if outcome == "failed"}
     assert not failed and sum(outcome == "passed" for outcome, _ in outcomes.values()) >= 3
     assert all("cannot be imported" in why for outcome, why in outcomes.values() if outcome == "skipped")
+
+
+def test_rows_and_every_type_of_torch_s_tensors_are_compared(gpu_report, on_cpu):
+    setting, _ = on_cpu
+    fields = gpu_report.decoding._every_type_and_layout(gpu_report.decoding.fb.Resize(40), gpu_report.decoding.fb.CenterCrop(32))
+    comparison, _ = gpu_report.compare.against_host(setting, setting.needs("few"), fields=fields, epochs=1)
+    # Of half the bits.
+    assert comparison.hold(0.2, 0.5)["samples"] == 10 * 9
+    assert gpu_report.decoding._is_channels_last(setting, fields["uint8 NHWC"])
+    setting.data["rows"] = gpu_report.data.write_rows(setting.scratch / "rows", 32, 64 << 10)
+    setting.scale.row_bytes = 64 << 10
+    found = gpu_report.copies.of_the_loader(setting, [{"bytes": 4 * (64 << 10), "bytes_per_s": 1e9, "best_bytes_per_s": 1e9}])
+    assert found["loader_of_bare"] > 0 and found["loader_of_bound"] > 0
+    (expected, _), _ = gpu_report.rows.digests(setting.data["rows"], 4, epochs=2)
+    with setting.on_device(setting.data["rows"], fields=gpu_report.rows.fields(), batch_size=4) as batches:
+        gpu_report.rows.assert_equal(setting, batches, expected, "torch")
+        with pytest.raises(AssertionError, match="in 8 of 8 batches"):
+            gpu_report.rows.assert_equal(setting, batches, expected, "another epoch")
 
 
 def test_without_torchvision_its_parts_are_left_out(gpu_report, on_cpu, monkeypatch):
@@ -354,11 +375,10 @@ def test_a_rate_that_the_driver_or_the_library_refuses_is_told_and_the_others_st
 
 
 def test_without_git_the_commit_is_not_known_but_if_it_is_named(gpu_report, monkeypatch):
-    surroundings = importlib.import_module("gpu_report.surroundings")
     monkeypatch.setenv("PATH", "/nowhere")
-    assert surroundings._commit() == "unknown"
+    assert gpu_report.surroundings._commit() == "unknown"
     monkeypatch.setenv("FOREBAY_COMMIT", "abc")
-    assert surroundings._commit() == "abc"
+    assert gpu_report.surroundings._commit() == "abc"
 
 
 def test_the_script_takes_the_package_from_a_wheel_and_says_what_it_needs(tmp_path):

@@ -47,7 +47,8 @@ def main():
     parser.add_argument("--quick", action="store_true", help="little of everything, to see that it runs")
     parser.add_argument("--minutes", type=float, default=8.0, help="no part begins after so many since the call (default: 8)")
     parser.add_argument("--only", action="append", metavar="TEXT", help="parts with this in their names alone; may be repeated")
-    parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help="no parts with this in their names; may be repeated")
+    without = "no parts with this in their names; may be repeated"
+    parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help=without)
     parser.add_argument("--one-process", action="store_true", help="all parts in this process, without limits: for a debugger")
     arguments = parser.parse_args()
     if arguments.minutes <= 0:

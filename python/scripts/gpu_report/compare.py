@@ -149,9 +149,9 @@ def _on_host(field):
     return fb.Image(field.column, *field.ops, dtype="float32", layout=field.layout)
 
 
-def against_host(setting, pictures, fields=None, epochs=2, both=None, **kwargs):
-    """The comparison of whole epochs, and what the loader on the device says of itself. `both` are arguments of both loaders,
-    `kwargs` the device's alone.
+def against_host(setting, pictures, fields=None, epochs=2, batches_max=None, both=None, **kwargs):
+    """The comparison of epochs, whole or so many batches of each, and what the loader on the device says of itself. `both` are
+    arguments of both loaders, `kwargs` the device's alone.
 
     Raises:
         AssertionError: There are other samples, or they are in another order.
@@ -163,7 +163,7 @@ def against_host(setting, pictures, fields=None, epochs=2, both=None, **kwargs):
     with on_host, on_device:
         for epoch in range(epochs):
             hosts, batches = each(on_host), each(on_device)
-            for number in itertools.count():
+            for number in itertools.count() if batches_max is None else range(batches_max):
                 host, batch = next(hosts, None), next(batches, None)
                 labels = [[] if one is None else one for one in (host and host["y"], batch and framework.array(batch["y"]))]
                 if not np.array_equal(*labels):

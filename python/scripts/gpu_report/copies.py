@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from . import rates, rows
+from . import rates, rows, surroundings
 from .device import Device
 from .outcome import Skipped, so_far
 from .rates import Endless, Rate
@@ -73,8 +73,8 @@ def of_the_loader(setting, bare_rows):
 def _of_the_loader(setting, device, framework):
     scale, row = setting.scale, {"to": "host memory" if device == "cpu" else "the device"}
     size, synchronize = scale.batch * scale.row_bytes, (lambda: None) if device == "cpu" else setting.framework.synchronize
-    kwargs = {"fields": rows.fields(), "batch_size": scale.batch, "drop_last": True, "memory": setting.memory(), "times": scale.times}
-    with rates.warnings(row), loader(setting.needs("rows"), device, framework, **kwargs) as batches:
+    kwargs = {"fields": rows.fields(), "batch_size": scale.batch, "drop_last": True, "memory": setting.memory()}
+    with rates.warnings(row), loader(setting.needs("rows"), device, framework, times=scale.times, **kwargs) as batches:
         endless = Endless(batches, synchronize, scale.warm_seconds)
         rate = endless.rate(scale.loader_seconds, scale.round_seconds, size)
         row |= {"bytes": size, "bytes_per_s": rate.mean, "best_bytes_per_s": rate.best, "rounds": rate.rounds}
@@ -134,7 +134,8 @@ def gpu_direct_storage(setting):
             # The last batch of an epoch may not be full.
             rate = endless.rate(scale.loader_seconds, scale.round_seconds, size / len(expected))
             counters = {name: count for name, count in batches.stats()["counters"].items() if "gpu_direct" in name}
-            row |= {"bytes_per_s": rate.mean, "cpus_busy": rate.cpus_busy, **counters, **endless.told()}
+            row |= {"bytes_per_s": rate.mean, "best_bytes_per_s": rate.best, "cpus_busy": rate.cpus_busy}
+            row |= {**counters, **endless.told(), "libraries": surroundings.libraries()}
         found["rows"].append(row)
         so_far(found)
     return found

@@ -10,7 +10,7 @@ import numpy as np
 
 import forebay as fb
 
-from . import compare, data
+from . import compare, data, surroundings
 from .outcome import so_far
 from .setting import crops, each, loader
 
@@ -44,7 +44,8 @@ def device_decode_agrees(setting, batch_size=16):
     """In batches as most have them."""
 
     def upsampling():
-        return {"nearest_upsampling": _nearest_upsampling(setting, min(batch_size, UPSAMPLING_BATCH_MAX))}
+        nearest = _nearest_upsampling(setting, min(batch_size, UPSAMPLING_BATCH_MAX))
+        return {"nearest_upsampling": nearest, "libraries": surroundings.libraries()}
 
     return _agrees(setting, setting.needs("few"), note=upsampling, both={"batch_size": batch_size, "memory": "512mb"})
 
@@ -75,8 +76,9 @@ def _every_type_and_layout(*ops):
 
 
 def _agrees_in_every_type_and_layout(setting, *ops):
+    # Each picture is decoded once for each output.
     fields, both = _every_type_and_layout(*ops), {"batch_size": 8, "memory": "1gb"}
-    found = _agrees(setting, setting.needs("few"), fields=fields, epochs=1, both=both)
+    found = _agrees(setting, setting.needs("few"), fields=fields, epochs=1, batches_max=12, both=both)
     if hasattr(setting.framework, "torch"):
         found["channels_last"] = _is_channels_last(setting, fields["uint8 NHWC"])
     return {"outputs": list(fields), **found}
@@ -178,8 +180,9 @@ def _skipping_in_silence():
 
 
 def _nearest_upsampling(setting, count):
-    """How a batch of so many pictures had its colours brought to the pictures' resolution: "smooth", as on the host, "plain" if they
-    were repeated, "neither" if it is not even half as far from one of them as they are from each other. Engines and cores may differ.
+    """How a batch of so many pictures had its colours brought to the pictures' resolution: "smooth", as on the host, "plain" if
+    they were repeated, "neither" if it is not even half as far from one of them as they are from each other. Engines and cores may
+    differ.
     """
     file = data.colour_edges()
     known = dict(zip(("smooth", "plain"), data.upsampled(file), strict=True))

@@ -49,7 +49,7 @@ class Torch:
             self.torch.cuda._sleep(10_000_000)
 
     def capture(self, work, meanwhile, mode):
-        """Captures `work` as a graph, on a stream of its own, calls `meanwhile` before the capture ends, and returns what replays it."""
+        """Captures `work` as a graph, on a stream of its own, calls `meanwhile` before that ends, and returns what replays it."""
         if self.on != "cuda":
             meanwhile()
             return work

@@ -55,8 +55,9 @@ class Answer:
 
 
 def call(function, seconds):
-    """What becomes of `function(tell)` in a child that has so many seconds; its result and what it gives to `tell` are what JSON can
-    hold. Nothing of the child is left afterwards, except for processes that moved to another group. Only the main thread may call.
+    """What becomes of `function(tell)` in a child that has so many seconds; its result and what it gives to `tell` are what JSON
+    can hold. Nothing of the child is left afterwards, except for processes that moved to another group. Only the main thread may
+    call.
     """
     for stream in (sys.stdout, sys.stderr):
         # The child would write what is in the buffer a second time.

@@ -85,8 +85,8 @@ class Decoder:
         return engines.value, cores.value
 
     def start(self, files, regions, places, stream, in_parts=True):
-        """Starts decoding `regions` of `files` to the addresses `places`: all of each where it does not take parts, or is not to. Its
-        last batch must have ended.
+        """Starts decoding `regions` of `files` to the addresses `places`: all of each where it does not take parts, or is not to.
+        Its last batch must have ended.
         """
         count = len(files)
         self._call("nvjpegDecodeBatchedInitialize", self.handle, self._state, count, 1, RGB_INTERLEAVED)
@@ -157,7 +157,7 @@ class _Batch:
 
 
 def _rate(device, batches, seconds):
-    """Pictures per second of the batches in turn, all of which may be under way: the best round of the seconds given, and the mean."""
+    """Pictures per second of the batches in turn, all of which may be under way: the mean, and the best round."""
     best, spent, count = 0.0, 0.0, 0
     turns = itertools.cycle(batches)
     for batch in batches:
@@ -214,8 +214,8 @@ def _decoders(library, count):
 
 
 def alone(scale, files, is_over=lambda: False):
-    """Rates of the decoder by batch, share of the engines and batches under way, until `is_over`: parts of pictures on the engines, as
-    crops have them, or whole ones, also where parts are refused; the cores decode whole ones. Progressive files are left out.
+    """Rates of the decoder by batch, share of the engines and batches under way, until `is_over`: parts of pictures on the engines,
+    as crops have them, or whole ones, also where parts are refused; the cores decode whole ones. Progressive files are left out.
     """
     try:
         library = load_any()

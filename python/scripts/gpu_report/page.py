@@ -9,18 +9,22 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em; color: #222; }
 .wide { overflow-x: auto; margin: .5em 0 1.5em; } table { border-collapse: collapse; }
 td, th { border-bottom: 1px solid #ddd; padding: .2em 1em .2em 0; text-align: left; vertical-align: top; }
-.wide td, .wide th { white-space: nowrap; } .named td { overflow-wrap: anywhere; } .named th { white-space: nowrap; font-weight: normal; color: #666; }
+.wide td, .wide th { white-space: nowrap; } .named td { overflow-wrap: anywhere; }
+.named th { white-space: nowrap; font-weight: normal; color: #666; }
 h2 { font-size: 1.15em; margin: 1.6em 0 .3em; } h3 { font-size: 1em; margin: 0; } small { font-weight: normal; }
-pre { overflow-x: auto; background: #f6f6f6; padding: .6em; font-size: 12px; max-height: 40em; } ul { margin: 0 0 1em; padding-left: 1.2em; color: #555; }
+pre { overflow-x: auto; background: #f6f6f6; padding: .6em; font-size: 12px; max-height: 40em; }
+ul { margin: 0 0 1em; padding-left: 1.2em; color: #555; }
 .passed { color: #176d2b; } .failed { color: #b00020; font-weight: bold; } .skipped { color: #7a6000; } .running { color: #b00020; }
 tr.wrong td { color: #b00020; }
 """
 
-APART = ("notes", "warnings", "stages", "counters")
+APART = ("notes", "warnings", "stages", "counters", "libraries")
 """Of a row: what is no column, but stands below the table."""
 
 NAMES = {"fell_back": "not what it says"}
 """Of columns, where the JSON's are not for a page."""
+
+MEANS = "Rates are means, unless a column says best: that is the best of several rounds."
 
 
 def _text(value):
@@ -91,9 +95,10 @@ def _apart(rows):
         if row.get("counters"):
             lines.append(_text(row["counters"]))
         lines += [f"{stage}: {_text(figures)}" for stage, figures in (row.get("stages") or {}).items()]
-        if row.get("counters") or row.get("stages"):
+        lines += [f"{path}: {version}" for path, version in (row.get("libraries") or {}).items()]
+        if any(row.get(name) for name in ("counters", "stages", "libraries")):
             more.append("\n".join(lines))
-    return (f"<ul>{notes}</ul>" if notes else "") + (_folded("counters and stages", "\n\n".join(more)) if more else "")
+    return (f"<ul>{notes}</ul>" if notes else "") + (_folded("counters, stages, libraries", "\n\n".join(more)) if more else "")
 
 
 def _part(part):
@@ -123,8 +128,8 @@ def _is_rows(value):
 
 def page(report):
     """The report, as HTML."""
-    rows = summary.rows(report)
-    figures = f"<h2>In short</h2>{_table(rows)}<p>Rates are means unless a column says best, which is the best of some rounds.</p>" if rows else ""
+    tables = "".join(_table(rows) for rows in summary.tables(report) if rows)
+    figures = f"<h2>In short</h2>{tables}<p>{MEANS}</p>" if tables else ""
     parts = "".join(_part(part) for part in report["parts"])
     outcomes = collections.Counter(part["outcome"] for part in report["parts"])
     counts = ", ".join(f'<span class="{name}">{count} {name}</span>' for name, count in outcomes.items())

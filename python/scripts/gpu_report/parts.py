@@ -1,6 +1,7 @@
 """Which parts there are, what matters most first."""
 
 import dataclasses
+import functools
 import shutil
 
 from . import copies, data, loading, nvjpeg, peers, surroundings, training
@@ -32,9 +33,9 @@ def run(
     out=None,
     arguments=None,
 ):
-    """Runs every part whose name is `wanted`; `photographs` are files to measure with beside synthetic ones; `know` is told all files
-    before they are decoded, `keep` gets the document before and after each part, `out` is where samples that differ are left. No part
-    begins after so many minutes. `isolated` and `spent_seconds` are as `Report` has them.
+    """Runs every part whose name is `wanted`; `photographs` are files to measure with beside synthetic ones; `know` is told all
+    files before they are decoded, `keep` gets the document before and after each part, `out` is where samples that differ are left.
+    No part begins after so many minutes. `isolated` and `spent_seconds` are as `Report` has them.
 
     Returns:
         The document for the JSON.
@@ -66,12 +67,17 @@ def run(
         peers_and_training(report, setting, names)
         for name in names:
             part = f"nvJPEG alone, {name}"
-            report.run(part, lambda name=name: nvjpeg.alone(scale, setting.needs(name).files, report.is_over), limits["nvJPEG alone"])
+            alone = functools.partial(nvjpeg_alone, report, setting, name)
+            report.run(part, alone, limits["nvJPEG alone"])
         # Last: cuFile has been seen to end the process.
         name = "GPUDirect Storage"
         report.run(name, lambda: copies.gpu_direct_storage(setting), limits[name])
         report.describe("the device afterwards", surroundings.afterwards, limits["the device"])
     return report.document()
+
+
+def nvjpeg_alone(report, setting, name):
+    return nvjpeg.alone(setting.scale, setting.needs(name).files, report.is_over)
 
 
 def peers_and_training(report, setting, names):
@@ -135,8 +141,9 @@ def _few(report, setting, photographs, know):
 def _large(report, setting, photographs, know):
     """Makes what is measured with, and returns the names of the pictures, those that say most first."""
     scale, names = setting.scale, []
-    sets = {f"synthetic {width}x{height} q{quality}": (count, width, height, quality, detail) for count, width, height, quality, detail in scale.sets}
-    sets = {**({"photographs": None} if photographs else {}), **sets}
+    sets = {"photographs": None} if photographs else {}
+    for count, width, height, quality, detail in scale.sets:
+        sets[f"synthetic {width}x{height} q{quality}"] = (count, width, height, quality, detail)
     for number, (name, how) in enumerate(sets.items()):
 
         def make(how=how, number=number):

@@ -79,7 +79,8 @@ def workers_that_fit(wanted, batch_size, side, folder="/dev/shm"):
     if shared.f_blocks == 0 or fit >= wanted:
         return wanted, None
     free_mb = shared.f_bavail * shared.f_frsize / 1e6
-    return fit, f"{folder} has {free_mb:.0f} MB, a worker needs {(PREFETCH_FACTOR + 1) * batch_bytes / 1e6:.0f}: {wanted} were wanted"
+    worker_mb = (PREFETCH_FACTOR + 1) * batch_bytes / 1e6
+    return fit, f"{folder} has {free_mb:.0f} MB, a worker needs {worker_mb:.0f}: {wanted} were wanted"
 
 
 def data_loader(setting, data, workers):
@@ -98,8 +99,8 @@ def data_loader(setting, data, workers):
 
 
 def data_loader_rate(setting, data, workers):
-    """Pictures per second of that DataLoader, on the device, and the CPUs that its workers and it keep busy. What the workers have made
-    ahead when it begins does not count.
+    """Pictures per second of that DataLoader, on the device, and the CPUs that its workers and it keep busy. What the workers have
+    made ahead when it begins does not count.
     """
     framework, scale = setting.framework, setting.scale
     batches = iter(data_loader(setting, data, workers))

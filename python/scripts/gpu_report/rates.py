@@ -16,8 +16,8 @@ AHEAD = 4
 
 
 class Rate:
-    """Rounds of at least so many seconds each, for so many seconds: the mean, and the best of them. `move()` moves some of whatever is
-    counted, and says how many; `synchronize` waits for the device, at the end of each round.
+    """Rounds of at least so many seconds each, for so many seconds: the mean, and the best of them. `move()` moves some of whatever
+    is counted, and says how many; `synchronize` waits for the device, at the end of each round.
     """
 
     def __init__(self, move, synchronize, seconds, round_seconds):
@@ -85,12 +85,13 @@ class Endless:
         """Counters since the warm-up, stages, and notes."""
         stats = self._loader.stats()
         counters = {name: value - self._before.get(name, 0) for name, value in stats["counters"].items()}
-        return {"counters": {name: value for name, value in counters.items() if value}, "notes": stats["notes"], "stages": stats["stages"]}
+        counters = {name: value for name, value in counters.items() if value}
+        return {"counters": counters, "notes": stats["notes"], "stages": stats["stages"]}
 
 
 def fell_back(told, pictures, batch):
-    """What keeps a row from being what it says, of a loader that decodes on the device: too many of so many pictures were not decoded
-    there. Some batches are ahead of those that were taken.
+    """What keeps a row from being what it says, of a loader that decodes on the device: too many of so many pictures were not
+    decoded there. Some batches are ahead of those that were taken.
     """
     decoded = sum(told["counters"].get(name, 0) for name in ("pictures_on_device", "pictures_shared"))
     if told["counters"].get("pictures_on_device", 0) and decoded + AHEAD * batch >= ON_DEVICE_MIN * pictures:

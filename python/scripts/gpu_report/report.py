@@ -6,15 +6,15 @@ import time
 from . import outcome
 
 GRACE_SECONDS = 45
-"""After the time is over, for the part that is running then. With the 8 minutes of the default that is within the ten that a machine
-is often lent for, start included.
+"""After the time is over, for the part that is running then. With the 8 minutes of the default that is within the ten that a
+machine is often lent for, start included.
 """
 
 
 class Report:
-    """Runs parts, as long as there is time, and hands what they found to `keep` before and after each. With `isolated` each runs in a
-    fork of this process, which must never touch CUDA itself, and within a limit; else a part that crashes or hangs is the last. Of the
-    minutes `spent_seconds` are over.
+    """Runs parts, as long as there is time, and hands what they found to `keep` before and after each. With `isolated` each runs in
+    a fork of this process, which must never touch CUDA itself, and within a limit; else a part that crashes or hangs is the last.
+    Of the minutes `spent_seconds` are over.
     """
 
     def __init__(self, minutes, keep, wanted=lambda name: True, isolated=False, spent_seconds=0.0):
@@ -37,8 +37,8 @@ class Report:
         return entry
 
     def run(self, name, part, limit_seconds=60, is_needed=False):
-        """Runs `part`, if it is wanted, or needed by others; a failure is kept and told, and ends nothing else. Returns what it found,
-        or None if it did not pass.
+        """Runs `part`, if it is wanted, or needed by others; a failure is kept and told, and ends nothing else. Returns what it
+        found, or None if it did not pass.
         """
         if not is_needed and not self._wanted(name):
             return None

@@ -60,7 +60,8 @@ def crops(side):
 def loader(folder, device, framework, times=1, **kwargs):
     """A loader of a folder's shards, each sample so many times in an epoch."""
     source = {"local": folder} if times == 1 else {"streams": [fb.Stream(local=folder, repeat=times)]}
-    return fb.Loader(device=device, framework=framework, **{"batch_size": 16, "shuffle": True, "memory": "256mb", **source, **kwargs})
+    kwargs = {"batch_size": 16, "shuffle": True, "memory": "256mb", **source, **kwargs}
+    return fb.Loader(device=device, framework=framework, **kwargs)
 
 
 def each(batches):
@@ -75,8 +76,8 @@ def each(batches):
 
 @contextlib.contextmanager
 def scratch_folder(bytes_wanted):
-    """A folder for data, where there is room for so many bytes, or else where there is most. Those that processes left which were
-    killed go first.
+    """A folder for data, where there is room for so many bytes, or else where there is most. Those that killed processes left go
+    first.
     """
     folders = dict.fromkeys(os.path.realpath(path) for path in (tempfile.gettempdir(), "/var/tmp", os.getcwd(), "/dev/shm"))
     free = {folder: _free_bytes(folder) for folder in folders}

@@ -127,8 +127,12 @@ def jax_sees_the_same_memory(setting):
     """So do JAX's, each kept until it has been read."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax = _module(setting, "jax")
-    if setting.framework.on == "cuda" and jax.default_backend() != "gpu":
-        raise Skipped(f"JAX sees no GPU, but {jax.default_backend()}")
+    try:
+        backend = jax.default_backend()
+    except RuntimeError as error:
+        raise Skipped(f"JAX does not start: {error}") from error
+    if setting.framework.on == "cuda" and backend != "gpu":
+        raise Skipped(f"JAX sees no GPU, but {backend}")
 
     def take(tensor):
         array = jax.dlpack.from_dlpack(tensor).block_until_ready()

@@ -1,4 +1,6 @@
-"""The figures that matter, of all parts, and what others reach: rows for the top of the page."""
+"""The figures that matter, of all parts, and what others reach: tables for the top of the page. Rows that are not what they say are
+left out.
+"""
 
 ANCHORS = (
     ("DALI's own bound on an H100, with 70 CPU threads", 19_000),
@@ -7,15 +9,16 @@ ANCHORS = (
 """Pictures per second that others have published, decoded on the device. Their pictures are not these."""
 
 
-def rows(report):
-    """Rates of pictures with what they are to peers of the same pictures and to anchors, and of copies to bare ones. Rows that are
-    not what they say are left out.
+def tables(report):
+    """Lists of rows: rates of pictures, and what the loader's best is to peers of the same pictures and to anchors; copies, and
+    what they are to bare ones; training steps.
     """
     found = {part["name"]: part["found"] for part in report["parts"] if isinstance(part.get("found"), dict)}
-    return [*_pictures(found), *_copies(found), *_training(found)]
+    return [list(_pictures(found)), list(_copies(found)), list(_training(found))]
 
 
-def _pictures(found):
+def _rates(found):
+    """By pictures and by whom: a rate, and the CPUs that it took."""
     rates = {}
     for name, part in found.items():
         kind, _, rest = name.partition(", ")
@@ -30,31 +33,37 @@ def _pictures(found):
         elif kind == "nvJPEG alone":
             best = max((rate.get("pictures_per_s", 0) for rate in part.get("rates", [])), default=0)
             if best:
-                rates.setdefault(rest, {})["nvJPEG alone, best of its rows"] = best, None
-    for pictures, by_whom in rates.items():
+                rates.setdefault(rest, {})["nvJPEG alone, its best row"] = best, ""
+    return rates
+
+
+def _pictures(found):
+    for pictures, by_whom in _rates(found).items():
         ours = max((rate for who, (rate, _) in by_whom.items() if who.startswith("forebay")), default=None)
-        for who, (rate, cpus) in by_whom.items():
-            row = {"what": f"pictures/s, {pictures}", "who": who, "rate": rate}
-            yield row | ({"cpus_busy": cpus} if cpus else {}) | ({"of forebay's best": rate / ours} if ours else {})
-        for who, rate in ANCHORS if ours else ():
-            yield {"what": f"pictures/s, {pictures}", "who": who, "rate": rate, "of forebay's best": rate / ours}
+        anchors = {who: (rate, "") for who, rate in ANCHORS} if ours else {}
+        for who, (rate, cpus) in {**by_whom, **anchors}.items():
+            row = {"pictures": pictures, "who": who, "pictures_per_s": rate, "cpus_busy": cpus}
+            yield row | ({"forebay's best is so many times this": ours / rate} if ours else {})
 
 
 def _copies(found):
     bare = found.get("copies: bare", {}).get("rows", [])
     loader = found.get("copies: the loader", {})
     if bare:
-        yield {"what": "copies to the device", "who": "bare", "bytes_per_s": bare[-1]["bytes_per_s"]}
+        yield {"copies": "bare", "bytes_per_s": bare[-1]["bytes_per_s"], "best_bytes_per_s": bare[-1]["best_bytes_per_s"]}
     for row in loader.get("rows", []):
         if "fell_back" not in row:
-            ratio = {"of bare": loader["loader_of_bare"]} if row["to"] == "the device" and "loader_of_bare" in loader else {}
-            who = f"forebay, to {row['to']}"
-            yield {"what": "copies to the device", "who": who, "bytes_per_s": row["bytes_per_s"], "cpus_busy": row["cpus_busy"], **ratio}
+            rates = {name: row[name] for name in ("bytes_per_s", "best_bytes_per_s", "cpus_busy")}
+            names = ("loader_of_bare", "loader_of_bare_best", "loader_of_bound") if row["to"] == "the device" else ()
+            yield {"copies": f"forebay, to {row['to']}"} | rates | {name: loader[name] for name in names if name in loader}
+    for row in found.get("copies: rows from disk", {}).get("rows", []):
+        if "fell_back" not in row:
+            who = f"forebay, from disk to {row['to']}"
+            yield {"copies": who, "bytes_per_s": row["bytes_per_s"], "cpus_busy": row["cpus_busy"]}
 
 
 def _training(found):
+    names = ("pictures_per_s", "of_synthetic", "share_waiting_for_data", "cpus_busy")
     for name, part in found.items():
-        model, _, who = name.partition(" in bf16: ")
-        if who and "pictures_per_s" in part and "fell_back" not in part:
-            row = {"what": f"pictures/s, {model} in bf16", "who": who, "rate": part["pictures_per_s"], "cpus_busy": part["cpus_busy"]}
-            yield row | ({"of synthetic": part["of_synthetic"]} if "of_synthetic" in part else {})
+        if " in bf16: " in name and "pictures_per_s" in part and "fell_back" not in part:
+            yield {"training": name} | {name: part[name] for name in names if name in part}

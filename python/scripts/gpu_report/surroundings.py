@@ -14,7 +14,6 @@ import subprocess
 
 import forebay as fb
 
-from . import nvjpeg
 from .outcome import so_far
 
 PACKAGES = ("numpy", "pillow", "torch", "torchvision", "cupy-cuda12x", "cupy-cuda13x", "cupy", "jax", "jaxlib", "nvidia-nvjpeg")
@@ -62,10 +61,10 @@ def host(scratch):
 
 
 def device(framework):
-    """The device, and the libraries that a loader on it has."""
+    """The device, and its driver."""
     found = framework.describe()
     so_far(found)
-    return {**found, "driver_api": _driver_version(), "libraries": _libraries()}
+    return {**found, "driver_api": _driver_version()}
 
 
 def afterwards():
@@ -157,11 +156,8 @@ def _driver_version():
     return version.value
 
 
-def _libraries():
-    """Path and version of nvJPEG, cuFile and the driver, as a process has them that made a loader."""
-    with contextlib.suppress(Exception):
-        nvjpeg.load_any()
-    _can_load(os.environ.get("FOREBAY_CUFILE_LIBRARY") or "libcufile.so.0")
+def libraries():
+    """Path and version of the driver, nvJPEG and cuFile that this process has loaded."""
     found = {}
     for path in sorted(set(re.findall(r"(/\S*(?:nvjpeg|libcuda\.so|cufile)\S*)", _text("/proc/self/maps")))):
         found[path] = _library_version(path)

@@ -8,8 +8,8 @@ from .setting import crops, each
 
 def steps(setting, source):
     """Steps of the scale's model of torchvision's in bf16 on batches of `source`, which gives pairs of pictures and labels on the
-    device: pictures per second, and the share of the time in which the step waited until its batch was there. The first steps do not
-    count, and none begins after so many seconds of the others.
+    device: pictures per second, and the share of the time in which the step waited until its batch was there. The first steps do
+    not count, and none begins after so many seconds of the others.
     """
     import torchvision.models
 
