@@ -15,7 +15,8 @@ NEEDED = """\
 What must be there beforehand, since nothing is fetched: a driver and a GPU; a Python with numpy, Pillow and torch with CUDA;
 the extension, built by `make build` where libhwloc is installed here too, or else a wheel from `make wheel`, which brings it
 along. What may be missing is said in the report, and the parts that need it are left out: torchvision (the peers and the
-training step), nvJPEG (decoding on the device), git (the commit's name).
+training step), nvJPEG (decoding on the device), CuPy and JAX (that they see the same memory), git (the commit's name, which
+FOREBAY_COMMIT may tell instead).
 
 Each part runs in a process of its own: one that crashes, or takes longer than it may, has failed, and the others go on. It may take
 
@@ -24,7 +25,8 @@ Each part runs in a process of its own: one that crashes, or takes longer than i
 seconds ({quick} at most with --quick), and none goes on for more than {grace} seconds after --minutes.
 
 Both files are written before and after each part, so a run that is cut off leaves what it had found, and which part it was;
-another run can go on with --skip and --only. Without a shell's `make`:
+another run can go on with --skip and --only. Samples that differ are beside them, in up to five files differs-CHECK.npz. Without a
+shell's `make`:
 WHEEL=FILE PYTHON=/path/to/python python/scripts/gpu_report.sh --minutes 8
 """.format(
     limits=", ".join(f"{kind} {seconds}" for kind, seconds in scale.LIMITS_SECONDS.items()),

@@ -27,9 +27,9 @@ class Report:
         """Whether the time is."""
         return time.monotonic() >= self._end
 
-    def describe(self, name, part, limit_seconds=60):
+    def describe(self, name, part, limit_seconds=60, may_be_late=False):
         """Runs `part`, wanted or not, and takes what it found as the machine's. Returns its entry, which is kept if it failed."""
-        entry = self._run(name, part, limit_seconds)
+        entry = self._run(name, part, limit_seconds, may_be_late)
         self.machine.update(entry.get("found", {}))
         if entry["outcome"] == "passed":
             self.parts.remove(entry)
@@ -45,26 +45,26 @@ class Report:
         entry = self._run(name, part, limit_seconds)
         return entry["found"] if entry["outcome"] == "passed" else None
 
-    def _run(self, name, part, limit_seconds):
+    def _run(self, name, part, limit_seconds, may_be_late=False):
         begun = time.perf_counter()
         entry = {"name": name, "outcome": "running", "why": "the process ended here", "seconds": 0.0}
         # Whoever reads the files of a process that was ended sees which part it was.
         self.parts.append(entry)
         self._keep(self.document())
         del entry["why"]
-        entry.update(self._outcome(part, limit_seconds))
+        entry.update(self._outcome(part, limit_seconds, may_be_late))
         entry["seconds"] = time.perf_counter() - begun
         print(f"{entry['outcome']:8} {name} ({entry['seconds']:.1f} s) {entry.get('why', '')}", flush=True)
         self._keep(self.document())
         return entry
 
-    def _outcome(self, part, limit_seconds):
-        if self.is_over():
+    def _outcome(self, part, limit_seconds, may_be_late):
+        if self.is_over() and not may_be_late:
             return {"outcome": "skipped", "why": f"the {self._minutes:g} minutes were over: raise --minutes"}
         if not self._isolated:
             return outcome.here(part)
         left_seconds = round(self._end + GRACE_SECONDS - time.monotonic())
-        return outcome.apart(part, min(limit_seconds, left_seconds))
+        return outcome.apart(part, max(1, min(limit_seconds, left_seconds)))
 
     def document(self):
         """What goes into the JSON."""

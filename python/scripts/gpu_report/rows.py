@@ -32,8 +32,9 @@ def forget(folder):
 
 
 def _is_forgotten(descriptor):
+    """Whether the last byte is, of which asking reads nothing ahead."""
     try:
-        os.preadv(descriptor, [bytearray(1)], 0, os.RWF_NOWAIT)
+        os.preadv(descriptor, [bytearray(1)], max(0, os.fstat(descriptor).st_size - 1), os.RWF_NOWAIT)
         return False
     except BlockingIOError:
         return True
