@@ -1,10 +1,9 @@
 """Figures of the loader: pictures per second, decoded on the host and on the device, and the CPUs that it keeps busy."""
 
-import os
-
 from . import rates
 from .outcome import so_far
 from .rates import Endless
+from .scale import cpus
 from .setting import crops
 
 WAYS = {
@@ -17,7 +16,7 @@ WAYS = {
 
 def thread_counts(way):
     """Numbers of threads that are worth a row: all, and where nothing else is left to the host, few."""
-    all_of_them = len(os.sched_getaffinity(0))
+    all_of_them = cpus()
     return sorted({1, max(1, all_of_them // 2), all_of_them}) if way != "device_decode, share_decode" else [all_of_them]
 
 

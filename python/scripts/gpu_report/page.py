@@ -9,7 +9,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em; color: #222; }
 .wide { overflow-x: auto; margin: .5em 0 1.5em; } table { border-collapse: collapse; }
 td, th { border-bottom: 1px solid #ddd; padding: .2em 1em .2em 0; text-align: left; vertical-align: top; }
-.wide td, .wide th { white-space: nowrap; } .named td { overflow-wrap: anywhere; }
+.wide td { white-space: nowrap; } .named td { overflow-wrap: anywhere; }
 .named th { white-space: nowrap; font-weight: normal; color: #666; }
 h2 { font-size: 1.15em; margin: 1.6em 0 .3em; } h3 { font-size: 1em; margin: 0; } small { font-weight: normal; }
 pre { overflow-x: auto; background: #f6f6f6; padding: .6em; font-size: 12px; max-height: 40em; }

@@ -9,7 +9,6 @@ from . import copies, data, loading, nvjpeg, peers, surroundings, training
 from .checks import CHECKS
 from .outcome import Skipped, so_far
 from .report import Report
-from .scale import Scale  # noqa: F401
 from .setting import Setting, scratch_folder
 
 ROW_TRIES = 3

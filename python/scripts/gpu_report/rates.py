@@ -11,8 +11,8 @@ from .setting import each
 ON_DEVICE_MIN = 0.9
 """A row is not one of decoding on the device if fewer of its pictures were decoded there."""
 
-AHEAD = 4
-"""Batches that a loader makes ahead of the one that is taken, and that one."""
+AHEAD, AHEAD_OF_SMALL, SMALL_MAX = 4, 32, 64
+"""Batches that a loader makes ahead of the one that is taken, and that one; more where a batch has less than so many pictures."""
 
 
 class Rate:
@@ -93,8 +93,9 @@ def fell_back(told, pictures, batch):
     """What keeps a row from being what it says, of a loader that decodes on the device: too many of so many pictures were not
     decoded there. Some batches are ahead of those that were taken.
     """
+    ahead = (AHEAD_OF_SMALL if batch < SMALL_MAX else AHEAD) * batch
     decoded = sum(told["counters"].get(name, 0) for name in ("pictures_on_device", "pictures_shared"))
-    if told["counters"].get("pictures_on_device", 0) and decoded + AHEAD * batch >= ON_DEVICE_MIN * pictures:
+    if told["counters"].get("pictures_on_device", 0) and decoded + ahead >= ON_DEVICE_MIN * pictures:
         return {}
     return {"fell_back": f"{decoded} of {pictures} pictures were decoded on the device"}
 

@@ -1,5 +1,6 @@
 """How much is done, and how long each kind of part may take."""
 
+import contextlib
 import os
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -26,11 +27,19 @@ DETAIL_OF_LARGE = 0.2
 """Of pictures of many pixels whose files are no longer than small ones': of such it pays to decode parts."""
 
 
+def cpus():
+    """That this process may keep busy: those that it is let onto, and no more than its group is given time for."""
+    allowed = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/cpu.max") as file:
+        quota, period = map(int, file.read().split())
+        return max(1, min(allowed, -(-quota // period)))
+    return allowed
+
+
 class Scale:
     """How much is done: `quick` is enough to see that all of it runs."""
 
     def __init__(self, quick):
-        cpus = len(os.sched_getaffinity(0))
         self.side = 64 if quick else 224
         self.check_pictures = 48 if quick else 400
         # Count, width, height, quality and detail.
@@ -39,7 +48,7 @@ class Scale:
             self.sets = ((512, 500, 375, 90, 1.4), (256, 1024, 768, 85, DETAIL_OF_LARGE))
         # Each sample so many times in an epoch of what is measured: its start and end would count for much in few batches.
         self.times = 2 if quick else 64
-        self.processes = 1 if quick else cpus
+        self.processes = 1 if quick else cpus()
         self.seconds = 0.05 if quick else 2.0
         self.loader_seconds = 0.1 if quick else 4.0
         self.round_seconds = 0.02 if quick else 0.5
@@ -54,7 +63,7 @@ class Scale:
         self.model, self.warm_up, self.steps = ("resnet18", 1, 3) if quick else ("resnet50", 10, 60)
         # Fewer steps behind a source that is slow.
         self.training_seconds = 15.0
-        self.workers = min(2 if quick else 16, cpus)
+        self.workers = min(2 if quick else 16, cpus())
         self.limits_seconds = {kind: min(limit, QUICK_LIMIT_SECONDS) if quick else limit for kind, limit in LIMITS_SECONDS.items()}
 
     def data_bytes(self):

@@ -43,7 +43,7 @@ def _pictures(found):
         anchors = {who: (rate, "") for who, rate in ANCHORS} if ours else {}
         for who, (rate, cpus) in {**by_whom, **anchors}.items():
             row = {"pictures": pictures, "who": who, "pictures_per_s": rate, "cpus_busy": cpus}
-            yield row | ({"forebay's best is so many times this": ours / rate} if ours else {})
+            yield row | ({"forebay's best / this": ours / rate} if ours else {})
 
 
 def _copies(found):

@@ -15,6 +15,7 @@ import subprocess
 import forebay as fb
 
 from .outcome import so_far
+from .scale import cpus
 
 PACKAGES = ("numpy", "pillow", "torch", "torchvision", "cupy-cuda12x", "cupy-cuda13x", "cupy", "jax", "jaxlib", "nvidia-nvjpeg")
 
@@ -35,6 +36,7 @@ def host(scratch):
         "system": platform.platform(),
         "cpu": _first(r"model name\s*:\s*(.*)", _text("/proc/cpuinfo")) or platform.machine(),
         "cpus": len(os.sched_getaffinity(0)),
+        "cpus_used": cpus(),
         "numa_nodes": len(list(pathlib.Path("/sys/devices/system/node").glob("node[0-9]*"))),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "cgroup_memory": _text("/sys/fs/cgroup/memory.max").strip() or "unknown",
