@@ -2,6 +2,8 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root"
+# Unset where no user has logged in, such as in a container.
+export HOME=${HOME:-~}
 
 # A line about what happens now, apart from the output of what is run.
 say() { printf '\n==> %s\n' "$*"; }

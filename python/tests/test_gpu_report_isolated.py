@@ -1,5 +1,5 @@
-"""Parts of the report in processes of their own. All of it runs in a Python without torch that the tests start: pytest's own process
-has run threads that do not outlive a fork.
+"""Parts of the report in processes of their own. All of it runs in a Python without torch that the tests start: pytest's own
+process has run threads that do not outlive a fork.
 """
 
 import json
@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -21,7 +22,7 @@ SCRIPTS = TESTS.parent / "scripts"
 TRIVIAL = """
 import json, os, pathlib, signal, subprocess, sys, time
 import numpy as np
-from gpu_report import __main__ as main, frameworks, isolated, outcome, report
+from gpu_report import __main__ as main, frameworks, isolated, outcome, parts, report
 
 out = pathlib.Path(sys.argv.pop(1))
 
@@ -52,6 +53,20 @@ def leaves_a_child():
         time.sleep(60)
     return {"child": child}
 
+def counts_and_hangs():
+    for number in range(3):
+        outcome.so_far({"rows": list(range(number))})
+    time.sleep(60)
+
+def finds_and_raises():
+    outcome.so_far({"worst": 7})
+    raise ValueError("too much")
+
+def talks():
+    os.write(2, b"from a library\\n")
+    print("x" * 100_000)
+    print("the last word")
+
 def hangs_at_its_end():
     os._exit = lambda code: time.sleep(60)
     return {"number": 1}
@@ -69,28 +84,31 @@ found.run("large", lambda: {"text": "x" * 1_000_000})
 found.run("cannot be written", lambda: {"what": object()})
 found.run("leaves a child", leaves_a_child)
 found.run("hangs at its end", hangs_at_its_end)
+found.run("counts and hangs", counts_and_hangs, 1)
+found.run("finds and raises", finds_and_raises)
+found.run("talks", talks)
 found.run("last", lambda: {"pid": os.getpid(), "parent": os.getppid()})
 (out / "found").write_text(json.dumps({"pid": os.getpid(), **found.document()}))
 """
 
 PROGRAM = """
-def run(framework, scale, photographs, *, minutes, keep, wanted, isolated):
-    found = report.Report(minutes, keep, wanted, isolated)
+def run(framework, scale, photographs, *, minutes, keep, wanted, isolated, spent_seconds, out, arguments):
+    found = report.Report(minutes, keep, wanted, isolated, spent_seconds)
     found.run("returns", lambda: {"number": 1})
     found.run("hangs", hangs)
     return found.document()
 
-frameworks.Torch, report.run = lambda: None, run
+frameworks.Torch, parts.run = lambda: None, run
 sys.exit(main.main())
 """
 
 STAND_IN = """
 import functools, sys
-from gpu_report import __main__ as main, frameworks, report
+from gpu_report import __main__ as main, frameworks, parts
 from test_gpu_report import stand_ins
 
 framework, know, *_ = stand_ins()
-frameworks.Torch, report.run = lambda: framework, functools.partial(report.run, know=know)
+frameworks.Torch, parts.run = lambda: framework, functools.partial(parts.run, know=know)
 sys.exit(main.main())
 """
 
@@ -142,6 +160,9 @@ def test_every_part_has_its_own_outcome(trivial):
         "cannot be written": ("failed", "TypeError: object cannot be written down"),
         "leaves a child": ("passed", None),
         "hangs at its end": ("passed", None),
+        "counts and hangs": ("failed", "took longer than 1 seconds"),
+        "finds and raises": ("failed", "ValueError: too much"),
+        "talks": ("passed", None),
         "last": ("passed", None),
     }
     assert found["machine"]["gpu"] == "none"
@@ -159,8 +180,22 @@ def test_where_a_part_hung_or_crashed_is_told(trivial):
     parts, _, (stdout, stderr), _ = trivial
     assert "Segmentation fault" in parts["crashes"]["stack"] and "in crashes" in parts["crashes"]["stack"]
     assert "in hangs" in parts["hangs"]["stack"] and parts["hangs"]["stack"] in stderr
-    assert stdout.count("from the part that hangs") == 1 and "ValueError: as it must" in stderr
+    assert stdout.count("from the part that hangs\n") == 1 and "ValueError: as it must" in stdout
+    assert "in raises" in parts["raises"]["traceback"]
     assert not any("stack" in part for part in parts.values() if part["outcome"] == "passed")
+
+
+def test_what_a_part_had_found_is_kept_when_it_ends_badly(trivial):
+    parts, *_ = trivial
+    assert parts["counts and hangs"]["found"] == {"rows": [0, 1]} and parts["finds and raises"]["found"] == {"worst": 7}
+    assert "found" not in parts["hangs"]
+
+
+def test_the_end_of_what_a_part_said_is_kept(trivial):
+    parts, _, (stdout, _), _ = trivial
+    assert parts["hangs"]["said"] == "from the part that hangs\n" and "said" not in parts["returns"]
+    assert parts["talks"]["said"].endswith("the last word\n") and len(parts["talks"]["said"]) == 16 << 10
+    assert "from a library\n" in stdout and "x" * 100_000 in stdout
 
 
 def test_nothing_of_a_part_survives_it(trivial):
@@ -205,13 +240,14 @@ def test_a_signal_to_the_script_is_the_program_s(tmp_path):
     # It has all packages, and the program waits for its end.
     python.write_text(f'#!/bin/sh\n[ "$2" != gpu_report ] || exec {sys.executable} -c "{program}"\n')
     python.chmod(0o755)
+    wheel.write_bytes(b"")
     environment = {**os.environ, "PYTHON": str(python), "WHEEL": str(wheel), "TMPDIR": str(tmp_path)}
     script = subprocess.Popen([SCRIPTS / "gpu_report.sh"], env=environment, stdout=subprocess.PIPE, text=True)
     assert script.stdout.readline() == "runs\n"
     script.terminate()
     assert script.wait() == 7
     script.stdout.close()
-    assert os.listdir(tmp_path) == ["python"]
+    assert sorted(os.listdir(tmp_path)) == ["forebay.whl", "python"]
 
 
 def test_the_whole_program_runs_over_the_stand_ins(cuda_library, tmp_path):
@@ -232,9 +268,20 @@ def test_the_whole_program_runs_over_the_stand_ins(cuda_library, tmp_path):
     assert process.returncode == 0, said
     written = json.loads((tmp_path / "report/gpu.json").read_text())
     outcomes = {part["name"]: part["outcome"] for part in written["parts"]}
-    assert [name.partition(",")[0] for name in outcomes if "photographs" in name] == ["loader"]
-    assert [outcome for name, outcome in outcomes.items() if name.startswith("check: ")] == ["passed"] * 7
-    assert outcomes["copies"] == outcomes["nvJPEG alone"] == outcomes["GPUDirect Storage"] == "passed"
+    assert [name.partition(",")[0] for name in outcomes if "photographs" in name] == [
+        *["data: photographs"],
+        *["loader"] * 3,
+        *["peer"] * 2,
+        "nvJPEG alone",
+    ]
+    assert {outcome for name, outcome in outcomes.items() if name.startswith("check: ")} == {"passed", "skipped"}
+    assert not [part for part in written["parts"] if part["outcome"] == "failed"]
+    assert {outcomes[name] for name in outcomes if name.startswith(("copies", "nvJPEG alone", "GPUDirect"))} == {"passed"}
     assert {outcomes[name] for name in outcomes if name.startswith(("peer", "resnet18"))} == {"skipped"}
-    assert written["machine"]["gpu"] == "a stand-in" and "shared_memory_bytes" in written["machine"]
-    assert "a stand-in" in (tmp_path / "report/gpu.html").read_text()
+    machine = written["machine"]
+    assert machine["gpu"] == "a stand-in" and "shared_memory_bytes" in machine and "--quick" in machine["arguments"]
+    agrees = next(part for part in written["parts"] if part["name"] == "check: device decode agrees")["found"]
+    assert {name.rpartition("/")[2] for name in agrees["libraries"]} >= {"libcuda.so", "libnvjpeg.so.12"}
+    html = (tmp_path / "report/gpu.html").read_text()
+    assert "a stand-in" in html and "In short" in html and "DALI" in html
+    assert not list(pathlib.Path(tempfile.gettempdir()).glob(f"gpu-report-{process.pid}-*"))

@@ -7,14 +7,16 @@ import os
 import pathlib
 import signal
 import sys
+import time
 
-from . import data, frameworks, isolated, page, report
+from . import data, frameworks, isolated, page, parts, report, scale
 
 NEEDED = """\
 What must be there beforehand, since nothing is fetched: a driver and a GPU; a Python with numpy, Pillow and torch with CUDA;
 the extension, built by `make build` where libhwloc is installed here too, or else a wheel from `make wheel`, which brings it
 along. What may be missing is said in the report, and the parts that need it are left out: torchvision (the peers and the
-training step), nvJPEG (decoding on the device), git (the commit's name).
+training step), nvJPEG (decoding on the device), CuPy and JAX (that they see the same memory), git (the commit's name, which
+FOREBAY_COMMIT may tell instead).
 
 Each part runs in a process of its own: one that crashes, or takes longer than it may, has failed, and the others go on. It may take
 
@@ -23,11 +25,12 @@ Each part runs in a process of its own: one that crashes, or takes longer than i
 seconds ({quick} at most with --quick), and none goes on for more than {grace} seconds after --minutes.
 
 Both files are written before and after each part, so a run that is cut off leaves what it had found, and which part it was;
-another run can go on with --skip and --only. Without a shell's `make`:
+another run can go on with --skip and --only. Samples that differ are beside them, in up to five files differs-CHECK.npz. Without a
+shell's `make`:
 WHEEL=FILE PYTHON=/path/to/python python/scripts/gpu_report.sh --minutes 8
 """.format(
-    limits=", ".join(f"{kind} {seconds}" for kind, seconds in report.LIMITS_SECONDS.items()),
-    quick=report.QUICK_LIMIT_SECONDS,
+    limits=", ".join(f"{kind} {seconds}" for kind, seconds in scale.LIMITS_SECONDS.items()),
+    quick=scale.QUICK_LIMIT_SECONDS,
     grace=report.GRACE_SECONDS,
 )
 
@@ -39,48 +42,66 @@ def main():
         epilog=NEEDED,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--out", default="report", help="folder for gpu.json and gpu.html")
+    parser.add_argument(
+        "--out", default=os.environ.get("OUT") or "report", help="folder for gpu.json and gpu.html (default: $OUT, or report)"
+    )
     parser.add_argument("--photographs", help="folder with JPEGs of some 100 kB to measure with, beside synthetic ones")
     parser.add_argument("--quick", action="store_true", help="little of everything, to see that it runs")
-    parser.add_argument("--minutes", type=float, default=8.0, help="no part begins after so many (default: 8)")
+    parser.add_argument("--minutes", type=float, default=8.0, help="no part begins after so many since the call (default: 8)")
     parser.add_argument("--only", action="append", metavar="TEXT", help="parts with this in their names alone; may be repeated")
-    parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help="no parts with this in their names; may be repeated")
+    without = "no parts with this in their names; may be repeated"
+    parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help=without)
     parser.add_argument("--one-process", action="store_true", help="all parts in this process, without limits: for a debugger")
     arguments = parser.parse_args()
     if arguments.minutes <= 0:
         parser.error(f"--minutes: {arguments.minutes:g} is no time to measure in")
+    if not arguments.out:
+        parser.error("--out: this is to be a folder, but it is empty")
     if arguments.photographs and not pathlib.Path(arguments.photographs).is_dir():
         parser.error(f"--photographs: there is no folder {arguments.photographs}")
     try:
         pathlib.Path(arguments.out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         parser.error(f"--out: this is to be a folder: {error}")
-    scale = report.Scale(arguments.quick)
-    photographs = data.photographs(arguments.photographs, scale.pictures) if arguments.photographs else None
-    if photographs and not photographs[0]:
+    how_much = scale.Scale(arguments.quick)
+    photographs = data.photographs(arguments.photographs, how_much.sets[0][0]) if arguments.photographs else None
+    if photographs == []:
         parser.error(f"--photographs: there is no JPEG in {arguments.photographs}")
     for number in isolated.ENDING:
         # Unlike the default, it lets everybody tidy up; and a shell's background would ignore Ctrl-C.
         signal.signal(number, _end)
-    keep = functools.partial(write, out=pathlib.Path(arguments.out))
+    # A part may change where it is.
+    out = pathlib.Path(arguments.out).resolve()
+    for old in out.glob("differs-*.npz"):
+        old.unlink()
+    keep = functools.partial(write, out=out)
 
     def wanted(name):
         return any(text in name for text in arguments.only or [""]) and not any(text in name for text in arguments.skip)
 
     try:
-        found = report.run(
+        found = parts.run(
             frameworks.Torch(),
-            scale,
+            how_much,
             photographs,
             minutes=arguments.minutes,
+            spent_seconds=_spent_seconds(),
             keep=keep,
             wanted=wanted,
             isolated=not arguments.one_process,
+            out=out,
+            arguments=sys.argv[1:],
         )
-    except (ImportError, report.NoDevice) as error:
+    except (ImportError, parts.NoDevice) as error:
         raise SystemExit(f"gpu-report needs torch and a GPU that it sees: {error} (`--help` says what else)") from error
     print(f"{arguments.out}/gpu.json and {arguments.out}/gpu.html")
     return int(report.has_failed(found))
+
+
+def _spent_seconds():
+    """Since the shell began that started this, which looked for a Python with torch."""
+    begun = os.environ.get("GPU_REPORT_BEGUN")
+    return max(0.0, time.time() - float(begun)) if begun else 0.0
 
 
 def _end(number, frame):
@@ -88,12 +109,15 @@ def _end(number, frame):
 
 
 def write(found, out):
-    """Writes both files, each at once: they are whole whenever the process ends."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name, text in (("gpu.json", json.dumps(found, indent=1) + "\n"), ("gpu.html", page.page(found))):
-        new = out / f"{name}.new"
-        new.write_text(text)
-        os.replace(new, out / name)
+    """Writes both files, each at once: they are whole whenever the process ends. A disk that is full now may not be so later."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in (("gpu.json", json.dumps(found, indent=1) + "\n"), ("gpu.html", page.page(found))):
+            new = out / f"{name}.new"
+            new.write_text(text)
+            os.replace(new, out / name)
+    except OSError as error:
+        print(f"warning: the report could not be written: {error}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

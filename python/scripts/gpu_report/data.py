@@ -1,12 +1,15 @@
 """Photographs and shards to measure with."""
 
 import contextlib
+import dataclasses
+import functools
 import io
-import itertools
+import json
+import multiprocessing
 import pathlib
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, JpegImagePlugin, UnidentifiedImageError
 
 import forebay as fb
 
@@ -33,31 +36,82 @@ def jpeg(seed, width=500, height=375, quality=90, detail=1.4):
     return out.getvalue()
 
 
-def synthetic(count, width=500, height=375):
-    """Files of quality 90, and their sizes."""
-    return [jpeg(seed, width, height) for seed in range(count)], [(width, height)] * count
+def synthetic(count, width, height, quality=90, detail=1.4, processes=1):
+    """So many files, made in so many processes."""
+    make = functools.partial(jpeg, width=width, height=height, quality=quality, detail=detail)
+    if processes == 1:
+        return [make(seed) for seed in range(count)]
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        return pool.map(make, range(count))
 
 
 def photographs(folder, count):
-    """The first `count` JPEGs of a folder and of those below it, and their sizes. What only has the name of one is left out, and
-    so are colours that not every decoder knows, such as CMYK: ImageNet has a few of both.
+    """The first `count` JPEGs of a folder and of those below it. What only has the name of one is left out, and so are colours that
+    not every decoder knows, such as CMYK: ImageNet has a few of both.
     """
-    files, sizes = [], []
+    files = []
     for path in sorted(path for path in pathlib.Path(folder).rglob("*") if path.suffix.lower() in (".jpg", ".jpeg")):
         file = path.read_bytes()
         with contextlib.suppress(UnidentifiedImageError), Image.open(io.BytesIO(file)) as picture:
             if picture.format in ("JPEG", "MPO") and picture.mode in ("RGB", "L"):
                 files.append(file)
-                sizes.append(picture.size)
         if len(files) == count:
             break
-    return files, sizes
+    return files
 
 
-def baseline(files, sizes):
-    """Those of the files, and their sizes, that engines take: of a batch with a progressive one they refuse all."""
-    taken = [not Image.open(io.BytesIO(file)).info.get("progressive") for file in files]
-    return list(itertools.compress(files, taken)), list(itertools.compress(sizes, taken))
+def size(file):
+    """Width and height of a picture."""
+    with Image.open(io.BytesIO(file)) as picture:
+        return picture.size
+
+
+def baseline(files):
+    """Those of the files that engines take: of a batch with a progressive one they refuse all."""
+    return [file for file in files if not Image.open(io.BytesIO(file)).info.get("progressive")]
+
+
+def describe(file):
+    """What decoders treat apart, of a file that may be damaged."""
+    found = {"file_bytes": len(file)}
+    with contextlib.suppress(OSError, SyntaxError), Image.open(io.BytesIO(file)) as picture:
+        subsampling = {0: "4:4:4", 1: "4:2:2", 2: "4:2:0"}.get(JpegImagePlugin.get_sampling(picture), "another")
+        found |= {"width": picture.width, "height": picture.height, "mode": picture.mode, "subsampling": subsampling}
+        found["progressive"] = bool(picture.info.get("progressive"))
+    return found
+
+
+@dataclasses.dataclass
+class Pictures:
+    """Files with what kind each is of, and a data set of them, so many times over, whose numbers begin with the first file."""
+
+    files: list
+    kinds: list
+    paths: list
+    folder: str
+
+    def of(self, number):
+        """The file of a sample, and its kind."""
+        at = int(number) % len(self.files)
+        return self.files[at], self.kinds[at]
+
+
+def make_pictures(folder, files, kinds=None, times=1):
+    """Writes them, for `read_pictures`: a process of its own may make what others read."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True)
+    for number, file in enumerate(files):
+        (folder / f"{number}.jpg").write_bytes(file)
+    (folder / "kinds").write_text(json.dumps(kinds or ["usual"] * len(files)))
+    write_shards(folder / "shards", files, times)
+
+
+def read_pictures(folder):
+    """What `make_pictures` has written."""
+    folder = pathlib.Path(folder)
+    kinds = json.loads((folder / "kinds").read_text())
+    paths = [folder / f"{number}.jpg" for number in range(len(kinds))]
+    return Pictures([path.read_bytes() for path in paths], kinds, paths, str(folder / "shards"))
 
 
 def colour_edges(width=256, height=192):
@@ -93,7 +147,7 @@ def write_shards(folder, files, times=1):
 
 
 def odd():
-    """Files of every kind that decoders treat apart, by name; the last ones are damaged."""
+    """Files of every kind that decoders treat apart, by name."""
     shapes = {"usual": (120, 90), "one pixel": (1, 1), "one block": (8, 8), "odd sides": (97, 61), "thin": (3, 200)}
     files = {}
 
@@ -114,16 +168,25 @@ def odd():
     exif = Image.Exif()
     exif[0x0112] = 6
     save("turned", picture, exif=exif)
-    whole = jpeg(11, 120, 90)
-    files["cut off"] = whole[: len(whole) // 2]
-    middle = len(whole) * 2 // 3
-    files["damaged in its scan"] = whole[:middle] + bytes(byte ^ 0x5A for byte in whole[middle : middle + 16]) + whole[middle + 16 :]
     return files
 
 
-def write_tokens(folder, samples, length):
+def damaged():
+    """Files of which some are damaged, by name."""
+    whole = jpeg(11, 120, 90)
+    middle = len(whole) * 2 // 3
+    flipped = bytes(byte ^ 0x5A for byte in whole[middle : middle + 16])
+    return {
+        **{f"whole {seed}": jpeg(seed, 120, 90) for seed in range(12, 18)},
+        "cut off": whole[: len(whole) // 2],
+        "without its head": whole[40:],
+        "damaged in its scan": whole[:middle] + flipped + whole[middle + 16 :],
+    }
+
+
+def write_rows(folder, samples, row_bytes):
     """A data set of fixed rows that need no decoding."""
-    rng = np.random.default_rng(0)
+    rng, length = np.random.default_rng(0), row_bytes // 2
     with fb.MDSWriter(out=str(folder), columns={"tokens": f"ndarray:uint16:{length}"}) as writer:
         for _ in range(samples):
             writer.write({"tokens": rng.integers(0, 50_000, length, dtype=np.uint16)})

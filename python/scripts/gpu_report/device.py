@@ -5,7 +5,7 @@ import os
 
 
 class Refused(RuntimeError):
-    """The driver answered something but success."""
+    """The driver, or a library on it, answered something but success."""
 
 
 class Device:
@@ -56,6 +56,23 @@ class Device:
         """Starts a copy of a page-locked array."""
         length = ctypes.c_size_t(array.nbytes)
         self._call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(address), ctypes.c_void_p(array.ctypes.data), length, stream)
+
+    def event(self):
+        """A point of a stream, without its time."""
+        event = ctypes.c_void_p()
+        self._call("cuEventCreate", ctypes.byref(event), 2)
+        return event
+
+    def end_event(self, event):
+        self._call("cuEventDestroy_v2", event)
+
+    def record(self, event, stream):
+        """The point behind what the stream was given so far."""
+        self._call("cuEventRecord", event, stream)
+
+    def wait(self, event):
+        """Until the stream has come there."""
+        self._call("cuEventSynchronize", event)
 
     def synchronize(self):
         """Waits for everything."""

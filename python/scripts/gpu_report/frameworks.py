@@ -1,5 +1,7 @@
 """What batches on the device are to Python."""
 
+import contextlib
+
 from .outcome import Skipped
 
 
@@ -16,13 +18,46 @@ class Torch:
         self.torch, self.on = torch, on
 
     def array(self, tensor):
-        """A copy in host memory."""
-        return tensor.cpu().numpy()
+        """A copy in host memory, whose types are numpy's."""
+        if tensor.dtype is self.torch.bfloat16:
+            tensor = tensor.float()
+        return tensor.cpu().numpy().copy() if self.on == "cpu" else tensor.cpu().numpy()
+
+    def take(self, tensor, versioned):
+        """The same of a tensor with `__dlpack__`, by a capsule of one kind or the other."""
+        more = {"max_version": (1, 0)} if versioned else {}
+        if self.on == "cuda":
+            # 1 is the default stream.
+            more["stream"] = self.torch.cuda.current_stream().cuda_stream or 1
+        return self.array(self.torch.from_dlpack(tensor.__dlpack__(**more)))
 
     def synchronize(self):
         """Waits for the device."""
         if self.on == "cuda":
             self.torch.cuda.synchronize()
+
+    def stream(self):
+        return self.torch.cuda.Stream() if self.on == "cuda" else None
+
+    def on_stream(self, stream):
+        """What torch does within goes there."""
+        return self.torch.cuda.stream(stream) if stream else contextlib.nullcontext()
+
+    def delay(self):
+        """Has the current stream do nothing for some milliseconds."""
+        if self.on == "cuda":
+            self.torch.cuda._sleep(10_000_000)
+
+    def capture(self, work, meanwhile, mode):
+        """Captures `work` as a graph, on a stream of its own, calls `meanwhile` before that ends, and returns what replays it."""
+        if self.on != "cuda":
+            meanwhile()
+            return work
+        graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.graph(graph, capture_error_mode=mode):
+            work()
+            meanwhile()
+        return graph.replay
 
     def describe(self):
         """The device and the versions.
@@ -36,5 +71,7 @@ class Torch:
         found = {"torch": torch.__version__, "cuda": torch.version.cuda}
         if self.on == "cuda":
             properties = torch.cuda.get_device_properties(0)
-            found = {"gpu": properties.name, "gpu_memory_bytes": properties.total_memory, **found}
+            capability = f"{properties.major}.{properties.minor}"
+            device = {"gpu": properties.name, "gpu_memory_bytes": properties.total_memory, "compute_capability": capability}
+            found = {**device, "gpus": torch.cuda.device_count(), "sms": properties.multi_processor_count, **found}
         return found

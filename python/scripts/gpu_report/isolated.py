@@ -1,12 +1,14 @@
 """A function in a process of its own: whatever ends it, or keeps it waiting, ends nothing else.
 
 The process is a fork, since a Python that imports torch anew takes seconds. So the parent must not have touched CUDA, whose state
-does not go through a fork, nor have threads that hold locks. The child sends its result as JSON through a pipe, with its length in
-front: a grandchild may keep the pipe open for ever.
+does not go through a fork, nor have threads that hold locks. The child sends JSON through a pipe, with its length in front, since a
+grandchild may keep the pipe open for ever: first what it has found so far, as often as it likes, then its result. What it says on
+its two outputs goes into a file, which the parent repeats while it comes.
 """
 
 import contextlib
 import ctypes
+import dataclasses
 import faulthandler
 import json
 import os
@@ -15,6 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
+import typing
 
 POLL_SECONDS = 0.02
 """Between two looks at the child: nothing against what is measured, even on one core."""
@@ -28,6 +31,9 @@ KILL_SECONDS = 10.0
 STACK_SECONDS = 5.0
 """Before the end, a child that is still at it writes down where it stands; a quarter of the time if that is less."""
 
+SAID_BYTES_MAX = 16 << 10
+"""Of what a child said, so much of the end is kept."""
+
 ENDING = (signal.SIGINT, signal.SIGTERM)
 """End the parent, and must end the child before."""
 
@@ -36,45 +42,100 @@ LENGTH_BYTES = 8
 PR_SET_PDEATHSIG = 1
 
 
-class Ended(RuntimeError):
-    """The child gave no result; the text says why, and `stack` where it stood, if that is known."""
+@dataclasses.dataclass
+class Answer:
+    """What came of a child. One that gave no result has a sentence `why`."""
 
-    def __init__(self, why, stack):
-        super().__init__(why)
-        self.stack = stack
+    result: typing.Any = None
+    so_far: typing.Any = None
+    why: str | None = None
+    stack: str = ""
+    """Where it stood when it crashed or its time was almost over."""
+    said: str = ""
 
 
 def call(function, seconds):
-    """The result of `function()`, which JSON can hold, out of a child that has so many seconds. Nothing of the child is left
-    afterwards, except for processes that moved to another group. Only the main thread may call.
-
-    Raises:
-        Ended: A signal ended the child, or its time was over, or it raised.
+    """What becomes of `function(tell)` in a child that has so many seconds; its result and what it gives to `tell` are what JSON
+    can hold. Nothing of the child is left afterwards, except for processes that moved to another group. Only the main thread may
+    call.
     """
     for stream in (sys.stdout, sys.stderr):
         # The child would write what is in the buffer a second time.
         stream.flush()
-    with tempfile.TemporaryFile() as stacks, _endings_kept() as endings:
+    with tempfile.TemporaryFile() as stacks, tempfile.TemporaryFile() as said, _endings_kept() as endings:
         reading, writing = os.pipe()
         parent, child = os.getpid(), os.fork()
         if child == 0:
             os.close(reading)
-            _child(function, writing, stacks, seconds, parent)
+            _child(function, writing, stacks, said, seconds, parent)
         os.close(writing)
         with contextlib.suppress(OSError):
             # Both do it, whoever comes first: from here on there is a group to kill.
             os.setpgid(child, child)
+        messages, echo = _Messages(reading), _Echo(said)
         try:
-            received, status = _await(child, reading, seconds, endings)
+            status = _await(child, messages, echo, seconds, endings)
         finally:
             os.close(reading)
             is_gone = _kill(child)
+            echo.go_on()
         stacks.seek(0)
         stack = stacks.read().decode(errors="replace")
+        kept = echo.last()
     sys.stderr.write(stack)
-    if _is_whole(received):
-        return json.loads(received[LENGTH_BYTES:])
-    raise Ended(_why(status, seconds, is_gone), stack)
+    why = None if messages.is_whole else _why(status, seconds, is_gone)
+    return Answer(messages.result, messages.so_far, why, stack, kept)
+
+
+class _Messages:
+    """What comes through the pipe: `so_far` is what came last before the result, which there is once the messages are whole."""
+
+    def __init__(self, pipe):
+        os.set_blocking(pipe, False)
+        self._pipe, self._received = pipe, bytearray()
+        self.is_whole, self.result, self.so_far = False, None, None
+
+    def receive(self):
+        with contextlib.suppress(BlockingIOError):
+            while some := os.read(self._pipe, 1 << 16):
+                self._received += some
+        while not self.is_whole and len(self._received) >= LENGTH_BYTES:
+            end = LENGTH_BYTES + int.from_bytes(self._received[:LENGTH_BYTES], "little")
+            if len(self._received) < end:
+                return
+            self.is_whole, value = json.loads(self._received[LENGTH_BYTES:end])
+            if self.is_whole:
+                self.result = value
+            else:
+                self.so_far = value
+            del self._received[:end]
+
+
+def _send(pipe, is_result, value):
+    message = json.dumps([is_result, value]).encode()
+    message = memoryview(len(message).to_bytes(LENGTH_BYTES, "little") + message)
+    while message:
+        message = message[os.write(pipe, message) :]
+
+
+class _Echo:
+    """Repeats what a child writes into a file on this process's output."""
+
+    def __init__(self, file):
+        self._file, self._at = file, 0
+
+    def go_on(self):
+        while some := os.pread(self._file.fileno(), 1 << 16, self._at):
+            self._at += len(some)
+            # Nobody may be left to read it.
+            with contextlib.suppress(OSError):
+                sys.stdout.write(some.decode(errors="replace"))
+                sys.stdout.flush()
+
+    def last(self):
+        """The end of it, as text."""
+        start = max(0, self._at - SAID_BYTES_MAX)
+        return os.pread(self._file.fileno(), SAID_BYTES_MAX, start).decode(errors="replace")
 
 
 @contextlib.contextmanager
@@ -96,7 +157,7 @@ def _endings_kept():
             signal.raise_signal(came[0])
 
 
-def _child(function, pipe, stacks, seconds, parent):
+def _child(function, pipe, stacks, said, seconds, parent):
     """Calls, sends, and leaves without the interpreter's end, which is the parent's."""
     code = 1
     try:
@@ -107,11 +168,14 @@ def _child(function, pipe, stacks, seconds, parent):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(code)
+        for number in (1, 2):
+            os.dup2(said.fileno(), number)
+        for stream in (sys.stdout, sys.stderr):
+            # What a crash would lose otherwise.
+            stream.reconfigure(line_buffering=True)
         faulthandler.enable(stacks)
         faulthandler.dump_traceback_later(seconds - min(STACK_SECONDS, seconds / 4), file=stacks)
-        message = json.dumps(function()).encode()
-        with open(pipe, "wb") as file:
-            file.write(len(message).to_bytes(LENGTH_BYTES, "little") + message)
+        _send(pipe, True, function(lambda value: _send(pipe, False, value)))
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -123,27 +187,20 @@ def _child(function, pipe, stacks, seconds, parent):
             os._exit(code)
 
 
-def _await(child, pipe, seconds, endings):
-    """What the child sent until it ended, or was to be ended, and its status if it ended by itself."""
-    os.set_blocking(pipe, False)
-    received, end, was_whole = bytearray(), time.monotonic() + seconds, False
+def _await(child, messages, echo, seconds, endings):
+    """Until the child has ended, or is to be ended; its status if it ended by itself."""
+    end, was_whole = time.monotonic() + seconds, False
     while True:
         # Asked before reading: all that an ended child has sent lies in the pipe.
         status = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         is_over = status is not None or endings or time.monotonic() >= end
-        with contextlib.suppress(BlockingIOError):
-            while some := os.read(pipe, 1 << 16):
-                received += some
+        messages.receive()
+        echo.go_on()
         if is_over:
-            return received, status
-        if _is_whole(received) and not was_whole:
+            return status
+        if messages.is_whole and not was_whole:
             end, was_whole = min(end, time.monotonic() + LEAVE_SECONDS), True
         time.sleep(POLL_SECONDS)
-
-
-def _is_whole(received):
-    length = int.from_bytes(received[:LENGTH_BYTES], "little")
-    return len(received) >= LENGTH_BYTES and len(received) == LENGTH_BYTES + length
 
 
 def _kill(child):

@@ -4,21 +4,26 @@ The library takes batches of parts for the engines alone; the cores decode whole
 """
 
 import ctypes
+import itertools
 import os
+import pathlib
+import sys
 import time
 
 import numpy as np
+
+from . import data
+from .device import Device, Refused
+from .outcome import Skipped, so_far
 
 CORES, ENGINES = 2, 3
 RGB_INTERLEAVED = 5
 UPSAMPLING_WITH_INTERPOLATION = 1 << 5
 """As the engine has it, where the library's version knows it."""
 ALIGN_BYTES = 256
+ROUND = 4
+"""Batches of each that is under way, in a round."""
 SONAMES = ("libnvjpeg.so.13", "libnvjpeg.so.12")
-
-
-class Refused(RuntimeError):
-    """The library answered something but success."""
 
 
 class _Image(ctypes.Structure):
@@ -45,6 +50,15 @@ def load(packages):
     raise why
 
 
+def load_any():
+    """The library of a wheel that this Python has, or the system's.
+
+    Raises:
+        OSError: There is none.
+    """
+    return load([pathlib.Path(folder) for folder in sys.path])
+
+
 class Decoder:
     """One backend with a state."""
 
@@ -52,12 +66,12 @@ class Decoder:
         self._library = library
         self.takes_parts = backend == ENGINES
         self.handle, self._state = ctypes.c_void_p(), ctypes.c_void_p()
+        self._params = []
         try:
             self._call("nvjpegCreateEx", backend, None, None, UPSAMPLING_WITH_INTERPOLATION, ctypes.byref(self.handle))
         except Refused:
             self._call("nvjpegCreateEx", backend, None, None, 0, ctypes.byref(self.handle))
         self._call("nvjpegJpegStateCreate", self.handle, ctypes.byref(self._state))
-        self._params = []
 
     def _call(self, function, *arguments):
         code = getattr(self._library, function)(*arguments)
@@ -70,9 +84,9 @@ class Decoder:
         self._call("nvjpegGetHardwareDecoderInfo", self.handle, ctypes.byref(engines), ctypes.byref(cores))
         return engines.value, cores.value
 
-    def start(self, files, regions, places, stream):
-        """Starts decoding `regions` of `files`, all of each where it does not take parts, to the addresses `places`. Its last
-        batch must have ended.
+    def start(self, files, regions, places, stream, in_parts=True):
+        """Starts decoding `regions` of `files` to the addresses `places`: all of each where it does not take parts, or is not to.
+        Its last batch must have ended.
         """
         count = len(files)
         self._call("nvjpegDecodeBatchedInitialize", self.handle, self._state, count, 1, RGB_INTERLEAVED)
@@ -81,7 +95,7 @@ class Decoder:
             image.channel[0], image.pitch[0] = place, region[2] * 3
         data = (ctypes.c_void_p * count)(*(file.ctypes.data for file in files))
         lengths = (ctypes.c_size_t * count)(*(file.nbytes for file in files))
-        if not self.takes_parts:
+        if not (self.takes_parts and in_parts):
             self._call("nvjpegDecodeBatched", self.handle, self._state, data, lengths, images, stream)
             return
         while len(self._params) < count:
@@ -110,70 +124,154 @@ def crops(sizes, seed=0):
     return regions
 
 
-def rate(device, parts, seconds):
-    """Pictures per second of `parts`, each a decoder, its share of the files and what of them; the best of the seconds given.
+class _Batch:
+    """Decoders with what each has to decode, and memory for it. Two of them may be under way, each with decoders of its own."""
 
-    They are started in their order: the engines' call comes back when most of its pictures are decoded.
-    """
-    streams = [device.stream() for _ in parts]
-    # Each begins where the device reads at once, as in the engine.
-    sizes = [-(-w * h * 3 // ALIGN_BYTES) * ALIGN_BYTES for _, _, regions in parts for _, _, w, h in regions]
-    memory = device.allocate(max(sum(sizes), 1))
-    places = [int(place) for place in memory + np.concatenate([[0], np.cumsum(sizes)[:-1]])]
-    best, spent = 0.0, 0.0
+    def __init__(self, device, parts, in_parts):
+        self._device, self._parts, self._in_parts = device, parts, in_parts
+        self._streams, self._events = [device.stream() for _ in parts], [device.event() for _ in parts]
+        # Each begins where the device reads at once, as in the engine.
+        sizes = [-(-w * h * 3 // ALIGN_BYTES) * ALIGN_BYTES for _, _, regions in parts for _, _, w, h in regions]
+        self._memory = device.allocate(max(sum(sizes), 1))
+        self._places = [int(place) for place in self._memory + np.concatenate([[0], np.cumsum(sizes)[:-1]])]
+        self.pictures = len(sizes)
+
+    def start(self):
+        """Begins; the engines' call comes back when most of its pictures are decoded."""
+        at = 0
+        for (decoder, files, regions), stream, event in zip(self._parts, self._streams, self._events):
+            decoder.start(files, regions, self._places[at : at + len(files)], stream, self._in_parts)
+            self._device.record(event, stream)
+            at += len(files)
+
+    def wait(self):
+        for event in self._events:
+            self._device.wait(event)
+
+    def close(self):
+        self._device.synchronize()
+        self._device.free(self._memory)
+        for stream, event in zip(self._streams, self._events):
+            self._device.end_event(event)
+            self._device.end_stream(stream)
+
+
+def _rate(device, batches, seconds):
+    """Pictures per second of the batches in turn, all of which may be under way: the mean, and the best round."""
+    best, spent, count = 0.0, 0.0, 0
+    turns = itertools.cycle(batches)
+    for batch in batches:
+        # The first time a decoder makes its memory.
+        batch.start()
+        batch.wait()
+        batch.start()
+    while spent < seconds or best == 0.0:
+        begun = time.perf_counter()
+        for batch in itertools.islice(turns, ROUND * len(batches)):
+            batch.wait()
+            batch.start()
+        took = time.perf_counter() - begun
+        pictures = ROUND * sum(batch.pictures for batch in batches)
+        best, spent, count = max(best, pictures / took), spent + took, count + pictures
+    return {"pictures_per_s": count / spent, "best_pictures_per_s": best}
+
+
+class _Files:
+    """Page-locked files, so many at a time from the first on, and what of each is decoded."""
+
+    def __init__(self, device, files):
+        arrays = [np.frombuffer(file, np.uint8) for file in files]
+        self._device, self._pool = device, np.concatenate(arrays)
+        ends = np.cumsum([len(array) for array in arrays])
+        self._files = np.split(self._pool, ends[:-1])
+        self._sizes = [data.size(file) for file in files]
+        device.register(self._pool)
+
+    def pick(self, count):
+        """Files, all of each, and a part of each."""
+        turns = [number % len(self._files) for number in range(count)]
+        sizes = [self._sizes[number] for number in turns]
+        return [self._files[number] for number in turns], [(0, 0, *size) for size in sizes], crops(sizes)
+
+    def close(self):
+        self._device.unregister(self._pool)
+
+
+def _decoders(library, count):
+    """So many pairs of cores and engines, and what is known of the engines; without them the second of a pair is None."""
+    pairs = [[Decoder(library, CORES), None] for _ in range(count)]
     try:
-        while spent < seconds or best == 0.0:
-            begun, at = time.perf_counter(), 0
-            for (decoder, files, regions), stream in zip(parts, streams):
-                decoder.start(files, regions, places[at : at + len(files)], stream)
-                at += len(files)
-            device.synchronize()
-            took = time.perf_counter() - begun
-            best, spent = max(best, len(sizes) / took), spent + took
-    finally:
-        device.synchronize()
-        device.free(memory)
-        for stream in streams:
-            device.end_stream(stream)
-    return best
-
-
-def figures(device, library, sets, batches, shares, seconds, is_over=lambda: False):
-    """Rates for each of `sets` (name to files and sizes), batch size and share of the engines, until `is_over`."""
-    cores = Decoder(library, CORES)
-    try:
-        engines = Decoder(library, ENGINES)
-        found = dict(zip(("engines", "cores_of_each"), engines.engines()))
+        for pair in pairs:
+            pair[1] = Decoder(library, ENGINES)
+        found = dict(zip(("engines", "cores_of_each"), pairs[0][1].engines()))
     except Refused as refused:
-        engines, found = None, {"engines": 0, "why": str(refused)}
-    rows = []
-    for name, (files, sizes) in sets.items():
-        registered = [np.frombuffer(bytearray(file), np.uint8) for file in files]
-        pool = np.concatenate(registered)
-        device.register(pool)
-        starts = np.concatenate([[0], np.cumsum([len(file) for file in registered])])
-        views = [pool[start:end] for start, end in zip(starts, starts[1:])]
-        try:
-            for batch in batches:
-                picked = [views[i % len(views)] for i in range(batch)]
-                wholes = [(0, 0, *sizes[i % len(sizes)]) for i in range(batch)]
-                regions = crops([sizes[i % len(sizes)] for i in range(batch)])
-                for share in shares if engines else [0.0]:
-                    cut = round(batch * share)
-                    parts = [(cores, picked[cut:], wholes[cut:])] if cut < batch else []
-                    parts += [(engines, picked[:cut], regions[:cut])] if cut else []
-                    row = {"pictures": name, "batch": batch, "engines_share": share}
-                    if is_over():
-                        found["cut_short"] = True
-                        continue
-                    try:
-                        row["pictures_per_s"] = rate(device, parts, seconds)
-                    except Refused as refused:
-                        row["failed"] = str(refused)
-                    rows.append(row)
-        finally:
-            device.unregister(pool)
-    for decoder in (engines, cores):
-        if decoder:
-            decoder.close()
-    return {**found, "rates": rows}
+        found = {"engines": 0, "why_no_engines": str(refused)}
+        for pair in pairs:
+            if pair[1]:
+                pair[1].close()
+                pair[1] = None
+    return pairs, found
+
+
+def alone(scale, files, is_over=lambda: False):
+    """Rates of the decoder by batch, share of the engines and batches under way, until `is_over`: parts of pictures on the engines,
+    as crops have them, or whole ones, also where parts are refused; the cores decode whole ones. Progressive files are left out.
+    """
+    try:
+        library = load_any()
+    except OSError as error:
+        raise Skipped(f"nvJPEG cannot be loaded: {error}") from error
+    taken = data.baseline(files)
+    if not taken:
+        raise Skipped("all files are progressive, which engines do not take")
+    device = Device()
+    try:
+        pairs, found = _decoders(library, 2)
+        found = {"progressive_left_out": len(files) - len(taken), **found, "rates": []}
+        pool = _Files(device, taken)
+        for way in _ways(scale, bool(pairs[0][1])):
+            if is_over():
+                found["cut_short"] = True
+                break
+            row = way | _rate_of(device, pool, pairs, way, scale.decoder_seconds)
+            found["rates"].append(row)
+            if "failed" in row and way["engines_share"] and way["engines_decode"] == "parts":
+                whole = way | {"engines_decode": "whole pictures"}
+                found["rates"].append(whole | _rate_of(device, pool, pairs, whole, scale.decoder_seconds))
+            so_far(found)
+        pool.close()
+        for decoder in itertools.chain(*pairs):
+            if decoder:
+                decoder.close()
+    finally:
+        device.close()
+    return found
+
+
+def _ways(scale, has_engines):
+    """What is measured, what matters most first: large batches, and shares in between."""
+    for batch in reversed(scale.decoder_batches):
+        for share in scale.shares if has_engines else (0.0,):
+            for under_way in (1, 2):
+                yield {"batch": batch, "engines_share": share, "under_way": under_way, "engines_decode": "parts"}
+            if share == 1.0:
+                yield {"batch": batch, "engines_share": share, "under_way": 2, "engines_decode": "whole pictures"}
+
+
+def _rate_of(device, pool, pairs, way, seconds):
+    cut, in_parts = round(way["batch"] * way["engines_share"]), way["engines_decode"] == "parts"
+    files, wholes, regions = pool.pick(way["batch"])
+    regions = regions if in_parts else wholes
+    batches = []
+    try:
+        for cores, engines in pairs[: way["under_way"]]:
+            parts = [(engines, files[:cut], regions[:cut])] if cut else []
+            # First the cores, whose call comes back at once.
+            parts = ([(cores, files[cut:], wholes[cut:])] if cut < len(files) else []) + parts
+            batches.append(_Batch(device, parts, in_parts))
+        return _rate(device, batches, seconds)
+    except Refused as refused:
+        return {"failed": str(refused)}
+    finally:
+        for batch in batches:
+            batch.close()

@@ -3,13 +3,28 @@
 import collections
 import html
 
+from . import summary
+
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; }
-table { border-collapse: collapse; margin: .5em 0 1.5em; }
-td, th { border-bottom: 1px solid #ddd; padding: .2em .8em .2em 0; text-align: left; vertical-align: top; }
-h3 { font-size: 1em; margin: 0; } pre { overflow-x: auto; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em; color: #222; }
+.wide { overflow-x: auto; margin: .5em 0 1.5em; } table { border-collapse: collapse; }
+td, th { border-bottom: 1px solid #ddd; padding: .2em 1em .2em 0; text-align: left; vertical-align: top; }
+.wide td { white-space: nowrap; } .named td { overflow-wrap: anywhere; }
+.named th { white-space: nowrap; font-weight: normal; color: #666; }
+h2 { font-size: 1.15em; margin: 1.6em 0 .3em; } h3 { font-size: 1em; margin: 0; } small { font-weight: normal; }
+pre { overflow-x: auto; background: #f6f6f6; padding: .6em; font-size: 12px; max-height: 40em; }
+ul { margin: 0 0 1em; padding-left: 1.2em; color: #555; }
 .passed { color: #176d2b; } .failed { color: #b00020; font-weight: bold; } .skipped { color: #7a6000; } .running { color: #b00020; }
+tr.wrong td { color: #b00020; }
 """
+
+APART = ("notes", "warnings", "stages", "counters", "libraries")
+"""Of a row: what is no column, but stands below the table."""
+
+NAMES = {"fell_back": "not what it says"}
+"""Of columns, where the JSON's are not for a page."""
+
+MEANS = "Rates are means, unless a column says best: that is the best of several rounds."
 
 
 def _text(value):
@@ -41,30 +56,69 @@ def _cell(name, value):
     return _text(value)
 
 
+def _title(name):
+    return html.escape(NAMES.get(name, name.replace("_", " ")))
+
+
 def _table(rows):
-    names = list(dict.fromkeys(name for row in rows for name in row if name != "stages"))
-    head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in names)
-    cells = ("".join(f"<td>{html.escape(_cell(name, row.get(name, '')))}</td>" for name in names) for row in rows)
-    return f"<table><tr>{head}</tr>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</table>"
+    """Rows by columns; a single one as names and values."""
+    names = list(dict.fromkeys(name for row in rows for name in row if name not in APART))
+    if len(rows) == 1:
+        (row,) = rows
+        pairs = ((name, html.escape(_cell(name, row[name]))) for name in names if not _is_long(row[name]))
+        plain = "".join(f"<tr><th>{_title(name)}</th><td>{value}</td></tr>" for name, value in pairs)
+        long = "".join(_folded(name, row[name]) for name in names if _is_long(row[name]))
+        return f'<table class="named">{plain}</table>{long}{_apart(rows)}'
+    head = "".join(f"<th>{_title(name)}</th>" for name in names)
+    lines = []
+    for row in rows:
+        cells = "".join(f"<td>{html.escape(_cell(name, row.get(name, '')))}</td>" for name in names)
+        lines.append(f"<tr{' class=wrong' if 'fell_back' in row or 'failed' in row else ''}>{cells}</tr>")
+    return f'<div class="wide"><table><tr>{head}</tr>{"".join(lines)}</table></div>{_apart(rows)}'
+
+
+def _is_long(value):
+    return isinstance(value, str) and "\n" in value
+
+
+def _folded(name, text):
+    return f"<details><summary>{_title(name)}</summary><pre>{html.escape(text)}</pre></details>"
+
+
+def _apart(rows):
+    """Notes and warnings once each, and counters and stages of each row to be unfolded."""
+    said = dict.fromkeys(sentence for row in rows for name in ("warnings", "notes") for sentence in row.get(name) or [])
+    notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in said)
+    more = []
+    for number, row in enumerate(rows, 1):
+        lines = [f"row {number}"] if len(rows) > 1 else []
+        if row.get("counters"):
+            lines.append(_text(row["counters"]))
+        lines += [f"{stage}: {_text(figures)}" for stage, figures in (row.get("stages") or {}).items()]
+        lines += [f"{path}: {version}" for path, version in (row.get("libraries") or {}).items()]
+        if any(row.get(name) for name in ("counters", "stages", "libraries")):
+            more.append("\n".join(lines))
+    return (f"<ul>{notes}</ul>" if notes else "") + (_folded("counters, stages, libraries", "\n\n".join(more)) if more else "")
 
 
 def _part(part):
     outcome = part["outcome"]
     seconds = part["seconds"]
     title = f'<h2>{html.escape(part["name"])} <small class="{outcome}">{outcome}, {seconds:.1f} s</small></h2>'
-    if "why" in part:
-        stack = f"<pre>{html.escape(part['stack'])}</pre>" if "stack" in part else ""
-        return title + f"<p>{html.escape(part['why'])}</p>{stack}"
-    return title + (_found(part["found"]) if isinstance(part["found"], dict) else _table(part["found"]))
+    why = f"<p>{html.escape(part['why'])}</p>" if "why" in part else ""
+    found = _found(part["found"]) if part.get("found") else ""
+    return title + why + found + "".join(_folded(name, part[name]) for name in ("stack", "traceback", "said") if name in part)
 
 
 def _found(found):
     """A table of what is one value, and one for each list of rows."""
+    if not isinstance(found, dict):
+        return _table(found)
     plain = {name: value for name, value in found.items() if not _is_rows(value)}
     tables = [_table([plain])] if plain else []
     for name, value in found.items():
         if _is_rows(value):
-            tables += [f"<h3>{html.escape(name.replace('_', ' '))}</h3>", _table(value)]
+            tables += [f"<h3>{_title(name)}</h3>" if name != "rows" else "", _table(value)]
     return "".join(tables)
 
 
@@ -74,12 +128,16 @@ def _is_rows(value):
 
 def page(report):
     """The report, as HTML."""
-    machine = _table([report["machine"]])
+    tables = "".join(_table(rows) for rows in summary.tables(report) if rows)
+    figures = f"<h2>In short</h2>{tables}<p>{MEANS}</p>" if tables else ""
     parts = "".join(_part(part) for part in report["parts"])
     outcomes = collections.Counter(part["outcome"] for part in report["parts"])
-    summary = ", ".join(f'<span class="{name}">{count} {name}</span>' for name, count in outcomes.items())
+    counts = ", ".join(f'<span class="{name}">{count} {name}</span>' for name, count in outcomes.items())
+    bad = [part["name"] for part in report["parts"] if part["outcome"] == "failed"]
+    failed = f'<p class="failed">failed: {html.escape("; ".join(bad))}</p>' if bad else ""
     date = html.escape(report["date"])
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>forebay on a GPU</title>'
-        f"<style>{STYLE}</style><h1>forebay on a GPU, {date}</h1><p>{summary}</p>{machine}{parts}</html>\n"
+        f"<style>{STYLE}</style><h1>forebay on a GPU, {date}</h1><p>{counts}</p>{failed}{figures}"
+        f"<h2>The machine</h2>{_table([report['machine']])}{parts}</html>\n"
     )

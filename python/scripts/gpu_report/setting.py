@@ -1,0 +1,105 @@
+"""What parts share: the framework and the device, how much is done, and where things lie. And loaders as parts make them."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+import typing
+
+import forebay as fb
+
+from .outcome import Skipped
+
+PREFIX = "gpu-report-"
+"""Of scratch folders; the number of the process that made one comes behind it."""
+
+
+@dataclasses.dataclass
+class Setting:
+    framework: typing.Any
+    device: str
+    scale: typing.Any
+    scratch: pathlib.Path
+    out: pathlib.Path | None = None
+    """Where samples that differ are left; None: nowhere."""
+    data: dict = dataclasses.field(default_factory=dict)
+    """What was made of the data, by name."""
+    part: str = ""
+    """The part that runs."""
+
+    def needs(self, name):
+        """The data of that name.
+
+        Raises:
+            Skipped: It could not be made.
+        """
+        if name not in self.data:
+            raise Skipped("its data could not be made")
+        return self.data[name]
+
+    def on_device(self, folder, **kwargs):
+        """A loader whose batches are the framework's, on the device."""
+        return loader(folder, self.device, self.framework.framework, **kwargs)
+
+    def memory(self):
+        """For a loader of the scale's batches."""
+        return "2gb" if self.scale.batch >= 64 else "256mb"
+
+
+def crops(side):
+    """A picture as in training, and its number."""
+    return {
+        "x": fb.Image("image", fb.RandomResizedCrop(side), fb.RandomHorizontalFlip()),
+        "y": fb.Scalar("number", dtype="int64"),
+    }
+
+
+def loader(folder, device, framework, times=1, **kwargs):
+    """A loader of a folder's shards, each sample so many times in an epoch."""
+    source = {"local": folder} if times == 1 else {"streams": [fb.Stream(local=folder, repeat=times)]}
+    kwargs = {"batch_size": 16, "shuffle": True, "memory": "256mb", **source, **kwargs}
+    return fb.Loader(device=device, framework=framework, **kwargs)
+
+
+def each(batches):
+    """The batches of an epoch, of which nobody here keeps one: `for` over a `zip` or an `enumerate` would."""
+    iterator = iter(batches)
+    while True:
+        try:
+            yield next(iterator)
+        except StopIteration:
+            return
+
+
+@contextlib.contextmanager
+def scratch_folder(bytes_wanted):
+    """A folder for data, where there is room for so many bytes, or else where there is most. Those that killed processes left go
+    first.
+    """
+    folders = dict.fromkeys(os.path.realpath(path) for path in (tempfile.gettempdir(), "/var/tmp", os.getcwd(), "/dev/shm"))
+    free = {folder: _free_bytes(folder) for folder in folders}
+    for folder in folders:
+        _remove_left_behind(pathlib.Path(folder))
+    enough = (folder for folder in folders if free[folder] >= bytes_wanted)
+    with tempfile.TemporaryDirectory(
+        prefix=f"{PREFIX}{os.getpid()}-", dir=next(enough, max(free, key=free.get)), ignore_cleanup_errors=True
+    ) as folder:
+        yield pathlib.Path(folder)
+
+
+def _free_bytes(folder):
+    if not os.access(folder, os.W_OK):
+        return -1
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(folder).free
+    return -1
+
+
+def _remove_left_behind(folder):
+    for path in folder.glob(f"{PREFIX}*"):
+        made_by = re.fullmatch(rf"{PREFIX}(\d+)-[a-z0-9_]{{8}}", path.name)
+        if made_by and not os.path.exists(f"/proc/{made_by[1]}"):
+            shutil.rmtree(path, ignore_errors=True)
