@@ -146,10 +146,22 @@ pub(crate) fn checked<T>(answer: Result<T, DriverError>, call: &'static str) -> 
             CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
             | CUresult::CUDA_ERROR_LAUNCH_FAILED
             | CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
+            | CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS
+            | CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | CUresult::CUDA_ERROR_INVALID_PC
             | CUresult::CUDA_ERROR_ASSERT => {
                 let advice = ": a kernel of this process has failed before, whoever started it, and the device is lost to the process; \
                               CUDA_LAUNCH_BLOCKING=1 shows which";
                 (ErrorKind::Io, advice)
+            }
+            CUresult::CUDA_ERROR_ECC_UNCORRECTABLE => {
+                (ErrorKind::Io, ": the device's memory is faulty, see nvidia-smi -q -d ECC, and reset the device")
+            }
+            CUresult::CUDA_ERROR_SYSTEM_NOT_READY => {
+                let advice = ": the machine is not ready for CUDA; where GPUs are joined by NVSwitch, NVIDIA's fabric manager has to run";
+                (ErrorKind::Unsupported, advice)
             }
             CUresult::CUDA_ERROR_NO_DEVICE => {
                 (ErrorKind::Unsupported, ": no GPU is visible to this process, see nvidia-smi and CUDA_VISIBLE_DEVICES")
@@ -157,8 +169,13 @@ pub(crate) fn checked<T>(answer: Result<T, DriverError>, call: &'static str) -> 
             CUresult::CUDA_ERROR_STUB_LIBRARY => {
                 (ErrorKind::Unsupported, ": this is a toolkit's stub, take its folder off LD_LIBRARY_PATH")
             }
-            CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH | CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE => {
+            CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH => {
                 (ErrorKind::Unsupported, ": the kernel's driver and the library are of different versions")
+            }
+            CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE => {
+                let advice = ": a library of the package cuda-compat is found first, and this device works with the driver's own alone: \
+                              take the package's folder off LD_LIBRARY_PATH";
+                (ErrorKind::Unsupported, advice)
             }
             CUresult::CUDA_ERROR_INVALID_DEVICE => (ErrorKind::Unsupported, ""),
             _ => (ErrorKind::Io, ""),

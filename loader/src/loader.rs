@@ -102,6 +102,8 @@ struct Position {
     plan: Option<EpochPlan>,
     /// Rows of the plan handed out since its start, skipped ones included.
     delivered: u64,
+    /// Those of the last batch.
+    last: u64,
     /// Whether an epoch has been started and is neither ended nor replaced.
     under_way: bool,
     /// Whether the last epoch came to its end and no other has been started: whoever asks again is told so again.
@@ -118,11 +120,11 @@ impl Position {
         self.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, epoch))
     }
 
-    /// The place of `plan`'s epoch behind the batches handed out, all ranks together.
-    fn place(&self, plan: &EpochPlan) -> u64 {
+    /// The place of `plan`'s epoch behind `delivered` rows of the plan, all ranks together.
+    fn place(plan: &EpochPlan, delivered: u64) -> u64 {
         // A batch that is not full is the last one, of which ranks may have unequally many rows.
-        match self.delivered.is_multiple_of(plan.batch_size()) {
-            true => plan.end().min(plan.sample_in_epoch() + self.delivered * plan.parallel_world().ranks()),
+        match delivered.is_multiple_of(plan.batch_size()) {
+            true => plan.end().min(plan.sample_in_epoch() + delivered * plan.parallel_world().ranks()),
             false => plan.end(),
         }
     }
@@ -193,6 +195,7 @@ impl Loader {
             resume: None,
             plan: None,
             delivered: 0,
+            last: 0,
             under_way: false,
             over: false,
             batches: None,
@@ -336,6 +339,7 @@ impl Loader {
         position.under_way = true;
         position.over = false;
         position.delivered = 0;
+        position.last = 0;
         // What the first plan resolved holds for all later epochs, as in the reference.
         position.resume = Some(plan.state(plan.sample_in_epoch()));
         position.plan = Some(plan);
@@ -382,6 +386,7 @@ impl Loader {
                 let mut position = self.position.lock();
                 if position.runs(&epoch) {
                     position.delivered += batch.planned_rows;
+                    position.last = batch.planned_rows;
                 }
                 drop(position);
                 if batch.rows == 0 {
@@ -400,6 +405,7 @@ impl Loader {
                     position.over = true;
                     position.epoch += 1;
                     position.delivered = 0;
+                    position.last = 0;
                     position.plan = None;
                 }
                 Ok(Next::End)
@@ -422,13 +428,27 @@ impl Loader {
     /// `Config` for an order that cannot be, `Closed` in a forked child.
     pub fn state(&self) -> Result<State> {
         let position = self.position()?;
+        self.state_behind(&position, position.delivered)
+    }
+
+    /// The same, as if the last batch had not been handed out: for a caller who has it and has not got it to where it goes.
+    ///
+    /// # Errors
+    ///
+    /// As [`state`](Self::state).
+    pub fn state_before(&self) -> Result<State> {
+        let position = self.position()?;
+        self.state_behind(&position, position.delivered - position.last)
+    }
+
+    fn state_behind(&self, position: &Position, delivered: u64) -> Result<State> {
         let next = |epoch, resume: Option<&Resume>| -> Result<Resume> {
             let plan = EpochPlan::new(self.catalog.shape(), &self.order, self.world, epoch, resume)?;
             Ok(plan.state(plan.sample_in_epoch()))
         };
         let now = match &position.plan {
             Some(plan) if position.under_way => {
-                let place = position.place(plan);
+                let place = Position::place(plan, delivered);
                 // The reference refuses the end of an epoch that canonical nodes of equal length made longer than its
                 // samples; the beginning of the next is the same place.
                 match place == plan.end() && plan.reference_end().is_some_and(|end| place > end) {
@@ -464,6 +484,7 @@ impl Loader {
             resume: Some(state.resume()),
             plan: None,
             delivered: 0,
+            last: 0,
             under_way: false,
             over: false,
             batches: None,
@@ -517,6 +538,14 @@ impl Loader {
         match self.target.pictures() {
             Ok(pictures) => {
                 self.stats.note(format!("pictures are decoded by {}", pictures.describe()));
+                let in_batch = self.layout.has_pictures().filter(|has| *has).count() * self.config.batch_size as usize;
+                if in_batch < pictures.pictures_min() {
+                    self.warn_and_note(format!(
+                        "the device leaves half of the decoding to a single thread of the host where a batch has fewer than {} \
+                         pictures, and these have {in_batch}: raise batch_size, or leave device_decode out",
+                        pictures.pictures_min()
+                    ));
+                }
                 Some(pictures)
             }
             Err(error) => {

@@ -124,9 +124,13 @@ impl Engine {
         next.map(|batch| outputs(py, batch)).transpose()
     }
 
-    /// Where the loader stands, as JSON.
-    fn state_dict(&self, py: Python<'_>) -> PyResult<String> {
-        enter::enter(py, || Ok(self.loader()?.state()?.to_json()))
+    /// Where the loader stands, as JSON; with `before_last` where it stood before the last batch.
+    fn state_dict(&self, py: Python<'_>, before_last: bool) -> PyResult<String> {
+        enter::enter(py, || {
+            let loader = self.loader()?;
+            let state = if before_last { loader.state_before() } else { loader.state() };
+            Ok(state?.to_json())
+        })
     }
 
     /// Goes on where the JSON document `state` was taken.

@@ -177,8 +177,10 @@ def test_a_batch_that_could_not_be_converted_comes_again(pictures):
         loader._convert = fails_once
         batches = iter(loader)
         assert next(batches)["n"].tolist() == expected[0]
+        one = loader.state_dict()
         with pytest.raises(RuntimeError, match="out of memory"):
             next(batches)
+        assert loader.state_dict() == one, "nobody has got the second batch"
         assert [batch["n"].tolist() for batch in batches] == expected[1:]
 
 

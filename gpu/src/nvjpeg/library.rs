@@ -3,6 +3,7 @@
 use super::sys;
 use crate::libraries::{first_missing, first_that_loads};
 use forebay_loader::{Error, ErrorKind, Result};
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -28,13 +29,26 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// `Unsupported`, saying what was tried.
+    /// `Unsupported`, saying what was tried; `Full` where one is there and the device has no memory for it.
     pub(crate) fn find<T>(path: Option<&Path>, packages: &[PathBuf], open: impl Fn(Self) -> Result<T>) -> Result<T> {
+        let no_memory = OnceCell::new();
         let load = |file: &OsString| {
             let shown = Path::new(file).display();
-            Self::load(file).and_then(|library| open(library).map_err(|error| format!("{shown}: {error}")))
+            let said = |error: Error| {
+                let said = format!("{shown}: {error}");
+                if error.kind() == ErrorKind::Full {
+                    let _ = no_memory.set(error);
+                }
+                said
+            };
+            Self::load(file).and_then(|library| open(library).map_err(said))
         };
-        first_that_loads(path, LIBRARY_VARIABLE, || candidates(packages), load).map_err(|refusal| {
+        let found = first_that_loads(path, LIBRARY_VARIABLE, || candidates(packages), load);
+        found.map_err(|refusal| {
+            // Of a library that is there no other one is wanted.
+            if let Some(error) = no_memory.into_inner() {
+                return error;
+            }
             let message = format!(
                 "nvJPEG cannot be used: install the Python package nvidia-nvjpeg-cu12 or nvidia-nvjpeg, or name the \
                  library in {LIBRARY_VARIABLE} ({refusal})"

@@ -5,9 +5,9 @@ use super::result::{Answer, Chroma, Refusal, batch, handle, header, library, par
 use super::sys::{self, nvjpegBackend_t};
 use crate::context::Context;
 use cudarc::driver::sys::CUstream;
+use forebay_loader::Result;
 use forebay_loader::decode::geometry::Region;
 use forebay_loader::sync::Arc;
-use forebay_loader::{Error, Result};
 
 /// What of a picture a backend is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,11 +265,5 @@ impl Drop for Batched {
     fn drop(&mut self) {
         // SAFETY: made in `new`, ended once; its owner waits for what it was given.
         self.of.end(|| unsafe { state::destroy(&self.of.library, self.state) });
-    }
-}
-
-impl From<&Refusal> for Error {
-    fn from(refusal: &Refusal) -> Self {
-        (*refusal).into()
     }
 }

@@ -39,7 +39,7 @@ use left_out::LeftOut;
 use passage::Passage;
 pub(crate) use proof::Backends;
 use proof::Proven;
-use share::Share;
+use share::{CORES_MIN, Share};
 use under_way::{Held, Tally, Unended};
 
 /// Groups under way: one that the device works on and one that the host prepares.
@@ -260,6 +260,10 @@ impl PictureDecoder for DevicePictures {
 
     fn describe(&self) -> String {
         self.description.clone()
+    }
+
+    fn pictures_min(&self) -> usize {
+        if self.work.lock().engines.is_some() { 0 } else { CORES_MIN }
     }
 
     fn take_fallbacks(&self) -> Vec<String> {

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 /// Fewer pictures are no work for the cores: up to 50 of a batch, the library reads what is entropy-coded on the host, one
 /// picture after the other, which is slower than engines and costs the loader's own CPU.
-const CORES_MIN: usize = 51;
+pub(super) const CORES_MIN: usize = 51;
 
 /// The cores must end in so much of the time that the engines would need alone: they are the model's, too.
 const WORTH: f64 = 0.95;

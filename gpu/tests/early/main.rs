@@ -9,7 +9,7 @@ mod copied;
 mod refused;
 mod rig;
 
-use fake::BYTES;
+use fake::{BYTES, Rig};
 use forebay_loader::batch::{Batch, Output};
 use forebay_loader::config::StreamConfig;
 use forebay_loader::decode::geometry::Region;
@@ -128,6 +128,31 @@ fn rows_stand_beside_pictures_that_the_device_decodes_and_stay_when_it_gives_up(
         assert_eq!((decoded == SAMPLES, given_up > 0), (!gives_up, gives_up), "{decoded} pictures");
         end(rig, &cufile, device);
     }
+}
+
+#[test]
+fn a_device_that_does_not_answer_keeps_no_loader_from_closing() {
+    let rig = Rig::with_libraries(1, &fake::libraries(), "", 0);
+    rig.moving().waits_move(true);
+    // SAFETY: no initialisers.
+    let nvjpeg = unsafe { libloading::Library::new(fake::nvjpeg()) }.expect("loads");
+    tell_of_pictures(&nvjpeg);
+    let data = folder();
+    write(&data.path().join("data"), &[("image", "jpeg")], SAMPLES, 100 << 10);
+    let ops = serde_json::json!([{"op": "random_resized_crop", "size": [24, 24]}]);
+    let fields = serde_json::json!([["x", {"kind": "image", "column": "image", "ops": ops}]]);
+    let fields = Some(serde_json::from_value(fields).expect("fields"));
+    let config = LoaderConfig { fields, device_decode: true, gpu_direct_storage: false, ..config(&data) };
+    let device = on_device(&config, &rig);
+    device.start_epoch().expect("an epoch");
+    drop(next(&device).expect("a batch"));
+    rig.moving().waits_move(false);
+    device.start_epoch().expect("the next epoch");
+    assert!(rig.await_waiters(1), "nobody waits for the device");
+    device.close().expect("closed");
+    rig.moving().waits_move(true);
+    drop(device);
+    assert_eq!(rig.end(), NOTHING_LEFT);
 }
 
 #[test]

@@ -25,7 +25,7 @@ use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU64, JoinHandle, Mutex, Ordering, spawn};
 use crate::target::{BatchTarget, PictureDecoder};
 use crate::topology::{CpuSet, affinity};
-use crossbeam::channel::{Receiver, Sender, unbounded};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use std::time::{Duration, Instant};
 
 /// Everything an epoch is made of; the parts outlive it.
@@ -208,11 +208,21 @@ fn is_about_sample(error: &Error) -> bool {
 /// A running epoch. Dropping it stops and joins every thread.
 pub(crate) struct Epoch {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<Thread>>,
     /// The process whose threads these are.
     pid: u32,
     watch: Mutex<Watch>,
 }
+
+/// One of its threads.
+struct Thread {
+    handle: JoinHandle<()>,
+    /// Ends with the thread, if that may wait for a device.
+    ended: Option<Receiver<()>>,
+}
+
+/// A device that has not answered for so long, after all others have ended, is not waited for any more.
+const DEVICE_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// What is known about a stall.
 #[derive(Default)]
@@ -275,7 +285,13 @@ impl Epoch {
             epoch.thread(&format!("fb-shard-{i}"), "shard", shard::run)?;
         }
         if epoch.shared.pictures.is_some() {
-            epoch.thread("fb-place", "place", move |shared| place::run(shared, &encoded_end))?;
+            let (working, ended) = bounded::<()>(0);
+            let body = move |shared: &Shared| {
+                let answer = place::run(shared, &encoded_end);
+                drop(working);
+                answer
+            };
+            epoch.start_thread("fb-place", "place", Some(ended), body)?;
         }
         for number in 0..epoch.shared.crews.len() {
             epoch.crew(number, &chunks_end)?;
@@ -322,11 +338,21 @@ impl Epoch {
         stage: &'static str,
         body: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
     ) -> Result<()> {
+        self.start_thread(name, stage, None, body)
+    }
+
+    fn start_thread(
+        &self,
+        name: &str,
+        stage: &'static str,
+        ended: Option<Receiver<()>>,
+        body: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
         let shared = self.shared.clone();
-        let thread = spawn(name, move || shared.run.clone().guard(stage, || body(&shared))).map_err(|e| {
+        let handle = spawn(name, move || shared.run.clone().guard(stage, || body(&shared))).map_err(|e| {
             Error::from_io(e, "a thread could not be started: lower `threads` or raise the process limit")
         })?;
-        self.threads.lock().push(thread);
+        self.threads.lock().push(Thread { handle, ended });
         Ok(())
     }
 
@@ -380,9 +406,17 @@ impl Epoch {
             // Ended before: what is open or kept by now is the next epoch's.
             return;
         }
-        for thread in threads {
+        for Thread { handle, ended } in threads {
+            if let Some(ended) = ended
+                && ended.recv_timeout(DEVICE_WAIT_MAX) == Err(RecvTimeoutError::Timeout)
+            {
+                log::warn!(
+                    "the device does not answer: the thread that waits for it is left behind, with its batch's memory"
+                );
+                continue;
+            }
             // The body catches panics, so the only error left is one in the guard itself.
-            let _ = thread.join();
+            let _ = handle.join();
         }
         self.shared.source.ended();
         self.shared.open.rest();

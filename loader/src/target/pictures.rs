@@ -30,6 +30,11 @@ pub trait PictureDecoder: Send + Sync + Debug {
     /// What it is, for the statistics: "nvJPEG 12.4 with 8 engines".
     fn describe(&self) -> String;
 
+    /// How many pictures a batch should have at least: of fewer the device leaves much of the work to a single thread of the host.
+    fn pictures_min(&self) -> usize {
+        0
+    }
+
     /// What has been given up since this was last asked, and why: a sentence each.
     fn take_fallbacks(&self) -> Vec<String>;
 

@@ -62,8 +62,10 @@ class Loader:
     On a CUDA device a batch is still being copied when it is yielded. The stream that is current then waits for the copy, the
     host does not; and the memory is written again when that stream has done what it was given before the last tensor was
     dropped. Order other streams that use the batch against it (`wait_stream`), before and after; a stream on which a batch was
-    taken has to live as long as the batch. While a graph is captured there no batch can be taken, but dropped it may be. JAX reads on streams that it
-    does not name: keep a batch until the step that reads it has ended (`jax.block_until_ready` of what the step returns).
+    taken has to live as long as the batch. While a graph is captured there no batch can be taken, but dropped it may be: then the
+    stream has to live a moment longer than the capture, some 10 ms, or as long as the loader. A batch that was taken on the
+    per-thread default stream (DLPack's 2) is better not dropped during a capture, which may end by it. JAX reads on streams that
+    it does not name: keep a batch until the step that reads it has ended (`jax.block_until_ready` of what the step returns).
 
         with Loader(remote="s3://bucket/set", batch_size=256, shuffle=True) as loader:
             for epoch in range(loader.epoch, 90):
@@ -332,7 +334,8 @@ class Loader:
         Small, made of plain numbers and strings, equal on all ranks, and readable by MosaicML streaming.
         """
         self._check()
-        return json.loads(self._engines[0].state_dict())
+        iterator = self._iterator()
+        return json.loads(self._engines[0].state_dict(iterator is not None and bool(iterator._taken)))
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Makes the next `iter` go on where `state` was taken, on any legal number of ranks.
