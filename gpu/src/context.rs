@@ -90,9 +90,9 @@ impl Context {
             .map_err(|e| e.with("device", self.number))
     }
 
-    /// Waits on the host until everything that was given to the device is done, by anybody. That ends a capture of a graph, whatever
-    /// its mode, so it is for what consumers have given to streams that have no name here, and nothing else. Where the driver refuses
-    /// it during a capture, it is tried again until that is over.
+    /// Waits on the host until everything that was given to the device is done, by anybody. That ends a capture of a graph,
+    /// whatever its mode, so it is for what consumers have given to streams that have no name here, and nothing else. Where the
+    /// driver refuses it during a capture, it is tried again until that is over.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let last = Instant::now() + CAPTURE_MAX;
         self.enter(|| {

@@ -6,10 +6,10 @@
 //! batch slot --copies, for what else the batch has (rows)-----------------+--> event --> slot goes back
 //! ```
 //!
-//! The block is taken with the batch's first such row, and until the batch is filled nothing else uses it. It is one that nothing
-//! uses any more: cuFile's reads go by no stream, and copies must not wait for a consumer, or read slots would. For that reason these
-//! copies have a stream and a keeper of their own; the target's wait for whoever reads the memory that they write next. When the
-//! batch is filled the reads are done, and the rest goes the usual way, behind the copies.
+//! The block is taken with the batch's first such row, and until the batch is filled nothing else uses it. It is one that
+//! nothing uses any more: cuFile's reads go by no stream, and copies must not wait for a consumer, or read slots would. For
+//! that reason these copies have a stream and a keeper of their own; the target's wait for whoever reads the memory that they
+//! write next. When the batch is filled the reads are done, and the rest goes the usual way, behind the copies.
 //!
 //! Untested on hardware: the tests run over stand-ins for driver and library in host memory.
 

@@ -118,8 +118,8 @@ impl Lane {
         Ok(took)
     }
 
-    /// Scratch memory of `bytes` bytes, for a lane at rest: its address. It is blank; memory that is new is made so on `stream`, and
-    /// waited for.
+    /// Scratch memory of `bytes` bytes, for a lane at rest: its address. It is blank; memory that is new is made so on
+    /// `stream`, and waited for.
     ///
     /// # Errors
     ///

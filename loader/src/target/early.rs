@@ -1,10 +1,10 @@
 //! Rows that are at the target before their batch is filled.
 //!
-//! Only the stored bytes of columns of fixed size go this way: nothing has to look at them. Such a row is copied right from the slot
-//! that its sample was read to, which goes back when the target has it; or it is read from its file ([`storage`](super::storage)).
-//! The target sets memory aside for the batch with its first such row. A row's place in the batch slot stays as it was, and rows
-//! that cannot go so are written there, in the same batch. When all rows are done, what the slot has goes to the target, beside
-//! them.
+//! Only the stored bytes of columns of fixed size go this way: nothing has to look at them. Such a row is copied right from the
+//! slot that its sample was read to, which goes back when the target has it; or it is read from its file
+//! ([`storage`](super::storage)). The target sets memory aside for the batch with its first such row. A row's place in the
+//! batch slot stays as it was, and rows that cannot go so are written there, in the same batch. When all rows are done, what
+//! the slot has goes to the target, beside them.
 
 use super::{Decoded, OutputPlace, StoredFile, TensorMemory};
 use crate::error::Result;

@@ -160,8 +160,8 @@ class Image:
 
     The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with three channels: grey is
     repeated, transparency is left out, of 16 bits the upper 8 count, and of an animation the first frame is taken. "uint8"
-    has grey levels 0 to 255; float types have them divided by 255, and then what `Normalize` makes of that. Where `ops` does not end at a fixed
-    size it is a list of N pictures, each of its own height and width.
+    has grey levels 0 to 255; float types have them divided by 255, and then what `Normalize` makes of that. Where `ops` does
+    not end at a fixed size it is a list of N pictures, each of its own height and width.
 
     Args:
         column: The column that holds the encoded picture.

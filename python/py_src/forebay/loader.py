@@ -103,9 +103,9 @@ class Loader:
             device counts as a rank of its own. A batch is copied when it is full, each output at once; but rows of at least 64
             KiB that are the stored bytes of an `ndarray` column of fixed type and shape in MDS and come from disk rather than
             the page cache are copied one by one from where they were read to, and a batch that has such takes its memory on the
-            device with the first (`rows_copied_early` in `stats()["counters"]`). The environment variables FOREBAY_CUDA_LIBRARY, FOREBAY_NVJPEG_LIBRARY and
-            FOREBAY_CUFILE_LIBRARY name the libraries of driver, decoder and GPUDirect Storage where the system's are not the
-            ones.
+            device with the first (`rows_copied_early` in `stats()["counters"]`). The environment variables
+            FOREBAY_CUDA_LIBRARY, FOREBAY_NVJPEG_LIBRARY and FOREBAY_CUFILE_LIBRARY name the libraries of driver, decoder and
+            GPUDirect Storage where the system's are not the ones.
         device_decode: Leave JPEGs to the CUDA device (nvJPEG): baseline files, cropped and resized by one operation, as long as
             batches have room for them: in their rows, and some behind those out of `memory`. The others, and those that the
             device refuses or leaves out, are decoded on the host, into the same batch; `stats()["counters"]` counts
@@ -115,7 +115,8 @@ class Loader:
             are the same, grey levels may differ by a few; also from run to run where nvJPEG's engines round otherwise than the
             device's cores, which share the pictures as fast as they are. A file that is damaged inside its data the device may
             decode to something without an error, where the host refuses it: `validate_hash` finds what was damaged on its way.
-            Besides the batches it takes device memory for decoded pictures, twice 1 GiB at most unless a single one is larger.
+            Besides the batches it takes device memory for decoded pictures, twice 1.25 GiB at most unless a single one is larger;
+            where there is less, fewer are decoded at once, and where there is none the host decodes from then on.
             Not yet run on a GPU.
         share_decode: With `device_decode`, decode threads that would wait for the device take some of its pictures: as many as
             let both end together, measured from batch to batch and counted as `pictures_shared`. Who decodes a picture then

@@ -1,8 +1,9 @@
 //! Rows that go to the target before their batch is filled: the stored bytes of columns of fixed size.
 //!
-//! [`stored`](super::stored) has them read from their file. Otherwise a sample that comes from disk is in a read slot, and from there
-//! its rows are copied to the target right away, where a decode thread would have copied them to the batch slot for one copy of the
-//! whole batch. The page cache is read straight into the batch slot: so each byte is copied once on the host at most.
+//! [`stored`](super::stored) has them read from their file. Otherwise a sample that comes from disk is in a read slot, and from
+//! there its rows are copied to the target right away, where a decode thread would have copied them to the batch slot for one
+//! copy of the whole batch. The page cache is read straight into the batch slot: so each byte is copied once on the host at
+//! most.
 
 use super::collate::Building;
 use crate::decode::FieldPlan;
