@@ -272,16 +272,19 @@ fn rows_are_read_only_where_a_consumer_has_read() {
     host.start_epoch().expect("an epoch");
     device.start_epoch().expect("an epoch");
     let mut later = Vec::new();
-    while let Some(expected) = next(&host) {
-        let batch = next(&device).expect("as many batches");
-        let queued = bytes(&batch, |tensor| {
-            tensor.memory().order_before(None).expect("ordered");
-            rig.read_later_at(tensor.address(), tensor.bytes())
-        });
-        later.push((host_bytes(&expected), queued));
-        // Its reads are still queued, and its memory is the next batch's.
-        drop(batch);
-    }
+    // No other wait moves the consumer.
+    rig.moving().little(|| {
+        while let Some(expected) = next(&host) {
+            let batch = next(&device).expect("as many batches");
+            let queued = bytes(&batch, |tensor| {
+                tensor.memory().order_before(None).expect("ordered");
+                rig.read_later_at(tensor.address(), tensor.bytes())
+            });
+            later.push((host_bytes(&expected), queued));
+            // Its reads are still queued, and its memory is the next batch's.
+            drop(batch);
+        }
+    });
     rig.call("fake_cuda_run");
     for (expected, got) in later {
         assert!(expected == got, "a consumer saw another batch");
