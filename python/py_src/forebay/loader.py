@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import inspect
 import json
 import operator
@@ -336,7 +337,7 @@ class Loader:
         """
         self._check()
         iterator = self._iterator()
-        return json.loads(self._engines[0].state_dict(iterator is not None and bool(iterator._taken)))
+        return json.loads(self._engines[0].state_dict(iterator is not None and bool(iterator._failed)))
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Makes the next `iter` go on where `state` was taken, on any legal number of ranks.
@@ -437,8 +438,8 @@ class _Epoch:
         self._loader = loader
         self._over = False
         self._is_empty = True
-        # What the engines gave of a batch that is not converted: it comes again if that fails.
-        self._taken: list[dict[str, Any]] = []
+        # What the engines gave of batches that could not be converted: they come again. Several threads may ask.
+        self._failed: list[list[dict[str, Any]]] = []
         self.abandoned = False
 
     def __iter__(self) -> _Epoch:
@@ -451,17 +452,25 @@ class _Epoch:
             raise ClosedError("a newer iterator, load_state_dict or close ended this one: only one is alive at a time")
         if self._over:
             raise StopIteration
-        for engine in loader._engines[len(self._taken) :]:
-            outputs = engine.next()
-            if outputs is None:
-                self._over = True
-                if self._is_empty:
-                    self._warn_of_no_batch()
-                raise StopIteration
-            self._is_empty = False
-            self._taken.append(outputs)
-        batches = [{name: loader._convert(value) for name, value in outputs.items()} for outputs in self._taken]
-        self._taken = []
+        taken: list[dict[str, Any]] = []
+        with contextlib.suppress(IndexError):
+            taken = self._failed.pop()
+        try:
+            for engine in loader._engines[len(taken) :]:
+                outputs = engine.next()
+                if outputs is None:
+                    taken.clear()
+                    self._over = True
+                    if self._is_empty:
+                        self._warn_of_no_batch()
+                    raise StopIteration
+                self._is_empty = False
+                taken.append(outputs)
+            batches = [{name: loader._convert(value) for name, value in outputs.items()} for outputs in taken]
+        except BaseException:
+            if taken:
+                self._failed.append(taken)
+            raise
         batch = batches[0] if loader._single else batches
         return batch if loader._transform is None else loader._transform(batch)
 
