@@ -28,7 +28,7 @@ struct Break {
     noticed_by: (&'static str, &'static str),
 }
 
-const BREAKS: [Break; 44] = [
+const BREAKS: [Break; 45] = [
     Break {
         what: "a slot is used again before its copy has been done",
         file: "keeper.rs",
@@ -59,6 +59,13 @@ const BREAKS: [Break; 44] = [
             "pictures",
             "a_batch_that_nobody_wants_any_more_is_not_overwritten_before_the_device_is_done_with_it",
         ),
+    },
+    Break {
+        what: "a large picture without memory is the end of all decoding",
+        file: "pictures/passage.rs",
+        sound: "1 if group.pixel_bytes < LARGE_BYTES => Err(error),",
+        broken: "1 if group.pixel_bytes < usize::MAX => Err(error),",
+        noticed_by: ("pictures", "failure::a_large_picture_that_finds_no_memory_is_refused_alone"),
     },
     Break {
         what: "nobody looks for pictures that were left out",

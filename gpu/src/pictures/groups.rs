@@ -9,6 +9,9 @@ use forebay_loader::{Error, Result};
 /// Decoded pixels of one group, unless a single picture has more: 256 crops of 1,100 x 1,100.
 pub(super) const PIXEL_BYTES_MAX: usize = 1 << 30;
 
+/// Decoded pixels of a picture that is large: of 22 million pixels. Where there is no memory for such a one, there may be for others.
+pub(super) const LARGE_BYTES: usize = 64 << 20;
+
 /// Where pixels start: what the device reads at once.
 const ALIGN_BYTES: usize = 256;
 
@@ -52,8 +55,14 @@ impl Item {
         self.region(extent).w as usize * 3
     }
 
+    /// Bytes of its place.
     fn bytes(&self, extent: Extent) -> usize {
-        self.pitch(extent) * self.region(extent).h as usize
+        (self.pitch(extent) * self.region(extent).h as usize).next_multiple_of(ALIGN_BYTES)
+    }
+
+    /// Whether it is much larger than pictures are.
+    pub(super) fn is_large(&self, extent: Extent) -> bool {
+        self.bytes(extent) >= LARGE_BYTES
     }
 
     /// Which output it is of, and which row of the slot.
@@ -77,13 +86,33 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// The same pictures in two groups; there are at least two.
-    pub(super) fn halves(mut self) -> [Self; 2] {
-        let mut items = self.items.split_off(self.items.len() / 2);
-        let start = items.first().map_or(self.pixel_bytes, |item| item.at);
-        items.iter_mut().for_each(|item| item.at -= start);
-        let second = Self { items, pixel_bytes: self.pixel_bytes - start };
-        [Self { items: self.items, pixel_bytes: start }, second]
+    /// The same pictures, of which there are at least two, in two groups: large ones apart from others, or else halves.
+    pub(super) fn parts(self, extent: Extent) -> [Self; 2] {
+        let (large, mut front): (Vec<_>, Vec<_>) = self.items.into_iter().partition(|item| item.is_large(extent));
+        let back = match (large.is_empty(), front.is_empty()) {
+            (true, _) => front.split_off(front.len() / 2),
+            (false, false) => large,
+            (false, true) => {
+                front = large;
+                front.split_off(front.len() / 2)
+            }
+        };
+        [front, back].map(|items| {
+            let mut part = Self::default();
+            items.into_iter().for_each(|item| part.push(item, extent));
+            part
+        })
+    }
+
+    /// Whether one of its pictures is large.
+    pub(super) fn has_large(&self, extent: Extent) -> bool {
+        self.items.iter().any(|item| item.is_large(extent))
+    }
+
+    /// Puts a picture behind the others.
+    fn push(&mut self, item: Item, extent: Extent) {
+        self.items.push(Item { at: self.pixel_bytes, ..item });
+        self.pixel_bytes += item.bytes(extent);
     }
 
     /// Bytes of scratch memory: the pixels and the kernel's list.
@@ -109,15 +138,11 @@ pub(super) fn cut(
     for (number, picture) in pictures.iter().enumerate().filter(|(_, picture)| is_new(picture)) {
         let to_row = rows.binary_search(&picture.row);
         let to_row = to_row.map_err(|_| Error::internal("a picture lies in a row that its batch does not keep"))?;
-        let mut item = Item { number, picture: *picture, to_row: to_row as u32, at: 0 };
-        let bytes = item.bytes(extent).next_multiple_of(ALIGN_BYTES);
-        if groups.last().is_none_or(|group| group.pixel_bytes + bytes > bytes_max) {
+        let item = Item { number, picture: *picture, to_row: to_row as u32, at: 0 };
+        if groups.last().is_none_or(|group| group.pixel_bytes + item.bytes(extent) > bytes_max) {
             groups.push(Group::default());
         }
-        let group = groups.last_mut().ok_or_else(|| Error::internal("no group"))?;
-        item.at = group.pixel_bytes;
-        group.pixel_bytes += bytes;
-        group.items.push(item);
+        groups.last_mut().ok_or_else(|| Error::internal("no group"))?.push(item, extent);
     }
     Ok(groups)
 }
@@ -145,12 +170,22 @@ mod tests {
         );
         assert_eq!(groups[0].scratch_bytes(), 1024 + 2 * size_of::<Picture>());
         let all = cut(&pictures, &[1, 3, 4], |_| true, Extent::Part, 1 << 20).expect("cut").remove(0);
-        let halves = all.halves();
+        let halves = all.parts(Extent::Part);
         assert_eq!(
             halves.iter().map(numbers).collect::<Vec<_>>(),
             [vec![(0, 0, 0), (1, 1, 512)], vec![(2, 1, 0), (3, 2, 30_208)]]
         );
         assert_eq!(halves.map(|group| group.pixel_bytes), [1024, 30_720]);
+        let mixed = [picture(0, 1, 10), picture(0, 3, 6000), picture(1, 3, 100), picture(1, 4, 5000)];
+        let mixed = cut(&mixed, &[1, 3, 4], |_| true, Extent::Part, 1 << 30).expect("cut").remove(0);
+        assert!(mixed.has_large(Extent::Part));
+        let [usual, large] = mixed.parts(Extent::Part);
+        assert!(!usual.has_large(Extent::Part) && large.has_large(Extent::Part));
+        assert_eq!(
+            [numbers(&usual), numbers(&large)],
+            [vec![(0, 0, 0), (2, 1, 512)], vec![(1, 1, 0), (3, 2, 108_000_000)]]
+        );
+        assert_eq!(large.parts(Extent::Part).map(|group| numbers(&group)), [vec![(1, 1, 0)], vec![(3, 2, 0)]]);
         let new = cut(&pictures, &[1, 3, 4], |picture| picture.row == 3, Extent::Part, 1 << 20).expect("cut");
         assert_eq!(new.iter().map(numbers).collect::<Vec<_>>(), [vec![(1, 1, 0), (2, 1, 512)]]);
         assert!(cut(&pictures, &[1, 3, 4], |_| false, Extent::Part, 1 << 20).expect("cut").is_empty());

@@ -63,6 +63,8 @@ pub(crate) struct DevicePictures {
     left_out: Arc<Blocks>,
     /// Whether it was said that pictures are left out.
     has_left_out: AtomicBool,
+    /// Whether it was said that pictures are too large.
+    has_too_large: AtomicBool,
     description: String,
     is_open: AtomicBool,
     fallbacks: Mutex<Vec<String>>,
@@ -200,6 +202,7 @@ impl DevicePictures {
             looking,
             left_out: Arc::default(),
             has_left_out: AtomicBool::new(false),
+            has_too_large: AtomicBool::new(false),
             description: format!("nvJPEG {major}.{minor} {with}"),
             is_open: AtomicBool::new(true),
             fallbacks: Mutex::new(fallbacks),
@@ -234,6 +237,16 @@ impl DevicePictures {
         self.fallbacks.lock().push(format!(
             "CUDA device {device} has little memory left for decoding, so fewer pictures are decoded at once from now on: {error}"
         ));
+    }
+
+    /// Says that the host decodes some.
+    fn say_of_large_pictures(&self, error: &Error) {
+        if !self.has_too_large.swap(true, Ordering::Relaxed) {
+            let device = self.shared.context.number;
+            self.fallbacks.lock().push(format!(
+                "CUDA device {device} has no memory for a picture that is large, the host decodes those for which there is none: {error}"
+            ));
+        }
     }
 
     /// Decodes on the cores alone from now on, if there are any.

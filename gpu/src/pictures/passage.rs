@@ -1,6 +1,6 @@
 //! A batch's way to the device: its pictures group by group, then the rows that are no pictures.
 
-use super::groups::{Group, Item, PIXEL_BYTES_MAX};
+use super::groups::{Group, Item, LARGE_BYTES, PIXEL_BYTES_MAX};
 use super::lane::Timed;
 use super::left_out::LeftOut;
 use super::share::Took;
@@ -89,7 +89,10 @@ impl Passage<'_> {
         while let Some(group) = left.pop() {
             match self.scratch(&group)? {
                 Some(scratch) => self.group(&group, scratch, &mut refused)?,
-                None => left.extend(group.halves().into_iter().rev()),
+                None => match group.items[..] {
+                    [Item { number, .. }] => refused.push(number),
+                    _ => left.extend(group.parts(self.work.extent_max()).into_iter().rev()),
+                },
             }
         }
         if refused.is_empty() {
@@ -99,7 +102,8 @@ impl Passage<'_> {
         Ok(refused)
     }
 
-    /// Memory for a group, of the lane whose turn it is next; `None` where there is less, and the group can be halved.
+    /// Memory for a group, of the lane whose turn it is next; `None` where there is less, and the group can be parted, or is a large
+    /// picture.
     fn scratch(&mut self, group: &Group) -> Result<Option<Scratch>> {
         let Self { pictures, work, .. } = self;
         let turn = (work.turn + 1) % work.lanes.len();
@@ -110,14 +114,23 @@ impl Passage<'_> {
                 work.turn = turn;
                 Ok(Some(Scratch { address, took }))
             }
-            Err(error) if error.kind() == ErrorKind::Full && group.items.len() > 1 => {
-                if work.pixel_bytes_max == PIXEL_BYTES_MAX {
-                    pictures.say_of_little_memory(&error);
+            Err(error) if error.kind() != ErrorKind::Full => Err(error),
+            Err(error) => match group.items.len() {
+                1 if group.pixel_bytes < LARGE_BYTES => Err(error),
+                1 => {
+                    pictures.say_of_large_pictures(&error);
+                    Ok(None)
                 }
-                work.pixel_bytes_max = work.pixel_bytes_max.min(group.pixel_bytes.div_ceil(2));
-                Ok(None)
-            }
-            Err(error) => Err(error),
+                // What there is suffices for others.
+                _ if group.has_large(work.extent_max()) => Ok(None),
+                _ => {
+                    if work.pixel_bytes_max == PIXEL_BYTES_MAX {
+                        pictures.say_of_little_memory(&error);
+                    }
+                    work.pixel_bytes_max = work.pixel_bytes_max.min(group.pixel_bytes.div_ceil(2));
+                    Ok(None)
+                }
+            },
         }
     }
 
@@ -197,7 +210,11 @@ impl DevicePictures {
             let answer = unsafe { timed.decoder.decode(&only, stream.handle) }?;
             let Err(refusal) = answer else { continue };
             if refusal.is_of_memory() {
-                return Err(Error::from(refusal).with("device", self.shared.context.number));
+                let error = Error::from(refusal).with("device", self.shared.context.number);
+                if !jobs.iter().any(|(_, job)| job.pitch * job.region.h as usize >= LARGE_BYTES) {
+                    return Err(error);
+                }
+                self.say_of_large_pictures(&error);
             }
             is_halved = true;
             match *jobs {

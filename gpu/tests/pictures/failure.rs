@@ -3,6 +3,7 @@
 use super::rig::*;
 use crate::fake::Rig;
 use forebay_loader::ErrorKind;
+use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::{DType, Layout};
 use forebay_loader::target::Placed;
 
@@ -76,6 +77,53 @@ fn with_little_memory_fewer_pictures_are_decoded_at_once() {
     let [sentence] = &decoder.take_fallbacks()[..] else { panic!("it is said once") };
     assert!(sentence.contains("fewer pictures are decoded at once"), "{sentence}");
     end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn a_large_picture_that_finds_no_memory_is_refused_alone() {
+    const LARGE: [usize; 2] = [2, 7];
+    // Of the driver, for pixels; of the library, for what it needs.
+    for of_driver in [true, false] {
+        let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+        rig.moving().waits_move(true);
+        // Cores decode whole pictures.
+        nvjpeg.engines(if of_driver { 2 } else { 0 });
+        let decoder = open(&rig, &nvjpeg);
+        decoder.take_fallbacks();
+        let form = Form::new(DType::UInt8, Layout::Nhwc);
+        decoder.warm(&rig, &form);
+        if of_driver {
+            rig.piece_max(2 << 20);
+        }
+        for seed in [20, 400] {
+            let text = |row| (!of_driver && LARGE.contains(&row)).then_some(REFUSED);
+            let (slot, mut list) = form.fill_with(&rig, seed, &[], text);
+            for row in LARGE {
+                list[row].picture.size = Size { w: 6000, h: 5000 };
+            }
+            if !of_driver {
+                nvjpeg.fail("cores", 1, 5);
+            }
+            let rest = list.iter().filter(|picture| !LARGE.contains(&picture.row)).copied().collect();
+            let Placed::Refused { slot, pictures, decoded } =
+                form.place(&decoder, (slot, list), &all()).expect("an answer")
+            else {
+                panic!("there was memory")
+            };
+            assert_eq!(pictures, LARGE);
+            let slot = form.with_rows_of_host(slot, seed, &LARGE);
+            let Placed::Done { memory, .. } =
+                form.place_again(&decoder, (slot, rest), &all(), decoded).expect("placed")
+            else {
+                panic!("nothing is left to decode")
+            };
+            form.check(&rig, &*memory, seed, &all());
+        }
+        assert!(decoder.is_open());
+        let said = decoder.take_fallbacks();
+        assert!(matches!(&said[..], [one] if one.contains("no memory for a picture that is large")), "{said:?}");
+        end(rig, &nvjpeg, decoder);
+    }
 }
 
 #[test]

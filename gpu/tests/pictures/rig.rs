@@ -312,19 +312,27 @@ impl Form {
         let filled = self.fill_with(rig, seed, &[], |row| refused.contains(&row).then_some(text));
         let list = filled.1.clone();
         let every: Vec<usize> = (0..self.rows).collect();
-        let Placed::Refused { mut slot, pictures, decoded } = self.place(decoder, filled, &every).expect("an answer")
+        let Placed::Refused { slot, pictures, decoded } = self.place(decoder, filled, &every).expect("an answer")
         else {
             panic!("{refused:?} cannot be decoded")
         };
         assert_eq!(pictures, refused);
         assert_eq!(rig.call("fake_cuda_queued"), 0, "the slot is the caller's again");
-        let row_bytes = self.outputs[0].row_bytes;
-        for row in rows.iter().copied().filter(|row| refused.contains(row)) {
-            let host = self.on_host(&file(seed + row as u32), &stage(seed + row as u32));
-            slot.bytes_mut().expect("all of it")[row * row_bytes..][..row_bytes].copy_from_slice(&host);
-        }
+        let of_host: Vec<usize> = rows.iter().copied().filter(|row| refused.contains(row)).collect();
+        let slot = self.with_rows_of_host(slot, seed, &of_host);
         let rest = list.into_iter().filter(|p| rows.contains(&p.row) && !refused.contains(&p.row)).collect();
         (slot, rest, decoded)
+    }
+
+    /// A slot that came back, with these rows decoded on the host as the loader does.
+    pub(crate) fn with_rows_of_host(&self, mut slot: BatchSlot, seed: u32, rows: &[usize]) -> BatchSlot {
+        let row_bytes = self.outputs[0].row_bytes;
+        for row in rows {
+            let seed = seed + *row as u32;
+            let host = self.on_host(&file(seed), &stage(seed));
+            slot.bytes_mut().expect("all of it")[row * row_bytes..][..row_bytes].copy_from_slice(&host);
+        }
+        slot
     }
 
     pub(crate) fn done(
