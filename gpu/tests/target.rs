@@ -119,11 +119,10 @@ fn nothing_ends_another_thread_s_capture_of_a_graph() {
         drop(batch);
         rig.call("fake_cuda_run");
     }
-    assert_eq!(rig.end(), NOTHING_LEFT);
-    let rig = Rig::new();
-    assert_eq!(rig.call("fake_cuda_strict_calls"), before, "calls that the driver refuses while a graph is captured");
-    assert_eq!(rig.call("fake_cuda_capture_mode"), 0, "this thread stays as it was");
-    assert_eq!(rig.end(), NOTHING_LEFT);
+    let (left, [strict, mode]) = rig.end_and_ask(["fake_cuda_strict_calls", "fake_cuda_capture_mode"]);
+    assert_eq!(left, NOTHING_LEFT);
+    assert_eq!(strict, before, "calls that the driver refuses while a graph is captured");
+    assert_eq!(mode, 0, "this thread stays as it was");
 }
 
 #[test]

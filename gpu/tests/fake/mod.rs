@@ -236,6 +236,11 @@ impl Rig {
 
     /// Ends it, and comes back when the last handle has been given back.
     pub(crate) fn end(self) -> [i32; 4] {
+        self.end_and_ask([]).0
+    }
+
+    /// The same, and what these functions of the fake answer then, before another test begins.
+    pub(crate) fn end_and_ask<const N: usize>(self, names: [&str; N]) -> ([i32; 4], [i32; N]) {
         let moving = self.moving();
         moving.waits_move(true);
         let Self { target, pool, fake, _turn: turn } = self;
@@ -246,8 +251,8 @@ impl Rig {
             // SAFETY: as above.
             unsafe { function() }
         };
-        let names = ["fake_cuda_await_release", "fake_cuda_registered", "fake_cuda_allocated", "fake_cuda_events"];
-        let counts = names.map(count);
+        let left = ["fake_cuda_await_release", "fake_cuda_registered", "fake_cuda_allocated", "fake_cuda_events"];
+        let counts = (left.map(count), names.map(count));
         moving.waits_move(false);
         drop(turn);
         counts
