@@ -79,12 +79,12 @@ found.run("skips", skips)
 found.run("raises", raises)
 found.run("crashes", crashes)
 found.run("exits", lambda: sys.exit(3))
-found.run("hangs", hangs, 1)
+found.run("hangs", hangs, 4)
 found.run("large", lambda: {"text": "x" * 1_000_000})
 found.run("cannot be written", lambda: {"what": object()})
 found.run("leaves a child", leaves_a_child)
 found.run("hangs at its end", hangs_at_its_end)
-found.run("counts and hangs", counts_and_hangs, 1)
+found.run("counts and hangs", counts_and_hangs, 4)
 found.run("finds and raises", finds_and_raises)
 found.run("talks", talks)
 found.run("last", lambda: {"pid": os.getpid(), "parent": os.getppid()})
@@ -155,12 +155,12 @@ def test_every_part_has_its_own_outcome(trivial):
         "raises": ("failed", "ValueError: as it must"),
         "crashes": ("failed", "ended by signal SIGSEGV"),
         "exits": ("failed", "ended with status 1 and no result"),
-        "hangs": ("failed", "took longer than 1 seconds"),
+        "hangs": ("failed", "took longer than 4 seconds"),
         "large": ("passed", None),
         "cannot be written": ("failed", "TypeError: object cannot be written down"),
         "leaves a child": ("passed", None),
         "hangs at its end": ("passed", None),
-        "counts and hangs": ("failed", "took longer than 1 seconds"),
+        "counts and hangs": ("failed", "took longer than 4 seconds"),
         "finds and raises": ("failed", "ValueError: too much"),
         "talks": ("passed", None),
         "last": ("passed", None),

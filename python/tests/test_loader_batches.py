@@ -3,6 +3,7 @@
 import gc
 import io
 import os
+import threading
 
 import numpy as np
 import PIL.Image
@@ -182,6 +183,46 @@ def test_a_batch_that_could_not_be_converted_comes_again(pictures):
             next(batches)
         assert loader.state_dict() == one, "nobody has got the second batch"
         assert [batch["n"].tolist() for batch in batches] == expected[1:]
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_threads_that_share_an_iterator_lose_no_batch_that_could_not_be_converted(pictures, is_last):
+    with fb.Loader(local=pictures, batch_size=4, framework="numpy", fields={"n": fb.Scalar("number")}) as loader:
+        expected = [batch["n"].tolist() for batch in loader]
+        position = len(expected) - 1 if is_last else 1
+        convert, converting, go_on = loader._convert, threading.Event(), threading.Event()
+
+        def fails_late(value):
+            loader._convert = convert
+            converting.set()
+            assert go_on.wait(60)
+            raise RuntimeError("out of memory")
+
+        batches = iter(loader)
+        found = [next(batches)["n"].tolist() for _ in range(position)]
+        loader._convert = fails_late
+        errors = []
+
+        def take():
+            with pytest.raises(RuntimeError, match="out of memory"):
+                next(batches)
+            errors.append(True)
+
+        taker = threading.Thread(target=take)
+        taker.start()
+        assert converting.wait(60)
+        # This thread is ahead of it, or at the end.
+        ahead = [batch["n"].tolist() for batch in [next(batches, None)] if batch is not None]
+        assert ahead == expected[position + 1 : position + 2]
+        go_on.set()
+        taker.join()
+        assert errors
+        if not is_last:
+            with pytest.raises(fb.StateError, match="take it from the iterator first"):
+                loader.state_dict()
+        found.append(next(batches)["n"].tolist())
+        loader.state_dict()
+        assert found + ahead + [batch["n"].tolist() for batch in batches] == expected
 
 
 @pytest.mark.parametrize("device", [0, b"cuda:0", None, True, 1.5])

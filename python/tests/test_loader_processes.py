@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import pytest
 from loaders import numbers, ordered
@@ -40,6 +41,10 @@ def test_dropping_a_loader_half_way_leaves_no_thread_and_no_file(pictures):
         assert len(threads_of_the_engine()) > len(threads)
         # No collection of garbage: the last reference ends it.
         del loader
+    # A thread that has been waited for may still be listed for a moment.
+    last = time.monotonic() + 10
+    while sorted(threads_of_the_engine()) != threads and time.monotonic() < last:
+        time.sleep(0.01)
     assert sorted(threads_of_the_engine()) == threads
     assert len(os.listdir("/proc/self/fd")) == files
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
+import bisect
 import inspect
 import json
 import operator
 import os
 import sys
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -333,11 +334,15 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands: the batches handed out so far count, those made ahead do not.
 
-        Small, made of plain numbers and strings, equal on all ranks, and readable by MosaicML streaming.
+        Small, made of plain numbers and strings, equal on all ranks, and readable by MosaicML streaming. A batch that could not
+        be converted comes again and does not count.
+
+        Raises:
+            StateError: Several threads share the iterator, and a batch that could not be converted comes before one that was.
         """
         self._check()
         iterator = self._iterator()
-        return json.loads(self._engines[0].state_dict(iterator is not None and bool(iterator._failed)))
+        return json.loads(self._engines[0].state_dict(iterator is not None and iterator.last_comes_again()))
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Makes the next `iter` go on where `state` was taken, on any legal number of ranks.
@@ -438,8 +443,11 @@ class _Epoch:
         self._loader = loader
         self._over = False
         self._is_empty = True
-        # What the engines gave of batches that could not be converted: they come again. Several threads may ask.
-        self._failed: list[list[dict[str, Any]]] = []
+        # Several threads may ask. Held while batches are taken, not while they are converted.
+        self._lock = threading.Lock()
+        # How many batches the engines gave, and which of them could not be converted or are not whole: these come again.
+        self._taken = 0
+        self._failed: list[tuple[int, list[dict[str, Any]]]] = []
         self.abandoned = False
 
     def __iter__(self) -> _Epoch:
@@ -448,13 +456,45 @@ class _Epoch:
     def __next__(self) -> Any:
         loader = self._loader
         loader._check()
+        with self._lock:
+            number, taken = self._take()
+        try:
+            batches = [{name: loader._convert(value) for name, value in outputs.items()} for outputs in taken]
+        except BaseException:
+            with self._lock:
+                self._keep(number, taken)
+            raise
+        batch = batches[0] if loader._single else batches
+        return batch if loader._transform is None else loader._transform(batch)
+
+    def last_comes_again(self) -> bool:
+        """Whether the last batch is yet to be handed out, since it could not be converted.
+
+        Raises:
+            StateError: Another one is, which a state cannot say.
+        """
+        # Without the lock: another thread may be waiting for a batch.
+        failed = [number for number, _ in self._failed]
+        if failed not in ([], [self._taken - 1]):
+            raise StateError(
+                "a batch before the last one could not be converted, and a state cannot leave it out alone: take it from the "
+                "iterator first, which hands it out next"
+            )
+        return bool(failed)
+
+    def _take(self) -> tuple[int, list[dict[str, Any]]]:
+        """The next batch and its number, from each engine."""
+        loader = self._loader
+        # Another thread may have closed the loader meanwhile.
+        loader._check()
         if self.abandoned:
             raise ClosedError("a newer iterator, load_state_dict or close ended this one: only one is alive at a time")
-        if self._over:
+        if self._failed:
+            number, taken = self._failed.pop(0)
+        elif self._over:
             raise StopIteration
-        taken: list[dict[str, Any]] = []
-        with contextlib.suppress(IndexError):
-            taken = self._failed.pop()
+        else:
+            number, taken = self._taken, []
         try:
             for engine in loader._engines[len(taken) :]:
                 outputs = engine.next()
@@ -466,14 +506,18 @@ class _Epoch:
                     raise StopIteration
                 self._is_empty = False
                 taken.append(outputs)
-            batches = [{name: loader._convert(value) for name, value in outputs.items()} for outputs in taken]
         except BaseException:
-            if taken:
-                self._failed.append(taken)
+            self._keep(number, taken)
             raise
-        batch = batches[0] if loader._single else batches
-        return batch if loader._transform is None else loader._transform(batch)
+        finally:
+            if taken:
+                self._taken = max(self._taken, number + 1)
+        return number, taken
 
+    def _keep(self, number: int, taken: list[dict[str, Any]]) -> None:
+        """Keeps a batch, which comes before later ones."""
+        if taken:
+            bisect.insort(self._failed, (number, taken), key=operator.itemgetter(0))
 
     def _warn_of_no_batch(self) -> None:
         # Only now: counting batches takes a plan of the epoch, which no start should wait for.
@@ -483,7 +527,7 @@ class _Epoch:
             why = 'on_error="skip" left out every sample'
         else:
             return  # It went on where nothing was left.
-        warnings.warn(f"an epoch has no batch: {why}", stacklevel=3)
+        warnings.warn(f"an epoch has no batch: {why}", stacklevel=4)
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
