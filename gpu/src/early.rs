@@ -67,11 +67,12 @@ impl std::fmt::Debug for DeviceRows {
 impl EarlyRows for DeviceRows {
     fn begin(&self, bytes: usize, may_wait: bool) -> Result<Option<Arc<dyn RowsAtTarget>>> {
         let Shared { context, blocks, .. } = &*self.shared;
+        let copies = self.copies()?;
         let block =
             if may_wait { Some(blocks.take_idle(context, bytes)?) } else { blocks.take_unused(context, bytes)? };
         let Some(block) = block else { return Ok(None) };
         let (shared, block) = (self.shared.clone(), RwLock::new(Some(block)));
-        Ok(Some(Arc::new(Rows { shared, copies: self.copies()?, block, copied: Mutex::default() })))
+        Ok(Some(Arc::new(Rows { shared, copies, block, copied: Mutex::default() })))
     }
 
     fn place(&self, batch: HalfBatch<'_>) -> Result<Arc<dyn TensorMemory>> {

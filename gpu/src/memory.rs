@@ -100,6 +100,9 @@ impl Blocks {
 
     /// The same for whoever writes without a stream: waits on the host until nothing uses the block.
     pub(crate) fn take_idle(&self, context: &Arc<Context>, bytes: usize) -> Result<Block> {
+        if let Some(block) = self.kept_unused(bytes)?.1 {
+            return Ok(block);
+        }
         let mut block = self.take_any(context, bytes)?;
         while let Some(reader) = block.readers.last() {
             if let Err(error) = reader.wait() {
@@ -114,21 +117,25 @@ impl Blocks {
     /// The same for whoever must not wait. `None` where all blocks may still be used; a new one is made only where none is kept, or
     /// a consumer that queues work far ahead would have it all made new.
     pub(crate) fn take_unused(&self, context: &Arc<Context>, bytes: usize) -> Result<Option<Block>> {
-        let mut blocks = self.0.lock();
-        let mut fitting = (0..blocks.len()).filter(|i| blocks[*i].bytes >= bytes).peekable();
-        if fitting.peek().is_none() {
-            drop(blocks);
+        match self.kept_unused(bytes)? {
             // Whatever comes back meanwhile may still be used.
-            return Block::alloc(context, bytes).map(Some);
+            (false, _) => Block::alloc(context, bytes).map(Some),
+            (true, block) => Ok(block),
         }
-        for i in fitting {
-            if blocks[i].is_unused()? {
-                let mut block = blocks.swap_remove(i);
+    }
+
+    /// Whether a block of at least `bytes` is kept, and one of those that nothing uses.
+    fn kept_unused(&self, bytes: usize) -> Result<(bool, Option<Block>)> {
+        let mut blocks = self.0.lock();
+        let fitting: Vec<_> = (0..blocks.len()).filter(|i| blocks[*i].bytes >= bytes).collect();
+        for i in &fitting {
+            if blocks[*i].is_unused()? {
+                let mut block = blocks.swap_remove(*i);
                 block.readers.clear();
-                return Ok(Some(block));
+                return Ok((true, Some(block)));
             }
         }
-        Ok(None)
+        Ok((!fitting.is_empty(), None))
     }
 
     /// A block of at least `bytes`, which may still be used.

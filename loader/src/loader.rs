@@ -316,7 +316,7 @@ impl Loader {
             pictures: self.pictures.get_or_init(|| self.device_pictures()).clone(),
             host_share: self.host_share.clone(),
             storage: self.storage.get_or_init(|| self.device_storage()).clone(),
-            slot_copies: self.slot_copies.get_or_init(|| self.slot_copies()).clone(),
+            slot_copies: self.slot_copies.get_or_init(|| self.slot_copies()).clone().inspect(|copies| copies.retry()),
             stats: self.stats.clone(),
             on_error: self.config.on_error,
             is_alone: self.world.ranks() == 1,

@@ -127,7 +127,9 @@ impl Passage<'_> {
                     if work.pixel_bytes_max == PIXEL_BYTES_MAX {
                         pictures.say_of_little_memory(&error);
                     }
-                    work.pixel_bytes_max = work.pixel_bytes_max.min(group.pixel_bytes.div_ceil(2));
+                    // There is more, as a rule, than a small batch found at its moment.
+                    let bytes_max = group.pixel_bytes.div_ceil(2).max(LARGE_BYTES);
+                    work.pixel_bytes_max = work.pixel_bytes_max.min(bytes_max);
                     Ok(None)
                 }
             },

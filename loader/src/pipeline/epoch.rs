@@ -285,13 +285,7 @@ impl Epoch {
             epoch.thread(&format!("fb-shard-{i}"), "shard", shard::run)?;
         }
         if epoch.shared.pictures.is_some() {
-            let (working, ended) = bounded::<()>(0);
-            let body = move |shared: &Shared| {
-                let answer = place::run(shared, &encoded_end);
-                drop(working);
-                answer
-            };
-            epoch.start_thread("fb-place", "place", Some(ended), body)?;
+            epoch.device_thread("fb-place", "place", move |shared| place::run(shared, &encoded_end))?;
         }
         for number in 0..epoch.shared.crews.len() {
             epoch.crew(number, &chunks_end)?;
@@ -308,7 +302,7 @@ impl Epoch {
             let threads = Storage::threads(self.shared.crews.len());
             for i in 0..threads {
                 let (stored_end, loaded) = (stored_end.clone(), loaded.clone());
-                self.thread(&format!("fb-gds-{}", number * threads + i), "storage", move |shared| {
+                self.device_thread(&format!("fb-gds-{}", number * threads + i), "storage", move |shared| {
                     stored::run(shared, &stored_end, &loaded)
                 })?;
             }
@@ -339,6 +333,21 @@ impl Epoch {
         body: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
     ) -> Result<()> {
         self.start_thread(name, stage, None, body)
+    }
+
+    /// The same for one that may wait for a device.
+    fn device_thread(
+        &self,
+        name: &str,
+        stage: &'static str,
+        body: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let (working, ended) = bounded::<()>(0);
+        self.start_thread(name, stage, Some(ended), move |shared| {
+            let answer = body(shared);
+            drop(working);
+            answer
+        })
     }
 
     fn start_thread(
@@ -406,17 +415,23 @@ impl Epoch {
             // Ended before: what is open or kept by now is the next epoch's.
             return;
         }
-        for Thread { handle, ended } in threads {
-            if let Some(ended) = ended
-                && ended.recv_timeout(DEVICE_WAIT_MAX) == Err(RecvTimeoutError::Timeout)
-            {
-                log::warn!(
-                    "the device does not answer: the thread that waits for it is left behind, with its batch's memory"
-                );
-                continue;
+        let (for_device, others): (Vec<_>, Vec<_>) = threads.into_iter().partition(|thread| thread.ended.is_some());
+        // Bodies catch panics, so the only error left is one in the guard itself.
+        others.into_iter().for_each(|thread| drop(thread.handle.join()));
+        let last = Instant::now() + DEVICE_WAIT_MAX;
+        let mut left_behind = 0;
+        for Thread { handle, ended } in for_device {
+            let left = last.saturating_duration_since(Instant::now());
+            if ended.is_some_and(|ended| ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout)) {
+                left_behind += 1;
+            } else {
+                let _ = handle.join();
             }
-            // The body catches panics, so the only error left is one in the guard itself.
-            let _ = handle.join();
+        }
+        if left_behind > 0 {
+            log::warn!(
+                "the device does not answer: {left_behind} threads that wait for it are left behind, with their batches' memory"
+            );
         }
         self.shared.source.ended();
         self.shared.open.rest();

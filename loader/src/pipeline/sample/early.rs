@@ -159,6 +159,11 @@ impl SlotCopies {
         Self { columns, is_refused: AtomicBool::new(false), copied }
     }
 
+    /// An epoch begins: there may be memory again.
+    pub(crate) fn retry(&self) {
+        self.is_refused.store(false, Ordering::Relaxed);
+    }
+
     /// What goes this way of a sample that has been read to `slot`, and where to; `None` if nothing does.
     pub(super) fn begin(
         &self,
