@@ -6,6 +6,7 @@ use cudarc::driver::sys::CUstream;
 use forebay_loader::memory::{BatchMemory, ReadLease};
 use forebay_loader::sync::{Arc, Mutex};
 use forebay_loader::{Error, Result};
+use std::any::Any;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ enum Kept {
     Anywhere(Block),
     /// Memory that consumers have read on streams of which some capture graphs.
     Read(Read),
+    /// What waits for the device when it is dropped.
+    Ended(Box<dyn Any + Send>),
 }
 
 /// Memory that a copy reads.
@@ -97,6 +100,11 @@ impl Keeper {
         self.keep(Kept::Read(Read { block, streams }));
     }
 
+    /// Drops `ended`, which may wait for the device.
+    pub(crate) fn ended(&self, ended: Box<dyn Any + Send>) {
+        self.keep(Kept::Ended(ended));
+    }
+
     /// Leaves it to the thread. That ends after all ways to it, or by a panic: then the memory is given up.
     fn keep(&self, kept: Kept) {
         if let Err(lost) = self.0.lock().send(kept) {
@@ -128,6 +136,7 @@ impl Site {
                     std::thread::sleep(CAPTURE_POLL);
                 }
                 Ok(Kept::Read(read)) => reads.push(read),
+                Ok(Kept::Ended(ended)) => drop(ended),
                 Ok(Kept::Slot(copied, slot)) => drop(after(copied.wait(), slot)),
                 Ok(Kept::Unnamed(slot, block)) => {
                     if let Some((_slot, Some((block, pool)))) = after(self.streams.settle(), (slot, block)) {

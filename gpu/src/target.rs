@@ -60,6 +60,11 @@ impl Shared {
         self.keeper.unnamed(None, Some((block, pool.clone())));
     }
 
+    /// Drops `ended`, which may wait for the device, where nobody waits for that.
+    pub(crate) fn end(&self, ended: impl Any + Send) {
+        self.keeper.ended(Box::new(ended));
+    }
+
     /// Where another keeper works.
     pub(crate) fn site(&self) -> Site {
         Site { context: self.context.clone(), streams: self.streams.clone(), blocks: self.blocks.clone() }

@@ -235,7 +235,7 @@ const BREAKS: [Break; 45] = [
         file: "pictures/lane.rs",
         sound: "&& let Err(error) = self.rest()",
         broken: "&& let Err(error) = Ok::<(), forebay_loader::Error>(())",
-        noticed_by: ("pictures", "a_decoder_that_ends_waits_for_what_it_has_begun"),
+        noticed_by: ("pictures", "what_a_decoder_has_begun_outlives_it_and_nobody_waits"),
     },
     Break {
         what: "memory of a batch that does not come again is lost",
@@ -338,7 +338,7 @@ const BREAKS: [Break; 45] = [
     Break {
         what: "rows are copied to where a consumer has yet to read",
         file: "memory.rs",
-        sound: "blocks[i].is_unused()?",
+        sound: "blocks[*i].is_unused()?",
         broken: "true",
         noticed_by: ("early", "copied::memory_that_may_still_be_read_takes_no_rows"),
     },

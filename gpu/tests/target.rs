@@ -119,7 +119,7 @@ fn nothing_ends_another_thread_s_capture_of_a_graph() {
         drop(batch);
         rig.call("fake_cuda_run");
     }
-    let (left, [strict, mode]) = rig.end_and_ask(["fake_cuda_strict_calls", "fake_cuda_capture_mode"]);
+    let (left, [strict, mode]) = rig.end_and(|call| ["fake_cuda_strict_calls", "fake_cuda_capture_mode"].map(call));
     assert_eq!(left, NOTHING_LEFT);
     assert_eq!(strict, before, "calls that the driver refuses while a graph is captured");
     assert_eq!(mode, 0, "this thread stays as it was");

@@ -50,10 +50,9 @@ const EVERY_MIN: usize = 16;
 
 /// Decodes pictures on a CUDA device.
 pub(crate) struct DevicePictures {
-    // First: its lanes wait for what uses the rest.
     work: Mutex<Work>,
     shared: Arc<Shared>,
-    kernel: Kernel,
+    kernel: Arc<Kernel>,
     /// Where the cores decode, rows are copied and the kernel runs.
     stream: Arc<Stream>,
     engines_stream: Arc<Stream>,
@@ -158,7 +157,7 @@ impl DevicePictures {
     /// What the driver and the library say.
     pub(crate) fn open(shared: &Arc<Shared>, backends: Backends) -> Result<Self> {
         let context = &shared.context;
-        let kernel = Kernel::load(context)?;
+        let kernel = Arc::new(Kernel::load(context)?);
         let number = context.number;
         let mut fallbacks = Vec::new();
         let mut keep = |proven: Proven| {
@@ -219,6 +218,7 @@ impl DevicePictures {
     /// Decodes no more for this reason; what it had is free for others.
     fn close(&self, work: &mut Work, reason: &str) {
         self.is_open.store(false, Ordering::Relaxed);
+        // Each waits for what it has begun.
         work.lanes.clear();
         let device = self.shared.context.number;
         self.fallbacks
@@ -263,6 +263,15 @@ impl DevicePictures {
             ));
         }
         Ok(())
+    }
+}
+
+impl Drop for DevicePictures {
+    /// Whoever drops it does not wait for a device that may have stopped answering.
+    fn drop(&mut self) {
+        let lanes = std::mem::take(&mut self.work.get_mut().lanes);
+        // In this order: the lanes wait for what uses the rest.
+        self.shared.end((lanes, self.kernel.clone(), self.left_out.clone()));
     }
 }
 

@@ -150,9 +150,44 @@ fn a_device_that_does_not_answer_keeps_no_loader_from_closing() {
     device.start_epoch().expect("the next epoch");
     assert!(rig.await_waiters(1), "nobody waits for the device");
     device.close().expect("closed");
-    rig.moving().waits_move(true);
     drop(device);
+    rig.moving().waits_move(true);
     assert_eq!(rig.end(), NOTHING_LEFT);
+}
+
+#[test]
+fn reads_that_wait_for_a_consumer_keep_no_loader_from_closing() {
+    let (rig, cufile) = rig();
+    let data = folder();
+    write(&data.path().join("data"), ARRAYS, 40 * 16, 100 << 10);
+    forget(&data, |_| true);
+    let device = on_device(&config(&data), &rig);
+    // The consumer's stream does not move.
+    rig.moving().waits_move(false);
+    device.start_epoch().expect("an epoch");
+    let waited = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                match device.next() {
+                    Ok(Next::Batch(batch)) => drop(bytes(&batch, |tensor| {
+                        tensor.memory().order_before(None).expect("ordered");
+                        Vec::new()
+                    })),
+                    Ok(Next::Pending) => {}
+                    Ok(Next::End) | Err(_) => break,
+                }
+            }
+        });
+        // The thread that gives slots back, and one that is to read where the consumer reads.
+        let waited = rig.await_waiters(2);
+        device.close().expect("closed");
+        waited
+    });
+    assert!(waited || !was_forgotten(&device), "nobody waits for the consumer");
+    drop(device);
+    rig.moving().waits_move(true);
+    assert_eq!(rig.end(), NOTHING_LEFT);
+    assert_eq!(cufile.call("live"), 0);
 }
 
 #[test]

@@ -236,11 +236,11 @@ impl Rig {
 
     /// Ends it, and comes back when the last handle has been given back.
     pub(crate) fn end(self) -> [i32; 4] {
-        self.end_and_ask([]).0
+        self.end_and(|_| ()).0
     }
 
-    /// The same, and what these functions of the fake answer then, before another test begins.
-    pub(crate) fn end_and_ask<const N: usize>(self, names: [&str; N]) -> ([i32; 4], [i32; N]) {
+    /// The same, and what `ask`, which may call functions of the fake, answers then, before another test begins.
+    pub(crate) fn end_and<T>(self, ask: impl FnOnce(&dyn Fn(&str) -> i32) -> T) -> ([i32; 4], T) {
         let moving = self.moving();
         moving.waits_move(true);
         let Self { target, pool, fake, _turn: turn } = self;
@@ -252,7 +252,7 @@ impl Rig {
             unsafe { function() }
         };
         let left = ["fake_cuda_await_release", "fake_cuda_registered", "fake_cuda_allocated", "fake_cuda_events"];
-        let counts = (left.map(count), names.map(count));
+        let counts = (left.map(count), ask(&count));
         moving.waits_move(false);
         drop(turn);
         counts

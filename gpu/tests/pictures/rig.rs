@@ -389,7 +389,7 @@ pub(crate) fn open(rig: &Rig, nvjpeg: &NvJpeg) -> Opened {
     Opened { decoder, moving }
 }
 
-/// A decoder that ends even when its test fails: it waits for a device that has to move then.
+/// A decoder that ends even when its test fails: what waits for the device then has to see it move.
 pub(crate) struct Opened {
     pub(crate) decoder: Option<Arc<dyn PictureDecoder>>,
     moving: Moving,
@@ -442,7 +442,7 @@ pub(crate) fn end(rig: Rig, nvjpeg: &NvJpeg, decoder: Opened) {
 }
 
 pub(crate) fn nothing_is_left(rig: Rig, nvjpeg: &NvJpeg) {
-    assert_eq!(nvjpeg.call("fake_nvjpeg_live"), 0);
-    assert_eq!(rig.call("fake_cuda_modules"), 0);
-    assert_eq!(rig.end(), NOTHING_LEFT);
+    // A decoder ends when the device has done what it was given.
+    let (left, handles) = rig.end_and(|call| [nvjpeg.call("fake_nvjpeg_live"), call("fake_cuda_modules")]);
+    assert_eq!((left, handles), (NOTHING_LEFT, [0, 0]));
 }
