@@ -315,7 +315,7 @@ impl Loader {
             target: self.target.clone(),
             pictures: self.pictures.get_or_init(|| self.device_pictures()).clone(),
             host_share: self.host_share.clone(),
-            storage: self.storage.get_or_init(|| self.device_storage()).clone(),
+            storage: self.storage.get_or_init(|| self.device_storage()).clone().inspect(|storage| storage.retry()),
             slot_copies: self.slot_copies.get_or_init(|| self.slot_copies()).clone().inspect(|copies| copies.retry()),
             stats: self.stats.clone(),
             on_error: self.config.on_error,

@@ -8,15 +8,15 @@
 //!
 //! A read waits in the library's call, so there are some threads for nothing else. A row stays the sample's until the whole
 //! sample is done, so whatever is refused is read by the host into the same batch. Where one thing after another is refused
-//! nothing is asked any more.
+//! nothing is asked any more; where the target has no memory nothing is until the next epoch.
 
 use super::early::EarlyColumns;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::{Brought, Loaded, Miss};
 use crate::stats::Spent;
-use crate::sync::{Arc, AtomicU32, Ordering};
-use crate::target::StorageReader;
+use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering};
+use crate::target::{RowsAtTarget, StorageReader};
 use crossbeam::channel::{Receiver, Sender};
 
 /// Shorter rows are read by the host: files are read by blocks of this many bytes, and one call for less costs more than a copy.
@@ -36,17 +36,29 @@ pub(crate) struct Storage {
     columns: Vec<Option<Arc<EarlyColumns>>>,
     /// Refusals since the last read that succeeded; [`REFUSALS_MAX`] for good.
     refusals: AtomicU32,
+    /// There was no memory for rows in this epoch.
+    is_full: AtomicBool,
 }
 
 impl Storage {
     /// With `columns` for each of the catalogue's layouts, in which some column can go this way.
     pub(crate) fn new(reader: Arc<dyn StorageReader>, columns: Vec<Option<Arc<EarlyColumns>>>) -> Self {
-        Self { reader, columns, refusals: AtomicU32::new(0) }
+        Self { reader, columns, refusals: AtomicU32::new(0), is_full: AtomicBool::new(false) }
     }
 
     /// The columns of a layout that go this way at the moment.
     pub(crate) fn columns(&self, layout: usize) -> Option<&Arc<EarlyColumns>> {
-        self.columns[layout].as_ref().filter(|_| self.refusals.load(Ordering::Relaxed) < REFUSALS_MAX)
+        let columns = self.columns[layout].as_ref();
+        columns.filter(|_| self.refusals.load(Ordering::Relaxed) < REFUSALS_MAX && !self.is_full())
+    }
+
+    /// An epoch begins: there may be memory again.
+    pub(crate) fn retry(&self) {
+        self.is_full.store(false, Ordering::Relaxed);
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
     }
 
     /// Threads of one of `crews`.
@@ -61,10 +73,7 @@ impl Storage {
             return Err(Error::internal("a sample without stored columns has come to a storage thread"));
         };
         let file = open.stored_file(&*self.reader, |error| self.give_up(shared, miss, "a shard", error))?;
-        let no_memory = || Error::internal("a target that reads files sets no memory aside for them");
-        let memory = shared.target.early_rows().ok_or_else(no_memory).and_then(|early| batch.at_target(early, true));
-        let memory = memory.and_then(|memory| memory.ok_or_else(no_memory));
-        let memory = memory.inspect_err(|error| self.give_up(shared, miss, "a sample", error))?;
+        let memory = self.memory(shared, miss)?;
         for early in sample.rows() {
             let at = batch.place_of(early.fixed, *row);
             if let Err(error) = memory.read(&*file, early.offset, early.bytes, at) {
@@ -77,6 +86,20 @@ impl Storage {
         }
         batch.put_at_target(sample.rows().map(|early| (early.fixed, *row)));
         Ok(sample.rows().count() as u64)
+    }
+
+    /// Where the rows of the batch of `miss` go.
+    fn memory(&self, shared: &Shared, miss: &Miss) -> Result<Arc<dyn RowsAtTarget>> {
+        let none = || Error::internal("a target that reads files sets no memory aside for them");
+        let memory = shared.target.early_rows().ok_or_else(none).and_then(|early| miss.batch.at_target(early, true));
+        memory.and_then(|memory| memory.ok_or_else(none)).inspect_err(|error| match error.kind() {
+            ErrorKind::Full => {
+                if !self.is_full.swap(true, Ordering::Relaxed) {
+                    self.say(shared, format!("rows are read by the host up to the end of the epoch: {error}"));
+                }
+            }
+            _ => self.give_up(shared, miss, "a sample", error),
+        })
     }
 
     /// Counts and says that the host reads `what` from now on.
@@ -96,11 +119,18 @@ impl Storage {
                 });
             }
         } else if self.refusals.fetch_add(1, Ordering::Relaxed) + 1 == REFUSALS_MAX {
-            let sentence = format!("{REFUSALS_MAX} reads in a row were refused: the host reads all rows from now on");
-            log::warn!("{sentence}");
-            shared.stats.note(sentence);
-            shared.gpu_direct_storage_fallbacks.add(1);
+            self.say(
+                shared,
+                format!("{REFUSALS_MAX} reads in a row were refused: the host reads all rows from now on"),
+            );
         }
+    }
+
+    /// Says what holds for all rows.
+    fn say(&self, shared: &Shared, sentence: String) {
+        log::warn!("{sentence}");
+        shared.stats.note(sentence);
+        shared.gpu_direct_storage_fallbacks.add(1);
     }
 }
 
@@ -113,7 +143,10 @@ pub(crate) fn run(shared: &Shared, requests: &Receiver<Miss>, loaded: &Sender<Lo
             return Ok(());
         }
         let read = stage.timed(Spent::Input, || storage.read(shared, &miss));
-        storage.learn(shared, read.is_ok());
+        // Little memory says nothing about reads.
+        if !storage.is_full() {
+            storage.learn(shared, read.is_ok());
+        }
         let brought = match read {
             Ok(rows) => {
                 let bytes = miss.stored.iter().flat_map(|sample| sample.rows()).map(|early| early.bytes as u64);
