@@ -137,6 +137,11 @@ impl BatchTarget for CudaTarget {
         Ok(Arc::new(DeviceStorage::open(&self.shared, library)?))
     }
 
+    fn check(&self) -> Result<()> {
+        let Shared { context, stream, .. } = &*self.shared;
+        Event::new(context)?.record(stream.handle)
+    }
+
     fn place(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
         let shared = &self.shared;
         let Some(source) = filled.get(..bytes) else {

@@ -28,7 +28,7 @@ struct Break {
     noticed_by: (&'static str, &'static str),
 }
 
-const BREAKS: [Break; 45] = [
+const BREAKS: [Break; 46] = [
     Break {
         what: "a slot is used again before its copy has been done",
         file: "keeper.rs",
@@ -334,6 +334,13 @@ const BREAKS: [Break; 45] = [
         sound: "self.streams.iter().try_for_each(|stream| stream.wait())?;",
         broken: "self.context.synchronize()?;",
         noticed_by: ("pictures", "failure::where_memory_ends_everything_is_refused_from_then_on"),
+    },
+    Break {
+        what: "an epoch begins on a device that is lost",
+        file: "target.rs",
+        sound: "Event::new(context)?.record(stream.handle)",
+        broken: "(context, stream, Ok(())).2",
+        noticed_by: ("early", "lost::a_device_that_is_lost_at_any_call_ends_the_epoch_and_nobody_waits"),
     },
     Break {
         what: "rows are copied to where a consumer has yet to read",

@@ -55,7 +55,7 @@ static void must(int holds, const char *what) {
 static int injected(const char *function) {
     pthread_mutex_lock(&lock);
     int hit = 0;
-    if (!strcmp(fault.function, function)) {
+    if (!strcmp(fault.function, function) || !strcmp(fault.function, "*")) {
         hit = fault.calls_left == 1 || fault.calls_left == -1;
         if (fault.calls_left > 0) fault.calls_left--;
         if (fault.calls_left < -1) fault.calls_left++;
@@ -157,13 +157,20 @@ void *fake_cuda_stream(int device) {
     pthread_mutex_unlock(&lock);
     return s;
 }
-/* From now on, the `nth` call of `function` answers `code`; if `nth` is below 0, every one from the -`nth`-th on. */
+/* From now on, the `nth` call of `function`, "*" for any, answers `code`; if `nth` is below 0, every one from the -`nth`-th on. */
 void fake_cuda_fail(const char *function, int nth, int code) {
     pthread_mutex_lock(&lock);
     snprintf(fault.function, sizeof fault.function, "%s", function);
     fault.calls_left = nth;
     fault.code = code;
     pthread_mutex_unlock(&lock);
+}
+/* Whether every call of any function fails by now. */
+int fake_cuda_is_lost(void) {
+    pthread_mutex_lock(&lock);
+    int lost = !strcmp(fault.function, "*") && fault.calls_left == -1;
+    pthread_mutex_unlock(&lock);
+    return lost;
 }
 /* Pieces of device memory have at most so many bytes from now on. */
 void fake_cuda_piece_max(int bytes) { __atomic_store_n(&piece_max, bytes, __ATOMIC_SEQ_CST); }

@@ -24,7 +24,7 @@ typedef struct Properties {
     unsigned features, cache, buffer, pinned, batch, timeout;
 } Properties;
 
-int fake_cuda_has_context(void);
+int fake_cuda_has_context(void), fake_cuda_is_lost(void);
 int fake_cuda_is_idle(const void *at, size_t len);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -36,6 +36,7 @@ static void must(int holds, const char *what) {
     if (!holds) { fprintf(stderr, "fake cuFile: %s\n", what); abort(); }
 }
 static int injected(const char *function) {
+    if (fake_cuda_is_lost()) return EIO;
     pthread_mutex_lock(&lock);
     int hit = !strcmp(fault.function, function) && (fault.calls_left < 0 || (fault.calls_left > 0 && --fault.calls_left == 0));
     pthread_mutex_unlock(&lock);

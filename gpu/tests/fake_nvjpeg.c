@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INVALID_PARAMETER = 2, BAD_JPEG = 3, NOT_SUPPORTED = 4, ARCH_MISMATCH = 7, IMPLEMENTATION_NOT_SUPPORTED = 9 };
+enum { INVALID_PARAMETER = 2, BAD_JPEG = 3, NOT_SUPPORTED = 4, EXECUTION_FAILED = 6, ARCH_MISMATCH = 7 };
+enum { IMPLEMENTATION_NOT_SUPPORTED = 9 };
 enum { CORES = 2, ENGINES = 3, RGB_INTERLEAVED = 5 };
 /* The smallest side of the engines' pictures, and how many each of them takes before a call blocks. */
 enum { SIDE_MIN = 64, QUEUE = 5 };
@@ -24,7 +25,7 @@ typedef struct Header { int code, w, h; } Header;
 typedef struct Image { unsigned char *channel[4]; size_t pitch[4]; } Image;
 typedef int (*Decode)(const unsigned char *file, size_t len, int x, int y, int w, int h, unsigned char *out, size_t pitch);
 
-int fake_cuda_has_context(void);
+int fake_cuda_has_context(void), fake_cuda_is_lost(void);
 int fake_cuda_is_pinned(const void *at, size_t len);
 void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument, double seconds);
 void fake_cuda_finish(void *stream);
@@ -44,6 +45,7 @@ static void must(int holds, const char *what) {
     if (!holds) { fprintf(stderr, "fake nvJPEG: %s\n", what); abort(); }
 }
 static int injected(const char *function) {
+    if (fake_cuda_is_lost()) return EXECUTION_FAILED;
     pthread_mutex_lock(&lock);
     int hit = !strcmp(fault.function, function) && (fault.calls_left < 0 || (fault.calls_left > 0 && --fault.calls_left == 0));
     pthread_mutex_unlock(&lock);

@@ -280,6 +280,7 @@ impl Loader {
         // Threads of the old epoch are joined before those of the new one start.
         let mut position = self.position()?;
         position.stop();
+        self.target.check()?;
         if position.under_way {
             position.epoch += 1;
             position.under_way = false;

@@ -6,6 +6,7 @@
 mod fake;
 
 mod copied;
+mod lost;
 mod refused;
 mod rig;
 
@@ -16,7 +17,7 @@ use forebay_loader::decode::geometry::Region;
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::target::BatchTarget;
-use forebay_loader::{LoaderConfig, Next};
+use forebay_loader::{Loader, LoaderConfig, Next};
 use rig::*;
 use std::ffi::{c_char, c_int};
 

@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(crate) const BYTES: usize = 1 << 20;
 
+/// Set for children of a test, which has compiled all stand-ins.
+const COMPILED: &str = "FOREBAY_TEST_STAND_INS_COMPILED";
+
 /// A process has one driver, so tests that share one take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -43,6 +46,14 @@ pub(crate) fn cufile() -> &'static Path {
     })
 }
 
+/// A test of this program that runs in a process of its own.
+pub(crate) fn child(test: &str) -> Command {
+    let _compiled = (library(), nvjpeg(), cufile());
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["--exact", test, "--ignored", "--nocapture"]).env(COMPILED, "1");
+    child
+}
+
 fn source(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -50,6 +61,9 @@ fn source(path: &str) -> PathBuf {
 /// Compiles a shared library called `name`.
 fn compiled(name: &str, arguments: &[&OsStr]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    if std::env::var_os(COMPILED).is_some() {
+        return folder.join(name);
+    }
     let (library, own) = (folder.join(name), folder.join(format!("{name}.{}", std::process::id())));
     let flags = ["-shared", "-fPIC", "-pthread", "-O1", "-Wall", "-Wextra", "-Werror", "-o"];
     let made = Command::new("cc").args(flags).arg(&own).args(arguments).output().expect("a C compiler");

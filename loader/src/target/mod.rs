@@ -99,6 +99,15 @@ pub trait BatchTarget: Send + Sync + Debug {
         Err(Error::new(ErrorKind::Unsupported, "batches stay in host memory, where files are read to anyway"))
     }
 
+    /// Asked before each epoch, which a target that has failed for good would only make wait. Must not wait for the device.
+    ///
+    /// # Errors
+    ///
+    /// When the device takes no work any more.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Takes a filled batch of `bytes` bytes. Must not wait for the device.
     ///
     /// # Errors
