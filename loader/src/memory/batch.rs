@@ -123,6 +123,22 @@ impl BatchPool {
         self.shared.slot(grant, bytes, need)
     }
 
+    /// The same, `None` when `is_over`; whoever makes it so calls [`wake`](Self::wake) then.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take).
+    pub fn take_unless(&self, bytes: usize, is_over: impl Fn() -> bool) -> Result<Option<BatchSlot>> {
+        let need = need(bytes)?;
+        let grant = self.shared.stock.wait_unless(|stock| self.shared.grant(stock, need), is_over).map_err(closed)?;
+        grant.map(|grant| self.shared.slot(grant, bytes, need)).transpose()
+    }
+
+    /// Has those who wait look whether it is over.
+    pub fn wake(&self) {
+        self.shared.stock.wake();
+    }
+
     /// A slot of `bytes` if there is one and nobody waits; gives memory outside the pool as [`take`](Self::take) does.
     ///
     /// # Errors

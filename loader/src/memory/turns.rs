@@ -47,7 +47,16 @@ impl<T> Turns<T> {
 
     /// What `grant` takes out of the stock. Waits behind those who asked before, and until `grant` finds enough; it is
     /// called again whenever something has come back.
-    pub(super) fn wait<G>(&self, mut grant: impl FnMut(&mut T) -> Option<G>) -> Result<G, Closed> {
+    pub(super) fn wait<G>(&self, grant: impl FnMut(&mut T) -> Option<G>) -> Result<G, Closed> {
+        self.wait_unless(grant, || false).and_then(|granted| granted.ok_or(Closed))
+    }
+
+    /// The same, `None` when `is_over`; whoever makes it so calls [`wake`](Self::wake) then.
+    pub(super) fn wait_unless<G>(
+        &self,
+        mut grant: impl FnMut(&mut T) -> Option<G>,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Option<G>, Closed> {
         let mut state = self.state.lock();
         let ticket = state.next_ticket;
         state.next_ticket += 1;
@@ -55,8 +64,9 @@ impl<T> Turns<T> {
         let mut waited = false;
         loop {
             let is_front = state.waiting.front() == Some(&ticket);
-            let granted = if state.closed || !is_front { None } else { grant(&mut state.stock) };
-            if granted.is_none() && !state.closed {
+            let ends = state.closed || is_over();
+            let granted = if ends || !is_front { None } else { grant(&mut state.stock) };
+            if granted.is_none() && !ends {
                 waited = true;
                 state = self.returned.wait(state);
                 continue;
@@ -66,14 +76,21 @@ impl<T> Turns<T> {
                 state.counts.granted += 1;
                 state.counts.waited += u64::from(waited);
             }
-            let more = !state.waiting.is_empty();
+            let (more, closed) = (!state.waiting.is_empty(), state.closed);
             drop(state);
             if more {
                 // The next in front may be served as well.
                 self.returned.notify_all();
             }
-            return granted.ok_or(Closed);
+            return if closed { Err(Closed) } else { Ok(granted) };
         }
+    }
+
+    /// Has those who wait look whether it is over.
+    pub(super) fn wake(&self) {
+        // Whoever has looked before waits by the time that the lock is free.
+        drop(self.state.lock());
+        self.returned.notify_all();
     }
 
     /// What `grant` takes out of the stock now; nothing while somebody waits.
@@ -128,7 +145,7 @@ impl<T> Turns<T> {
 #[cfg(test)]
 mod models {
     use super::*;
-    use crate::sync::{Arc, model, spawn};
+    use crate::sync::{Arc, AtomicBool, Ordering, model, spawn};
 
     #[test]
     fn everything_that_comes_back_is_granted_again_and_nothing_twice() {
@@ -146,6 +163,27 @@ mod models {
             });
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             assert_eq!(turns.look(|stock, counts| (*stock, counts.granted)), (1, 6));
+        });
+    }
+
+    #[test]
+    fn whoever_waits_for_what_is_over_comes_back_and_others_stay() {
+        model(|| {
+            let turns = Arc::new(Turns::new(0_u32));
+            let is_over = Arc::new(AtomicBool::new(false));
+            let leaver = {
+                let (turns, is_over) = (turns.clone(), is_over.clone());
+                spawn("leaver", move || turns.wait_unless(|_| None::<()>, || is_over.load(Ordering::SeqCst))).unwrap()
+            };
+            let taker = {
+                let turns = turns.clone();
+                spawn("taker", move || turns.wait(|stock| stock.checked_sub(1).map(|left| *stock = left))).unwrap()
+            };
+            is_over.store(true, Ordering::SeqCst);
+            turns.wake();
+            assert!(leaver.join().unwrap().unwrap().is_none());
+            turns.put_back(|stock, _| *stock += 1);
+            taker.join().unwrap().unwrap();
         });
     }
 

@@ -274,6 +274,7 @@ impl Epoch {
                 shared.residency.close();
                 shared.source.stop();
                 shared.reorder.stop();
+                shared.batches.wake();
             }
         });
         let epoch = Self { shared, threads: Mutex::default(), pid: std::process::id(), watch: Mutex::default() };
@@ -447,6 +448,9 @@ impl Drop for Epoch {
     }
 }
 
+/// After a wait this long the target is asked whether it still takes work.
+const CHECK_AFTER: Duration = Duration::from_secs(1);
+
 /// A wait this long is worth a log line that names the culprit.
 const STALL_WARNING: Duration = Duration::from_secs(30);
 
@@ -465,6 +469,10 @@ impl Epoch {
             let message = format!("nothing has moved for {} s: {}", still.as_secs(), self.culprit());
             return Err(Error::new(ErrorKind::Timeout, message)
                 .with("batch", self.shared.first_batch + self.shared.reorder.next()));
+        }
+        if still >= CHECK_AFTER {
+            // What waits for the device would wait for ever.
+            self.shared.target.check()?;
         }
         if still >= STALL_WARNING && !watch.warned {
             watch.warned = true;

@@ -68,7 +68,9 @@ pub(crate) fn schedule(shared: &Shared, pace: Pace, mut order: RankOrder, stage:
 
 fn send_batch(shared: &Shared, number: u64, tasks: Vec<Task>, chunk: usize) -> Result<()> {
     let repeats: Vec<bool> = tasks.iter().map(|t| t.planned.repeat).collect();
-    let slot = shared.batches.take(shared.layout.slot_bytes())?;
+    // Slots that a device has may never come back.
+    let slot = shared.batches.take_unless(shared.layout.slot_bytes(), || shared.run.is_stopped())?;
+    let Some(slot) = slot else { return Ok(()) };
     shared.batches_unpooled.add(u64::from(slot.is_unpooled()));
     if let Some(last) = tasks.last() {
         shared.residency.set_dispatched(last.position + 1);

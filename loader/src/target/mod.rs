@@ -99,7 +99,8 @@ pub trait BatchTarget: Send + Sync + Debug {
         Err(Error::new(ErrorKind::Unsupported, "batches stay in host memory, where files are read to anyway"))
     }
 
-    /// Asked before each epoch, which a target that has failed for good would only make wait. Must not wait for the device.
+    /// Asked before each epoch and when one does not move: what waits for a device that has failed for good waits for ever. Must
+    /// not wait for the device.
     ///
     /// # Errors
     ///
