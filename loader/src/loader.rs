@@ -102,7 +102,7 @@ struct Position {
     plan: Option<EpochPlan>,
     /// Rows of the plan handed out since its start, skipped ones included.
     delivered: u64,
-    /// Those of the last batch.
+    /// Those of the last batch that has rows, and of what has been skipped behind it.
     last: u64,
     /// Whether an epoch has been started and is neither ended nor replaced.
     under_way: bool,
@@ -387,7 +387,7 @@ impl Loader {
                 let mut position = self.position.lock();
                 if position.runs(&epoch) {
                     position.delivered += batch.planned_rows;
-                    position.last = batch.planned_rows;
+                    position.last = if batch.rows > 0 { 0 } else { position.last } + batch.planned_rows;
                 }
                 drop(position);
                 if batch.rows == 0 {
@@ -436,9 +436,13 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// As [`state`](Self::state).
+    /// As [`state`](Self::state), and `State` when the epoch has come to its end.
     pub fn state_before(&self) -> Result<State> {
         let position = self.position()?;
+        if position.over {
+            let message = "the epoch's last batch was not handed out and its end was: take the batch from the iterator first";
+            return Err(Error::new(ErrorKind::State, message));
+        }
         self.state_behind(&position, position.delivered - position.last)
     }
 

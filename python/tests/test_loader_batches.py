@@ -2,7 +2,10 @@
 
 import gc
 import io
+import itertools
 import os
+import random
+import signal
 import threading
 
 import numpy as np
@@ -217,12 +220,43 @@ def test_threads_that_share_an_iterator_lose_no_batch_that_could_not_be_converte
         go_on.set()
         taker.join()
         assert errors
-        if not is_last:
-            with pytest.raises(fb.StateError, match="take it from the iterator first"):
-                loader.state_dict()
+        with pytest.raises(fb.StateError, match="from the iterator first"):
+            loader.state_dict()
         found.append(next(batches)["n"].tolist())
         loader.state_dict()
         assert found + ahead + [batch["n"].tolist() for batch in batches] == expected
+
+
+def test_an_interrupt_while_a_batch_is_waited_for_loses_none(tmp_path):
+    count = 40_000
+    with fb.MDSWriter(out=tmp_path, columns={"n": "int"}) as writer:
+        for i in range(count):
+            writer.write({"n": i})
+
+    def interrupts(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupts)
+    found, interrupted = [], 0
+    try:
+        with fb.Loader(local=tmp_path, batch_size=400, framework="numpy", threads=1, prefetch=1) as loader:
+            batches = iter(loader)
+            is_over = False
+            while not is_over:
+                known = len(found)
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, random.uniform(0.00005, 0.002))
+                    # In one step: between two, the interrupt would be this test's loss.
+                    found.extend(itertools.islice(batches, 1))
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                    is_over = len(found) == known
+                except KeyboardInterrupt:
+                    interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted
+    assert [n for batch in found for n in batch["n"].tolist()] == list(range(count))
 
 
 @pytest.mark.parametrize("device", [0, b"cuda:0", None, True, 1.5])

@@ -436,6 +436,10 @@ class Loader:
             )
 
 
+# A batch's number, and its outputs from each engine; while it is being taken None for the end.
+_Taken = tuple[int, list[Any]]
+
+
 class _Epoch:
     """The iterator of one epoch."""
 
@@ -444,10 +448,12 @@ class _Epoch:
         self._over = False
         self._is_empty = True
         # Several threads may ask. Held while batches are taken, not while they are converted.
+        self._turn = threading.Lock()
+        # Guards the next two, and is never held for long.
         self._lock = threading.Lock()
         # How many batches the engines gave, and which of them could not be converted or are not whole: these come again.
         self._taken = 0
-        self._failed: list[tuple[int, list[dict[str, Any]]]] = []
+        self._failed: list[_Taken] = []
         self.abandoned = False
 
     def __iter__(self) -> _Epoch:
@@ -456,13 +462,14 @@ class _Epoch:
     def __next__(self) -> Any:
         loader = self._loader
         loader._check()
-        with self._lock:
-            number, taken = self._take()
+        # What this call has taken: at most one batch.
+        held: list[_Taken] = []
         try:
-            batches = [{name: loader._convert(value) for name, value in outputs.items()} for outputs in taken]
+            with self._turn:
+                self._take(held)
+            batches = [{name: loader._convert(value) for name, value in outputs.items()} for outputs in held[0][1]]
         except BaseException:
-            with self._lock:
-                self._keep(number, taken)
+            self._keep(held)
             raise
         batch = batches[0] if loader._single else batches
         return batch if loader._transform is None else loader._transform(batch)
@@ -473,51 +480,57 @@ class _Epoch:
         Raises:
             StateError: Another one is, which a state cannot say.
         """
-        # Without the lock: another thread may be waiting for a batch.
-        failed = [number for number, _ in self._failed]
-        if failed not in ([], [self._taken - 1]):
+        with self._lock:
+            failed = [number for number, _ in self._failed]
+            last = self._taken - 1
+        if failed not in ([], [last]):
             raise StateError(
                 "a batch before the last one could not be converted, and a state cannot leave it out alone: take it from the "
                 "iterator first, which hands it out next"
             )
         return bool(failed)
 
-    def _take(self) -> tuple[int, list[dict[str, Any]]]:
-        """The next batch and its number, from each engine."""
+    def _take(self, held: list[_Taken]) -> None:
+        """Adds the next batch and its number to `held`: from each engine, or what was kept.
+
+        An interrupt is raised between two steps of the interpreter, so each batch goes into a list in one step.
+        """
         loader = self._loader
         # Another thread may have closed the loader meanwhile.
         loader._check()
         if self.abandoned:
             raise ClosedError("a newer iterator, load_state_dict or close ended this one: only one is alive at a time")
-        if self._failed:
-            number, taken = self._failed.pop(0)
-        elif self._over:
-            raise StopIteration
-        else:
-            number, taken = self._taken, []
+        with self._lock:
+            if self._failed:
+                held.extend(map(self._failed.pop, (0,)))
+            elif self._over:
+                raise StopIteration
+            else:
+                held.append((self._taken, []))
+        number, taken = held[0]
         try:
             for engine in loader._engines[len(taken) :]:
-                outputs = engine.next()
-                if outputs is None:
+                taken.extend(map(type(engine).next, (engine,)))
+                if taken[-1] is None:
                     taken.clear()
                     self._over = True
                     if self._is_empty:
                         self._warn_of_no_batch()
                     raise StopIteration
                 self._is_empty = False
-                taken.append(outputs)
-        except BaseException:
-            self._keep(number, taken)
-            raise
         finally:
             if taken:
-                self._taken = max(self._taken, number + 1)
-        return number, taken
+                with self._lock:
+                    self._taken = max(self._taken, number + 1)
 
-    def _keep(self, number: int, taken: list[dict[str, Any]]) -> None:
+    def _keep(self, held: list[_Taken]) -> None:
         """Keeps a batch, which comes before later ones."""
-        if taken:
-            bisect.insort(self._failed, (number, taken), key=operator.itemgetter(0))
+        for number, taken in held:
+            # The end is no part of one.
+            taken[:] = [outputs for outputs in taken if outputs is not None]
+            if taken:
+                with self._lock:
+                    bisect.insort(self._failed, (number, taken), key=operator.itemgetter(0))
 
     def _warn_of_no_batch(self) -> None:
         # Only now: counting batches takes a plan of the epoch, which no start should wait for.
