@@ -7,11 +7,15 @@ use forebay_loader::memory::{BatchMemory, ReadLease};
 use forebay_loader::sync::{Arc, Mutex};
 use forebay_loader::{Error, Result};
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// How often it is asked whether a stream still captures a graph.
 const CAPTURE_POLL: Duration = Duration::from_millis(10);
+
+/// A device that has not answered for so long is not waited for any more.
+const ENDED_MAX: Duration = Duration::from_secs(10);
 
 /// What has to wait on the host.
 enum Kept {
@@ -23,8 +27,8 @@ enum Kept {
     Anywhere(Block),
     /// Memory that consumers have read on streams of which some capture graphs.
     Read(Read),
-    /// What waits for the device when it is dropped.
-    Ended(Box<dyn Any + Send>),
+    /// What waits for the device when it is dropped; then the other end hears of it.
+    Ended(Box<dyn Any + Send>, Sender<()>),
 }
 
 /// Memory that a copy reads.
@@ -75,7 +79,16 @@ impl Keeper {
         let (keeper, work) = channel();
         std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || site.keep(&work))
+            .spawn(move || {
+                let kept = catch_unwind(AssertUnwindSafe(|| site.keep(&work)));
+                if kept.is_err() {
+                    log::error!(
+                        "memory of batches is given up from now on, the thread that waits for the device has panicked"
+                    );
+                    // The device may still use what is left in it.
+                    std::mem::forget(work);
+                }
+            })
             .map_err(|e| Error::from_io(e, "the thread that waits for copies cannot be started"))?;
         Ok(Self(Mutex::new(keeper)))
     }
@@ -100,12 +113,17 @@ impl Keeper {
         self.keep(Kept::Read(Read { block, streams }));
     }
 
-    /// Drops `ended`, which may wait for the device.
+    /// Drops `ended`, which may wait for the device. Comes back when that is done, since a process may end then, or when the device
+    /// has not answered for long.
     pub(crate) fn ended(&self, ended: Box<dyn Any + Send>) {
-        self.keep(Kept::Ended(ended));
+        let (dropped, is_dropped) = channel();
+        self.keep(Kept::Ended(ended, dropped));
+        if is_dropped.recv_timeout(ENDED_MAX) == Err(RecvTimeoutError::Timeout) {
+            log::warn!("the CUDA device does not answer: what decodes pictures there is left behind");
+        }
     }
 
-    /// Leaves it to the thread. That ends after all ways to it, or by a panic: then the memory is given up.
+    /// Leaves it to the thread, which ends after all ways to it. After a panic nobody takes it: the memory is given up.
     fn keep(&self, kept: Kept) {
         if let Err(lost) = self.0.lock().send(kept) {
             log::error!("a batch's memory is given up, the thread that waits for the device has ended");
@@ -136,7 +154,10 @@ impl Site {
                     std::thread::sleep(CAPTURE_POLL);
                 }
                 Ok(Kept::Read(read)) => reads.push(read),
-                Ok(Kept::Ended(ended)) => drop(ended),
+                Ok(Kept::Ended(ended, dropped)) => {
+                    drop(ended);
+                    let _ = dropped.send(());
+                }
                 Ok(Kept::Slot(copied, slot)) => drop(after(copied.wait(), slot)),
                 Ok(Kept::Unnamed(slot, block)) => {
                     if let Some((_slot, Some((block, pool)))) = after(self.streams.settle(), (slot, block)) {

@@ -62,7 +62,7 @@ impl Shared {
         self.keeper.unnamed(None, Some((block, pool.clone())));
     }
 
-    /// Drops `ended`, which may wait for the device, where nobody waits for that.
+    /// Drops `ended`, and waits a while until it is: it may wait for the device.
     pub(crate) fn end(&self, ended: impl Any + Send) {
         self.keeper.ended(Box::new(ended));
     }

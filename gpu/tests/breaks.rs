@@ -28,7 +28,7 @@ struct Break {
     noticed_by: (&'static str, &'static str),
 }
 
-const BREAKS: [Break; 46] = [
+const BREAKS: [Break; 50] = [
     Break {
         what: "a slot is used again before its copy has been done",
         file: "keeper.rs",
@@ -98,7 +98,7 @@ const BREAKS: [Break; 46] = [
     Break {
         what: "what engines began before they refused a batch stands for pictures that are left out",
         file: "pictures/passage.rs",
-        sound: "self.blank(jobs)?;",
+        sound: "self.blank(part)?;",
         broken: "",
         noticed_by: ("pictures", "left_out::a_picture_that_is_left_out_beside_one_that_is_refused_comes_back_with_it"),
     },
@@ -235,7 +235,7 @@ const BREAKS: [Break; 46] = [
         file: "pictures/lane.rs",
         sound: "&& let Err(error) = self.rest()",
         broken: "&& let Err(error) = Ok::<(), forebay_loader::Error>(())",
-        noticed_by: ("pictures", "what_a_decoder_has_begun_outlives_it_and_nobody_waits"),
+        noticed_by: ("pictures", "what_a_decoder_has_begun_outlives_it_and_nobody_waits_for_ever"),
     },
     Break {
         what: "memory of a batch that does not come again is lost",
@@ -334,6 +334,37 @@ const BREAKS: [Break; 46] = [
         sound: "self.streams.iter().try_for_each(|stream| stream.wait())?;",
         broken: "self.context.synchronize()?;",
         noticed_by: ("pictures", "failure::where_memory_ends_everything_is_refused_from_then_on"),
+    },
+    Break {
+        what: "large pictures without memory for their pixels say that none is taken",
+        file: "pictures/passage.rs",
+        sound: "self.tally.without_memory += 1;",
+        broken: "self.tally.without_memory += 0;",
+        noticed_by: ("pictures", "failure::that_there_is_no_memory_for_large_pictures_says_nothing_of_others"),
+    },
+    Break {
+        what: "large pictures for which the library has no memory say that none is taken",
+        file: "pictures/passage.rs",
+        sound: "refused.without_memory += 1;",
+        broken: "refused.reason = Some(refusal);",
+        noticed_by: ("pictures", "failure::that_there_is_no_memory_for_large_pictures_says_nothing_of_others"),
+    },
+    Break {
+        what: "a large picture is as large as the part that is decoded",
+        file: "pictures/passage.rs",
+        sound: "item.is_large(Extent::Whole)",
+        broken: "item.is_large(extent(by))",
+        noticed_by: ("pictures", "failure::that_there_is_no_memory_for_large_pictures_says_nothing_of_others"),
+    },
+    Break {
+        what: "a decoder outlives its drop",
+        file: "keeper.rs",
+        sound: "is_dropped.recv_timeout(ENDED_MAX)",
+        broken: "is_dropped.recv_timeout(Duration::ZERO)",
+        noticed_by: (
+            "pictures",
+            "a_batch_that_nobody_wants_any_more_is_not_overwritten_before_the_device_is_done_with_it",
+        ),
     },
     Break {
         what: "an epoch begins on a device that is lost",

@@ -44,7 +44,7 @@ static _Thread_local int depth;
 /* What the thread may do while another one captures a graph: 0, nothing that waits or allocates; 2, anything. */
 static _Thread_local int capture_mode;
 static int strict_calls;
-static int piece_max = 1 << 30;
+static int piece_max = 1 << 30, memory_is_held;
 /* Whether a graph is captured on a stream that waits for the default ones: then what these are given is the graph's, or ends the
  * capture, as does whoever waits for the device. */
 static int captures;
@@ -174,6 +174,15 @@ int fake_cuda_is_lost(void) {
 }
 /* Pieces of device memory have at most so many bytes from now on. */
 void fake_cuda_piece_max(int bytes) { __atomic_store_n(&piece_max, bytes, __ATOMIC_SEQ_CST); }
+/* Memory of the device is waited for until it is let go. */
+int fake_cuda_hold_memory(void) { return __atomic_exchange_n(&memory_is_held, 1, __ATOMIC_SEQ_CST); }
+int fake_cuda_let_memory_go(void) {
+    pthread_mutex_lock(&lock);
+    memory_is_held = 0;
+    pthread_cond_broadcast(&moved);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
 /* The two below give up when what they wait for does not come about, and say so with 0. */
 static struct timespec give_up_at(void) {
     struct timespec at;
@@ -419,6 +428,14 @@ int cuMemAlloc_v2(uint64_t *p, size_t n) {
     ENTER_CONTEXT;
     NOT_IN_CAPTURES;
     if (n > (size_t)__atomic_load_n(&piece_max, __ATOMIC_SEQ_CST)) return OUT_OF_MEMORY;
+    pthread_mutex_lock(&lock);
+    waiting += memory_is_held;
+    pthread_cond_broadcast(&moved);
+    for (int was_held = memory_is_held; was_held; was_held = memory_is_held) {
+        pthread_cond_wait(&moved, &lock);
+        waiting -= !memory_is_held;
+    }
+    pthread_mutex_unlock(&lock);
     char *at = memset(malloc(n), 0xEE, n);
     *p = (uintptr_t)at;
     pthread_mutex_lock(&lock);

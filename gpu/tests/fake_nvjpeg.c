@@ -4,7 +4,8 @@
  * small pictures. One bad picture fails its batch. Whatever the library would not forgive aborts.
  *
  * Pixels come from a function that the test gives, or are those of the files that it made known. A picture
- * whose file holds the text REFUSED is refused; one with LEFTOUT is taken and never decoded, and of one with CUTSHORT only the upper half is. */
+ * whose file holds the text REFUSED is refused, and one with NOMEMORY for want of memory; one with LEFTOUT is taken and never decoded,
+ * and of one with CUTSHORT only the upper half is. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INVALID_PARAMETER = 2, BAD_JPEG = 3, NOT_SUPPORTED = 4, EXECUTION_FAILED = 6, ARCH_MISMATCH = 7 };
+enum { INVALID_PARAMETER = 2, BAD_JPEG = 3, NOT_SUPPORTED = 4, OUT_OF_MEMORY = 5, EXECUTION_FAILED = 6, ARCH_MISMATCH = 7 };
 enum { IMPLEMENTATION_NOT_SUPPORTED = 9 };
 enum { CORES = 2, ENGINES = 3, RGB_INTERLEAVED = 5 };
 /* The smallest side of the engines' pictures, and how many each of them takes before a call blocks. */
@@ -187,6 +188,7 @@ static int try_job(Job job, int by_engines) {
     Header header;
     if (parse(job.file, job.len, &header)) return BAD_JPEG;
     if (by_engines && !engines_take(&header)) return NOT_SUPPORTED;
+    if (memmem(job.file, job.len, "NOMEMORY", 8)) return OUT_OF_MEMORY;
     if (job.region.x + job.region.w > header.w || job.region.y + job.region.h > header.h) return INVALID_PARAMETER;
     if (memmem(job.file, job.len, "REFUSED", 7)) return NOT_SUPPORTED;
     unsigned char *aside = malloc(job.pitch * job.region.h);

@@ -440,7 +440,8 @@ impl Loader {
     pub fn state_before(&self) -> Result<State> {
         let position = self.position()?;
         if position.over {
-            let message = "the epoch's last batch was not handed out and its end was: take the batch from the iterator first";
+            let message =
+                "the epoch's last batch was not handed out and its end was: take the batch from the iterator first";
             return Err(Error::new(ErrorKind::State, message));
         }
         self.state_behind(&position, position.delivered - position.last)

@@ -267,9 +267,12 @@ impl DevicePictures {
 }
 
 impl Drop for DevicePictures {
-    /// Whoever drops it does not wait for a device that may have stopped answering.
+    /// Whoever drops it does not wait for ever for a device that has stopped answering.
     fn drop(&mut self) {
         let lanes = std::mem::take(&mut self.work.get_mut().lanes);
+        if !self.shared.context.is_ours() {
+            return std::mem::forget(lanes);
+        }
         // In this order: the lanes wait for what uses the rest.
         self.shared.end((lanes, self.kernel.clone(), self.left_out.clone()));
     }
@@ -416,7 +419,7 @@ impl DevicePictures {
         self.judge_engines(work, &batch.tally, by_engines)?;
         // The cores may take what engines refuse that are given up just now.
         let are_all = !batch.had_engines && pictures.len() == batch.pictures.len();
-        work.refused = if are_all { work.refused + pictures.len() } else { 0 };
+        work.refused = if are_all { work.refused + pictures.len() - batch.tally.without_memory } else { 0 };
         // Another batch may have closed it meanwhile.
         if !work.lanes.is_empty() && (!work.decodes() || work.refused >= EVERY_MIN) {
             self.close(work, &format!("took none of the last {EVERY_MIN} or more"));
@@ -426,7 +429,7 @@ impl DevicePictures {
 
     /// Gives the engines up if they have come to refuse all pictures or to leave them out, as so many of a batch's.
     fn judge_engines(&self, work: &mut Work, tally: &Tally, left_out: usize) -> Result<()> {
-        let Tally { asked, refused, reason } = *tally;
+        let Tally { asked, refused, reason, .. } = *tally;
         let are_useless = |engines: &mut Engines| asked > 0 && engines.are_useless(asked, refused + left_out);
         if !work.engines.as_mut().is_some_and(are_useless) {
             return Ok(());

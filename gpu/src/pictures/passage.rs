@@ -30,14 +30,24 @@ struct Scratch {
 struct Refused {
     /// Their numbers.
     numbers: Vec<usize>,
-    /// What the library said to the last of them.
+    /// How many of them for want of memory, which says nothing of others.
+    without_memory: usize,
+    /// What the library said to the last of the rest.
     reason: Option<Refusal>,
+}
+
+/// A picture that a decoder is asked for.
+struct Asked<'a> {
+    number: usize,
+    /// By the whole picture, for which a decoder of parts may have memory as well.
+    is_large: bool,
+    job: Job<'a>,
 }
 
 impl Refused {
     /// What nobody is there to decode.
-    fn all(jobs: &[(usize, Job<'_>)]) -> Self {
-        Self { numbers: jobs.iter().map(|(number, _)| *number).collect(), reason: None }
+    fn all(asked: &[Asked<'_>]) -> Self {
+        Self { numbers: asked.iter().map(|asked| asked.number).collect(), ..Self::default() }
     }
 }
 
@@ -90,7 +100,10 @@ impl Passage<'_> {
             match self.scratch(&group)? {
                 Some(scratch) => self.group(&group, scratch, &mut refused)?,
                 None => match group.items[..] {
-                    [Item { number, .. }] => refused.push(number),
+                    [Item { number, .. }] => {
+                        self.tally.without_memory += 1;
+                        refused.push(number);
+                    }
                     _ => left.extend(group.parts(self.work.extent_max()).into_iter().rev()),
                 },
             }
@@ -147,11 +160,16 @@ impl Passage<'_> {
         let lane = &mut work.lanes[work.turn];
         lane.begin();
         let stream = pictures.stream.handle;
-        let jobs = |by: By| -> Vec<(usize, Job<'_>)> {
+        let asked = |by: By| -> Vec<Asked<'_>> {
             let items = group.items.iter().zip(&shared_out).filter(|(_, is_by)| **is_by == by);
-            items.map(|(item, _)| (item.number, job(item, extent(by), filled, scratch))).collect()
+            let asked = |item: &Item| Asked {
+                number: item.number,
+                is_large: item.is_large(Extent::Whole),
+                job: job(item, extent(by), filled, scratch),
+            };
+            items.map(|(item, _)| asked(item)).collect()
         };
-        let (on_engines, on_cores) = (jobs(By::Engines), jobs(By::Cores));
+        let (on_engines, on_cores) = (asked(By::Engines), asked(By::Cores));
         // First the cores: the engines' call comes back when most of its pictures are decoded.
         let by_cores = match &mut lane.cores {
             Some(decoder) => pictures.decode(decoder, &on_cores, &pictures.stream)?,
@@ -177,8 +195,9 @@ impl Passage<'_> {
         // SAFETY: the memory is the lane's; engines' work, too, has been waited for on the stream.
         unsafe { pictures.stream.fill(scratch, BLANK, group.scratch_bytes()) }?;
         lane.end(stream)?;
-        tally.asked += on_engines.len();
-        tally.refused += by_engines.numbers.len();
+        tally.asked += on_engines.len() - by_engines.without_memory;
+        tally.refused += by_engines.numbers.len() - by_engines.without_memory;
+        tally.without_memory += by_engines.without_memory + by_cores.without_memory;
         tally.reason = by_engines.reason.or(tally.reason);
         Ok(())
     }
@@ -194,50 +213,54 @@ impl Passage<'_> {
 }
 
 impl DevicePictures {
-    /// Starts decoding `jobs`; says which are refused, and what the library last said.
-    fn decode(&self, timed: &mut Timed, jobs: &[(usize, Job<'_>)], stream: &Stream) -> Result<Refused> {
+    /// Starts decoding what is `asked` for; says which are refused, and what the library last said.
+    fn decode(&self, timed: &mut Timed, asked: &[Asked<'_>], stream: &Stream) -> Result<Refused> {
         timed.begin(stream.handle)?;
         let mut refused = Refused::default();
         // Halves that are still to be decoded.
-        let (mut left, mut is_halved) = (vec![jobs], false);
-        while let Some(jobs) = left.pop().filter(|jobs| !jobs.is_empty()) {
+        let (mut left, mut is_halved) = (vec![asked], false);
+        while let Some(part) = left.pop().filter(|part| !part.is_empty()) {
             if is_halved {
                 // The decoder works on another half, or on what it began of a batch that it then refused.
                 self.settle()?;
-                self.blank(jobs)?;
+                self.blank(part)?;
             }
-            let only: Vec<Job<'_>> = jobs.iter().map(|(_, job)| *job).collect();
+            let jobs: Vec<Job<'_>> = part.iter().map(|asked| asked.job).collect();
             // SAFETY: the decoder's lane is at rest, or what it was given has been waited for; the slot is held and not
             // written until an event says that it has been read; the places are the lane's, and a part of them each.
-            let answer = unsafe { timed.decoder.decode(&only, stream.handle) }?;
+            let answer = unsafe { timed.decoder.decode(&jobs, stream.handle) }?;
             let Err(refusal) = answer else { continue };
             if refusal.is_of_memory() {
                 let error = Error::from(refusal).with("device", self.shared.context.number);
-                if !jobs.iter().any(|(_, job)| job.pitch * job.region.h as usize >= LARGE_BYTES) {
+                if !part.iter().any(|asked| asked.is_large) {
                     return Err(error);
                 }
                 self.say_of_large_pictures(&error);
             }
             is_halved = true;
-            match *jobs {
-                [(number, _)] => {
-                    refused.numbers.push(number);
-                    refused.reason = Some(refusal);
+            match part {
+                [Asked { number, .. }] => {
+                    refused.numbers.push(*number);
+                    if refusal.is_of_memory() {
+                        refused.without_memory += 1;
+                    } else {
+                        refused.reason = Some(refusal);
+                    }
                 }
                 _ => {
-                    let (front, back) = jobs.split_at(jobs.len() / 2);
+                    let (front, back) = part.split_at(part.len() / 2);
                     left.extend([back, front]);
                 }
             }
         }
         // Halves say nothing of what pictures take.
-        timed.end(stream.handle, if is_halved { 0 } else { jobs.len() })?;
+        timed.end(stream.handle, if is_halved { 0 } else { asked.len() })?;
         Ok(refused)
     }
 
-    /// Makes the places of `jobs` blank again, which nothing uses, and waits until they are.
-    fn blank(&self, jobs: &[(usize, Job<'_>)]) -> Result<()> {
-        for (_, job) in jobs {
+    /// Makes the places of `asked` blank again, which nothing uses, and waits until they are.
+    fn blank(&self, asked: &[Asked<'_>]) -> Result<()> {
+        for Asked { job, .. } in asked {
             // SAFETY: places start words, and end before the next one's first.
             unsafe { self.stream.fill(job.out, BLANK, job.pitch * job.region.h as usize) }?;
         }

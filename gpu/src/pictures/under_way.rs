@@ -9,15 +9,17 @@ use crate::target::Shared;
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::Arc;
 
-/// What the engines were asked for in a batch.
+/// What became of a batch's pictures.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    /// Pictures.
+    /// For how many the engines were asked and had memory.
     pub(super) asked: usize,
     /// Those of them that they refused.
     pub(super) refused: usize,
     /// What the library said to the last of these.
     pub(super) reason: Option<Refusal>,
+    /// Pictures for which the device had no memory: that says nothing of what it takes.
+    pub(super) without_memory: usize,
 }
 
 /// The batch.

@@ -54,7 +54,13 @@ fn loses_its_device() {
         ["x", {"kind": "image", "column": "image", "ops": ops}], ["latent", {"kind": "array", "column": "latent"}]]);
     let fields = Some(serde_json::from_value(fields).expect("fields"));
     let direct = direct.parse().expect("a bool");
-    let config = LoaderConfig { fields, device_decode: true, gpu_direct_storage: direct, memory: Some(8 << 20), ..config(&data) };
+    let config = LoaderConfig {
+        fields,
+        device_decode: true,
+        gpu_direct_storage: direct,
+        memory: Some(8 << 20),
+        ..config(&data)
+    };
     let host = on_host(&config);
     rig.fail_nth("*", -at.parse::<c_int>().expect("a number"), LOST);
     match Loader::with_target(config, rig.target.clone()) {

@@ -176,6 +176,20 @@ fn batches_that_wait_for_memory_keep_no_loader_from_closing() {
 }
 
 #[test]
+fn rows_that_wait_for_memory_of_the_device_keep_no_loader_from_closing() {
+    let (rig, _cufile) = rig();
+    let data = arrays();
+    let device = on_device(&LoaderConfig { gpu_direct_storage: false, ..config(&data) }, &rig);
+    rig.call("fake_cuda_hold_memory");
+    device.start_epoch().expect("an epoch");
+    assert!(rig.await_waiters(1), "nobody asks for memory");
+    device.close().expect("closed");
+    drop(device);
+    rig.call("fake_cuda_let_memory_go");
+    assert_eq!(rig.end(), NOTHING_LEFT);
+}
+
+#[test]
 fn reads_that_wait_for_a_consumer_keep_no_loader_from_closing() {
     let (rig, cufile) = rig();
     let data = folder();

@@ -127,6 +127,40 @@ fn a_large_picture_that_finds_no_memory_is_refused_alone() {
 }
 
 #[test]
+fn that_there_is_no_memory_for_large_pictures_says_nothing_of_others() {
+    // Of the driver, for pixels; of the library, for what it needs.
+    for (of_driver, engines) in [(true, 0), (false, 0), (false, 2)] {
+        let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+        rig.moving().waits_move(true);
+        nvjpeg.engines(engines);
+        let decoder = open(&rig, &nvjpeg);
+        let decoders = decoder.pictures_min();
+        decoder.take_fallbacks();
+        let form = Form::with_rows(1, DType::UInt8, Layout::Nhwc);
+        decoder.warm(&rig, &form);
+        if of_driver {
+            rig.piece_max(2 << 20);
+        }
+        // More of them, one behind the other, than say of a decoder that it takes none.
+        for seed in 20..40 {
+            let (slot, mut list) = form.fill_with(&rig, seed, &[], |_| (!of_driver).then_some(NO_MEMORY));
+            list[0].picture.size = Size { w: 6000, h: 5000 };
+            // The engines are asked for a part of it that is small, which takes memory for the whole.
+            let placed = form.place(&decoder, (slot, list), &[0]).expect("an answer");
+            assert!(matches!(&placed, Placed::Refused { pictures, .. } if pictures[..] == [0]), "{placed:?}");
+        }
+        assert!(decoder.is_open(), "{:?}", decoder.take_fallbacks());
+        assert_eq!(decoder.pictures_min(), decoders, "the engines were given up");
+        let memory = form.done(&decoder, form.fill(&rig, 20, &[], &[]), &[0]);
+        form.check(&rig, &*memory, 20, &[0]);
+        drop(memory);
+        let said = decoder.take_fallbacks();
+        assert!(matches!(&said[..], [one] if one.contains("no memory for a picture that is large")), "{said:?}");
+        end(rig, &nvjpeg, decoder);
+    }
+}
+
+#[test]
 fn memory_that_is_there_for_one_group_and_no_more_is_enough() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.moving().waits_move(true);

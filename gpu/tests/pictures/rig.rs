@@ -155,6 +155,7 @@ pub(crate) fn file(seed: u32) -> Vec<u8> {
 /// What a file holds that the stand-in does not decode as it should, and everybody else does: it refuses it, says that it decodes
 /// it and does not, or does so with its upper half.
 pub(crate) const REFUSED: &str = "REFUSED";
+pub(crate) const NO_MEMORY: &str = "NOMEMORY";
 pub(crate) const LEFT_OUT: &str = "LEFTOUT";
 pub(crate) const CUT_SHORT: &str = "CUTSHORT";
 
@@ -438,6 +439,7 @@ impl Drop for Opened {
 /// Ends it; nothing may be left.
 pub(crate) fn end(rig: Rig, nvjpeg: &NvJpeg, decoder: Opened) {
     drop(decoder);
+    assert_eq!(nvjpeg.call("fake_nvjpeg_live"), 0, "the process may end now, and the library with it");
     nothing_is_left(rig, nvjpeg);
 }
 

@@ -205,7 +205,7 @@ fn is_about_sample(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Decode | ErrorKind::Format | ErrorKind::Unsupported | ErrorKind::Checksum)
 }
 
-/// A running epoch. Dropping it stops and joins every thread.
+/// A running epoch. Dropping it stops and joins every thread, but those that wait for a device which does not answer.
 pub(crate) struct Epoch {
     shared: Arc<Shared>,
     threads: Mutex<Vec<Thread>>,
@@ -319,10 +319,16 @@ impl Epoch {
         for i in 0..self.shared.crews[number].decode_cpus.len() {
             let (chunks, loaded_end) = (chunks.clone(), loaded_end.clone());
             let (misses, stored) = (misses.clone(), stored.clone());
-            self.thread(&format!("fb-decode-{}", first + i), "decode", move |shared| {
+            let name = format!("fb-decode-{}", first + i);
+            let body = move |shared: &Shared| {
                 place(shared, &shared.crews[number].decode_cpus[i]);
                 DecodeThread::new(shared, misses, stored).run(&chunks, &loaded_end)
-            })?;
+            };
+            // The device's memory for early rows is asked for there, and a driver may have that wait for the device.
+            match self.shared.target.early_rows() {
+                Some(_) => self.device_thread(&name, "decode", body)?,
+                None => self.thread(&name, "decode", body)?,
+            }
         }
         Ok(())
     }
@@ -403,7 +409,8 @@ impl Epoch {
         Ok(taken)
     }
 
-    /// Stops and joins every thread; whoever waits in [`take`](Self::take) gets [`Taken::Stopped`].
+    /// Stops and joins every thread, but those that wait for a device which does not answer; whoever waits in
+    /// [`take`](Self::take) gets [`Taken::Stopped`].
     pub(crate) fn end(&self) {
         if self.pid != std::process::id() {
             // A forked child: there are no threads to join, and locks may be held by threads that do not exist here.

@@ -393,7 +393,10 @@ class Loader:
         return self._engines[0].trace_json()
 
     def close(self) -> None:
-        """Ends it: threads, files and locks are gone when this returns. Batches handed out stay valid."""
+        """Ends it: threads, files and locks are gone when this returns. Batches handed out stay valid.
+
+        Threads that wait for a CUDA device which has not answered for ten seconds are left behind, with a warning in the log.
+        """
         self._closed = True
         if os.getpid() != self._pid:
             return

@@ -428,6 +428,7 @@ fn decode_threads_take_pictures_off_a_decoder_that_is_behind_if_they_are_to() {
             // Four chunks for a thread in a batch of 16; the fourth batch has 12 samples.
             let loader = same_as_on_the_host(config, Does::DecodeLate { of_batch: 4, of_epoch: 15 });
             let (shared, on_device) = (counter(&loader, "pictures_shared"), counter(&loader, "pictures_on_device"));
+            assert!(share_decode || shared == 0, "{shared}");
             assert!((shared > 0) == share_decode || was_read_from_disk(&loader), "{shared}");
             assert!(on_device > 0);
             assert_eq!(shared + on_device, 2 * 2 * SAMPLES);
