@@ -2,8 +2,8 @@
 
 use crate::context::device_count;
 use crate::{CudaTarget, Libraries};
+use forebay_loader::delivery::{BatchTarget, HostTarget};
 use forebay_loader::sync::Arc;
-use forebay_loader::target::{BatchTarget, HostTarget};
 use forebay_loader::{Error, Result};
 
 /// Where batches for `device` go: "cpu", "cuda:0", or "cuda" for the device of the process with `local_rank` on its

@@ -10,8 +10,8 @@ use crate::driver::checked;
 use crate::memory::Block;
 use crate::target::Shared;
 use cudarc::driver::result::memcpy_dtod_async;
+use forebay_loader::delivery::{OutputPlace, RowPicture};
 use forebay_loader::sync::Arc;
-use forebay_loader::target::{OutputPlace, RowPicture};
 use forebay_loader::{Error, Result};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use crate::context::Stream;
 use crate::memory::Block;
 use crate::partial::Done;
-use forebay_loader::target::OutputPlace;
+use forebay_loader::delivery::OutputPlace;
 use forebay_loader::{Error, Result};
 use std::ops::Range;
 

@@ -6,8 +6,8 @@ use crate::cufile::library::Library;
 use crate::cufile::{Driver, File};
 use crate::target::Shared;
 use forebay_loader::Result;
+use forebay_loader::delivery::{StorageReader, StoredFile};
 use forebay_loader::sync::Arc;
-use forebay_loader::target::{StorageReader, StoredFile};
 use std::any::Any;
 use std::os::fd::OwnedFd;
 

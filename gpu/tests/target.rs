@@ -5,7 +5,7 @@ mod fake;
 use fake::{BYTES, Rig};
 use forebay_gpu::{CudaTarget, Libraries, target_for};
 use forebay_loader::ErrorKind;
-use forebay_loader::target::Device;
+use forebay_loader::delivery::Device;
 use std::path::Path;
 
 /// What [`Rig::end`] counts when everything has been given back: the device, then ranges, blocks and events.

@@ -1,8 +1,8 @@
 //! A finished batch: tensors and lists by output name.
 
 use crate::decode::DType;
+use crate::delivery::{Device, RowMemory, TensorMemory};
 use crate::sync::Arc;
-use crate::target::{Device, RowMemory, TensorMemory};
 
 /// One batch, in plan order.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub enum Output {
 pub enum RowBytes {
     /// In the engine's memory.
     Own(Vec<u8>),
-    /// In memory that the consumer gave, all of it filled: see [`RowSource`](crate::target::RowSource).
+    /// In memory that the consumer gave, all of it filled: see [`RowSource`](crate::delivery::RowSource).
     Given(Box<dyn RowMemory>),
 }
 

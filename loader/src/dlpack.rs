@@ -5,7 +5,7 @@
 
 use crate::batch::Tensor;
 use crate::decode::DType;
-use crate::target::Device;
+use crate::delivery::Device;
 use std::ffi::c_void;
 
 /// `DLDevice`.

@@ -26,6 +26,7 @@ mod catalog;
 pub mod clock;
 pub mod config;
 pub mod decode;
+pub mod delivery;
 pub mod dlpack;
 pub mod error;
 pub mod format;
@@ -39,7 +40,6 @@ pub mod state;
 pub mod stats;
 pub mod store;
 pub mod sync;
-pub mod target;
 pub mod topology;
 pub mod worker;
 

@@ -15,6 +15,7 @@ use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::config::LoaderConfig;
 use crate::decode::{DRAWS_VERSION, FieldPlan};
+use crate::delivery::{BatchTarget, HostTarget, PictureDecoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::HashAlgo;
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
@@ -25,7 +26,6 @@ use crate::pipeline::{
 use crate::state::{Own, STATE_VERSION, State};
 use crate::stats::{Snapshot, Spent, Stats};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use crate::target::{BatchTarget, HostTarget, PictureDecoder};
 use crate::topology::Topology;
 use pools::Pools;
 use std::collections::BTreeMap;

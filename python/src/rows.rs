@@ -5,12 +5,12 @@
 //! a batch and becomes immutable, as Python has it.
 
 use forebay_loader::Result;
+use forebay_loader::delivery::{
+    BatchTarget, Device, EarlyRows, PictureDecoder, RowMemory, RowSource, StorageReader, TensorMemory,
+};
 use forebay_loader::error::{Error, ErrorKind};
 use forebay_loader::memory::{BatchMemory, Registrar};
 use forebay_loader::sync::Arc;
-use forebay_loader::target::{
-    BatchTarget, Device, EarlyRows, PictureDecoder, RowMemory, RowSource, StorageReader, TensorMemory,
-};
 use forebay_loader::topology::Topology;
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -3,7 +3,7 @@
 use crate::kernel::Picture;
 use crate::nvjpeg::Extent;
 use forebay_loader::decode::geometry::{Region, Size};
-use forebay_loader::target::RowPicture;
+use forebay_loader::delivery::RowPicture;
 use forebay_loader::{Error, Result};
 
 /// Decoded pixels of one group, unless a single picture has more: 256 crops of 1,100 x 1,100.

@@ -12,8 +12,8 @@ use crate::memory::Block;
 use crate::nvjpeg::{Extent, Job, Refusal};
 use crate::partial::Done;
 use crate::rows::copy_rows;
+use forebay_loader::delivery::OutputPlace;
 use forebay_loader::memory::BatchSlot;
-use forebay_loader::target::OutputPlace;
 use forebay_loader::{Error, ErrorKind, Result};
 
 /// Bytes of ordinary memory that drivers copy aside at once, rather than wait for the stream.

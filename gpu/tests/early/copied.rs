@@ -3,8 +3,8 @@
 use super::rig::*;
 use crate::fake::{self, BYTES, Rig};
 use crate::{NOTHING_LEFT, tell_of_pictures};
+use forebay_loader::delivery::{BatchTarget, HalfBatch, OutputPlace, TensorMemory};
 use forebay_loader::memory::{ReadPool, ReadPoolConfig};
-use forebay_loader::target::{BatchTarget, HalfBatch, OutputPlace, TensorMemory};
 use forebay_loader::{LoaderConfig, Next};
 use std::sync::Arc;
 

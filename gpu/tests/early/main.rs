@@ -16,7 +16,7 @@ use forebay_loader::config::StreamConfig;
 use forebay_loader::decode::geometry::Region;
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
 use forebay_loader::decode::pixels::Pixels;
-use forebay_loader::target::BatchTarget;
+use forebay_loader::delivery::BatchTarget;
 use forebay_loader::{Loader, LoaderConfig, Next};
 use rig::*;
 use std::ffi::{c_char, c_int};

@@ -2,8 +2,8 @@
 //! A CUDA driver in host memory whose streams move as late as is legal, nvJPEG and cuFile on it, and a target and a pool.
 
 use forebay_gpu::{CudaTarget, Libraries};
+use forebay_loader::delivery::{BatchTarget, TensorMemory};
 use forebay_loader::memory::{BatchPool, BatchPoolConfig};
-use forebay_loader::target::{BatchTarget, TensorMemory};
 use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;

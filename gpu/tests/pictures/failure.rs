@@ -5,7 +5,7 @@ use crate::fake::Rig;
 use forebay_loader::ErrorKind;
 use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::target::Placed;
+use forebay_loader::delivery::Placed;
 
 #[test]
 fn a_row_that_cannot_be_moved_is_the_batch_s_error_and_nothing_is_lost() {

@@ -3,7 +3,7 @@
 use super::rig::*;
 use crate::fake::Rig;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::target::Placed;
+use forebay_loader::delivery::Placed;
 use std::ffi::c_int;
 
 #[test]

@@ -12,8 +12,8 @@ mod share;
 
 use fake::{BYTES, Rig};
 use forebay_loader::decode::{DType, Layout};
+use forebay_loader::delivery::BatchTarget;
 use forebay_loader::memory::{ReadPool, ReadPoolConfig};
-use forebay_loader::target::BatchTarget;
 use rig::*;
 use std::ffi::c_int;
 

@@ -4,7 +4,7 @@ use super::rig::*;
 use crate::fake::{self, Rig};
 use forebay_loader::ErrorKind;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::target::{BatchTarget, Placed};
+use forebay_loader::delivery::{BatchTarget, Placed};
 use std::ffi::c_int;
 
 #[test]

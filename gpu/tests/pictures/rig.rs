@@ -7,10 +7,10 @@ use forebay_loader::decode::normalise::Writer;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
 use forebay_loader::decode::{DType, EncodedPicture, Layout};
-use forebay_loader::memory::BatchSlot;
-use forebay_loader::target::{
+use forebay_loader::delivery::{
     BatchTarget, Decoded, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, TensorMemory, UnderWay,
 };
+use forebay_loader::memory::BatchSlot;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
 

@@ -6,10 +6,10 @@
 //! CPUs) there is one crew, and memory lies where it is touched first.
 
 use crate::config::LoaderConfig;
+use crate::delivery::BatchTarget;
 use crate::error::Result;
 use crate::memory::{BLOCK_BYTES, BatchPool, BatchPoolConfig, ReadPool, ReadPoolConfig, default_bytes, split};
 use crate::pipeline::Crew;
-use crate::target::BatchTarget;
 use crate::topology::{CpuSet, Node, Topology};
 use std::collections::BTreeMap;
 
@@ -157,9 +157,9 @@ fn shares(bytes: usize, weights: &[usize]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::delivery::{Device, HostTarget, TensorMemory};
     use crate::memory::{BatchMemory, Registrar};
     use crate::sync::Arc;
-    use crate::target::{Device, HostTarget, TensorMemory};
 
     const MIB: usize = 1 << 20;
 

@@ -50,11 +50,11 @@ pub(crate) use schedule::Pace;
 pub(crate) use shard::{CachedShards, Came, NextPlan, Origin, Way};
 pub(crate) use shutdown::Run;
 
+use crate::delivery::RowMemory;
 use crate::error::Result;
 use crate::memory::{ReadLease, RowMut};
 use crate::order::{Planned, ShardId};
 use crate::sync::Arc;
-use crate::target::RowMemory;
 use open::OpenShard;
 use sample::collate::Building;
 use sample::early::EarlySample;

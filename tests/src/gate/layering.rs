@@ -33,7 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("config", BELOW_PIPELINE),
     ("catalog", BELOW_PIPELINE),
     ("batch", BELOW_PIPELINE),
-    ("target", BELOW_PIPELINE),
+    ("delivery", BELOW_PIPELINE),
     ("dlpack", BELOW_PIPELINE),
     ("state", BELOW_PIPELINE),
     ("pipeline", BELOW_LOADER),
@@ -42,12 +42,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 const BELOW_PIPELINE: &[&str] = &[
     "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "cache",
-    "config", "catalog", "batch", "target", "dlpack", "state",
+    "config", "catalog", "batch", "delivery", "dlpack", "state",
 ];
 const BELOW_LOADER: &[&str] = BELOW_PIPELINE;
 const ALL: &[&str] = &[
     "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "cache",
-    "config", "catalog", "batch", "target", "dlpack", "state", "pipeline",
+    "config", "catalog", "batch", "delivery", "dlpack", "state", "pipeline",
 ];
 
 /// Where `unsafe` may stand: crate, then module path; `*` is any one module.

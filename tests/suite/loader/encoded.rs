@@ -7,10 +7,10 @@ use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
 use forebay_loader::decode::normalise::Writer;
 use forebay_loader::decode::pixels;
 use forebay_loader::decode::resize::Resizer;
-use forebay_loader::memory::{BatchMemory, BatchPool, BatchPoolConfig, Registrar};
-use forebay_loader::target::{
+use forebay_loader::delivery::{
     BatchTarget, Device, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, TensorMemory, UnderWay,
 };
+use forebay_loader::memory::{BatchMemory, BatchPool, BatchPoolConfig, Registrar};
 use forebay_loader::{Error, ErrorKind, Result};
 use serde_json::json;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use super::*;
 use forebay_loader::batch::RowBytes;
+use forebay_loader::delivery::{BatchTarget, Device, HostTarget, RowMemory, RowSource, TensorMemory};
 use forebay_loader::memory::{BatchMemory, Registrar};
-use forebay_loader::target::{BatchTarget, Device, HostTarget, RowMemory, RowSource, TensorMemory};
 use forebay_loader::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::mem::MaybeUninit;

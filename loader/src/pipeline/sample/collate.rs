@@ -8,11 +8,11 @@
 use super::finish::Encoded;
 use crate::batch::RowBytes;
 use crate::decode::{DType, EncodedPicture, FieldPlan, RowShape};
+use crate::delivery::{Decoded, EarlyRows, OutputPlace, RowPicture, RowsAtTarget};
 use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
 use crate::pipeline::Task;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
-use crate::target::{Decoded, EarlyRows, OutputPlace, RowPicture, RowsAtTarget};
 use std::ops::Range;
 
 /// Outputs start at multiples of this many bytes: a cache line pair, and what device copies like.

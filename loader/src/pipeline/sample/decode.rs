@@ -8,6 +8,7 @@ use super::hot::{Copied, DirectOutput, Early, Found, HotReader, Rows};
 use crate::batch::RowBytes;
 use crate::decode::jpeg::RowIndexCounts;
 use crate::decode::{DrawKey, EncodedPicture, PictureCounts, PictureTaker, Row, SampleDecoder};
+use crate::delivery::RowMemory;
 use crate::error::{Error, Result};
 use crate::format::{Apart, Scratch};
 use crate::memory::{ReadLease, RowMut};
@@ -19,7 +20,6 @@ use crate::pipeline::sample::share::HostShare;
 use crate::pipeline::{Brought, Chunk, Loaded, Miss, Place, Task};
 use crate::stats::{Counter, Spent, Stage};
 use crate::sync::Arc;
-use crate::target::RowMemory;
 use crossbeam::channel::{Receiver, Sender};
 use std::time::{Duration, Instant};
 

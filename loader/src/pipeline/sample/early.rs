@@ -7,6 +7,7 @@
 
 use super::collate::Building;
 use crate::decode::FieldPlan;
+use crate::delivery::RowsAtTarget;
 use crate::error::Result;
 use crate::format::{Apart, Layout};
 use crate::memory::ReadLease;
@@ -14,7 +15,6 @@ use crate::pipeline::Miss;
 use crate::pipeline::epoch::Shared;
 use crate::stats::Counter;
 use crate::sync::{Arc, AtomicBool, Ordering};
-use crate::target::RowsAtTarget;
 use std::collections::VecDeque;
 
 /// Rows that are shorter are copied by the host: each takes calls of the driver of some microseconds, in which a CPU copies as many

@@ -2,13 +2,13 @@
 
 use super::collate::{AtTarget, Building, Shape};
 use crate::batch::{Batch, Output, RowBytes, Tensor};
+use crate::delivery::{
+    BatchTarget, Decoded, EncodedBatch, HalfBatch, PictureDecoder, Placed, RowPicture, TensorMemory, UnderWay,
+};
 use crate::error::{Error, Result};
 use crate::memory::BatchSlot;
 use crate::pipeline::Task;
 use crate::sync::Arc;
-use crate::target::{
-    BatchTarget, Decoded, EncodedBatch, HalfBatch, PictureDecoder, Placed, RowPicture, TensorMemory, UnderWay,
-};
 
 /// A picture in the making that is still a file.
 #[derive(Clone, Copy, Debug)]

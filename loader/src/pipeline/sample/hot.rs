@@ -4,6 +4,7 @@
 //! smallest samples nothing may cost more than the read itself: no lock, no memory got, no count that other threads share.
 
 use crate::decode::{Direct, FieldPlan, Output, Row};
+use crate::delivery::RowMemory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::RowMut;
 use crate::pipeline::Task;
@@ -11,7 +12,6 @@ use crate::pipeline::epoch::Shared;
 use crate::pipeline::open::{Handy, OpenShard};
 use crate::pipeline::sample::early::{EarlyColumns, EarlySample};
 use crate::sync::Arc;
-use crate::target::RowMemory;
 
 /// Bytes a thread reads samples into. A larger sample goes through the read thread, whose memory is a pool's.
 const SCRATCH_BYTES_MAX: usize = 16 << 20;

@@ -11,12 +11,12 @@
 //! nothing is asked any more; where the target has no memory nothing is until the next epoch.
 
 use super::early::EarlyColumns;
+use crate::delivery::{RowsAtTarget, StorageReader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::{Brought, Loaded, Miss};
 use crate::stats::Spent;
 use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering};
-use crate::target::{RowsAtTarget, StorageReader};
 use crossbeam::channel::{Receiver, Sender};
 
 /// Shorter rows are read by the host: files are read by blocks of this many bytes, and one call for less costs more than a copy.
