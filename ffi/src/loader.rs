@@ -124,7 +124,7 @@ pub unsafe extern "C" fn forebay_loader_new(
 }
 
 fn open(config: LoaderConfig, device: &str) -> Result<Loader, Error> {
-    let target = forebay_gpu::target_for(device, config.world.local_rank, &forebay_gpu::Libraries::default())?;
+    let target = forebay_gpu::open_delivery(device, config.world.local_rank, &forebay_gpu::Libraries::default())?;
     Loader::with_target(config, target)
 }
 

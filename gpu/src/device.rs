@@ -1,8 +1,8 @@
 //! From a device's name, as users write it, to the target.
 
 use crate::context::device_count;
-use crate::{CudaTarget, Libraries};
-use forebay_loader::delivery::{BatchTarget, HostTarget};
+use crate::{CudaDelivery, Libraries};
+use forebay_loader::delivery::{Delivery, HostDelivery};
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
 
@@ -12,15 +12,15 @@ use forebay_loader::{Error, Result};
 ///
 /// # Errors
 ///
-/// `Config` for another name; those of [`CudaTarget::new`].
-pub fn target_for(device: &str, local_rank: u32, libraries: &Libraries) -> Result<Arc<dyn BatchTarget>> {
+/// `Config` for another name; those of [`CudaDelivery::new`].
+pub fn open_delivery(device: &str, local_rank: u32, libraries: &Libraries) -> Result<Arc<dyn Delivery>> {
     let (kind, number) = device.split_once(':').map_or((device, None), |(kind, number)| (kind, Some(number)));
     match (kind, number.map(str::parse)) {
-        ("cpu", None) => Ok(Arc::new(HostTarget)),
-        ("cuda", Some(Ok(number))) => Ok(CudaTarget::with_libraries(number, libraries)?),
+        ("cpu", None) => Ok(Arc::new(HostDelivery)),
+        ("cuda", Some(Ok(number))) => Ok(CudaDelivery::with_libraries(number, libraries)?),
         ("cuda", None) => {
             let is_only = device_count(libraries.driver.as_deref())? == 1;
-            Ok(CudaTarget::with_libraries(if is_only { 0 } else { local_rank }, libraries)?)
+            Ok(CudaDelivery::with_libraries(if is_only { 0 } else { local_rank }, libraries)?)
         }
         _ => Err(Error::config("this is no device: use \"cpu\", \"cuda\", or \"cuda:0\" with its number")
             .with("device", device)),

@@ -20,7 +20,7 @@ use crate::memory::Block;
 use crate::partial::{Done, Partial};
 use crate::rows::copy_rows;
 use crate::target::{DeviceBatch, Shared};
-use forebay_loader::delivery::{Decoded, EarlyRows, HalfBatch, RowsAtTarget, StoredFile, TensorMemory};
+use forebay_loader::delivery::{DeviceRows, DirectBatch, DirectFile, DirectRows, PartialBatch, TensorMemory};
 use forebay_loader::memory::ReadLease;
 use forebay_loader::sync::{Arc, Mutex, OnceLock};
 use forebay_loader::{Error, Result};
@@ -28,7 +28,7 @@ use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
 
 /// Takes rows of batches to a device.
-pub(crate) struct DeviceRows {
+pub(crate) struct CudaDirectRows {
     shared: Arc<Shared>,
     /// Made with the first batch.
     copies: OnceLock<Arc<Copies>>,
@@ -42,7 +42,7 @@ struct Copies {
     order: Mutex<()>,
 }
 
-impl DeviceRows {
+impl CudaDirectRows {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         Self { shared: shared.clone(), copies: OnceLock::new() }
     }
@@ -58,14 +58,14 @@ impl DeviceRows {
     }
 }
 
-impl std::fmt::Debug for DeviceRows {
+impl std::fmt::Debug for CudaDirectRows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DeviceRows").field("device", &self.shared.context.number).finish_non_exhaustive()
+        f.debug_struct("CudaDirectRows").field("device", &self.shared.context.number).finish_non_exhaustive()
     }
 }
 
-impl EarlyRows for DeviceRows {
-    fn begin(&self, bytes: usize, may_wait: bool) -> Result<Option<Arc<dyn RowsAtTarget>>> {
+impl DirectRows for CudaDirectRows {
+    fn allocate(&self, bytes: usize, may_wait: bool) -> Result<Option<Arc<dyn DirectBatch>>> {
         let Shared { context, blocks, .. } = &*self.shared;
         let copies = self.copies()?;
         let block =
@@ -75,10 +75,10 @@ impl EarlyRows for DeviceRows {
         Ok(Some(Arc::new(Rows { shared, copies, block, copied: Mutex::default() })))
     }
 
-    fn place(&self, batch: HalfBatch<'_>) -> Result<Arc<dyn TensorMemory>> {
-        let HalfBatch { mut slot, outputs, rows, decoded } = batch;
+    fn deliver(&self, batch: PartialBatch<'_>) -> Result<Arc<dyn TensorMemory>> {
+        let PartialBatch { mut slot, outputs, rows, on_device } = batch;
         let shared = &self.shared;
-        let before = decoded.downcast::<Partial>();
+        let before = on_device.downcast::<Partial>();
         let before = before.map_err(|_| Error::internal("a batch on the device comes from another target"))?;
         let copied = Arc::new(Event::new(&shared.context)?);
         let unfinished = || Error::internal("a batch was placed before its rows were done");
@@ -127,7 +127,7 @@ impl std::fmt::Debug for Rows {
     }
 }
 
-impl RowsAtTarget for Rows {
+impl DirectBatch for Rows {
     fn copy(&self, slot: ReadLease, rows: &[(Range<usize>, usize)]) -> Result<()> {
         let Copies { stream, keeper, order } = &*self.copies;
         let block = self.block.read().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +154,7 @@ impl RowsAtTarget for Rows {
         Ok(())
     }
 
-    fn read(&self, file: &dyn StoredFile, offset: u64, bytes: usize, at: usize) -> Result<()> {
+    fn read(&self, file: &dyn DirectFile, offset: u64, bytes: usize, at: usize) -> Result<()> {
         let file = file.as_any().downcast_ref::<File>();
         let file = file.ok_or_else(|| Error::internal("a file comes from another target"))?;
         let block = self.block.read().unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +163,7 @@ impl RowsAtTarget for Rows {
         unsafe { file.read((offset, bytes), block, at) }
     }
 
-    fn finish(&self, rows: usize, done: &[(usize, usize)]) -> Result<Decoded> {
+    fn finish(&self, rows: usize, done: &[(usize, usize)]) -> Result<DeviceRows> {
         let mut block = self.block.write().unwrap_or_else(PoisonError::into_inner);
         let copied = match &*self.copied.lock() {
             Copied::None => None,

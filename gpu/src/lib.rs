@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! device     from "cuda:0" to its target
-//! target     CudaTarget: copy stream and batches
+//! target     CudaDelivery: copy stream and batches
 //! keeper     threads that give back what the device has used
 //! register   page-locks the pools' mappings
 //! memory     device memory, kept for reuse
@@ -44,6 +44,6 @@ mod rows;
 mod storage;
 mod target;
 
-pub use device::target_for;
+pub use device::open_delivery;
 pub use libraries::Libraries;
-pub use target::CudaTarget;
+pub use target::CudaDelivery;

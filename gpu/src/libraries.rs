@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Where NVIDIA's libraries are looked for. By default as [`CudaTarget::new`](crate::CudaTarget::new) says.
+/// Where NVIDIA's libraries are looked for. By default as [`CudaDelivery::new`](crate::CudaDelivery::new) says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Libraries {
     /// The driver's library; `None`: what `FOREBAY_CUDA_LIBRARY` names, or the system's. A process has one: once it is

@@ -10,7 +10,7 @@ use crate::driver::checked;
 use crate::memory::Block;
 use crate::target::Shared;
 use cudarc::driver::result::memcpy_dtod_async;
-use forebay_loader::delivery::{OutputPlace, RowPicture};
+use forebay_loader::delivery::{OutputLayout, RowPicture};
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
 use std::collections::BTreeMap;
@@ -61,7 +61,12 @@ impl Partial {
     /// # Errors
     ///
     /// What the driver says.
-    pub(crate) fn take_up(mut self, rows: &[usize], outputs: &[OutputPlace], stream: &Stream) -> Result<(Block, Done)> {
+    pub(crate) fn take_up(
+        mut self,
+        rows: &[usize],
+        outputs: &[OutputLayout],
+        stream: &Stream,
+    ) -> Result<(Block, Done)> {
         let done = std::mem::take(&mut self.done);
         if let Some(after) = &self.after {
             after.hold_back(stream.handle)?;
@@ -85,7 +90,7 @@ impl Partial {
 fn move_row(
     context: &Context,
     block: &Block,
-    place: OutputPlace,
+    place: OutputLayout,
     (from, to): (usize, usize),
     stream: &Stream,
 ) -> Result<()> {

@@ -3,7 +3,7 @@
 use crate::context::Stream;
 use crate::memory::Block;
 use crate::partial::Done;
-use forebay_loader::delivery::OutputPlace;
+use forebay_loader::delivery::OutputLayout;
 use forebay_loader::{Error, Result};
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(crate) unsafe fn copy_rows(
     stream: &Stream,
     filled: &[u8],
     block: &Block,
-    outputs: &[OutputPlace],
+    outputs: &[OutputLayout],
     rows: &[usize],
     done: &Done,
 ) -> Result<()> {

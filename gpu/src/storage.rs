@@ -6,18 +6,18 @@ use crate::cufile::library::Library;
 use crate::cufile::{Driver, File};
 use crate::target::Shared;
 use forebay_loader::Result;
-use forebay_loader::delivery::{StorageReader, StoredFile};
+use forebay_loader::delivery::{DirectFile, DirectStorage};
 use forebay_loader::sync::Arc;
 use std::any::Any;
 use std::os::fd::OwnedFd;
 
 /// Reads files into a CUDA device's memory.
-pub(crate) struct DeviceStorage {
+pub(crate) struct CudaDirectStorage {
     shared: Arc<Shared>,
     driver: Arc<Driver>,
 }
 
-impl DeviceStorage {
+impl CudaDirectStorage {
     /// Opens what `library` offers for the target's device.
     ///
     /// # Errors
@@ -29,24 +29,24 @@ impl DeviceStorage {
     }
 }
 
-impl std::fmt::Debug for DeviceStorage {
+impl std::fmt::Debug for CudaDirectStorage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DeviceStorage").field("device", &self.shared.context.number).finish_non_exhaustive()
+        f.debug_struct("CudaDirectStorage").field("device", &self.shared.context.number).finish_non_exhaustive()
     }
 }
 
-impl StoredFile for File {
+impl DirectFile for File {
     fn as_any(&self) -> &dyn Any {
         self
     }
 }
 
-impl StorageReader for DeviceStorage {
+impl DirectStorage for CudaDirectStorage {
     fn describe(&self) -> String {
         self.driver.describe()
     }
 
-    fn open(&self, file: OwnedFd) -> Result<Arc<dyn StoredFile>> {
+    fn open(&self, file: OwnedFd) -> Result<Arc<dyn DirectFile>> {
         Ok(Arc::new(File::register(&self.driver, file)?))
     }
 }

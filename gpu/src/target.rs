@@ -3,14 +3,14 @@
 use crate::Libraries;
 use crate::context::{Context, Event, OwnStreams, Stream};
 use crate::cufile;
-use crate::early::DeviceRows;
+use crate::early::CudaDirectRows;
 use crate::keeper::{HostSlot, Keeper, Site, readers, stream};
 use crate::memory::{Block, Blocks};
 use crate::nvjpeg::library::Library;
 use crate::pictures::{Backends, DevicePictures};
 use crate::register::HostMemory;
-use crate::storage::DeviceStorage;
-use forebay_loader::delivery::{BatchTarget, Device, EarlyRows, PictureDecoder, StorageReader, TensorMemory};
+use crate::storage::CudaDirectStorage;
+use forebay_loader::delivery::{Delivery, Device, DirectRows, DirectStorage, PictureDecoder, TensorMemory};
 use forebay_loader::memory::{BatchMemory, Registrar};
 use forebay_loader::sync::{Arc, Mutex};
 use forebay_loader::topology::Topology;
@@ -22,13 +22,13 @@ const PER_THREAD_STREAM: i64 = 2;
 
 /// Batches on a CUDA device.
 ///
-/// [`place`](BatchTarget::place) starts a copy on the target's own stream and returns; the host slot goes back to its
+/// [`place`](Delivery::place) starts a copy on the target's own stream and returns; the host slot goes back to its
 /// pool when the copy's event has fired. Device memory is kept for reuse, which waits on the device for what consumers
 /// had queued on the streams they named. Work that reads a batch on other streams is for the consumer to order.
-pub struct CudaTarget {
+pub struct CudaDelivery {
     shared: Arc<Shared>,
     registrar: HostMemory,
-    early: DeviceRows,
+    early: CudaDirectRows,
     libraries: Libraries,
 }
 
@@ -73,13 +73,13 @@ impl Shared {
     }
 }
 
-impl std::fmt::Debug for CudaTarget {
+impl std::fmt::Debug for CudaDelivery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CudaTarget").field("device", &self.shared.context.number).finish_non_exhaustive()
+        f.debug_struct("CudaDelivery").field("device", &self.shared.context.number).finish_non_exhaustive()
     }
 }
 
-impl CudaTarget {
+impl CudaDelivery {
     /// Batches on CUDA device `device`, counted as the driver does. The driver library is the one that
     /// `FOREBAY_CUDA_LIBRARY` names, or the system's; nvJPEG, where pictures are to be decoded on the device, the one that
     /// `FOREBAY_NVJPEG_LIBRARY` names, and cuFile, where rows are to be read there, the one that `FOREBAY_CUFILE_LIBRARY` names,
@@ -108,12 +108,12 @@ impl CudaTarget {
         let order = Mutex::new(());
         let shared = Shared { context: context.clone(), stream, streams, blocks, keeper, opened, order };
         let shared = Arc::new(shared);
-        let early = DeviceRows::new(&shared);
+        let early = CudaDirectRows::new(&shared);
         Ok(Arc::new(Self { shared, registrar: HostMemory::new(context), early, libraries: libraries.clone() }))
     }
 }
 
-impl BatchTarget for CudaTarget {
+impl Delivery for CudaDelivery {
     fn device(&self) -> Device {
         Device::Cuda(self.shared.context.number)
     }
@@ -126,20 +126,20 @@ impl BatchTarget for CudaTarget {
         topology.node_of_device(&self.shared.context.bus_id().ok()?)
     }
 
-    fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
+    fn picture_decoder(&self) -> Result<Arc<dyn PictureDecoder>> {
         let Libraries { nvjpeg, packages, .. } = &self.libraries;
         let open = |library| Backends::open(library, &self.shared.context);
         let backends = Library::find(nvjpeg.as_deref(), packages, open)?;
         Ok(Arc::new(DevicePictures::open(&self.shared, backends)?))
     }
 
-    fn early_rows(&self) -> Option<&dyn EarlyRows> {
+    fn direct_rows(&self) -> Option<&dyn DirectRows> {
         Some(&self.early)
     }
 
-    fn storage(&self) -> Result<Arc<dyn StorageReader>> {
+    fn direct_storage(&self) -> Result<Arc<dyn DirectStorage>> {
         let library = cufile::library::Library::find(self.libraries.cufile.as_deref(), &self.libraries.packages)?;
-        Ok(Arc::new(DeviceStorage::open(&self.shared, library)?))
+        Ok(Arc::new(CudaDirectStorage::open(&self.shared, library)?))
     }
 
     fn check(&self) -> Result<()> {
@@ -147,7 +147,7 @@ impl BatchTarget for CudaTarget {
         self.shared.opened.has_fired().map(drop)
     }
 
-    fn place(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
+    fn deliver(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
         let shared = &self.shared;
         let Some(source) = filled.get(..bytes) else {
             let message = "a batch is larger than the memory it was filled in";

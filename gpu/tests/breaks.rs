@@ -397,8 +397,8 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "rows that were read are lost when pictures are refused",
         file: "pictures/mod.rs",
-        sound: "before.map(|before| Box::new(before.without(pictures)) as Decoded)",
-        broken: "before.and_then(|before| { drop(before.without(pictures)); None::<Decoded> })",
+        sound: "before.map(|before| Box::new(before.without(pictures)) as DeviceRows)",
+        broken: "before.and_then(|before| { drop(before.without(pictures)); None::<DeviceRows> })",
         noticed_by: ("early", "rows_stand_beside_pictures_that_the_device_decodes_and_stay_when_it_gives_up"),
     },
 ];

@@ -3,7 +3,7 @@
 mod fake;
 
 use fake::{BYTES, Rig};
-use forebay_gpu::{CudaTarget, Libraries, target_for};
+use forebay_gpu::{CudaDelivery, Libraries, open_delivery};
 use forebay_loader::ErrorKind;
 use forebay_loader::delivery::Device;
 use std::path::Path;
@@ -218,29 +218,29 @@ fn driver(library: &Path) -> Libraries {
 
 #[test]
 fn a_missing_driver_or_device_is_said() {
-    let error = CudaTarget::with_libraries(0, &driver(Path::new("/nowhere/libcuda.so.1"))).expect_err("no driver");
+    let error = CudaDelivery::with_libraries(0, &driver(Path::new("/nowhere/libcuda.so.1"))).expect_err("no driver");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("/nowhere/libcuda.so.1"), "{error}");
-    let error = CudaTarget::with_libraries(3, &fake::libraries()).expect_err("no such device");
+    let error = CudaDelivery::with_libraries(3, &fake::libraries()).expect_err("no such device");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("no CUDA device 3, this process sees 2"), "{error}");
-    assert_eq!(target_for("tpu", 0, &Libraries::default()).expect_err("no device").kind(), ErrorKind::Config);
-    assert_eq!(target_for("cuda:", 0, &Libraries::default()).expect_err("no number").kind(), ErrorKind::Config);
-    assert_eq!(target_for("cpu", 0, &Libraries::default()).expect("the host").device(), Device::Cpu);
+    assert_eq!(open_delivery("tpu", 0, &Libraries::default()).expect_err("no device").kind(), ErrorKind::Config);
+    assert_eq!(open_delivery("cuda:", 0, &Libraries::default()).expect_err("no number").kind(), ErrorKind::Config);
+    assert_eq!(open_delivery("cpu", 0, &Libraries::default()).expect("the host").device(), Device::Cpu);
 }
 
 #[test]
 fn a_library_that_is_no_driver_or_not_the_process_s_is_said() {
     let rig = Rig::new();
     // libc has none of the driver's functions.
-    let error = CudaTarget::with_libraries(0, &driver(Path::new("libc.so.6"))).expect_err("no driver");
+    let error = CudaDelivery::with_libraries(0, &driver(Path::new("libc.so.6"))).expect_err("no driver");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("libc.so.6"), "{error}");
     assert!(error.to_string().contains("cuInit"), "{error}");
     let folder = tempfile::tempdir().expect("a folder");
     let second = folder.path().join("libcuda.so.1");
     std::fs::copy(fake::library(), &second).expect("copied");
-    let error = CudaTarget::with_libraries(0, &driver(&second)).expect_err("a second driver");
+    let error = CudaDelivery::with_libraries(0, &driver(&second)).expect_err("a second driver");
     assert!(error.to_string().contains("another CUDA driver library already"), "{error}");
     assert_eq!(rig.end(), NOTHING_LEFT);
 }

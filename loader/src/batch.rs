@@ -53,7 +53,7 @@ pub enum Output {
 pub enum RowBytes {
     /// In the engine's memory.
     Own(Vec<u8>),
-    /// In memory that the consumer gave, all of it filled: see [`RowSource`](crate::delivery::RowSource).
+    /// In memory that the consumer gave, all of it filled: see [`RowAllocator`](crate::delivery::RowAllocator).
     Given(Box<dyn RowMemory>),
 }
 

@@ -15,7 +15,7 @@ use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::config::LoaderConfig;
 use crate::decode::{DRAWS_VERSION, FieldPlan};
-use crate::delivery::{BatchTarget, HostTarget, PictureDecoder};
+use crate::delivery::{Delivery, HostDelivery, PictureDecoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::HashAlgo;
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
@@ -75,7 +75,7 @@ pub struct Loader {
     /// Batches made ahead.
     prefetch: u32,
     open: Arc<OpenShards>,
-    target: Arc<dyn BatchTarget>,
+    target: Arc<dyn Delivery>,
     /// What decodes pictures at the target, once an epoch has asked.
     pictures: OnceLock<Option<Arc<dyn PictureDecoder>>>,
     /// What reads rows at the target, once an epoch has asked.
@@ -150,7 +150,7 @@ impl Loader {
     ///
     /// `Config` for arguments that cannot work, and what store and cache say about the data.
     pub fn new(config: LoaderConfig) -> Result<Self> {
-        Self::with_target(config, Arc::new(HostTarget))
+        Self::with_target(config, Arc::new(HostDelivery))
     }
 
     /// The same, for batches at `target`.
@@ -158,7 +158,7 @@ impl Loader {
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn with_target(config: LoaderConfig, target: Arc<dyn BatchTarget>) -> Result<Self> {
+    pub fn with_target(config: LoaderConfig, target: Arc<dyn Delivery>) -> Result<Self> {
         config.validate()?;
         crate::decode::vectors::check_environment()?;
         let stats = Arc::new(Stats::new(config.trace));
@@ -541,7 +541,7 @@ impl Loader {
             );
             return None;
         }
-        match self.target.pictures() {
+        match self.target.picture_decoder() {
             Ok(pictures) => {
                 self.stats.note(format!("pictures are decoded by {}", pictures.describe()));
                 let in_batch = self.layout.has_pictures().filter(|has| *has).count() * self.config.batch_size as usize;
@@ -574,7 +574,7 @@ impl Loader {
             );
             return None;
         };
-        match self.target.storage() {
+        match self.target.direct_storage() {
             Ok(reader) => {
                 self.stats.note(format!("rows of fixed size are read by {}", reader.describe()));
                 Some(Arc::new(Storage::new(reader, columns)))
@@ -589,7 +589,7 @@ impl Loader {
 
     /// What copies rows to the target from where they were read to, if there are such.
     fn slot_copies(&self) -> Option<Arc<SlotCopies>> {
-        self.target.early_rows()?;
+        self.target.direct_rows()?;
         let columns = EarlyColumns::of_layouts(&self.fields, self.catalog.layouts(), COPIED_BYTES_MIN)?;
         Some(Arc::new(SlotCopies::new(columns, self.stats.counter("rows_copied_early"))))
     }

@@ -3,7 +3,7 @@
 use crate::rows::{Row, WithRows};
 use crate::tensor::Tensor;
 use crate::{enter, error};
-use forebay_gpu::{Libraries, target_for};
+use forebay_gpu::{Libraries, open_delivery};
 use forebay_loader::batch::{Batch, Output, RowBytes};
 use forebay_loader::config::LoaderConfig;
 use forebay_loader::error::{Error, ErrorKind, Result};
@@ -86,7 +86,7 @@ impl Engine {
             let config = LoaderConfig::from_json(&config)?;
             // Before a device is asked for.
             config.validate()?;
-            let target = target_for(&device, config.world.local_rank, &libraries)?;
+            let target = open_delivery(&device, config.world.local_rank, &libraries)?;
             Loader::with_target(config, Arc::new(WithRows::new(target)))
         })?;
         let loader = Arc::new(loader);

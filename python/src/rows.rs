@@ -6,7 +6,7 @@
 
 use forebay_loader::Result;
 use forebay_loader::delivery::{
-    BatchTarget, Device, EarlyRows, PictureDecoder, RowMemory, RowSource, StorageReader, TensorMemory,
+    Delivery, Device, DirectRows, DirectStorage, PictureDecoder, RowAllocator, RowMemory, TensorMemory,
 };
 use forebay_loader::error::{Error, ErrorKind};
 use forebay_loader::memory::{BatchMemory, Registrar};
@@ -24,7 +24,7 @@ const TEACHING_BYTES: usize = 31 << 20;
 
 /// Where another target takes batches, with rows of bytes in Python's memory.
 #[derive(Debug)]
-pub(crate) struct WithRows(Arc<dyn BatchTarget>);
+pub(crate) struct WithRows(Arc<dyn Delivery>);
 
 impl WithRows {
     /// Batches go to `target`.
@@ -34,14 +34,14 @@ impl WithRows {
     /// kernel has to zero first: a third of the time of a cached sample of 92 kB. The first large block that is freed
     /// raises that limit, as `mallopt(3)` describes; whoever has trained for a while has freed one. Other allocators do
     /// nothing with it.
-    pub(crate) fn new(target: Arc<dyn BatchTarget>) -> Self {
+    pub(crate) fn new(target: Arc<dyn Delivery>) -> Self {
         // Nothing is written to it, so it has no pages. Without it everything works, slower.
         let _ = Python::try_attach(|py| Row::new(py, TEACHING_BYTES).is_ok());
         Self(target)
     }
 }
 
-impl BatchTarget for WithRows {
+impl Delivery for WithRows {
     fn device(&self) -> Device {
         self.0.device()
     }
@@ -54,28 +54,28 @@ impl BatchTarget for WithRows {
         self.0.node(topology)
     }
 
-    fn rows(&self) -> Option<&dyn RowSource> {
+    fn row_allocator(&self) -> Option<&dyn RowAllocator> {
         Some(self)
     }
 
-    fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
-        self.0.pictures()
+    fn picture_decoder(&self) -> Result<Arc<dyn PictureDecoder>> {
+        self.0.picture_decoder()
     }
 
-    fn early_rows(&self) -> Option<&dyn EarlyRows> {
-        self.0.early_rows()
+    fn direct_rows(&self) -> Option<&dyn DirectRows> {
+        self.0.direct_rows()
     }
 
-    fn storage(&self) -> Result<Arc<dyn StorageReader>> {
-        self.0.storage()
+    fn direct_storage(&self) -> Result<Arc<dyn DirectStorage>> {
+        self.0.direct_storage()
     }
 
-    fn place(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
-        self.0.place(filled, bytes)
+    fn deliver(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
+        self.0.deliver(filled, bytes)
     }
 }
 
-impl RowSource for WithRows {
+impl RowAllocator for WithRows {
     fn allocate(&self, lengths: &[Option<usize>]) -> Result<Vec<Option<Box<dyn RowMemory>>>> {
         let row = |py: Python<'_>, length: usize| Ok(Box::new(Row::new(py, length)?) as Box<dyn RowMemory>);
         Python::try_attach(|py| lengths.iter().map(|length| length.map(|bytes| row(py, bytes)).transpose()).collect())

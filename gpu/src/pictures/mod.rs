@@ -29,7 +29,7 @@ use crate::memory::{Block, Blocks};
 use crate::nvjpeg::{Extent, Handle, Probe};
 use crate::partial::Partial;
 use crate::target::{DeviceBatch, Shared};
-use forebay_loader::delivery::{Decoded, EncodedBatch, PictureDecoder, Placed, RowPicture, UnderWay};
+use forebay_loader::delivery::{DecodeOutcome, DeviceRows, EncodedBatch, InFlightBatch, PictureDecoder, RowPicture};
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering};
 use forebay_loader::{Error, ErrorKind, Result};
@@ -295,15 +295,15 @@ impl PictureDecoder for DevicePictures {
         std::mem::take(&mut *self.fallbacks.lock())
     }
 
-    fn place(&self, batch: EncodedBatch<'_>) -> Result<Placed> {
-        let EncodedBatch { slot, bytes, outputs, rows, pictures, decoded } = batch;
+    fn submit(&self, batch: EncodedBatch<'_>) -> Result<DecodeOutcome> {
+        let EncodedBatch { slot, bytes, outputs, rows, pictures, on_device } = batch;
         // Rows that were read there stay.
         let refuse_all = |slot, before: Option<Partial>| {
-            let decoded = before.map(|before| Box::new(before.without(pictures)) as Decoded);
-            Placed::Refused { slot, pictures: (0..pictures.len()).collect(), decoded }
+            let on_device = before.map(|before| Box::new(before.without(pictures)) as DeviceRows);
+            DecodeOutcome::Undecoded { slot, pictures: (0..pictures.len()).collect(), on_device }
         };
         let mut work = self.work.lock();
-        let before = decoded.and_then(|decoded| decoded.downcast::<Partial>().ok()).map(|before| *before);
+        let before = on_device.and_then(|rows| rows.downcast::<Partial>().ok()).map(|before| *before);
         let is_new = |picture: &RowPicture| before.as_ref().is_none_or(|before| !before.has(picture));
         let groups = cut(pictures, rows, is_new, work.extent_max(), work.pixel_bytes_max)?;
         if work.lanes.is_empty() && !groups.is_empty() {
@@ -346,7 +346,7 @@ impl PictureDecoder for DevicePictures {
         match outcome {
             Ok(refused) if refused.is_empty() => {
                 batch.held = Some(held);
-                Ok(Placed::UnderWay(Box::new(batch)))
+                Ok(DecodeOutcome::InFlight(Box::new(batch)))
             }
             Ok(refused) => {
                 let Held { slot, block, left_out } = self.rest(held)?;
@@ -370,7 +370,7 @@ impl PictureDecoder for DevicePictures {
         }
     }
 
-    fn end(&self, batch: UnderWay) -> Result<Placed> {
+    fn wait(&self, batch: InFlightBatch) -> Result<DecodeOutcome> {
         let not_ours = || Error::internal("a batch under way is not this decoder's");
         let mut batch = *batch.downcast::<Unended>().map_err(|_| not_ours())?;
         // What it holds stays with it for as long as the device may use it.
@@ -385,7 +385,7 @@ impl PictureDecoder for DevicePictures {
         work.refused = 0;
         let on_engines = batch.pictures.iter().filter(|at| batch.done.get(at) == Some(&true)).count();
         let memory = Arc::new(DeviceBatch::new(&self.shared, block, batch.ended.clone()));
-        Ok(Placed::Done { memory, on_engines })
+        Ok(DecodeOutcome::Done { memory, on_engines })
     }
 }
 
@@ -409,7 +409,7 @@ impl DevicePictures {
         mut batch: Unended,
         (slot, block): (BatchSlot, Block),
         (mut pictures, left_out): (Vec<usize>, Vec<usize>),
-    ) -> Result<Placed> {
+    ) -> Result<DecodeOutcome> {
         let removed = left_out.iter().map(|number| batch.done.remove(&batch.pictures[*number]));
         let by_engines = removed.filter(|by_engines| *by_engines == Some(true)).count();
         pictures.extend(left_out);
@@ -424,7 +424,7 @@ impl DevicePictures {
         if !work.lanes.is_empty() && (!work.decodes() || work.refused >= EVERY_MIN) {
             self.close(work, &format!("took none of the last {EVERY_MIN} or more"));
         }
-        Ok(Placed::Refused { slot, pictures, decoded: Some(Box::new(partial)) })
+        Ok(DecodeOutcome::Undecoded { slot, pictures, on_device: Some(Box::new(partial)) })
     }
 
     /// Gives the engines up if they have come to refuse all pictures or to leave them out, as so many of a batch's.

@@ -12,7 +12,7 @@ use crate::memory::Block;
 use crate::nvjpeg::{Extent, Job, Refusal};
 use crate::partial::Done;
 use crate::rows::copy_rows;
-use forebay_loader::delivery::OutputPlace;
+use forebay_loader::delivery::OutputLayout;
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::{Error, ErrorKind, Result};
 
@@ -83,7 +83,7 @@ pub(super) struct Passage<'a> {
     pub(super) slot: BatchSlot,
     pub(super) block: Block,
     pub(super) left_out: LeftOut,
-    pub(super) outputs: &'a [OutputPlace],
+    pub(super) outputs: &'a [OutputLayout],
     pub(super) tally: Tally,
     /// Rows that are there, or will be in the streams' order.
     pub(super) done: Done,
@@ -275,7 +275,7 @@ impl DevicePictures {
         outputs_of: &[usize],
         list_at: u64,
         block: &Block,
-        outputs: &[OutputPlace],
+        outputs: &[OutputLayout],
     ) -> Result<()> {
         if list.is_empty() {
             return Ok(());

@@ -3,7 +3,7 @@
 use super::rig::*;
 use crate::fake::{self, BYTES, Rig};
 use crate::{NOTHING_LEFT, tell_of_pictures};
-use forebay_loader::delivery::{BatchTarget, HalfBatch, OutputPlace, TensorMemory};
+use forebay_loader::delivery::{Delivery, OutputLayout, PartialBatch, TensorMemory};
 use forebay_loader::memory::{ReadPool, ReadPoolConfig};
 use forebay_loader::{LoaderConfig, Next};
 use std::sync::Arc;
@@ -170,16 +170,16 @@ fn reads(rig: &Rig) -> ReadPool {
 
 /// A batch of two rows, the first of which is `value` from a read slot and the other `value + 1` from the batch slot.
 fn place_half(rig: &Rig, reads: &ReadPool, value: u8) -> Arc<dyn TensorMemory> {
-    let early = rig.target.early_rows().expect("a device");
-    let rows = early.begin(BYTES, false).expect("memory").expect("unused");
+    let early = rig.target.direct_rows().expect("a device");
+    let rows = early.allocate(BYTES, false).expect("memory").expect("unused");
     let mut sample = reads.lease(BYTES / 2 + 16).expect("a slot");
     sample.bytes_mut().fill(value);
     rows.copy(sample, &[(16..BYTES / 2 + 16, 0)]).expect("started");
     let mut slot = rig.pool.take(BYTES).expect("a slot");
     slot.bytes_mut().expect("all of it").fill(value + 1);
-    let outputs = [OutputPlace { offset: 0, row_bytes: BYTES / 2, form: None }];
+    let outputs = [OutputLayout { offset: 0, row_bytes: BYTES / 2, form: None }];
     let decoded = rows.finish(2, &[(0, 0)]).expect("filled");
-    early.place(HalfBatch { slot, outputs: &outputs, rows: &[0, 1], decoded }).expect("placed")
+    early.deliver(PartialBatch { slot, outputs: &outputs, rows: &[0, 1], on_device: decoded }).expect("placed")
 }
 
 #[test]
@@ -209,8 +209,8 @@ fn a_read_slot_does_not_wait_for_a_consumer() {
     drop(first);
     // Its memory has a reader that does not move, for whom this copy and its keeper wait.
     let second = rig.place(2).expect("placed");
-    let early = rig.target.early_rows().expect("a device");
-    let rows = early.begin(BYTES, false).expect("asked").expect("memory of its own");
+    let early = rig.target.direct_rows().expect("a device");
+    let rows = early.allocate(BYTES, false).expect("asked").expect("memory of its own");
     rows.copy(reads.lease(BYTES).expect("a slot"), &[(0..BYTES, 0)]).expect("started");
     rig.run_copies();
     let is_back = || reads.state().free_bytes == reads.state().total_bytes;
@@ -227,7 +227,7 @@ fn a_read_slot_does_not_wait_for_a_consumer() {
 #[test]
 fn memory_that_comes_back_meanwhile_is_not_taken_for_unused() {
     let rig = Rig::with_slots(2, "", 0);
-    let early = rig.target.early_rows().expect("a device");
+    let early = rig.target.direct_rows().expect("a device");
     for _ in 0..300 {
         let batch = rig.place(1).expect("placed");
         rig.call("fake_cuda_run");
@@ -236,13 +236,14 @@ fn memory_that_comes_back_meanwhile_is_not_taken_for_unused() {
         // Its reader is queued while another thread asks for memory.
         let rows = std::thread::scope(|scope| {
             scope.spawn(move || drop(batch));
-            early.begin(BYTES, false).expect("asked")
+            early.allocate(BYTES, false).expect("asked")
         });
         if let Some(rows) = rows {
             let decoded = rows.finish(0, &[]).expect("filled");
             let mut slot = rig.pool.take(BYTES).expect("a slot");
             slot.bytes_mut().expect("all of it");
-            let placed = early.place(HalfBatch { slot, outputs: &[], rows: &[], decoded }).expect("placed");
+            let placed =
+                early.deliver(PartialBatch { slot, outputs: &[], rows: &[], on_device: decoded }).expect("placed");
             assert_ne!(placed.address() as usize, address, "its reader has not been there yet");
         }
         rig.call("fake_cuda_run");
@@ -259,8 +260,8 @@ fn memory_that_may_still_be_read_takes_no_rows() {
     batch.order_before(None).expect("ordered");
     // Its reader is queued.
     drop(batch);
-    let early = rig.target.early_rows().expect("a device");
-    assert!(early.begin(BYTES, false).expect("asked").is_none());
+    let early = rig.target.direct_rows().expect("a device");
+    assert!(early.allocate(BYTES, false).expect("asked").is_none());
     rig.call("fake_cuda_run");
     let batch = place_half(&rig, &reads, 5);
     assert_eq!(rig.call("fake_cuda_allocated"), 1, "the same memory");
@@ -275,15 +276,15 @@ fn memory_that_may_still_be_read_takes_no_rows() {
 fn memory_of_a_batch_that_is_given_up_is_written_after_its_copies() {
     let rig = Rig::new();
     let reads = reads(&rig);
-    let early = rig.target.early_rows().expect("a device");
+    let early = rig.target.direct_rows().expect("a device");
     for is_filled in [false, true] {
-        let rows = early.begin(BYTES, true).expect("memory").expect("waited for");
+        let rows = early.allocate(BYTES, true).expect("memory").expect("waited for");
         let mut sample = reads.lease(BYTES).expect("a slot");
         sample.bytes_mut().fill(1);
         rows.copy(sample, &[(0..BYTES, 0)]).expect("started");
         let decoded = is_filled.then(|| rows.finish(1, &[(0, 0)]).expect("filled"));
         drop((rows, decoded));
-        assert!(early.begin(BYTES, false).expect("asked").is_none(), "the copy is under way");
+        assert!(early.allocate(BYTES, false).expect("asked").is_none(), "the copy is under way");
         rig.call("fake_cuda_run");
     }
     drop(reads);
@@ -294,10 +295,10 @@ fn memory_of_a_batch_that_is_given_up_is_written_after_its_copies() {
 fn a_copy_that_the_driver_refuses_is_the_batch_s_error_and_keeps_its_slot() {
     let rig = plain_rig();
     let reads = reads(&rig);
-    let early = rig.target.early_rows().expect("a device");
+    let early = rig.target.direct_rows().expect("a device");
     // In this order: whoever waits for what the driver has refused first records events, too.
     for function in ["cuEventRecord", "cuMemcpyHtoDAsync_v2"] {
-        let rows = early.begin(BYTES, true).expect("memory").expect("waited for");
+        let rows = early.allocate(BYTES, true).expect("memory").expect("waited for");
         rig.fail(function, 719);
         rows.copy(reads.lease(BYTES).expect("a slot"), &[(0..BYTES, 0)]).expect_err("refused");
         rows.finish(1, &[]).expect_err("a batch with rows that nobody knows of");
@@ -312,9 +313,9 @@ fn a_copy_that_the_driver_refuses_is_the_batch_s_error_and_keeps_its_slot() {
 fn a_row_behind_its_sample_or_its_batch_is_an_error() {
     let rig = plain_rig();
     let reads = reads(&rig);
-    let early = rig.target.early_rows().expect("a device");
+    let early = rig.target.direct_rows().expect("a device");
     for (from, at) in [(1..BYTES + 1, 0), (0..BYTES, 1 << 40), (0..BYTES, usize::MAX)] {
-        let rows = early.begin(BYTES, true).expect("memory").expect("waited for");
+        let rows = early.allocate(BYTES, true).expect("memory").expect("waited for");
         rows.copy(reads.lease(BYTES).expect("a slot"), &[(from, at)]).expect_err("no such place");
     }
     drop(reads);

@@ -16,7 +16,7 @@ use forebay_loader::config::StreamConfig;
 use forebay_loader::decode::geometry::Region;
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
 use forebay_loader::decode::pixels::Pixels;
-use forebay_loader::delivery::BatchTarget;
+use forebay_loader::delivery::Delivery;
 use forebay_loader::{Loader, LoaderConfig, Next};
 use rig::*;
 use std::ffi::{c_char, c_int};
@@ -367,7 +367,7 @@ fn memory_of_a_batch_that_nobody_has_looked_at_is_read_to_after_its_copy() {
     rig.moving().waits_move(false);
     drop(rig.place(1).expect("placed"));
     let waits = std::thread::scope(|scope| {
-        let begun = scope.spawn(|| rig.target.early_rows().expect("a device").begin(BYTES, true));
+        let begun = scope.spawn(|| rig.target.direct_rows().expect("a device").allocate(BYTES, true));
         // One waiter is the thread that gives slots back.
         let waits = rig.await_waiters(2);
         rig.moving().waits_move(true);

@@ -1,8 +1,8 @@
 #![allow(dead_code, reason = "each suite uses a part")]
 //! A CUDA driver in host memory whose streams move as late as is legal, nvJPEG and cuFile on it, and a target and a pool.
 
-use forebay_gpu::{CudaTarget, Libraries};
-use forebay_loader::delivery::{BatchTarget, TensorMemory};
+use forebay_gpu::{CudaDelivery, Libraries};
+use forebay_loader::delivery::{Delivery, TensorMemory};
 use forebay_loader::memory::{BatchPool, BatchPoolConfig};
 use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -115,7 +115,7 @@ impl Moving {
 }
 
 pub(crate) struct Rig {
-    pub(crate) target: Arc<CudaTarget>,
+    pub(crate) target: Arc<CudaDelivery>,
     pub(crate) pool: BatchPool,
     fake: libloading::Library,
     // Last: the next test begins when all of this has gone.
@@ -148,7 +148,7 @@ impl Rig {
         let piece_max = unsafe { fake.get::<unsafe extern "C" fn(c_int)>("fake_cuda_piece_max") }.expect("there");
         // SAFETY: as above.
         unsafe { piece_max(1 << 30) };
-        let target = CudaTarget::with_libraries(0, libraries).expect("a target");
+        let target = CudaDelivery::with_libraries(0, libraries).expect("a target");
         let config = BatchPoolConfig { bytes: slots * BYTES, ..BatchPoolConfig::default() };
         let pool = BatchPool::with_registrar(&config, target.registrar()).expect("a pool");
         Self { target, pool, fake, _turn: turn }
@@ -245,7 +245,7 @@ impl Rig {
     pub(crate) fn place(&self, value: u8) -> forebay_loader::Result<Arc<dyn TensorMemory>> {
         let mut slot = self.pool.take(BYTES).expect("a slot");
         slot.bytes_mut().expect("all of it").fill(value);
-        self.target.place(slot.freeze().expect("filled"), BYTES)
+        self.target.deliver(slot.freeze().expect("filled"), BYTES)
     }
 
     /// Ends it, and comes back when the last handle has been given back.

@@ -5,7 +5,7 @@ use crate::fake::Rig;
 use forebay_loader::ErrorKind;
 use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::delivery::Placed;
+use forebay_loader::delivery::DecodeOutcome;
 
 #[test]
 fn a_row_that_cannot_be_moved_is_the_batch_s_error_and_nothing_is_lost() {
@@ -45,7 +45,8 @@ fn where_memory_ends_everything_is_refused_from_then_on() {
         let strict = rig.call("fake_cuda_strict_calls");
         for _ in 0..2 {
             let filled = form.fill(&rig, 20, &[], &[]);
-            let Placed::Refused { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
+            let DecodeOutcome::Undecoded { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer")
+            else {
                 panic!("there was no memory")
             };
             assert_eq!(pictures, all());
@@ -105,14 +106,14 @@ fn a_large_picture_that_finds_no_memory_is_refused_alone() {
                 nvjpeg.fail("cores", 1, 5);
             }
             let rest = list.iter().filter(|picture| !LARGE.contains(&picture.row)).copied().collect();
-            let Placed::Refused { slot, pictures, decoded } =
+            let DecodeOutcome::Undecoded { slot, pictures, on_device: decoded } =
                 form.place(&decoder, (slot, list), &all()).expect("an answer")
             else {
                 panic!("there was memory")
             };
             assert_eq!(pictures, LARGE);
             let slot = form.with_rows_of_host(slot, seed, &LARGE);
-            let Placed::Done { memory, .. } =
+            let DecodeOutcome::Done { memory, .. } =
                 form.place_again(&decoder, (slot, rest), &all(), decoded).expect("placed")
             else {
                 panic!("nothing is left to decode")
@@ -147,7 +148,7 @@ fn that_there_is_no_memory_for_large_pictures_says_nothing_of_others() {
             list[0].picture.size = Size { w: 6000, h: 5000 };
             // The engines are asked for a part of it that is small, which takes memory for the whole.
             let placed = form.place(&decoder, (slot, list), &[0]).expect("an answer");
-            assert!(matches!(&placed, Placed::Refused { pictures, .. } if pictures[..] == [0]), "{placed:?}");
+            assert!(matches!(&placed, DecodeOutcome::Undecoded { pictures, .. } if pictures[..] == [0]), "{placed:?}");
         }
         assert!(decoder.is_open(), "{:?}", decoder.take_fallbacks());
         assert_eq!(decoder.pictures_min(), decoders, "the engines were given up");
@@ -184,7 +185,8 @@ fn where_memory_ends_the_slot_comes_back_when_what_was_begun_is_done() {
     let rows: Vec<usize> = (0..130).collect();
     // The cores have got their part.
     nvjpeg.fail("engines", 1, 5);
-    let Placed::Refused { slot, .. } = form.place(&decoder, form.fill(&rig, 20, &[], &[]), &rows).expect("an answer")
+    let DecodeOutcome::Undecoded { slot, .. } =
+        form.place(&decoder, form.fill(&rig, 20, &[], &[]), &rows).expect("an answer")
     else {
         panic!("there was no memory")
     };

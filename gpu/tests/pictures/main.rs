@@ -12,7 +12,7 @@ mod share;
 
 use fake::{BYTES, Rig};
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::delivery::BatchTarget;
+use forebay_loader::delivery::Delivery;
 use forebay_loader::memory::{ReadPool, ReadPoolConfig};
 use rig::*;
 use std::ffi::c_int;
@@ -149,7 +149,7 @@ fn a_batch_ends_behind_rows_that_are_copied_to_it_by_themselves() {
     let bytes = slot.bytes_mut().expect("all of it");
     sample.bytes_mut().copy_from_slice(&bytes[numbers.clone()]);
     bytes[numbers.clone()].fill(0);
-    let early = rig.target.early_rows().expect("a device").begin(BYTES, false).expect("memory").expect("unused");
+    let early = rig.target.direct_rows().expect("a device").allocate(BYTES, false).expect("memory").expect("unused");
     early.copy(sample, &[(0..numbers.len(), numbers.start)]).expect("started");
     let done: Vec<_> = (0..ROWS).map(|row| (1, row)).collect();
     let decoded = early.finish(ROWS, &done).expect("filled");
@@ -173,7 +173,7 @@ fn a_batch_that_nobody_wants_any_more_is_not_overwritten_before_the_device_is_do
     drop(form.start(&decoder, form.fill(&rig, 40, &[], &[])));
     // On another stream, where only its wait for the first keeps its copy behind the first's kernel.
     let (slot, _) = form.fill(&rig, 80, &all(), &[]);
-    let second = rig.target.place(slot.freeze().expect("filled"), BYTES).expect("placed");
+    let second = rig.target.deliver(slot.freeze().expect("filled"), BYTES).expect("placed");
     assert_eq!(rig.call("fake_cuda_allocated"), allocated, "it has memory of its own");
     form.check(&rig, &*second, 80, &all());
     rig.call("fake_cuda_run");

@@ -4,7 +4,7 @@ use super::rig::*;
 use crate::fake::{self, Rig};
 use forebay_loader::ErrorKind;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::delivery::{BatchTarget, Placed};
+use forebay_loader::delivery::{DecodeOutcome, Delivery};
 use std::ffi::c_int;
 
 #[test]
@@ -29,17 +29,17 @@ fn what_is_missing_is_said() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.moving().waits_move(true);
     let libraries = forebay_gpu::Libraries { nvjpeg: Some("/nowhere/libnvjpeg.so.12".into()), ..fake::libraries() };
-    let target = forebay_gpu::CudaTarget::with_libraries(0, &libraries).expect("a target");
-    let error = target.pictures().expect_err("no library");
+    let target = forebay_gpu::CudaDelivery::with_libraries(0, &libraries).expect("a target");
+    let error = target.picture_decoder().expect_err("no library");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("/nowhere/libnvjpeg.so.12"), "{error}");
     drop(target);
     // An old driver does not know the kernel's version of PTX.
     rig.fail("cuModuleLoadData", 222);
-    let error = rig.target.pictures().expect_err("no kernel");
+    let error = rig.target.picture_decoder().expect_err("no kernel");
     assert!(error.to_string().contains("cuModuleLoadData"), "{error}");
     nvjpeg.fail("nvjpegCreateEx", EVERY, 1);
-    assert!(rig.target.pictures().is_err());
+    assert!(rig.target.picture_decoder().is_err());
     nvjpeg.fail("", 0, 0);
     nothing_is_left(rig, &nvjpeg);
 }
@@ -97,7 +97,7 @@ fn without_either_all_is_left_to_the_host() {
     rig.moving().waits_move(true);
     nvjpeg.spoil(CORES);
     nvjpeg.engines(0);
-    let error = rig.target.pictures().expect_err("wrong pixels");
+    let error = rig.target.picture_decoder().expect_err("wrong pixels");
     assert!(error.to_string().contains("ARCH_MISMATCH"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("decodes something else than the host"), "{error}");
@@ -163,7 +163,7 @@ fn what_cannot_be_tried_is_an_error_and_nothing_is_left() {
             true => rig.fail_nth(function, EVERY, code),
             false => nvjpeg.fail(function, EVERY, code),
         }
-        assert!(rig.target.pictures().is_err(), "{function}");
+        assert!(rig.target.picture_decoder().is_err(), "{function}");
         nvjpeg.fail("", 0, 0);
         rig.fail("", 0);
         nothing_is_left(rig, &nvjpeg);
@@ -184,7 +184,9 @@ fn engines_alone_decode_and_leave_what_they_refuse_to_the_host() {
     let (slot, rest, decoded) = form.refused(&rig, &decoder, 60, &[1, 4, 77], &rows);
     assert_eq!(nvjpeg.counts(), (127, 0));
     let placed = form.place_again(&decoder, (slot, rest), &rows, decoded).expect("placed");
-    let Placed::Done { memory, on_engines: 127 } = placed else { panic!("nothing is left that could be refused") };
+    let DecodeOutcome::Done { memory, on_engines: 127 } = placed else {
+        panic!("nothing is left that could be refused")
+    };
     form.check(&rig, &*memory, 60, &rows);
     drop(memory);
     end(rig, &nvjpeg, decoder);
@@ -199,7 +201,7 @@ fn engines_alone_that_come_to_refuse_everything_leave_all_to_the_host() {
     decoder.take_fallbacks();
     nvjpeg.fail("engines", EVERY, 6);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    let Placed::Refused { pictures, .. } =
+    let DecodeOutcome::Undecoded { pictures, .. } =
         form.place(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect("an answer")
     else {
         panic!("nothing can be decoded")

@@ -3,7 +3,7 @@
 use super::rig::*;
 use crate::fake::Rig;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::delivery::Placed;
+use forebay_loader::delivery::DecodeOutcome;
 use std::ffi::c_int;
 
 #[test]
@@ -16,7 +16,7 @@ fn refused_pictures_come_back_and_the_others_are_not_decoded_again() {
     let (before, rest_len) = (nvjpeg.counts(), rest.len());
     assert_eq!(before.0 + before.1, rest_len as c_int);
     let placed = form.place_again(&decoder, (slot, rest), &all(), decoded).expect("placed");
-    let Placed::Done { memory, on_engines } = placed else { panic!("nothing is left that could be refused") };
+    let DecodeOutcome::Done { memory, on_engines } = placed else { panic!("nothing is left that could be refused") };
     assert_eq!(on_engines, before.0 as usize);
     assert_eq!(nvjpeg.counts(), (0, 0), "pictures were decoded twice");
     form.check(&rig, &*memory, 60, &all());
@@ -52,7 +52,7 @@ fn pictures_that_are_done_move_up_where_samples_were_given_up() {
             let (slot, rest, decoded) = form.refused(&rig, &decoder, 60, &refused, &rows);
             nvjpeg.counts();
             let placed = form.place_again(&decoder, (slot, rest), &rows, decoded).expect("placed");
-            let Placed::Done { memory, .. } = placed else { panic!("nothing is left that could be refused") };
+            let DecodeOutcome::Done { memory, .. } = placed else { panic!("nothing is left that could be refused") };
             assert_eq!(nvjpeg.counts(), (0, 0), "pictures were decoded twice");
             form.check(&rig, &*memory, 60, &rows);
         }
@@ -83,7 +83,7 @@ fn a_library_that_refuses_every_picture_is_not_asked_again() {
     // First the engines, then the cores.
     for (is_open, expected) in [(true, "took none of the last"), (false, "decoded on the host from now on")] {
         let filled = form.fill(&rig, 60, &[], &all());
-        let Placed::Refused { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
+        let DecodeOutcome::Undecoded { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
             panic!("no file can be decoded")
         };
         assert_eq!(pictures, all());
@@ -126,11 +126,11 @@ fn are_refused(rig: &Rig, decoder: &Opened, form: &Form, seed: u32) -> bool {
     let (slot, mut pictures) = form.fill(rig, seed, &[], &[]);
     pictures.truncate(FEW);
     match form.place(decoder, (slot, pictures), &few).expect("an answer") {
-        Placed::Refused { pictures, .. } => {
+        DecodeOutcome::Undecoded { pictures, .. } => {
             assert_eq!(pictures, few);
             true
         }
-        Placed::Done { memory, .. } => {
+        DecodeOutcome::Done { memory, .. } => {
             form.check(rig, &*memory, seed, &few);
             false
         }
@@ -188,7 +188,7 @@ fn a_library_that_fails_at_every_picture_leaves_them_to_the_host() {
     nvjpeg.fail("nvjpegDecodeBatchedInitialize", EVERY, 6);
     for is_open in [true, false] {
         let filled = form.fill(&rig, 60, &[], &[]);
-        let Placed::Refused { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
+        let DecodeOutcome::Undecoded { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
             panic!("nothing can be decoded")
         };
         assert_eq!(pictures, all());

@@ -8,7 +8,8 @@ use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
 use forebay_loader::decode::{DType, EncodedPicture, Layout};
 use forebay_loader::delivery::{
-    BatchTarget, Decoded, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, TensorMemory, UnderWay,
+    DecodeOutcome, Delivery, DeviceRows, EncodedBatch, InFlightBatch, OutputLayout, PictureDecoder, RowPicture,
+    TensorMemory,
 };
 use forebay_loader::memory::BatchSlot;
 use std::ffi::{CString, c_char, c_int};
@@ -169,7 +170,7 @@ fn file_with(text: &str, seed: u32) -> Vec<u8> {
 pub(crate) struct Form {
     rows: usize,
     writer: Writer,
-    pub(crate) outputs: Vec<OutputPlace>,
+    pub(crate) outputs: Vec<OutputLayout>,
 }
 
 impl Form {
@@ -182,8 +183,8 @@ impl Form {
         let normalise = (dtype != DType::UInt8).then_some(([0.5, 0.4, 0.3], [0.2, 0.3, 0.4]));
         let writer = Writer::new(dtype, layout, normalise).expect("a writer");
         let size = Size { w: SIDE, h: SIDE };
-        let pictures = OutputPlace { offset: 0, row_bytes: writer.bytes(size), form: writer.form(size) };
-        let numbers = OutputPlace { offset: pictures.row_bytes * rows, row_bytes: 8, form: None };
+        let pictures = OutputLayout { offset: 0, row_bytes: writer.bytes(size), form: writer.form(size) };
+        let numbers = OutputLayout { offset: pictures.row_bytes * rows, row_bytes: 8, form: None };
         Self { rows, writer, outputs: vec![pictures, numbers] }
     }
 
@@ -242,7 +243,7 @@ impl Form {
         decoder: &Opened,
         (slot, pictures): (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
-    ) -> forebay_loader::Result<Placed> {
+    ) -> forebay_loader::Result<DecodeOutcome> {
         self.place_again(decoder, (slot, pictures), rows, None)
     }
 
@@ -251,11 +252,11 @@ impl Form {
         decoder: &Opened,
         (slot, pictures): (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
-        decoded: Option<Decoded>,
-    ) -> forebay_loader::Result<Placed> {
+        decoded: Option<DeviceRows>,
+    ) -> forebay_loader::Result<DecodeOutcome> {
         decoder.moved(|| {
             let placed = self.start_again(decoder, (slot, pictures), rows, decoded)?;
-            if let Placed::UnderWay(batch) = placed { decoder.end(batch) } else { Ok(placed) }
+            if let DecodeOutcome::InFlight(batch) = placed { decoder.wait(batch) } else { Ok(placed) }
         })
     }
 
@@ -264,13 +265,20 @@ impl Form {
         decoder: &Opened,
         (slot, pictures): (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
-        decoded: Option<Decoded>,
-    ) -> forebay_loader::Result<Placed> {
-        decoder.place(EncodedBatch { slot, bytes: BYTES, outputs: &self.outputs, rows, pictures: &pictures, decoded })
+        decoded: Option<DeviceRows>,
+    ) -> forebay_loader::Result<DecodeOutcome> {
+        decoder.submit(EncodedBatch {
+            slot,
+            bytes: BYTES,
+            outputs: &self.outputs,
+            rows,
+            pictures: &pictures,
+            on_device: decoded,
+        })
     }
 
     /// Places a batch with all rows, and does not wait for the device.
-    pub(crate) fn start(&self, decoder: &Opened, filled: (BatchSlot, Vec<RowPicture>)) -> UnderWay {
+    pub(crate) fn start(&self, decoder: &Opened, filled: (BatchSlot, Vec<RowPicture>)) -> InFlightBatch {
         self.start_with(decoder, filled, None)
     }
 
@@ -279,11 +287,11 @@ impl Form {
         &self,
         decoder: &Opened,
         filled: (BatchSlot, Vec<RowPicture>),
-        decoded: Option<Decoded>,
-    ) -> UnderWay {
+        decoded: Option<DeviceRows>,
+    ) -> InFlightBatch {
         let rows: Vec<usize> = (0..self.rows).collect();
         match self.start_again(decoder, filled, &rows, decoded).expect("an answer") {
-            Placed::UnderWay(batch) => batch,
+            DecodeOutcome::InFlight(batch) => batch,
             other => panic!("{other:?}"),
         }
     }
@@ -297,7 +305,7 @@ impl Form {
         seed: u32,
         refused: &[usize],
         rows: &[usize],
-    ) -> (BatchSlot, Vec<RowPicture>, Option<Decoded>) {
+    ) -> (BatchSlot, Vec<RowPicture>, Option<DeviceRows>) {
         self.refused_with(rig, decoder, seed, (refused, REFUSED), rows)
     }
 
@@ -309,11 +317,12 @@ impl Form {
         seed: u32,
         (refused, text): (&[usize], &'static str),
         rows: &[usize],
-    ) -> (BatchSlot, Vec<RowPicture>, Option<Decoded>) {
+    ) -> (BatchSlot, Vec<RowPicture>, Option<DeviceRows>) {
         let filled = self.fill_with(rig, seed, &[], |row| refused.contains(&row).then_some(text));
         let list = filled.1.clone();
         let every: Vec<usize> = (0..self.rows).collect();
-        let Placed::Refused { slot, pictures, decoded } = self.place(decoder, filled, &every).expect("an answer")
+        let DecodeOutcome::Undecoded { slot, pictures, on_device: decoded } =
+            self.place(decoder, filled, &every).expect("an answer")
         else {
             panic!("{refused:?} cannot be decoded")
         };
@@ -343,7 +352,7 @@ impl Form {
         rows: &[usize],
     ) -> Arc<dyn TensorMemory> {
         match self.place(decoder, filled, rows).expect("placed") {
-            Placed::Done { memory, .. } => memory,
+            DecodeOutcome::Done { memory, .. } => memory,
             other => panic!("{other:?}"),
         }
     }
@@ -384,7 +393,7 @@ pub(crate) fn all() -> Vec<usize> {
 pub(crate) fn open(rig: &Rig, nvjpeg: &NvJpeg) -> Opened {
     let moving = rig.moving();
     let before = moving.waits_move(true);
-    let decoder = Some(rig.target.pictures().expect("a decoder"));
+    let decoder = Some(rig.target.picture_decoder().expect("a decoder"));
     moving.waits_move(before);
     nvjpeg.counts();
     Opened { decoder, moving }
@@ -403,9 +412,9 @@ impl Opened {
     }
 
     /// What became of a batch that was started.
-    pub(crate) fn ended(&self, batch: UnderWay) -> Arc<dyn TensorMemory> {
-        match self.moved(|| self.end(batch)).expect("an answer") {
-            Placed::Done { memory, .. } => memory,
+    pub(crate) fn ended(&self, batch: InFlightBatch) -> Arc<dyn TensorMemory> {
+        match self.moved(|| self.wait(batch)).expect("an answer") {
+            DecodeOutcome::Done { memory, .. } => memory,
             other => panic!("{other:?}"),
         }
     }

@@ -1,17 +1,17 @@
 //! Where finished batches go.
 //!
-//! The pipeline fills a batch in host memory and hands it to a [`BatchTarget`]. The host target gives the memory itself
+//! The pipeline fills a batch in host memory and hands it to a [`Delivery`]. The host target gives the memory itself
 //! to the user; a device target (in the `gpu` crate) starts a copy on its own stream and answers at once. A target may also
-//! decode pictures itself ([`pictures`]), or have rows before their batch is filled ([`early`]): copied from where they were read
-//! to, or read from files ([`storage`]). Nothing here knows what the device is.
+//! decode pictures itself ([`decode`]), or have rows before their batch is filled ([`direct_rows`]): copied from where they were read
+//! to, or read from files ([`direct_storage`]). Nothing here knows what the device is.
 
-pub mod early;
-pub mod pictures;
-pub mod storage;
+pub mod decode;
+pub mod direct_rows;
+pub mod direct_storage;
 
-pub use early::{EarlyRows, HalfBatch, RowsAtTarget};
-pub use pictures::{Decoded, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, UnderWay};
-pub use storage::{StorageReader, StoredFile};
+pub use decode::{DecodeOutcome, DeviceRows, EncodedBatch, InFlightBatch, OutputLayout, PictureDecoder, RowPicture};
+pub use direct_rows::{DirectBatch, DirectRows, PartialBatch};
+pub use direct_storage::{DirectFile, DirectStorage};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{BatchMemory, Registrar};
@@ -57,7 +57,7 @@ pub trait TensorMemory: Send + Sync + Debug {
 }
 
 /// Takes filled batches to where the user wants them.
-pub trait BatchTarget: Send + Sync + Debug {
+pub trait Delivery: Send + Sync + Debug {
     /// Where batches end up.
     fn device(&self) -> Device;
 
@@ -71,7 +71,7 @@ pub trait BatchTarget: Send + Sync + Debug {
     }
 
     /// What gives memory to rows of bytes, if the consumer wants them in memory of its own.
-    fn rows(&self) -> Option<&dyn RowSource> {
+    fn row_allocator(&self) -> Option<&dyn RowAllocator> {
         None
     }
 
@@ -80,22 +80,22 @@ pub trait BatchTarget: Send + Sync + Debug {
     /// # Errors
     ///
     /// When there is nothing that does, saying why; pictures are then decoded on the host.
-    fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
+    fn picture_decoder(&self) -> Result<Arc<dyn PictureDecoder>> {
         Err(Error::new(ErrorKind::Unsupported, "batches stay in host memory, where pictures are decoded anyway"))
     }
 
     /// What takes rows before their batch is filled, if the target does.
-    fn early_rows(&self) -> Option<&dyn EarlyRows> {
+    fn direct_rows(&self) -> Option<&dyn DirectRows> {
         None
     }
 
-    /// What reads rows from files right into the target's memory, for a target that has [early rows](Self::early_rows). Made with
+    /// What reads rows from files right into the target's memory, for a target that has [early rows](Self::direct_rows). Made with
     /// the first call.
     ///
     /// # Errors
     ///
     /// When there is nothing that does, saying why; rows are then read by the host.
-    fn storage(&self) -> Result<Arc<dyn StorageReader>> {
+    fn direct_storage(&self) -> Result<Arc<dyn DirectStorage>> {
         Err(Error::new(ErrorKind::Unsupported, "batches stay in host memory, where files are read to anyway"))
     }
 
@@ -114,12 +114,12 @@ pub trait BatchTarget: Send + Sync + Debug {
     /// # Errors
     ///
     /// When the device has no memory left or has failed.
-    fn place(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>>;
+    fn deliver(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>>;
 }
 
 /// Memory of the consumer's for rows of bytes (`Output::Bytes`), which are then read from the page cache right into the
 /// consumer's objects. Rows whose length shows only when they have been read lie in the engine's memory all the same.
-pub trait RowSource: Send + Sync + Debug {
+pub trait RowAllocator: Send + Sync + Debug {
     /// Memory for rows of these lengths, in their order; `None` stays `None`. Called by the threads that are inside
     /// `Loader::next`, and by no other: a consumer may have locks that only its own threads take.
     ///
@@ -138,11 +138,11 @@ pub trait RowMemory: Send + Sync + Debug {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// Batches stay in host memory: `place` hands the slot itself over, and it returns to the pool when the user drops it.
+/// Batches stay in host memory: `deliver` hands the slot itself over, and it returns to the pool when the user drops it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct HostTarget;
+pub struct HostDelivery;
 
-impl BatchTarget for HostTarget {
+impl Delivery for HostDelivery {
     fn device(&self) -> Device {
         Device::Cpu
     }
@@ -151,7 +151,7 @@ impl BatchTarget for HostTarget {
         None
     }
 
-    fn place(&self, filled: BatchMemory, _bytes: usize) -> Result<Arc<dyn TensorMemory>> {
+    fn deliver(&self, filled: BatchMemory, _bytes: usize) -> Result<Arc<dyn TensorMemory>> {
         Ok(Arc::new(filled))
     }
 }

@@ -6,7 +6,7 @@
 //! CPUs) there is one crew, and memory lies where it is touched first.
 
 use crate::config::LoaderConfig;
-use crate::delivery::BatchTarget;
+use crate::delivery::Delivery;
 use crate::error::Result;
 use crate::memory::{BLOCK_BYTES, BatchPool, BatchPoolConfig, ReadPool, ReadPoolConfig, default_bytes, split};
 use crate::pipeline::Crew;
@@ -33,7 +33,7 @@ impl Pools {
         config: &LoaderConfig,
         prefetch: u32,
         topology: &Topology,
-        target: &dyn BatchTarget,
+        target: &dyn Delivery,
         batch_bytes: usize,
     ) -> Result<Self> {
         let memory = memory_bytes(config, topology, batch_bytes)?;
@@ -157,7 +157,7 @@ fn shares(bytes: usize, weights: &[usize]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delivery::{Device, HostTarget, TensorMemory};
+    use crate::delivery::{Device, HostDelivery, TensorMemory};
     use crate::memory::{BatchMemory, Registrar};
     use crate::sync::Arc;
 
@@ -167,7 +167,7 @@ mod tests {
         LoaderConfig { threads: Some(threads), memory: Some(64 << 20), ..LoaderConfig::default() }
     }
 
-    fn pools(topology: &Topology, config: &LoaderConfig, target: &dyn BatchTarget) -> Pools {
+    fn pools(topology: &Topology, config: &LoaderConfig, target: &dyn Delivery) -> Pools {
         Pools::new(config, 2, topology, target, MIB).expect("pools")
     }
 
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn each_node_has_a_crew_with_read_slots_by_its_threads_and_all_add_up_to_memory() {
-        let pools = pools(&Topology::made_up(&["0-5", "6-7"]), &config(4), &HostTarget);
+        let pools = pools(&Topology::made_up(&["0-5", "6-7"]), &config(4), &HostDelivery);
         let bound: Vec<_> = pools.crews.iter().map(|crew| cpus(&crew.decode_cpus)).collect();
         assert_eq!(bound, [vec!["0-5"; 3], vec!["6-7"; 1]]);
         let readers: Vec<_> = pools.crews.iter().map(|crew| crew.read_cpus.clone()).collect();
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn one_node_is_one_crew_and_memory_lies_where_it_is_touched() {
         for (nodes, why) in [(&["0-7"][..], "one node"), (&["0", "1-2"][..], "three CPUs")] {
-            let pools = pools(&Topology::made_up(nodes), &config(3), &HostTarget);
+            let pools = pools(&Topology::made_up(nodes), &config(3), &HostDelivery);
             assert_eq!(read_nodes(&pools), [(None, 60 * MIB)], "{why}");
             assert_eq!(batch_nodes(&pools), [(None, 4 * MIB)], "{why}");
             assert_eq!((cpus(&pools.crews[0].decode_cpus), &pools.crews[0].read_cpus), (vec!["any".into(); 3], &None));
@@ -212,7 +212,7 @@ mod tests {
         let node = |local_rank| {
             let mut config = config(1);
             (config.world.local_rank, config.world.local_world_size) = (local_rank, 8);
-            let pools = pools(&topology, &config, &HostTarget);
+            let pools = pools(&topology, &config, &HostDelivery);
             let bound: Vec<_> = pools.crews.iter().flat_map(|crew| cpus(&crew.decode_cpus)).collect();
             (bound, batch_nodes(&pools))
         };
@@ -225,9 +225,9 @@ mod tests {
         let mut config = config(3);
         config.pin_threads = true;
         let topology = Topology::made_up(&["0-3", "4-7"]);
-        assert_eq!(read_nodes(&pools(&topology, &config, &HostTarget)), [(Some(0), 60 * MIB)]);
+        assert_eq!(read_nodes(&pools(&topology, &config, &HostDelivery)), [(Some(0), 60 * MIB)]);
         (config.world.local_rank, config.world.local_world_size) = (1, 2);
-        let second = pools(&topology, &config, &HostTarget);
+        let second = pools(&topology, &config, &HostDelivery);
         let bound: Vec<_> = second.crews.iter().map(|crew| cpus(&crew.decode_cpus)).collect();
         assert_eq!(bound, [vec!["3"], vec!["4", "5"]]);
         assert_eq!(read_nodes(&second), [(Some(0), 20 * MIB), (Some(1), 40 * MIB)]);
@@ -243,7 +243,7 @@ mod tests {
     #[derive(Debug)]
     struct OnNodeOne;
 
-    impl BatchTarget for OnNodeOne {
+    impl Delivery for OnNodeOne {
         fn device(&self) -> Device {
             Device::Cpu
         }
@@ -256,7 +256,7 @@ mod tests {
             topology.nodes().iter().position(|n| n.number == 1)
         }
 
-        fn place(&self, filled: BatchMemory, _bytes: usize) -> Result<Arc<dyn TensorMemory>> {
+        fn deliver(&self, filled: BatchMemory, _bytes: usize) -> Result<Arc<dyn TensorMemory>> {
             Ok(Arc::new(filled))
         }
     }

@@ -18,7 +18,7 @@ use super::{Chunk, Task};
 use crate::batch::Batch;
 use crate::config::OnError;
 use crate::decode::FieldPlan;
-use crate::delivery::{BatchTarget, PictureDecoder};
+use crate::delivery::{Delivery, PictureDecoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{BatchPool, ReadPool};
 use crate::order::{DataSetShape, RankOrder, SampleId, ShardId};
@@ -40,7 +40,7 @@ pub(crate) struct EpochParts {
     pub(crate) batches: BatchPool,
     pub(crate) open: Arc<OpenShards>,
     pub(crate) source: Arc<dyn ShardSource>,
-    pub(crate) target: Arc<dyn BatchTarget>,
+    pub(crate) target: Arc<dyn Delivery>,
     /// What decodes pictures at the target, if anything is to.
     pub(crate) pictures: Option<Arc<dyn PictureDecoder>>,
     /// Which of those the decode threads take all the same, if they are to.
@@ -325,7 +325,7 @@ impl Epoch {
                 DecodeThread::new(shared, misses, stored).run(&chunks, &loaded_end)
             };
             // The device's memory for early rows is asked for there, and a driver may have that wait for the device.
-            match self.shared.target.early_rows() {
+            match self.shared.target.direct_rows() {
                 Some(_) => self.device_thread(&name, "decode", body)?,
                 None => self.thread(&name, "decode", body)?,
             }

@@ -9,7 +9,7 @@ use crate::cache;
 use crate::catalog::Catalog;
 use crate::config::LoaderConfig;
 use crate::decode::{Direct, Row};
-use crate::delivery::{StorageReader, StoredFile};
+use crate::delivery::{DirectFile, DirectStorage};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::trailer::TRAILER_BYTES_MAX;
 use crate::format::{Apart, Layout, OffsetTable, SampleColumns, Scratch, Shard, Trailer};
@@ -36,7 +36,7 @@ pub(crate) struct OpenShard {
     /// Small samples may be copied from a mapping.
     is_mapped: bool,
     /// The data file as the target reads it, once it has been asked; `None` where that is refused.
-    stored: OnceLock<Option<Arc<dyn StoredFile>>>,
+    stored: OnceLock<Option<Arc<dyn DirectFile>>>,
     /// A read of the target's was refused.
     refuses_storage: AtomicBool,
     /// Keeps the cache's books: its bytes count until this is dropped.
@@ -118,9 +118,9 @@ impl OpenShard {
     /// `Unsupported` when the file cannot be read so.
     pub(crate) fn stored_file(
         &self,
-        reader: &dyn StorageReader,
+        reader: &dyn DirectStorage,
         refused: impl FnOnce(&Error),
-    ) -> Result<Arc<dyn StoredFile>> {
+    ) -> Result<Arc<dyn DirectFile>> {
         let open = || match self.file.open_direct_again().and_then(|file| reader.open(file)) {
             Ok(file) => Some(file),
             Err(error) => {

@@ -8,7 +8,8 @@ use forebay_loader::decode::normalise::Writer;
 use forebay_loader::decode::pixels;
 use forebay_loader::decode::resize::Resizer;
 use forebay_loader::delivery::{
-    BatchTarget, Device, EncodedBatch, OutputPlace, PictureDecoder, Placed, RowPicture, TensorMemory, UnderWay,
+    DecodeOutcome, Delivery, Device, EncodedBatch, InFlightBatch, OutputLayout, PictureDecoder, RowPicture,
+    TensorMemory,
 };
 use forebay_loader::memory::{BatchMemory, BatchPool, BatchPoolConfig, Registrar};
 use forebay_loader::{Error, ErrorKind, Result};
@@ -60,7 +61,7 @@ struct Inner {
 }
 
 /// A batch that is under way: its number, and what becomes of it.
-struct Late(u64, Placed);
+struct Late(u64, DecodeOutcome);
 
 /// What it has of a batch of which it refused pictures.
 type Pixels = Vec<(RowPicture, Vec<u8>)>;
@@ -81,7 +82,7 @@ impl Elsewhere {
     }
 }
 
-impl BatchTarget for Elsewhere {
+impl Delivery for Elsewhere {
     fn device(&self) -> Device {
         Device::Cpu
     }
@@ -90,11 +91,11 @@ impl BatchTarget for Elsewhere {
         None
     }
 
-    fn pictures(&self) -> Result<Arc<dyn PictureDecoder>> {
+    fn picture_decoder(&self) -> Result<Arc<dyn PictureDecoder>> {
         Ok(self.0.clone())
     }
 
-    fn place(&self, filled: BatchMemory, _bytes: usize) -> Result<Arc<dyn TensorMemory>> {
+    fn deliver(&self, filled: BatchMemory, _bytes: usize) -> Result<Arc<dyn TensorMemory>> {
         Ok(Arc::new(filled))
     }
 }
@@ -121,7 +122,7 @@ impl Inner {
     }
 
     /// The pixels of `file` as its output has them.
-    fn decode(&self, file: &[u8], place: &OutputPlace, picture: &RowPicture) -> Result<Vec<u8>> {
+    fn decode(&self, file: &[u8], place: &OutputLayout, picture: &RowPicture) -> Result<Vec<u8>> {
         let form = place.form.expect("an output of pictures");
         let writer = Writer::new(form.dtype, form.layout, None)?;
         self.files.fetch_add(1, Ordering::SeqCst);
@@ -149,8 +150,8 @@ impl PictureDecoder for Inner {
         gave_up.then(|| "it had enough".to_owned()).into_iter().collect()
     }
 
-    fn place(&self, batch: EncodedBatch<'_>) -> Result<Placed> {
-        if batch.decoded.is_none() {
+    fn submit(&self, batch: EncodedBatch<'_>) -> Result<DecodeOutcome> {
+        if batch.on_device.is_none() {
             self.be_late(self.firsts.fetch_add(1, Ordering::SeqCst));
         }
         let placed = self.place_now(batch);
@@ -159,13 +160,13 @@ impl PictureDecoder for Inner {
         match self.does {
             Does::RefuseLate { .. } | Does::FailLate(_) => {
                 self.under_way.fetch_max(number + 1 - self.ended.load(Ordering::SeqCst), Ordering::SeqCst);
-                Ok(Placed::UnderWay(Box::new(Late(number, placed))))
+                Ok(DecodeOutcome::InFlight(Box::new(Late(number, placed))))
             }
             _ => Ok(placed),
         }
     }
 
-    fn end(&self, batch: UnderWay) -> Result<Placed> {
+    fn wait(&self, batch: InFlightBatch) -> Result<DecodeOutcome> {
         let Late(number, placed) = *batch.downcast().expect("its own");
         self.ended.fetch_add(1, Ordering::SeqCst);
         match self.does {
@@ -176,8 +177,8 @@ impl PictureDecoder for Inner {
 }
 
 impl Inner {
-    fn place_now(&self, batch: EncodedBatch<'_>) -> Result<Placed> {
-        let EncodedBatch { mut slot, bytes, outputs, rows, pictures, decoded } = batch;
+    fn place_now(&self, batch: EncodedBatch<'_>) -> Result<DecodeOutcome> {
+        let EncodedBatch { mut slot, bytes, outputs, rows, pictures, on_device: decoded } = batch;
         let is_first = decoded.is_none();
         let before = decoded.map_or_else(Pixels::new, |decoded| *decoded.downcast().expect("its own"));
         let is_open = !self.has_given_up();
@@ -187,7 +188,7 @@ impl Inner {
             return Err(Error::new(ErrorKind::Io, "the device is lost"));
         }
         let filled = slot.bytes_mut().expect("all of it").to_vec();
-        let row = |place: &OutputPlace, row: usize| place.offset + row * place.row_bytes;
+        let row = |place: &OutputLayout, row: usize| place.offset + row * place.row_bytes;
         let (mut decoded, mut refused) = (Pixels::new(), Vec::new());
         for (number, picture) in pictures.iter().enumerate() {
             let place = &outputs[picture.output];
@@ -208,7 +209,7 @@ impl Inner {
             }
         }
         if !refused.is_empty() {
-            return Ok(Placed::Refused { slot, pictures: refused, decoded: Some(Box::new(decoded)) });
+            return Ok(DecodeOutcome::Undecoded { slot, pictures: refused, on_device: Some(Box::new(decoded)) });
         }
         let mut out = self.pool.0.take(bytes)?;
         let to = out.bytes_mut().expect("all of it");
@@ -223,7 +224,7 @@ impl Inner {
             to[row(&outputs[picture.output], at)..][..pixels.len()].copy_from_slice(pixels);
         }
         let memory = Arc::new(out.freeze().expect("filled"));
-        Ok(Placed::Done { memory, on_engines: decoded.len() / 2 })
+        Ok(DecodeOutcome::Done { memory, on_engines: decoded.len() / 2 })
     }
 }
 

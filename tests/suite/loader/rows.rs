@@ -2,7 +2,7 @@
 
 use super::*;
 use forebay_loader::batch::RowBytes;
-use forebay_loader::delivery::{BatchTarget, Device, HostTarget, RowMemory, RowSource, TensorMemory};
+use forebay_loader::delivery::{Delivery, Device, HostDelivery, RowAllocator, RowMemory, TensorMemory};
 use forebay_loader::memory::{BatchMemory, Registrar};
 use forebay_loader::{Error, ErrorKind, Result};
 use std::any::Any;
@@ -29,7 +29,7 @@ impl RowMemory for Given {
     }
 }
 
-impl RowSource for Consumer {
+impl RowAllocator for Consumer {
     fn allocate(&self, lengths: &[Option<usize>]) -> Result<Vec<Option<Box<dyn RowMemory>>>> {
         self.asked_by.lock().expect("no panic").push(std::thread::current().id());
         let row = |length: usize| {
@@ -42,18 +42,18 @@ impl RowSource for Consumer {
     }
 }
 
-impl BatchTarget for Consumer {
+impl Delivery for Consumer {
     fn device(&self) -> Device {
         Device::Cpu
     }
     fn registrar(&self) -> Option<&dyn Registrar> {
         None
     }
-    fn rows(&self) -> Option<&dyn RowSource> {
+    fn row_allocator(&self) -> Option<&dyn RowAllocator> {
         Some(self)
     }
-    fn place(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
-        HostTarget.place(filled, bytes)
+    fn deliver(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
+        HostDelivery.deliver(filled, bytes)
     }
 }
 

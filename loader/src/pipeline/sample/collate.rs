@@ -8,7 +8,7 @@
 use super::finish::Encoded;
 use crate::batch::RowBytes;
 use crate::decode::{DType, EncodedPicture, FieldPlan, RowShape};
-use crate::delivery::{Decoded, EarlyRows, OutputPlace, RowPicture, RowsAtTarget};
+use crate::delivery::{DeviceRows, DirectBatch, DirectRows, OutputLayout, RowPicture};
 use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
 use crate::pipeline::Task;
@@ -33,7 +33,7 @@ pub(crate) struct BatchLayout {
     /// Bytes of one row of each fixed output that is decoded.
     row_bytes: Vec<usize>,
     /// The fixed outputs, as a target sees them.
-    pub(super) places: Vec<OutputPlace>,
+    pub(super) places: Vec<OutputLayout>,
 }
 
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl BatchLayout {
         let fixed = layout.outputs.iter().zip(plan.picture_forms().chain(std::iter::once(None)));
         layout.places = fixed
             .filter_map(|(place, form)| match place.shape {
-                Shape::Fixed { row_bytes, offset, .. } => Some(OutputPlace { offset, row_bytes, form }),
+                Shape::Fixed { row_bytes, offset, .. } => Some(OutputLayout { offset, row_bytes, form }),
                 Shape::Text | Shape::Bytes | Shape::Ragged => None,
             })
             .collect();
@@ -122,7 +122,7 @@ impl BatchLayout {
         // Files that are longer than a row of r bytes need E[b; b > r] per row. That is at most the mean m, and at most
         // E[b b] / r, hence of the order of m m / r. For 6,000 photographs, m = 93 kB: 37 of these 57 kB for r = 151 kB, and
         // 12 of 14 kB for r = 602 kB.
-        let of_row = |place: &OutputPlace| mean * (mean / place.row_bytes.max(1) as f64).min(1.0);
+        let of_row = |place: &OutputLayout| mean * (mean / place.row_bytes.max(1) as f64).min(1.0);
         let of_rows: f64 = self.places.iter().filter(|place| place.form.is_some()).map(of_row).sum();
         let wanted = (of_rows * self.rows as f64) as u64;
         let room_bytes = wanted.min(slot_bytes_max.saturating_sub(self.bytes() as u64)) as usize;
@@ -181,7 +181,7 @@ pub(crate) struct Building {
     /// Pictures that are left to the target's decoder.
     pub(super) encoded: Mutex<Vec<Encoded>>,
     /// What the target has of the batch while pictures that its decoder refused are decoded on the host.
-    pub(super) decoded: Mutex<Option<Decoded>>,
+    pub(super) decoded: Mutex<Option<DeviceRows>>,
     /// Rows that the target has before the others, once there are some.
     pub(super) at_target: Mutex<AtTarget>,
 }
@@ -189,7 +189,7 @@ pub(crate) struct Building {
 /// Rows of a batch that are at its target.
 #[derive(Debug, Default)]
 pub(super) struct AtTarget {
-    pub(super) memory: Option<Arc<dyn RowsAtTarget>>,
+    pub(super) memory: Option<Arc<dyn DirectBatch>>,
     /// Output among those with fixed rows, and row.
     pub(super) rows: Vec<(usize, usize)>,
 }
@@ -325,12 +325,12 @@ impl Building {
     /// # Errors
     ///
     /// What `early` says.
-    pub(crate) fn at_target(&self, early: &dyn EarlyRows, may_wait: bool) -> Result<Option<Arc<dyn RowsAtTarget>>> {
+    pub(crate) fn at_target(&self, early: &dyn DirectRows, may_wait: bool) -> Result<Option<Arc<dyn DirectBatch>>> {
         // Who has the lock may be waiting for the device.
         let at_target = if may_wait { Some(self.at_target.lock()) } else { self.at_target.try_lock() };
         let Some(mut at_target) = at_target else { return Ok(None) };
         if at_target.memory.is_none() {
-            at_target.memory = early.begin(self.layout.bytes(), may_wait)?;
+            at_target.memory = early.allocate(self.layout.bytes(), may_wait)?;
         }
         Ok(at_target.memory.clone())
     }

@@ -75,7 +75,7 @@ impl<'a> DecodeThread<'a> {
         let hot = HotReader::new(shared);
         Self {
             shared,
-            wants_rows: shared.target.rows().is_some() && hot.has_lists(),
+            wants_rows: shared.target.row_allocator().is_some() && hot.has_lists(),
             hot,
             decoder: Decoder {
                 epoch: shared.epoch,

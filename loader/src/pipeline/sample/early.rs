@@ -7,7 +7,7 @@
 
 use super::collate::Building;
 use crate::decode::FieldPlan;
-use crate::delivery::RowsAtTarget;
+use crate::delivery::DirectBatch;
 use crate::error::Result;
 use crate::format::{Apart, Layout};
 use crate::memory::ReadLease;
@@ -170,9 +170,9 @@ impl SlotCopies {
         shared: &Shared,
         miss: &Miss,
         slot: &ReadLease,
-    ) -> Option<(EarlySample, Arc<dyn RowsAtTarget>)> {
+    ) -> Option<(EarlySample, Arc<dyn DirectBatch>)> {
         let columns = self.columns[miss.open.layout_number()].as_ref().filter(|_| slot.is_registered())?;
-        let early = shared.target.early_rows().filter(|_| !self.is_refused.load(Ordering::Relaxed))?;
+        let early = shared.target.direct_rows().filter(|_| !self.is_refused.load(Ordering::Relaxed))?;
         let sample = columns.sample(0, slot.len())?;
         let memory = miss.batch.at_target(early, false).unwrap_or_else(|error| {
             if !self.is_refused.swap(true, Ordering::Relaxed) {
@@ -192,7 +192,7 @@ impl SlotCopies {
         &self,
         (batch, row): (&Building, usize),
         sample: &EarlySample,
-        memory: &dyn RowsAtTarget,
+        memory: &dyn DirectBatch,
         slot: ReadLease,
     ) -> Result<()> {
         let place = |early: EarlyRow| {

@@ -3,7 +3,8 @@
 use super::collate::{AtTarget, Building, Shape};
 use crate::batch::{Batch, Output, RowBytes, Tensor};
 use crate::delivery::{
-    BatchTarget, Decoded, EncodedBatch, HalfBatch, PictureDecoder, Placed, RowPicture, TensorMemory, UnderWay,
+    DecodeOutcome, Delivery, DeviceRows, EncodedBatch, InFlightBatch, PartialBatch, PictureDecoder, RowPicture,
+    TensorMemory,
 };
 use crate::error::{Error, Result};
 use crate::memory::BatchSlot;
@@ -26,7 +27,7 @@ pub(crate) struct Ends<'a> {
     pub(crate) epoch: u64,
     /// Number of the run's first batch in the epoch.
     pub(crate) first_batch: u64,
-    pub(crate) target: &'a dyn BatchTarget,
+    pub(crate) target: &'a dyn Delivery,
     /// Decodes what is still a file.
     pub(crate) pictures: Option<&'a dyn PictureDecoder>,
     /// Whether a batch without rows is one.
@@ -47,7 +48,7 @@ pub(crate) enum Finished {
 /// A batch that its target works on.
 #[derive(Debug)]
 pub(crate) struct Unended {
-    under_way: UnderWay,
+    under_way: InFlightBatch,
     /// Its pictures that were files.
     encoded: Vec<Encoded>,
     /// The rows that it does not have, ascending.
@@ -122,18 +123,24 @@ impl Building {
     pub(crate) fn end(&self, ends: &Ends<'_>, unended: Unended) -> Result<Finished> {
         let Unended { under_way, encoded, skipped } = unended;
         let pictures = ends.pictures.ok_or_else(|| Error::internal("a batch is under way to no decoder"))?;
-        self.placed(ends, pictures.end(under_way)?, encoded, skipped)
+        self.placed(ends, pictures.wait(under_way)?, encoded, skipped)
     }
 
     /// Takes in what became of a batch without the rows `skipped` and with files.
-    fn placed(&self, ends: &Ends<'_>, placed: Placed, encoded: Vec<Encoded>, skipped: Vec<usize>) -> Result<Finished> {
+    fn placed(
+        &self,
+        ends: &Ends<'_>,
+        placed: DecodeOutcome,
+        encoded: Vec<Encoded>,
+        skipped: Vec<usize>,
+    ) -> Result<Finished> {
         match placed {
-            Placed::UnderWay(under_way) => Ok(Finished::UnderWay(Unended { under_way, encoded, skipped })),
-            Placed::Done { memory, on_engines } => {
+            DecodeOutcome::InFlight(under_way) => Ok(Finished::UnderWay(Unended { under_way, encoded, skipped })),
+            DecodeOutcome::Done { memory, on_engines } => {
                 let counts = PictureCounts { on_device: encoded.len() as u64, on_engines: on_engines as u64 };
                 self.batch(ends, &memory, &skipped, counts)
             }
-            Placed::Refused { slot, pictures, decoded } => {
+            DecodeOutcome::Undecoded { slot, pictures, on_device: decoded } => {
                 *self.slot.lock() = Some(slot);
                 *self.decoded.lock() = decoded;
                 Ok(Finished::Refused(self.take_refused(encoded, &pictures)?))
@@ -156,7 +163,7 @@ impl Building {
     }
 
     /// What the target has of the batch after its early rows, unless it has been handed on before.
-    fn take_at_target(&self) -> Result<Option<Decoded>> {
+    fn take_at_target(&self) -> Result<Option<DeviceRows>> {
         let AtTarget { memory, rows } = std::mem::take(&mut *self.at_target.lock());
         match memory {
             Some(memory) if !rows.is_empty() => memory.finish(self.rows, &rows).map(Some),
@@ -169,12 +176,17 @@ impl Building {
         &self,
         mut slot: BatchSlot,
         kept: &[usize],
-        decoded: Option<Decoded>,
+        decoded: Option<DeviceRows>,
         ends: &Ends<'_>,
     ) -> Result<Arc<dyn TensorMemory>> {
-        let decoded = match (decoded, ends.target.early_rows()) {
+        let decoded = match (decoded, ends.target.direct_rows()) {
             (Some(decoded), Some(early)) => {
-                return early.place(HalfBatch { slot, outputs: &self.layout.places, rows: kept, decoded });
+                return early.deliver(PartialBatch {
+                    slot,
+                    outputs: &self.layout.places,
+                    rows: kept,
+                    on_device: decoded,
+                });
             }
             (decoded, _) => decoded,
         };
@@ -184,7 +196,7 @@ impl Building {
         if kept.len() < self.rows {
             self.close_gaps(kept, slot.bytes_mut().ok_or_else(unfinished)?);
         }
-        ends.target.place(slot.freeze().map_err(|_| unfinished())?, self.layout.bytes)
+        ends.target.deliver(slot.freeze().map_err(|_| unfinished())?, self.layout.bytes)
     }
 
     /// A batch with files goes to the target's decoder.
@@ -193,12 +205,12 @@ impl Building {
         slot: BatchSlot,
         kept: &[usize],
         encoded: &[Encoded],
-        decoded: Option<Decoded>,
+        decoded: Option<DeviceRows>,
         pictures: &dyn PictureDecoder,
-    ) -> Result<Placed> {
+    ) -> Result<DecodeOutcome> {
         let at: Vec<RowPicture> = encoded.iter().map(|picture| picture.at).collect();
         let (bytes, outputs) = (self.layout.bytes, &self.layout.places[..]);
-        pictures.place(EncodedBatch { slot, bytes, outputs, rows: kept, pictures: &at, decoded })
+        pictures.submit(EncodedBatch { slot, bytes, outputs, rows: kept, pictures: &at, on_device: decoded })
     }
 
     /// Takes the pictures with these numbers out of `encoded`; the others stay files.

@@ -3,7 +3,7 @@
 //! A Python `bytes` object has memory of its own, made under the interpreter's lock. To copy a sample there from memory of
 //! ours costs as much as reading it, so it is read right into the object. Engine threads never take the consumer's locks:
 //! a decode thread works out how long the rows of a chunk are and puts the chunk aside here, whoever is inside
-//! `Loader::next` gets the memory from the [`RowSource`](crate::delivery::RowSource), and the chunk goes back to the decode
+//! `Loader::next` gets the memory from the [`RowAllocator`](crate::delivery::RowAllocator), and the chunk goes back to the decode
 //! threads. Nobody waits for it but the chunk itself: the consumer is called when it waits for a batch, and otherwise
 //! looks whenever it takes one. A chunk that asks while the consumer works on a batch is so put off to the next call, and
 //! has the step after that to be filled in: it belongs to a batch that is taken `prefetch` calls later, so nobody waits
@@ -50,7 +50,7 @@ impl Shared {
     ///
     /// What the consumer says, which ends the run.
     pub(crate) fn give_rows(&self) -> Result<()> {
-        let Some(source) = self.target.rows() else { return Ok(()) };
+        let Some(source) = self.target.row_allocator() else { return Ok(()) };
         let waiting = std::mem::take(&mut *self.wanted.0.lock());
         for (mut chunk, lengths) in waiting {
             match source.allocate(&lengths) {

@@ -11,7 +11,7 @@
 //! nothing is asked any more; where the target has no memory nothing is until the next epoch.
 
 use super::early::EarlyColumns;
-use crate::delivery::{RowsAtTarget, StorageReader};
+use crate::delivery::{DirectBatch, DirectStorage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::{Brought, Loaded, Miss};
@@ -31,7 +31,7 @@ const REFUSALS_MAX: u32 = 16;
 /// What reads files into the target's memory, and which columns it reads.
 #[derive(Debug)]
 pub(crate) struct Storage {
-    pub(crate) reader: Arc<dyn StorageReader>,
+    pub(crate) reader: Arc<dyn DirectStorage>,
     /// By the catalogue's layouts.
     columns: Vec<Option<Arc<EarlyColumns>>>,
     /// Refusals since the last read that succeeded; [`REFUSALS_MAX`] for good.
@@ -42,7 +42,7 @@ pub(crate) struct Storage {
 
 impl Storage {
     /// With `columns` for each of the catalogue's layouts, in which some column can go this way.
-    pub(crate) fn new(reader: Arc<dyn StorageReader>, columns: Vec<Option<Arc<EarlyColumns>>>) -> Self {
+    pub(crate) fn new(reader: Arc<dyn DirectStorage>, columns: Vec<Option<Arc<EarlyColumns>>>) -> Self {
         Self { reader, columns, refusals: AtomicU32::new(0), is_full: AtomicBool::new(false) }
     }
 
@@ -89,9 +89,9 @@ impl Storage {
     }
 
     /// Where the rows of the batch of `miss` go.
-    fn memory(&self, shared: &Shared, miss: &Miss) -> Result<Arc<dyn RowsAtTarget>> {
+    fn memory(&self, shared: &Shared, miss: &Miss) -> Result<Arc<dyn DirectBatch>> {
         let none = || Error::internal("a target that reads files sets no memory aside for them");
-        let memory = shared.target.early_rows().ok_or_else(none).and_then(|early| miss.batch.at_target(early, true));
+        let memory = shared.target.direct_rows().ok_or_else(none).and_then(|early| miss.batch.at_target(early, true));
         memory.and_then(|memory| memory.ok_or_else(none)).inspect_err(|error| match error.kind() {
             ErrorKind::Full => {
                 if !self.is_full.swap(true, Ordering::Relaxed) {

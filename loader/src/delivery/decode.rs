@@ -6,7 +6,7 @@
 //! is handed over again, with what the decoder has made of the other pictures meanwhile. So no picture is
 //! lost, none that the device has decoded is decoded again, and a bad one that it refuses is the same error as on the host.
 //!
-//! What a device has made of a batch may show only when it is done with it. Such a batch is [`Placed::UnderWay`]; the next one is
+//! What a device has made of a batch may show only when it is done with it. Such a batch is [`DecodeOutcome::InFlight`]; the next one is
 //! placed beside it if it is there, and then it is asked for ([`end`](PictureDecoder::end)) before it is handed out.
 //!
 //! The loader measures the room by the length of the data's samples. Of 6,000 photographs of 93 kB on average, one in nine is
@@ -44,14 +44,14 @@ pub trait PictureDecoder: Send + Sync + Debug {
     /// # Errors
     ///
     /// When the device has failed, or has no memory for the batch itself.
-    fn place(&self, batch: EncodedBatch<'_>) -> Result<Placed>;
+    fn submit(&self, batch: EncodedBatch<'_>) -> Result<DecodeOutcome>;
 
     /// Waits for a batch that was under way and says what became of it. Called on the same thread.
     ///
     /// # Errors
     ///
     /// When the device has failed.
-    fn end(&self, _batch: UnderWay) -> Result<Placed> {
+    fn wait(&self, _batch: InFlightBatch) -> Result<DecodeOutcome> {
         Err(Error::internal("a decoder whose batches are never under way was asked for one"))
     }
 }
@@ -64,27 +64,27 @@ pub struct EncodedBatch<'a> {
     /// Bytes of the batch at its target; what the slot has behind them are files.
     pub bytes: usize,
     /// Where outputs lie, in the slot and at the target.
-    pub outputs: &'a [OutputPlace],
+    pub outputs: &'a [OutputLayout],
     /// The rows that the batch keeps, ascending: they come to lie one behind another.
     pub rows: &'a [usize],
     /// The pictures, ordered by output and row; only rows that are kept.
     pub pictures: &'a [RowPicture],
     /// What the target has of it already: pictures, if the decoder refused others before, and rows that were read there.
-    pub decoded: Option<Decoded>,
+    pub on_device: Option<DeviceRows>,
 }
 
-/// What the target has of a batch already: rows that its [`StorageReader`](super::StorageReader) has read, and pictures of which
+/// What the target has of a batch already: rows that its [`DirectStorage`](super::DirectStorage) has read, and pictures of which
 /// its decoder refused others. Its own business. It holds nothing of the slot, and goes back to the target with the batch, or is
 /// dropped with it, on any thread.
-pub type Decoded = Box<dyn Any + Send>;
+pub type DeviceRows = Box<dyn Any + Send>;
 
 /// A batch that the device works on. The decoder's own business. It holds the slot, and may be dropped on any thread: then nobody
 /// wants the batch any more.
-pub type UnderWay = Box<dyn Any + Send>;
+pub type InFlightBatch = Box<dyn Any + Send>;
 
 /// Where one output's rows lie, one behind another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OutputPlace {
+pub struct OutputLayout {
     /// Bytes before the first.
     pub offset: usize,
     /// Bytes of each.
@@ -108,9 +108,9 @@ pub struct RowPicture {
 
 /// What became of a batch.
 #[derive(Debug)]
-pub enum Placed {
+pub enum DecodeOutcome {
     /// The device works on it, and can still leave pictures out.
-    UnderWay(UnderWay),
+    InFlight(InFlightBatch),
     /// It is there, or on its way.
     Done {
         /// The batch at its target.
@@ -120,12 +120,12 @@ pub enum Placed {
     },
     /// The decoder does not take some of the pictures. Their rows are written by the host before the batch comes again,
     /// unless their samples are given up: then it keeps fewer rows.
-    Refused {
+    Undecoded {
         /// The batch as it was; the device is done with it.
         slot: BatchSlot,
         /// Which of the pictures, by their place in the list.
         pictures: Vec<usize>,
         /// What the target has of the others, for when the batch comes again. Rows that were read there stay in it.
-        decoded: Option<Decoded>,
+        on_device: Option<DeviceRows>,
     },
 }
