@@ -4,10 +4,10 @@
 //! files are taken out of the page cache before each way; the limit is what several threads get with large O_DIRECT
 //! reads, each thread its own part of the files.
 
+use super::reads::{Load, Rate, make_cold, plain_pread, through_reader};
 use crate::report::{Better, Column, Report, Row, Skipped};
 use crate::synth::files_below;
 use clap::Args;
-use forebay_loader::io::measure::{Load, Rate, make_cold, plain_pread, through_reader};
 use forebay_loader::io::{Engine, IoConfig, ShardFile, open};
 use forebay_loader::{Error, Result};
 use rustix::fs::{Mode, OFlags};

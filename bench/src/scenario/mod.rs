@@ -8,6 +8,7 @@ pub(crate) mod dropin;
 pub(crate) mod order;
 pub(crate) mod peers;
 pub(crate) mod pipeline;
+mod reads;
 mod samples;
 pub(crate) mod scaling;
 mod served;

@@ -7,12 +7,11 @@
 //!        | no                                                                      |
 //!        +-- uring: O_DIRECT, fixed buffers, deep queue ---+                       v
 //!        +-- pread: the same reads on a few threads -------+--- Op::step ---> Completion, by wait
-//!        +-- sim:   scripted results, for tests -----------+
 //! ```
 //!
 //! One trait, [`Reader`]; one thread drives each. What happens to a result (short reads, interrupted calls, a file
 //! system that refuses O_DIRECT, every error number) is decided in one place, `op`, for all of them, and one test body
-//! (`contract`) holds for all.
+//! (`tests::contract`) runs for all.
 //!
 //! * [`reader`] picks the implementation by [`probe`]: a refused io_uring (seccomp, gVisor, locked-memory limits) means
 //!   the pread threads and one note in the statistics.
@@ -20,21 +19,17 @@
 //!   takes 0.2 microseconds and is left out while a file keeps being hot. Registered buffers and queues bring nothing
 //!   there. Cold data goes past the page cache, where a queue of 16 is 2.4 times as fast as one read at a time.
 //! * [`read_exact_at`] and [`write_pieces`] are for the small and the large rest: offset tables, random access, shards.
-//! * [`coalesce`] says which neighbouring samples are worth one read.
 
-mod coalesce;
-#[cfg(test)]
-mod contract;
 mod file;
-pub mod measure;
 mod op;
 mod pread;
 mod ready;
-pub mod sim;
 mod uring;
 mod whole;
 
-pub use coalesce::{Joined, coalesce};
+#[cfg(test)]
+mod tests;
+
 pub use file::{Directory, ShardFile, open};
 pub use pread::PreadReader;
 pub use uring::{Probe, UringReader, probe};

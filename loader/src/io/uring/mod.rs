@@ -12,6 +12,7 @@
 
 mod in_flight;
 mod probe;
+mod refusal;
 mod ring;
 #[cfg(test)]
 mod tests;

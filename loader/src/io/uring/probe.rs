@@ -1,6 +1,6 @@
 //! Whether this process may use io_uring.
 
-use super::ring::{self, Ring};
+use super::ring::Ring;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::OnceLock;
 
@@ -30,41 +30,9 @@ pub(super) fn attempt() -> Result<()> {
     ring.ping()
 }
 
-/// Why a ring cannot be had, by the error number of its set-up.
-pub(super) fn refused(error: &std::io::Error) -> Error {
-    let text = match error.raw_os_error() {
-        Some(libc::ENOSYS) => "io_uring is not there: a sandbox (gVisor, seccomp) or a kernel before 5.1",
-        Some(libc::EPERM) => {
-            "io_uring is refused: by the container's seccomp profile, or by the sysctl kernel.io_uring_disabled"
-        }
-        Some(libc::ENOMEM) => "io_uring gets no memory: raise RLIMIT_MEMLOCK (ulimit -l) or the cgroup's limit",
-        Some(libc::EINVAL) => "the kernel does not know the io_uring features in use: they came with Linux 5.11",
-        Some(libc::EMFILE | libc::ENFILE) => "io_uring gets no file descriptor: raise the limit (ulimit -n)",
-        Some(libc::EACCES) => "io_uring is refused by a security module",
-        _ => "io_uring cannot be set up",
-    };
-    Error::new(ErrorKind::Unsupported, text).caused_by(ring::copy(error))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_refusal_names_its_likely_cause() {
-        for (errno, words) in [
-            (libc::ENOSYS, "gVisor"),
-            (libc::EPERM, "seccomp"),
-            (libc::ENOMEM, "RLIMIT_MEMLOCK"),
-            (libc::EINVAL, "5.11"),
-            (libc::EMFILE, "ulimit -n"),
-            (libc::EIO, "cannot be set up"),
-        ] {
-            let e = refused(&std::io::Error::from_raw_os_error(errno));
-            assert_eq!(e.kind(), ErrorKind::Unsupported);
-            assert!(e.to_string().contains(words), "{e}");
-        }
-    }
 
     #[test]
     fn the_probe_answers_the_same_twice() {

@@ -1,7 +1,7 @@
 //! The ring: every call to the kernel, and every reason to call it safe, in one place.
 
 use super::super::op::Next;
-use super::probe::refused;
+use super::refusal::refused;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Piece;
 use io_uring::{IoUring, opcode, types};
@@ -38,14 +38,6 @@ pub(super) enum Registered {
     One,
     /// Refused, for good, with the sentence that says why.
     Refused(String),
-}
-
-/// The same error once more; `io::Error` is not `Clone`.
-pub(super) fn copy(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(number) => io::Error::from_raw_os_error(number),
-        None => io::Error::new(error.kind(), error.to_string()),
-    }
 }
 
 impl Ring {

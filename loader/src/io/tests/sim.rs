@@ -3,9 +3,9 @@
 //! It reads real files, one call at a time, inside `wait`, in an order drawn from the seed, and lets the script replace
 //! the results of calls. Time does not pass: a wait that nothing can end returns at once, as if its limit had passed.
 
-use super::op::{Op, Step, no_room};
-use super::{Completion, Counters, ReadRequest, Reader};
 use crate::error::Result;
+use crate::io::op::{Op, Step, no_room};
+use crate::io::{Completion, Counters, ReadRequest, Reader};
 use crate::stats::Stats;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What happens to one call instead of its success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     /// The call fails with this error number.
     Errno(i32),
     /// The call brings at most so many bytes.
@@ -24,15 +24,15 @@ pub enum Fault {
 
 /// What to do to which call.
 #[derive(Clone, Debug, Default)]
-pub struct Script {
+pub(super) struct Script {
     /// Draws the order of completion.
-    pub seed: u64,
+    pub(super) seed: u64,
     /// Faults by the number of the call, counted from 0 over all reads.
-    pub faults: BTreeMap<u64, Fault>,
+    pub(super) faults: BTreeMap<u64, Fault>,
 }
 
 /// The reader of simulated runs.
-pub struct SimReader {
+pub(super) struct SimReader {
     depth: usize,
     script: Script,
     /// State of the generator.
@@ -47,7 +47,7 @@ pub struct SimReader {
 
 impl SimReader {
     /// A reader with `depth` reads in flight that follows `script`.
-    pub fn new(depth: usize, script: Script, stats: &Stats) -> Self {
+    pub(super) fn new(depth: usize, script: Script, stats: &Stats) -> Self {
         Self {
             depth,
             draws: script.seed,
@@ -61,7 +61,7 @@ impl SimReader {
     }
 
     /// Calls made so far.
-    pub fn calls(&self) -> u64 {
+    pub(super) fn calls(&self) -> u64 {
         self.calls
     }
 

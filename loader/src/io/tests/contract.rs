@@ -1,8 +1,8 @@
 //! What every reader must do, as one test body for all of them.
 
 use super::sim::{Script, SimReader};
-use super::{Completion, Directory, IoConfig, PreadReader, ReadRequest, Reader, ShardFile, UringReader, probe};
 use crate::ErrorKind;
+use crate::io::{Completion, Directory, IoConfig, PreadReader, ReadRequest, Reader, ShardFile, UringReader, probe};
 use crate::memory::{ReadPool, ReadPoolConfig};
 use crate::stats::Stats;
 use std::collections::BTreeMap;
