@@ -1,7 +1,7 @@
 //! Locks and threads, in one place.
 //!
 //! Every lock, condition and thread of the engine comes from here. A panic while a lock is held does not poison it:
-//! the panicking stage reports itself as failed (see `pipeline::shutdown`) and the others must still be able to stop.
+//! the panicking stage reports itself as failed (see `pipeline::run`) and the others must still be able to stop.
 //!
 //! Under the feature `shuttle` they are shuttle's, which runs one thread at a time and picks the next one itself. Tests
 //! in modules called `models` go through `model`: once with real threads in the ordinary suite, in many orders under

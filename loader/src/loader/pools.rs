@@ -9,7 +9,7 @@ use crate::config::LoaderConfig;
 use crate::delivery::Delivery;
 use crate::error::Result;
 use crate::memory::{BLOCK_BYTES, BatchPool, BatchPoolConfig, ReadPool, ReadPoolConfig, default_bytes, split};
-use crate::pipeline::Crew;
+use crate::pipeline::NumaWorkers;
 use crate::topology::{CpuSet, Node, Topology};
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const READ_BYTES_MAX: u64 = 256 << 20;
 #[derive(Clone)]
 pub(super) struct Pools {
     pub(super) batches: BatchPool,
-    pub(super) crews: Vec<Crew>,
+    pub(super) crews: Vec<NumaWorkers>,
 }
 
 impl Pools {
@@ -59,7 +59,7 @@ impl Pools {
                 ..ReadPoolConfig::default()
             };
             let reads = ReadPool::with_registrar(&reads, target.registrar())?;
-            Ok(Crew { reads, read_cpus: home.cpus, decode_cpus: home.decode_cpus })
+            Ok(NumaWorkers { reads, read_cpus: home.cpus, decode_cpus: home.decode_cpus })
         };
         let crews = homes.into_iter().zip(shares).map(crew).collect::<Result<_>>()?;
         Ok(Self { batches, crews })
@@ -177,7 +177,7 @@ mod tests {
     }
 
     fn read_nodes(pools: &Pools) -> Vec<(Option<u32>, usize)> {
-        let node = |crew: &Crew| crew.reads.pieces()[0].node().map(|n| n.number);
+        let node = |crew: &NumaWorkers| crew.reads.pieces()[0].node().map(|n| n.number);
         pools.crews.iter().map(|crew| (node(crew), crew.reads.state().total_bytes)).collect()
     }
 

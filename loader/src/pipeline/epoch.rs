@@ -1,19 +1,20 @@
 //! The threads of one epoch and what they share.
 
-use super::open::OpenShards;
+use super::device::direct_rows::SlotCopies;
+use super::device::direct_storage::Storage;
+use super::device::split::HostShare;
+use super::device::{decode as place, direct_storage as stored};
 use super::refill::Refills;
 use super::reorder::{Reorder, Taken};
-use super::residency::Residency;
-use super::sample::collate::{BatchLayout, Building};
+use super::run::Run;
+use super::sample::batch_builder::{BatchBuilder, BatchLayout};
+use super::sample::consumer_memory::Wanted;
 use super::sample::decode::DecodeThread;
-use super::sample::early::SlotCopies;
-use super::sample::given::Wanted;
-use super::sample::share::HostShare;
-use super::sample::stored::Storage;
-use super::sample::{place, read, stored};
+use super::sample::read;
 use super::schedule::{Pace, schedule};
+use super::shard::open_shards::OpenShards;
+use super::shard::residency::Residency;
 use super::shard::{self, ShardSource};
-use super::shutdown::Run;
 use super::{Chunk, Task};
 use crate::batch::Batch;
 use crate::config::OnError;
@@ -61,7 +62,7 @@ pub(crate) struct EpochParts {
     pub(crate) ahead: u64,
     pub(crate) stall_timeout: Duration,
     /// The threads of the sample plane.
-    pub(crate) crews: Vec<Crew>,
+    pub(crate) crews: Vec<NumaWorkers>,
     /// Threads of the shard plane.
     pub(crate) shard_threads: usize,
     pub(crate) pace: Pace,
@@ -70,7 +71,7 @@ pub(crate) struct EpochParts {
 /// The threads of the sample plane on one NUMA node: a read thread, and the decode threads whose misses it reads into
 /// the node's slots.
 #[derive(Clone)]
-pub(crate) struct Crew {
+pub(crate) struct NumaWorkers {
     pub(crate) reads: ReadPool,
     /// The CPUs that the read thread is bound to.
     pub(crate) read_cpus: Option<CpuSet>,
@@ -89,7 +90,7 @@ pub(crate) struct Shared {
     /// Where ready chunks go; taken away at the end so that decode threads see it.
     chunks: Mutex<Option<Sender<Chunk>>>,
     /// Where batches go whose pictures the target decodes; taken away at the end, too.
-    encoded: Mutex<Option<Sender<Arc<Building>>>>,
+    encoded: Mutex<Option<Sender<Arc<BatchBuilder>>>>,
     skipped: AtomicU64,
     skipped_count: Arc<Counter>,
     /// Emptied batches that were delivered with a repeated sample.
@@ -154,7 +155,7 @@ impl Shared {
     }
 
     /// Hands a batch with files to the thread that places such.
-    pub(crate) fn place_later(&self, batch: Arc<Building>) {
+    pub(crate) fn place_later(&self, batch: Arc<BatchBuilder>) {
         if let Some(encoded) = &*self.encoded.lock() {
             // An error means that the thread is gone, which only a stop brings about.
             let _ = encoded.send(batch);

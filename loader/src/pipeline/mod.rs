@@ -28,36 +28,35 @@
 //! Bounds: at most `prefetch + 1` batches are under way, so chunks, misses and loaded samples are bounded by their rows;
 //! read slots are bounded by their pools; shards under way by the shard plane's threads and byte budget.
 
+mod device;
 mod epoch;
-mod open;
 mod refill;
 mod reorder;
-mod residency;
+mod run;
 mod sample;
 mod schedule;
 mod shard;
-mod shutdown;
 
-pub(crate) use epoch::{Crew, Epoch, EpochParts};
-pub(crate) use open::{OpenShards, read_offsets};
+pub(crate) use device::direct_rows::{COPIED_BYTES_MIN, EarlyColumns, SlotCopies};
+pub(crate) use device::direct_storage::{ROW_BYTES_MIN, Storage};
+pub(crate) use device::split::HostShare;
+pub(crate) use epoch::{Epoch, EpochParts, NumaWorkers};
 pub(crate) use refill::{Refills, WholePlan};
 pub(crate) use reorder::Taken;
-pub(crate) use sample::collate::BatchLayout;
-pub(crate) use sample::early::{COPIED_BYTES_MIN, EarlyColumns, SlotCopies};
-pub(crate) use sample::share::HostShare;
-pub(crate) use sample::stored::{ROW_BYTES_MIN, Storage};
+pub(crate) use run::Run;
+pub(crate) use sample::batch_builder::BatchLayout;
 pub(crate) use schedule::Pace;
-pub(crate) use shard::{CachedShards, Came, NextPlan, Origin, Way};
-pub(crate) use shutdown::Run;
+pub(crate) use shard::open_shards::{OpenShards, read_offsets};
+pub(crate) use shard::{CachedShards, FetchEvent, NextPlan, Origin, ShardFetch};
 
 use crate::delivery::RowMemory;
 use crate::error::Result;
 use crate::memory::{ReadLease, RowMut};
 use crate::order::{Planned, ShardId};
 use crate::sync::Arc;
-use open::OpenShard;
-use sample::collate::Building;
-use sample::early::EarlySample;
+use device::direct_rows::EarlySample;
+use sample::batch_builder::BatchBuilder;
+use shard::open_shards::OpenShard;
 
 /// One sample on its way.
 #[derive(Clone, Copy, Debug)]
@@ -73,13 +72,13 @@ pub(crate) struct Task {
 /// Consecutive rows of one batch, all of whose shards are resident when it reaches a decode thread.
 #[derive(Debug)]
 pub(crate) struct Chunk {
-    batch: Arc<Building>,
+    batch: Arc<BatchBuilder>,
     /// Row of the first sample in the batch.
     first_row: usize,
     samples: Vec<Task>,
     /// The rows' places: one per fixed output, covering all samples of the chunk.
     rows: Vec<RowMut>,
-    /// The consumer's memory for each sample's row of bytes, once it was asked for: see [`sample::given`].
+    /// The consumer's memory for each sample's row of bytes, once it was asked for: see [`sample::consumer_memory`].
     given: Option<Vec<Option<Box<dyn RowMemory>>>>,
 }
 
@@ -122,7 +121,7 @@ pub(crate) struct Place {
 /// A sample that was not in the page cache.
 #[derive(Debug)]
 pub(crate) struct Miss {
-    batch: Arc<Building>,
+    batch: Arc<BatchBuilder>,
     row: usize,
     task: Task,
     place: Place,

@@ -7,7 +7,7 @@
 //! ones are tried in case that a whole stretch of the data is bad.
 
 use super::epoch::Shared;
-use super::sample::collate::Building;
+use super::sample::batch_builder::BatchBuilder;
 use super::{Chunk, Task};
 use crate::error::Result;
 use crate::order::{EpochPlan, Planned, Rank, RankOrder};
@@ -53,7 +53,7 @@ impl Shared {
     /// # Errors
     ///
     /// `Config` for an order that cannot be.
-    pub(crate) fn refill(&self, batch: &Arc<Building>) -> Result<bool> {
+    pub(crate) fn refill(&self, batch: &Arc<BatchBuilder>) -> Result<bool> {
         if self.is_alone || !batch.is_emptied() {
             return Ok(false);
         }

@@ -5,7 +5,7 @@
 //! the batch's slot. This thread alone takes batch slots, so they are granted in plan order (DESIGN's first rule).
 
 use super::epoch::Shared;
-use super::sample::collate::Building;
+use super::sample::batch_builder::BatchBuilder;
 use super::{Chunk, Task};
 use crate::error::{Error, Result};
 use crate::order::RankOrder;
@@ -76,7 +76,7 @@ fn send_batch(shared: &Shared, number: u64, tasks: Vec<Task>, chunk: usize) -> R
         shared.residency.set_dispatched(last.position + 1);
     }
     let first_position = tasks.first().map_or(0, |task| task.position);
-    let batch = Building::begin((number, first_position), shared.layout.clone(), slot, &repeats);
+    let batch = BatchBuilder::begin((number, first_position), shared.layout.clone(), slot, &repeats);
     let ranges: Vec<Range<usize>> =
         (0..tasks.len()).step_by(chunk).map(|first| first..(first + chunk).min(tasks.len())).collect();
     batch.add_chunks(ranges.len());

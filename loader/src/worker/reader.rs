@@ -9,7 +9,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{Layout, Shard};
 use crate::io::read_exact_at;
 use crate::order::{SampleId, ShardId};
-use crate::pipeline::{Came, Origin, Run, Way};
+use crate::pipeline::{FetchEvent, Origin, Run, ShardFetch};
 use crate::stats::Stats;
 use crate::store::{Fetcher, Remote, Stores};
 use crate::sync::{Arc, Mutex};
@@ -248,12 +248,12 @@ impl SampleReader {
             None => remotes[number].as_ref().map(Origin::Store),
         };
         let shard = self.catalog.shard(id);
-        let watch = |came: Came<'_>| {
-            if let Came::Bytes { moved: true, .. } = came {
+        let watch = |came: FetchEvent<'_>| {
+            if let FetchEvent::Bytes { moved: true, .. } = came {
                 admitted.beat();
             }
         };
-        let way = Way { stream, origin, run, stats: &self.stats, watch: &watch };
+        let way = ShardFetch { stream, origin, run, stats: &self.stats, watch: &watch };
         let brought = way.bring(shard, packed.as_deref())?;
         brought.publish(admitted, &self.stats)?;
         self.release_ahead(&stream.dir, local, wanted);

@@ -4,7 +4,7 @@
 //! waiting; a sample that is not there goes to the read thread with its place in the batch and comes back on a second
 //! queue, which goes first. So hot data never changes threads, and cold data keeps the disk's queue deep.
 
-use super::hot::{Copied, DirectOutput, Early, Found, HotReader, Rows};
+use super::page_cache::{Copied, DirectOutput, Early, Found, HotReader, Rows};
 use crate::batch::RowBytes;
 use crate::decode::jpeg::RowIndexCounts;
 use crate::decode::{DrawKey, EncodedPicture, PictureCounts, PictureTaker, Row, SampleDecoder};
@@ -13,10 +13,10 @@ use crate::error::{Error, Result};
 use crate::format::{Apart, Scratch};
 use crate::memory::{ReadLease, RowMut};
 use crate::order::ShardId;
+use crate::pipeline::device::split::HostShare;
 use crate::pipeline::epoch::Shared;
-use crate::pipeline::open::OpenShard;
-use crate::pipeline::sample::collate::Building;
-use crate::pipeline::sample::share::HostShare;
+use crate::pipeline::sample::batch_builder::BatchBuilder;
+use crate::pipeline::shard::open_shards::OpenShard;
 use crate::pipeline::{Brought, Chunk, Loaded, Miss, Place, Task};
 use crate::stats::{Counter, Spent, Stage};
 use crate::sync::Arc;
@@ -301,7 +301,7 @@ impl<'a> DecodeThread<'a> {
     }
 
     /// Books a sample's outcome: decoded, skipped within the budget, or the batch's failure.
-    fn settle(&mut self, batch: &Building, row: usize, task: &Task, outcome: Result<()>) {
+    fn settle(&mut self, batch: &BatchBuilder, row: usize, task: &Task, outcome: Result<()>) {
         self.settled.samples.push((task.shard, task.position));
         let Err(error) = outcome else { return };
         let error = self.shared.describe(error, task);
@@ -323,7 +323,7 @@ impl<'a> DecodeThread<'a> {
     }
 
     /// Hands the batch on when these were its last rows, unless it waits for another sample then.
-    fn finish(&self, batch: &Arc<Building>, rows_and_chunks: usize) -> Result<()> {
+    fn finish(&self, batch: &Arc<BatchBuilder>, rows_and_chunks: usize) -> Result<()> {
         if batch.done(rows_and_chunks) && !self.shared.refill(batch)? {
             if batch.has_encoded() {
                 self.shared.place_later(batch.clone());
@@ -345,12 +345,12 @@ fn lap(start: &mut Instant, done: &mut Done, stage: &Stage) {
 }
 
 /// The next row of each of `rows`, for another thread.
-fn split_row(rows: &mut [RowMut], batch: &Building) -> Vec<RowMut> {
+fn split_row(rows: &mut [RowMut], batch: &BatchBuilder) -> Vec<RowMut> {
     rows.iter_mut().zip(batch.row_bytes()).map(|(rows, bytes)| rows.split_front(*bytes)).collect()
 }
 
 /// Keeps a row's `lists`, the one with the consumer's memory in that memory.
-fn keep(batch: &Building, row: usize, lists: Vec<Vec<u8>>, given: Option<(Box<dyn RowMemory>, DirectOutput)>) {
+fn keep(batch: &BatchBuilder, row: usize, lists: Vec<Vec<u8>>, given: Option<(Box<dyn RowMemory>, DirectOutput)>) {
     if lists.is_empty() {
         return;
     }
@@ -386,7 +386,7 @@ impl Decoder {
     /// Decodes a sample of `open` into its places; gives the rows of the outputs without fixed shape.
     fn decode(
         &mut self,
-        (batch, row): (&Building, usize),
+        (batch, row): (&BatchBuilder, usize),
         task: &Task,
         open: &OpenShard,
         copied: Copied<'_>,
@@ -463,7 +463,7 @@ impl Decoder {
 
 /// Leaves a sample's picture to the target's decoder.
 struct LeftTo<'a> {
-    batch: &'a Building,
+    batch: &'a BatchBuilder,
     /// The picture if it is left, and where its file lies in the slot if not in its row.
     picture: Option<(EncodedPicture, Option<usize>)>,
 }

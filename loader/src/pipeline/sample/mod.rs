@@ -5,13 +5,9 @@
 //! target decodes pictures itself, and `share` says which of them decode threads take all the same. `given` is memory that the
 //! consumer gives for rows. `early` has rows go to the target before their batch, and `stored` brings them right from their shards.
 
-pub(crate) mod collate;
+pub(crate) mod batch_builder;
+pub(crate) mod consumer_memory;
 pub(crate) mod decode;
-pub(crate) mod early;
-pub(crate) mod finish;
-pub(crate) mod given;
-mod hot;
-pub(crate) mod place;
+pub(crate) mod deliver;
+pub(crate) mod page_cache;
 pub(crate) mod read;
-pub(crate) mod share;
-pub(crate) mod stored;

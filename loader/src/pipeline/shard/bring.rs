@@ -5,7 +5,7 @@ use crate::cache::{Admitted, PublishFile};
 use crate::catalog::Stream;
 use crate::error::{Context, Error, Result};
 use crate::format::{FileInfo, FilePair, Shard};
-use crate::pipeline::shutdown::Run;
+use crate::pipeline::run::Run;
 use crate::stats::{Spent, Stats};
 use crate::store::Progress;
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ struct Unpacked<'a> {
 }
 
 /// How a shard's files come.
-pub(crate) struct Way<'a> {
+pub(crate) struct ShardFetch<'a> {
     pub(crate) stream: &'a Stream,
     /// Where the stream's shards are fetched from.
     pub(crate) origin: Option<Origin<'a>>,
@@ -33,18 +33,18 @@ pub(crate) struct Way<'a> {
     pub(crate) run: &'a Run,
     pub(crate) stats: &'a Stats,
     /// Is told what has come.
-    pub(crate) watch: &'a dyn Fn(Came<'_>),
+    pub(crate) watch: &'a dyn Fn(FetchEvent<'_>),
 }
 
 /// What has come.
-pub(crate) enum Came<'a> {
+pub(crate) enum FetchEvent<'a> {
     /// A download was looked at; `moved` if it is farther than the last time.
     Bytes { file: &'a FileInfo, progress: Progress, moved: bool },
     /// A whole file.
     File,
 }
 
-impl Way<'_> {
+impl ShardFetch<'_> {
     /// Fetches and unpacks every file of `shard`. `packed` are its compressed files where they lie on disk already, in
     /// the cache's order.
     ///
@@ -67,10 +67,10 @@ impl Way<'_> {
                 (None, Some(origin)) => {
                     let stage = self.stats.stage("fetch");
                     let file = pair.stored();
-                    let watch = |progress, moved| (self.watch)(Came::Bytes { file, progress, moved });
+                    let watch = |progress, moved| (self.watch)(FetchEvent::Bytes { file, progress, moved });
                     let fetched = stage.timed(Spent::Busy, || fetch(self.stream, origin, file, self.run, watch))?;
                     stage.done(1, file.bytes);
-                    (self.watch)(Came::File);
+                    (self.watch)(FetchEvent::File);
                     Cow::Owned(fetched.into())
                 }
                 (None, None) => return Err(Error::internal("a shard without remote was claimed")),

@@ -4,7 +4,7 @@
 use crate::catalog::Stream;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{FileInfo, HashAlgo, hash};
-use crate::pipeline::shutdown::Run;
+use crate::pipeline::run::Run;
 use crate::store::{FetchBuffer, FetchRequest, Fetcher, Length, Progress, Remote, fetch_whole};
 use std::time::Duration;
 

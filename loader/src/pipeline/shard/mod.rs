@@ -10,15 +10,17 @@
 //! * `uses` says when a shard is needed next, in this epoch and the one after it: what eviction goes by;
 //! * `activity` knows what is being done about each shard in hand, for the report of a stall.
 
-mod activity;
 mod bring;
-mod cached;
 mod fetch;
-mod uses;
+mod next_use;
+pub(crate) mod open_shards;
+pub(crate) mod residency;
+mod source;
+mod status;
 
-pub(crate) use bring::{Came, Way};
-pub(crate) use cached::{CachedShards, NextPlan};
+pub(crate) use bring::{FetchEvent, ShardFetch};
 pub(crate) use fetch::Origin;
+pub(crate) use source::{CachedShards, NextPlan};
 
 use super::epoch::Shared;
 use crate::cache;

@@ -29,21 +29,21 @@ pub(super) enum Step {
 
 /// The shards in hand, as many as the shard plane has threads.
 #[derive(Debug, Default)]
-pub(super) struct Activity {
+pub(super) struct ShardStatuses {
     steps: Mutex<HashMap<ShardId, Step>>,
 }
 
 /// A shard in hand; put down when dropped.
 #[derive(Debug)]
-pub(super) struct InHand<'a> {
-    activity: &'a Activity,
+pub(super) struct ShardStatus<'a> {
+    activity: &'a ShardStatuses,
     shard: ShardId,
 }
 
-impl Activity {
+impl ShardStatuses {
     /// `shard` is in hand, its way begins with waiting for the claim.
-    pub(super) fn take(&self, shard: ShardId) -> InHand<'_> {
-        let in_hand = InHand { activity: self, shard };
+    pub(super) fn take(&self, shard: ShardId) -> ShardStatus<'_> {
+        let in_hand = ShardStatus { activity: self, shard };
         in_hand.at(Step::Elsewhere);
         in_hand
     }
@@ -79,14 +79,14 @@ impl Activity {
     }
 }
 
-impl InHand<'_> {
+impl ShardStatus<'_> {
     /// The shard is at `step` now.
     pub(super) fn at(&self, step: Step) {
         self.activity.steps.lock().insert(self.shard, step);
     }
 }
 
-impl Drop for InHand<'_> {
+impl Drop for ShardStatus<'_> {
     fn drop(&mut self) {
         self.activity.steps.lock().remove(&self.shard);
     }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn memory_is_needed_before_a_position_while_an_earlier_shard_waits_for_it() {
-        let activity = Activity::default();
+        let activity = ShardStatuses::default();
         let next_read = |shard: ShardId| (shard.0 < 10).then_some(u64::from(shard.0));
         let (earlier, unread) = (activity.take(ShardId(3)), activity.take(ShardId(12)));
         let needed = |position| activity.is_memory_needed_before(position, next_read);
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn shards_of_one_name_in_two_streams_are_told_apart() {
-        let activity = Activity::default();
+        let activity = ShardStatuses::default();
         let first = activity.take(ShardId(0));
         let second = activity.take(ShardId(7));
         first.at(Step::Room("9 bytes over".to_owned()));

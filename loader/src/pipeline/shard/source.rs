@@ -1,9 +1,9 @@
 //! Shards of a catalogue: on local disk, or fetched there.
 
-use super::activity::{Activity, InHand, Step};
-use super::bring::{Came, Way};
+use super::bring::{FetchEvent, ShardFetch};
 use super::fetch::Origin;
-use super::uses::Uses;
+use super::next_use::NextUses;
+use super::status::{ShardStatus, ShardStatuses, Step};
 use super::{Outcome, ShardSource};
 use crate::cache::{self, Admit, Admitted, Claim, Claimed, Patience, ShardState};
 use crate::catalog::Catalog;
@@ -27,10 +27,10 @@ pub(crate) type NextPlan = Box<dyn Fn() -> Result<EpochPlan> + Send + Sync>;
 /// The shard plane's view of one epoch.
 pub(crate) struct CachedShards {
     catalog: Arc<Catalog>,
-    activity: Activity,
+    activity: ShardStatuses,
     budget: Budget,
     /// When this rank uses each shard, in this epoch and the next: worked out when the first shard may have to go.
-    uses: OnceLock<Uses>,
+    uses: OnceLock<NextUses>,
     plan: EpochPlan,
     next_plan: NextPlan,
     rank: Rank,
@@ -84,7 +84,7 @@ impl CachedShards {
         let budget = Budget::new(IN_MEMORY_BYTES.max(catalog.shard_bytes_max()));
         let evicted = stats.counter("cache_evicted");
         Self {
-            activity: Activity::default(),
+            activity: ShardStatuses::default(),
             budget,
             uses: OnceLock::new(),
             plan,
@@ -105,12 +105,12 @@ impl CachedShards {
         shared.residency.next_read(shard).or_else(|| self.uses().next(shard, announced))
     }
 
-    fn uses(&self) -> &Uses {
+    fn uses(&self) -> &NextUses {
         self.uses.get_or_init(|| {
             let next = (self.next_plan)().inspect_err(|e| {
                 self.stats.note(format!("what the next epoch uses is no part of which shards go: {e}"));
             });
-            Uses::of(&self.plan, next.ok().as_ref(), self.rank)
+            NextUses::of(&self.plan, next.ok().as_ref(), self.rank)
         })
     }
 
@@ -123,7 +123,7 @@ impl CachedShards {
     /// goes back into the queue; without that, every thread could wait for room for later shards and none would be
     /// left for it. For the same reason this one lets go of its memory when an earlier one, in another thread's hands,
     /// waits for that.
-    fn admit(&self, id: ShardId, mut claimed: Claimed, in_hand: &InHand<'_>, shared: &Shared) -> Result<Room> {
+    fn admit(&self, id: ShardId, mut claimed: Claimed, in_hand: &ShardStatus<'_>, shared: &Shared) -> Result<Room> {
         let next_use = |shard: u32| self.next_use(ShardId(shard), shared);
         let (stream, _) = self.catalog.locate(id);
         if stream.dir.is_limited() {
@@ -170,7 +170,7 @@ impl CachedShards {
     }
 
     /// Waits while `id` is postponed; the shard to go on with if one is wanted earlier.
-    fn wait_while_postponed(&self, id: ShardId, in_hand: &InHand<'_>, shared: &Shared) -> Result<Option<ShardId>> {
+    fn wait_while_postponed(&self, id: ShardId, in_hand: &ShardStatus<'_>, shared: &Shared) -> Result<Option<ShardId>> {
         while self.is_postponed(id, shared) {
             in_hand.at(Step::Postponed);
             let position = shared.residency.next_read(id).unwrap_or(u64::MAX);
@@ -193,7 +193,7 @@ impl CachedShards {
     }
 
     /// One attempt at all steps; `None` when it has been postponed on the way.
-    fn try_make_resident(&self, id: ShardId, in_hand: &InHand<'_>, shared: &Shared) -> Result<Option<Outcome>> {
+    fn try_make_resident(&self, id: ShardId, in_hand: &ShardStatus<'_>, shared: &Shared) -> Result<Option<Outcome>> {
         let (stream, local) = self.catalog.locate(id);
         let shard = &stream.index.shards[local as usize];
         in_hand.at(Step::Elsewhere);
@@ -210,19 +210,19 @@ impl CachedShards {
         in_hand.at(Step::Memory);
         let _memory = self.budget.reserve(shard.raw_bytes() + shard.zip_bytes().unwrap_or(0))?;
         in_hand.at(Step::Local);
-        let watch = |came: Came<'_>| match came {
-            Came::Bytes { file, progress, moved } => {
+        let watch = |came: FetchEvent<'_>| match came {
+            FetchEvent::Bytes { file, progress, moved } => {
                 in_hand.at(Step::Download { key: file.basename.to_string(), progress });
                 if moved {
                     shared.run.advance();
                     claimed.beat();
                 }
             }
-            Came::File => in_hand.at(Step::Local),
+            FetchEvent::File => in_hand.at(Step::Local),
         };
         let packed = claimed.packed();
         let origin = stream.remote.as_ref().map(Origin::Store);
-        let way = Way { stream, origin, run: &shared.run, stats: &self.stats, watch: &watch };
+        let way = ShardFetch { stream, origin, run: &shared.run, stats: &self.stats, watch: &watch };
         let brought = way.bring(shard, packed.as_deref())?;
         let admitted = match self.admit(id, claimed, in_hand, shared)? {
             Room::Made(admitted) => admitted,

@@ -3,9 +3,9 @@
 //! All outputs of fixed shape lie one behind another in one slot of the batch pool, each aligned for any device copy. Behind
 //! them there may be room for files that are left to the target's decoder and are longer than their rows.
 //! Decode threads write rows in place, in any order; the one that finishes the last row has the slot turned into a batch
-//! ([`finish`](super::finish)).
+//! ([`deliver`](super::deliver)).
 
-use super::finish::Encoded;
+use super::deliver::Encoded;
 use crate::batch::RowBytes;
 use crate::decode::{DType, EncodedPicture, FieldPlan, RowShape};
 use crate::delivery::{DeviceRows, DirectBatch, DirectRows, OutputLayout, RowPicture};
@@ -21,29 +21,29 @@ const OUTPUT_ALIGN_BYTES: usize = 256;
 /// Where every output of a batch lies.
 #[derive(Debug)]
 pub(crate) struct BatchLayout {
-    pub(super) outputs: Vec<Place>,
+    pub(crate) outputs: Vec<Place>,
     /// Rows of a full batch.
     rows: usize,
     /// Bytes of all outputs.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     /// Bytes behind them for files.
     room_bytes: usize,
     /// Index of the `repeat` output.
-    pub(super) repeat: Option<usize>,
+    pub(crate) repeat: Option<usize>,
     /// Bytes of one row of each fixed output that is decoded.
     row_bytes: Vec<usize>,
     /// The fixed outputs, as a target sees them.
-    pub(super) places: Vec<OutputLayout>,
+    pub(crate) places: Vec<OutputLayout>,
 }
 
 #[derive(Debug)]
-pub(super) struct Place {
-    pub(super) name: Arc<str>,
-    pub(super) shape: Shape,
+pub(crate) struct Place {
+    pub(crate) name: Arc<str>,
+    pub(crate) shape: Shape,
 }
 
 #[derive(Debug)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Fixed { dtype: DType, row: Vec<i64>, row_bytes: usize, offset: usize },
     Text,
     Bytes,
@@ -163,46 +163,46 @@ impl BatchLayout {
 
 /// A batch that is being filled.
 #[derive(Debug)]
-pub(crate) struct Building {
+pub(crate) struct BatchBuilder {
     /// Its number in this run, from 0.
     pub(crate) number: u64,
     /// The position of its first row among the rank's samples of this run, from 0.
     pub(crate) first_position: u64,
-    pub(super) layout: Arc<BatchLayout>,
-    pub(super) rows: usize,
-    pub(super) slot: Mutex<Option<BatchSlot>>,
+    pub(crate) layout: Arc<BatchLayout>,
+    pub(crate) rows: usize,
+    pub(crate) slot: Mutex<Option<BatchSlot>>,
     /// What is left of the room behind the rows.
     room: Mutex<Option<RowMut>>,
     /// Rows not yet decoded or given up, and chunks not yet put down: a chunk holds on to the slot until then.
     left: AtomicUsize,
     /// One list per output without fixed shape, in the order of the outputs.
-    pub(super) lists: Vec<Mutex<Vec<RowBytes>>>,
-    pub(super) outcome: Mutex<Outcome>,
+    pub(crate) lists: Vec<Mutex<Vec<RowBytes>>>,
+    pub(crate) outcome: Mutex<Outcome>,
     /// Pictures that are left to the target's decoder.
-    pub(super) encoded: Mutex<Vec<Encoded>>,
+    pub(crate) encoded: Mutex<Vec<Encoded>>,
     /// What the target has of the batch while pictures that its decoder refused are decoded on the host.
-    pub(super) decoded: Mutex<Option<DeviceRows>>,
+    pub(crate) decoded: Mutex<Option<DeviceRows>>,
     /// Rows that the target has before the others, once there are some.
-    pub(super) at_target: Mutex<AtTarget>,
+    pub(crate) at_target: Mutex<AtTarget>,
 }
 
 /// Rows of a batch that are at its target.
 #[derive(Debug, Default)]
-pub(super) struct AtTarget {
-    pub(super) memory: Option<Arc<dyn DirectBatch>>,
+pub(crate) struct AtTarget {
+    pub(crate) memory: Option<Arc<dyn DirectBatch>>,
     /// Output among those with fixed rows, and row.
-    pub(super) rows: Vec<(usize, usize)>,
+    pub(crate) rows: Vec<(usize, usize)>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
-    pub(super) skipped: Vec<usize>,
+pub(crate) struct Outcome {
+    pub(crate) skipped: Vec<usize>,
     /// How often the batch was reopened.
-    pub(super) refills: u32,
-    pub(super) failure: Option<(usize, Error)>,
+    pub(crate) refills: u32,
+    pub(crate) failure: Option<(usize, Error)>,
 }
 
-impl Building {
+impl BatchBuilder {
     /// Begins batch `number`, whose first row is at `first_position`, in `slot`, with one entry of `repeats` per row.
     pub(crate) fn begin(
         (number, first_position): (u64, u64),
@@ -295,7 +295,7 @@ impl Building {
     }
 
     /// Gives up what is left of the room: the slot is filled.
-    pub(super) fn close_room(&self) {
+    pub(crate) fn close_room(&self) {
         *self.room.lock() = None;
     }
 

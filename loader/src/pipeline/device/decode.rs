@@ -3,11 +3,11 @@
 //! Such a target may make its caller wait, which decode threads must not. What it refuses is decoded here: few files in an
 //! ordinary data set, since decode threads leave only those to it that look as it likes them.
 
-use super::collate::Building;
-use super::finish::{Encoded, Ends, Finished, Unended};
 use crate::decode::{DrawKey, SampleDecoder};
 use crate::error::Result;
 use crate::pipeline::epoch::Shared;
+use crate::pipeline::sample::batch_builder::BatchBuilder;
+use crate::pipeline::sample::deliver::{Encoded, Ends, Finished, Unended};
 use crate::stats::{Spent, Stage};
 use crate::sync::Arc;
 use crossbeam::channel::Receiver;
@@ -15,7 +15,7 @@ use std::time::Instant;
 
 /// What delivering a batch comes to.
 #[derive(Debug)]
-pub(super) enum Delivered {
+pub(crate) enum Delivered {
     /// Its consumer can take it.
     Done,
     /// Its target's decoder refuses these pictures.
@@ -26,16 +26,21 @@ pub(super) enum Delivered {
 
 impl Shared {
     /// Delivers a batch whose rows are all done.
-    pub(super) fn deliver(&self, batch: &Building, place: &Stage) -> Delivered {
+    pub(crate) fn deliver(&self, batch: &BatchBuilder, place: &Stage) -> Delivered {
         self.finish(batch, place, |ends| batch.finish(ends))
     }
 
     /// Delivers a batch that was under way.
-    fn deliver_unended(&self, batch: &Building, unended: Unended, place: &Stage) -> Delivered {
+    fn deliver_unended(&self, batch: &BatchBuilder, unended: Unended, place: &Stage) -> Delivered {
         self.finish(batch, place, |ends| batch.end(ends, unended))
     }
 
-    fn finish(&self, batch: &Building, place: &Stage, finish: impl FnOnce(&Ends<'_>) -> Result<Finished>) -> Delivered {
+    fn finish(
+        &self,
+        batch: &BatchBuilder,
+        place: &Stage,
+        finish: impl FnOnce(&Ends<'_>) -> Result<Finished>,
+    ) -> Delivered {
         let is_refilled = batch.refills() > 0;
         let ends = Ends {
             epoch: self.epoch,
@@ -72,14 +77,14 @@ impl Shared {
 
 /// Places batches until there are no more or the run stops. One that is under way is ended when the next one has been placed
 /// beside it, or at once where none waits.
-pub(crate) fn run(shared: &Shared, batches: &Receiver<Arc<Building>>) -> Result<()> {
+pub(crate) fn run(shared: &Shared, batches: &Receiver<Arc<BatchBuilder>>) -> Result<()> {
     let mut host = HostDecoder {
         shared,
         stage: shared.stats.stage("place"),
         decoders: shared.fields.iter().map(|fields| fields.decoder()).collect(),
         file: Vec::new(),
     };
-    let mut before: Option<(Arc<Building>, Unended)> = None;
+    let mut before: Option<(Arc<BatchBuilder>, Unended)> = None;
     loop {
         let is_behind = !batches.is_empty();
         if let Some((batch, unended)) = before.take_if(|_| !is_behind) {
@@ -116,7 +121,7 @@ struct HostDecoder<'a> {
 
 impl HostDecoder<'_> {
     /// Delivers `batch`, which was under way.
-    fn end(&mut self, batch: &Arc<Building>, unended: Unended) -> Result<()> {
+    fn end(&mut self, batch: &Arc<BatchBuilder>, unended: Unended) -> Result<()> {
         let mut unended = Some(unended);
         while let Some(under_way) = unended.take() {
             let delivered = self.shared.deliver_unended(batch, under_way, &self.stage);
@@ -127,7 +132,7 @@ impl HostDecoder<'_> {
 
     /// Has refused pictures decoded here and delivers the batch again, up to where it is under way. Each round takes pictures off
     /// the target's decoder, so there is a last one.
-    fn follow(&mut self, batch: &Arc<Building>, mut delivered: Delivered) -> Result<Option<Unended>> {
+    fn follow(&mut self, batch: &Arc<BatchBuilder>, mut delivered: Delivered) -> Result<Option<Unended>> {
         loop {
             self.shared.tell_fallbacks();
             self.shared.run.advance();
@@ -152,7 +157,7 @@ impl HostDecoder<'_> {
     }
 
     /// Decodes a picture into its row; a bad one is skipped within the budget, or the batch's failure.
-    fn decode(&mut self, batch: &Building, picture: &Encoded) {
+    fn decode(&mut self, batch: &BatchBuilder, picture: &Encoded) {
         let Self { shared, decoders, file, .. } = self;
         let Encoded { at, task, layout_number } = picture;
         let key = DrawKey { epoch: shared.epoch, stream: task.planned.stream.0, draw: task.planned.draw };

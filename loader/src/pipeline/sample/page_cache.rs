@@ -8,46 +8,46 @@ use crate::delivery::RowMemory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::RowMut;
 use crate::pipeline::Task;
+use crate::pipeline::device::direct_rows::{EarlyColumns, EarlySample};
 use crate::pipeline::epoch::Shared;
-use crate::pipeline::open::{Handy, OpenShard};
-use crate::pipeline::sample::early::{EarlyColumns, EarlySample};
+use crate::pipeline::shard::open_shards::{OpenShard, ShardHandleCache};
 use crate::sync::Arc;
 
 /// Bytes a thread reads samples into. A larger sample goes through the read thread, whose memory is a pool's.
 const SCRATCH_BYTES_MAX: usize = 16 << 20;
 
 /// Where one sample goes: borrowed from a chunk, or from a sample that was read elsewhere.
-pub(super) struct Rows<'a> {
+pub(crate) struct Rows<'a> {
     /// For each fixed output, memory that begins with the sample's row.
-    pub(super) fixed: &'a mut [RowMut],
+    pub(crate) fixed: &'a mut [RowMut],
     /// Bytes of a row of each.
-    pub(super) row_bytes: &'a [usize],
+    pub(crate) row_bytes: &'a [usize],
     /// The consumer's memory for its row of bytes.
-    pub(super) given: Option<&'a mut (dyn RowMemory + 'static)>,
+    pub(crate) given: Option<&'a mut (dyn RowMemory + 'static)>,
 }
 
 impl Rows<'_> {
     /// The row of each fixed output.
-    pub(super) fn fixed(&mut self) -> impl Iterator<Item = &mut [u8]> {
+    pub(crate) fn fixed(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.fixed.iter_mut().zip(self.row_bytes).map(|(row, bytes)| &mut row[..*bytes])
     }
 }
 
 /// The output that samples of one layout are read straight into.
 #[derive(Clone, Copy)]
-pub(super) struct DirectOutput {
-    pub(super) column: Direct,
+pub(crate) struct DirectOutput {
+    pub(crate) column: Direct,
     /// Its number among the outputs with fixed rows, or else among the lists.
-    pub(super) number: usize,
+    pub(crate) number: usize,
     /// Whether its rows have no fixed size.
-    pub(super) is_list: bool,
+    pub(crate) is_list: bool,
     /// Whether it is the only output and a sample is nothing but its column: what has been read is decoded.
-    pub(super) is_all: bool,
+    pub(crate) is_all: bool,
 }
 
 impl DirectOutput {
     /// For samples of a layout that `fields` decodes and in which `around` stands around a column.
-    pub(super) fn new(fields: &FieldPlan, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<Self> {
+    pub(crate) fn new(fields: &FieldPlan, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<Self> {
         let column = fields.direct(around)?;
         let is_list = |output: &Output| output.row_bytes().is_none();
         let is_list_here = is_list(&fields.outputs()[column.output]);
@@ -69,7 +69,7 @@ impl DirectOutput {
 }
 
 /// Where a sample's bytes were found.
-pub(super) enum Found<'a> {
+pub(crate) enum Found<'a> {
     /// In the page cache, and copied; with the output that samples of its layout are read straight into.
     Hot(&'a OpenShard, Copied<'a>, Option<DirectOutput>),
     /// Not in memory, or more than the buffer takes: this many bytes at this offset; or, with a [`EarlySample`], the target
@@ -81,35 +81,35 @@ pub(super) enum Found<'a> {
 
 /// Where the bytes of a sample went.
 #[derive(Clone, Copy)]
-pub(super) struct Copied<'a> {
+pub(crate) struct Copied<'a> {
     /// Into a buffer.
-    pub(super) kept: &'a [u8],
+    pub(crate) kept: &'a [u8],
     /// Straight into their row.
-    pub(super) placed: Option<usize>,
+    pub(crate) placed: Option<usize>,
     /// Rows that go to the target by themselves.
-    pub(super) early: Option<Early<'a>>,
+    pub(crate) early: Option<Early<'a>>,
 }
 
 /// Which rows of a sample go to the target by themselves.
 #[derive(Clone, Copy)]
-pub(super) struct Early<'a> {
-    pub(super) columns: &'a EarlyColumns,
+pub(crate) struct Early<'a> {
+    pub(crate) columns: &'a EarlyColumns,
     /// Whether what was copied has their bytes all the same.
-    pub(super) is_kept: bool,
+    pub(crate) is_kept: bool,
 }
 
 impl Copied<'_> {
     /// Bytes of the sample.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.kept.len() + self.placed.unwrap_or(0)
     }
 }
 
 /// One thread's way to the page cache.
-pub(super) struct HotReader {
+pub(crate) struct HotReader {
     /// For each layout, the output that is read straight into place.
     direct: Vec<Option<DirectOutput>>,
-    handy: Handy,
+    handy: ShardHandleCache,
     /// Where the samples of the current chunk lie, as far as that is known: offset and length in the data file.
     ranges: Vec<Option<(u64, usize)>>,
     /// Encoded bytes of the current sample.
@@ -117,31 +117,31 @@ pub(super) struct HotReader {
 }
 
 impl HotReader {
-    pub(super) fn new(shared: &Shared) -> Self {
+    pub(crate) fn new(shared: &Shared) -> Self {
         let layouts = shared.fields.iter().zip(shared.open.layouts());
         let direct =
             layouts.map(|(fields, layout)| DirectOutput::new(fields, |column| layout.around(column))).collect();
-        Self { direct, handy: Handy::default(), ranges: Vec::new(), buffer: Vec::new() }
+        Self { direct, handy: ShardHandleCache::default(), ranges: Vec::new(), buffer: Vec::new() }
     }
 
     /// The output that samples of layout number `layout` are read straight into.
-    pub(super) fn direct(&self, layout: usize) -> Option<DirectOutput> {
+    pub(crate) fn direct(&self, layout: usize) -> Option<DirectOutput> {
         self.direct[layout]
     }
 
     /// Whether rows of bytes can be read straight into memory that the consumer gives.
-    pub(super) fn has_lists(&self) -> bool {
+    pub(crate) fn has_lists(&self) -> bool {
         self.direct.iter().flatten().any(|direct| direct.is_list)
     }
 
     /// Lets go of all shards, before a wait.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.handy.clear();
     }
 
     /// Looks up where the samples of a chunk lie. In a shuffle every look is a miss of the CPU's caches: one behind another
     /// they overlap, between two reads each would be waited for. What is wrong comes up in [`find`](Self::find).
-    pub(super) fn look_up(&mut self, shared: &Shared, chunk: &[Task]) {
+    pub(crate) fn look_up(&mut self, shared: &Shared, chunk: &[Task]) {
         let Self { handy, ranges, .. } = self;
         let mut range = |task: &Task| {
             let open = handy.get(task.shard, &shared.open, &*shared.source).ok()??;
@@ -156,7 +156,7 @@ impl HotReader {
     /// # Errors
     ///
     /// What is wrong with the shard or the sample.
-    pub(super) fn find(&mut self, shared: &Shared, i: usize, task: &Task, rows: &mut Rows<'_>) -> Result<Found<'_>> {
+    pub(crate) fn find(&mut self, shared: &Shared, i: usize, task: &Task, rows: &mut Rows<'_>) -> Result<Found<'_>> {
         let Self { direct, handy, ranges, buffer } = self;
         let Some(open) = handy.get(task.shard, &shared.open, &*shared.source)? else { return Ok(Found::Gone) };
         let (offset, bytes) = match ranges[i] {
@@ -199,7 +199,7 @@ impl HotReader {
 
     /// How long the row of bytes of `task` will be, where that shows before the sample is read. What is wrong with the
     /// shard or the sample comes up again when it is read.
-    pub(super) fn length(&mut self, shared: &Shared, task: &Task) -> Option<usize> {
+    pub(crate) fn length(&mut self, shared: &Shared, task: &Task) -> Option<usize> {
         let open = self.handy.get(task.shard, &shared.open, &*shared.source).ok()??;
         let (_, bytes) = open.range(task.index).ok()?;
         let direct = self.direct[open.layout_number()].filter(|d| d.is_list)?;

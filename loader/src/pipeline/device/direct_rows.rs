@@ -1,11 +1,10 @@
 //! Rows that go to the target before their batch is filled: the stored bytes of columns of fixed size.
 //!
-//! [`stored`](super::stored) has them read from their file. Otherwise a sample that comes from disk is in a read slot, and from
+//! [`direct_storage`](super::direct_storage) has them read from their file. Otherwise a sample that comes from disk is in a read slot, and from
 //! there its rows are copied to the target right away, where a decode thread would have copied them to the batch slot for one
 //! copy of the whole batch. The page cache is read straight into the batch slot: so each byte is copied once on the host at
 //! most.
 
-use super::collate::Building;
 use crate::decode::FieldPlan;
 use crate::delivery::DirectBatch;
 use crate::error::Result;
@@ -13,6 +12,7 @@ use crate::format::{Apart, Layout};
 use crate::memory::ReadLease;
 use crate::pipeline::Miss;
 use crate::pipeline::epoch::Shared;
+use crate::pipeline::sample::batch_builder::BatchBuilder;
 use crate::stats::Counter;
 use crate::sync::{Arc, AtomicBool, Ordering};
 use std::collections::VecDeque;
@@ -138,16 +138,16 @@ impl EarlyColumns {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EarlyRow {
     /// Which of the outputs with fixed rows it is of.
-    pub(super) fixed: usize,
+    pub(crate) fixed: usize,
     /// Where it begins.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// Its bytes.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl EarlySample {
     /// Its rows.
-    pub(super) fn rows(&self) -> impl Iterator<Item = EarlyRow> + '_ {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = EarlyRow> + '_ {
         let columns = self.columns.columns.iter().zip(&self.columns.apart).zip(&self.offsets);
         columns.map(|((column, apart), offset)| EarlyRow { fixed: column.fixed, offset: *offset, bytes: apart.bytes })
     }
@@ -165,7 +165,7 @@ impl SlotCopies {
     }
 
     /// What goes this way of a sample that has been read to `slot`, and where to; `None` if nothing does.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &self,
         shared: &Shared,
         miss: &Miss,
@@ -188,9 +188,9 @@ impl SlotCopies {
     /// # Errors
     ///
     /// What the target says.
-    pub(super) fn copy(
+    pub(crate) fn copy(
         &self,
-        (batch, row): (&Building, usize),
+        (batch, row): (&BatchBuilder, usize),
         sample: &EarlySample,
         memory: &dyn DirectBatch,
         slot: ReadLease,

@@ -6,16 +6,16 @@
 
 use crate::order::{EpochPlan, Rank, ShardId, ShardUse};
 
-/// Uses in positions of the rank's own samples, counted from the start of this epoch's plan and on into the next.
+/// NextUses in positions of the rank's own samples, counted from the start of this epoch's plan and on into the next.
 #[derive(Debug)]
-pub(super) struct Uses {
+pub(super) struct NextUses {
     /// This epoch's: shard, first and last position, sorted. A shard may be used more than once.
     now: Vec<(ShardId, u64, u64)>,
     /// The first use of each shard in the next epoch, sorted by shard.
     then: Vec<(ShardId, u64)>,
 }
 
-impl Uses {
+impl NextUses {
     /// The uses of `rank`, from its node's, in the epoch of `plan` and that of `next`, if there is one.
     pub(super) fn of(plan: &EpochPlan, next: Option<&EpochPlan>, rank: Rank) -> Self {
         let mut now: Vec<_> = node_uses(plan, rank).collect();
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn the_next_use_of_a_shard_is_the_first_that_is_not_over() {
         let now = vec![(ShardId(1), 5, 9), (ShardId(1), 40, 50), (ShardId(2), 0, 3)];
-        let uses = Uses { now, then: vec![(ShardId(2), 70)] };
+        let uses = NextUses { now, then: vec![(ShardId(2), 70)] };
         assert_eq!(uses.next(ShardId(1), 0), Some(5));
         assert_eq!(uses.next(ShardId(1), 7), Some(7));
         assert_eq!(uses.next(ShardId(1), 10), Some(40));
@@ -113,7 +113,8 @@ mod tests {
         let epochs: Vec<_> = plans[..EPOCHS as usize].iter().map(accesses).collect();
         let all: Vec<ShardId> = epochs.iter().flatten().copied().collect();
         let known = |next: bool| {
-            let uses: Vec<Uses> = plans.windows(2).map(|p| Uses::of(&p[0], next.then_some(&p[1]), Rank(0))).collect();
+            let uses: Vec<NextUses> =
+                plans.windows(2).map(|p| NextUses::of(&p[0], next.then_some(&p[1]), Rank(0))).collect();
             downloads(&epochs, |epoch, position, shard| uses[epoch].next(shard, position as u64))
         };
         // With the whole future known, the farthest next use is the best choice there is.

@@ -4,7 +4,7 @@
 //! thousandths of the shard. So shards stay open, and the one opened first is closed when there are too many. Whoever
 //! still reads from it keeps it alive.
 
-use super::shard::ShardSource;
+use super::ShardSource;
 use crate::cache;
 use crate::catalog::Catalog;
 use crate::config::LoaderConfig;
@@ -260,7 +260,7 @@ pub(crate) struct OpenShards {
     has_storage: bool,
     /// Whether shards may be evicted while we have them open, by this job or another one, and must then be let go.
     may_be_evicted: bool,
-    /// How often shards have been let go: whoever has noted some in a [`Handy`] then lets go of its own.
+    /// How often shards have been let go: whoever has noted some in a [`ShardHandleCache`] then lets go of its own.
     let_go: AtomicU64,
 }
 
@@ -410,20 +410,20 @@ impl OpenShards {
 
 /// Shards that one thread has just read from, so that a sample costs no lock and no count of readers.
 ///
-/// It keeps at most [`HANDY`] shards open, and not for long: it forgets them when the table lets go of any shard, and its
+/// It keeps at most [`HANDLES_MAX`] shards open, and not for long: it forgets them when the table lets go of any shard, and its
 /// thread has it forget them before it waits.
 #[derive(Debug, Default)]
-pub(crate) struct Handy {
+pub(crate) struct ShardHandleCache {
     /// Each at its number modulo their count.
     shards: Vec<Option<(ShardId, Arc<OpenShard>)>>,
     /// [`OpenShards::let_go`] when they were noted.
     let_go: u64,
 }
 
-/// Shards that a [`Handy`] notes: a block of a shuffle spans some dozens of shards.
-const HANDY: usize = 64;
+/// Shards that a [`ShardHandleCache`] notes: a block of a shuffle spans some dozens of shards.
+const HANDLES_MAX: usize = 64;
 
-impl Handy {
+impl ShardHandleCache {
     /// As [`OpenShards::get`].
     ///
     /// # Errors
@@ -441,8 +441,8 @@ impl Handy {
             self.shards.clear();
             self.let_go = let_go;
         }
-        self.shards.resize(HANDY, None);
-        let slot = &mut self.shards[id.index() % HANDY];
+        self.shards.resize(HANDLES_MAX, None);
+        let slot = &mut self.shards[id.index() % HANDLES_MAX];
         if slot.as_ref().is_none_or(|(noted, _)| *noted != id) {
             *slot = open.get(id, source)?.map(|shard| (id, shard));
         }

@@ -1,6 +1,6 @@
 //! From a filled slot to a batch at its target.
 
-use super::collate::{AtTarget, Building, Shape};
+use super::batch_builder::{AtTarget, BatchBuilder, Shape};
 use crate::batch::{Batch, Output, RowBytes, Tensor};
 use crate::delivery::{
     DecodeOutcome, Delivery, DeviceRows, EncodedBatch, InFlightBatch, PartialBatch, PictureDecoder, RowPicture,
@@ -41,7 +41,7 @@ pub(crate) enum Finished {
     Batch(Batch, PictureCounts),
     /// The target's decoder does not take these pictures: they are to be decoded into their rows.
     Refused(Vec<Encoded>),
-    /// The target works on its pictures: what comes of it is to be asked for, by [`Building::end`].
+    /// The target works on its pictures: what comes of it is to be asked for, by [`BatchBuilder::end`].
     UnderWay(Unended),
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct PictureCounts {
     pub(crate) on_engines: u64,
 }
 
-impl Building {
+impl BatchBuilder {
     /// Turns the filled slot into a batch at its target.
     ///
     /// # Errors

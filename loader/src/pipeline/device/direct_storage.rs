@@ -1,5 +1,5 @@
 //! Rows that are read from their shard right into the target's memory, and the threads that wait for these reads.
-//! [`early`](super::early) has what they share with rows that are copied there.
+//! [`direct_rows`](super::direct_rows) has what they share with rows that are copied there.
 //!
 //! ```text
 //! decode thread --sample--> storage thread --rows are at the target--> decode thread: what else is needed of the sample
@@ -10,7 +10,7 @@
 //! sample is done, so whatever is refused is read by the host into the same batch. Where one thing after another is refused
 //! nothing is asked any more; where the target has no memory nothing is until the next epoch.
 
-use super::early::EarlyColumns;
+use super::direct_rows::EarlyColumns;
 use crate::delivery::{DirectBatch, DirectStorage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::epoch::Shared;
