@@ -24,26 +24,26 @@
 //! the bytes of registered memory have been read.
 //!
 //! Images are decoded before they get here, unless the loader is asked to leave JPEGs to the device: then rows come as
-//! files, to [`pictures`]. nvJPEG's engines write when they are called and not in the stream's order, so what they write to
+//! files, to [`decode`]. nvJPEG's engines write when they are called and not in the stream's order, so what they write to
 //! is waited for on the host. cuFile's reads have no stream at all, and the same goes for them.
 
 mod context;
 mod cufile;
+mod decode;
+mod delivery;
 mod device;
+mod direct_rows;
+mod direct_storage;
 mod driver;
-mod early;
-mod keeper;
 pub mod kernel;
 mod libraries;
 mod memory;
 mod nvjpeg;
-mod partial;
-mod pictures;
+mod partial_batch;
 mod register;
-mod rows;
-mod storage;
-mod target;
+mod release;
+mod row_copy;
 
+pub use delivery::CudaDelivery;
 pub use device::open_delivery;
 pub use libraries::Libraries;
-pub use target::CudaDelivery;

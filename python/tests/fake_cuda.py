@@ -119,7 +119,7 @@ class NvJpeg:
         self.library = ctypes.CDLL(library)
         self.library.fake_nvjpeg_add.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_char_p]
         # What a backend has to decode before it gets any pictures.
-        for proof in (GPU / "src/pictures/proof").iterdir():
+        for proof in (GPU / "src/decode/selftest").iterdir():
             self.add(proof.read_bytes(), np.asarray(Image.open(proof).convert("RGB")))
 
     def add(self, file, pixels):

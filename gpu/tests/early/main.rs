@@ -82,7 +82,7 @@ fn tell_of_pictures(nvjpeg: &libloading::Library) {
         decoder.decode(&file, Region::all(size), &mut pixels).expect("decoded");
         (file, pixels.rgb().to_vec(), size)
     };
-    let proofs = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/pictures/proof")).expect("a folder");
+    let proofs = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/decode/selftest")).expect("a folder");
     let pictures = (0..SAMPLES).map(jpeg).chain(proofs.map(proof));
     for (file, rgb, size) in pictures {
         // SAFETY: files and pixels are copied.

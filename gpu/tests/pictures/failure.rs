@@ -45,7 +45,7 @@ fn where_memory_ends_everything_is_refused_from_then_on() {
         let strict = rig.call("fake_cuda_strict_calls");
         for _ in 0..2 {
             let filled = form.fill(&rig, 20, &[], &[]);
-            let DecodeOutcome::Undecoded { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer")
+            let DecodeOutcome::Rejected { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer")
             else {
                 panic!("there was no memory")
             };
@@ -106,7 +106,7 @@ fn a_large_picture_that_finds_no_memory_is_refused_alone() {
                 nvjpeg.fail("cores", 1, 5);
             }
             let rest = list.iter().filter(|picture| !LARGE.contains(&picture.row)).copied().collect();
-            let DecodeOutcome::Undecoded { slot, pictures, on_device: decoded } =
+            let DecodeOutcome::Rejected { slot, pictures, on_device: decoded } =
                 form.place(&decoder, (slot, list), &all()).expect("an answer")
             else {
                 panic!("there was memory")
@@ -148,7 +148,7 @@ fn that_there_is_no_memory_for_large_pictures_says_nothing_of_others() {
             list[0].picture.size = Size { w: 6000, h: 5000 };
             // The engines are asked for a part of it that is small, which takes memory for the whole.
             let placed = form.place(&decoder, (slot, list), &[0]).expect("an answer");
-            assert!(matches!(&placed, DecodeOutcome::Undecoded { pictures, .. } if pictures[..] == [0]), "{placed:?}");
+            assert!(matches!(&placed, DecodeOutcome::Rejected { pictures, .. } if pictures[..] == [0]), "{placed:?}");
         }
         assert!(decoder.is_open(), "{:?}", decoder.take_fallbacks());
         assert_eq!(decoder.pictures_min(), decoders, "the engines were given up");
@@ -185,7 +185,7 @@ fn where_memory_ends_the_slot_comes_back_when_what_was_begun_is_done() {
     let rows: Vec<usize> = (0..130).collect();
     // The cores have got their part.
     nvjpeg.fail("engines", 1, 5);
-    let DecodeOutcome::Undecoded { slot, .. } =
+    let DecodeOutcome::Rejected { slot, .. } =
         form.place(&decoder, form.fill(&rig, 20, &[], &[]), &rows).expect("an answer")
     else {
         panic!("there was no memory")

@@ -50,7 +50,7 @@ fn a_picture_that_is_left_out_beside_one_that_is_refused_comes_back_with_it() {
         _ => None,
     };
     for seed in [20, 200] {
-        let DecodeOutcome::Undecoded { pictures, .. } =
+        let DecodeOutcome::Rejected { pictures, .. } =
             form.place(&decoder, form.fill_with(&rig, seed, &[], text), &rows).expect("an answer")
         else {
             panic!("not all can be decoded")
@@ -73,7 +73,7 @@ fn pictures_that_are_left_out_of_a_batch_behind_another_are_found() {
     let first = form.start(&decoder, form.fill(&rig, 100, &[], &[]));
     let second = form.start(&decoder, form.fill_with(&rig, 200, &[], |row| (row == 7).then_some(LEFT_OUT)));
     form.check(&rig, &*decoder.ended(first), 100, &all());
-    let DecodeOutcome::Undecoded { pictures, .. } = decoder.moved(|| decoder.wait(second)).expect("an answer") else {
+    let DecodeOutcome::Rejected { pictures, .. } = decoder.moved(|| decoder.wait(second)).expect("an answer") else {
         panic!("a picture was left out")
     };
     assert_eq!(pictures, [7]);
@@ -88,7 +88,7 @@ fn engines_that_leave_everything_out_are_given_up_and_then_the_cores_are() {
     let form = Form::new(DType::UInt8, Layout::Nhwc);
     for (is_open, expected) in [(true, "left them out"), (false, "decoded on the host from now on")] {
         let filled = form.fill_with(&rig, 60, &[], |_| Some(LEFT_OUT));
-        let DecodeOutcome::Undecoded { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
+        let DecodeOutcome::Rejected { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
             panic!("no file is decoded")
         };
         assert_eq!(pictures, all());
@@ -128,7 +128,7 @@ fn pictures_that_are_left_out_behind_a_group_that_failed_are_found() {
     // In the other lane, and then in that one.
     for _ in 0..2 {
         let filled = form.fill_with(&rig, 60, &[], |row| (row == 7).then_some(LEFT_OUT));
-        let DecodeOutcome::Undecoded { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
+        let DecodeOutcome::Rejected { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
             panic!("a picture was left out")
         };
         assert_eq!(pictures, [7]);

@@ -201,7 +201,7 @@ fn engines_alone_that_come_to_refuse_everything_leave_all_to_the_host() {
     decoder.take_fallbacks();
     nvjpeg.fail("engines", EVERY, 6);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    let DecodeOutcome::Undecoded { pictures, .. } =
+    let DecodeOutcome::Rejected { pictures, .. } =
         form.place(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect("an answer")
     else {
         panic!("nothing can be decoded")

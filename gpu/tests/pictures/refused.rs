@@ -83,7 +83,7 @@ fn a_library_that_refuses_every_picture_is_not_asked_again() {
     // First the engines, then the cores.
     for (is_open, expected) in [(true, "took none of the last"), (false, "decoded on the host from now on")] {
         let filled = form.fill(&rig, 60, &[], &all());
-        let DecodeOutcome::Undecoded { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
+        let DecodeOutcome::Rejected { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
             panic!("no file can be decoded")
         };
         assert_eq!(pictures, all());
@@ -126,7 +126,7 @@ fn are_refused(rig: &Rig, decoder: &Opened, form: &Form, seed: u32) -> bool {
     let (slot, mut pictures) = form.fill(rig, seed, &[], &[]);
     pictures.truncate(FEW);
     match form.place(decoder, (slot, pictures), &few).expect("an answer") {
-        DecodeOutcome::Undecoded { pictures, .. } => {
+        DecodeOutcome::Rejected { pictures, .. } => {
             assert_eq!(pictures, few);
             true
         }
@@ -188,7 +188,7 @@ fn a_library_that_fails_at_every_picture_leaves_them_to_the_host() {
     nvjpeg.fail("nvjpegDecodeBatchedInitialize", EVERY, 6);
     for is_open in [true, false] {
         let filled = form.fill(&rig, 60, &[], &[]);
-        let DecodeOutcome::Undecoded { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
+        let DecodeOutcome::Rejected { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
             panic!("nothing can be decoded")
         };
         assert_eq!(pictures, all());

@@ -321,7 +321,7 @@ impl Form {
         let filled = self.fill_with(rig, seed, &[], |row| refused.contains(&row).then_some(text));
         let list = filled.1.clone();
         let every: Vec<usize> = (0..self.rows).collect();
-        let DecodeOutcome::Undecoded { slot, pictures, on_device: decoded } =
+        let DecodeOutcome::Rejected { slot, pictures, on_device: decoded } =
             self.place(decoder, filled, &every).expect("an answer")
         else {
             panic!("{refused:?} cannot be decoded")

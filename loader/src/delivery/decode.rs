@@ -120,7 +120,7 @@ pub enum DecodeOutcome {
     },
     /// The decoder does not take some of the pictures. Their rows are written by the host before the batch comes again,
     /// unless their samples are given up: then it keeps fewer rows.
-    Undecoded {
+    Rejected {
         /// The batch as it was; the device is done with it.
         slot: BatchSlot,
         /// Which of the pictures, by their place in the list.

@@ -209,7 +209,7 @@ impl Inner {
             }
         }
         if !refused.is_empty() {
-            return Ok(DecodeOutcome::Undecoded { slot, pictures: refused, on_device: Some(Box::new(decoded)) });
+            return Ok(DecodeOutcome::Rejected { slot, pictures: refused, on_device: Some(Box::new(decoded)) });
         }
         let mut out = self.pool.0.take(bytes)?;
         let to = out.bytes_mut().expect("all of it");

@@ -140,7 +140,7 @@ impl BatchBuilder {
                 let counts = PictureCounts { on_device: encoded.len() as u64, on_engines: on_engines as u64 };
                 self.batch(ends, &memory, &skipped, counts)
             }
-            DecodeOutcome::Undecoded { slot, pictures, on_device: decoded } => {
+            DecodeOutcome::Rejected { slot, pictures, on_device: decoded } => {
                 *self.slot.lock() = Some(slot);
                 *self.decoded.lock() = decoded;
                 Ok(Finished::Refused(self.take_refused(encoded, &pictures)?))

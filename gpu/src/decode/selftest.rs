@@ -27,15 +27,15 @@ struct Sample {
 
 /// What a backend has to decode: 4:2:0 of whole blocks. Cores read batches of more than 50 on the device, smaller ones on the host.
 const USUAL: Sample =
-    Sample { file: include_bytes!("proof/s420.jpg"), size: Size { w: 160, h: 128 }, counts: &[1, 64, 3] };
+    Sample { file: include_bytes!("selftest/s420.jpg"), size: Size { w: 160, h: 128 }, counts: &[1, 64, 3] };
 
 /// What it may refuse: sides that are odd, and every kind of chroma. How they blend chroma is not looked at.
 const OTHERS: [Sample; 5] = [
-    Sample::other(include_bytes!("proof/odd_s420.jpg")),
-    Sample::other(include_bytes!("proof/odd_s422.jpg")),
-    Sample::other(include_bytes!("proof/odd_s440.jpg")),
-    Sample::other(include_bytes!("proof/odd_s444.jpg")),
-    Sample::other(include_bytes!("proof/odd_grey.jpg")),
+    Sample::other(include_bytes!("selftest/odd_s420.jpg")),
+    Sample::other(include_bytes!("selftest/odd_s422.jpg")),
+    Sample::other(include_bytes!("selftest/odd_s440.jpg")),
+    Sample::other(include_bytes!("selftest/odd_s444.jpg")),
+    Sample::other(include_bytes!("selftest/odd_grey.jpg")),
 ];
 
 impl Sample {

@@ -1,10 +1,10 @@
-//! Files that cuFile reads right into a batch's memory on the device: see [`early`](crate::early).
+//! Files that cuFile reads right into a batch's memory on the device: see [`direct_rows`](crate::direct_rows).
 //!
 //! Untested on hardware: the tests run over stand-ins for driver and library in host memory.
 
 use crate::cufile::library::Library;
 use crate::cufile::{Driver, File};
-use crate::target::Shared;
+use crate::delivery::Shared;
 use forebay_loader::Result;
 use forebay_loader::delivery::{DirectFile, DirectStorage};
 use forebay_loader::sync::Arc;

@@ -15,11 +15,11 @@
 
 use crate::context::{Event, Stream};
 use crate::cufile::File;
-use crate::keeper::Keeper;
+use crate::delivery::{DeviceBatch, Shared};
 use crate::memory::Block;
-use crate::partial::{Done, Partial};
-use crate::rows::copy_rows;
-use crate::target::{DeviceBatch, Shared};
+use crate::partial_batch::{Done, Partial};
+use crate::release::Keeper;
+use crate::row_copy::copy_rows;
 use forebay_loader::delivery::{DeviceRows, DirectBatch, DirectFile, DirectRows, PartialBatch, TensorMemory};
 use forebay_loader::memory::ReadLease;
 use forebay_loader::sync::{Arc, Mutex, OnceLock};

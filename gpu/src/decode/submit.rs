@@ -1,17 +1,17 @@
 //! A batch's way to the device: its pictures group by group, then the rows that are no pictures.
 
+use super::balance::Took;
+use super::group_slot::Timed;
 use super::groups::{Group, Item, LARGE_BYTES, PIXEL_BYTES_MAX};
-use super::lane::Timed;
-use super::left_out::LeftOut;
-use super::share::Took;
-use super::under_way::Tally;
+use super::in_flight::Tally;
+use super::undecoded::LeftOut;
 use super::{By, DevicePictures, Engines, Work};
 use crate::context::Stream;
 use crate::kernel::{BLANK, Batch, Picture};
 use crate::memory::Block;
 use crate::nvjpeg::{Extent, Job, Refusal};
-use crate::partial::Done;
-use crate::rows::copy_rows;
+use crate::partial_batch::Done;
+use crate::row_copy::copy_rows;
 use forebay_loader::delivery::OutputLayout;
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::{Error, ErrorKind, Result};

@@ -3,13 +3,13 @@
 use crate::Libraries;
 use crate::context::{Context, Event, OwnStreams, Stream};
 use crate::cufile;
-use crate::early::CudaDirectRows;
-use crate::keeper::{HostSlot, Keeper, Site, readers, stream};
+use crate::decode::{Backends, DevicePictures};
+use crate::direct_rows::CudaDirectRows;
+use crate::direct_storage::CudaDirectStorage;
 use crate::memory::{Block, Blocks};
 use crate::nvjpeg::library::Library;
-use crate::pictures::{Backends, DevicePictures};
 use crate::register::HostMemory;
-use crate::storage::CudaDirectStorage;
+use crate::release::{HostSlot, Keeper, Site, readers, stream};
 use forebay_loader::delivery::{Delivery, Device, DirectRows, DirectStorage, PictureDecoder, TensorMemory};
 use forebay_loader::memory::{BatchMemory, Registrar};
 use forebay_loader::sync::{Arc, Mutex};

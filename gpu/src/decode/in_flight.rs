@@ -1,11 +1,11 @@
 //! A batch that the device has been given all of and is not known to be done with.
 
-use super::left_out::LeftOut;
+use super::undecoded::LeftOut;
 use crate::context::Event;
+use crate::delivery::Shared;
 use crate::memory::Block;
 use crate::nvjpeg::Refusal;
-use crate::partial::Done;
-use crate::target::Shared;
+use crate::partial_batch::Done;
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Rows of a batch that are on the device before the others: read or copied there by themselves ([`early`](crate::early)), or
+//! Rows of a batch that are on the device before the others: read or copied there by themselves ([`direct_rows`](crate::direct_rows)), or
 //! pictures that were decoded there while others of the batch, which were refused, are decoded on the host.
 //!
 //! They wait in the batch's own memory on the device, in the rows that they had when they got there. A batch that lost
@@ -6,9 +6,9 @@
 //! before.
 
 use crate::context::{Context, Event, Stream};
+use crate::delivery::Shared;
 use crate::driver::checked;
 use crate::memory::Block;
-use crate::target::Shared;
 use cudarc::driver::result::memcpy_dtod_async;
 use forebay_loader::delivery::{OutputLayout, RowPicture};
 use forebay_loader::sync::Arc;

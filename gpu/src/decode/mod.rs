@@ -6,41 +6,41 @@
 //!      +--rows that are done, other outputs: copies-------------------------------------+--> event --> a look --> out
 //! ```
 //!
-//! What decodes has decoded a picture as the host does before it gets any ([`proof`]). A batch goes through
-//! [`DevicePictures::place`] and [`DevicePictures::end`] alone, on the loader's thread for such batches ([`passage`]). Its pictures
+//! What decodes has decoded a picture as the host does before it gets any ([`selftest`]). A batch goes through
+//! [`DevicePictures::place`] and [`DevicePictures::end`] alone, on the loader's thread for such batches ([`submit`]). Its pictures
 //! are decoded in groups that fit into scratch memory, as a rule one, by engines and cores at the same time. Refusals show when
-//! the library is called, and pictures that were left out without a word when the device is done ([`left_out`]); both go to the
+//! the library is called, and pictures that were left out without a word when the device is done ([`undecoded`]); both go to the
 //! host: the slot then goes back as it was, once the device is done with it, and the other pictures stay in their rows on
 //! the device ([`Partial`]) until the batch comes again.
 //!
 //! Untested on hardware: the tests run over stand-ins for driver and library in host memory.
 
+mod balance;
+mod group_slot;
 mod groups;
-mod lane;
-mod left_out;
-mod passage;
-mod proof;
-mod share;
-mod under_way;
+mod in_flight;
+mod selftest;
+mod submit;
+mod undecoded;
 
 use crate::context::{Event, Stream};
+use crate::delivery::{DeviceBatch, Shared};
 use crate::kernel::Kernel;
 use crate::memory::{Block, Blocks};
 use crate::nvjpeg::{Extent, Handle, Probe};
-use crate::partial::Partial;
-use crate::target::{DeviceBatch, Shared};
+use crate::partial_batch::Partial;
+use balance::{CORES_MIN, Share};
 use forebay_loader::delivery::{DecodeOutcome, DeviceRows, EncodedBatch, InFlightBatch, PictureDecoder, RowPicture};
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering};
 use forebay_loader::{Error, ErrorKind, Result};
+use group_slot::Lane;
 use groups::{PIXEL_BYTES_MAX, cut};
-use lane::Lane;
-use left_out::LeftOut;
-use passage::Passage;
-pub(crate) use proof::Backends;
-use proof::Proven;
-use share::{CORES_MIN, Share};
-use under_way::{Held, Tally, Unended};
+use in_flight::{Held, Tally, Unended};
+pub(crate) use selftest::Backends;
+use selftest::Proven;
+use submit::Passage;
+use undecoded::LeftOut;
 
 /// Groups under way: one that the device works on and one that the host prepares.
 const LANES: usize = 2;
@@ -300,7 +300,7 @@ impl PictureDecoder for DevicePictures {
         // Rows that were read there stay.
         let refuse_all = |slot, before: Option<Partial>| {
             let on_device = before.map(|before| Box::new(before.without(pictures)) as DeviceRows);
-            DecodeOutcome::Undecoded { slot, pictures: (0..pictures.len()).collect(), on_device }
+            DecodeOutcome::Rejected { slot, pictures: (0..pictures.len()).collect(), on_device }
         };
         let mut work = self.work.lock();
         let before = on_device.and_then(|rows| rows.downcast::<Partial>().ok()).map(|before| *before);
@@ -424,7 +424,7 @@ impl DevicePictures {
         if !work.lanes.is_empty() && (!work.decodes() || work.refused >= EVERY_MIN) {
             self.close(work, &format!("took none of the last {EVERY_MIN} or more"));
         }
-        Ok(DecodeOutcome::Undecoded { slot, pictures, on_device: Some(Box::new(partial)) })
+        Ok(DecodeOutcome::Rejected { slot, pictures, on_device: Some(Box::new(partial)) })
     }
 
     /// Gives the engines up if they have come to refuse all pictures or to leave them out, as so many of a batch's.

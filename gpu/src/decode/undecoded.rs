@@ -5,8 +5,8 @@
 //! batch is handed out.
 
 use crate::context::{Event, Stream};
+use crate::delivery::Shared;
 use crate::memory::{Block, Blocks};
-use crate::target::Shared;
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
 

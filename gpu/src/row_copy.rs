@@ -2,7 +2,7 @@
 
 use crate::context::Stream;
 use crate::memory::Block;
-use crate::partial::Done;
+use crate::partial_batch::Done;
 use forebay_loader::delivery::OutputLayout;
 use forebay_loader::{Error, Result};
 use std::ops::Range;

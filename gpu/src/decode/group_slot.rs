@@ -4,7 +4,7 @@
 //! called, so no wait on the device holds them back from pixels that the kernel still reads. The library's own buffers need
 //! it as well. With two lanes the host prepares a group while the device works on another.
 
-use super::share::{Part, Took};
+use super::balance::{Part, Took};
 use crate::context::{Context, Event, Stream};
 use crate::kernel::{BLANK, Picture};
 use crate::memory::Block;
