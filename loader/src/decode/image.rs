@@ -194,7 +194,7 @@ impl ImageDecoder {
             && matches!(format, Format::Jpeg)
             && field.content == Content::Colours
             && orientation.is_stored()
-            && self.jpeg.is_ordinary(bytes)
+            && self.jpeg.is_device_decodable(bytes)
             && taker.take(EncodedPicture { bytes: bytes.len(), size, stage: *stage }, bytes, out)
         {
             return Ok(());

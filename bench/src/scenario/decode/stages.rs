@@ -1,6 +1,6 @@
 //! Where our decoder's time goes, stage by stage.
 //!
-//! Nothing is timed inside the decoder. It is run to the end of each stage ([`Until`]), and a stage takes what that takes
+//! Nothing is timed inside the decoder. It is run to the end of each stage ([`DecodeStage`]), and a stage takes what that takes
 //! longer than to the end of the stage before. Only the resize is timed by itself, picture by picture, on pixels that were
 //! decoded just before. The whole is the engine's own way from file to row; what the stages do not add up to is a row of
 //! its own, so that the table can be checked: it holds looking at the header first, drawing the box, and what the stages
@@ -12,7 +12,7 @@ use super::{Choices, DecodeArgs, FIELD, Picture, SEED, Way, groups, key, row, th
 use crate::report::{Better, Column, Report, Row, Skipped};
 use forebay_loader::decode::draw::FieldDraws;
 use forebay_loader::decode::geometry::{Filter, Region, Stage, resolve};
-use forebay_loader::decode::jpeg::measure::{Partly, Until};
+use forebay_loader::decode::jpeg::{DecodeStage, PartialDecoder};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
 use forebay_loader::decode::normalise::Writer;
 use forebay_loader::decode::pixels::Pixels;
@@ -23,11 +23,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The decoder's stages, first to last.
-const STAGES: [(&str, Until); 4] = [
-    ("headers, Huffman tables, unstuffing", Until::Bytes),
-    ("entropy decoding", Until::Coefficients),
-    ("dequantisation and IDCT", Until::Samples),
-    ("upsampling and colours", Until::Pixels),
+const STAGES: [(&str, DecodeStage); 4] = [
+    ("headers, Huffman tables, unstuffing", DecodeStage::Bytes),
+    ("entropy decoding", DecodeStage::Coefficients),
+    ("dequantisation and IDCT", DecodeStage::Samples),
+    ("upsampling and colours", DecodeStage::Pixels),
 ];
 const RESIZE: &str = "resize, flip, to the row";
 const REMAINDER: &str = "in none of these";
@@ -67,7 +67,7 @@ pub(super) fn run(args: &DecodeArgs, pictures: &[Picture]) -> Result<Report> {
 
     let mut groups = BTreeMap::<String, Vec<(u64, &Picture)>>::new();
     let mut declined = 0;
-    let mut all = Partly::new(Until::Pixels)?;
+    let mut all = PartialDecoder::new(DecodeStage::Pixels)?;
     for (draw, picture) in (0..).zip(pictures) {
         let region = Region::all(Decoder::new().size(&picture.file)?);
         match all.decode(&picture.file, &[], region, &mut Pixels::new()) {
@@ -114,7 +114,7 @@ fn plan<'a>(picture: &'a Picture, draw: u64, ops: &Value) -> Result<Work<'a>> {
 
 /// The rows of one kind of work.
 fn measure(group: &str, work: &[Work<'_>], mut whole: Way, use_index: bool, rounds: u32) -> Result<Vec<Row>> {
-    let mut decoders = STAGES.iter().map(|(_, until)| Partly::new(*until)).collect::<Result<Vec<_>>>()?;
+    let mut decoders = STAGES.iter().map(|(_, until)| PartialDecoder::new(*until)).collect::<Result<Vec<_>>>()?;
     let mut pixels = Pixels::new();
     let mut resize = Resize::new(work[0].stage)?;
     let mut best = [f64::INFINITY; STAGES.len()];

@@ -11,10 +11,11 @@
 
 #![forbid(unsafe_code)]
 
-use super::Declined;
-use super::entropy::{BLOCK, Bits, window};
+use super::entropy::{Bits, window};
+use super::fallback::Fallback;
 use super::huffman::{BAND_END, BandTable, UNDECIDED};
 use super::markers::Spectrum;
+use super::order::BLOCK;
 
 /// What a scan holds of every block.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,7 @@ pub(super) struct BandRun<'a, 'b> {
 
 impl BandRun<'_, '_> {
     #[inline(always)]
-    pub(super) fn read(self, deposit: impl Deposit) -> Result<(), Declined> {
+    pub(super) fn read(self, deposit: impl Deposit) -> Result<(), Fallback> {
         match (self.is_refining, self.blocks.is_some()) {
             (false, false) => self.first::<false>(),
             (false, true) => self.first::<true>(),
@@ -74,7 +75,7 @@ impl BandRun<'_, '_> {
     }
 
     #[inline(always)]
-    fn first<const IS_KEPT: bool>(self) -> Result<(), Declined> {
+    fn first<const IS_KEPT: bool>(self) -> Result<(), Fallback> {
         // Local, so that it lives in registers.
         let mut bits = self.at.bits;
         let mut ended = self.at.ended;
@@ -92,7 +93,7 @@ impl BandRun<'_, '_> {
     }
 
     #[inline(always)]
-    fn refine<const IS_KEPT: bool>(self, deposit: impl Deposit) -> Result<(), Declined> {
+    fn refine<const IS_KEPT: bool>(self, deposit: impl Deposit) -> Result<(), Fallback> {
         let mut bits = self.at.bits;
         let mut ended = self.at.ended;
         let mut nobody = [0; BLOCK];
@@ -128,7 +129,7 @@ impl Bits<'_> {
         band: Band,
         ended: &mut u32,
         block: &mut [i16; BLOCK],
-    ) -> Result<u64, Declined> {
+    ) -> Result<u64, Fallback> {
         let mut new = 0;
         let mut k = band.start;
         *ended = 0;
@@ -164,13 +165,13 @@ impl Bits<'_> {
                 _ => {
                     k += run + 1;
                     if k > band.end {
-                        return Err(Declined("a value behind the end of its band"));
+                        return Err(Fallback("a value behind the end of its band"));
                     }
                     new |= store::<IS_KEPT>(value << band.low, k - 1, block);
                 }
             }
             if k > band.end {
-                return Err(Declined("zeros behind the end of their band"));
+                return Err(Fallback("zeros behind the end of their band"));
             }
             if k == band.end {
                 return Ok(new);
@@ -191,7 +192,7 @@ impl Bits<'_> {
         history: &mut u64,
         block: &mut [i16; BLOCK],
         deposit: &impl Deposit,
-    ) -> Result<(), Declined> {
+    ) -> Result<(), Fallback> {
         // What is not passed yet, of coefficients that have bits and of those that have none.
         let mut old = *history & band.mask;
         let mut zeros = !*history & band.mask;
@@ -221,7 +222,7 @@ impl Bits<'_> {
                 };
                 let left = zeros.count_ones();
                 if run >= left || value.unsigned_abs() > 1 {
-                    return Err(Declined("a refinement behind the end of its band, or of more than a bit"));
+                    return Err(Fallback("a refinement behind the end of its band, or of more than a bit"));
                 }
                 let place = deposit(1 << (left - 1 - run), zeros);
                 let behind = place - 1;

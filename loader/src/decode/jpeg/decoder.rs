@@ -2,10 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+use super::JpegDecoder;
+use super::device_decodable::is_device_decodable;
 use super::kernel::Kernels;
-use super::ordinary::is_ordinary;
-use super::own::Own;
-use super::{JpegDecoder, Turbo};
+use super::native::NativeDecoder;
+use super::turbo::Turbo;
 use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 use crate::error::{ErrorKind, Result};
@@ -17,7 +18,7 @@ use crate::error::{ErrorKind, Result};
 ///
 /// On a machine without vectors that our kernels use, libjpeg-turbo decodes everything: there it is faster.
 pub struct Decoder {
-    own: Option<Own>,
+    own: Option<NativeDecoder>,
     /// Made with the first picture that needs it.
     turbo: Option<Turbo>,
     row_indexes: RowIndexCounts,
@@ -43,7 +44,7 @@ impl Decoder {
     pub fn new() -> Self {
         let kernels = Kernels::new();
         Self {
-            own: kernels.use_vectors().then(|| Own::new(kernels)),
+            own: kernels.use_vectors().then(|| NativeDecoder::new(kernels)),
             turbo: None,
             row_indexes: RowIndexCounts::default(),
         }
@@ -52,8 +53,8 @@ impl Decoder {
     /// Whether `bytes` is an ordinary file: sequential, 8 bits, all components in one scan, grey or YCbCr whose chroma is whole
     /// or halved, with nothing but restart markers in its data and with its end behind them. Decoders on devices take these;
     /// the others, and damage of what lies between the markers, are this one's.
-    pub fn is_ordinary(&mut self, bytes: &[u8]) -> bool {
-        is_ordinary(bytes, self.own.as_mut())
+    pub fn is_device_decodable(&mut self, bytes: &[u8]) -> bool {
+        is_device_decodable(bytes, self.own.as_mut())
     }
 
     /// As [`decode`](JpegDecoder::decode), with the picture's [`row index`](super::RowIndexer): entropy-coded data above,
@@ -146,7 +147,7 @@ impl Decoder {
 
 impl JpegDecoder for Decoder {
     fn size(&mut self, bytes: &[u8]) -> Result<Size> {
-        match Own::size(bytes) {
+        match NativeDecoder::size(bytes) {
             Ok(size) => Ok(size),
             Err(_) => self.turbo()?.size(bytes),
         }

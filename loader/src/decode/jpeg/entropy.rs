@@ -7,12 +7,9 @@
 
 #![forbid(unsafe_code)]
 
-use super::Declined;
-use super::huffman::{AcTable, Code, DC_WINDOW, DcTable, END_OF_BLOCK, Pair, WINDOW};
-use super::order::PLACES;
-
-/// Coefficients of a block.
-pub(super) const BLOCK: usize = 64;
+use super::fallback::Fallback;
+use super::huffman::{AcTable, Code, DC_WINDOW, DcTable, END_OF_BLOCK, PairEntry, WINDOW};
+use super::order::{BLOCK, PLACES};
 
 /// Values behind the last block that decoding may overwrite.
 pub(super) const SLACK: usize = BLOCK;
@@ -106,16 +103,16 @@ impl<'a> Bits<'a> {
 
     /// One symbol the slow way, and the value behind it: 31 bits at most.
     #[inline(always)]
-    pub(super) fn symbol(&mut self, code: &Code) -> Result<(u8, i16), Declined> {
+    pub(super) fn symbol(&mut self, code: &Code) -> Result<(u8, i16), Fallback> {
         self.fill();
-        let (symbol, value, bits) = symbol(code, self.word).ok_or(Declined("bits that are no code"))?;
+        let (symbol, value, bits) = symbol(code, self.word).ok_or(Fallback("bits that are no code"))?;
         self.consume(bits);
         Ok((symbol, value))
     }
 
     /// The next DC difference, modulo 2^16. Leaves at least 25 bits.
     #[inline(always)]
-    pub(super) fn difference(&mut self, table: &DcTable) -> Result<i16, Declined> {
+    pub(super) fn difference(&mut self, table: &DcTable) -> Result<i16, Fallback> {
         self.fill();
         let entry = table.lookup[(self.word >> (64 - DC_WINDOW)) as usize];
         if entry.bits == 0 {
@@ -135,7 +132,7 @@ impl<'a> Bits<'a> {
         ac_table: &AcTable,
         dc: &mut i16,
         block: &mut [i16; 2 * BLOCK],
-    ) -> Result<(), Declined> {
+    ) -> Result<(), Fallback> {
         block[..BLOCK].fill(0);
         *dc = dc.wrapping_add(self.difference(dc_table)?);
         block[0] = *dc;
@@ -180,7 +177,7 @@ impl<'a> Bits<'a> {
 
     /// Reads over a block; only the predictor changes.
     #[inline(always)]
-    pub(super) fn skip(&mut self, dc_table: &DcTable, ac_table: &AcTable, dc: &mut i16) -> Result<(), Declined> {
+    pub(super) fn skip(&mut self, dc_table: &DcTable, ac_table: &AcTable, dc: &mut i16) -> Result<(), Fallback> {
         *dc = dc.wrapping_add(self.difference(dc_table)?);
         let mut k = 1;
         let mut entry = ac_table.skips[window(self.word)];
@@ -227,7 +224,7 @@ fn place<const BY_PAIRS: bool>(k: u32) -> usize {
 
 /// Stores an entry's values, which may be one twice, from position `k` on; returns the position behind them.
 #[inline(always)]
-fn store<const BY_PAIRS: bool>(entry: Pair, word: u64, k: u32, block: &mut [i16; 2 * BLOCK]) -> u32 {
+fn store<const BY_PAIRS: bool>(entry: PairEntry, word: u64, k: u32, block: &mut [i16; 2 * BLOCK]) -> u32 {
     block[place::<BY_PAIRS>(k + entry.first_run())] = entry.first_value(word);
     block[place::<BY_PAIRS>(k + ((entry.advance() - 1) & 63))] = entry.value(word);
     k + entry.advance()
@@ -261,10 +258,10 @@ fn is_end(next: u32) -> bool {
 }
 
 /// Where the value of an AC symbol goes that is read at position `k`; `None` is the block's end.
-fn step(symbol: u8, k: u32) -> Result<Option<u32>, Declined> {
+fn step(symbol: u8, k: u32) -> Result<Option<u32>, Fallback> {
     let run = u32::from(symbol >> 4);
     if symbol & 15 == 0 && run != 15 {
         return Ok(None);
     }
-    if k + run > 63 { Err(Declined("a block of more than 64 coefficients")) } else { Ok(Some(k + run)) }
+    if k + run > 63 { Err(Fallback("a block of more than 64 coefficients")) } else { Ok(Some(k + run)) }
 }

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::Declined;
+use super::fallback::Fallback;
 use crate::decode::geometry::{Region, Scale, Size};
 
 /// Columns, and rows, of a stored block.
@@ -69,21 +69,21 @@ pub(super) struct Frame {
 
 impl Frame {
     /// Reads a frame header's body; the colours are not in it, nor whether the frame is progressive.
-    pub(super) fn parse(body: &[u8]) -> Result<Self, Declined> {
-        let [precision, h1, h0, w1, w0, count, rest @ ..] = body else { return Err(Declined("a cut frame header")) };
+    pub(super) fn parse(body: &[u8]) -> Result<Self, Fallback> {
+        let [precision, h1, h0, w1, w0, count, rest @ ..] = body else { return Err(Fallback("a cut frame header")) };
         let count = usize::from(*count);
-        let (list, []) = rest.as_chunks::<3>() else { return Err(Declined("a frame header of another length")) };
+        let (list, []) = rest.as_chunks::<3>() else { return Err(Fallback("a frame header of another length")) };
         if *precision != 8 || list.len() != count || !(count == 1 || count == 3) {
-            return Err(Declined("neither one nor three components of 8 bits"));
+            return Err(Fallback("neither one nor three components of 8 bits"));
         }
         let [w, h] = [[*w1, *w0], [*h1, *h0]].map(|bytes| u32::from(u16::from_be_bytes(bytes)));
         if !(1..=SIDE_MAX).contains(&w) || !(1..=SIDE_MAX).contains(&h) {
-            return Err(Declined("a side of 0 or beyond the limit"));
+            return Err(Fallback("a side of 0 or beyond the limit"));
         }
         let size = Size { w, h };
         let is_factor = |f: u8| (1..=4).contains(&f);
         if !list.iter().all(|[_, factors, _]| is_factor(factors >> 4) && is_factor(factors & 15)) {
-            return Err(Declined("sampling factors beyond 1 to 4"));
+            return Err(Fallback("sampling factors beyond 1 to 4"));
         }
         // A single component's factors mean nothing.
         let factors = |i: usize| if count == 1 { (1, 1) } else { (list[i][1] >> 4, list[i][1] & 15) };
@@ -95,11 +95,11 @@ impl Frame {
         for (i, component) in components.iter_mut().enumerate().take(count) {
             let (h, v) = (u32::from(factors(i).0), u32::from(factors(i).1));
             if h_max % h != 0 || v_max % v != 0 {
-                return Err(Declined("sampling factors that are no whole fractions"));
+                return Err(Fallback("sampling factors that are no whole fractions"));
             }
             let id = list[i][0];
             if list[..i].iter().any(|earlier| earlier[0] == id) {
-                return Err(Declined("two components of one name"));
+                return Err(Fallback("two components of one name"));
             }
             *component = Component { id, h, v, quantisation: usize::from(list[i][2]), ..*component };
         }
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     /// A frame header of three components with these factors.
-    fn frame(w: u16, h: u16, factors: [u8; 3]) -> Result<Frame, Declined> {
+    fn frame(w: u16, h: u16, factors: [u8; 3]) -> Result<Frame, Fallback> {
         let mut body = vec![8];
         body.extend(h.to_be_bytes());
         body.extend(w.to_be_bytes());

@@ -1,15 +1,14 @@
 //! The marker segments: what a JPEG file says before, between and after its entropy-coded scans.
 //!
 //! [`Headers`] walks over them up to a scan and keeps what holds from there on: frame, quantisation and Huffman tables,
-//! restart interval. Everything that an ordinary encoder would not write is [`Declined`], also where libjpeg-turbo
+//! restart interval. Everything that an ordinary encoder would not write is [`Fallback`], also where libjpeg-turbo
 //! would shrug: it then decides about the file.
 
 #![forbid(unsafe_code)]
 
-use super::Declined;
-use super::entropy::BLOCK;
+use super::fallback::Fallback;
 use super::frame::{Colours, Frame};
-use super::order::PLACES;
+use super::order::{BLOCK, PLACES};
 
 const SOI: u8 = 0xd8;
 const EOI: u8 = 0xd9;
@@ -88,9 +87,9 @@ pub(super) struct Headers<'a> {
 
 impl<'a> Headers<'a> {
     /// Starts at the first byte of a file.
-    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Declined> {
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Fallback> {
         if !bytes.starts_with(&[0xff, SOI]) {
-            return Err(Declined("no start of image"));
+            return Err(Fallback("no start of image"));
         }
         Ok(Self {
             bytes,
@@ -106,13 +105,13 @@ impl<'a> Headers<'a> {
     }
 
     /// Reads up to the next scan; `None` is the end of the image.
-    pub(super) fn next_scan(&mut self) -> Result<Option<(Frame, Scan)>, Declined> {
+    pub(super) fn next_scan(&mut self) -> Result<Option<(Frame, Scan)>, Fallback> {
         loop {
             match self.marker()? {
                 code @ 0xc0..=0xc2 => {
                     let body = self.body()?;
                     if self.frame.is_some() {
-                        return Err(Declined("a second frame"));
+                        return Err(Fallback("a second frame"));
                     }
                     let mut frame = Frame::parse(body)?;
                     frame.is_progressive = code == 0xc2;
@@ -122,7 +121,7 @@ impl<'a> Headers<'a> {
                 0xdb => self.quantisation()?,
                 0xdd => match *self.body()? {
                     [high, low] => self.restart_interval = u32::from(u16::from_be_bytes([high, low])),
-                    _ => return Err(Declined("a restart interval of another length")),
+                    _ => return Err(Fallback("a restart interval of another length")),
                 },
                 0xda => return self.scan().map(Some),
                 EOI => return Ok(None),
@@ -137,7 +136,7 @@ impl<'a> Headers<'a> {
                     }
                 }
                 0xe1..=0xef | 0xfe => drop(self.body()?),
-                _ => return Err(Declined("a marker of another kind of JPEG")),
+                _ => return Err(Fallback("a marker of another kind of JPEG")),
             }
         }
     }
@@ -158,8 +157,8 @@ impl<'a> Headers<'a> {
     }
 
     /// A quantisation table by pairs, see [`order`](super::order). The transform multiplies modulo 2^16, as libjpeg-turbo's does.
-    pub(super) fn quantisation_by_pairs(&self, slot: usize) -> Result<[i16; BLOCK], Declined> {
-        let table = self.quantisation.get(slot).copied().flatten().ok_or(Declined("no quantisation table"))?;
+    pub(super) fn quantisation_by_pairs(&self, slot: usize) -> Result<[i16; BLOCK], Fallback> {
+        let table = self.quantisation.get(slot).copied().flatten().ok_or(Fallback("no quantisation table"))?;
         let mut pairs = [0; BLOCK];
         for (value, place) in table.iter().zip(PLACES) {
             pairs[usize::from(place)] = *value as i16;
@@ -167,34 +166,34 @@ impl<'a> Headers<'a> {
         Ok(pairs)
     }
 
-    fn marker(&mut self) -> Result<u8, Declined> {
+    fn marker(&mut self) -> Result<u8, Fallback> {
         let mut rest = self.bytes[self.at.min(self.bytes.len())..].iter();
         if rest.next() != Some(&0xff) {
-            return Err(Declined("no marker where one should be"));
+            return Err(Fallback("no marker where one should be"));
         }
         // Any number of FF may stand before a marker's code.
-        let code = *rest.find(|b| **b != 0xff).ok_or(Declined("the end of the file instead of a marker"))?;
+        let code = *rest.find(|b| **b != 0xff).ok_or(Fallback("the end of the file instead of a marker"))?;
         self.at = self.bytes.len() - rest.len();
         Ok(code)
     }
 
     /// A segment without its length.
-    fn body(&mut self) -> Result<&'a [u8], Declined> {
+    fn body(&mut self) -> Result<&'a [u8], Fallback> {
         let rest = &self.bytes[self.at..];
-        let Some((length, rest)) = rest.split_first_chunk::<2>() else { return Err(Declined("a cut segment")) };
-        let length = usize::from(u16::from_be_bytes(*length)).checked_sub(2).ok_or(Declined("a length below 2"))?;
+        let Some((length, rest)) = rest.split_first_chunk::<2>() else { return Err(Fallback("a cut segment")) };
+        let length = usize::from(u16::from_be_bytes(*length)).checked_sub(2).ok_or(Fallback("a length below 2"))?;
         self.at += 2 + length;
-        rest.get(..length).ok_or(Declined("a cut segment"))
+        rest.get(..length).ok_or(Fallback("a cut segment"))
     }
 
-    fn huffman(&mut self) -> Result<(), Declined> {
+    fn huffman(&mut self) -> Result<(), Fallback> {
         let mut body = self.body()?;
         while !body.is_empty() {
-            let Some((head, rest)) = body.split_first_chunk::<17>() else { return Err(Declined("a cut table")) };
+            let Some((head, rest)) = body.split_first_chunk::<17>() else { return Err(Fallback("a cut table")) };
             let [class_and_slot, ref counts @ ..] = *head;
             let total: usize = counts.iter().map(|n| usize::from(*n)).sum();
             if total > 256 || total > rest.len() {
-                return Err(Declined("a Huffman table with more symbols than bytes"));
+                return Err(Fallback("a Huffman table with more symbols than bytes"));
             }
             let counts = body[1..].first_chunk::<16>().expect("the head was 17 bytes");
             let (values, rest) = rest.split_at(total);
@@ -202,59 +201,59 @@ impl<'a> Headers<'a> {
             let tables = match class_and_slot >> 4 {
                 0 => &mut self.dc,
                 1 => &mut self.ac,
-                _ => return Err(Declined("a Huffman table of no class")),
+                _ => return Err(Fallback("a Huffman table of no class")),
             };
-            *tables.get_mut(slot).ok_or(Declined("a Huffman table beyond the fourth"))? =
+            *tables.get_mut(slot).ok_or(Fallback("a Huffman table beyond the fourth"))? =
                 Some(HuffmanSegment { counts, values });
             body = rest;
         }
         Ok(())
     }
 
-    fn quantisation(&mut self) -> Result<(), Declined> {
+    fn quantisation(&mut self) -> Result<(), Fallback> {
         let mut body = self.body()?;
         while let Some((precision_and_slot, rest)) = body.split_first() {
             let bytes = match precision_and_slot >> 4 {
                 0 => 1,
                 1 => 2,
-                _ => return Err(Declined("a quantisation table of no precision")),
+                _ => return Err(Fallback("a quantisation table of no precision")),
             };
-            let Some((values, rest)) = rest.split_at_checked(64 * bytes) else { return Err(Declined("a cut table")) };
+            let Some((values, rest)) = rest.split_at_checked(64 * bytes) else { return Err(Fallback("a cut table")) };
             let mut table = [0; 64];
             for (out, value) in table.iter_mut().zip(values.chunks_exact(bytes)) {
                 *out = value.iter().fold(0, |sum, b| sum << 8 | u16::from(*b));
             }
             let slot = usize::from(precision_and_slot & 15);
-            *self.quantisation.get_mut(slot).ok_or(Declined("a quantisation table beyond the fourth"))? = Some(table);
+            *self.quantisation.get_mut(slot).ok_or(Fallback("a quantisation table beyond the fourth"))? = Some(table);
             body = rest;
         }
         Ok(())
     }
 
-    fn scan(&mut self) -> Result<(Frame, Scan), Declined> {
+    fn scan(&mut self) -> Result<(Frame, Scan), Fallback> {
         let body = self.body()?;
-        let mut frame = self.frame.ok_or(Declined("a scan before its frame"))?;
-        let Some((count, rest)) = body.split_first() else { return Err(Declined("an empty scan header")) };
+        let mut frame = self.frame.ok_or(Fallback("a scan before its frame"))?;
+        let Some((count, rest)) = body.split_first() else { return Err(Fallback("an empty scan header")) };
         let count = usize::from(*count);
         let Some((list, spectrum)) = rest.split_at_checked(2 * count) else {
-            return Err(Declined("a cut scan header"));
+            return Err(Fallback("a cut scan header"));
         };
-        let [first, last, bits] = *spectrum else { return Err(Declined("a scan header of another length")) };
+        let [first, last, bits] = *spectrum else { return Err(Fallback("a scan header of another length")) };
         let spectrum = Spectrum { first, last, high: bits >> 4, low: bits & 15 };
         if !frame.is_progressive && spectrum != Spectrum::ALL {
-            return Err(Declined("a scan that is not sequential"));
+            return Err(Fallback("a scan that is not sequential"));
         }
         if !(1..=frame.components().len()).contains(&count) {
-            return Err(Declined("a scan of no components, or of more than the frame has"));
+            return Err(Fallback("a scan of no components, or of more than the frame has"));
         }
         let mut components = [ScanComponent { component: 0, dc: 0, ac: 0 }; 3];
         let mut previous = 0;
         for (i, (out, entry)) in components.iter_mut().zip(list.as_chunks::<2>().0).enumerate() {
             let component = frame.components().iter().position(|c| c.id == entry[0]);
-            let component = component.ok_or(Declined("a scan of a component that the frame has not"))?;
+            let component = component.ok_or(Fallback("a scan of a component that the frame has not"))?;
             // In the frame's order, each once; libjpeg refuses most others.
             if i > 0 && component <= previous {
-                return Err(Declined("a scan's components out of order"));
+                return Err(Fallback("a scan's components out of order"));
             }
             previous = component;
             *out = ScanComponent { component, dc: usize::from(entry[1] >> 4), ac: usize::from(entry[1] & 15) };

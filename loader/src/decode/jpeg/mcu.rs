@@ -2,98 +2,15 @@
 
 #![forbid(unsafe_code)]
 
-use super::Declined;
-use super::entropy::{BLOCK, Bits, SLACK};
-use super::huffman::{AcTable, DcTable};
+use super::entropy::Bits;
+use super::fallback::Fallback;
 use super::kernel::Kernels;
+use super::mcu_blocks::{McuBlocks, Position};
+use super::order::BLOCK;
 use super::unstuff::Segments;
 
-/// libjpeg's limit.
-const BLOCKS_MAX: usize = 10;
-
-const TOO_SHORT: Declined = Declined("entropy-coded data that ends too early");
-const LEFT_OVER: Declined = Declined("bytes that are left over before a marker");
-
-/// The blocks of an MCU and their tables.
-pub(super) struct McuBlocks<'a> {
-    blocks: [Option<McuBlock<'a>>; BLOCKS_MAX],
-    count: usize,
-}
-
-#[derive(Clone, Copy)]
-struct McuBlock<'a> {
-    /// Whose predictor it uses.
-    component: usize,
-    dc: &'a DcTable,
-    ac: &'a AcTable,
-}
-
-/// Where decoding stands within a segment.
-pub(super) struct Position<'a> {
-    bits: Bits<'a>,
-    predictors: [i16; 3],
-}
-
-impl<'a> McuBlocks<'a> {
-    pub(super) fn new() -> Self {
-        Self { blocks: [None; BLOCKS_MAX], count: 0 }
-    }
-
-    /// Adds `count` blocks of the scan's next `component`.
-    pub(super) fn push(
-        &mut self,
-        component: usize,
-        count: usize,
-        dc: &'a DcTable,
-        ac: &'a AcTable,
-    ) -> Result<(), Declined> {
-        let more = self.blocks.get_mut(self.count..self.count + count).ok_or(Declined("an MCU of too many blocks"))?;
-        more.fill(Some(McuBlock { component, dc, ac }));
-        self.count += count;
-        Ok(())
-    }
-
-    /// Blocks per MCU.
-    pub(super) fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Decodes MCUs of one segment, block behind block, into `coefficients`: `len * count` blocks, and [`SLACK`] values
-    /// that are overwritten.
-    #[inline(always)]
-    pub(super) fn decode<const BY_PAIRS: bool>(
-        &self,
-        at: &mut Position<'_>,
-        count: usize,
-        coefficients: &mut [i16],
-    ) -> Result<(), Declined> {
-        // Local, so that it lives in registers.
-        let mut bits = at.bits;
-        let mut place = 0;
-        for _ in 0..count {
-            for block in self.blocks[..self.count].iter().flatten() {
-                let out = coefficients[place..].first_chunk_mut::<{ BLOCK + SLACK }>().expect("room for the block");
-                bits.block::<BY_PAIRS>(block.dc, block.ac, &mut at.predictors[block.component], out)?;
-                place += BLOCK;
-            }
-        }
-        at.bits = bits;
-        Ok(())
-    }
-
-    /// Reads over MCUs of one segment.
-    #[inline(always)]
-    pub(super) fn skip(&self, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
-        let mut bits = at.bits;
-        for _ in 0..count {
-            for block in self.blocks[..self.count].iter().flatten() {
-                bits.skip(block.dc, block.ac, &mut at.predictors[block.component])?;
-            }
-        }
-        at.bits = bits;
-        Ok(())
-    }
-}
+const TOO_SHORT: Fallback = Fallback("entropy-coded data that ends too early");
+const LEFT_OVER: Fallback = Fallback("bytes that are left over before a marker");
 
 /// How a scan's MCUs lie between its restart markers.
 pub(super) struct Intervals<'a> {
@@ -116,14 +33,14 @@ impl<'a> Intervals<'a> {
 
     /// How many of the next `wanted` MCUs can be read in one go, and the bits behind the restart marker if one comes
     /// first. `bits` are those read so far.
-    pub(super) fn run(&mut self, wanted: usize, bits: &Bits<'_>) -> Result<(usize, Option<Bits<'a>>), Declined> {
+    pub(super) fn run(&mut self, wanted: usize, bits: &Bits<'_>) -> Result<(usize, Option<Bits<'a>>), Fallback> {
         let mut next = None;
         if self.left == 0 {
             if Self::has_bytes(bits)? {
                 return Err(LEFT_OVER);
             }
             self.segment += 1;
-            next = Some(self.segments.bits(self.segment).ok_or(Declined("a missing restart marker"))?);
+            next = Some(self.segments.bits(self.segment).ok_or(Fallback("a missing restart marker"))?);
             self.left = self.interval;
         }
         let run = wanted.min(self.left);
@@ -132,7 +49,7 @@ impl<'a> Intervals<'a> {
     }
 
     /// What is there behind the `bits` that were read.
-    pub(super) fn rest(&self, bits: &Bits<'_>) -> Result<Rest, Declined> {
+    pub(super) fn rest(&self, bits: &Bits<'_>) -> Result<Rest, Fallback> {
         Ok(match self.segments.bits(self.segment + 1) {
             Some(_) => Rest::Segments,
             None if Self::has_bytes(bits)? => Rest::Bytes,
@@ -140,7 +57,7 @@ impl<'a> Intervals<'a> {
         })
     }
 
-    fn has_bytes(bits: &Bits<'_>) -> Result<bool, Declined> {
+    fn has_bytes(bits: &Bits<'_>) -> Result<bool, Fallback> {
         Ok(bits.left().ok_or(TOO_SHORT)? >= 8)
     }
 }
@@ -159,18 +76,18 @@ impl Rest {
     /// Whether a scan that was read to its end may go on so. Nobody writes more than there is to read, and where codes are
     /// damaged it may be what is left: libjpeg warns of it, and only bytes before the picture's end are harmless, not those
     /// before tables or a comment that stand between.
-    pub(super) fn check(self, is_before_end: bool) -> Result<(), Declined> {
+    pub(super) fn check(self, is_before_end: bool) -> Result<(), Fallback> {
         match self {
             Self::Nothing => Ok(()),
             Self::Bytes if is_before_end => Ok(()),
             Self::Bytes => Err(LEFT_OVER),
-            Self::Segments => Err(Declined("a restart marker behind the last MCU")),
+            Self::Segments => Err(Fallback("a restart marker behind the last MCU")),
         }
     }
 }
 
 /// Whether all that was read was there.
-pub(super) fn check(bits: &Bits<'_>) -> Result<(), Declined> {
+pub(super) fn check(bits: &Bits<'_>) -> Result<(), Fallback> {
     bits.left().map(drop).ok_or(TOO_SHORT)
 }
 
@@ -199,7 +116,7 @@ impl<'a> Mcus<'a> {
 
     /// Where the next MCU starts, behind the restart marker that may come before it: which segment, how many of its
     /// bits are left, and the predictors there.
-    pub(super) fn place(&mut self) -> Result<(usize, u64, [i16; 3]), Declined> {
+    pub(super) fn place(&mut self) -> Result<(usize, u64, [i16; 3]), Fallback> {
         // No MCU is taken.
         self.run(0)?;
         let left = self.at.bits.left().ok_or(TOO_SHORT)?;
@@ -207,7 +124,7 @@ impl<'a> Mcus<'a> {
     }
 
     /// Decodes the next `count` MCUs, see [`McuBlocks::decode`].
-    pub(super) fn decode(&mut self, count: usize, coefficients: &mut [i16]) -> Result<(), Declined> {
+    pub(super) fn decode(&mut self, count: usize, coefficients: &mut [i16]) -> Result<(), Fallback> {
         let mut done = 0;
         while done < count {
             let run = self.run(count - done)?;
@@ -219,7 +136,7 @@ impl<'a> Mcus<'a> {
     }
 
     /// Reads over the next `count` MCUs.
-    pub(super) fn skip(&mut self, count: usize) -> Result<(), Declined> {
+    pub(super) fn skip(&mut self, count: usize) -> Result<(), Fallback> {
         let mut done = 0;
         while done < count {
             let run = self.run(count - done)?;
@@ -230,7 +147,7 @@ impl<'a> Mcus<'a> {
     }
 
     /// How many of the next `wanted` MCUs can be read in one go, behind the restart marker that may come first.
-    fn run(&mut self, wanted: usize) -> Result<usize, Declined> {
+    fn run(&mut self, wanted: usize) -> Result<usize, Fallback> {
         let (run, next) = self.intervals.run(wanted, &self.at.bits)?;
         if let Some(bits) = next {
             self.at = Position { bits, predictors: [0; 3] };
@@ -239,12 +156,12 @@ impl<'a> Mcus<'a> {
     }
 
     /// What is there behind the last MCU that was read.
-    pub(super) fn rest(&self) -> Result<Rest, Declined> {
+    pub(super) fn rest(&self) -> Result<Rest, Fallback> {
         self.intervals.rest(&self.at.bits)
     }
 
     /// Whether all that was decoded was there.
-    pub(super) fn check(&self) -> Result<(), Declined> {
+    pub(super) fn check(&self) -> Result<(), Fallback> {
         check(&self.at.bits)
     }
 }

@@ -10,13 +10,13 @@
 //! bytes --markers--> frame (geometry), tables, scans
 //!   scan --unstuff--> segments between restart markers --mcu--> blocks --entropy--> coefficients of a row of MCUs
 //!                                  (skipped outside the region)    huffman: tables by content
-//!   coefficients --kernel::idct--> plane (samples per component) --emit: upsampling, colours--> pixels
+//!   coefficients --kernel::idct--> plane (samples per component) --pixel_writer: upsampling, colours--> pixels
 //! ```
 //!
-//! [`own`] reads the headers. [`sequential`] drives this; [`progressive`] reads all scans first ([`band`]), into the
-//! region's coefficients ([`spectrum`]), and goes on as above. Where a file has a row index ([`rows`]), each row of MCUs
+//! [`native`] reads the headers. [`sequential`] drives this; [`progressive`] reads all scans first ([`band`]), into the
+//! region's coefficients ([`spectrum`]), and goes on as above. Where a file has a row index ([`row_index`]), each row of MCUs
 //! that the region needs is read from its start to the region's last column, and nothing else of the scan is decoded. For
-//! measuring, decoding can stop early ([`measure`]).
+//! measuring, decoding can stop early ([`stages`]).
 //!
 //! Only `kernel` knows vectors, and only it and `turbo` have `unsafe`: entropy-coded data, headers and geometry are
 //! handled by safe code.
@@ -31,36 +31,41 @@
 
 mod band;
 mod decoder;
-mod emit;
+mod device_decodable;
 mod entropy;
+mod fallback;
 mod frame;
 mod huffman;
 #[allow(unsafe_code, reason = "vectors")]
 mod kernel;
 mod markers;
 mod mcu;
-pub mod measure;
+mod mcu_blocks;
+mod native;
 mod order;
-mod ordinary;
-mod own;
+mod partial;
+mod pixel_writer;
 mod plane;
 mod progressive;
-mod rows;
+mod row_index;
+mod row_indexer;
+mod scan_limit;
 mod sequential;
 mod spectrum;
+mod stages;
 #[allow(unsafe_code, reason = "a library in C")]
 pub mod turbo;
 mod unstuff;
 mod workspace;
-
-use std::fmt;
 
 use super::geometry::{Region, Size};
 use super::pixels::Pixels;
 use crate::error::Result;
 
 pub use decoder::{Decoder, RowIndexCounts};
-pub use rows::RowIndexer;
+pub use partial::PartialDecoder;
+pub use row_indexer::RowIndexer;
+pub use stages::DecodeStage;
 pub use turbo::{Subsampling, Turbo, encode, to_baseline};
 
 /// Decodes regions of JPEG files. A decoder belongs to one thread and keeps its state from picture to picture.
@@ -78,16 +83,6 @@ pub trait JpegDecoder: Send {
     /// Damaged or truncated data within or before the region, and kinds of JPEG that are not supported. A picture
     /// that would only be decoded with wrong pixels is an error, too.
     fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()>;
-}
-
-/// Why a picture is left to libjpeg-turbo.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Declined(&'static str);
-
-impl fmt::Display for Declined {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::entropy::BLOCK;
+/// Coefficients of a block.
+pub(super) const BLOCK: usize = 64;
 
 /// Rows, or columns, whose values are added up first.
 const PAIRS: [[u8; 2]; 4] = [[0, 4], [2, 6], [7, 1], [3, 5]];

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::Declined;
+use super::fallback::Fallback;
 use super::frame::{Component, Upsampling};
 use super::kernel::{GROUP, Kernels, MARGIN};
 use crate::decode::lines::Lines;
@@ -53,7 +53,7 @@ impl Plane {
         offsets: &[u32],
         quantisation: &[i16; 64],
         component: &Component,
-    ) -> Result<(), Declined> {
+    ) -> Result<(), Fallback> {
         let start = self.index(i64::from(row * component.block)) * self.stride;
         let rows = &mut self.bytes[start..][..component.block as usize * self.stride];
         kernels.idct(component.block, coefficients, offsets, quantisation, &mut rows[MARGIN..], self.stride)?;

@@ -9,18 +9,18 @@
 
 #![forbid(unsafe_code)]
 
-use super::Declined;
 use super::band::{Band, BandPosition, BandRun};
-use super::emit::Emit;
-use super::entropy::BLOCK;
+use super::fallback::Fallback;
 use super::frame::Frame;
-use super::huffman::{BandTable, Tables};
+use super::huffman::{BandTable, TableCache};
 use super::kernel::{GROUP, Kernels};
 use super::markers::{Headers, Scan, Spectrum};
 use super::mcu::{Intervals, Rest, check};
-use super::measure::Until;
+use super::order::BLOCK;
+use super::pixel_writer::PixelWriter;
+use super::scan_limit::scans_max;
 use super::spectrum::{Coefficients, Coverage};
-use super::turbo::scans_max;
+use super::stages::DecodeStage;
 use super::unstuff::Part;
 use super::workspace::Workspace;
 use crate::decode::geometry::Region;
@@ -28,7 +28,7 @@ use crate::decode::geometry::Region;
 /// What one thread keeps for progressive pictures alone.
 #[derive(Default)]
 pub(super) struct Progressive {
-    ac: Tables<BandTable>,
+    ac: TableCache<BandTable>,
     /// By the frame's components.
     coefficients: [Coefficients; 3],
 }
@@ -40,8 +40,8 @@ impl Progressive {
         workspace: &mut Workspace,
         headers: &mut Headers<'_>,
         scan: Scan,
-        mut emit: Emit<'_>,
-    ) -> Result<(), Declined> {
+        mut emit: PixelWriter<'_>,
+    ) -> Result<(), Fallback> {
         let (frame, region) = (emit.frame, emit.region);
         for (coefficients, component) in self.coefficients.iter_mut().zip(frame.components()) {
             coefficients.start(component, region);
@@ -51,7 +51,7 @@ impl Progressive {
         let mut scans_left = scans_max(frame.size);
         let mut next = Some(scan);
         while let Some(scan) = next {
-            scans_left = scans_left.checked_sub(1).ok_or(Declined("too many scans"))?;
+            scans_left = scans_left.checked_sub(1).ok_or(Fallback("too many scans"))?;
             coverage.add(&scan)?;
             for part in scan.components() {
                 let table = &mut quantisation[part.component];
@@ -65,7 +65,7 @@ impl Progressive {
             let part = Part { start: scan.data, restarts: 0, end: None };
             let end = workspace.segments.read(workspace.kernels, headers.bytes(), &part, interval > 0)?;
             let rest = match scan.spectrum.first {
-                _ if workspace.until < Until::Coefficients => Rest::Nothing,
+                _ if workspace.last_stage < DecodeStage::Coefficients => Rest::Nothing,
                 0 => self.dc_scan(workspace, headers, frame, &scan)?,
                 _ => self.ac_scan(workspace, headers, &scan)?,
             };
@@ -76,7 +76,7 @@ impl Progressive {
             }
         }
         coverage.check(frame.components().len())?;
-        if workspace.until < Until::Samples {
+        if workspace.last_stage < DecodeStage::Samples {
             return Ok(());
         }
         for (i, component) in frame.components().iter().enumerate() {
@@ -91,7 +91,7 @@ impl Progressive {
             // Whole groups: the last block again.
             let last = offsets.last().copied().unwrap_or(0);
             offsets.resize(offsets.len().next_multiple_of(GROUP), last);
-            let quantisation = quantisation[i].ok_or(Declined("a component in no scan"))?;
+            let quantisation = quantisation[i].ok_or(Fallback("a component in no scan"))?;
             let ordered = &mut workspace.coefficients;
             ordered.fit(columns.len() * BLOCK);
             for row in rows {
@@ -99,7 +99,7 @@ impl Progressive {
                 plane.fill(workspace.kernels, row, ordered, offsets, &quantisation, component)?;
             }
         }
-        emit.up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
+        emit.write_up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
         Ok(())
     }
 
@@ -110,7 +110,7 @@ impl Progressive {
         headers: &Headers<'_>,
         frame: &Frame,
         scan: &Scan,
-    ) -> Result<Rest, Declined> {
+    ) -> Result<Rest, Fallback> {
         let Spectrum { high, low, .. } = scan.spectrum;
         let is_single = scan.components().len() == 1;
         let mut parts = [None; 3];
@@ -118,7 +118,7 @@ impl Progressive {
             let component = &frame.components()[entry.component];
             let table = match high {
                 0 => {
-                    let segment = headers.dc.get(entry.dc).copied().flatten().ok_or(Declined("no DC table"))?;
+                    let segment = headers.dc.get(entry.dc).copied().flatten().ok_or(Fallback("no DC table"))?;
                     Some(workspace.dc.find(segment)?)
                 }
                 _ => None,
@@ -128,7 +128,7 @@ impl Progressive {
         }
         // As libjpeg: at most ten blocks an MCU.
         if parts.iter().flatten().map(|(_, h, v, _)| h * v).sum::<u32>() > 10 {
-            return Err(Declined("an MCU of too many blocks"));
+            return Err(Fallback("an MCU of too many blocks"));
         }
         let rows = parts.iter().flatten().map(|(i, _, v, _)| self.coefficients[*i].rows().end.div_ceil(*v)).max();
         let width = match (is_single, scan.components()) {
@@ -155,7 +155,7 @@ impl Progressive {
                                     let predictor = &mut predictors[*i];
                                     // libjpeg-turbo refuses what does not fit.
                                     *predictor =
-                                        predictor.checked_add(difference).ok_or(Declined("a sum too large"))?;
+                                        predictor.checked_add(difference).ok_or(Fallback("a sum too large"))?;
                                     *predictor << low
                                 }
                                 None => {
@@ -175,9 +175,9 @@ impl Progressive {
     }
 
     /// Reads a band of one component, as [`dc_scan`](Self::dc_scan).
-    fn ac_scan(&mut self, workspace: &mut Workspace, headers: &Headers<'_>, scan: &Scan) -> Result<Rest, Declined> {
-        let [entry] = scan.components() else { return Err(Declined("an AC scan of several components")) };
-        let segment = headers.ac.get(entry.ac).copied().flatten().ok_or(Declined("no AC table"))?;
+    fn ac_scan(&mut self, workspace: &mut Workspace, headers: &Headers<'_>, scan: &Scan) -> Result<Rest, Fallback> {
+        let [entry] = scan.components() else { return Err(Fallback("an AC scan of several components")) };
+        let segment = headers.ac.get(entry.ac).copied().flatten().ok_or(Fallback("no AC table"))?;
         let table = self.ac.find(segment)?;
         let table = self.ac.get(table);
         let band = Band::new(scan.spectrum);

@@ -7,59 +7,30 @@
 
 #![forbid(unsafe_code)]
 
-use std::ops::Range;
-
-use super::Declined;
-use super::emit::Emit;
-use super::entropy::{BLOCK, SLACK};
+use super::entropy::SLACK;
+use super::fallback::Fallback;
 use super::frame::{Frame, Upsampling};
-use super::huffman::{AcTable, DcTable, Tables};
+use super::huffman::{AcTable, DcTable, TableCache};
 use super::kernel::GROUP;
 use super::markers::{Headers, Scan};
-use super::mcu::{McuBlocks, Mcus};
-use super::measure::Until;
+use super::mcu::Mcus;
+use super::order::BLOCK;
+use super::pixel_writer::PixelWriter;
+use super::stages::DecodeStage;
 use super::unstuff::Part;
 use super::workspace::Workspace;
-use crate::decode::geometry::{Region, Size};
-use source::{Indexed, RowSource, Through};
+use crate::decode::geometry::Region;
+use layout::{TableNumbers, blocks, parts};
+use source::{IndexedRows, RowSource, ScanRows};
 
 mod index;
+mod layout;
 mod source;
-
-/// By the scan's components: the numbers of the DC and the AC table.
-type TableNumbers = [(usize, usize); 3];
 
 /// What one thread keeps for sequential pictures alone.
 #[derive(Default)]
 pub(super) struct Sequential {
-    ac: Tables<AcTable>,
-}
-
-/// A component's part in a scan.
-#[derive(Clone)]
-struct ComponentPart {
-    /// Which of the frame's components.
-    index: usize,
-    /// Blocks per MCU across and down: one in a scan of a single component.
-    h: u32,
-    v: u32,
-    /// The MCU's blocks before this component's.
-    first: u32,
-    /// The blocks that the region needs.
-    columns: Range<u32>,
-    rows: Range<u32>,
-    /// By pairs.
-    quantisation: [i16; BLOCK],
-}
-
-/// How far a scan is decoded, in MCUs.
-struct Extent {
-    /// MCUs of a whole row, and rows of MCUs.
-    width: u32,
-    height: u32,
-    /// What the region needs.
-    columns: Range<u32>,
-    rows: Range<u32>,
+    ac: TableCache<AcTable>,
 }
 
 impl Sequential {
@@ -71,30 +42,30 @@ impl Sequential {
         headers: &mut Headers<'_>,
         scan: Scan,
         index: Option<&[u8]>,
-        mut emit: Emit<'_>,
-    ) -> Result<(), Declined> {
+        mut emit: PixelWriter<'_>,
+    ) -> Result<(), Fallback> {
         let (frame, region) = (emit.frame, emit.region);
         if scan.components().len() == frame.components().len() {
             self.scan(workspace, headers, frame, &scan, index, region, Some(&mut emit))?;
             return Ok(());
         }
         if index.is_some() {
-            return Err(Declined("a row index beside several scans"));
+            return Err(Fallback("a row index beside several scans"));
         }
         let mut scans = Some(scan);
         let mut seen = [false; 3];
         while let Some(scan) = scans {
             for part in scan.components() {
                 if std::mem::replace(&mut seen[part.component], true) {
-                    return Err(Declined("a component in two scans"));
+                    return Err(Fallback("a component in two scans"));
                 }
             }
             scans = self.scan(workspace, headers, frame, &scan, None, region, None)?;
         }
         if seen.contains(&false) {
-            return Err(Declined("a component in no scan"));
+            return Err(Fallback("a component in no scan"));
         }
-        emit.up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
+        emit.write_up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
         Ok(())
     }
 
@@ -109,8 +80,8 @@ impl Sequential {
         scan: &Scan,
         index: Option<&[u8]>,
         region: Region,
-        mut emit: Option<&mut Emit<'_>>,
-    ) -> Result<Option<Scan>, Declined> {
+        mut emit: Option<&mut PixelWriter<'_>>,
+    ) -> Result<Option<Scan>, Fallback> {
         let is_rolling = emit.is_some();
         let (parts, extent) = parts(headers, frame, scan, region)?;
         let tables = self.tables(&mut workspace.dc, headers, scan)?;
@@ -120,7 +91,9 @@ impl Sequential {
         let mut source = match index {
             Some(index) => {
                 let segments = &mut workspace.segments;
-                RowSource::Indexed(Indexed::new(kernels, file, scan, index, segments, &blocks, interval, &extent)?)
+                RowSource::IndexedRows(IndexedRows::new(
+                    kernels, file, scan, index, segments, &blocks, interval, &extent,
+                )?)
             }
             None => {
                 let whole = Part { start: scan.data, restarts: 0, end: None };
@@ -130,13 +103,13 @@ impl Sequential {
                 // A picture in one scan ends behind it, or something is odd.
                 next = headers.next_scan()?.map(|(_, scan)| scan);
                 if is_rolling && next.is_some() {
-                    return Err(Declined("a scan behind the last"));
+                    return Err(Fallback("a scan behind the last"));
                 }
                 let mcus = Mcus::new(kernels, &blocks, &workspace.segments, interval, (0, 0, [0; 3]));
-                RowSource::Through(Through::new(mcus, &extent))
+                RowSource::ScanRows(ScanRows::new(mcus, &extent))
             }
         };
-        if workspace.until < Until::Coefficients {
+        if workspace.last_stage < DecodeStage::Coefficients {
             source.read()?;
             return Ok(next);
         }
@@ -173,7 +146,7 @@ impl Sequential {
                 let component = &frame.components()[part.index];
                 for down in 0..part.v {
                     let block_row = row * part.v + down;
-                    if part.rows.contains(&block_row) && workspace.until >= Until::Samples {
+                    if part.rows.contains(&block_row) && workspace.last_stage >= DecodeStage::Samples {
                         let skipped = (down * part.h) as usize * BLOCK;
                         let coefficients = &workspace.coefficients[skipped..];
                         let offsets = &workspace.offsets[part.index];
@@ -191,7 +164,7 @@ impl Sequential {
             if let Some(emit) = &mut emit {
                 let is_last = row + 1 == extent.rows.end;
                 let ready = (row + 1) * frame.v_max * frame.block - reach;
-                emit.up_to(if is_last { u32::MAX } else { ready }, &workspace.planes, &mut workspace.scratch);
+                emit.write_up_to(if is_last { u32::MAX } else { ready }, &workspace.planes, &mut workspace.scratch);
             }
         }
         if region == Region::all(frame.decoded) {
@@ -203,63 +176,16 @@ impl Sequential {
     /// The numbers of the DC and AC tables of each component of a scan.
     fn tables(
         &mut self,
-        dc_tables: &mut Tables<DcTable>,
+        dc_tables: &mut TableCache<DcTable>,
         headers: &Headers<'_>,
         scan: &Scan,
-    ) -> Result<TableNumbers, Declined> {
+    ) -> Result<TableNumbers, Fallback> {
         let mut tables = TableNumbers::default();
         for (numbers, component) in tables.iter_mut().zip(scan.components()) {
-            let dc = headers.dc.get(component.dc).copied().flatten().ok_or(Declined("no DC table"))?;
-            let ac = headers.ac.get(component.ac).copied().flatten().ok_or(Declined("no AC table"))?;
+            let dc = headers.dc.get(component.dc).copied().flatten().ok_or(Fallback("no DC table"))?;
+            let ac = headers.ac.get(component.ac).copied().flatten().ok_or(Fallback("no AC table"))?;
             *numbers = (dc_tables.find(dc)?, self.ac.find(ac)?);
         }
         Ok(tables)
     }
-}
-
-/// The blocks of a scan's MCUs.
-fn blocks<'a>(
-    parts: &[Option<ComponentPart>; 3],
-    tables: TableNumbers,
-    dc: &'a Tables<DcTable>,
-    ac: &'a Tables<AcTable>,
-) -> Result<McuBlocks<'a>, Declined> {
-    let mut blocks = McuBlocks::new();
-    for (i, (part, numbers)) in parts.iter().flatten().zip(tables).enumerate() {
-        blocks.push(i, (part.h * part.v) as usize, dc.get(numbers.0), ac.get(numbers.1))?;
-    }
-    Ok(blocks)
-}
-
-/// The components of a scan, and which of its MCUs they need.
-fn parts(
-    headers: &Headers<'_>,
-    frame: &Frame,
-    scan: &Scan,
-    region: Region,
-) -> Result<([Option<ComponentPart>; 3], Extent), Declined> {
-    let is_single = scan.components().len() == 1;
-    let mut parts = [None, None, None];
-    let mut first = 0;
-    let (mut columns, mut rows): (Range<u32>, Range<u32>) = (0..0, 0..0);
-    for (part, entry) in parts.iter_mut().zip(scan.components()) {
-        let component = &frame.components()[entry.component];
-        let (h, v) = if is_single { (1, 1) } else { (component.h, component.v) };
-        let needed = component.needed(region);
-        let join = |all: &mut Range<u32>, blocks: &Range<u32>, per_mcu: u32| {
-            let mcus = blocks.start / per_mcu..blocks.end.div_ceil(per_mcu);
-            *all = if all.start == all.end { mcus } else { all.start.min(mcus.start)..all.end.max(mcus.end) };
-        };
-        join(&mut columns, &needed.0, h);
-        join(&mut rows, &needed.1, v);
-        let quantisation = headers.quantisation_by_pairs(component.quantisation)?;
-        let (columns, rows) = needed;
-        *part = Some(ComponentPart { index: entry.component, h, v, first, columns, rows, quantisation });
-        first += h * v;
-    }
-    let Size { w: width, h: height } = match (is_single, scan.components()) {
-        (true, [only]) => frame.components()[only.component].blocks(),
-        _ => Size { w: frame.size.w.div_ceil(8 * frame.h_max), h: frame.size.h.div_ceil(8 * frame.v_max) },
-    };
-    Ok((parts, Extent { width, height, columns, rows }))
 }

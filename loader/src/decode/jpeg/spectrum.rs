@@ -4,10 +4,10 @@
 
 use std::ops::Range;
 
-use super::Declined;
-use super::entropy::BLOCK;
+use super::fallback::Fallback;
 use super::frame::Component;
 use super::markers::Scan;
+use super::order::BLOCK;
 use crate::decode::geometry::Region;
 use crate::decode::pixels::fit;
 
@@ -112,21 +112,21 @@ impl Default for Coverage {
 
 impl Coverage {
     /// Takes note of a scan.
-    pub(super) fn add(&mut self, scan: &Scan) -> Result<(), Declined> {
+    pub(super) fn add(&mut self, scan: &Scan) -> Result<(), Fallback> {
         let spectrum = scan.spectrum;
         let band = usize::from(spectrum.first)..usize::from(spectrum.last) + 1;
         let is_dc = spectrum.first == 0;
         if band.is_empty() || band.end > BLOCK || is_dc && band.end > 1 || spectrum.low > LOW_MAX {
-            return Err(Declined("a band that does not exist"));
+            return Err(Fallback("a band that does not exist"));
         }
         if spectrum.high > 0 && spectrum.high != spectrum.low + 1 {
-            return Err(Declined("a refinement by more than a bit"));
+            return Err(Fallback("a refinement by more than a bit"));
         }
         let expected = if spectrum.high == 0 { NOTHING } else { spectrum.high };
         for part in scan.components() {
             let low = &mut self.low[part.component];
             if !is_dc && low[0] == NOTHING || low[band.clone()].iter().any(|low| *low != expected) {
-                return Err(Declined("a scan out of order"));
+                return Err(Fallback("a scan out of order"));
             }
             low[band.clone()].fill(spectrum.low);
         }
@@ -134,8 +134,8 @@ impl Coverage {
     }
 
     /// Whether nothing is missing.
-    pub(super) fn check(&self, components: usize) -> Result<(), Declined> {
+    pub(super) fn check(&self, components: usize) -> Result<(), Fallback> {
         let is_complete = self.low[..components].iter().flatten().all(|low| *low == 0);
-        if is_complete { Ok(()) } else { Err(Declined("a progressive picture that is not complete")) }
+        if is_complete { Ok(()) } else { Err(Fallback("a progressive picture that is not complete")) }
     }
 }

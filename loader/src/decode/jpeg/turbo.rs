@@ -1,8 +1,8 @@
 //! libjpeg-turbo through its TurboJPEG interface, which turns the C library's `longjmp` errors into return codes.
 
 mod encode;
-mod mend;
 mod output;
+mod repair;
 mod transcode;
 
 use std::ffi::{CStr, c_int};
@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use turbojpeg_sys as tj;
 
 use super::JpegDecoder;
+use super::scan_limit::scans_max;
 use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};
@@ -18,23 +19,8 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(test)]
 pub(super) use encode::encode_deep;
 pub use encode::{Subsampling, encode};
-use output::{Depth, Given};
+use output::{Depth, OutputFormat};
 pub use transcode::to_baseline;
-
-/// Progressive files may have many scans, each of which costs a pass over the picture. Encoders write about ten.
-const SCANS_MAX: u64 = 500;
-
-/// Pixels times scans that one file may cost, so that a small file cannot keep a thread busy for minutes; a picture of
-/// any size may have [`SCANS_USUAL`].
-const SCANNED_PIXELS_MAX: u64 = 1 << 30;
-
-/// More than any encoder writes.
-const SCANS_USUAL: u64 = 32;
-
-/// How many scans a picture may have.
-pub(super) fn scans_max(size: Size) -> u64 {
-    (SCANNED_PIXELS_MAX / (u64::from(size.w) * u64::from(size.h)).max(1)).clamp(SCANS_USUAL, SCANS_MAX)
-}
 
 /// Fancy upsampling looks one chroma sample to each side, two pixels at half resolution, so that many more columns
 /// are decoded than asked for.
@@ -45,10 +31,10 @@ const WIDTH_MIN: u32 = 16;
 
 /// The one warning behind which none can come, and which leaves the pixels right: bytes too many before the end. The library
 /// keeps the first warning only, so of any other one it is not known what it hides.
-const HARMLESS: &str = "extraneous bytes before marker 0xd9";
+const HARMLESS_WARNING: &str = "extraneous bytes before marker 0xd9";
 
 /// What the library says of a picture with sampling factors that TurboJPEG takes for simpler ones.
-const OTHER_UNIT: &str = "cropping region";
+const CROP_ERROR: &str = "cropping region";
 
 /// The file that `write` has the library write to memory of its own, whose pointer and length it stores in the two places; `None`
 /// unless the library's call returns 0.
@@ -145,7 +131,7 @@ struct Header {
     size: Size,
     /// Columns of the smallest unit that can be skipped; `None` where only a full decode works.
     unit: Option<u32>,
-    given: Given,
+    given: OutputFormat,
     depth: Depth,
     scale: Scale,
 }
@@ -176,7 +162,7 @@ impl Turbo {
         }
         let lossless = self.instance.get(tj::TJPARAM_TJPARAM_LOSSLESS) == 1;
         let depth = Depth::of(self.instance.get(tj::TJPARAM_TJPARAM_PRECISION))?;
-        let given = Given::of(self.instance.get(tj::TJPARAM_TJPARAM_COLORSPACE), lossless);
+        let given = OutputFormat::of(self.instance.get(tj::TJPARAM_TJPARAM_COLORSPACE), lossless);
         let unit = match self.instance.get(tj::TJPARAM_TJPARAM_SUBSAMP) as tj::TJSAMP {
             _ if lossless => None,
             tj::TJSAMP_TJSAMP_444 | tj::TJSAMP_TJSAMP_GRAY | tj::TJSAMP_TJSAMP_440 | tj::TJSAMP_TJSAMP_441 => Some(8),
@@ -215,7 +201,7 @@ impl Turbo {
         let header = self.start(bytes, scale)?;
         let (region, all) = (widen(region, &header)?, Region::all(header.size));
         match self.decode_flawless(bytes, &header, region, pixels) {
-            Err(error) if region != all && error.to_string().contains(OTHER_UNIT) => {
+            Err(error) if region != all && error.to_string().contains(CROP_ERROR) => {
                 let header = self.start(bytes, scale)?;
                 self.decode_flawless(bytes, &header, all, pixels)
             }
@@ -295,7 +281,7 @@ impl Turbo {
 
     /// As [`decompress`](Self::decompress), but of warnings only one that may mean damage.
     fn damage(&mut self, bytes: &[u8], header: &Header, region: Region, out: &mut [u8]) -> Result<Option<String>> {
-        Ok(self.decompress(bytes, header, region, out)?.filter(|warning| !warning.contains(HARMLESS)))
+        Ok(self.decompress(bytes, header, region, out)?.filter(|warning| !warning.contains(HARMLESS_WARNING)))
     }
 
     /// The damage of a picture whose first `warning` may be about an odd header alone. That is read in a known way; what
@@ -308,7 +294,7 @@ impl Turbo {
         out: &mut [u8],
         warning: &str,
     ) -> Option<String> {
-        let found = mend::header(bytes).and_then(|mended| {
+        let found = repair::repair_header(bytes).and_then(|mended| {
             let same = self.start(&mended, header.scale).ok()?;
             let is_same = same.size == header.size && same.given == header.given && same.depth == header.depth;
             is_same.then(|| self.damage(&mended, &same, region, out).ok()).flatten()

@@ -3,8 +3,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::Declined;
 use super::entropy::{BYTES_AFTER, Bits};
+use super::fallback::Fallback;
 use super::kernel::{Kernels, MARGIN};
 use crate::decode::pixels::fit;
 
@@ -46,10 +46,10 @@ impl Segments {
         file: &[u8],
         part: &Part,
         has_restarts: bool,
-    ) -> Result<usize, Declined> {
+    ) -> Result<usize, Fallback> {
         let start = part.start;
         let data = file.get(start..part.end.map_or(file.len(), |end| end.byte));
-        let data = data.ok_or(Declined("a part of a scan that is not there"))?;
+        let data = data.ok_or(Fallback("a part of a scan that is not there"))?;
         // The last byte may be one more, of which not all bits belong to the part.
         fit(&mut self.bytes, data.len() + 1 + MARGIN + BYTES_AFTER, 0);
         self.ends.clear();
@@ -62,19 +62,19 @@ impl Segments {
             let expected = 0xd0 + ((part.restarts + self.ends.len() - 1) & 7) as u8;
             match (&data[at..], part.end) {
                 ([0xff, code, ..], _) if has_restarts && *code == expected => at += 2,
-                ([0xff, 0xd0..=0xd7, ..], _) => return Err(Declined("a restart marker out of order")),
-                ([0xff, 0xff, ..], _) => return Err(Declined("filled up with FF")),
+                ([0xff, 0xd0..=0xd7, ..], _) => return Err(Fallback("a restart marker out of order")),
+                ([0xff, 0xff, ..], _) => return Err(Fallback("filled up with FF")),
                 ([0xff, _, ..], None) => return Ok(start + at),
                 ([], Some(BitPlace { bit: 0, .. })) => return Ok(start + at),
                 ([], Some(place)) => {
-                    self.bytes[end] = *file.get(place.byte).ok_or(Declined("a scan without an end"))?;
+                    self.bytes[end] = *file.get(place.byte).ok_or(Fallback("a scan without an end"))?;
                     if let Some(last) = self.ends.last_mut() {
                         *last += 1;
                     }
                     self.spare = 8 - place.bit;
                     return Ok(start + at);
                 }
-                _ => return Err(Declined("a scan without an end")),
+                _ => return Err(Fallback("a scan without an end")),
             }
         }
     }

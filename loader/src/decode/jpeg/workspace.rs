@@ -2,11 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use super::emit::Scratch;
-use super::huffman::{DcTable, Tables};
+use super::huffman::{DcTable, TableCache};
 use super::kernel::Kernels;
-use super::measure::Until;
+use super::pixel_writer::Scratch;
 use super::plane::Plane;
+use super::stages::DecodeStage;
 use super::unstuff::Segments;
 use crate::decode::lines::Lines;
 
@@ -14,8 +14,8 @@ use crate::decode::lines::Lines;
 pub(super) struct Workspace {
     pub kernels: Kernels,
     /// What comes behind is left out.
-    pub until: Until,
-    pub dc: Tables<DcTable>,
+    pub last_stage: DecodeStage,
+    pub dc: TableCache<DcTable>,
     /// The current scan.
     pub segments: Segments,
     /// What is transformed next, block behind block: a row of MCUs, or of one component's blocks.
@@ -28,11 +28,11 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    pub(super) fn new(kernels: Kernels, until: Until) -> Self {
+    pub(super) fn new(kernels: Kernels, last_stage: DecodeStage) -> Self {
         Self {
             kernels,
-            until,
-            dc: Tables::default(),
+            last_stage,
+            dc: TableCache::default(),
             segments: Segments::default(),
             coefficients: Lines::default(),
             planes: Default::default(),

@@ -14,7 +14,7 @@ use super::geometry::{Filter, Grid, Region, Stage};
 use super::lines::Lines;
 use super::pixels::Pixels;
 use kernel::{Columns, Kernels, MANY_ROWS};
-use planes::{Planes, three_rows};
+use planes::{MARGIN, Planes, three_rows};
 use weights::{Axis, ONE, Span};
 
 /// One thread's resizer: the weights of the current picture and its row buffers.
@@ -87,7 +87,7 @@ impl Resizer {
             (Span::new(grid.left + crop.x, crop.w, grid.by), Span::new(grid.above + crop.y, crop.h, grid.by));
         self.columns.compute(filter, across, resized.w, x, flip);
         self.rows.compute(filter, down, resized.h, y, false);
-        self.packed.pack(&self.columns, self.kernels);
+        self.packed.pack(&self.columns, self.kernels.window());
         let (cx, cy) = (self.columns.span(), self.rows.span());
         let needed = Region { x: across.first + cx.0, y: down.first + cy.0, w: cx.1 - cx.0, h: cy.1 - cy.0 };
         let is_blank = window.x >= i64::from(resized.w) || window.x + i64::from(window.size.w) <= 0;
@@ -107,7 +107,7 @@ impl Resizer {
         } else {
             (i64::from(x.0) - window.x).max(0)
         } as usize;
-        split.start(needed.w as usize, kernel::MARGIN);
+        split.start(needed.w as usize, MARGIN);
         inner.start(inner_width, 0);
         row.start(width, 0);
         row.all_mut().fill(0);

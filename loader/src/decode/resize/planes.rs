@@ -1,7 +1,12 @@
 //! A row of pixels as three rows of values, one per channel.
 
-use super::kernel::CHUNK;
 use crate::decode::pixels::fit;
+
+/// Values of a plane that kernels make at a time: planes hold whole ones.
+pub(super) const CHUNK: usize = 32;
+
+/// Values that may be read behind a plane's last one.
+pub(super) const MARGIN: usize = 128;
 
 /// Three rows of the same length out of one behind the other.
 pub(super) fn three_rows<T>(values: &mut [T]) -> [&mut [T]; 3] {

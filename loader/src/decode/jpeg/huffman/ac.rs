@@ -1,24 +1,24 @@
 //! AC coefficients of sequential scans: one or two symbols per lookup, or several where they are read over.
 
-use super::super::Declined;
+use super::super::fallback::Fallback;
 use super::super::markers::HuffmanSegment;
-use super::{Code, ENTRIES, Single, Table, WINDOW, addend};
+use super::{Code, ENTRIES, Table, WINDOW, WindowSymbol, addend};
 
 /// Positions that an entry moves on by at the end of a block: beyond every sum of position and runs that is not an end.
 pub(in super::super) const END_OF_BLOCK: u32 = 128;
 
 /// What an entry moves on by when the lookup decides nothing.
-pub(in super::super) const LONG: u32 = 192;
+pub(in super::super) const UNDECIDED: u32 = 192;
 
 /// One or two AC symbols, in a word whose low bits can serve as a shift at once.
 ///
 /// From the lowest: 8 bits: bits of both, below 64; 8: 64 less the bits of the first; 8: positions to move on by, the
-/// second value at the last of them, [`END_OF_BLOCK`] or [`LONG`] more at an end; 8: zeros before the first value; 16
+/// second value at the last of them, [`END_OF_BLOCK`] or [`UNDECIDED`] more at an end; 8: zeros before the first value; 16
 /// each: the addends of the last value and of the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Pair(u64);
+pub(in super::super) struct PairEntry(u64);
 
-impl Pair {
+impl PairEntry {
     #[inline(always)]
     pub(in super::super) fn bits(self) -> u32 {
         self.0 as u32 & 63
@@ -47,7 +47,7 @@ impl Pair {
     }
 }
 
-/// What goes into a [`Pair`].
+/// What goes into a [`PairEntry`].
 #[derive(Clone, Copy)]
 struct Symbols {
     first_bits: u32,
@@ -59,18 +59,18 @@ struct Symbols {
 }
 
 impl Symbols {
-    fn pair(self) -> Pair {
+    fn pair(self) -> PairEntry {
         let bytes = [self.bits, (64 - self.first_bits) & 63, self.advance, self.first_run].map(|v| v as u8);
         let addends = u64::from(self.first_addend as u16) << 16 | u64::from(self.addend as u16);
-        Pair(addends << 32 | u64::from(u32::from_le_bytes(bytes)))
+        PairEntry(addends << 32 | u64::from(u32::from_le_bytes(bytes)))
     }
 }
 
 /// One symbol or several whose values nobody wants: their bits, and what to move on by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Skip(u16);
+pub(in super::super) struct SkipEntry(u16);
 
-impl Skip {
+impl SkipEntry {
     #[inline(always)]
     pub(in super::super) fn bits(self) -> u32 {
         u32::from(self.0) & 63
@@ -85,23 +85,23 @@ impl Skip {
 /// An AC table.
 #[derive(Debug)]
 pub(in super::super) struct AcTable {
-    pub pairs: Box<[Pair; ENTRIES]>,
-    pub skips: Box<[Skip; ENTRIES]>,
+    pub pairs: Box<[PairEntry; ENTRIES]>,
+    pub skips: Box<[SkipEntry; ENTRIES]>,
     pub code: Code,
 }
 
 impl Default for AcTable {
     fn default() -> Self {
         Self {
-            pairs: Box::new([Pair::default(); ENTRIES]),
-            skips: Box::new([Skip::default(); ENTRIES]),
+            pairs: Box::new([PairEntry::default(); ENTRIES]),
+            skips: Box::new([SkipEntry::default(); ENTRIES]),
             code: Code::default(),
         }
     }
 }
 
 impl Table for AcTable {
-    fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Declined> {
+    fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Fallback> {
         self.code = Code::build(segment)?;
         let windows = self.code.windows();
         for window in 0..ENTRIES {
@@ -120,10 +120,10 @@ impl AcTable {
         (size > 0 || run == 15).then_some(run)
     }
 
-    fn pair(windows: &[(u8, u8); ENTRIES], window: u32) -> Pair {
-        let nothing = Symbols { first_bits: 0, bits: 0, first_run: 63, advance: LONG, first_addend: 0, addend: 0 };
+    fn pair(windows: &[(u8, u8); ENTRIES], window: u32) -> PairEntry {
+        let nothing = Symbols { first_bits: 0, bits: 0, first_run: 63, advance: UNDECIDED, first_addend: 0, addend: 0 };
         let (symbol, length) = windows[window as usize];
-        let Some(first) = Single::of(window, symbol, length) else { return nothing.pair() };
+        let Some(first) = WindowSymbol::of(window, symbol, length) else { return nothing.pair() };
         let Some(run) = Self::run(symbol) else {
             let bits = u32::from(length);
             return Symbols { first_bits: bits, bits, advance: END_OF_BLOCK, ..nothing }.pair();
@@ -158,7 +158,7 @@ impl AcTable {
         Symbols { bits: end + size, advance: one.advance + run + 1, addend, ..one }.pair()
     }
 
-    fn skip(windows: &[(u8, u8); ENTRIES], window: u32) -> Skip {
+    fn skip(windows: &[(u8, u8); ENTRIES], window: u32) -> SkipEntry {
         let (mut bits, mut advance) = (0, 0);
         // A long run or two, and the position could no longer be told from an end.
         while bits < WINDOW && advance <= 32 {
@@ -175,8 +175,8 @@ impl AcTable {
                 }
             }
         }
-        let advance = if bits == 0 { LONG } else { advance };
-        Skip((advance << 8 | bits) as u16)
+        let advance = if bits == 0 { UNDECIDED } else { advance };
+        SkipEntry((advance << 8 | bits) as u16)
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
                 };
                 let entry = table.pairs[window as usize];
                 let word = u64::from(bits) << 32;
-                if entry.advance() == LONG {
+                if entry.advance() == UNDECIDED {
                     continue;
                 }
                 let (run, value, end) = one(0).unwrap();

@@ -1,6 +1,6 @@
 //! AC coefficients of progressive scans: one symbol per lookup, and ends that hold for several blocks.
 
-use super::super::Declined;
+use super::super::fallback::Fallback;
 use super::super::markers::HuffmanSegment;
 use super::{Code, ENTRIES, Table, WINDOW, addend};
 
@@ -55,7 +55,7 @@ impl Default for BandTable {
 }
 
 impl Table for BandTable {
-    fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Declined> {
+    fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Fallback> {
         self.code = Code::build(segment)?;
         let mut symbols = segment.values.iter();
         // Codes count up, so their windows lie one behind the other.

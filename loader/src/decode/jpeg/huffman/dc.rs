@@ -1,8 +1,8 @@
 //! DC differences: sizes up to 15 bits, one per lookup.
 
-use super::super::Declined;
+use super::super::fallback::Fallback;
 use super::super::markers::HuffmanSegment;
-use super::{Code, Single, Table, WINDOW};
+use super::{Code, Table, WINDOW, WindowSymbol};
 
 /// The same for DC differences, of which there are few.
 pub(in super::super) const DC_WINDOW: u32 = 9;
@@ -11,7 +11,7 @@ const DC_ENTRIES: usize = 1 << DC_WINDOW;
 
 /// A DC difference; `bits` is 0 where the lookup decides nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Difference {
+pub(in super::super) struct DcEntry {
     pub bits: u8,
     pub addend: i16,
 }
@@ -19,31 +19,31 @@ pub(in super::super) struct Difference {
 /// A DC table.
 #[derive(Debug)]
 pub(in super::super) struct DcTable {
-    pub lookup: Box<[Difference; DC_ENTRIES]>,
+    pub lookup: Box<[DcEntry; DC_ENTRIES]>,
     pub code: Code,
 }
 
 impl Default for DcTable {
     fn default() -> Self {
-        Self { lookup: Box::new([Difference::default(); DC_ENTRIES]), code: Code::default() }
+        Self { lookup: Box::new([DcEntry::default(); DC_ENTRIES]), code: Code::default() }
     }
 }
 
 impl Table for DcTable {
-    fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Declined> {
+    fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Fallback> {
         // libjpeg takes no larger difference, either.
         if segment.values.iter().any(|size| *size > 15) {
-            return Err(Declined("a DC difference of more than 15 bits"));
+            return Err(Fallback("a DC difference of more than 15 bits"));
         }
         self.code = Code::build(segment)?;
         let windows = self.code.windows();
         for (i, out) in self.lookup.iter_mut().enumerate() {
             let window = i << (WINDOW - DC_WINDOW);
             let (size, length) = windows[window];
-            let one = Single::of(window as u32, size, length);
+            let one = WindowSymbol::of(window as u32, size, length);
             // Code and sign must lie inside the smaller window.
             let one = one.filter(|_| u32::from(length) + u32::from(size > 0) <= DC_WINDOW);
-            *out = one.map_or(Difference::default(), |one| Difference { bits: one.bits as u8, addend: one.addend });
+            *out = one.map_or(DcEntry::default(), |one| DcEntry { bits: one.bits as u8, addend: one.addend });
         }
         Ok(())
     }

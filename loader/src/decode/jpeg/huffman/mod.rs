@@ -10,7 +10,7 @@
 //! strips the code and extends the sign at once. Where a second symbol fits into the window, the entry serves both.
 //! Longer codes, and bits that are no code, are decoded one symbol at a time by [`Code`].
 //!
-//! Building a table costs some microseconds, and most files carry the standard ones: [`Tables`] keeps them by content.
+//! Building a table costs some microseconds, and most files carry the standard ones: [`TableCache`] keeps them by content.
 //!
 //! [`AcTable`] and [`DcTable`] are for sequential scans, [`BandTable`] is for the AC scans of progressive pictures, which
 //! bring tables of their own: it holds one symbol per lookup and is built in a moment.
@@ -21,10 +21,10 @@ mod ac;
 mod band;
 mod dc;
 
-use super::Declined;
+use super::fallback::Fallback;
 use super::markers::HuffmanSegment;
 
-pub(super) use ac::{AcTable, END_OF_BLOCK, Pair};
+pub(super) use ac::{AcTable, END_OF_BLOCK, PairEntry};
 pub(super) use band::{BAND_END, BandTable, UNDECIDED};
 pub(super) use dc::{DC_WINDOW, DcTable};
 
@@ -35,7 +35,7 @@ pub(super) const WINDOW: u32 = 11;
 const ENTRIES: usize = 1 << WINDOW;
 
 /// Tables of a class that are kept. A scan uses three at most, so none that it found goes while it looks for the next.
-const KEPT: usize = 8;
+const TABLES_MAX: usize = 8;
 
 /// A canonical code, for one symbol at a time.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Default for Code {
 }
 
 impl Code {
-    fn build(segment: HuffmanSegment<'_>) -> Result<Self, Declined> {
+    fn build(segment: HuffmanSegment<'_>) -> Result<Self, Fallback> {
         let mut this = Self::default();
         this.symbols[..segment.values.len()].copy_from_slice(segment.values);
         let (mut code, mut place) = (0_u32, 0_i32);
@@ -64,7 +64,7 @@ impl Code {
             place += i32::from(*count);
             // No code is all ones, so the one after the last must still fit.
             if *count > 0 && code >= 1 << length {
-                return Err(Declined("a Huffman table with more codes than fit"));
+                return Err(Fallback("a Huffman table with more codes than fit"));
             }
             this.ends[length] = if *count > 0 { code << (16 - length) } else { 0 };
             code <<= 1;
@@ -108,17 +108,17 @@ fn addend(prefix: u32, size: u32, is_negative: bool) -> i16 {
 /// A table that can be made from a segment.
 pub(super) trait Table: Default {
     /// Becomes the table of `segment`, or stays what it is.
-    fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Declined>;
+    fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Fallback>;
 }
 
 /// A symbol at the start of a window, with its value's bits.
 #[derive(Clone, Copy)]
-struct Single {
+struct WindowSymbol {
     bits: u32,
     addend: i16,
 }
 
-impl Single {
+impl WindowSymbol {
     /// `None` where code and sign do not fit into the window.
     fn of(window: u32, size: u8, length: u8) -> Option<Self> {
         let (size, length) = (u32::from(size & 15), u32::from(length));
@@ -132,47 +132,47 @@ impl Single {
 
 /// Tables by their content, those used last.
 #[derive(Debug)]
-pub(super) struct Tables<T> {
-    kept: Vec<Kept<T>>,
+pub(super) struct TableCache<T> {
+    kept: Vec<CachedTable<T>>,
     /// Uses so far.
     clock: u64,
 }
 
 #[derive(Debug)]
-struct Kept<T> {
+struct CachedTable<T> {
     counts: [u8; 16],
     values: Vec<u8>,
     last_use: u64,
     table: T,
 }
 
-impl<T> Default for Tables<T> {
+impl<T> Default for TableCache<T> {
     fn default() -> Self {
         Self { kept: Vec::new(), clock: 0 }
     }
 }
 
-impl<T: Table> Tables<T> {
-    /// The number of the table of `segment`, for [`get`](Self::get). Good until [`KEPT`] other tables were asked for.
-    pub(super) fn find(&mut self, segment: HuffmanSegment<'_>) -> Result<usize, Declined> {
+impl<T: Table> TableCache<T> {
+    /// The number of the table of `segment`, for [`get`](Self::get). Good until [`TABLES_MAX`] other tables were asked for.
+    pub(super) fn find(&mut self, segment: HuffmanSegment<'_>) -> Result<usize, Fallback> {
         self.clock += 1;
         let place = self.kept.iter().position(|k| k.counts == *segment.counts && k.values == segment.values);
         if let Some(place) = place {
             self.kept[place].last_use = self.clock;
             return Ok(place);
         }
-        if self.kept.len() < KEPT {
+        if self.kept.len() < TABLES_MAX {
             let mut table = T::default();
             table.build(segment)?;
             // Room for any other table's.
             let mut values = Vec::with_capacity(256);
             values.extend_from_slice(segment.values);
-            self.kept.push(Kept { counts: *segment.counts, values, last_use: self.clock, table });
+            self.kept.push(CachedTable { counts: *segment.counts, values, last_use: self.clock, table });
             return Ok(self.kept.len() - 1);
         }
         // In place: the numbers of the others stay.
-        let oldest = (0..KEPT).min_by_key(|i| self.kept[*i].last_use).unwrap_or(0);
-        let Kept { counts, values, last_use, table } = &mut self.kept[oldest];
+        let oldest = (0..TABLES_MAX).min_by_key(|i| self.kept[*i].last_use).unwrap_or(0);
+        let CachedTable { counts, values, last_use, table } = &mut self.kept[oldest];
         table.build(segment)?;
         (*counts, *last_use) = (*segment.counts, self.clock);
         values.clear();
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_table_found_stays_in_its_place_while_others_push_old_ones_out() {
-        let mut tables = Tables::<DcTable>::default();
+        let mut tables = TableCache::<DcTable>::default();
         let values: Vec<u8> = (0..16).collect();
         for count in 1..16 {
             let (first, second) = (counts(count), counts(count + 1));
@@ -209,15 +209,15 @@ mod tests {
             assert_eq!(tables.get(number).code.symbol(u32::from(count) << 8), None);
             assert_eq!(tables.find(first).unwrap(), number);
         }
-        assert_eq!(tables.kept.len(), KEPT);
+        assert_eq!(tables.kept.len(), TABLES_MAX);
     }
 
     #[test]
     fn a_table_that_cannot_be_built_leaves_the_kept_ones_alone() {
-        let mut tables = Tables::<DcTable>::default();
+        let mut tables = TableCache::<DcTable>::default();
         let values: Vec<u8> = (0..16).collect();
         let mut good = Vec::new();
-        for count in 1..=KEPT as u8 {
+        for count in 1..=TABLES_MAX as u8 {
             let counts = counts(count);
             good.push(tables.find(HuffmanSegment { counts: &counts, values: &values[..usize::from(count)] }).unwrap());
         }

@@ -10,14 +10,15 @@ use std::arch::x86_64::{
     *,
 };
 
-use super::super::Declined;
 use super::super::band::BandRun;
-use super::super::entropy::BLOCK;
-use super::super::mcu::{McuBlocks, Position};
+use super::super::fallback::Fallback;
+use super::super::mcu_blocks::{McuBlocks, Position};
+use super::super::order::BLOCK;
 use super::colour::{smooth, ycbcr};
 use super::islow::{FITTING_MAX, passes};
+use super::layout::groups;
 use super::reduced::pass_to_four;
-use super::{groups, portable, reduced};
+use super::{portable, reduced};
 
 /// Both of a pair in 32 bits.
 type Pairs = Vector;
@@ -112,19 +113,19 @@ pub(super) fn decode(
     at: &mut Position<'_>,
     count: usize,
     coefficients: &mut [i16],
-) -> Result<(), Declined> {
+) -> Result<(), Fallback> {
     blocks.decode::<true>(at, count, coefficients)
 }
 
 /// See [`Kernels::skip`](super::Kernels::skip).
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
+pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
     blocks.skip(at, count)
 }
 
 /// See [`Kernels::band`](super::Kernels::band).
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Declined> {
+pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Fallback> {
     run.read(|number, mask| _pdep_u64(number, mask))
 }
 

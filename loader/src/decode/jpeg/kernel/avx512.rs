@@ -23,14 +23,14 @@ use std::arch::x86_64::{
     *,
 };
 
-use super::super::Declined;
 use super::super::band::BandRun;
-use super::super::entropy::BLOCK;
-use super::super::mcu::{McuBlocks, Position};
-use super::super::order::PLACES;
+use super::super::fallback::Fallback;
+use super::super::mcu_blocks::{McuBlocks, Position};
+use super::super::order::{BLOCK, PLACES};
 use super::colour::{smooth, ycbcr};
 use super::islow::{FITTING_MAX, passes};
-use super::{GROUP, avx2, groups, portable, reduced};
+use super::layout::{GROUP, groups};
+use super::{avx2, portable, reduced};
 
 /// Both of a pair in 32 bits.
 type Pairs = Vector;
@@ -212,19 +212,19 @@ pub(super) fn decode(
     at: &mut Position<'_>,
     count: usize,
     coefficients: &mut [i16],
-) -> Result<(), Declined> {
+) -> Result<(), Fallback> {
     blocks.decode::<false>(at, count, coefficients)
 }
 
 /// See [`Kernels::skip`](super::Kernels::skip).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt")]
-pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
+pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
     blocks.skip(at, count)
 }
 
 /// See [`Kernels::band`](super::Kernels::band).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Declined> {
+pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Fallback> {
     run.read(|number, mask| _pdep_u64(number, mask))
 }
 

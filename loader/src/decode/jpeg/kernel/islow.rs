@@ -29,13 +29,13 @@ pub(super) const FITTING_MAX: i16 = 8191;
 
 /// Whether libjpeg-turbo makes something of coefficients that no encoder writes which we do not: its vectors for ARM drop bits
 /// where those for x86 saturate, as all kernels do here.
-const LEAVES_NONSENSE: bool = cfg!(target_arch = "aarch64");
+const IS_LIMITED: bool = cfg!(target_arch = "aarch64");
 
 /// Whether libjpeg-turbo makes the same of these values, dequantised coefficients or what is between the passes. Of a picture
 /// they are below 4,096 and what quantisation added.
 pub(super) fn fits(value: i32) -> bool {
     let max = i32::from(FITTING_MAX);
-    !LEAVES_NONSENSE || (-max - 1..=max).contains(&value)
+    !IS_LIMITED || (-max - 1..=max).contains(&value)
 }
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -92,7 +92,7 @@ macro_rules! passes {
                 subtract_32(even_1, odd_1),
                 subtract_32(even_0, odd_0),
             ];
-            super::each(sums, |sum| shift_right_32::<SHIFT>(sum))
+            super::layout::each(sums, |sum| shift_right_32::<SHIFT>(sum))
         }
     };
 }

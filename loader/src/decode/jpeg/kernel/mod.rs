@@ -9,26 +9,23 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod colour;
 mod islow;
+mod layout;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod portable;
 mod reduced;
 
-use super::Declined;
 use super::band::BandRun;
-use super::entropy::BLOCK;
-use super::mcu::{McuBlocks, Position};
+use super::fallback::Fallback;
+use super::mcu_blocks::{McuBlocks, Position};
+use super::order::BLOCK;
 use crate::decode::vectors::{Level, Vectors};
 use std::sync::LazyLock;
 
-/// Samples that may be read and written behind a row's last one.
-pub(super) const MARGIN: usize = 64;
-
-/// Blocks that are transformed at a time; a row of blocks is filled up to whole groups.
-pub(super) const GROUP: usize = 4;
+pub(super) use layout::{GROUP, MARGIN};
 
 /// See [`Kernels::idct`].
-pub(super) const NONSENSE: Declined = Declined("coefficients that no encoder writes");
+pub(super) const OUT_OF_RANGE: Fallback = Fallback("coefficients that no encoder writes");
 
 /// Which kernels run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,17 +89,17 @@ impl Kernels {
         at: &mut Position<'_>,
         count: usize,
         coefficients: &mut [i16],
-    ) -> Result<(), Declined> {
+    ) -> Result<(), Fallback> {
         run!(self, decode(blocks, at, count, coefficients))
     }
 
     /// Reads over `count` MCUs.
-    pub(super) fn skip(self, blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
+    pub(super) fn skip(self, blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
         run!(self, skip(blocks, at, count))
     }
 
     /// Reads a run of blocks of a progressive picture's AC scan.
-    pub(super) fn band(self, run: BandRun<'_, '_>) -> Result<(), Declined> {
+    pub(super) fn band(self, run: BandRun<'_, '_>) -> Result<(), Fallback> {
         if self.deposits_slowly { portable::band(run) } else { run!(self, band(run)) }
     }
 
@@ -125,14 +122,14 @@ impl Kernels {
         quantisation: &[i16; BLOCK],
         out: &mut [u8],
         stride: usize,
-    ) -> Result<(), Declined> {
+    ) -> Result<(), Fallback> {
         assert!(offsets.len().is_multiple_of(GROUP), "whole groups");
         let all_fit = if block == 8 {
             run!(self, idct(coefficients, offsets, quantisation, out, stride))
         } else {
             run!(self, idct_reduced(block, coefficients, offsets, quantisation, out, stride))
         };
-        if all_fit { Ok(()) } else { Err(NONSENSE) }
+        if all_fit { Ok(()) } else { Err(OUT_OF_RANGE) }
     }
 
     /// Doubles the columns: two values between each sample's neighbours. `samples` starts with the one before the
@@ -177,23 +174,4 @@ fn deposits_slowly() -> bool {
 #[cfg(not(target_arch = "x86_64"))]
 fn deposits_slowly() -> bool {
     false
-}
-
-/// `function` of each value. Part of the loop around it for certain, as [`array::map`] is not.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-#[inline(always)]
-fn each<A: Copy, B: Copy, const N: usize>(values: [A; N], function: impl Fn(A) -> B) -> [B; N] {
-    let mut out = [function(values[0]); N];
-    for (out, value) in out.iter_mut().zip(values) {
-        *out = function(value);
-    }
-    out
-}
-
-/// Eight rows of whole groups of blocks, `WIDTH` columns each.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-#[inline]
-fn groups<const WIDTH: usize>(out: &mut [u8], stride: usize) -> [&mut [[u8; WIDTH]]; 8] {
-    let mut rows = out.chunks_mut(stride);
-    std::array::from_fn(|_| rows.next().expect("eight rows").as_chunks_mut().0)
 }

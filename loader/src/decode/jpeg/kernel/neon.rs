@@ -5,13 +5,14 @@
 
 use std::arch::aarch64::*;
 
-use super::super::Declined;
 use super::super::band::BandRun;
-use super::super::entropy::BLOCK;
-use super::super::mcu::{McuBlocks, Position};
+use super::super::fallback::Fallback;
+use super::super::mcu_blocks::{McuBlocks, Position};
+use super::super::order::BLOCK;
 use super::islow::{FITTING_MAX, passes};
+use super::layout::{each, groups};
+use super::portable;
 use super::reduced::pass_to_four;
-use super::{each, groups, portable};
 
 /// Eight pairs: the first of each, the second of each.
 #[derive(Clone, Copy)]
@@ -160,19 +161,19 @@ pub(super) fn decode(
     at: &mut Position<'_>,
     count: usize,
     coefficients: &mut [i16],
-) -> Result<(), Declined> {
+) -> Result<(), Fallback> {
     portable::decode(blocks, at, count, coefficients)
 }
 
 /// See [`Kernels::skip`](super::Kernels::skip).
 #[target_feature(enable = "neon")]
-pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
+pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
     portable::skip(blocks, at, count)
 }
 
 /// See [`Kernels::band`](super::Kernels::band).
 #[target_feature(enable = "neon")]
-pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Declined> {
+pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Fallback> {
     portable::band(run)
 }
 
@@ -194,9 +195,9 @@ fn dequantised(block: &[i16; BLOCK], steps: &[Pairs; 4]) -> [Pairs; 4] {
 }
 
 /// What has been seen of values: whether all of them [fit](super::islow::fits).
-struct Seen(uint16x8_t);
+struct RangeCheck(uint16x8_t);
 
-impl Seen {
+impl RangeCheck {
     #[inline]
     #[target_feature(enable = "neon")]
     fn nothing() -> Self {
@@ -269,7 +270,7 @@ pub(super) fn idct(
     out: &mut [u8],
     stride: usize,
 ) -> bool {
-    let mut seen = Seen::nothing();
+    let mut seen = RangeCheck::nothing();
     let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&quantisation.as_chunks::<16>().0[i]));
     let mut out = groups(out, stride);
     for (i, offset) in offsets.iter().enumerate() {
@@ -335,7 +336,7 @@ fn idct_to_four(
     out: &mut [u8],
     stride: usize,
 ) -> bool {
-    let mut seen = Seen::nothing();
+    let mut seen = RangeCheck::nothing();
     let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&quantisation.as_chunks::<16>().0[i]));
     let places = FOUR_BY_FOUR.each_ref().map(|places| load(places));
     let mut rows = out.chunks_mut(stride);

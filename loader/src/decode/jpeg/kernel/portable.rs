@@ -1,10 +1,9 @@
 //! The kernels for any machine, and what the others have to equal.
 
-use super::super::Declined;
 use super::super::band::BandRun;
-use super::super::entropy::BLOCK;
-use super::super::mcu::{McuBlocks, Position};
-use super::super::order::{PLACES, ROWS};
+use super::super::fallback::Fallback;
+use super::super::mcu_blocks::{McuBlocks, Position};
+use super::super::order::{BLOCK, PLACES, ROWS};
 use super::islow::fits;
 use super::reduced;
 
@@ -44,17 +43,17 @@ pub(super) fn decode(
     at: &mut Position<'_>,
     count: usize,
     coefficients: &mut [i16],
-) -> Result<(), Declined> {
+) -> Result<(), Fallback> {
     blocks.decode::<true>(at, count, coefficients)
 }
 
 /// See [`Kernels::skip`](super::Kernels::skip).
-pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Declined> {
+pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
     blocks.skip(at, count)
 }
 
 /// See [`Kernels::band`](super::Kernels::band).
-pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Declined> {
+pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Fallback> {
     run.read(|mut number, mut mask| {
         let mut out = 0;
         while mask != 0 && number != 0 {

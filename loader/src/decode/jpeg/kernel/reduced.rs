@@ -4,7 +4,7 @@
 //! and smaller, so the means come of the same coefficients with other weights. In a pass of N outputs the `j`-th has, of the
 //! coefficient `u`, the cosine of `(2 j + 1) u` times 180 degrees by 2 N. All coefficients count, not the first N alone.
 
-use super::super::entropy::BLOCK;
+use super::super::order::BLOCK;
 use super::islow::fits;
 
 /// Bits of fraction of the weights.
@@ -17,16 +17,16 @@ pub(super) trait Weights<const HALF: usize> {
 }
 
 /// From eight values to `SIDE`.
-pub(super) struct To<const SIDE: usize>;
+pub(super) struct Reduced<const SIDE: usize>;
 
-impl Weights<2> for To<4> {
+impl Weights<2> for Reduced<4> {
     const WEIGHTS: [[i32; 8]; 2] = [
         [2 << FRACTION, 0, 15137, -6270, -4176, 20995, 7373, -4926],
         [2 << FRACTION, 0, -15137, 6270, -1730, 8697, -17799, 11893],
     ];
 }
 
-impl Weights<1> for To<2> {
+impl Weights<1> for Reduced<2> {
     const WEIGHTS: [[i32; 8]; 1] = [[4 << FRACTION, 0, 0, 0, -5906, 29692, -10426, 6967]];
 }
 
@@ -37,11 +37,11 @@ fn pass<const SIDE: usize, const HALF: usize, const LANES: usize>(
     shift: u32,
 ) -> [[i32; LANES]; SIDE]
 where
-    To<SIDE>: Weights<HALF>,
+    Reduced<SIDE>: Weights<HALF>,
 {
     let mut out = [[0; LANES]; SIDE];
     for j in 0..HALF {
-        let weights = To::<SIDE>::WEIGHTS[j];
+        let weights = Reduced::<SIDE>::WEIGHTS[j];
         for lane in 0..LANES {
             let sum = |range: std::ops::Range<usize>| {
                 range.fold(0_i32, |sum, k| sum.wrapping_add(values[k][lane].wrapping_mul(weights[k])))
@@ -62,7 +62,7 @@ pub(super) fn block<const SIDE: usize, const HALF: usize>(
     quantisation: &[i16; BLOCK],
 ) -> ([[u8; SIDE]; SIDE], bool)
 where
-    To<SIDE>: Weights<HALF>,
+    Reduced<SIDE>: Weights<HALF>,
 {
     // A weight of 2 in a pass to 4, of 4 in one to 2: the passes leave so many bits more than the whole transform's.
     let more = SIDE.ilog2().abs_diff(3);
@@ -102,7 +102,7 @@ fn blocks<const SIDE: usize, const HALF: usize>(
     stride: usize,
 ) -> bool
 where
-    To<SIDE>: Weights<HALF>,
+    Reduced<SIDE>: Weights<HALF>,
 {
     let mut all_fit = true;
     for (i, offset) in offsets.iter().enumerate() {
@@ -160,15 +160,15 @@ macro_rules! pass_to_four {
         #[inline]
         #[target_feature(enable = $features)]
         fn pass_to_four<const SHIFT: u32>(pairs: [Pairs; 4]) -> [Vector; 4] {
-            use super::reduced::{To, Weights};
+            use super::reduced::{Reduced, Weights};
             let round = set_32(1 << (SHIFT - 1));
-            let [outer, inner] = super::each(<To<4> as Weights<2>>::WEIGHTS, |w| {
+            let [outer, inner] = super::layout::each(<Reduced<4> as Weights<2>>::WEIGHTS, |w| {
                 let even =
                     add_product(add_product(round, pairs[0], weights(w[0], w[1])), pairs[1], weights(w[2], w[3]));
                 let odd = add_product(multiply_pairs(pairs[2], weights(w[4], w[5])), pairs[3], weights(w[6], w[7]));
                 [add_32(even, odd), subtract_32(even, odd)]
             });
-            super::each([outer[0], inner[0], inner[1], outer[1]], |sum| shift_right_32::<SHIFT>(sum))
+            super::layout::each([outer[0], inner[0], inner[1], outer[1]], |sum| shift_right_32::<SHIFT>(sum))
         }
     };
 }

@@ -1,12 +1,13 @@
 //! Making the row index of a picture: one pass over its scan that keeps nothing but places and predictors.
 
-use super::super::Declined;
+use super::super::fallback::Fallback;
 use super::super::markers::Headers;
 use super::super::mcu::Mcus;
-use super::super::rows::{RowStart, RowWriter};
+use super::super::row_index::{RowIndexWriter, RowStart};
 use super::super::unstuff::{BitPlace, Part};
 use super::super::workspace::Workspace;
-use super::{Sequential, blocks, parts};
+use super::Sequential;
+use super::layout::{blocks, parts};
 use crate::decode::geometry::Region;
 
 impl Sequential {
@@ -16,16 +17,16 @@ impl Sequential {
         workspace: &mut Workspace,
         bytes: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<(), Declined> {
+    ) -> Result<(), Fallback> {
         let before = out.len();
         self.try_index(workspace, bytes, out).inspect_err(|_| out.truncate(before))
     }
 
-    fn try_index(&mut self, workspace: &mut Workspace, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Declined> {
+    fn try_index(&mut self, workspace: &mut Workspace, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fallback> {
         let mut headers = Headers::new(bytes)?;
-        let (frame, scan) = headers.next_scan()?.ok_or(Declined("no scan"))?;
+        let (frame, scan) = headers.next_scan()?.ok_or(Fallback("no scan"))?;
         if frame.is_progressive || scan.components().len() != frame.components().len() {
-            return Err(Declined("several scans"));
+            return Err(Fallback("several scans"));
         }
         let (parts, extent) = parts(&headers, &frame, &scan, Region::all(frame.size))?;
         let tables = self.tables(&mut workspace.dc, &headers, &scan)?;
@@ -34,12 +35,12 @@ impl Sequential {
         let end = workspace.segments.read(workspace.kernels, bytes, &whole, interval > 0)?;
         headers.resume(end);
         if headers.next_scan()?.is_some() {
-            return Err(Declined("a scan behind the last"));
+            return Err(Fallback("a scan behind the last"));
         }
         let blocks = blocks(&parts, tables, &workspace.dc, &self.ac)?;
         let mut mcus = Mcus::new(workspace.kernels, &blocks, &workspace.segments, interval, (0, 0, [0; 3]));
-        let mut writer = RowWriter::new(bytes, &scan, out);
-        let mut walk = Walk { file: bytes, segment: 0, bytes: 0, at: scan.data };
+        let mut writer = RowIndexWriter::new(bytes, &scan, out);
+        let mut walk = DataCursor { file: bytes, segment: 0, bytes: 0, at: scan.data };
         for row in 0..extent.height {
             if row > 0 {
                 let (segment, left, predictors) = mcus.place()?;
@@ -58,7 +59,7 @@ impl Sequential {
 }
 
 /// A walk over a file's entropy-coded data, stuffing and restart markers included.
-struct Walk<'a> {
+struct DataCursor<'a> {
     file: &'a [u8],
     /// The current segment, and how many of its bytes lie before the walk's place.
     segment: usize,
@@ -67,9 +68,9 @@ struct Walk<'a> {
     at: usize,
 }
 
-impl Walk<'_> {
+impl DataCursor<'_> {
     /// Goes on to byte `bytes` of segment `segment`, and says where it lies in the file.
-    fn to(&mut self, segment: usize, bytes: usize) -> Result<usize, Declined> {
+    fn to(&mut self, segment: usize, bytes: usize) -> Result<usize, Fallback> {
         while (self.segment, self.bytes) < (segment, bytes) {
             match self.file.get(self.at..) {
                 Some([0xff, 0xd0..=0xd7, ..]) => {
@@ -78,7 +79,7 @@ impl Walk<'_> {
                 }
                 Some([0xff, 0, ..]) => (self.bytes, self.at) = (self.bytes + 1, self.at + 2),
                 Some([byte, ..]) if *byte != 0xff => (self.bytes, self.at) = (self.bytes + 1, self.at + 1),
-                _ => return Err(Declined("a row behind the scan")),
+                _ => return Err(Fallback("a row behind the scan")),
             }
         }
         Ok(self.at)

@@ -1,22 +1,23 @@
 //! Where a scan's rows of MCUs come from: from its data read one behind the other, or each from the place where a row
 //! index says that it starts.
 
-use super::super::Declined;
+use super::super::fallback::Fallback;
 use super::super::kernel::Kernels;
 use super::super::markers::Scan;
-use super::super::mcu::{McuBlocks, Mcus, Rest};
-use super::super::rows::{RowReader, RowStart};
+use super::super::mcu::{Mcus, Rest};
+use super::super::mcu_blocks::McuBlocks;
+use super::super::row_index::{RowIndexReader, RowStart};
 use super::super::unstuff::{Part, Segments};
-use super::Extent;
+use super::layout::Extent;
 
 /// Gives the MCUs that a region needs, row by row.
 pub(super) enum RowSource<'a> {
-    Through(Through<'a>),
-    Indexed(Indexed<'a>),
+    ScanRows(ScanRows<'a>),
+    IndexedRows(IndexedRows<'a>),
 }
 
 /// The scan from its start: what lies above the region and beside it is read over.
-pub(super) struct Through<'a> {
+pub(super) struct ScanRows<'a> {
     mcus: Mcus<'a>,
     /// MCUs of a whole row, and of the region's part of it.
     width: usize,
@@ -26,7 +27,7 @@ pub(super) struct Through<'a> {
 }
 
 /// Rows that are read each by itself: what lies left of the region is read over, what lies right of it is not looked at.
-pub(super) struct Indexed<'a> {
+pub(super) struct IndexedRows<'a> {
     kernels: Kernels,
     file: &'a [u8],
     /// Of the current row.
@@ -36,7 +37,7 @@ pub(super) struct Indexed<'a> {
     interval: u32,
     extent: &'a Extent,
     /// At the row behind the next one.
-    index: RowReader<'a>,
+    index: RowIndexReader<'a>,
     /// The next row, and where it starts.
     row: u32,
     start: RowStart,
@@ -44,31 +45,31 @@ pub(super) struct Indexed<'a> {
 
 impl<'a> RowSource<'a> {
     /// Decodes the next row of the region's MCUs into `coefficients`, see [`McuBlocks::decode`].
-    pub(super) fn decode(&mut self, coefficients: &mut [i16]) -> Result<(), Declined> {
+    pub(super) fn decode(&mut self, coefficients: &mut [i16]) -> Result<(), Fallback> {
         match self {
-            Self::Through(source) => source.decode(coefficients),
-            Self::Indexed(source) => source.decode(coefficients),
+            Self::ScanRows(source) => source.decode(coefficients),
+            Self::IndexedRows(source) => source.decode(coefficients),
         }
     }
 
     /// What is there behind the last row of a whole picture; an index says where that ends.
-    pub(super) fn rest(&self) -> Result<Rest, Declined> {
+    pub(super) fn rest(&self) -> Result<Rest, Fallback> {
         match self {
-            Self::Through(source) => source.mcus.rest(),
-            Self::Indexed(_) => Ok(Rest::Nothing),
+            Self::ScanRows(source) => source.mcus.rest(),
+            Self::IndexedRows(_) => Ok(Rest::Nothing),
         }
     }
 
     /// Reads the bytes of all rows and decodes nothing, for measuring.
-    pub(super) fn read(self) -> Result<(), Declined> {
+    pub(super) fn read(self) -> Result<(), Fallback> {
         match self {
-            Self::Through(_) => Ok(()),
-            Self::Indexed(mut source) => source.extent.rows.clone().try_for_each(|_| source.read().map(drop)),
+            Self::ScanRows(_) => Ok(()),
+            Self::IndexedRows(mut source) => source.extent.rows.clone().try_for_each(|_| source.read().map(drop)),
         }
     }
 }
 
-impl<'a> Through<'a> {
+impl<'a> ScanRows<'a> {
     /// The rows of `mcus`, which are at the scan's first.
     pub(super) fn new(mcus: Mcus<'a>, extent: &Extent) -> Self {
         let (width, columns) = (extent.width as usize, extent.columns.len());
@@ -76,7 +77,7 @@ impl<'a> Through<'a> {
         Self { mcus, width, columns, ahead }
     }
 
-    fn decode(&mut self, coefficients: &mut [i16]) -> Result<(), Declined> {
+    fn decode(&mut self, coefficients: &mut [i16]) -> Result<(), Fallback> {
         self.mcus.skip(self.ahead)?;
         self.ahead = self.width - self.columns;
         self.mcus.decode(self.columns, coefficients)?;
@@ -84,7 +85,7 @@ impl<'a> Through<'a> {
     }
 }
 
-impl<'a> Indexed<'a> {
+impl<'a> IndexedRows<'a> {
     /// The rows of the only scan of `file`, by the row index `stored`.
     #[expect(clippy::too_many_arguments, reason = "the parts of a picture, named one by one")]
     pub(super) fn new(
@@ -96,14 +97,14 @@ impl<'a> Indexed<'a> {
         blocks: &'a McuBlocks<'a>,
         interval: u32,
         extent: &'a Extent,
-    ) -> Result<Self, Declined> {
-        let mut index = RowReader::new(stored, file, scan)?;
+    ) -> Result<Self, Fallback> {
+        let mut index = RowIndexReader::new(stored, file, scan)?;
         let row = extent.rows.start;
         let start = index.skip(row)?;
         Ok(Self { kernels, file, segments, blocks, interval, extent, index, row, start })
     }
 
-    fn decode(&mut self, coefficients: &mut [i16]) -> Result<(), Declined> {
+    fn decode(&mut self, coefficients: &mut [i16]) -> Result<(), Fallback> {
         let first = self.first_mcu();
         let RowStart { place, predictors } = self.read()?;
         let first = (first, place.bit, predictors);
@@ -115,11 +116,11 @@ impl<'a> Indexed<'a> {
     }
 
     /// Takes the bytes of the next row, and says where it starts.
-    fn read(&mut self) -> Result<RowStart, Declined> {
+    fn read(&mut self) -> Result<RowStart, Fallback> {
         let start = self.start;
         // Behind FF lies its stuffing, or a marker's code.
         if self.file.get(..start.place.byte).is_none_or(|before| before.ends_with(&[0xff])) {
-            return Err(Declined("a row that starts within two bytes that belong together, or beyond the file"));
+            return Err(Fallback("a row that starts within two bytes that belong together, or beyond the file"));
         }
         let restarts = self.first_mcu().checked_div(self.interval as usize).unwrap_or(0);
         self.row += 1;

@@ -1,8 +1,8 @@
 //! Our decoder against libjpeg-turbo's full decode: the same pixels wherever ours decodes.
 
-use super::super::entropy::BLOCK;
-use super::super::kernel::{Kernels, NONSENSE};
-use super::super::own::Own;
+use super::super::kernel::{Kernels, OUT_OF_RANGE};
+use super::super::native::NativeDecoder;
+use super::super::order::BLOCK;
 use super::writer::Picture;
 use super::*;
 
@@ -28,13 +28,13 @@ fn compare(bytes: &[u8], index: Option<&[u8]>, may_decline: bool, count: u32, ra
     let size = turbo.size(bytes).unwrap();
     turbo.decode(bytes, Region::all(size), &mut whole).unwrap();
     for kernels in Kernels::available() {
-        let mut own = Own::new(kernels);
-        assert_eq!(Own::size(bytes), Ok(size), "{what}");
+        let mut own = NativeDecoder::new(kernels);
+        assert_eq!(NativeDecoder::size(bytes), Ok(size), "{what}");
         for i in 0..count {
             let wanted = if i == 0 { Region::all(size) } else { random.region(size) };
             let what = format!("{what} {kernels:?} {wanted:?}");
             match own.decode_from(bytes, index, wanted, &mut part) {
-                Err(NONSENSE) if may_decline => continue,
+                Err(OUT_OF_RANGE) if may_decline => continue,
                 outcome => outcome.unwrap_or_else(|e| panic!("{what}: {e}")),
             }
             assert_eq!(part.region(), wanted, "{what}");

@@ -1,8 +1,8 @@
 //! The kernels against each other, with values that no file is likely to have.
 
-use super::super::Declined;
-use super::super::entropy::BLOCK;
+use super::super::fallback::Fallback;
 use super::super::kernel::{GROUP, Kernels, MARGIN};
+use super::super::order::BLOCK;
 use super::*;
 use std::fmt::Display;
 
@@ -25,7 +25,7 @@ fn assert_same_samples<const BLOCKS: usize>(
             let rows = out.chunks(stride).take(side as usize);
             Ok(rows.flat_map(|row| &row[..side as usize * BLOCKS]).copied().collect())
         };
-        sides.iter().map(to_side).collect::<Vec<Result<Vec<u8>, Declined>>>()
+        sides.iter().map(to_side).collect::<Vec<Result<Vec<u8>, Fallback>>>()
     };
     let [portable, others @ ..] = &Kernels::available()[..] else { unreachable!("the portable ones are always there") };
     let expected = samples(*portable);

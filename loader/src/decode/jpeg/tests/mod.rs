@@ -7,7 +7,7 @@ mod equal;
 mod kernels;
 mod progressive;
 mod progressive_writer;
-mod rows;
+mod row_index;
 mod scaled;
 mod stages;
 mod writer;
@@ -285,7 +285,7 @@ fn parts_of_pictures_with_common_factors_in_their_sampling_are_decoded() {
             quantisation: 3,
         };
         let mut blocks = |_| {
-            let mut block = [0; entropy::BLOCK];
+            let mut block = [0; order::BLOCK];
             block[..4].fill_with(|| values.below(40) as i16 - 20);
             block
         };
@@ -376,7 +376,7 @@ fn a_picture_without_its_tables_is_refused_whatever_came_before_it() {
         extra: &[],
         quantisation: 2,
     };
-    let other = other.write(&mut |_| [1; entropy::BLOCK]);
+    let other = other.write(&mut |_| [1; order::BLOCK]);
     let mut cut = other.clone();
     for _ in 0..2 {
         let segment = cut.windows(2).position(|w| w == [0xff, 0xc4]).unwrap();

@@ -1,8 +1,8 @@
 //! Progressive pictures with scans that usual encoders do not write.
 
-use super::super::entropy::BLOCK;
 use super::super::kernel::Kernels;
-use super::super::own::Own;
+use super::super::native::NativeDecoder;
+use super::super::order::BLOCK;
 use super::equal::{assert_equal, assert_equal_or_declined, noise};
 use super::progressive_writer::ProgressivePicture;
 use super::*;
@@ -152,7 +152,7 @@ fn scans_that_are_missing_repeated_or_out_of_order_are_left_to_libjpeg_turbo() {
         let size = Size { w: 40, h: 40 };
         let (mut want, mut got) = (Pixels::new(), Pixels::new());
         for kernels in Kernels::available() {
-            assert!(Own::new(kernels).decode_from(&bytes, None, Region::all(size), &mut got).is_err(), "{i}");
+            assert!(NativeDecoder::new(kernels).decode_from(&bytes, None, Region::all(size), &mut got).is_err(), "{i}");
         }
         let expected = Turbo::new().unwrap().decode(&bytes, Region::all(size), &mut want);
         let outcome = Decoder::new().decode(&bytes, Region::all(size), &mut got);

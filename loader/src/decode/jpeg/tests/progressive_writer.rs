@@ -1,6 +1,6 @@
 //! Writes progressive files from any coefficients, with scans in any order.
 
-use super::super::entropy::BLOCK;
+use super::super::order::BLOCK;
 use super::writer::{BitWriter, Blocks, huffman};
 
 /// What to write.

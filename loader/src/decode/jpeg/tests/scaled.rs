@@ -2,7 +2,7 @@
 //! pixels.
 
 use super::super::kernel::Kernels;
-use super::super::own::Own;
+use super::super::native::NativeDecoder;
 use super::equal::noise;
 use super::writer::Picture;
 use super::*;
@@ -24,7 +24,7 @@ fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
             assert_part_of(&whole, &part, wanted, &format!("{what} libjpeg-turbo {scale:?} {wanted:?}"));
         }
         for kernels in Kernels::available() {
-            let mut own = Own::new(kernels);
+            let mut own = NativeDecoder::new(kernels);
             for i in 0..count {
                 let wanted = if i == 0 { Region::all(size) } else { random.region(size) };
                 let what = format!("{what} {kernels:?} {scale:?} {wanted:?}");

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::decode::jpeg::kernel::Kernels;
-use crate::decode::jpeg::measure::Until;
-use crate::decode::jpeg::own::Own;
+use crate::decode::jpeg::native::NativeDecoder;
+use crate::decode::jpeg::stages::DecodeStage;
 
 /// What is left behind: samples and pixels.
-fn trace(until: Until, bytes: &[u8], index: &[u8], wanted: Region) -> (Vec<u8>, Vec<u8>) {
-    let mut own = Own::stopping(Kernels::new(), until);
+fn trace(last_stage: DecodeStage, bytes: &[u8], index: &[u8], wanted: Region) -> (Vec<u8>, Vec<u8>) {
+    let mut own = NativeDecoder::with_last_stage(Kernels::new(), last_stage);
     let mut pixels = Pixels::new();
     own.decode_from(bytes, (!index.is_empty()).then_some(index), wanted, &mut pixels).unwrap();
     let samples = own.workspace().planes.iter().flat_map(|plane| plane.bytes()).copied().collect();
@@ -25,8 +25,9 @@ fn a_decoder_that_stops_early_has_done_all_before_and_nothing_behind() {
             let mut index = Vec::new();
             assert_eq!(RowIndexer::default().append(&bytes, &mut index), !progressive);
             for index in [&[][..], &index] {
-                let [first, second, third, last] = [Until::Bytes, Until::Coefficients, Until::Samples, Until::Pixels]
-                    .map(|until| trace(until, &bytes, index, wanted));
+                let [first, second, third, last] =
+                    [DecodeStage::Bytes, DecodeStage::Coefficients, DecodeStage::Samples, DecodeStage::Pixels]
+                        .map(|last_stage| trace(last_stage, &bytes, index, wanted));
                 let is_blank = |values: &[u8]| values.iter().all(|v| *v == 0);
                 for early in [first, second] {
                     assert!(is_blank(&early.0) && is_blank(&early.1), "{kind:?} {progressive}");
@@ -48,11 +49,11 @@ fn damage_is_met_when_coefficients_are_decoded_and_not_before() {
         let start = scan + usize::from(u16::from_be_bytes([bytes[scan], bytes[scan + 1]]));
         let length = bytes[start..].windows(2).position(|pair| pair[0] == 0xff && pair[1] != 0).unwrap();
         bytes.splice(start..start + length, [0xff, 0x00].repeat(length / 2));
-        let is_taken = |until| {
-            let mut own = Own::stopping(Kernels::new(), until);
+        let is_taken = |last_stage| {
+            let mut own = NativeDecoder::with_last_stage(Kernels::new(), last_stage);
             own.decode_from(&bytes, None, Region::all(size), &mut Pixels::new()).is_ok()
         };
-        assert!(is_taken(Until::Bytes));
-        assert!(!is_taken(Until::Coefficients));
+        assert!(is_taken(DecodeStage::Bytes));
+        assert!(!is_taken(DecodeStage::Coefficients));
     }
 }

@@ -1,6 +1,6 @@
 //! Writes JPEG files that no usual encoder writes: any coefficients, sampling factors, scans and restart intervals.
 
-use super::super::entropy::BLOCK;
+use super::super::order::BLOCK;
 
 /// What to write. The Huffman tables give every symbol a code of 8 or 16 bits, so any coefficients can be written.
 pub(super) struct Picture<'a> {

@@ -60,7 +60,7 @@ impl Depth {
 
 /// The samples of a pixel that the library is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Given {
+pub(super) enum OutputFormat {
     Rgb,
     /// Four inks, of what is stored as such.
     Cmyk,
@@ -68,7 +68,7 @@ pub(super) enum Given {
     Grey,
 }
 
-impl Given {
+impl OutputFormat {
     /// Of a picture that is stored as `stored`.
     pub(super) fn of(stored: c_int, is_lossless: bool) -> Self {
         match stored as tj::TJCS {

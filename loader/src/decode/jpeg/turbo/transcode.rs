@@ -4,9 +4,10 @@ use std::ffi::c_int;
 
 use turbojpeg_sys as tj;
 
-use super::{Instance, Turbo, scans_max, written};
+use super::{Instance, Turbo, written};
 use crate::decode::geometry::{Region, Size};
 use crate::decode::jpeg::JpegDecoder;
+use crate::decode::jpeg::scan_limit::scans_max;
 use crate::decode::pixels::Pixels;
 use crate::error::Result;
 

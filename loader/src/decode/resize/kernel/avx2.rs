@@ -3,7 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::columns::{GROUP, Taps, Windows};
-use super::{CHUNK, COLUMN_SHIFT, ROW_SHIFT, portable};
+use super::portable::{self, COLUMN_SHIFT, ROW_SHIFT};
+use crate::decode::resize::planes::CHUNK;
 
 /// Values of a vector.
 const LANES: usize = 16;

@@ -1,7 +1,7 @@
 //! The columns' weights as the kernels want them.
 
-use super::{Kernels, MARGIN};
 use crate::decode::pixels::release;
+use crate::decode::resize::planes::MARGIN;
 use crate::decode::resize::weights::Axis;
 
 /// Output pixels of a group.
@@ -60,12 +60,12 @@ pub(super) struct Taps {
 }
 
 impl Columns {
-    /// Lays out the weights of `axis` for `kernels`. Rows start at the axis' first sample.
-    pub(in super::super) fn pack(&mut self, axis: &Axis, kernels: Kernels) {
+    /// Lays out the weights of `axis` for kernels with such a `window`. Rows start at the axis' first sample.
+    pub(in super::super) fn pack(&mut self, axis: &Axis, window: Option<(usize, usize)>) {
         self.len = axis.len();
         let (start, end) = axis.span();
         self.reach = (end - start) as usize + MARGIN;
-        self.is_windowed = kernels.window().is_some_and(|window| self.windows.pack(axis, start, window));
+        self.is_windowed = window.is_some_and(|window| self.windows.pack(axis, start, window));
         if !self.is_windowed {
             self.taps.pack(axis, start);
         }

@@ -17,26 +17,14 @@ mod portable;
 
 pub(super) use columns::Columns;
 
-use super::planes::Planes;
+use super::planes::{CHUNK, Planes};
 use super::weights::ONE;
 use crate::decode::vectors::{Level, Vectors};
-
-/// Bits that the column blend drops: 8 + 14 bits become 15, 7 of them a fraction.
-const COLUMN_SHIFT: i32 = 7;
-
-/// Bits of fraction that the row blend drops at last.
-const ROW_SHIFT: i32 = 7;
 
 /// From so many rows on their products are added up before they are rounded: each rounding may take half of a fraction's
 /// last bit, always the same way where a surface is even. Then no row is kept for the next output row, either: there would
 /// be as many as the picture is high.
 pub(super) const MANY_ROWS: usize = 32;
-
-/// Values of a plane that kernels make at a time: planes hold whole ones.
-pub(super) const CHUNK: usize = 32;
-
-/// Values that may be read behind a plane's last one.
-pub(super) const MARGIN: usize = 128;
 
 /// Which kernels run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +64,7 @@ impl Kernels {
 
     /// Output pixels that the column kernel makes from one window of the source, and the bytes of a vector: a window has one
     /// or two. `None`: the kernel takes no windows.
-    fn window(self) -> Option<(usize, usize)> {
+    pub(super) fn window(self) -> Option<(usize, usize)> {
         match self.0.level() {
             Level::Portable => None,
             #[cfg(target_arch = "x86_64")]
@@ -128,7 +116,7 @@ impl Kernels {
 
     /// Sums of rows whose weights add up to one, as bytes.
     pub(super) fn finish_sums(self, sums: &[i32], out: &mut [u8]) {
-        const SHIFT: i32 = ROW_SHIFT + ONE.ilog2() as i32;
+        const SHIFT: i32 = portable::ROW_SHIFT + ONE.ilog2() as i32;
         for (out, sum) in out.iter_mut().zip(sums) {
             *out = ((sum + (1 << (SHIFT - 1))) >> SHIFT) as u8;
         }
@@ -137,7 +125,7 @@ impl Kernels {
 
 #[cfg(test)]
 mod tests {
-    use super::super::planes::three_rows;
+    use super::super::planes::{MARGIN, three_rows};
     use super::super::weights::{Axis, Span};
     use super::*;
     use crate::decode::geometry::Filter;
@@ -275,10 +263,10 @@ mod tests {
                         out.chunks(len).map(|plane| plane[..axis.len()].to_vec()).collect::<Vec<_>>()
                     };
                     let portable = Kernels::available()[0];
-                    columns.pack(&axis, portable);
+                    columns.pack(&axis, portable.window());
                     let want = run(portable, &columns);
                     for kernels in Kernels::available() {
-                        columns.pack(&axis, kernels);
+                        columns.pack(&axis, kernels.window());
                         windowed += u32::from(columns.windows().is_some());
                         wide += u32::from(columns.windows().is_some_and(|windows| windows.is_wide));
                         let what = format!("{input} to {output}, {shown:?}, {flip}, {kernels:?}");

@@ -1,7 +1,12 @@
 //! What every kernel computes, for any machine.
 
 use super::columns::{Taps, Windows};
-use super::{COLUMN_SHIFT, ROW_SHIFT};
+
+/// Bits that the column blend drops: 8 + 14 bits become 15, 7 of them a fraction.
+pub(super) const COLUMN_SHIFT: i32 = 7;
+
+/// Bits of fraction that the row blend drops at last.
+pub(super) const ROW_SHIFT: i32 = 7;
 
 pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     split_from(0, rgb, width, planes);

@@ -23,28 +23,9 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::Declined;
-use super::kernel::Kernels;
+use super::fallback::Fallback;
 use super::markers::Scan;
-use super::own::Own;
 use super::unstuff::BitPlace;
-
-/// Makes row indexes, for [`Decoder::decode_indexed`](super::Decoder::decode_indexed).
-pub struct RowIndexer(Own);
-
-impl Default for RowIndexer {
-    fn default() -> Self {
-        Self(Own::new(Kernels::new()))
-    }
-}
-
-impl RowIndexer {
-    /// Appends the row index of the JPEG file `bytes` to `out`: some 6 bytes for each row of MCUs. False, with `out` as it
-    /// was, for bytes that get none: whatever is not a flawless picture in one sequential scan.
-    pub fn append(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
-        self.0.index(bytes, out).inspect_err(|declined| log::trace!("no row index for a value: {declined}")).is_ok()
-    }
-}
 
 /// Where a row of MCUs starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +36,7 @@ pub(super) struct RowStart {
 }
 
 /// Writes an index, row by row.
-pub(super) struct RowWriter<'a> {
+pub(super) struct RowIndexWriter<'a> {
     out: &'a mut Vec<u8>,
     /// Where the check goes.
     start: usize,
@@ -63,7 +44,7 @@ pub(super) struct RowWriter<'a> {
     cursor: Cursor,
 }
 
-impl<'a> RowWriter<'a> {
+impl<'a> RowIndexWriter<'a> {
     /// Appends to `out` the index of the picture `file`, whose only scan is `scan`.
     pub(super) fn new(file: &[u8], scan: &Scan, out: &'a mut Vec<u8>) -> Self {
         let start = out.len();
@@ -72,10 +53,10 @@ impl<'a> RowWriter<'a> {
     }
 
     /// Adds the next row.
-    pub(super) fn push(&mut self, row: RowStart) -> Result<(), Declined> {
+    pub(super) fn push(&mut self, row: RowStart) -> Result<(), Fallback> {
         let Cursor { data, components, bits, row: last } = &mut self.cursor;
         let at = (row.place.byte - *data) as u64 * 8 + u64::from(row.place.bit);
-        let step = at.checked_sub(*bits).ok_or(Declined("rows out of order"))?;
+        let step = at.checked_sub(*bits).ok_or(Fallback("rows out of order"))?;
         put(step, self.out);
         for (predictor, last) in row.predictors.iter().zip(&last.predictors).take(*components) {
             let step = predictor.wrapping_sub(*last);
@@ -95,34 +76,34 @@ impl<'a> RowWriter<'a> {
 }
 
 /// An index as it is stored.
-pub(super) struct RowReader<'a> {
+pub(super) struct RowIndexReader<'a> {
     rest: &'a [u8],
     cursor: Cursor,
 }
 
-impl<'a> RowReader<'a> {
+impl<'a> RowIndexReader<'a> {
     /// The index `stored` of the picture `file`.
-    pub(super) fn new(stored: &'a [u8], file: &[u8], scan: &Scan) -> Result<Self, Declined> {
+    pub(super) fn new(stored: &'a [u8], file: &[u8], scan: &Scan) -> Result<Self, Fallback> {
         match stored.split_first_chunk() {
             Some((stored, rest)) if u32::from_le_bytes(*stored) == check(rest, seed(file)) => {
                 Ok(Self { rest, cursor: Cursor::new(scan) })
             }
-            _ => Err(Declined("a row index that is damaged or another picture's")),
+            _ => Err(Fallback("a row index that is damaged or another picture's")),
         }
     }
 
     /// The start of the row `rows` further on; at first that is from the first row.
-    pub(super) fn skip(&mut self, rows: u32) -> Result<RowStart, Declined> {
+    pub(super) fn skip(&mut self, rows: u32) -> Result<RowStart, Fallback> {
         let Cursor { data, components, bits, row } = &mut self.cursor;
         for _ in 0..rows {
-            *bits = bits.checked_add(take(&mut self.rest)?).ok_or(Declined("a row beyond any file"))?;
+            *bits = bits.checked_add(take(&mut self.rest)?).ok_or(Fallback("a row beyond any file"))?;
             for predictor in row.predictors.iter_mut().take(*components) {
                 let step = take(&mut self.rest)? as u16;
                 *predictor = predictor.wrapping_add((step >> 1) as i16 ^ -((step & 1) as i16));
             }
         }
         let byte = usize::try_from(*bits / 8).ok().and_then(|byte| byte.checked_add(*data));
-        row.place = BitPlace { byte: byte.ok_or(Declined("a row beyond any file"))?, bit: (*bits % 8) as u32 };
+        row.place = BitPlace { byte: byte.ok_or(Fallback("a row beyond any file"))?, bit: (*bits % 8) as u32 };
         Ok(*row)
     }
 }
@@ -162,15 +143,15 @@ fn put(mut value: u64, out: &mut Vec<u8>) {
 }
 
 #[inline]
-fn take(from: &mut &[u8]) -> Result<u64, Declined> {
+fn take(from: &mut &[u8]) -> Result<u64, Fallback> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
-        let (byte, rest) = from.split_first().ok_or(Declined("a row index that is cut off"))?;
+        let (byte, rest) = from.split_first().ok_or(Fallback("a row index that is cut off"))?;
         *from = rest;
         value |= u64::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
             return Ok(value);
         }
     }
-    Err(Declined("a number in a row index without an end"))
+    Err(Fallback("a number in a row index without an end"))
 }

@@ -2,34 +2,34 @@
 
 #![forbid(unsafe_code)]
 
-use super::Declined;
-use super::emit::Emit;
+use super::fallback::Fallback;
 use super::kernel::Kernels;
 use super::markers::{Headers, Scan};
-use super::measure::Until;
+use super::pixel_writer::PixelWriter;
 use super::progressive::Progressive;
 use super::sequential::Sequential;
+use super::stages::DecodeStage;
 use super::unstuff::Part;
 use super::workspace::Workspace;
 use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 
 /// One thread's decoder; what it needs stays with it from picture to picture.
-pub(super) struct Own {
+pub(super) struct NativeDecoder {
     workspace: Workspace,
     sequential: Sequential,
     progressive: Progressive,
 }
 
-impl Own {
+impl NativeDecoder {
     pub(super) fn new(kernels: Kernels) -> Self {
-        Self::stopping(kernels, Until::Pixels)
+        Self::with_last_stage(kernels, DecodeStage::Pixels)
     }
 
-    /// A decoder that stops behind `until`.
-    pub(super) fn stopping(kernels: Kernels, until: Until) -> Self {
+    /// A decoder that stops behind `last_stage`.
+    pub(super) fn with_last_stage(kernels: Kernels, last_stage: DecodeStage) -> Self {
         let (sequential, progressive) = (Sequential::default(), Progressive::default());
-        Self { workspace: Workspace::new(kernels, until), sequential, progressive }
+        Self { workspace: Workspace::new(kernels, last_stage), sequential, progressive }
     }
 
     /// What the last picture left behind.
@@ -39,22 +39,22 @@ impl Own {
     }
 
     /// The size of a picture that [`decode`](Self::decode) may take.
-    pub(super) fn size(bytes: &[u8]) -> Result<Size, Declined> {
+    pub(super) fn size(bytes: &[u8]) -> Result<Size, Fallback> {
         match Headers::new(bytes)?.next_scan()? {
             Some((frame, _)) => Ok(frame.size),
-            None => Err(Declined("no scan")),
+            None => Err(Fallback("no scan")),
         }
     }
 
     /// Where the entropy-coded data of `scan` ends in the file; restart markers in it count up.
-    pub(super) fn end_of_data(&mut self, headers: &Headers<'_>, scan: &Scan) -> Result<usize, Declined> {
+    pub(super) fn end_of_data(&mut self, headers: &Headers<'_>, scan: &Scan) -> Result<usize, Fallback> {
         let part = Part { start: scan.data, restarts: 0, end: None };
         let Workspace { segments, kernels, .. } = &mut self.workspace;
         segments.read(*kernels, headers.bytes(), &part, headers.restart_interval > 0)
     }
 
     /// Appends the row index of the picture `bytes` to `out`, or leaves `out` as it is.
-    pub(super) fn index(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Declined> {
+    pub(super) fn index(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fallback> {
         self.sequential.index(&mut self.workspace, bytes, out)
     }
 
@@ -65,7 +65,7 @@ impl Own {
         index: Option<&[u8]>,
         region: Region,
         pixels: &mut Pixels,
-    ) -> Result<(), Declined> {
+    ) -> Result<(), Fallback> {
         self.decode_scaled(bytes, index, Scale::Full, region, pixels)
     }
 
@@ -77,20 +77,20 @@ impl Own {
         scale: Scale,
         region: Region,
         pixels: &mut Pixels,
-    ) -> Result<(), Declined> {
+    ) -> Result<(), Fallback> {
         let mut headers = Headers::new(bytes)?;
-        let (frame, scan) = headers.next_scan()?.ok_or(Declined("no scan"))?;
+        let (frame, scan) = headers.next_scan()?.ok_or(Fallback("no scan"))?;
         let frame = frame.scaled(scale);
         let inside = |start: u32, length: u32, of: u32| length > 0 && start <= of && length <= of - start;
         if !inside(region.x, region.w, frame.decoded.w) || !inside(region.y, region.h, frame.decoded.h) {
-            return Err(Declined("a region outside of the picture"));
+            return Err(Fallback("a region outside of the picture"));
         }
         if frame.is_progressive && index.is_some() {
-            return Err(Declined("a row index beside a progressive picture"));
+            return Err(Fallback("a row index beside a progressive picture"));
         }
         let out = pixels.start(region, 3);
-        let Workspace { kernels, until, .. } = self.workspace;
-        let emit = Emit { kernels, until, frame: &frame, region, out, done: 0 };
+        let Workspace { kernels, last_stage, .. } = self.workspace;
+        let emit = PixelWriter { kernels, last_stage, frame: &frame, region, out, done: 0 };
         if frame.is_progressive {
             self.progressive.decode(&mut self.workspace, &mut headers, scan, emit)
         } else {

@@ -6,7 +6,7 @@
 /// `bytes` without what libjpeg warns of before the first scan's data, as far as it goes on as if nothing were wrong: bytes
 /// between markers, revisions of JFIF and colour transforms of Adobe that it does not know, and a sequential scan that says
 /// it is a part of a progressive one. `None` when there is nothing of the kind, or no header at all.
-pub(super) fn header(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn repair_header(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut rest = bytes.strip_prefix(&[0xff, 0xd8])?;
     let mut out = vec![0xff, 0xd8];
     let (mut components, mut is_sequential, mut transform) = (0, false, None);

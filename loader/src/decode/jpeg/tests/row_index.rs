@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use super::super::fallback::Fallback;
 use super::super::kernel::Kernels;
 use super::super::markers::Headers;
-use super::super::own::Own;
-use super::super::rows::{RowReader, RowStart, RowWriter};
+use super::super::native::NativeDecoder;
+use super::super::row_index::{RowIndexReader, RowIndexWriter, RowStart};
 use super::super::unstuff::BitPlace;
 use super::equal::assert_equal_from;
 use super::writer::Picture;
@@ -75,7 +76,7 @@ fn every_part_of_a_row_is_found_wherever_restart_intervals_start() {
         let (mut whole, mut part) = (Pixels::new(), Pixels::new());
         Turbo::new().unwrap().decode(&bytes, Region::all(Size { w: 75, h: 47 }), &mut whole).unwrap();
         for kernels in Kernels::available() {
-            let mut own = Own::new(kernels);
+            let mut own = NativeDecoder::new(kernels);
             for (y, h) in [(0, 1), (0, 47), (7, 2), (16, 8), (24, 23), (46, 1)] {
                 for (x, w) in [(0, 1), (0, 75), (15, 2), (16, 16), (33, 30), (64, 11), (74, 1)] {
                     let wanted = Region { x, y, w, h };
@@ -88,9 +89,9 @@ fn every_part_of_a_row_is_found_wherever_restart_intervals_start() {
     }
 }
 
-fn blocks(random: &mut Lcg) -> impl FnMut(usize) -> [i16; entropy::BLOCK] + '_ {
+fn blocks(random: &mut Lcg) -> impl FnMut(usize) -> [i16; order::BLOCK] + '_ {
     |_| {
-        let mut block = [0; entropy::BLOCK];
+        let mut block = [0; order::BLOCK];
         block[0] = random.below(1023) as i16 - 511;
         let dense = 1 + random.below(64);
         for value in &mut block[1..] {
@@ -118,7 +119,7 @@ fn an_index_is_what_its_format_says() {
     };
     let mut dc = [5, -3, 200].into_iter();
     let bytes = picture.write(&mut |_| {
-        let mut block = [0; entropy::BLOCK];
+        let mut block = [0; order::BLOCK];
         block[0] = dc.next().unwrap();
         block
     });
@@ -137,7 +138,7 @@ fn pictures_that_cannot_be_started_anywhere_get_no_index() {
     let scans: &[&[usize]] = &[&[0], &[1, 2]];
     let several =
         Picture { w: 20, h: 20, components: &components, scans, restart_interval: 0, extra: &[], quantisation: 2 };
-    let several = several.write(&mut |_| [1; entropy::BLOCK]);
+    let several = several.write(&mut |_| [1; order::BLOCK]);
     let mut indexer = RowIndexer::default();
     for bytes in [&plain[..plain.len() - 20], &progressive, &several, b"", b"no picture"] {
         let mut out = vec![1, 2];
@@ -194,10 +195,10 @@ fn an_index_of_a_picture_that_differs_in_coded_data_alone_is_refused() {
     assert!(one[..data] == other[..data] && one != other);
     let wanted = Region { x: 2, y: 10, w: 3, h: 9 };
     for kernels in Kernels::available() {
-        let mut own = Own::new(kernels);
+        let mut own = NativeDecoder::new(kernels);
         assert_eq!(own.decode_from(&one, Some(&rows), wanted, &mut Pixels::new()), Ok(()));
         let refused = own.decode_from(&other, Some(&rows), wanted, &mut Pixels::new());
-        assert_eq!(refused, Err(Declined("a row index that is damaged or another picture's")));
+        assert_eq!(refused, Err(Fallback("a row index that is damaged or another picture's")));
     }
 }
 
@@ -305,7 +306,7 @@ fn five_rows(restart_interval: u16) -> Vec<u8> {
 fn starts(bytes: &[u8]) -> Vec<RowStart> {
     let index = index(bytes);
     let (_, scan) = Headers::new(bytes).unwrap().next_scan().unwrap().unwrap();
-    let mut reader = RowReader::new(&index, bytes, &scan).unwrap();
+    let mut reader = RowIndexReader::new(&index, bytes, &scan).unwrap();
     std::iter::from_fn(|| reader.skip(1).ok()).collect()
 }
 
@@ -313,18 +314,18 @@ fn starts(bytes: &[u8]) -> Vec<RowStart> {
 fn forged(bytes: &[u8], starts: &[RowStart]) -> Vec<u8> {
     let (_, scan) = Headers::new(bytes).unwrap().next_scan().unwrap().unwrap();
     let mut index = Vec::new();
-    let mut writer = RowWriter::new(bytes, &scan, &mut index);
+    let mut writer = RowIndexWriter::new(bytes, &scan, &mut index);
     starts.iter().for_each(|start| writer.push(*start).unwrap());
     writer.finish();
     index
 }
 
 /// Decodes whole rows of MCUs by an index. Every kind of kernel refuses it for the same reason.
-fn outcome(bytes: &[u8], index: &[u8], rows: Range<u32>) -> std::result::Result<(), Declined> {
+fn outcome(bytes: &[u8], index: &[u8], rows: Range<u32>) -> std::result::Result<(), Fallback> {
     let wanted = Region { x: 0, y: rows.start * 8, w: 32, h: (rows.end - rows.start) * 8 };
     let outcomes = Kernels::available().into_iter().map(|kernels| {
         let mut pixels = Pixels::new();
-        Own::new(kernels).decode_from(bytes, Some(index), wanted, &mut pixels)
+        NativeDecoder::new(kernels).decode_from(bytes, Some(index), wanted, &mut pixels)
     });
     let mut outcomes: Vec<_> = outcomes.collect();
     outcomes.dedup();
@@ -377,7 +378,7 @@ fn a_forged_index_is_refused_for_what_is_wrong_with_it() {
                 behind.place = place;
             }
         }
-        assert_eq!(outcome(&bytes, &forged(&bytes, &starts), rows), Err(Declined(reason)), "{what}");
+        assert_eq!(outcome(&bytes, &forged(&bytes, &starts), rows), Err(Fallback(reason)), "{what}");
     }
 }
 
@@ -421,7 +422,7 @@ fn places_and_predictors_of_any_size_do_no_harm() {
         let index = forged(&bytes, &starts);
         let wanted = random.region(size);
         for kernels in Kernels::available() {
-            match Own::new(kernels).decode_from(&bytes, Some(&index), wanted, &mut Pixels::new()) {
+            match NativeDecoder::new(kernels).decode_from(&bytes, Some(&index), wanted, &mut Pixels::new()) {
                 Ok(()) => taken += 1,
                 Err(_) => refused += 1,
             }
@@ -460,8 +461,8 @@ fn what_lies_right_of_the_region_is_not_decoded() {
         bytes[end - 8..end - 1].fill(0xfe);
     }
     for kernels in Kernels::available() {
-        let mut own = Own::new(kernels);
-        assert_eq!(own.decode_from(&bytes, None, left, &mut got), Err(Declined("bits that are no code")));
+        let mut own = NativeDecoder::new(kernels);
+        assert_eq!(own.decode_from(&bytes, None, left, &mut got), Err(Fallback("bits that are no code")));
         assert_eq!(own.decode_from(&bytes, Some(&forged(&bytes, &honest)), left, &mut got), Ok(()));
         assert_part_of(&want, &got, left, "left of the damage");
     }

@@ -4,16 +4,16 @@
 
 use super::frame::{Colours, Component, Frame, Upsampling};
 use super::kernel::{Kernels, MARGIN};
-use super::measure::Until;
 use super::plane::Plane;
+use super::stages::DecodeStage;
 use crate::decode::geometry::Region;
 use crate::decode::pixels::fit;
 
 /// Writes the rows of a region, top to bottom.
-pub(super) struct Emit<'a> {
+pub(super) struct PixelWriter<'a> {
     pub kernels: Kernels,
-    /// Nothing is written unless it is [`Until::Pixels`].
-    pub until: Until,
+    /// Nothing is written unless it is [`DecodeStage::Pixels`].
+    pub last_stage: DecodeStage,
     pub frame: &'a Frame,
     pub region: Region,
     /// The region's pixels, three bytes each.
@@ -25,10 +25,10 @@ pub(super) struct Emit<'a> {
 /// Rows of samples at the picture's resolution.
 pub(super) type Scratch = [Vec<u8>; 3];
 
-impl Emit<'_> {
+impl PixelWriter<'_> {
     /// Writes the rows above `end`, a row of the picture.
-    pub(super) fn up_to(&mut self, end: u32, planes: &[Plane; 3], scratch: &mut Scratch) {
-        if self.until < Until::Pixels {
+    pub(super) fn write_up_to(&mut self, end: u32, planes: &[Plane; 3], scratch: &mut Scratch) {
+        if self.last_stage < DecodeStage::Pixels {
             return;
         }
         let width = self.region.w as usize;

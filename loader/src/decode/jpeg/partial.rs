@@ -6,41 +6,29 @@
 #![forbid(unsafe_code)]
 
 use super::kernel::Kernels;
-use super::own::Own;
+use super::native::NativeDecoder;
+use super::stages::DecodeStage;
 use crate::decode::geometry::Region;
 use crate::decode::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How far pictures are decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Until {
-    /// Headers are read, Huffman tables found or made, the scans' bytes copied without stuffing.
-    Bytes,
-    /// The region's coefficients are decoded, what is not the region's is read over.
-    Coefficients,
-    /// The coefficients are transformed to samples of each component.
-    Samples,
-    /// All of it: samples are brought to the picture's resolution and turned into colours.
-    Pixels,
-}
-
 /// Our decoder, stopping early.
-pub struct Partly {
-    own: Own,
+pub struct PartialDecoder {
+    own: NativeDecoder,
 }
 
-impl Partly {
-    /// A decoder for one thread that stops behind `until`.
+impl PartialDecoder {
+    /// A decoder for one thread that stops behind `last_stage`.
     ///
     /// # Errors
     /// `Unsupported` on a machine without the vectors that our kernels use: libjpeg-turbo decodes there.
-    pub fn new(until: Until) -> Result<Self> {
+    pub fn new(last_stage: DecodeStage) -> Result<Self> {
         let kernels = Kernels::new();
         if !kernels.use_vectors() {
             let why = "this machine lacks the vectors of our decoder; libjpeg-turbo decodes here";
             return Err(Error::new(ErrorKind::Unsupported, why));
         }
-        Ok(Self { own: Own::stopping(kernels, until) })
+        Ok(Self { own: NativeDecoder::with_last_stage(kernels, last_stage) })
     }
 
     /// Decodes `region`, with the picture's row index or none. What comes out is only right if nothing was left out.

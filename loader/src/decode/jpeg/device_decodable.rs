@@ -4,10 +4,10 @@
 
 use super::frame::{Colours, Frame};
 use super::markers::{Headers, Scan};
-use super::own::Own;
+use super::native::NativeDecoder;
 
-/// See [`Decoder::is_ordinary`](super::Decoder::is_ordinary); without `own` only the headers and the last bytes are looked at.
-pub(super) fn is_ordinary(bytes: &[u8], own: Option<&mut Own>) -> bool {
+/// See [`Decoder::is_device_decodable`](super::Decoder::is_device_decodable); without `own` only the headers and the last bytes are looked at.
+pub(super) fn is_device_decodable(bytes: &[u8], own: Option<&mut NativeDecoder>) -> bool {
     let Ok(mut headers) = Headers::new(bytes) else { return false };
     let Ok(Some((frame, scan))) = headers.next_scan() else { return false };
     let ends = || own.is_none_or(|own| own.end_of_data(&headers, &scan) == Ok(bytes.len() - EOI.len()));
@@ -35,8 +35,8 @@ mod tests {
     use crate::decode::geometry::Size;
     use crate::decode::jpeg::{Decoder, Subsampling, encode};
 
-    fn is_ordinary(bytes: &[u8]) -> bool {
-        Decoder::new().is_ordinary(bytes)
+    fn is_device_decodable(bytes: &[u8]) -> bool {
+        Decoder::new().is_device_decodable(bytes)
     }
 
     fn file(kind: Subsampling, is_progressive: bool) -> Vec<u8> {
@@ -48,11 +48,11 @@ mod tests {
     #[test]
     fn baseline_files_with_whole_or_halved_chroma_are_ordinary() {
         for kind in [Subsampling::S444, Subsampling::S422, Subsampling::S420, Subsampling::S440, Subsampling::Grey] {
-            assert!(is_ordinary(&file(kind, false)), "{kind:?}");
-            assert!(!is_ordinary(&file(kind, true)), "{kind:?}, progressive");
+            assert!(is_device_decodable(&file(kind, false)), "{kind:?}");
+            assert!(!is_device_decodable(&file(kind, true)), "{kind:?}, progressive");
         }
         for kind in [Subsampling::S411, Subsampling::S441] {
-            assert!(!is_ordinary(&file(kind, false)), "{kind:?}");
+            assert!(!is_device_decodable(&file(kind, false)), "{kind:?}");
         }
     }
 
@@ -63,16 +63,16 @@ mod tests {
         for marker in [0xd0, 0xd9, 0xc4, 0xff, 0x01] {
             let mut damaged = whole.clone();
             damaged[data + 40..][..2].copy_from_slice(&[0xff, marker]);
-            assert!(!is_ordinary(&damaged), "{marker:x}");
+            assert!(!is_device_decodable(&damaged), "{marker:x}");
         }
-        assert!(!is_ordinary(&[&whole[..], &whole].concat()), "two files");
+        assert!(!is_device_decodable(&[&whole[..], &whole].concat()), "two files");
     }
 
     #[test]
     fn a_file_without_its_end_is_not() {
         let whole = file(Subsampling::S420, false);
         for end in 0..whole.len() {
-            assert!(!is_ordinary(&whole[..end]), "{end}");
+            assert!(!is_device_decodable(&whole[..end]), "{end}");
         }
     }
 }

@@ -1,0 +1,15 @@
+//! Why our decoder leaves a picture to libjpeg-turbo.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// Reason why a picture is left to libjpeg-turbo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fallback(pub &'static str);
+
+impl fmt::Display for Fallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}

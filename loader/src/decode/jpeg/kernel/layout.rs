@@ -1,0 +1,26 @@
+//! How kernels lay out rows and groups of blocks.
+
+/// Samples that may be read and written behind a row's last one.
+pub(in super::super) const MARGIN: usize = 64;
+
+/// Blocks that are transformed at a time; a row of blocks is filled up to whole groups.
+pub(in super::super) const GROUP: usize = 4;
+
+/// `function` of each value. Part of the loop around it for certain, as [`array::map`] is not.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+pub(super) fn each<A: Copy, B: Copy, const N: usize>(values: [A; N], function: impl Fn(A) -> B) -> [B; N] {
+    let mut out = [function(values[0]); N];
+    for (out, value) in out.iter_mut().zip(values) {
+        *out = function(value);
+    }
+    out
+}
+
+/// Eight rows of whole groups of blocks, `WIDTH` columns each.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline]
+pub(super) fn groups<const WIDTH: usize>(out: &mut [u8], stride: usize) -> [&mut [[u8; WIDTH]]; 8] {
+    let mut rows = out.chunks_mut(stride);
+    std::array::from_fn(|_| rows.next().expect("eight rows").as_chunks_mut().0)
+}

@@ -1,0 +1,92 @@
+//! The blocks of an MCU: decoding them, and reading over them.
+
+#![forbid(unsafe_code)]
+
+use super::entropy::{Bits, SLACK};
+use super::fallback::Fallback;
+use super::huffman::{AcTable, DcTable};
+use super::order::BLOCK;
+
+/// libjpeg's limit.
+const BLOCKS_MAX: usize = 10;
+
+/// The blocks of an MCU and their tables.
+pub(super) struct McuBlocks<'a> {
+    blocks: [Option<McuBlock<'a>>; BLOCKS_MAX],
+    count: usize,
+}
+
+#[derive(Clone, Copy)]
+struct McuBlock<'a> {
+    /// Whose predictor it uses.
+    component: usize,
+    dc: &'a DcTable,
+    ac: &'a AcTable,
+}
+
+/// Where decoding stands within a segment.
+pub(super) struct Position<'a> {
+    pub bits: Bits<'a>,
+    pub predictors: [i16; 3],
+}
+
+impl<'a> McuBlocks<'a> {
+    pub(super) fn new() -> Self {
+        Self { blocks: [None; BLOCKS_MAX], count: 0 }
+    }
+
+    /// Adds `count` blocks of the scan's next `component`.
+    pub(super) fn push(
+        &mut self,
+        component: usize,
+        count: usize,
+        dc: &'a DcTable,
+        ac: &'a AcTable,
+    ) -> Result<(), Fallback> {
+        let more = self.blocks.get_mut(self.count..self.count + count).ok_or(Fallback("an MCU of too many blocks"))?;
+        more.fill(Some(McuBlock { component, dc, ac }));
+        self.count += count;
+        Ok(())
+    }
+
+    /// Blocks per MCU.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Decodes MCUs of one segment, block behind block, into `coefficients`: `len * count` blocks, and [`SLACK`] values
+    /// that are overwritten.
+    #[inline(always)]
+    pub(super) fn decode<const BY_PAIRS: bool>(
+        &self,
+        at: &mut Position<'_>,
+        count: usize,
+        coefficients: &mut [i16],
+    ) -> Result<(), Fallback> {
+        // Local, so that it lives in registers.
+        let mut bits = at.bits;
+        let mut place = 0;
+        for _ in 0..count {
+            for block in self.blocks[..self.count].iter().flatten() {
+                let out = coefficients[place..].first_chunk_mut::<{ BLOCK + SLACK }>().expect("room for the block");
+                bits.block::<BY_PAIRS>(block.dc, block.ac, &mut at.predictors[block.component], out)?;
+                place += BLOCK;
+            }
+        }
+        at.bits = bits;
+        Ok(())
+    }
+
+    /// Reads over MCUs of one segment.
+    #[inline(always)]
+    pub(super) fn skip(&self, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
+        let mut bits = at.bits;
+        for _ in 0..count {
+            for block in self.blocks[..self.count].iter().flatten() {
+                bits.skip(block.dc, block.ac, &mut at.predictors[block.component])?;
+            }
+        }
+        at.bits = bits;
+        Ok(())
+    }
+}
