@@ -1,6 +1,7 @@
 //! What a run ran on, and who else was busy meanwhile.
 
 use forebay_loader::decode::vectors::VARIABLE;
+use forebay_loader::topology::affinity;
 use serde::Serialize;
 use std::fs;
 
@@ -41,16 +42,7 @@ impl Machine {
 
 /// The CPUs this process may use, ascending.
 pub(crate) fn cpus_allowed() -> Vec<usize> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).unwrap_or("0");
-    let mut cpus = Vec::new();
-    for range in list.trim().split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
-            cpus.extend(first..=last);
-        }
-    }
-    cpus
+    affinity::current().map_or_else(|_| vec![0], |cpus| cpus.iter().map(|cpu| cpu as usize).collect())
 }
 
 /// CPU seconds that everything on `cpus` has spent so far: user, nice, system, interrupts and stolen time.

@@ -22,6 +22,7 @@ mod error;
 mod fetches;
 mod indexing;
 mod logging;
+mod machine;
 mod order;
 mod rows;
 mod shards;
@@ -43,6 +44,8 @@ mod _forebay {
     use super::fetches::{Fetch, Fetches};
     #[pymodule_export]
     use super::indexing::{IndexedCopy, jpeg_to_baseline, row_index_trailer};
+    #[pymodule_export]
+    use super::machine::cpu_count;
     #[pymodule_export]
     use super::order::{epoch_ids, partition, resample, sample_shards, shuffle};
     #[pymodule_export]

@@ -51,20 +51,27 @@ impl Opener<'_> {
         for stream in self.config.streams.iter().filter(|s| s.remote.is_some()) {
             let key = self.download(stream);
             if stores.iter().all(|(k, _)| *k != key) {
-                let mut config = StoreConfig {
-                    download_retry: key.0,
-                    download_timeout: Duration::from_secs_f64(key.1),
-                    seed: self.config.shuffle_seed,
-                    ..StoreConfig::default()
-                };
-                if let Some(threads) = self.config.fetch_threads {
-                    config.fetch_threads = threads as usize;
-                }
-                config.on_thread_start = Some(self.placing(config.fetch_threads));
-                stores.push((key, Stores::new(config, self.stats, self.clock.clone())?));
+                stores.push((key, Stores::new(self.store_config(key), self.stats, self.clock.clone())?));
             }
         }
         Ok(stores)
+    }
+
+    /// Store settings for streams with these attempts per download and this timeout in seconds.
+    fn store_config(&self, (download_retry, download_timeout): (u32, f64)) -> StoreConfig {
+        let local_ranks = self.config.world.local_world_size as usize;
+        let fetch_threads = match self.config.fetch_threads {
+            Some(threads) => threads as usize,
+            None => self.topology.fetch_threads_default(local_ranks),
+        };
+        StoreConfig {
+            fetch_threads,
+            download_retry,
+            download_timeout: Duration::from_secs_f64(download_timeout),
+            seed: self.config.shuffle_seed,
+            on_thread_start: Some(self.placing(fetch_threads)),
+            ..StoreConfig::default()
+        }
     }
 
     /// Binds each of the fetch threads to its node, the threads being spread over the nodes.
@@ -194,4 +201,26 @@ fn default_local(remote: &str) -> Result<PathBuf> {
     let cache =
         cache.ok_or_else(|| Error::new(ErrorKind::Config, "there is no home directory to cache in: set `local`"))?;
     Ok(cache.join("forebay").join(HashAlgo::Xxh3_128.hex(remote.as_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::WorldConfig;
+
+    #[test]
+    fn the_ranks_of_a_machine_share_its_cpus_among_their_fetch_threads() {
+        let topology = Topology::made_up(&["0-31", "32-63"]);
+        let threads = |local_world_size, fetch_threads| {
+            let world = WorldConfig { world_size: local_world_size, local_world_size, ..WorldConfig::default() };
+            let config = LoaderConfig { world, fetch_threads, ..LoaderConfig::default() };
+            let stats = Arc::new(Stats::new(false));
+            let opener = Opener { config: &config, stats: &stats, clock: &Clock::system(), topology: &topology };
+            opener.store_config((2, 60.0)).fetch_threads
+        };
+        assert_eq!(threads(1, None), 16, "one per 4 CPUs");
+        assert_eq!(threads(8, None), 2, "one per 4 CPUs of this rank");
+        assert_eq!(threads(64, None), 1, "at least one");
+        assert_eq!(threads(8, Some(5)), 5, "a user's number is not divided");
+    }
 }

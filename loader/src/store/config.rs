@@ -23,7 +23,8 @@ pub enum Transport {
 /// Settings of the fetch threads and of every request they make.
 #[derive(Clone)]
 pub struct StoreConfig {
-    /// Threads that fetch. One saturates about 1.4 GiB/s with TLS and 2.7 GiB/s without.
+    /// Threads that fetch. One saturates about 1.4 GiB/s with TLS and 2.7 GiB/s without. The loader sets
+    /// [`Topology::fetch_threads_default`](crate::topology::Topology::fetch_threads_default).
     pub fetch_threads: usize,
     /// Objects are fetched in ranges of at most this many bytes.
     pub part_bytes: usize,
@@ -55,9 +56,8 @@ pub struct StoreConfig {
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            fetch_threads: (cpus / 4).max(1),
+            fetch_threads: 1,
             part_bytes: 8 << 20,
             parts_in_flight: 8,
             download_retry: 2,

@@ -28,6 +28,13 @@ use std::path::{Path, PathBuf};
 /// Below this many usable CPUs the threads are left to the scheduler: it does better than a fixed placement.
 const PIN_CPUS_MIN: usize = 4;
 
+/// Number of CPUs this process may use: affinity and cpuset, capped by the cgroup's CPU quota; at least 1. Defaults of
+/// thread counts outside a loader come from here; a loader divides the same number by the ranks of its machine.
+pub fn cpu_count() -> usize {
+    let usable = affinity::current().map_or(1, |cpus| cpus.len());
+    capped(usable, cgroup::Groups::of_this_process(Path::new("/")).quota_cpus()).max(1)
+}
+
 /// The machine as this process may use it.
 #[derive(Clone, Debug)]
 pub struct Topology {
@@ -80,13 +87,12 @@ impl Topology {
         self.quota_cpus
     }
 
-    /// The default of `threads`: usable CPUs, capped by the quota, divided by the ranks on this machine; at least 1.
+    /// Default of `threads`: the CPUs of this process, divided by the ranks on this machine; at least 1.
     pub fn threads_default(&self, local_world_size: usize) -> usize {
-        threads_default(self.usable.len(), self.quota_cpus, local_world_size)
+        threads_default(capped(self.usable.len(), self.quota_cpus), local_world_size)
     }
 
-    /// The default of `fetch_threads`: one per 4 CPUs of this rank, at least 1, since TLS fills one CPU at about
-    /// 1.4 GiB/s.
+    /// Default of `fetch_threads`: one per 4 CPUs of this rank, at least 1. TLS fills one CPU at about 1.4 GiB/s.
     pub fn fetch_threads_default(&self, local_world_size: usize) -> usize {
         (self.threads_default(local_world_size) / 4).max(1)
     }
@@ -164,14 +170,17 @@ impl Topology {
     }
 }
 
-/// The rule behind [`Topology::threads_default`], as a function of its facts.
-fn threads_default(usable: usize, quota_cpus: Option<f64>, local_world_size: usize) -> usize {
-    let capped = match quota_cpus {
+/// `usable` CPUs under a CPU quota.
+fn capped(usable: usize, quota_cpus: Option<f64>) -> usize {
+    match quota_cpus {
         // A quota of 2.5 CPUs keeps 3 threads busy for most of the time.
         Some(quota) if quota.is_finite() && quota > 0.0 => usable.min(quota.ceil() as usize),
         _ => usable,
-    };
-    (capped / local_world_size.max(1)).max(1)
+    }
+}
+
+fn threads_default(cpus: usize, local_world_size: usize) -> usize {
+    (cpus / local_world_size.max(1)).max(1)
 }
 
 #[cfg(test)]
@@ -185,6 +194,7 @@ mod tests {
         assert!(!topology.cpus_usable().is_empty());
         assert!(topology.threads_default(1) >= topology.threads_default(1_000));
         assert_eq!(topology.threads_default(1_000_000), 1);
+        assert_eq!(topology.threads_default(1), cpu_count());
         assert!(topology.memory_limit_bytes() > 0);
     }
 
@@ -215,12 +225,13 @@ mod tests {
 
     #[test]
     fn the_quota_caps_threads_and_ranks_share_them() {
-        assert_eq!(threads_default(16, None, 1), 16);
-        assert_eq!(threads_default(16, Some(2.5), 1), 3);
-        assert_eq!(threads_default(16, Some(f64::INFINITY), 1), 16);
-        assert_eq!(threads_default(16, None, 4), 4);
-        assert_eq!(threads_default(2, None, 0), 2);
-        assert_eq!(threads_default(2, Some(0.5), 8), 1);
+        let threads = |usable, quota_cpus, ranks| threads_default(capped(usable, quota_cpus), ranks);
+        assert_eq!(threads(16, None, 1), 16);
+        assert_eq!(threads(16, Some(2.5), 1), 3);
+        assert_eq!(threads(16, Some(f64::INFINITY), 1), 16);
+        assert_eq!(threads(16, None, 4), 4);
+        assert_eq!(threads(2, None, 0), 2);
+        assert_eq!(threads(2, Some(0.5), 8), 1);
     }
 
     #[test]

@@ -74,7 +74,7 @@ def index(
     """
     copy = _forebay.IndexedCopy(_folder(source), _folder(out), transcode)
     report = Report()
-    pool = ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)), "forebay-index")
+    pool = ThreadPoolExecutor(threads or _forebay.cpu_count(), "forebay-index")
     try:
         for done in as_completed([pool.submit(copy.shard, number) for number in range(len(copy))]):
             jpegs, indexed, transcoded, sample_bytes, index_bytes = done.result()

@@ -216,7 +216,7 @@ class MDSWriter:
         columns = {text("a column's name", name): text(f"columns[{name!r}]", kind) for name, kind in columns.items()}
         exist_ok = flag("exist_ok", exist_ok)
         jpeg_row_index, jpeg_transcode = flag("jpeg_row_index", jpeg_row_index), flag("jpeg_transcode", jpeg_transcode)
-        threads = len(os.sched_getaffinity(0)) if threads is None else whole("threads", threads, 1, U32)
+        threads = _forebay.cpu_count() if threads is None else whole("threads", threads, 1, U32)
         if (jpeg_row_index or jpeg_transcode) and "jpeg" not in columns.values():
             raise ConfigError('jpeg_row_index and jpeg_transcode are for columns of the encoding "jpeg", and there is none')
         self._transcode = jpeg_transcode

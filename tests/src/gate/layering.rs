@@ -19,8 +19,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The order's own small error becomes the engine's somewhere, and `error` may use nothing.
     ("order::error", &["error"]),
     ("format", &["error"]),
-    // It hands shards to threads.
-    ("format::writer", &["error", "sync"]),
+    // It hands shards to threads, by default one per CPU.
+    ("format::writer", &["error", "sync", "topology"]),
     ("decode", &["error"]),
     ("topology", &["error"]),
     ("memory", &["topology", "sync", "error"]),

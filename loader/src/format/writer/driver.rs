@@ -246,7 +246,7 @@ impl Drop for Writer {
 impl Workers {
     fn start(plan: &Arc<Plan>) -> Result<Self> {
         let threads = match plan.options.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => crate::topology::cpu_count(),
             threads => threads,
         };
         // One waiting job keeps a thread from idling while the next shard fills; more would only take memory.

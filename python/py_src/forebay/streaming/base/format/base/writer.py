@@ -104,7 +104,7 @@ class Writer(ABC):
         self.executor = ThreadPoolExecutor(max_workers=kwargs.get("max_workers"))
         self.event = Event()
         """Set when packing or uploading has failed."""
-        packers = len(os.sched_getaffinity(0))
+        packers = _forebay.cpu_count()
         self._packers = ThreadPoolExecutor(packers, "forebay-pack")
         # One shard more than there are threads, so that none waits for the next one: raw shards are large.
         self._room = Semaphore(packers + 1)

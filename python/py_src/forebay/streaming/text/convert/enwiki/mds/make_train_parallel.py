@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
+from ...... import _forebay
 from . import create_pretraining_data
 
 
@@ -35,7 +36,7 @@ def groups(arguments: Namespace, count: int) -> Iterator[Namespace]:
 
 def main(arguments: Namespace) -> None:
     """Writes the data sets."""
-    cpus = len(os.sched_getaffinity(0))
+    cpus = _forebay.cpu_count()
     with ProcessPoolExecutor(cpus) as pool:
         list(pool.map(create_pretraining_data.main, groups(arguments, cpus)))
 
