@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Of dlpack.h, which only those who look into a tensor need. */
+/* Defined in dlpack.h, which is needed only to access a tensor's fields. */
 struct DLManagedTensorVersioned;
 
 // How a call went. Everything but OK and END has a message in `forebay_last_error`.

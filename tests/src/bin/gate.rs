@@ -1,9 +1,9 @@
-//! `cargo gate`: format, lints, docs, layering, machine paths, header and stub drift.
+//! `cargo gate`: format, lints, docs, layering, import cycles, words, machine paths, header and stub drift.
 //!
-//! Without arguments everything; with names only those checks. Ends with 1 when something is wrong.
+//! Runs all checks, or those that the arguments name. Exits with 1 if a check finds a violation.
 
 use forebay_tests::gate::generated::Verdict;
-use forebay_tests::gate::{Complaint, generated, layering, paths, sources, stubs, tools};
+use forebay_tests::gate::{Violation, cycles, generated, layering, paths, sources, stubs, tools, words};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     match run(&sources::root(), &wanted) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(wrong) => {
-            eprintln!("gate: {wrong} to mend");
+            eprintln!("gate: {wrong} violations");
             ExitCode::FAILURE
         }
         Err(e) => {
@@ -23,16 +23,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the checks in `wanted` (all if empty) and gives the number of complaints.
+/// Runs the checks in `wanted` (all if empty) and returns the number of violations.
 fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
     let texts = sources::read(root)?;
     let mut report = Report { wrong: 0, ran: Vec::new(), since: Instant::now() };
     let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
-    // The textual checks take no time, so they come first.
+    // The checks of sources take no time, so they run first.
     if wants("layering") {
-        let mut complaints = layering::check(&texts);
-        complaints.extend(layering::check_crates(&tools::metadata(root)?));
-        report.add("layering", complaints);
+        let mut violations = layering::check(&texts);
+        violations.extend(layering::check_crates(&tools::metadata(root)?));
+        report.add("layering", violations);
+    }
+    if wants("cycles") {
+        report.add("cycles", cycles::check(&texts));
+    }
+    if wants("words") {
+        report.add("words", words::check(&texts));
     }
     if wants("paths") {
         report.add("paths", paths::check(&texts));
@@ -46,7 +52,7 @@ fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
     if wants("generated") {
         for file in generated::GENERATED {
             match file.check(root)? {
-                Verdict::Checked(complaints) => report.add("generated", complaints),
+                Verdict::Checked(violations) => report.add("generated", violations),
                 Verdict::Skipped(reason) => println!("gate: generated: {} is not compared: {reason}", file.path),
             }
         }
@@ -57,7 +63,7 @@ fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
     Ok(report.wrong)
 }
 
-/// What was found so far.
+/// Findings so far.
 struct Report {
     wrong: usize,
     ran: Vec<&'static str>,
@@ -65,13 +71,13 @@ struct Report {
 }
 
 impl Report {
-    fn add(&mut self, name: &'static str, complaints: Vec<Complaint>) {
-        let verdict = if complaints.is_empty() { "ok".to_owned() } else { format!("{} wrong", complaints.len()) };
+    fn add(&mut self, name: &'static str, violations: Vec<Violation>) {
+        let verdict = if violations.is_empty() { "ok".to_owned() } else { format!("{} violations", violations.len()) };
         println!("gate: {name}: {verdict} ({:.1} s)", self.since.elapsed().as_secs_f64());
-        for complaint in &complaints {
-            println!("  {complaint}");
+        for violation in &violations {
+            println!("  {violation}");
         }
-        self.wrong += complaints.len();
+        self.wrong += violations.len();
         self.ran.push(name);
         self.since = Instant::now();
     }

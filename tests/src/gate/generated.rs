@@ -1,9 +1,9 @@
-//! Committed files that a program writes: what it would write now must be what is committed.
+//! Committed files that a program writes: the program's output must equal the committed file.
 //!
 //! A generator is a binary of its crate that prints the file. One that does not exist yet, or that needs what this machine
 //! does not have, is said and not an error.
 
-use super::Complaint;
+use super::Violation;
 use std::io;
 use std::path::Path;
 use std::process::Command;
@@ -24,8 +24,8 @@ pub struct Generated {
 pub const GENERATED: &[Generated] = &[
     Generated {
         path: "ffi/include/forebay.h",
-        source: "ffi/src/bin/header.rs",
-        args: &["run", "--quiet", "--locked", "-p", "forebay-ffi", "--features", "header", "--bin", "header"],
+        source: "ffi/header/src/main.rs",
+        args: &["run", "--quiet", "--locked", "-p", "forebay-header", "--features", "generator"],
         missing: || None,
     },
     Generated {
@@ -46,7 +46,7 @@ pub const GENERATED: &[Generated] = &[
 #[derive(Debug)]
 pub enum Verdict {
     /// It ran.
-    Checked(Vec<Complaint>),
+    Checked(Vec<Violation>),
     /// It could not, for this reason.
     Skipped(String),
 }
@@ -91,16 +91,16 @@ impl Generated {
         }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let made = Command::new(cargo).args(self.args).current_dir(root).output()?;
-        let mend = format!("cargo {} > {}", self.args.join(" "), self.path);
+        let fix = format!("cargo {} > {}", self.args.join(" "), self.path);
         let committed = std::fs::read(root.join(self.path)).unwrap_or_default();
-        let what = if !made.status.success() {
+        let problem = if !made.status.success() {
             format!("the generator failed: {}", String::from_utf8_lossy(&made.stderr))
         } else if made.stdout != committed {
-            "is not what its generator writes".to_owned()
+            "differs from its generator's output".to_owned()
         } else {
             return Ok(Verdict::Checked(Vec::new()));
         };
-        Ok(Verdict::Checked(vec![Complaint { place: self.path.to_owned(), what, mend }]))
+        Ok(Verdict::Checked(vec![Violation { place: self.path.to_owned(), problem, fix }]))
     }
 }
 

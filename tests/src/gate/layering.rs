@@ -1,14 +1,14 @@
-//! Which module may use which, which crate may use which, and where `unsafe` may stand.
+//! Allowed imports between modules and between crates, and the modules that may use `unsafe`.
 //!
-//! The table is the design's. An edge that it does not allow is a mistake of the design or of the code; either way
-//! somebody has to think, which is why the gate fails.
+//! The table is the design's. An edge that it does not allow is a mistake of the design or of the code, so the gate fails
+//! until one of them is changed.
 
-use super::Complaint;
+use super::Violation;
 use super::sources::Source;
 use super::syntax::{mentions, module_of};
 
-/// The loader's modules, lowest first, and what each may use. A path such as `a::b` is only what lies under it, on either
-/// side; where two lines fit a module, the longer one counts.
+/// Modules of the loader, lowest first, and the modules that each may use. A path such as `a::b` covers only `b` and the
+/// modules below it, on either side; where two rows fit a module, the longer path counts.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("sync", &[]),
@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("clock", &["sync"]),
     ("stats", &["sync"]),
     ("order", &[]),
-    // The order's own small error becomes the engine's somewhere, and `error` may use nothing.
+    // The order's own small error is converted into the engine's here, since `error` may use nothing.
     ("order::error", &["error"]),
     ("format", &["error"]),
     // It hands shards to threads, by default one per CPU.
@@ -26,10 +26,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("memory", &["topology", "sync", "error"]),
     ("io", &["memory", "topology", "sync", "stats", "error"]),
     ("store", &["memory", "clock", "sync", "stats", "error"]),
-    // What decoding can use goes into shards: the writer's hook and the copy.
+    // Writes data for the decoder into shards: the writer's hook and the copy.
     ("indexing", &["sync", "error", "format", "decode"]),
     ("cache", &["io", "memory", "sync", "clock", "stats", "error", "order::ids", "format::hash", "format::index"]),
-    // What pipeline and loader pass to each other; each may use everything below.
+    // Types that pipeline and loader pass to each other; each may use everything below.
     ("config", BELOW_PIPELINE),
     ("catalog", BELOW_PIPELINE),
     ("batch", BELOW_PIPELINE),
@@ -50,7 +50,7 @@ const ALL: &[&str] = &[
     "config", "catalog", "batch", "delivery", "dlpack", "state", "pipeline",
 ];
 
-/// Where `unsafe` may stand: crate, then module path; `*` is any one module.
+/// Modules that may use `unsafe`: crate, then module path; `*` is any one module.
 const MAY_BE_UNSAFE: &[(&str, &[&str])] = &[
     ("loader", &["memory"]),
     ("loader", &["io", "uring"]),
@@ -66,76 +66,76 @@ const MAY_BE_UNSAFE: &[(&str, &[&str])] = &[
     ("python", &["rows"]),
 ];
 
-/// The crates, and the crates of ours that each may use.
+/// The workspace's crates, and those of them that each may use.
 const CRATES: &[(&str, &[&str])] = &[
     ("forebay-loader", &[]),
     ("forebay-gpu", &["forebay-loader"]),
     ("forebay-python", &["forebay-gpu", "forebay-loader"]),
     ("forebay-ffi", &["forebay-gpu", "forebay-loader"]),
+    ("forebay-header", &[]),
     ("forebay-tests", &["forebay-gpu", "forebay-loader"]),
     // The bench serves and makes data with the harness.
     ("forebay-bench", &["forebay-gpu", "forebay-loader", "forebay-tests"]),
 ];
 
-/// Crates of others that only the shells and `gpu` may know: the loader knows nothing of CUDA, Python or C.
+/// External crates that the loader must not use: it is independent of CUDA, Python and C.
 const NOT_IN_LOADER: &[&str] = &["cudarc", "pyo3", "numpy", "cbindgen", "libloading"];
 
 /// Checks every Rust source.
-pub fn check(sources: &[Source]) -> Vec<Complaint> {
-    let mut complaints = Vec::new();
+pub fn check(sources: &[Source]) -> Vec<Violation> {
+    let mut violations = Vec::new();
     let reexports = sources.iter().find(|s| s.path == "loader/src/lib.rs").map(|s| reexports(&s.text));
     let reexports = reexports.unwrap_or_default();
     for source in sources.iter().filter(|s| s.path.ends_with(".rs")) {
-        complaints.extend(check_file(source, &reexports));
+        violations.extend(check_file(source, &reexports));
     }
-    complaints
+    violations
 }
 
-/// Names that the loader's root hands on, and the module each comes from: `Error` is `error`'s.
+/// Returns the names that the loader's root re-exports, and the module of each: `Error` belongs to `error`.
 fn reexports(lib: &str) -> Vec<(String, String)> {
-    // In the root, `pub use error::Error` says `crate::error::Error`.
+    // In the root, `pub use error::Error` means `crate::error::Error`.
     let lib = lib.replace("pub use crate::", "pub use ").replace("pub use ", "pub use crate::");
     let found = mentions(&lib, &[]).unwrap_or_default();
     let named = found.paths.iter().filter(|m| m.path.len() > 1);
     named.map(|m| (m.path.last().cloned().unwrap_or_default(), m.path[0].clone())).collect()
 }
 
-fn check_file(source: &Source, reexports: &[(String, String)]) -> Vec<Complaint> {
+fn check_file(source: &Source, reexports: &[(String, String)]) -> Vec<Violation> {
     let Some((krate, in_src)) = source.path.split_once("/src/") else {
         return Vec::new();
     };
     let module = module_of(in_src);
     let found = match mentions(&source.text, &module) {
         Ok(found) => found,
-        Err(what) => {
-            return vec![Complaint { place: source.path.clone(), what, mend: "run cargo check".to_owned() }];
+        Err(problem) => {
+            return vec![Violation { place: source.path.clone(), problem, fix: "run cargo check".to_owned() }];
         }
     };
-    let mut complaints = Vec::new();
+    let mut violations = Vec::new();
     if !may_be_unsafe(krate, &module) {
-        complaints.extend(found.unsafe_lines.iter().map(|line| Complaint {
+        violations.extend(found.unsafe_lines.iter().map(|line| Violation {
             place: format!("{}:{line}", source.path),
-            what: "unsafe is not allowed in this module".to_owned(),
-            mend: "use a safe call, or move the operation into a module that the design lists for unsafe".to_owned(),
+            problem: "unsafe is not allowed in this module".to_owned(),
+            fix: "use a safe call, or move the operation into a module that the design lists for unsafe".to_owned(),
         }));
     }
-    // The root is the map: it names every module.
+    // The crate's root is the map and may name every module.
     let Some(from) = module.first().filter(|_| krate == "loader") else {
-        return complaints;
+        return violations;
     };
     if module.last().is_some_and(|m| m == "tests") {
-        return complaints;
+        return violations;
     }
     let here = module.join("::");
-    let fitting = MAY_USE.iter().filter(|(name, _)| lies_under(&here, name));
+    let fitting = MAY_USE.iter().filter(|(name, _)| is_under(&here, name));
     let Some((_, allowed)) = fitting.max_by_key(|(name, _)| name.len()) else {
-        complaints.push(Complaint {
+        violations.push(Violation {
             place: source.path.clone(),
-            what: format!("`{from}` is not in the table of layers"),
-            mend: "give it a place in tests/src/gate/layering.rs, or put the code into a module that has one"
-                .to_owned(),
+            problem: format!("`{from}` is not in the table of layers"),
+            fix: "give it a place in tests/src/gate/layering.rs, or put the code into a module that has one".to_owned(),
         });
-        return complaints;
+        return violations;
     };
     for mention in found.paths.iter().filter(|m| !m.in_test) {
         let mut path = mention.path.clone();
@@ -143,25 +143,25 @@ fn check_file(source: &Source, reexports: &[(String, String)]) -> Vec<Complaint>
             path.insert(0, home.clone());
         }
         let known = MAY_USE.iter().any(|(name, _)| *name == path[0]);
-        // A macro or a name of the root that is no module; the compiler knows whether it exists.
+        // A macro or another name of the root that is not a module: the compiler checks that it exists.
         if path[0] == *from || !known {
             continue;
         }
         let text = path.join("::");
-        if !allowed.iter().any(|a| lies_under(&text, a)) {
+        if !allowed.iter().any(|a| is_under(&text, a)) {
             let list = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
-            complaints.push(Complaint {
+            violations.push(Violation {
                 place: format!("{}:{}", source.path, mention.line),
-                what: format!("`{from}` may not use `{text}`"),
-                mend: format!("it may use {list}: pass the value in from above, or move the code down"),
+                problem: format!("`{from}` may not use `{text}`"),
+                fix: format!("it may use {list}: pass the value in from above, or move the code down"),
             });
         }
     }
-    complaints
+    violations
 }
 
-/// Whether the path `text` is `prefix` or lies under it.
-fn lies_under(text: &str, prefix: &str) -> bool {
+/// Returns true if the path `text` is `prefix` or a path below it.
+fn is_under(text: &str, prefix: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
@@ -172,15 +172,15 @@ fn may_be_unsafe(krate: &str, module: &[String]) -> bool {
 }
 
 /// Checks the arrows between crates in the output of `cargo metadata --no-deps`.
-pub fn check_crates(metadata: &serde_json::Value) -> Vec<Complaint> {
-    let mut complaints = Vec::new();
+pub fn check_crates(metadata: &serde_json::Value) -> Vec<Violation> {
+    let mut violations = Vec::new();
     let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
     for package in list(&metadata["packages"]) {
         let name = package["name"].as_str().unwrap_or_default().to_owned();
         let allowed = CRATES.iter().find(|(krate, _)| *krate == name).map(|(_, allowed)| *allowed);
         for dependency in list(&package["dependencies"]) {
             let on = dependency["name"].as_str().unwrap_or_default();
-            // What only tests use does not reach a user.
+            // Dependencies of tests do not reach a user.
             if dependency["kind"] == "dev" {
                 continue;
             }
@@ -191,15 +191,15 @@ pub fn check_crates(metadata: &serde_json::Value) -> Vec<Complaint> {
                 name == "forebay-loader" && NOT_IN_LOADER.contains(&on)
             };
             if wrong {
-                complaints.push(Complaint {
+                violations.push(Violation {
                     place: format!("Cargo.toml of {name}"),
-                    what: format!("{name} may not depend on {on}"),
-                    mend: "arrows point one way: python, ffi, bench, tests -> gpu -> loader".to_owned(),
+                    problem: format!("{name} may not depend on {on}"),
+                    fix: "arrows point one way: python, ffi, bench, tests -> gpu -> loader".to_owned(),
                 });
             }
         }
     }
-    complaints
+    violations
 }
 
 #[cfg(test)]
@@ -210,44 +210,44 @@ mod tests {
         Source { path: path.to_owned(), text: text.to_owned() }
     }
 
-    fn complaints(path: &str, text: &str) -> Vec<String> {
+    fn violations(path: &str, text: &str) -> Vec<String> {
         let lib = file("loader/src/lib.rs", "pub mod io;\npub use error::{Error, Result};\npub use loader::Loader;");
-        check(&[lib, file(path, text)]).into_iter().map(|c| format!("{}: {}", c.place, c.what)).collect()
+        check(&[lib, file(path, text)]).into_iter().map(|c| format!("{}: {}", c.place, c.problem)).collect()
     }
 
     #[test]
     fn a_pure_module_that_reads_files_through_io_is_caught_with_its_line() {
         assert_eq!(
-            complaints("loader/src/order/epoch.rs", "//! x\nuse crate::io::Reader;"),
+            violations("loader/src/order/epoch.rs", "//! x\nuse crate::io::Reader;"),
             ["loader/src/order/epoch.rs:2: `order` may not use `io::Reader`"]
         );
     }
 
     #[test]
     fn a_path_in_an_expression_counts_like_a_use_line() {
-        assert_eq!(complaints("loader/src/store/mod.rs", "fn f() { crate::cache::open() }").len(), 1);
+        assert_eq!(violations("loader/src/store/mod.rs", "fn f() { crate::cache::open() }").len(), 1);
     }
 
     #[test]
-    fn only_the_named_part_of_a_module_is_open() {
-        assert!(complaints("loader/src/cache/mod.rs", "use crate::order::ids::ShardId;").is_empty());
-        assert!(complaints("loader/src/cache/mod.rs", "use crate::format::hash;").is_empty());
-        assert_eq!(complaints("loader/src/cache/mod.rs", "use crate::order::shuffle::py1e;").len(), 1);
-        assert_eq!(complaints("loader/src/cache/mod.rs", "use crate::format::hashing;").len(), 1);
+    fn only_the_listed_part_of_a_module_is_allowed() {
+        assert!(violations("loader/src/cache/mod.rs", "use crate::order::ids::ShardId;").is_empty());
+        assert!(violations("loader/src/cache/mod.rs", "use crate::format::hash;").is_empty());
+        assert_eq!(violations("loader/src/cache/mod.rs", "use crate::order::shuffle::py1e;").len(), 1);
+        assert_eq!(violations("loader/src/cache/mod.rs", "use crate::format::hashing;").len(), 1);
     }
 
     #[test]
-    fn a_line_of_its_own_opens_one_file_and_not_its_neighbours() {
-        assert!(complaints("loader/src/order/error.rs", "use crate::error::Error;").is_empty());
-        assert_eq!(complaints("loader/src/order/errors.rs", "use crate::error::Error;").len(), 1);
-        assert_eq!(complaints("loader/src/order/error.rs", "use crate::io::Reader;").len(), 1);
+    fn a_row_for_one_file_does_not_cover_its_neighbours() {
+        assert!(violations("loader/src/order/error.rs", "use crate::error::Error;").is_empty());
+        assert_eq!(violations("loader/src/order/errors.rs", "use crate::error::Error;").len(), 1);
+        assert_eq!(violations("loader/src/order/error.rs", "use crate::io::Reader;").len(), 1);
     }
 
     #[test]
-    fn a_name_that_the_root_hands_on_belongs_to_its_module() {
-        assert!(complaints("loader/src/format/mds.rs", "use crate::Error;").is_empty());
+    fn a_name_that_the_root_reexports_belongs_to_its_module() {
+        assert!(violations("loader/src/format/mds.rs", "use crate::Error;").is_empty());
         assert_eq!(
-            complaints("loader/src/pipeline/mod.rs", "use crate::Loader;"),
+            violations("loader/src/pipeline/mod.rs", "use crate::Loader;"),
             ["loader/src/pipeline/mod.rs:1: `pipeline` may not use `loader::Loader`"]
         );
     }
@@ -255,21 +255,21 @@ mod tests {
     #[test]
     fn tests_may_use_what_they_like() {
         let text = "#[cfg(test)]\nmod tests { use crate::io::Reader; }";
-        assert!(complaints("loader/src/order/mod.rs", text).is_empty());
-        assert!(complaints("loader/src/order/tests.rs", "use crate::io::Reader;").is_empty());
+        assert!(violations("loader/src/order/mod.rs", text).is_empty());
+        assert!(violations("loader/src/order/tests.rs", "use crate::io::Reader;").is_empty());
     }
 
     #[test]
     fn a_module_without_a_layer_is_caught() {
-        assert_eq!(complaints("loader/src/util.rs", ""), ["loader/src/util.rs: `util` is not in the table of layers"]);
+        assert_eq!(violations("loader/src/util.rs", ""), ["loader/src/util.rs: `util` is not in the table of layers"]);
     }
 
     #[test]
     fn unsafe_is_caught_outside_its_modules_and_only_there() {
         let text = "fn f() { unsafe { g() } }";
-        assert_eq!(complaints("loader/src/pipeline/mod.rs", text).len(), 1);
-        assert_eq!(complaints("python/src/lib.rs", text).len(), 1);
-        assert_eq!(complaints("loader/src/io/pread.rs", text).len(), 1);
+        assert_eq!(violations("loader/src/pipeline/mod.rs", text).len(), 1);
+        assert_eq!(violations("python/src/lib.rs", text).len(), 1);
+        assert_eq!(violations("loader/src/io/pread.rs", text).len(), 1);
         for allowed in [
             "loader/src/memory/slab.rs",
             "loader/src/io/uring/ring.rs",
@@ -279,18 +279,18 @@ mod tests {
             "ffi/src/lib.rs",
             "python/src/capsule.rs",
         ] {
-            assert!(complaints(allowed, text).is_empty(), "{allowed}");
+            assert!(violations(allowed, text).is_empty(), "{allowed}");
         }
     }
 
     #[test]
-    fn a_loader_that_knows_cuda_or_its_shells_is_caught() {
+    fn a_loader_that_depends_on_cuda_or_on_crates_above_it_is_caught() {
         let metadata = serde_json::json!({"packages": [
             {"name": "forebay-loader", "dependencies": [{"name": "cudarc"}, {"name": "forebay-gpu"}, {"name": "zstd"}]},
             {"name": "forebay-gpu", "dependencies": [{"name": "cudarc"}, {"name": "forebay-loader"}]},
             {"name": "forebay-ffi", "dependencies": [{"name": "forebay-tests", "kind": "dev"}]},
         ]});
-        let found: Vec<String> = check_crates(&metadata).into_iter().map(|c| c.what).collect();
+        let found: Vec<String> = check_crates(&metadata).into_iter().map(|c| c.problem).collect();
         assert_eq!(found, ["forebay-loader may not depend on cudarc", "forebay-loader may not depend on forebay-gpu"]);
     }
 }

@@ -1,36 +1,40 @@
 //! The gate: every check that runs no test.
 //!
-//! `cargo gate` runs them all and says of each failure what is wrong and how to mend it. The checks that read our own
-//! sources ([`layering`], [`paths`], [`stubs`]) are pure functions over text, so that bad samples test them;
-//! [`tools`] runs cargo's own and [`generated`] the programs that write committed files.
+//! `cargo gate` runs all checks and prints each violation with its fix. The checks that read this repository's sources
+//! ([`layering`], [`cycles`], [`words`], [`paths`], [`stubs`]) are pure functions over text, so that unit tests feed them
+//! bad samples; [`tools`] runs cargo's own checks and [`generated`] the programs that write committed files.
 //!
 //! ```text
-//! git ls-files --> sources: text --> syntax: tokens, paths, modules --> layering: edges, unsafe --> Complaint
-//!                                \-> paths, stubs                                              -->
-//! cargo fmt, clippy, doc (tools), header, bindings (generated)                                          -->
+//! git ls-files --> sources: text --> syntax: tokens, paths, modules --> layering, cycles, stubs --> Violation
+//!                               \-> prose: comments, strings, names --> words                  -->
+//!                               \-> paths                                                      -->
+//! cargo fmt, clippy, doc (tools), header, bindings (generated)                                  -->
 //! ```
 
+pub mod cycles;
 pub mod generated;
 pub mod layering;
 pub mod paths;
+pub mod prose;
 pub mod sources;
 pub mod stubs;
 pub mod syntax;
 pub mod tools;
+pub mod words;
 
-/// One thing that is wrong, and what to do about it.
+/// One finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
-    /// Where: a path, with a line if there is one.
+pub struct Violation {
+    /// Path, with a line number if there is one.
     pub place: String,
-    /// What is wrong.
-    pub what: String,
-    /// How to mend it.
-    pub mend: String,
+    /// Rule that is broken, and the text that breaks it.
+    pub problem: String,
+    /// Change that repairs it.
+    pub fix: String,
 }
 
-impl std::fmt::Display for Complaint {
+impl std::fmt::Display for Violation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}\n    mend: {}", self.place, self.what, self.mend)
+        write!(f, "{}: {}\n    fix: {}", self.place, self.problem, self.fix)
     }
 }

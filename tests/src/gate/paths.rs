@@ -1,33 +1,33 @@
-//! Paths of one machine, which mean nothing on another.
+//! Absolute paths of one machine, which do not exist on another.
 
-use super::Complaint;
+use super::Violation;
 use super::sources::Source;
 
-/// Starts of absolute paths that belong to one person's machine; spelt in two halves, or this file would be caught.
+/// Starts of absolute paths of one machine, in two halves, so that this file does not contain them.
 fn starts() -> [String; 4] {
     [("/ro", "ot/"), ("/wo", "rk/"), ("/ho", "me/"), ("/Us", "ers/")].map(|(a, b)| format!("{a}{b}"))
 }
 
 /// Checks every text file.
-pub fn check(sources: &[Source]) -> Vec<Complaint> {
+pub fn check(sources: &[Source]) -> Vec<Violation> {
     let starts = starts();
-    let mut complaints = Vec::new();
+    let mut violations = Vec::new();
     for source in sources.iter().filter(|s| !s.path.ends_with(".lock")) {
         for (number, line) in source.text.lines().enumerate() {
-            if let Some(start) = starts.iter().find(|start| stands_alone(line, start)) {
-                complaints.push(Complaint {
+            if let Some(start) = starts.iter().find(|start| is_path_start(line, start)) {
+                violations.push(Violation {
                     place: format!("{}:{}", source.path, number + 1),
-                    what: format!("a path of one machine: {start}..."),
-                    mend: "take it from an argument, the environment, or the repository's root".to_owned(),
+                    problem: format!("a path of one machine: {start}..."),
+                    fix: "take it from an argument, the environment, or the repository's root".to_owned(),
                 });
             }
         }
     }
-    complaints
+    violations
 }
 
-/// Whether `start` begins a path in `line`, and is not the middle of a longer one such as `s3://bucket` + `start`.
-fn stands_alone(line: &str, start: &str) -> bool {
+/// Returns true if `start` begins a path in `line` and is not the middle of a longer one such as `s3://bucket` + `start`.
+fn is_path_start(line: &str, start: &str) -> bool {
     line.match_indices(start).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         !before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '}' | '/' | '$' | '~' | '*' | '>'))

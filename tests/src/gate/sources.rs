@@ -1,4 +1,4 @@
-//! The files that git knows, or would take: what the textual checks read.
+//! Text files of the repository: those that git tracks, and new ones that it does not ignore.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ pub struct Source {
     pub text: String,
 }
 
-/// The repository's root: the folder above this crate.
+/// Returns the repository's root, the folder above this crate.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is a folder of the workspace").to_owned()
 }
 
-/// Every text file that is tracked, or new and not ignored. Files that are not UTF-8 are left out.
+/// Reads every text file that is tracked, or new and not ignored. Skips files that are not UTF-8.
 ///
 /// # Errors
 ///

@@ -3,7 +3,7 @@
 //! Both sides become a list of lines such as `Engine.next(timeout)`, and the lists must be equal. Types are written by
 //! hand in the stub: PyO3's signatures do not say enough.
 
-use super::Complaint;
+use super::Violation;
 use super::sources::Source;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use std::str::FromStr;
 const STUB: &str = "python/py_src/forebay/_forebay.pyi";
 
 /// Compares `python/src` with the committed stub; nothing to do where there is no stub.
-pub fn check(sources: &[Source]) -> Vec<Complaint> {
+pub fn check(sources: &[Source]) -> Vec<Violation> {
     let Some(stub) = sources.iter().find(|s| s.path == STUB) else {
         return Vec::new();
     };
@@ -24,13 +24,13 @@ pub fn check(sources: &[Source]) -> Vec<Complaint> {
         }
     }
     let python = of_stub(&stub.text);
-    let complaint = |name: &String, what: &str| Complaint {
+    let violation = |name: &String, problem: &str| Violation {
         place: STUB.to_owned(),
-        what: format!("`{name}` {what}"),
-        mend: "make the stub say what python/src says".to_owned(),
+        problem: format!("`{name}` {problem}"),
+        fix: "change the stub to match python/src".to_owned(),
     };
-    let missing = rust.difference(&python).map(|name| complaint(name, "is missing"));
-    missing.chain(python.difference(&rust).map(|name| complaint(name, "is not in the extension"))).collect()
+    let missing = rust.difference(&python).map(|name| violation(name, "is missing"));
+    missing.chain(python.difference(&rust).map(|name| violation(name, "is not in the extension"))).collect()
 }
 
 /// The attributes seen before an item.
@@ -170,7 +170,7 @@ fn parameters_of_fn(list: TokenStream) -> Vec<String> {
     names
 }
 
-/// The stub's lines in the same words.
+/// Returns the stub's lines in the same form.
 fn of_stub(text: &str) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     let mut class: Option<String> = None;
@@ -259,11 +259,11 @@ mod tests {
 
     fn differences(rust: &str, stub: &str) -> Vec<String> {
         let file = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
-        check(&[file("python/src/lib.rs", rust), file(STUB, stub)]).into_iter().map(|c| c.what).collect()
+        check(&[file("python/src/lib.rs", rust), file(STUB, stub)]).into_iter().map(|c| c.problem).collect()
     }
 
     #[test]
-    fn a_stub_that_says_the_same_passes() {
+    fn a_stub_that_matches_the_extension_passes() {
         assert_eq!(differences(RUST, STUB_TEXT), Vec::<String>::new());
     }
 

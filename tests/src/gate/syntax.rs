@@ -1,11 +1,12 @@
-//! As much of Rust's syntax as the checks need, on top of rustc's own tokens.
+//! Paths and `unsafe` in Rust sources, read from tokens.
 //!
-//! Comments and strings are no tokens, so a path in either never counts. Macro bodies are tokens, so a path there does.
+//! Comments and strings are not tokens, so a path in them does not count. Macro bodies are tokens, so a path there does;
+//! a parser of whole files, such as `syn`, would not look into them.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::str::FromStr;
 
-/// Something that a file mentions, with the line (from 1) and the module it stands in.
+/// Path that a file mentions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
     /// Segments from the crate's root: `["order", "ids", "ShardId"]`.
@@ -14,19 +15,24 @@ pub struct Mention {
     pub line: usize,
     /// Inside an item under `#[cfg(test)]`.
     pub in_test: bool,
+    /// Part of a `pub use`, with any visibility.
+    pub reexport: bool,
 }
 
-/// What one file mentions.
+/// Paths and `unsafe` of one file.
 #[derive(Clone, Debug, Default)]
 pub struct Mentions {
-    /// Paths that start at `crate` or `super`, written out.
+    /// Absolute form of the paths that start at `crate`, `self` or `super`.
     pub paths: Vec<Mention>,
+    /// Absolute form of all other paths of two segments or more, as if they were relative to the module: most are
+    /// names of other crates or of types.
+    pub relative: Vec<Mention>,
     /// Lines with the word `unsafe`.
     pub unsafe_lines: Vec<usize>,
 }
 
-/// The module that a source file under `src/` is: `io/uring/ring.rs` is `["io", "uring", "ring"]`, `io/mod.rs` `["io"]`,
-/// `lib.rs` the root.
+/// Returns the module of a source file under `src/`: `io/uring/ring.rs` is `["io", "uring", "ring"]`, `io/mod.rs`
+/// `["io"]`, `lib.rs` the root.
 pub fn module_of(path_in_src: &str) -> Vec<String> {
     let mut parts: Vec<String> = path_in_src.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     if matches!(parts.last().map(String::as_str), Some("mod" | "lib" | "main")) {
@@ -35,7 +41,7 @@ pub fn module_of(path_in_src: &str) -> Vec<String> {
     parts
 }
 
-/// Reads the text of the file that is `module`.
+/// Reads the text of the file of `module`.
 ///
 /// # Errors
 ///
@@ -60,7 +66,7 @@ fn walk(tokens: TokenStream, module: &[String], in_test: bool, out: &mut Mention
                     test_item = true;
                 }
                 let brace = group.delimiter() == Delimiter::Brace;
-                // `mod name { ... }` is a module of its own, which is what `super` inside it counts from.
+                // `mod name { ... }` is a module of its own: `super` inside it is relative to it.
                 let inner = match tokens.get(at.wrapping_sub(2)..at) {
                     Some([TokenTree::Ident(word), TokenTree::Ident(name)]) if brace && word == "mod" => {
                         [module, &[name.to_string()]].concat()
@@ -78,10 +84,18 @@ fn walk(tokens: TokenStream, module: &[String], in_test: bool, out: &mut Mention
                 if word == "unsafe" {
                     out.unsafe_lines.push(line);
                 }
-                if (word == "crate" || word == "super") && is_path_sep(&tokens, at + 1) {
-                    at = read_tree(&tokens, at, Vec::new(), module, line, in_test || test_item, out);
-                } else {
+                if !is_path_sep(&tokens, at + 1) || at > 0 && is_punct(&tokens[at - 1], ':') {
                     at += 1;
+                    continue;
+                }
+                let reexport = is_reexport(&tokens[..at]);
+                let mut context = Context { module, line, in_test: in_test || test_item, reexport, found: Vec::new() };
+                if word == "crate" || word == "super" || word == "self" {
+                    at = read_tree(&tokens, at, Vec::new(), &mut context);
+                    out.paths.append(&mut context.found);
+                } else {
+                    at = read_tree(&tokens, at, module.to_vec(), &mut context);
+                    out.relative.append(&mut context.found);
                 }
             }
             TokenTree::Punct(p) => {
@@ -95,26 +109,32 @@ fn walk(tokens: TokenStream, module: &[String], in_test: bool, out: &mut Mention
     }
 }
 
-/// Reads `crate::a::{b, c::d}` from `at` on; gives the place behind it.
-fn read_tree(
-    tokens: &[TokenTree],
-    mut at: usize,
-    mut path: Vec<String>,
-    module: &[String],
+/// State of reading one tree of paths.
+struct Context<'a> {
+    module: &'a [String],
     line: usize,
     in_test: bool,
-    out: &mut Mentions,
-) -> usize {
+    reexport: bool,
+    found: Vec<Mention>,
+}
+
+/// Reads `crate::a::{b, c::d}` from `at` on and returns the index of the first token after it.
+fn read_tree(tokens: &[TokenTree], mut at: usize, mut path: Vec<String>, context: &mut Context<'_>) -> usize {
+    let module = context.module;
+    let above = |levels: usize| module[..module.len().saturating_sub(levels)].to_vec();
     let mut up = 0;
     loop {
         match tokens.get(at) {
             Some(TokenTree::Ident(word)) => {
                 match word.to_string().as_str() {
-                    "crate" | "self" => {}
+                    "crate" => {}
+                    // `self` at the end of a list is the module before it.
+                    "self" if path.is_empty() => path = above(0),
+                    "self" => {}
                     "super" => up += 1,
                     other => {
                         if up > 0 {
-                            path = module[..module.len().saturating_sub(up)].to_vec();
+                            path = above(up);
                             up = 0;
                         }
                         path.push(other.to_owned());
@@ -124,13 +144,13 @@ fn read_tree(
             }
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
                 if up > 0 {
-                    path = module[..module.len().saturating_sub(up)].to_vec();
+                    path = above(up);
                 }
                 let inner: Vec<TokenTree> = group.stream().into_iter().collect();
                 let mut i = 0;
                 while i < inner.len() {
-                    let line = inner[i].span().start().line;
-                    i = read_tree(&inner, i, path.clone(), module, line, in_test, out);
+                    context.line = inner[i].span().start().line;
+                    i = read_tree(&inner, i, path.clone(), context);
                     // To the next entry: `as name` and the comma.
                     while i < inner.len() && !is_punct(&inner[i], ',') {
                         i += 1;
@@ -151,12 +171,23 @@ fn read_tree(
         at += 2;
     }
     if up > 0 {
-        path = module[..module.len().saturating_sub(up)].to_vec();
+        path = above(up);
     }
     if !path.is_empty() {
-        out.paths.push(Mention { path, line, in_test });
+        context.found.push(Mention { path, line: context.line, in_test: context.in_test, reexport: context.reexport });
     }
     at
+}
+
+/// True if `before` ends in `pub use` or `pub(...) use`.
+fn is_reexport(before: &[TokenTree]) -> bool {
+    let [rest @ .., TokenTree::Ident(word)] = before else { return false };
+    let last_is_pub = |tokens: &[TokenTree]| matches!(tokens.last(), Some(TokenTree::Ident(word)) if word == "pub");
+    word == "use"
+        && match rest {
+            [rest @ .., TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => last_is_pub(rest),
+            rest => last_is_pub(rest),
+        }
 }
 
 fn is_punct(token: &TokenTree, c: char) -> bool {
@@ -188,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn super_counts_from_the_module_it_stands_in() {
+    fn super_is_relative_to_the_module_that_contains_it() {
         assert_eq!(paths("use super::super::io::Reader;", &["cache", "claim"]), ["io::Reader"]);
         assert_eq!(paths("mod inner { use super::x; }", &["cache"]), ["cache::x"]);
         assert_eq!(paths("fn f() { super::evict::go() }", &["cache", "claim"]), ["cache::evict::go"]);
     }
 
     #[test]
-    fn comments_and_strings_mention_nothing_but_macros_do() {
+    fn paths_in_macros_count_and_those_in_comments_and_strings_do_not() {
         let text = "// use crate::io;\n/// [`crate::io`]\nfn f() { let _ = \"crate::io\"; vec![crate::store::x()] }";
         assert_eq!(paths(text, &["order"]), ["store::x"]);
     }
@@ -216,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_knows_its_module() {
+    fn a_path_of_a_file_gives_its_module() {
         assert_eq!(module_of("io/uring/ring.rs"), ["io", "uring", "ring"]);
         assert_eq!(module_of("io/mod.rs"), ["io"]);
         assert!(module_of("lib.rs").is_empty());

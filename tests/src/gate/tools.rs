@@ -1,37 +1,37 @@
 //! cargo's own checks.
 
-use super::Complaint;
+use super::Violation;
 use std::io;
 use std::path::Path;
 use std::process::Command;
 
 /// One of cargo's checks.
 pub struct Tool {
-    /// What the gate calls it.
+    /// Name of the check.
     pub name: &'static str,
     /// cargo's arguments.
     args: &'static [&'static str],
     /// Added to the environment.
     env: &'static [(&'static str, &'static str)],
-    /// How to mend what it finds.
-    mend: &'static str,
+    /// Change that repairs its findings.
+    fix: &'static str,
 }
 
 /// In the order they run: the quickest first.
 pub const TOOLS: &[Tool] = &[
-    Tool { name: "format", args: &["fmt", "--all", "--check"], env: &[], mend: "cargo fmt --all" },
+    Tool { name: "format", args: &["fmt", "--all", "--check"], env: &[], fix: "cargo fmt --all" },
     Tool {
         name: "lints",
         args: &["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"],
         env: &[],
-        mend: "as the messages above say; a lint that is wrong here gets #[expect(..., reason = \"...\")]",
+        fix: "as the messages above say; a lint that is wrong here gets #[expect(..., reason = \"...\")]",
     },
     Tool {
         name: "docs",
         args: &["doc", "--quiet", "--workspace", "--no-deps", "--locked"],
-        // A map links to the private modules it shows: in the source the link leads there all the same.
+        // Module maps link to private modules: such a link works for readers of the source.
         env: &[("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links")],
-        mend: "as the messages above say; cargo doc --open shows the page",
+        fix: "as the messages above say; cargo doc --open shows the page",
     },
 ];
 
@@ -41,17 +41,17 @@ impl Tool {
     /// # Errors
     ///
     /// When cargo cannot be started.
-    pub fn run(&self, root: &Path) -> io::Result<Vec<Complaint>> {
-        // cargo tells us where it is when it started us.
+    pub fn run(&self, root: &Path) -> io::Result<Vec<Violation>> {
+        // cargo sets CARGO for programs that it runs.
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo).args(self.args).envs(self.env.iter().copied()).current_dir(root).status()?;
         if status.success() {
             return Ok(Vec::new());
         }
-        Ok(vec![Complaint {
+        Ok(vec![Violation {
             place: format!("cargo {}", self.args.join(" ")),
-            what: "failed, see above".to_owned(),
-            mend: self.mend.to_owned(),
+            problem: "failed, see above".to_owned(),
+            fix: self.fix.to_owned(),
         }])
     }
 }

@@ -1,4 +1,4 @@
-//! Prints `forebay.h`, which is committed as `include/forebay.h`; the gate compares the two.
+//! Prints `forebay.h`, which is committed as `ffi/include/forebay.h`; the gate compares the two.
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, RenameRule};
 use std::path::Path;
@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         include_guard: Some("FOREBAY_H".to_owned()),
         header: Some("/* The C interface of forebay. Generated from ffi/src; do not edit. */".to_owned()),
         after_includes: Some(
-            "\n/* Of dlpack.h, which only those who look into a tensor need. */\nstruct DLManagedTensorVersioned;"
+            "\n/* Defined in dlpack.h, which is needed only to access a tensor's fields. */\nstruct DLManagedTensorVersioned;"
                 .to_owned(),
         ),
         documentation_style: DocumentationStyle::C99,
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     config.enumeration.rename_variants = RenameRule::QualifiedScreamingSnakeCase;
     let dlpack = ("DlManagedTensorVersioned".to_owned(), "struct DLManagedTensorVersioned".to_owned());
     config.export.rename.extend([dlpack]);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
     let files = ["status.rs", "loader.rs", "batch.rs"];
     let builder = files.iter().fold(Builder::new().with_config(config), |b, file| b.with_src(source.join(file)));
     builder.generate()?.write(std::io::stdout());
