@@ -19,7 +19,7 @@ build: ## the extension in place, for PYTHONPATH=python/py_src
 
 wheel: ## an abi3 wheel under target/wheels, with hwloc inside
 	@python/scripts/system.sh && python=$$(python/scripts/venv.sh) && PATH="$$(dirname "$$python"):$$PATH" \
-		"$$python" -m maturin build --release --locked --manifest-path python/Cargo.toml
+		"$$python" -m maturin build --release --locked --strip --manifest-path python/Cargo.toml
 
 gpu-report: ## checks and figures on this machine's GPU, with what was built before (REPORT_ARGS="--photographs DIR")
 	@python/scripts/gpu_report.sh $(REPORT_ARGS)

@@ -3,11 +3,10 @@
 use clap::Args;
 use forebay_loader::{Error, Result};
 use forebay_tests::server::{Keys, ObjectServer, Options, Root};
-use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to serve, and how badly.
+/// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// The folder
@@ -18,7 +17,7 @@ pub(crate) struct ServeArgs {
     /// Serve the folder as this bucket too: S3 in path style
     #[arg(long)]
     bucket: Option<String>,
-    /// Want every request signed with this key
+    /// Require every request to be signed with this key
     #[arg(long, requires = "secret_key")]
     access_key: Option<String>,
     /// The secret of --access-key
@@ -27,21 +26,21 @@ pub(crate) struct ServeArgs {
     /// Serve https with the test certificate
     #[arg(long)]
     tls: bool,
-    /// Threads that serve
+    /// Number of server threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// All bodies together are no faster than this
+    /// Limit of the rate of all bodies together
     #[arg(long, value_name = "BYTES")]
     bytes_per_s: Option<u64>,
-    /// Every answer starts this much later
+    /// Delay of every answer
     #[arg(long, value_name = "MS", default_value_t = 0)]
     latency_ms: u64,
-    /// End when standard input ends, so that the server does not outlive whoever started it
+    /// End when standard input ends, so that the server does not outlive the process that started it
     #[arg(long)]
     until_eof: bool,
 }
 
-/// Serves until the process is ended, or its input.
+/// Serves until the process is terminated or, with `--until-eof`, until its input ends.
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     if !args.root.is_dir() {
         return Err(Error::config("there is no such folder to serve").with("root", args.root.display()));
@@ -58,17 +57,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     };
     let failed = |e| Error::from_io(e, "the server cannot start; is the port taken?").with("port", args.port);
     let server = ObjectServer::start(Root::folder(&args.root), options).map_err(failed)?;
-    println!("serving {} at {}", args.root.display(), server.url());
-    // Whoever waits for the address reads a pipe, which is not flushed by the line.
-    std::io::stdout().flush().map_err(|e| Error::from_io(e, "the address cannot be printed"))?;
+    let unprintable = |e| Error::from_io(e, "the address cannot be printed");
     if args.until_eof {
-        let mut rest = Vec::new();
-        // An input that breaks has ended as well.
-        let _ = std::io::stdin().take(1 << 20).read_to_end(&mut rest);
-        let c = server.counters();
-        eprintln!("served {} requests, {:.1} MB", c.requests, c.bytes as f64 / 1e6);
-        return Ok(());
+        return server.serve_until_eof(&args.root).map_err(unprintable);
     }
+    server.announce(&args.root).map_err(unprintable)?;
     loop {
         std::thread::park();
     }

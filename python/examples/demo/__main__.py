@@ -42,7 +42,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--classes", type=int, help="number of classes of --data")
     parser.add_argument("--folder", default=".forebay/demo", help="where the set and the local copies lie")
     parser.add_argument("--report", default="report/index.html", help="the page to write")
-    parser.add_argument("--server", help="the forebay-bench binary; left out: the set is read from its folder")
+    parser.add_argument("--server", help="the object-server binary; without it the data set is read from its folder")
     parser.add_argument("--pictures", type=int, default=dataset.PICTURES, help="size of the demonstration's own set")
     parser.add_argument("--batch-size", type=int, help="left out: 64, and 16 for training on a CPU")
     parser.add_argument("--steps", type=int, default=100, help="steps of training; 0 leaves it out")

@@ -21,10 +21,10 @@ class Server:
 
 def start(binary: str, folder: str) -> Server:
     """Serves `folder` on a free port of loopback and waits until it says where."""
-    command = [binary, "serve", folder, "--until-eof"]
+    command = [binary, folder]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
         found = re.search(r"http://[\w.:\[\]-]+(?:/[\w./-]*)?", line)
         if found:
             return Server(process, found[0].rstrip("/"))
-    raise SystemExit(f"{binary} serve ended with {process.wait()} before it said where it listens")
+    raise SystemExit(f"{binary} ended with status {process.wait()} before it printed its address")

@@ -1,7 +1,7 @@
-//! Bodies: pieces of a file or of memory, as fast as the client takes them, or as slowly as the script says.
+//! Bodies: pieces of a file or of memory, as fast as the client reads them or as the script allows.
 
-use super::State;
 use super::objects::Content;
+use super::state::State;
 use bytes::{Bytes, BytesMut};
 use forebay_loader::sync::{Arc, Ordering};
 use hyper::body::{Frame, SizeHint};
@@ -10,46 +10,24 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
 
 /// Bytes per piece: large enough that the cost per piece vanishes, small enough to stay in the CPU's cache.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// Shares a rate among all bodies: each piece is due when those before it have had their time.
-#[derive(Debug)]
-pub(super) struct Throttle {
-    bytes_per_s: Option<u64>,
-    due: Instant,
-}
-
-impl Throttle {
-    pub(super) fn new(bytes_per_s: Option<u64>) -> Self {
-        Self { bytes_per_s, due: Instant::now() }
-    }
-
-    /// How long a piece of `n` bytes has to wait.
-    fn wait(&mut self, n: u64) -> Duration {
-        let Some(rate) = self.bytes_per_s else { return Duration::ZERO };
-        let now = Instant::now();
-        self.due = self.due.max(now) + Duration::from_secs_f64(n as f64 / rate.max(1) as f64);
-        self.due - now
-    }
-}
-
-/// What the script wants of a body. Offsets count from its first byte.
+/// Faults of a body. Offsets are relative to its first byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Twist {
     pub(super) cut_at: Option<u64>,
     pub(super) stall_at: Option<u64>,
-    /// In the object.
+    /// Offset in the object.
     pub(super) flip_at: Option<u64>,
     /// The length is not announced.
     pub(super) chunked: bool,
-    /// More than is sent.
-    pub(super) lie: u64,
+    /// Bytes announced beyond those that are sent.
+    pub(super) excess: u64,
 }
 
-/// A range of an object on its way to a client, or a short text.
+/// Range of an object, or a short text, that is being sent.
 pub(super) struct ObjectBody {
     state: Arc<State>,
     content: Content,
@@ -59,9 +37,9 @@ pub(super) struct ObjectBody {
     twist: Twist,
     buffer: BytesMut,
     waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// A piece that waits for its turn.
+    /// Piece that waits for the throttle.
     next: Option<Bytes>,
-    /// What was sent before the cut is on its way.
+    /// True once the bytes before the cut were flushed.
     flushed: bool,
 }
 
@@ -126,10 +104,10 @@ impl hyper::body::Body for ObjectBody {
                 this.state.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
-            let lied = this.at == this.end && this.twist.lie > 0;
-            if lied || this.twist.cut_at.is_some_and(|cut| this.sent >= cut) {
+            let ends_early = this.at == this.end && this.twist.excess > 0;
+            if ends_early || this.twist.cut_at.is_some_and(|cut| this.sent >= cut) {
                 if !std::mem::replace(&mut this.flushed, true) {
-                    // The server sends what it has when a body has nothing to give, and drops it when a body fails.
+                    // The server flushes its buffer when a body is pending, and drops it when a body fails.
                     this.waiting = Some(Box::pin(tokio::task::yield_now()));
                     continue;
                 }
@@ -156,11 +134,11 @@ impl hyper::body::Body for ObjectBody {
         if self.twist.chunked {
             return SizeHint::default();
         }
-        SizeHint::with_exact(self.end - self.at + self.next.as_ref().map_or(0, |n| n.len() as u64) + self.twist.lie)
+        SizeHint::with_exact(self.end - self.at + self.next.as_ref().map_or(0, |n| n.len() as u64) + self.twist.excess)
     }
 }
 
-/// Stands still until the test says otherwise.
+/// Waits until the test releases the stalled bodies.
 fn stall(state: Arc<State>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
         let released = state.release.notified();

@@ -6,14 +6,15 @@
 //!  handle:  url()  counters()  seen()  script(Rule)  stalled() / release()  put()
 //! ```
 //!
-//! * `objects` is what it serves: a folder, or a map in memory.
+//! * `state` is shared by the threads of one server.
+//! * `objects` is the served root: a folder, or a map in memory.
 //! * `serve` answers requests as a web server and as S3 (path style: `/bucket/key`, listing version 2).
-//! * `sigv4` checks signatures for real when the options give keys: a client that signs wrongly gets a 403.
-//! * `script` makes chosen requests go wrong, without sleeping: bodies that break off or stand still until the test
-//!   lets them go on, statuses, answers that contradict themselves.
-//! * `body` streams pieces of a file; one thread gives more than 1 GiB/s.
+//! * `sigv4` verifies signatures when the options contain keys: a client that signs wrongly gets a 403.
+//! * `script` makes chosen requests fail, without sleeping: bodies that end early or stall until the test releases
+//!   them, error statuses, contradicting headers.
+//! * `body` streams pieces of a file at more than 1 GiB/s per thread; `throttle` limits the rate of all bodies.
 //!
-//! It trusts its user (a test) and nobody else: it listens on loopback only and never leaves its root.
+//! The server is for tests: it listens on loopback only and never leaves its root.
 
 mod body;
 mod date;
@@ -21,122 +22,32 @@ mod objects;
 mod script;
 mod serve;
 mod sigv4;
+mod state;
+mod throttle;
 
 pub use objects::Root;
 pub use script::{Fault, Rule};
 pub use sigv4::Keys;
+pub use state::{Counters, Options, Seen};
 
-use forebay_loader::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use forebay_loader::sync::{Arc, AtomicU64, Ordering};
 use hyper_util::rt::TokioIo;
-use std::collections::VecDeque;
+use state::State;
 use std::io;
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::thread::JoinHandle;
-use std::time::Duration;
-use tokio::sync::Notify;
 
-/// Requests kept for [`ObjectServer::seen`]; older ones are forgotten.
-const SEEN_MAX: usize = 100_000;
-
-/// The authority of the test certificates, in PEM: clients of a TLS server have to trust it.
+/// Certificate authority of the test certificates, in PEM. Clients of a TLS server have to trust it.
 pub const TEST_CA: &str = include_str!("../../data/tls/ca.pem");
 
-/// How the server behaves from the start.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Port on 127.0.0.1; 0 takes a free one.
-    pub port: u16,
-    /// Name of the bucket under which the root appears as S3: `/bucket/key`. Plain paths work beside it.
-    pub bucket: Option<String>,
-    /// Every request must be signed with these.
-    pub keys: Option<Keys>,
-    /// Serve https with the test certificate (for `localhost` and 127.0.0.1).
-    pub tls: bool,
-    /// Threads that serve.
-    pub threads: usize,
-    /// All bodies together are no faster than this.
-    pub bytes_per_s: Option<u64>,
-    /// Every answer starts this much later, as it does behind a real network.
-    pub latency: Duration,
-    /// Entries of one page of a listing.
-    pub list_page: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            port: 0,
-            bucket: None,
-            keys: None,
-            tls: false,
-            threads: 1,
-            bytes_per_s: None,
-            latency: Duration::ZERO,
-            list_page: 1000,
-        }
-    }
-}
-
-/// What the server has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Connections accepted.
-    pub connections: u64,
-    /// Requests of any kind.
-    pub requests: u64,
-    /// GET requests for objects.
-    pub gets: u64,
-    /// Listings.
-    pub lists: u64,
-    /// PUT requests.
-    pub puts: u64,
-    /// Bytes of object bodies handed to the network.
-    pub bytes: u64,
-}
-
-/// One request as it came in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// `GET`, `PUT` ...
-    pub method: String,
-    /// Path and query.
-    pub path: String,
-    /// The `Range` header.
-    pub range: Option<String>,
-    /// The `If-Match` header.
-    pub if_match: Option<String>,
-    /// The status that was answered.
-    pub status: u16,
-}
-
-/// A running server; dropping it ends it.
+/// Running server; dropping it stops it.
 #[derive(Debug)]
 pub struct ObjectServer {
     state: Arc<State>,
     address: SocketAddr,
     threads: Vec<JoinHandle<()>>,
-}
-
-/// What the threads of one server share.
-#[derive(Debug)]
-struct State {
-    root: Root,
-    options: Options,
-    connections: AtomicU64,
-    requests: AtomicU64,
-    gets: AtomicU64,
-    lists: AtomicU64,
-    puts: AtomicU64,
-    bytes: AtomicU64,
-    seen: Mutex<VecDeque<Seen>>,
-    rules: Mutex<Vec<Rule>>,
-    throttle: Mutex<body::Throttle>,
-    /// Bodies that stand still.
-    stalls: Mutex<usize>,
-    stalled: Condvar,
-    release: Notify,
-    stopped: AtomicBool,
-    stop: Notify,
 }
 
 impl ObjectServer {
@@ -151,24 +62,7 @@ impl ObjectServer {
         let address = listener.local_addr()?;
         let tls = options.tls.then(acceptor).transpose()?;
         let threads = options.threads.max(1);
-        let state = Arc::new(State {
-            root,
-            throttle: Mutex::new(body::Throttle::new(options.bytes_per_s)),
-            options,
-            connections: AtomicU64::new(0),
-            requests: AtomicU64::new(0),
-            gets: AtomicU64::new(0),
-            lists: AtomicU64::new(0),
-            puts: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            seen: Mutex::default(),
-            rules: Mutex::default(),
-            stalls: Mutex::default(),
-            stalled: Condvar::new(),
-            release: Notify::new(),
-            stopped: AtomicBool::new(false),
-            stop: Notify::new(),
-        });
+        let state = Arc::new(State::new(root, options));
         let mut server = Self { state, address, threads: Vec::new() };
         for index in 0..threads {
             let (listener, state, tls) = (listener.try_clone()?, server.state.clone(), tls.clone());
@@ -187,12 +81,12 @@ impl ObjectServer {
         Self::start(Root::memory(), options)
     }
 
-    /// Where it listens.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `http://127.0.0.1:port` (or `https://localhost:port`), without a slash at the end. It is the address of plain
+    /// Returns `http://127.0.0.1:port` (or `https://localhost:port`), without a slash at the end: the base URL of plain
     /// requests and the S3 endpoint.
     pub fn url(&self) -> String {
         if self.state.options.tls {
@@ -211,7 +105,7 @@ impl ObjectServer {
         self.state.root.put(key, bytes.into())
     }
 
-    /// What it has done so far.
+    /// Returns the counters.
     pub fn counters(&self) -> Counters {
         let s = &self.state;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -225,17 +119,17 @@ impl ObjectServer {
         }
     }
 
-    /// The requests so far, oldest first.
+    /// Returns the requests so far, oldest first.
     pub fn seen(&self) -> Vec<Seen> {
         self.state.seen.lock().iter().cloned().collect()
     }
 
-    /// Makes requests that `rule` matches go wrong from now on. Of several rules the first one that matches counts.
+    /// Applies `rule` to the requests that it matches from now on. The first matching rule applies.
     pub fn script(&self, rule: Rule) {
         self.state.rules.lock().push(rule);
     }
 
-    /// Waits until at least `n` bodies stand still because of [`Fault::StallAfter`].
+    /// Waits until at least `n` bodies have stalled because of [`Fault::StallAfter`].
     pub fn stalled(&self, n: usize) {
         let mut stalls = self.state.stalls.lock();
         while *stalls < n {
@@ -243,10 +137,39 @@ impl ObjectServer {
         }
     }
 
-    /// Lets every body that stands still go on.
+    /// Resumes all stalled bodies.
     pub fn release(&self) {
         *self.state.stalls.lock() = 0;
         self.state.release.notify_waiters();
+    }
+}
+
+impl ObjectServer {
+    /// Prints the folder and the address on standard output, and serves until standard input ends, so that the server
+    /// does not outlive the process that started it. Prints the traffic on standard error.
+    ///
+    /// # Errors
+    ///
+    /// When the address cannot be printed.
+    pub fn serve_until_eof(self, folder: &Path) -> io::Result<()> {
+        self.announce(folder)?;
+        // An input that fails has ended as well.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        let counters = self.counters();
+        eprintln!("served {} requests, {:.1} MB", counters.requests, counters.bytes as f64 / 1e6);
+        Ok(())
+    }
+
+    /// Prints the folder and the address on standard output.
+    ///
+    /// # Errors
+    ///
+    /// When standard output is closed.
+    pub fn announce(&self, folder: &Path) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "serving {} at {}", folder.display(), self.url())?;
+        // A reader of the address may be at the other end of a pipe, which is not flushed by the line.
+        out.flush()
     }
 }
 
@@ -277,7 +200,7 @@ fn acceptor() -> io::Result<tokio_rustls::TlsAcceptor> {
     Ok(tokio_rustls::TlsAcceptor::from(Arc::new(config)))
 }
 
-/// A thread's whole life.
+/// Body of a server thread.
 fn run(listener: TcpListener, state: &Arc<State>, tls: Option<tokio_rustls::TlsAcceptor>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -3,7 +3,9 @@
 use super::body::{ObjectBody, Twist};
 use super::objects::{Entry, Object};
 use super::script::{self, Fault};
-use super::{SEEN_MAX, Seen, State, date, sigv4};
+use super::sigv4::decode;
+use super::state::{SEEN_MAX, Seen, State};
+use super::{date, sigv4};
 use bytes::Bytes;
 use forebay_loader::sync::{Arc, Ordering};
 use http::header::{self, HeaderMap};
@@ -134,7 +136,7 @@ fn get(state: &Arc<State>, head: &Parts, key: &str, fault: Option<Fault>) -> Ans
         Some(Fault::StallAfter(n)) => twist.stall_at = Some(n),
         Some(Fault::FlipByte(at)) => twist.flip_at = Some(at),
         Some(Fault::Chunked) => twist.chunked = true,
-        Some(Fault::LieLength(n)) => twist.lie = n,
+        Some(Fault::LieLength(n)) => twist.excess = n,
         _ => {}
     }
     let mut builder = Response::builder()
@@ -258,20 +260,4 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
 
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// Undoes percent-encoding.
-pub(super) fn decode(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(b) = bytes.next() {
-        if b != b'%' {
-            out.push(b);
-            continue;
-        }
-        let mut digit = || char::from(bytes.next()?).to_digit(16);
-        let (high, low) = (digit()?, digit()?);
-        out.push((high * 16 + low) as u8);
-    }
-    String::from_utf8(out).ok()
 }

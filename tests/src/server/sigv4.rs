@@ -107,7 +107,7 @@ fn canonical_request(head: &Parts, names: &[&str], signed: &str, payload: &str) 
 /// A part of a query as signatures spell it: everything but unreserved characters percent-encoded.
 fn recode(text: &str) -> String {
     let unreserved = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
-    let text = super::serve::decode(&text.replace('+', " ")).unwrap_or_default();
+    let text = decode(&text.replace('+', " ")).unwrap_or_default();
     text.bytes().map(|b| if unreserved(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
@@ -124,6 +124,22 @@ fn mac(key: &[u8], text: &str) -> Vec<u8> {
 
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Decodes percent-encoding.
+pub(super) fn decode(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(b) = bytes.next() {
+        if b != b'%' {
+            out.push(b);
+            continue;
+        }
+        let mut digit = || char::from(bytes.next()?).to_digit(16);
+        let (high, low) = (digit()?, digit()?);
+        out.push((high * 16 + low) as u8);
+    }
+    String::from_utf8(out).ok()
 }
 
 #[cfg(test)]

@@ -1,0 +1,126 @@
+//! State of a server, its configuration and its counters.
+
+use super::objects::Root;
+use super::script::Rule;
+use super::sigv4::Keys;
+use super::throttle::Throttle;
+use forebay_loader::sync::{AtomicBool, AtomicU64, Condvar, Mutex};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Requests kept for [`ObjectServer::seen`](super::ObjectServer::seen); older ones are dropped.
+pub(super) const SEEN_MAX: usize = 100_000;
+
+/// Configuration of a server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Port on 127.0.0.1; 0 takes a free one.
+    pub port: u16,
+    /// Name of the bucket under which the root appears as S3: `/bucket/key`. Plain paths work as well.
+    pub bucket: Option<String>,
+    /// Keys with which every request must be signed.
+    pub keys: Option<Keys>,
+    /// Serve https with the test certificate (for `localhost` and 127.0.0.1).
+    pub tls: bool,
+    /// Number of threads.
+    pub threads: usize,
+    /// Limit of the rate of all bodies together.
+    pub bytes_per_s: Option<u64>,
+    /// Delay of every answer, as over a real network.
+    pub latency: Duration,
+    /// Entries per page of a listing.
+    pub list_page: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            port: 0,
+            bucket: None,
+            keys: None,
+            tls: false,
+            threads: 1,
+            bytes_per_s: None,
+            latency: Duration::ZERO,
+            list_page: 1000,
+        }
+    }
+}
+
+/// Traffic of a server so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Requests of any kind.
+    pub requests: u64,
+    /// GET requests for objects.
+    pub gets: u64,
+    /// Listings.
+    pub lists: u64,
+    /// PUT requests.
+    pub puts: u64,
+    /// Bytes of object bodies passed to the network.
+    pub bytes: u64,
+}
+
+/// Received request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// `GET`, `PUT` ...
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// The `Range` header.
+    pub range: Option<String>,
+    /// The `If-Match` header.
+    pub if_match: Option<String>,
+    /// Status of the answer.
+    pub status: u16,
+}
+
+/// State shared by the threads of one server.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) root: Root,
+    pub(super) options: Options,
+    pub(super) connections: AtomicU64,
+    pub(super) requests: AtomicU64,
+    pub(super) gets: AtomicU64,
+    pub(super) lists: AtomicU64,
+    pub(super) puts: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) seen: Mutex<VecDeque<Seen>>,
+    pub(super) rules: Mutex<Vec<Rule>>,
+    pub(super) throttle: Mutex<Throttle>,
+    /// Number of stalled bodies.
+    pub(super) stalls: Mutex<usize>,
+    pub(super) stalled: Condvar,
+    pub(super) release: Notify,
+    pub(super) stopped: AtomicBool,
+    pub(super) stop: Notify,
+}
+
+impl State {
+    pub(super) fn new(root: Root, options: Options) -> Self {
+        Self {
+            root,
+            throttle: Mutex::new(Throttle::new(options.bytes_per_s)),
+            options,
+            connections: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            gets: AtomicU64::new(0),
+            lists: AtomicU64::new(0),
+            puts: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            seen: Mutex::default(),
+            rules: Mutex::default(),
+            stalls: Mutex::default(),
+            stalled: Condvar::new(),
+            release: Notify::new(),
+            stopped: AtomicBool::new(false),
+            stop: Notify::new(),
+        }
+    }
+}
