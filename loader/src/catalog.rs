@@ -4,19 +4,19 @@
 //! directory and numbers all shards in the order of the streams. No shard is touched.
 
 mod open;
+mod stream;
 
-use crate::cache::{CacheDir, CacheDirConfig, CacheFile, CacheGroup, ShardFiles, ShardSet};
+use crate::cache::CacheGroup;
 use crate::clock::Clock;
 use crate::config::LoaderConfig;
 use crate::error::{Context, Error, Result};
-use crate::format::{Encoding, FileInfo, HashAlgo, Index, Layout, Shard};
+use crate::format::{Layout, Shard};
 use crate::order::{DataSetShape, ShardId};
 use crate::stats::Stats;
-use crate::store::Remote;
 use crate::sync::Arc;
 use crate::topology::Topology;
 use open::Opener;
-use std::path::PathBuf;
+pub(crate) use stream::{IndexedStream, Rules, Stream, files_of};
 
 /// All streams of a loader.
 #[derive(Debug)]
@@ -29,21 +29,6 @@ pub(crate) struct Catalog {
     layouts: Vec<Arc<Layout>>,
     /// Index into `layouts` of each shard.
     layout_of: Vec<u16>,
-}
-
-/// One opened stream.
-#[derive(Debug)]
-pub(crate) struct Stream {
-    /// The stream as the user wrote it, for messages.
-    pub(crate) name: String,
-    pub(crate) remote: Option<Remote>,
-    pub(crate) dir: Arc<CacheDir>,
-    /// What the stream's index says.
-    pub(crate) index: Arc<Index>,
-    /// Hash that every download must match, if one was asked for.
-    pub(crate) validate_hash: Option<HashAlgo>,
-    /// Digest of the index, for checkpoints.
-    pub(crate) index_digest: String,
 }
 
 impl Catalog {
@@ -144,107 +129,6 @@ impl Catalog {
         let shards = self.streams.iter().flat_map(|s| &s.index.shards);
         shards.map(|s| s.raw_bytes() + s.zip_bytes().unwrap_or(0)).max().unwrap_or(0)
     }
-}
-
-/// A stream whose index has been read.
-#[derive(Clone, Debug)]
-pub(crate) struct IndexedStream {
-    /// The stream as the user wrote it, for messages.
-    pub(crate) name: String,
-    /// Where absent shards come from, if that is known already; see `has_remote`.
-    pub(crate) remote: Option<Remote>,
-    /// Whether absent shards can be fetched.
-    pub(crate) has_remote: bool,
-    /// Its directory on local disk.
-    pub(crate) path: PathBuf,
-    pub(crate) index: Arc<Index>,
-    /// The files of its shards; see [`files_of`].
-    pub(crate) files: Arc<ShardSet>,
-    pub(crate) index_bytes: u64,
-    /// Digest of the index's bytes, for checkpoints.
-    pub(crate) digest: String,
-    /// Keep compressed shards beside the unpacked ones.
-    pub(crate) keep_zip: bool,
-    /// Hash that every download must match, if one was asked for.
-    pub(crate) validate_hash: Option<HashAlgo>,
-}
-
-/// What holds for all streams of a catalogue.
-#[derive(Clone, Debug)]
-pub(crate) struct Rules {
-    /// Bytes of local disk that the shards of all streams together may take.
-    pub(crate) cache_limit: Option<u64>,
-    /// Whether columns of Python pickles are allowed.
-    pub(crate) allow_unsafe_types: bool,
-    pub(crate) clock: Clock,
-}
-
-impl IndexedStream {
-    /// Bytes that `shard` takes in the cache.
-    fn bytes_of(&self, shard: &Shard) -> u64 {
-        let zip = if self.keep_zip { shard.zip_bytes().unwrap_or(0) } else { 0 };
-        shard.raw_bytes().saturating_add(zip)
-    }
-
-    fn finish(self, rules: &Rules, group: &Arc<CacheGroup>, first_shard: u32, stats: &Stats) -> Result<Stream> {
-        if self.index.samples() == 0 {
-            return Err(Error::config("the stream contains no samples"));
-        }
-        if !rules.allow_unsafe_types {
-            let mut columns = self.index.shards.iter().flat_map(|s| &s.layout.columns);
-            if let Some(column) = columns.find(|c| c.encoding == Encoding::Pickle) {
-                return Err(Error::config("a column holds Python pickles: allow_unsafe_types must be set to read it")
-                    .with("column", &column.name));
-            }
-        }
-        if let (Some(algo), true) = (self.validate_hash, self.has_remote) {
-            let mut stored = self.index.shards.iter().flat_map(|s| s.files().map(|pair| pair.stored()));
-            if let Some(file) = stored.find(|f| f.hash(algo).is_none()) {
-                return Err(Error::config(format!(
-                    "validate_hash is {}, which the index does not record",
-                    algo.name()
-                ))
-                .with("file", &file.basename));
-            }
-        }
-        let config = CacheDirConfig {
-            dir: self.path,
-            shards: self.files,
-            has_remote: self.has_remote,
-            keep_zip: self.keep_zip,
-            cache_limit: rules.cache_limit,
-            group: Some(group.clone()),
-            first_shard,
-            clock: rules.clock.clone(),
-            ..CacheDirConfig::default()
-        };
-        Ok(Stream {
-            name: self.name,
-            remote: self.remote,
-            dir: CacheDir::open(config, stats)?,
-            index: self.index,
-            validate_hash: self.validate_hash,
-            index_digest: self.digest,
-        })
-    }
-}
-
-/// The files of all shards of an index, as the cache has them: data first. The names are shared with the index.
-///
-/// # Errors
-///
-/// `Format` for names that the cache cannot use.
-pub(crate) fn files_of(index: &Index) -> Result<Arc<ShardSet>> {
-    let file = |f: &FileInfo| CacheFile::new(f.basename.clone(), f.bytes);
-    let of_shard = |shard: &Shard| {
-        let mut pairs: Vec<_> = shard.files().collect();
-        pairs.reverse();
-        ShardFiles {
-            raw: pairs.iter().map(|p| file(p.raw)).collect(),
-            zip: pairs.iter().filter_map(|p| p.zip).map(file).collect(),
-        }
-    };
-    ShardSet::new(index.shards.iter().map(of_shard).collect()).map(Arc::new)
 }
 
 /// Refuses a limit under which the cache could not hold all indexes and the largest shard: with those, one shard after

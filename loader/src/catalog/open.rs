@@ -1,6 +1,6 @@
 //! From a loader's arguments to its streams' indexes: fetched, or read from the cache and compared.
 
-use super::{IndexedStream, files_of};
+use super::stream::{IndexedStream, files_of};
 use crate::cache::{IndexCheck, Patience, install_index};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, StreamConfig};
