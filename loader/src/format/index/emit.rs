@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{FileInfo, Index, Shard, VERSION};
+use super::shard::{FileInfo, Index, Shard, VERSION};
 use crate::format::json;
 use crate::format::layout::{Layout, ShardFormat, XsvKind};
 use crate::format::{Compression, HashAlgo, xsv};
@@ -76,15 +76,18 @@ fn shard(shard: &Shard) -> Json {
     Json::Object(map)
 }
 
-pub(super) fn index(index: &Index) -> String {
-    // One shard at a time, so that the tree of a large index never exists as a whole.
-    let mut out = String::from("{\"shards\": [");
-    for (i, entry) in index.shards.iter().enumerate() {
-        out.push_str(if i == 0 { "" } else { ", " });
-        json::write(&shard(entry), true, &mut out);
+impl Index {
+    /// The bytes that the reference's writer writes for the same index.
+    pub fn to_json(&self) -> String {
+        // One shard at a time, so that the tree of a large index never exists as a whole.
+        let mut out = String::from("{\"shards\": [");
+        for (i, entry) in self.shards.iter().enumerate() {
+            out.push_str(if i == 0 { "" } else { ", " });
+            json::write(&shard(entry), true, &mut out);
+        }
+        out.push_str("], \"version\": 2}");
+        out
     }
-    out.push_str("], \"version\": 2}");
-    out
 }
 
 fn dump(value: Json) -> String {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::INDEX_BASENAME;
+use super::shard::INDEX_BASENAME;
 
 /// How many data sets are named.
 const NAMED: usize = 5;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::{Index, VERSION};
+use super::shard::{INDEX_BASENAME, Index, VERSION};
 use crate::error::{Context, Error, Result};
 use crate::format::json;
 
@@ -25,7 +25,7 @@ pub struct Part<'a> {
 pub fn merge(parts: &[Part<'_>]) -> Result<String> {
     let mut shards = Vec::new();
     for part in parts {
-        let file = format!("{}/{}", part.directory, super::INDEX_BASENAME);
+        let file = format!("{}/{}", part.directory, INDEX_BASENAME);
         Index::parse(part.bytes, &file)?;
         let Json::Object(mut root) = json::parse(part.bytes)? else { continue };
         let Some(Json::Array(entries)) = root.swap_remove("shards") else { continue };
@@ -36,7 +36,7 @@ pub fn merge(parts: &[Part<'_>]) -> Result<String> {
     root.insert("shards".into(), shards.into());
     let mut out = String::new();
     json::write(&Json::Object(root), false, &mut out);
-    Index::parse(out.as_bytes(), super::INDEX_BASENAME)
+    Index::parse(out.as_bytes(), INDEX_BASENAME)
         .map_err(|e| Error::format("the indexes do not merge").caused_by(e))
         .context("parts", || parts.len())?;
     Ok(out)

@@ -2,13 +2,14 @@
 //! raw files fit the 32-bit offsets, sample counts fit the files, and lists of columns agree.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
+use super::digests::Digests;
+use super::object::{Brief, JsonObject, expected};
 use super::root::{self, Entries};
-use super::{Digests, FileInfo, INDEX_BASENAME, Index, Shard, VERSION};
+use super::shard::{FileInfo, INDEX_BASENAME, Index, Shard, VERSION};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::columns::Column;
 use crate::format::layout::{Layout, ShardFormat, XsvKind};
@@ -27,7 +28,22 @@ const JSON_KEYS: [&str; 4] = ["raw_meta", "zip_meta", "columns", "newline"];
 const CSV_KEYS: [&str; 5] = ["raw_meta", "zip_meta", "column_names", "column_encodings", "newline"];
 const XSV_KEYS: [&str; 6] = ["raw_meta", "zip_meta", "column_names", "column_encodings", "newline", "separator"];
 
-pub(super) fn index(bytes: &[u8]) -> Result<Index> {
+impl Index {
+    /// Parses an index; `file` is its name in errors.
+    ///
+    /// Unknown keys beside `version` and `shards` are passed over; unknown keys inside a shard are errors, both as in the
+    /// reference. An index without shards is valid and holds no sample.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`], or [`crate::ErrorKind::Unsupported`] for another version, format, compression or
+    /// hash, with `file`, shard number and field.
+    pub fn parse(bytes: &[u8], file: &str) -> Result<Self> {
+        index(bytes).context("file", || file)
+    }
+}
+
+fn index(bytes: &[u8]) -> Result<Index> {
     let mut parsed = Parsed::default();
     let fields = match root::read(bytes, &mut parsed) {
         Ok(fields) => fields,
@@ -35,7 +51,7 @@ pub(super) fn index(bytes: &[u8]) -> Result<Index> {
         Err(e) => return Err(Error::format("not valid JSON").caused_by(e)),
     };
     // Another version may well have other entries, so it comes before what is wrong with those.
-    version(&Object(&fields))?;
+    version(&JsonObject(&fields))?;
     let Some(shards) = parsed.shards.transpose()? else {
         return Err(Error::format("the field is missing").with("field", "shards"));
     };
@@ -50,8 +66,8 @@ fn misshapen(bytes: &[u8], error: serde_json::Error) -> Error {
         let Json::Object(root) = &root else {
             return Err(Error::format("an index is a JSON object with `version` and `shards`"));
         };
-        version(&Object(root))?;
-        Object(root).list("shards").map(|_| ())
+        version(&JsonObject(root))?;
+        JsonObject(root).list("shards").map(|_| ())
     };
     describe().err().unwrap_or_else(|| Error::format("not valid JSON").caused_by(error))
 }
@@ -83,7 +99,7 @@ impl Entries for Parsed {
     }
 }
 
-fn version(object: &Object<'_>) -> Result<()> {
+fn version(object: &JsonObject<'_>) -> Result<()> {
     match object.get("version")?.as_u64() {
         Some(VERSION) => Ok(()),
         _ => Err(Error::new(
@@ -109,7 +125,7 @@ fn unique_names(shards: &[Shard]) -> Result<()> {
 
 fn shard(entry: &Json, previous: Option<&Shard>) -> Result<Shard> {
     let Json::Object(map) = entry else { return Err(Error::format("a shard is a JSON object")) };
-    let object = Object(map);
+    let object = JsonObject(map);
     version(&object)?;
     let layout = layout(&object)?;
     let layout = match previous {
@@ -133,10 +149,10 @@ fn shard(entry: &Json, previous: Option<&Shard>) -> Result<Shard> {
         compression,
         hashes,
         size_limit: size_limit(&object)?,
-        raw_data: object.file("raw_data")?.ok_or_else(|| object.expected("raw_data", "a file"))?,
-        zip_data: object.file("zip_data")?,
-        raw_meta: if split { object.file("raw_meta")?.map(Box::new) } else { None },
-        zip_meta: if split { object.file("zip_meta")?.map(Box::new) } else { None },
+        raw_data: file(&object, "raw_data")?.ok_or_else(|| object.expected("raw_data", "a file"))?,
+        zip_data: file(&object, "zip_data")?,
+        raw_meta: if split { file(&object, "raw_meta")?.map(Box::new) } else { None },
+        zip_meta: if split { file(&object, "zip_meta")?.map(Box::new) } else { None },
         layout,
     };
     check_files(&shard)?;
@@ -176,11 +192,11 @@ fn check_files(shard: &Shard) -> Result<()> {
     Ok(())
 }
 
-fn hash_names(object: &Object<'_>) -> Result<Vec<HashAlgo>> {
+fn hash_names(object: &JsonObject<'_>) -> Result<Vec<HashAlgo>> {
     object.texts("hashes")?.into_iter().map(|name| HashAlgo::parse(name).context("field", || "hashes")).collect()
 }
 
-fn size_limit(object: &Object<'_>) -> Result<Option<u64>> {
+fn size_limit(object: &JsonObject<'_>) -> Result<Option<u64>> {
     match object.get("size_limit")? {
         Json::Null => Ok(None),
         Json::Number(n) if n.as_u64().is_some() => Ok(n.as_u64()),
@@ -200,7 +216,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
     (0.0..9e18).contains(&bytes).then_some(bytes as u64)
 }
 
-fn layout(object: &Object<'_>) -> Result<Layout> {
+fn layout(object: &JsonObject<'_>) -> Result<Layout> {
     let format = object.text("format")?;
     let own_keys: &[&str] = match format {
         "mds" => &MDS_KEYS,
@@ -240,7 +256,7 @@ fn layout(object: &Object<'_>) -> Result<Layout> {
     }
 }
 
-fn mds_columns(object: &Object<'_>) -> Result<Vec<Column>> {
+fn mds_columns(object: &JsonObject<'_>) -> Result<Vec<Column>> {
     let names = object.texts("column_names")?;
     let encodings = object.texts("column_encodings")?;
     let sizes = object.list("column_sizes")?;
@@ -274,7 +290,7 @@ fn mds_columns(object: &Object<'_>) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-fn jsonl_columns(object: &Object<'_>) -> Result<Vec<Column>> {
+fn jsonl_columns(object: &JsonObject<'_>) -> Result<Vec<Column>> {
     let Json::Object(map) = object.get("columns")? else {
         return Err(object.expected("columns", "an object"));
     };
@@ -286,7 +302,7 @@ fn jsonl_columns(object: &Object<'_>) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-fn xsv_columns(object: &Object<'_>) -> Result<Vec<Column>> {
+fn xsv_columns(object: &JsonObject<'_>) -> Result<Vec<Column>> {
     let names = object.texts("column_names")?;
     let encodings = object.texts("column_encodings")?;
     if encodings.len() != names.len() {
@@ -321,52 +337,16 @@ fn check_basename(path: &str) -> Result<()> {
     Ok(())
 }
 
-/// A JSON object whose fields are read by name, with errors that say which.
-struct Object<'a>(&'a Map<String, Json>);
-
-impl<'a> Object<'a> {
-    fn get(&self, key: &str) -> Result<&'a Json> {
-        self.0.get(key).ok_or_else(|| Error::format("the field is missing").with("field", key))
-    }
-
-    fn expected(&self, key: &str, what: &str) -> Error {
-        expected(key, what, self.0.get(key).unwrap_or(&Json::Null))
-    }
-
-    fn only(&self, allowed: &[&[&str]]) -> Result<()> {
-        match self.0.keys().find(|key| !allowed.iter().any(|keys| keys.contains(&key.as_str()))) {
-            Some(key) => Err(Error::format("unknown field").with("field", Brief(&Json::from(key.as_str())))),
-            None => Ok(()),
-        }
-    }
-
-    fn text(&self, key: &str) -> Result<&'a str> {
-        self.get(key)?.as_str().ok_or_else(|| self.expected(key, "a text"))
-    }
-
-    fn uint(&self, key: &str) -> Result<u64> {
-        self.get(key)?.as_u64().ok_or_else(|| self.expected(key, "a number that is not negative"))
-    }
-
-    fn list(&self, key: &str) -> Result<&'a Vec<Json>> {
-        self.get(key)?.as_array().ok_or_else(|| self.expected(key, "a list"))
-    }
-
-    fn texts(&self, key: &str) -> Result<Vec<&'a str>> {
-        self.list(key)?.iter().map(|item| item.as_str().ok_or_else(|| expected(key, "a list of texts", item))).collect()
-    }
-
-    /// A file's entry, or none for null.
-    fn file(&self, key: &'static str) -> Result<Option<FileInfo>> {
-        match self.get(key)? {
-            Json::Null => Ok(None),
-            Json::Object(map) => file_info(&Object(map)).context("in", || key).map(Some),
-            _ => Err(self.expected(key, "a file or null")),
-        }
+/// Reads a file's entry; `None` if it is null.
+fn file(object: &JsonObject<'_>, key: &'static str) -> Result<Option<FileInfo>> {
+    match object.get(key)? {
+        Json::Null => Ok(None),
+        Json::Object(map) => file_info(&JsonObject(map)).context("in", || key).map(Some),
+        _ => Err(object.expected(key, "a file or null")),
     }
 }
 
-fn file_info(object: &Object<'_>) -> Result<FileInfo> {
+fn file_info(object: &JsonObject<'_>) -> Result<FileInfo> {
     object.only(&[&["basename", "bytes", "hashes"]])?;
     let basename = object.text("basename")?;
     check_basename(basename).context("field", || "basename")?;
@@ -385,30 +365,6 @@ fn file_info(object: &Object<'_>) -> Result<FileInfo> {
         hashes.push((algo, hex));
     }
     Ok(FileInfo { basename: basename.into(), bytes: object.uint("bytes")?, hashes: Digests::new(hashes) })
-}
-
-/// The error for a value of `field` that is not what it must be: `found` is that value, not the list or object around it.
-fn expected(field: &str, what: &str, found: &Json) -> Error {
-    Error::format(format!("{what} is expected, not {}", Brief(found))).with("field", field)
-}
-
-/// Enough of a value to recognise it in a message.
-struct Brief<'a>(&'a Json);
-
-impl fmt::Display for Brief<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Json::Object(_) => f.write_str("an object"),
-            Json::Array(_) => f.write_str("a list"),
-            value => {
-                let text = value.to_string();
-                match text.char_indices().nth(60) {
-                    Some((end, _)) => write!(f, "{}...", &text[..end]),
-                    None => f.write_str(&text),
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,67 @@
+//! Typed access to the fields of a JSON object.
+
+use std::fmt;
+
+use serde_json::{Map, Value as Json};
+
+use crate::error::{Error, Result};
+
+/// JSON object whose fields are read by name, with errors that name the field.
+pub(super) struct JsonObject<'a>(pub(super) &'a Map<String, Json>);
+
+impl<'a> JsonObject<'a> {
+    pub(super) fn get(&self, key: &str) -> Result<&'a Json> {
+        self.0.get(key).ok_or_else(|| Error::format("the field is missing").with("field", key))
+    }
+
+    pub(super) fn expected(&self, key: &str, what: &str) -> Error {
+        expected(key, what, self.0.get(key).unwrap_or(&Json::Null))
+    }
+
+    pub(super) fn only(&self, allowed: &[&[&str]]) -> Result<()> {
+        match self.0.keys().find(|key| !allowed.iter().any(|keys| keys.contains(&key.as_str()))) {
+            Some(key) => Err(Error::format("unknown field").with("field", Brief(&Json::from(key.as_str())))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn text(&self, key: &str) -> Result<&'a str> {
+        self.get(key)?.as_str().ok_or_else(|| self.expected(key, "a text"))
+    }
+
+    pub(super) fn uint(&self, key: &str) -> Result<u64> {
+        self.get(key)?.as_u64().ok_or_else(|| self.expected(key, "a number that is not negative"))
+    }
+
+    pub(super) fn list(&self, key: &str) -> Result<&'a Vec<Json>> {
+        self.get(key)?.as_array().ok_or_else(|| self.expected(key, "a list"))
+    }
+
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<&'a str>> {
+        self.list(key)?.iter().map(|item| item.as_str().ok_or_else(|| expected(key, "a list of texts", item))).collect()
+    }
+}
+
+/// Error for a wrong value of `field`: `found` is that value, not the list or object around it.
+pub(super) fn expected(field: &str, what: &str, found: &Json) -> Error {
+    Error::format(format!("{what} is expected, not {}", Brief(found))).with("field", field)
+}
+
+/// Prints enough of a value to recognise it in a message.
+pub(super) struct Brief<'a>(pub(super) &'a Json);
+
+impl fmt::Display for Brief<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Json::Object(_) => f.write_str("an object"),
+            Json::Array(_) => f.write_str("a list"),
+            value => {
+                let text = value.to_string();
+                match text.char_indices().nth(60) {
+                    Some((end, _)) => write!(f, "{}...", &text[..end]),
+                    None => f.write_str(&text),
+                }
+            }
+        }
+    }
+}
