@@ -2,7 +2,7 @@
 
 use crate::error;
 use forebay_loader::error::Error;
-use forebay_loader::format::encoding::{Array, Dtype, Scalar};
+use forebay_loader::format::encoding::{Array, DType, Scalar};
 use forebay_loader::format::{Encoding, Layout, Scratch, Value};
 use forebay_loader::sync::{Arc, Mutex};
 use pyo3::prelude::*;
@@ -77,7 +77,7 @@ fn value<'py>(py: Python<'py>, encoding: &Encoding, bytes: &[u8], column: &str) 
 /// numpy's functions and types, looked up once.
 struct Numpy {
     frombuffer: Py<PyAny>,
-    /// In the order of [`Dtype::ALL`].
+    /// In the order of [`DType::STORED`].
     types: Vec<Py<PyAny>>,
     dtypes: Vec<Py<PyAny>>,
 }
@@ -87,7 +87,7 @@ impl Numpy {
         static NUMPY: PyOnceLock<Numpy> = PyOnceLock::new();
         NUMPY.get_or_try_init(py, || {
             let numpy = py.import("numpy")?;
-            let types: Vec<_> = Dtype::ALL.iter().map(|d| numpy.getattr(d.name())).collect::<PyResult<_>>()?;
+            let types: Vec<_> = DType::STORED.iter().map(|d| numpy.getattr(d.name())).collect::<PyResult<_>>()?;
             let dtypes = types.iter().map(|t| Ok(numpy.getattr("dtype")?.call1((t,))?.unbind()));
             Ok(Self {
                 frombuffer: numpy.getattr("frombuffer")?.unbind(),
@@ -117,7 +117,7 @@ impl Numpy {
     }
 }
 
-/// The place of `dtype` in [`Dtype::ALL`].
-fn place(dtype: Dtype) -> usize {
-    Dtype::ALL.iter().position(|d| *d == dtype).unwrap_or_default()
+/// The place of `dtype` in [`DType::STORED`].
+fn place(dtype: DType) -> usize {
+    DType::STORED.iter().position(|d| *d == dtype).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use crate::{enter, error};
 use forebay_loader::error::{Error, Result};
-use forebay_loader::format::encoding::{Array, Dtype, Pixels};
+use forebay_loader::format::encoding::{Array, DType, Pixels, Scalar};
 use forebay_loader::format::writer::{LocalDir, Options, Writer};
 use forebay_loader::format::{Compression, Encoding, HashAlgo, Layout, Value};
 use forebay_loader::indexing::JpegRows;
@@ -94,15 +94,15 @@ fn from_python(kind: &str, parts: &Bound<'_, PyAny>) -> PyResult<Value<'static>>
             digits.parse().map_or_else(|_| Value::BigInt(digits.into()), Value::Int)
         }
         "array" => {
-            let (dtype, shape, data): (String, Vec<u64>, Vec<u8>) = parts.extract()?;
+            let (dtype, shape, data): (String, Vec<usize>, Vec<u8>) = parts.extract()?;
             let unknown = || Error::config(format!("arrays of {dtype} cannot be stored"));
-            let dtype = Dtype::parse(&dtype).ok_or_else(unknown).map_err(|e| error::to_python(parts.py(), &e))?;
+            let dtype = DType::from_name(&dtype).ok_or_else(unknown).map_err(|e| error::to_python(parts.py(), &e))?;
             Value::Array(Array { dtype, shape, data: data.into() })
         }
         "scalar" => {
             let (dtype, bytes): (String, Vec<u8>) = parts.extract()?;
             let unknown = || Error::config(format!("numbers of type {dtype} cannot be stored"));
-            let scalar = Dtype::parse(&dtype).and_then(|d| d.read(&bytes)).ok_or_else(unknown);
+            let scalar = DType::from_name(&dtype).and_then(|d| Scalar::read(d, &bytes)).ok_or_else(unknown);
             Value::Scalar(scalar.map_err(|e| error::to_python(parts.py(), &e))?)
         }
         "pixels" => {

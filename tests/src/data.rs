@@ -6,7 +6,7 @@
 use forebay_loader::Result;
 use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::jpeg::{Subsampling, encode};
-use forebay_loader::format::encoding::{Array, Dtype};
+use forebay_loader::format::encoding::{Array, DType};
 use forebay_loader::format::layout::Layout;
 use forebay_loader::format::writer::{LocalDir, Options, Writer};
 use forebay_loader::format::{Encoding, Index, Value};
@@ -66,8 +66,8 @@ pub fn tokens(directory: &Path, samples: u64, length: usize, seed: u64, options:
     for index in 0..samples {
         data.clear();
         data.extend(token_sample(length, seed, index).into_iter().flat_map(u16::to_le_bytes));
-        let shape = vec![length as u64];
-        writer.write(&[Value::Array(Array { dtype: Dtype::U16, shape, data: data.as_slice().into() })])?;
+        let shape = vec![length];
+        writer.write(&[Value::Array(Array { dtype: DType::UInt16, shape, data: data.as_slice().into() })])?;
     }
     writer.finish()
 }

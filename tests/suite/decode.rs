@@ -12,7 +12,8 @@ mod webp;
 
 use std::path::PathBuf;
 
-use forebay_loader::decode::{Column, DType, DrawKey, FieldPlan, FieldSpec, Layout, Op, Row, RowShape};
+use forebay_loader::decode::{DType, DrawKey, FieldPlan, FieldSpec, Layout, Op, Row, RowShape};
+use forebay_loader::format::{Column, Encoding};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -49,7 +50,7 @@ fn cases() -> Vec<(Case, Vec<u8>, Vec<u8>)> {
 }
 
 fn decode(case: &Case, file: &[u8]) -> Vec<u8> {
-    let column = Column { name: "image".into(), encoding: case.encoding.clone(), text: false };
+    let column = Column::new("image", Encoding::parse(&case.encoding).unwrap());
     let (column_name, ops, dtype) = ("image".to_owned(), case.ops.clone(), case.dtype);
     let spec = match case.layout.as_str() {
         "mask" => FieldSpec::Mask { column: column_name, ops, dtype },
@@ -74,7 +75,7 @@ fn decode(case: &Case, file: &[u8]) -> Vec<u8> {
         return out;
     }
     plan.decoder().decode(|_| Some(file), key, [Row::Var(&mut out)]).unwrap();
-    let (dtype, shape, values) = forebay_loader::decode::ndarray::read_ragged(&out).unwrap();
+    let (dtype, shape, values) = forebay_loader::decode::ragged::read_ragged(&out).unwrap();
     assert_eq!((dtype, &shape), (case.dtype, &case.shape), "{}", case.file);
     values.to_vec()
 }

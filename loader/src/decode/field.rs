@@ -4,18 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::dtype::DType;
-
-/// A column of the data set, as the index describes it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// Its encoding in the index: `jpeg`, `int`, `ndarray:uint16:2048` ...
-    pub encoding: String,
-    /// Whether values are stored as text, as in JSONL, CSV, TSV and XSV.
-    pub text: bool,
-}
+use crate::format::encoding::DType;
 
 /// One output, or several that share random draws.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

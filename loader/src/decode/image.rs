@@ -2,14 +2,14 @@
 
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
-use super::geometry::{Filter, Region, Scale, Size, Stage, resolve};
+use super::geometry::{Region, Scale, Size, Stage, resolve};
 use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
-use super::ndarray::start_ragged;
 use super::normalise::Writer;
 use super::orientation::Orientation;
-use super::pixels::{Pixels, interleaved};
+use super::pixels::{Content, Pixels, interleaved};
+use super::ragged::start_ragged;
 use super::resize::Resizer;
-use super::sample::Row;
+use super::row::{EncodedPicture, Row};
 use super::{pil, png, webp};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -35,24 +35,6 @@ pub enum ImageEncoding {
     File,
     /// The MDS encoding `pil`.
     Raw,
-}
-
-/// What a picture's values are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// Colours: converted to RGB and blended.
-    Colours,
-    /// Labels: kept as they are stored.
-    Labels,
-}
-
-impl Content {
-    fn filter(self) -> Filter {
-        match self {
-            Self::Colours => Filter::Bilinear,
-            Self::Labels => Filter::Nearest,
-        }
-    }
 }
 
 /// How files are read, where there is a choice.
@@ -84,24 +66,6 @@ pub struct ImageField {
     pub reading: Reading,
     /// What a picture may cost.
     pub limits: Limits,
-}
-
-/// A picture that is left to another decoder: what to make of its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EncodedPicture {
-    /// Bytes of the file.
-    pub bytes: usize,
-    /// The stored picture's size.
-    pub size: Size,
-    /// What becomes of it, with the antialiased bilinear filter.
-    pub stage: Stage,
-}
-
-/// Takes pictures for another decoder.
-pub trait PictureTaker {
-    /// Takes `picture` by keeping its `file`, in `row` (the memory of the decoded picture) or elsewhere. False: it does not,
-    /// and the picture is to be decoded.
-    fn take(&mut self, picture: EncodedPicture, file: &[u8], row: &mut [u8]) -> bool;
 }
 
 #[derive(Clone, Copy)]

@@ -14,14 +14,13 @@
 //! its memory and its libraries' state, and keeps both from sample to sample. Bytes are not trusted: whatever they
 //! claim ends in an [`Error`](crate::Error) that says what is wrong, and memory is bounded by [`Limits`].
 
+mod compile;
 pub mod draw;
-pub mod dtype;
 pub mod field;
 pub mod geometry;
 pub mod image;
 pub mod jpeg;
 mod lines;
-pub mod ndarray;
 pub mod normalise;
 pub mod numeric;
 pub mod orientation;
@@ -29,15 +28,19 @@ pub mod pil;
 pub mod pixels;
 pub mod plan;
 pub mod png;
+pub mod ragged;
 pub mod resize;
+mod rgb;
+pub mod row;
 pub mod sample;
 pub mod vectors;
 pub mod webp;
 
+pub use crate::format::encoding::DType;
 pub use draw::{DRAWS_VERSION, DrawKey};
-pub use dtype::DType;
-pub use field::{Column, FieldSpec, Layout, Op, ResizeTo};
-pub use image::{EncodedPicture, Limits, PictureCounts, PictureTaker};
+pub use field::{FieldSpec, Layout, Op, ResizeTo};
+pub use image::{Limits, PictureCounts};
 pub use normalise::PictureForm;
 pub use plan::{Direct, FieldPlan, Output, RowShape};
-pub use sample::{Row, SampleDecoder};
+pub use row::{EncodedPicture, PictureTaker, Row};
+pub use sample::SampleDecoder;

@@ -2,11 +2,11 @@
 
 use half::f16;
 
-use super::dtype::DType;
 use super::field::Layout;
 use super::geometry::Size;
 use super::pixels::interleaved;
 use crate::error::{Error, Result};
+use crate::format::encoding::DType;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {

@@ -6,8 +6,8 @@
 use half::{bf16, f16};
 use std::num::IntErrorKind;
 
-use super::dtype::DType;
 use crate::error::{Error, Result};
+use crate::format::encoding::DType;
 
 /// A value of any type, without loss.
 #[derive(Clone, Copy)]

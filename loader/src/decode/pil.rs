@@ -1,40 +1,27 @@
-//! The MDS encoding `pil`: a picture's raw pixels behind its size and Pillow's name for its mode.
+//! Raw pictures of the MDS encoding `pil`, converted to RGB.
 
 use super::geometry::{Region, Size};
-use super::image::Content;
-use super::pixels::Pixels;
+use super::pixels::{Content, Pixels};
+use super::rgb::{rgb_channel, rgb_row};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::encoding;
 
-struct Raw<'a> {
-    size: Size,
-    mode: &'a [u8],
-    pixels: &'a [u8],
+/// Parses the header, and rejects pictures without pixels.
+fn parse(bytes: &[u8]) -> Result<(Size, encoding::Pixels<'_>)> {
+    let raw = encoding::Pixels::read(bytes).map_err(|e| e.of_kind(ErrorKind::Decode))?;
+    let size = Size { w: raw.width, h: raw.height };
+    if size.w == 0 || size.h == 0 {
+        return Err(Error::decode("the raw picture has no pixels").with("width", size.w).with("height", size.h));
+    }
+    Ok((size, raw))
 }
 
-fn parse(bytes: &[u8]) -> Result<Raw<'_>> {
-    let short = || Error::decode("the raw picture is shorter than its header says").with("bytes", bytes.len());
-    let word = |i: usize| {
-        let word = bytes.get(4 * i..4 * i + 4).ok_or_else(short)?;
-        Ok::<u32, Error>(u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
-    };
-    let (w, h, mode_len) = (word(0)?, word(1)?, word(2)? as usize);
-    let rest = &bytes[12..];
-    if mode_len > rest.len() {
-        return Err(short());
-    }
-    let (mode, pixels) = rest.split_at(mode_len);
-    if w == 0 || h == 0 {
-        return Err(Error::decode("the raw picture has no pixels").with("width", w).with("height", h));
-    }
-    Ok(Raw { size: Size { w, h }, mode, pixels })
-}
-
-/// The picture's size.
+/// Returns the picture's size.
 ///
 /// # Errors
-/// A header that is too short, or a side of 0.
+/// A broken header, a side of 0, or too few or too many bytes of pixels.
 pub fn size(bytes: &[u8]) -> Result<Size> {
-    Ok(parse(bytes)?.size)
+    Ok(parse(bytes)?.0)
 }
 
 /// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped. Labels come out in all three channels.
@@ -42,62 +29,39 @@ pub fn size(bytes: &[u8]) -> Result<Size> {
 /// # Errors
 /// Too few bytes, or a mode whose pixels are not bytes (or whose palette the encoding has lost).
 pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixels) -> Result<()> {
-    let raw = parse(bytes)?;
-    let channels: usize = match raw.mode {
-        b"L" => 1,
-        b"P" if content == Content::Labels => 1,
-        b"LA" => 2,
-        b"RGB" => 3,
-        b"RGBA" | b"RGBX" | b"CMYK" => 4,
+    let (size, raw) = parse(bytes)?;
+    // Of all these modes the header's check has compared the size with the bytes.
+    let channels: usize = match &*raw.mode {
+        "L" => 1,
+        "P" if content == Content::Labels => 1,
+        "LA" => 2,
+        "RGB" => 3,
+        "RGBA" | "RGBX" | "CMYK" => 4,
         other => {
             return Err(Error::new(ErrorKind::Unsupported, "raw pictures of this mode are not supported")
-                .with("mode", other.escape_ascii()));
+                .with("mode", other.escape_default()));
         }
     };
     if content == Content::Labels && channels != 1 {
-        return Err(Error::new(ErrorKind::Unsupported, "labels need a picture of one channel")
-            .with("mode", raw.mode.escape_ascii()));
+        return Err(Error::new(ErrorKind::Unsupported, "labels need a picture of one channel").with("mode", &raw.mode));
     }
-    let stride = raw.size.w as usize * channels;
-    if (stride as u128) * u128::from(raw.size.h) != raw.pixels.len() as u128 {
-        return Err(Error::decode("the raw picture's size and bytes do not fit")
-            .with("width", raw.size.w)
-            .with("height", raw.size.h)
-            .with("bytes", raw.pixels.len()));
-    }
-    if region.x + region.w > raw.size.w || region.y + region.h > raw.size.h {
+    let stride = size.w as usize * channels;
+    if region.x + region.w > size.w || region.y + region.h > size.h {
         return Err(Error::internal("a region outside of the picture was asked for"));
     }
     let out = pixels.start(region, 3);
-    let rows = out.chunks_exact_mut(region.w as usize * 3).zip(raw.pixels.chunks_exact(stride).skip(region.y as usize));
+    let rows = out.chunks_exact_mut(region.w as usize * 3).zip(raw.data.chunks_exact(stride).skip(region.y as usize));
     for (out, row) in rows {
         let row = &row[region.x as usize * channels..][..region.w as usize * channels];
-        match raw.mode {
-            b"CMYK" => {
-                for (out, p) in out.chunks_exact_mut(3).zip(row.chunks_exact(4)) {
-                    out.copy_from_slice(&[0, 1, 2].map(|c| rgb_channel(p[c], p[3])));
-                }
+        if raw.mode == "CMYK" {
+            for (out, p) in out.chunks_exact_mut(3).zip(row.chunks_exact(4)) {
+                out.copy_from_slice(&[0, 1, 2].map(|c| rgb_channel(p[c], p[3])));
             }
-            _ => rgb_row(row, channels, out),
+        } else {
+            rgb_row(row, channels, out);
         }
     }
     Ok(())
-}
-
-/// Copies a row of grey, grey + alpha, RGB or RGB + alpha pixels to RGB.
-pub(super) fn rgb_row(row: &[u8], channels: usize, out: &mut [u8]) {
-    match channels {
-        3 => out.copy_from_slice(row),
-        1 | 2 => out.chunks_exact_mut(3).zip(row.chunks_exact(channels)).for_each(|(out, p)| out.fill(p[0])),
-        _ => out.chunks_exact_mut(3).zip(row.chunks_exact(channels)).for_each(|(out, p)| out.copy_from_slice(&p[..3])),
-    }
-}
-
-/// One channel of Pillow's CMYK to RGB: white without black ink, times what the ink leaves.
-pub(super) fn rgb_channel(ink: u8, black: u8) -> u8 {
-    let white = 255 - u32::from(black);
-    let product = u32::from(ink) * white + 128;
-    (white - (((product >> 8) + product) >> 8)) as u8
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A picture's pixels in memory that is kept from one picture to the next.
 
-use super::geometry::{Region, Size};
+use super::geometry::{Filter, Region, Size};
 
 /// Readable bytes behind the last pixel, so that kernels may load whole vectors at the end of the last row.
 pub(super) const PAD: usize = 192;
@@ -30,6 +30,24 @@ pub(super) fn release<T>(buffer: &mut Vec<T>) {
 /// The pixels of a row that comes by channels.
 pub(super) fn interleaved([r, g, b]: [&[u8]; 3]) -> impl Iterator<Item = [u8; 3]> {
     r.iter().zip(g).zip(b).map(|((r, g), b)| [*r, *g, *b])
+}
+
+/// What a picture's values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Colours: converted to RGB and blended.
+    Colours,
+    /// Labels: kept as they are stored.
+    Labels,
+}
+
+impl Content {
+    pub(super) fn filter(self) -> Filter {
+        match self {
+            Self::Colours => Filter::Bilinear,
+            Self::Labels => Filter::Nearest,
+        }
+    }
 }
 
 /// RGB pixels, three bytes each, rows without gaps.

@@ -4,9 +4,8 @@
 use std::io::Cursor;
 
 use super::geometry::{Region, Size};
-use super::image::Content;
-use super::pil::rgb_row;
-use super::pixels::Pixels;
+use super::pixels::{Content, Pixels};
+use super::rgb::rgb_row;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The first bytes of every PNG file.

@@ -1,30 +1,16 @@
 //! Decodes one sample: the columns' bytes into the rows of a batch.
 
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use super::draw::DrawKey;
-use super::dtype::DType;
-use super::image::{ImageDecoder, PictureCounts, PictureTaker};
+use super::image::{ImageDecoder, PictureCounts};
 use super::jpeg::RowIndexCounts;
-use super::ndarray::start_ragged;
 use super::numeric;
-use super::plan::{FieldPlan, NumberSource, Step, Work};
-use crate::error::{Context, Error, Result};
-
-/// Where one output of one sample goes.
-pub enum Row<'a> {
-    /// A row of the batch's tensor, exactly as long as the output's shape and type say.
-    Fixed(&'a mut [u8]),
-    /// Memory of its own; what was in it is replaced.
-    Var(&'a mut Vec<u8>),
-    /// Memory that was got for just this value, of its length.
-    Sized(&'a mut [MaybeUninit<u8>]),
-    /// The value is there already: it was read straight into its place.
-    Filled,
-    /// As `Fixed`, for a picture that another decoder may take: what it does not take is decoded as into `Fixed`.
-    Encodable(&'a mut [u8], &'a mut dyn PictureTaker),
-}
+use super::plan::{FieldPlan, NumberSource, Step, TokenSource, Work};
+use super::ragged::start_ragged;
+use super::row::Row;
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::encoding::{ArrayType, DType};
 
 /// One thread's decoder for a [`FieldPlan`]. It keeps its memory from sample to sample: after the largest sample has
 /// been seen, JPEGs, numbers, text and bytes allocate nothing here.
@@ -35,11 +21,14 @@ pub struct SampleDecoder {
     shape: Vec<usize>,
 }
 
-impl SampleDecoder {
-    pub(super) fn new(plan: Arc<FieldPlan>) -> Self {
-        Self { plan, images: ImageDecoder::new(), shape: Vec::new() }
+impl FieldPlan {
+    /// Makes a decoder for one thread.
+    pub fn decoder(self: &Arc<Self>) -> SampleDecoder {
+        SampleDecoder { plan: Arc::clone(self), images: ImageDecoder::new(), shape: Vec::new() }
     }
+}
 
+impl SampleDecoder {
     /// Decodes one sample. `column` gives a column's stored bytes by its number in the index and is asked for those that
     /// the plan uses; `rows` are the outputs' in [`FieldPlan::outputs`]' order. On failure the rows' contents are
     /// unspecified.
@@ -132,16 +121,16 @@ fn step_into(
     }
     match &step.work {
         Work::Image(field) => images.decode(bytes, index, field, key, row),
-        Work::Scalar { source, dtype } => number(bytes, *source, fixed(row, dtype.size())?, *dtype),
+        Work::Scalar { source, dtype } => number(bytes, *source, row.fixed(dtype.size())?, *dtype),
         Work::Tokens { source, length, dtype, pad } => {
             let (from, values) = match source {
-                Ok(encoding) => encoding.read(bytes, shape)?,
-                Err(stored) => (*stored, bytes),
+                TokenSource::Array(kind) => read_array(kind, bytes, shape)?,
+                TokenSource::Bytes(stored) => (*stored, bytes),
             };
-            tokens(values, from, fixed(row, length * dtype.size())?, *dtype, *pad)
+            tokens(values, from, row.fixed(length * dtype.size())?, *dtype, *pad)
         }
-        Work::Array { encoding, dtype } => {
-            let (from, values) = encoding.read(bytes, shape)?;
+        Work::Array { kind, dtype } => {
+            let (from, values) = read_array(kind, bytes, shape)?;
             let to = dtype.unwrap_or(from);
             let out = match row {
                 Row::Fixed(out) => &mut **out,
@@ -154,35 +143,19 @@ fn step_into(
             if let Err(e) = std::str::from_utf8(bytes) {
                 return Err(Error::decode("the text is not UTF-8").with("byte", e.valid_up_to()));
             }
-            copy(bytes, row)
+            row.copy_from(bytes)
         }
-        Work::Bytes => copy(bytes, row),
+        Work::Bytes => row.copy_from(bytes),
     }
 }
 
-fn fixed<'a>(row: &'a mut Row<'_>, bytes: usize) -> Result<&'a mut [u8]> {
-    match row {
-        Row::Fixed(out) if out.len() == bytes => Ok(out),
-        _ => Err(Error::internal("a row does not have its output's size").with("expected", bytes)),
+/// Reads a stored array of at least one dimension and one element.
+fn read_array<'a>(kind: &ArrayType, bytes: &'a [u8], shape: &mut Vec<usize>) -> Result<(DType, &'a [u8])> {
+    let (dtype, values) = kind.read(bytes, shape).map_err(|e| e.of_kind(ErrorKind::Decode))?;
+    if shape.is_empty() || values.is_empty() {
+        return Err(Error::decode("the array has no elements or no dimensions").with("shape", format!("{shape:?}")));
     }
-}
-
-fn copy(bytes: &[u8], row: &mut Row<'_>) -> Result<()> {
-    match row {
-        Row::Var(out) => {
-            out.clear();
-            out.extend_from_slice(bytes);
-            Ok(())
-        }
-        Row::Sized(out) if out.len() == bytes.len() => {
-            out.iter_mut().zip(bytes).for_each(|(to, from)| {
-                to.write(*from);
-            });
-            Ok(())
-        }
-        Row::Sized(_) => Err(Error::internal("the memory for a value does not have its length")),
-        _ => Err(Error::internal("text and bytes have no fixed size")),
-    }
+    Ok((dtype, values))
 }
 
 fn number(bytes: &[u8], source: NumberSource, out: &mut [u8], dtype: DType) -> Result<()> {

@@ -14,9 +14,8 @@ use std::io::Cursor;
 use image_webp::{DecodingError, WebPDecoder};
 
 use super::geometry::{Region, Size};
-use super::image::Content;
-use super::pil::rgb_row;
-use super::pixels::Pixels;
+use super::pixels::{Content, Pixels};
+use super::rgb::rgb_row;
 use crate::error::{Error, ErrorKind, Result};
 use container::Frame;
 

@@ -16,6 +16,13 @@ pub struct Column {
     pub size: Option<u32>,
 }
 
+impl Column {
+    /// Column of an MDS shard, whose encoding decides about a fixed size.
+    pub fn new(name: impl Into<String>, encoding: Encoding) -> Self {
+        Self { name: name.into(), size: encoding.fixed_size(), encoding }
+    }
+}
+
 /// Where the columns of one sample lie; reused from sample to sample.
 #[derive(Debug, Default)]
 pub struct Scratch {

@@ -84,8 +84,8 @@ impl Layout {
     ///
     /// [`crate::ErrorKind::Config`] for a column that stands twice.
     pub fn mds(columns: impl IntoIterator<Item = (String, Encoding)>) -> Result<Self> {
-        let column = |(name, encoding): (String, Encoding)| Column { name, size: encoding.fixed_size(), encoding };
-        Ok(Self { format: ShardFormat::Mds, columns: sorted(columns.into_iter().map(column))? })
+        let columns = columns.into_iter().map(|(name, encoding)| Column::new(name, encoding));
+        Ok(Self { format: ShardFormat::Mds, columns: sorted(columns)? })
     }
 
     /// JSONL with these columns, whose types are `str`, `int` and `float`.

@@ -3,9 +3,9 @@
 use crate::catalog::Catalog;
 pub use crate::config::parse_bytes;
 use crate::config::{LoaderConfig, StreamConfig};
-use crate::decode::{Column, FieldPlan};
+use crate::decode::FieldPlan;
 use crate::error::{Error, Result};
-use crate::format::{Encoding, Layout};
+use crate::format::Layout;
 use crate::order::{OrderConfig, Weight, World};
 use crate::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) fn order_of(config: &LoaderConfig) -> Result<(OrderConfig, World)> {
 /// A plan of the fields for each layout of the data set; all have the same outputs.
 pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<Arc<FieldPlan>>> {
     let compile =
-        |layout: &Arc<Layout>| FieldPlan::compile(config.fields.as_deref(), &columns_of(layout), config.augment_seed());
+        |layout: &Arc<Layout>| FieldPlan::compile(config.fields.as_deref(), &layout.columns, config.augment_seed());
     let plans: Vec<Arc<FieldPlan>> = catalog.layouts().iter().map(compile).collect::<Result<_>>()?;
     for (plan, layout) in plans.iter().zip(catalog.layouts()).skip(1) {
         if plan.outputs() != plans[0].outputs() {
@@ -54,20 +54,6 @@ pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<
         return Err(Error::config("there is no field to deliver: give at least one"));
     }
     Ok(plans)
-}
-
-/// The columns in the decoder's words.
-fn columns_of(layout: &Layout) -> Vec<Column> {
-    let text = layout.format.is_split();
-    let column = |c: &crate::format::Column| {
-        let encoding = match (&c.encoding, text) {
-            (Encoding::StrInt, true) => "int".to_owned(),
-            (Encoding::StrFloat, true) => "float".to_owned(),
-            (encoding, _) => encoding.to_string(),
-        };
-        Column { name: c.name.clone(), encoding, text }
-    };
-    layout.columns.iter().map(column).collect()
 }
 
 fn describe(layout: &Layout) -> String {

@@ -21,7 +21,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("format", &["error"]),
     // It hands shards to threads, by default one per CPU.
     ("format::writer", &["error", "sync", "topology"]),
-    ("decode", &["error"]),
+    // Columns come with their encodings, and both sides read arrays and raw pictures.
+    ("decode", &["error", "format::encoding", "format::Column"]),
     ("topology", &["error"]),
     ("memory", &["topology", "sync", "error"]),
     ("io", &["memory", "topology", "sync", "stats", "error"]),

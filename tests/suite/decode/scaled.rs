@@ -3,7 +3,8 @@
 
 use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::jpeg::{Subsampling, encode};
-use forebay_loader::decode::{Column, DrawKey, FieldPlan, FieldSpec, Row};
+use forebay_loader::decode::{DrawKey, FieldPlan, FieldSpec, Row};
+use forebay_loader::format::{Column, Encoding};
 use serde_json::{Value, json};
 
 /// Waves along and across, long beside the pixels of a smaller picture, other ones in each channel.
@@ -36,7 +37,7 @@ fn decode(file: &[u8], ops: &Value, draw: u64, is_scaled: bool) -> Vec<u8> {
     let spec = json!({"kind": "image", "column": "image", "ops": ops, "layout": "NHWC",
                       "apply_exif_orientation": true, "scaled_decode": is_scaled});
     let spec: FieldSpec = serde_json::from_value(spec).unwrap();
-    let column = Column { name: "image".into(), encoding: "jpeg".into(), text: false };
+    let column = Column::new("image", Encoding::Jpeg);
     let plan = FieldPlan::compile(Some(&[("x".to_owned(), spec)]), &[column], 5).unwrap();
     let mut out = vec![0; plan.outputs()[0].row_bytes().unwrap()];
     let key = DrawKey { epoch: 0, stream: 0, draw };
@@ -85,7 +86,7 @@ fn a_joint_of_pictures_of_other_shapes_is_refused() {
         ["x", {"kind": "image", "column": "a", "ops": [{"op": "resize", "size": [8, 8]}], "apply_exif_orientation": true}],
         ["y", {"kind": "image", "column": "b", "ops": [{"op": "resize", "size": [8, 8]}]}]]});
     let spec: FieldSpec = serde_json::from_value(joint).unwrap();
-    let columns = ["a", "b"].map(|name| Column { name: name.into(), encoding: "jpeg".into(), text: false });
+    let columns = ["a", "b"].map(|name| Column::new(name, Encoding::Jpeg));
     let plan = FieldPlan::compile(Some(&[("xy".to_owned(), spec)]), &columns, 5).unwrap();
     let file = |w, h| encode(&waves(Size { w, h }), Size { w, h }, 90, Subsampling::S420, false).unwrap();
     let mut decoder = plan.decoder();

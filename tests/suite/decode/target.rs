@@ -2,8 +2,7 @@
 //! seeds go through here on every run, and what the fuzzer makes.
 
 use forebay_loader::decode::geometry::{Region, Size};
-use forebay_loader::decode::image::Content;
-use forebay_loader::decode::pixels::Pixels;
+use forebay_loader::decode::pixels::{Content, Pixels};
 use forebay_loader::decode::webp;
 
 /// Larger pictures take their time and show nothing that smaller ones do not.

@@ -18,7 +18,7 @@ use forebay_loader::decode::geometry::{Region, Size, resolve};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexer, Turbo};
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::{self, DrawKey, FieldPlan, FieldSpec, Limits, Op};
-use forebay_loader::{Error, Result};
+use forebay_loader::{Error, Result, format};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -260,7 +260,7 @@ fn row(ops: &Value, dtype: &str, choices: Choices) -> Result<Way> {
                       "scaled_decode": choices.scaled_decode});
     let spec: FieldSpec =
         serde_json::from_value(spec).map_err(|e| Error::internal("the field is not the engine's").caused_by(e))?;
-    let columns = [decode::Column { name: "image".to_owned(), encoding: "jpeg".to_owned(), text: false }];
+    let columns = [format::Column::new("image", format::Encoding::Jpeg)];
     let plan = FieldPlan::compile(Some(&[(FIELD.to_owned(), spec)]), &columns, SEED)?;
     let bytes = plan.outputs()[0].row_bytes().expect("a crop has a fixed size");
     let mut decoder = plan.decoder();

@@ -1,7 +1,7 @@
 //! The data sets of the scenario: made once in a folder, from a seed.
 
 use crate::folder::{has_index, remove_unfinished};
-use forebay_loader::format::encoding::{Array, Dtype};
+use forebay_loader::format::encoding::{Array, DType};
 use forebay_loader::format::layout::Layout;
 use forebay_loader::format::writer::{LocalDir, Options, Writer};
 use forebay_loader::format::{Encoding, INDEX_BASENAME, Value};
@@ -63,7 +63,7 @@ impl Content {
         match self {
             Self::Tokens => {
                 let data: Vec<u8> = token_sample(LENGTH, SEED, index).into_iter().flat_map(u16::to_le_bytes).collect();
-                vec![Value::Array(Array { dtype: Dtype::U16, shape: vec![LENGTH as u64], data: data.into() })]
+                vec![Value::Array(Array { dtype: DType::UInt16, shape: vec![LENGTH], data: data.into() })]
             }
             Self::Files => {
                 let mut draws = Draws::new(SEED, index);

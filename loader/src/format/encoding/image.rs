@@ -27,7 +27,7 @@ pub(super) fn encode_pixels(pixels: &Pixels<'_>, out: &mut Vec<u8>) -> Result<()
     if let Some(row_bytes) = row_bytes(&pixels.mode, pixels.width)
         && row_bytes * u128::from(pixels.height) != pixels.data.len() as u128
     {
-        return Err(Error::config(wrong_pixels(pixels.width, pixels.height, &pixels.mode, pixels.data.len())));
+        return Err(wrong_pixels(Error::config, pixels.width, pixels.height, &pixels.mode, pixels.data.len()));
     }
     out.extend(pixels.width.to_le_bytes());
     out.extend(pixels.height.to_le_bytes());
@@ -37,24 +37,35 @@ pub(super) fn encode_pixels(pixels: &Pixels<'_>, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-pub(super) fn decode_pixels(bytes: &[u8]) -> Result<Pixels<'_>> {
-    let (width, rest) = take_u32(bytes, "width")?;
-    let (height, rest) = take_u32(rest, "height")?;
-    let (mode_len, rest) = take_u32(rest, "mode's length")?;
-    let (mode, data) = rest
-        .split_at_checked(mode_len as usize)
-        .ok_or_else(|| Error::format(format!("the value ends before its mode of {mode_len} bytes")))?;
-    let mode = std::str::from_utf8(mode).map_err(|e| Error::format("the image mode is not UTF-8").caused_by(e))?;
-    if let Some(row_bytes) = row_bytes(mode, width)
-        && row_bytes * u128::from(height) != data.len() as u128
-    {
-        return Err(Error::format(wrong_pixels(width, height, mode, data.len())));
+impl<'a> Pixels<'a> {
+    /// Reads the value of a column of the encoding `pil`.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for a broken header, or for pixels that are not as many as size and mode say.
+    pub fn read(bytes: &'a [u8]) -> Result<Self> {
+        let (width, rest) = take_u32(bytes, "width")?;
+        let (height, rest) = take_u32(rest, "height")?;
+        let (mode_len, rest) = take_u32(rest, "mode's length")?;
+        let (mode, data) = rest
+            .split_at_checked(mode_len as usize)
+            .ok_or_else(|| Error::format(format!("the value ends before its mode of {mode_len} bytes")))?;
+        let mode = std::str::from_utf8(mode).map_err(|e| Error::format("the image mode is not UTF-8").caused_by(e))?;
+        if let Some(row_bytes) = row_bytes(mode, width)
+            && row_bytes * u128::from(height) != data.len() as u128
+        {
+            return Err(wrong_pixels(Error::format, width, height, mode, data.len()));
+        }
+        Ok(Self { width, height, mode: mode.into(), data: data.into() })
     }
-    Ok(Pixels { width, height, mode: mode.into(), data: data.into() })
 }
 
-fn wrong_pixels(width: u32, height: u32, mode: &str, found: usize) -> String {
-    format!("{found} bytes are not the pixels of a {width}x{height} image of mode {mode}")
+fn wrong_pixels(kind: fn(&'static str) -> Error, width: u32, height: u32, mode: &str, bytes: usize) -> Error {
+    kind("the raw picture's size and bytes do not fit")
+        .with("width", width)
+        .with("height", height)
+        .with("mode", mode)
+        .with("bytes", bytes)
 }
 
 /// Bytes of one row under Pillow's modes; none for a mode that we do not know, whose rows stay unchecked.

@@ -1,6 +1,6 @@
 //! How a column's value becomes bytes: the encodings of MDS, and the three text types of JSONL and XSV.
 //!
-//! * [`dtype`](Dtype) — number types, single numbers;
+//! * [`dtype`](DType) — number types; [`scalar`](Scalar) — single numbers;
 //! * [`value`](Value) — what a column holds, borrowed from the sample where it can be;
 //! * `ndarray` — arrays; `image` — raw pixels and lists of images.
 //!
@@ -9,13 +9,15 @@
 mod dtype;
 mod image;
 mod ndarray;
+mod scalar;
 mod value;
 
 use std::borrow::Cow;
 use std::fmt;
 
-pub use dtype::{Dtype, Scalar};
+pub use dtype::DType;
 pub use ndarray::ArrayType;
+pub use scalar::Scalar;
 pub use value::{Array, Pixels, Value};
 
 use super::json::{self, FloatWords};
@@ -31,7 +33,7 @@ pub enum Encoding {
     /// A Python int as an int64.
     Int,
     /// A number of a numpy type.
-    Scalar(Dtype),
+    Scalar(DType),
     /// An int as decimal text.
     StrInt,
     /// A float as text.
@@ -99,7 +101,7 @@ impl Encoding {
         if let Some((_, encoding)) = PLAIN.iter().find(|(plain, _)| *plain == name) {
             return Ok(encoding.clone());
         }
-        if let Some(dtype) = Dtype::parse(name) {
+        if let Some(dtype) = DType::from_name(name) {
             return Ok(Self::Scalar(dtype));
         }
         match name.split_once(':') {
@@ -123,7 +125,7 @@ impl Encoding {
     pub fn fixed_size(&self) -> Option<u32> {
         match self {
             Self::Int => Some(8),
-            Self::Scalar(dtype) => Some(dtype.bytes() as u32),
+            Self::Scalar(dtype) => Some(dtype.size() as u32),
             Self::Array(kind) => kind.fixed_size(),
             _ => None,
         }
@@ -162,8 +164,8 @@ impl Encoding {
             (Self::Int, Value::Int(int)) => out.extend(int.to_le_bytes()),
             (Self::Scalar(dtype), Value::Int(_) | Value::Float(_) | Value::Scalar(_)) => {
                 let scalar = match value {
-                    Value::Int(int) => dtype.of_int(*int),
-                    Value::Float(float) => dtype.of_float(*float),
+                    Value::Int(int) => Scalar::of_int(*dtype, *int),
+                    Value::Float(float) => Scalar::of_float(*dtype, *float),
                     Value::Scalar(scalar) => scalar.cast(*dtype),
                     _ => None,
                 };
@@ -206,7 +208,8 @@ impl Encoding {
                 bytes.try_into().map_err(|_| Error::format(format!("{} bytes are no int64", bytes.len())))?,
             )),
             Self::Scalar(dtype) => Value::Scalar(
-                dtype.read(bytes).ok_or_else(|| Error::format(format!("{} bytes are no {self}", bytes.len())))?,
+                Scalar::read(*dtype, bytes)
+                    .ok_or_else(|| Error::format(format!("{} bytes are no {self}", bytes.len())))?,
             ),
             Self::StrInt => parse_int(text(bytes)?)?,
             Self::StrFloat => {
@@ -220,7 +223,7 @@ impl Encoding {
                 text => return Err(Error::format(format!("`{}` is no decimal number", brief(text)))),
             },
             Self::Array(kind) => Value::Array(kind.decode(bytes)?),
-            Self::Pil => Value::Pixels(image::decode_pixels(bytes)?),
+            Self::Pil => Value::Pixels(Pixels::read(bytes)?),
             Self::Jpeg => Value::Jpeg(bytes.into()),
             Self::Png => Value::Png(bytes.into()),
             Self::JpegArray(_) => {
@@ -230,9 +233,7 @@ impl Encoding {
                 }
                 Value::List(list)
             }
-            Self::PilList => {
-                Value::List(image::decode_list(bytes, |blob| image::decode_pixels(blob).map(Value::Pixels))?)
-            }
+            Self::PilList => Value::List(image::decode_list(bytes, |blob| Pixels::read(blob).map(Value::Pixels))?),
             Self::JpegList => Value::List(image::decode_list(bytes, |blob| Ok(Value::Jpeg(blob.into())))?),
             Self::PngList => Value::List(image::decode_list(bytes, |blob| Ok(Value::Png(blob.into())))?),
             Self::Json => {
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn all_28_names_parse_and_print_back() {
-        let scalars = Dtype::ALL.map(Dtype::name);
+        let scalars = DType::STORED.map(DType::name);
         let names: Vec<_> = PLAIN.iter().map(|(name, _)| *name).chain(scalars).chain(["ndarray", "pkl"]).collect();
         assert_eq!(names.len(), 28);
         for name in names {

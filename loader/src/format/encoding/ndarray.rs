@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use super::dtype::Dtype;
+use super::dtype::DType;
 use super::value::Array;
 use crate::error::{Error, Result};
 
@@ -20,9 +20,9 @@ const AXES_MAX: usize = 63;
 /// What a column fixes about its arrays.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct ArrayType {
-    dtype: Option<Dtype>,
+    dtype: Option<DType>,
     /// Only ever with a dtype.
-    shape: Option<Vec<u64>>,
+    shape: Option<Vec<usize>>,
 }
 
 impl ArrayType {
@@ -35,28 +35,28 @@ impl ArrayType {
             Some((dtype, shape)) => (dtype, Some(shape)),
             None => (config, None),
         };
-        let dtype = Dtype::parse(dtype)
+        let dtype = DType::from_name(dtype)
             .ok_or_else(|| Error::config(format!("`{dtype}` is no element type; write int32, float64 ...")))?;
         let Some(shape) = shape else { return Ok(Self { dtype: Some(dtype), shape: None }) };
-        let shape: Vec<u64> = shape
+        let shape: Vec<usize> = shape
             .split(',')
-            .map(|d| d.trim().parse::<u64>().ok().filter(|&d| d > 0))
+            .map(|d| d.trim().parse::<usize>().ok().filter(|&d| d > 0))
             .collect::<Option<_>>()
-            .filter(|shape: &Vec<u64>| shape.len() <= AXES_MAX)
+            .filter(|shape: &Vec<usize>| shape.len() <= AXES_MAX)
             .ok_or_else(|| Error::config(format!("`{shape}` is no shape; write positive numbers as in 3,224,224")))?;
         values_bytes(dtype, &shape)
-            .filter(|&bytes| bytes <= u64::from(u32::MAX))
+            .filter(|&bytes| u32::try_from(bytes).is_ok())
             .ok_or_else(|| Error::config("an array of this shape passes 4 GiB, more than a sample can hold"))?;
         Ok(Self { dtype: Some(dtype), shape: Some(shape) })
     }
 
     /// The element type, if the column fixes it.
-    pub fn dtype(&self) -> Option<Dtype> {
+    pub fn dtype(&self) -> Option<DType> {
         self.dtype
     }
 
     /// The shape, if the column fixes it.
-    pub fn shape(&self) -> Option<&[u64]> {
+    pub fn shape(&self) -> Option<&[usize]> {
         self.shape.as_deref()
     }
 
@@ -76,11 +76,15 @@ impl ArrayType {
         if array.shape.contains(&0) {
             return Err(Error::config("an array without elements cannot be stored"));
         }
-        if values_bytes(array.dtype, &array.shape) != Some(array.data.len() as u64) {
+        if values_bytes(array.dtype, &array.shape) != Some(array.data.len()) {
             return Err(Error::config(format!("{} bytes do not fill the shape {:?}", array.data.len(), array.shape)));
         }
         match self.dtype {
-            None => out.push(array.dtype.code()),
+            None => {
+                let code = array.dtype.code();
+                let unknown = || Error::config(format!("arrays of {} cannot be stored", array.dtype));
+                out.push(code.ok_or_else(unknown)?);
+            }
             Some(dtype) if dtype == array.dtype => {}
             Some(dtype) => {
                 let (expected, got) = (dtype.name(), array.dtype.name());
@@ -99,24 +103,41 @@ impl ArrayType {
     }
 
     pub(super) fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Array<'a>> {
+        let mut shape = Vec::new();
+        let (dtype, data) = self.read(bytes, &mut shape)?;
+        Ok(Array { dtype, shape, data: data.into() })
+    }
+
+    /// Reads a stored array: returns its type and its elements, and replaces `shape` with its shape.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for bytes that end early or do not fill the shape.
+    pub fn read<'a>(&self, bytes: &'a [u8], shape: &mut Vec<usize>) -> Result<(DType, &'a [u8])> {
         let (dtype, bytes) = match self.dtype {
             Some(dtype) => (dtype, bytes),
             None => {
                 let (&code, rest) = bytes.split_first().ok_or_else(|| truncated("dtype"))?;
-                let dtype = Dtype::from_code(code)
-                    .ok_or_else(|| Error::format(format!("array dtype code {code} stands for nothing")))?;
+                let dtype = DType::from_code(code)
+                    .ok_or_else(|| Error::format("the array has an unknown type code").with("code", code))?;
                 (dtype, rest)
             }
         };
-        let (shape, data) = match &self.shape {
-            Some(shape) => (shape.clone(), bytes),
-            None => decode_shape(bytes)?,
+        shape.clear();
+        let data = match &self.shape {
+            Some(fixed) => {
+                shape.extend(fixed);
+                bytes
+            }
+            None => decode_shape(bytes, shape)?,
         };
-        if values_bytes(dtype, &shape) != Some(data.len() as u64) {
-            let name = dtype.name();
-            return Err(Error::format(format!("{} bytes do not fill an array of {name} {shape:?}", data.len())));
+        if values_bytes(dtype, shape) != Some(data.len()) {
+            return Err(Error::format("the array's shape and bytes do not fit")
+                .with("shape", format!("{shape:?}"))
+                .with("dtype", dtype)
+                .with("bytes", data.len()));
         }
-        Ok(Array { dtype, shape, data: data.into() })
+        Ok((dtype, data))
     }
 }
 
@@ -137,46 +158,41 @@ fn truncated(field: &str) -> Error {
     Error::format(format!("an array ends before its {field}"))
 }
 
-/// Bytes of the values, if that number exists.
-fn values_bytes(dtype: Dtype, shape: &[u64]) -> Option<u64> {
-    shape.iter().try_fold(dtype.bytes() as u64, |bytes, &d| bytes.checked_mul(d))
+/// Bytes of an array's values, unless they overflow.
+fn values_bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(dtype.size(), |bytes, &d| bytes.checked_mul(d))
 }
 
-fn encode_shape(shape: &[u64], out: &mut Vec<u8>) {
-    let largest = shape.iter().copied().max().unwrap_or(0);
+fn encode_shape(shape: &[usize], out: &mut Vec<u8>) {
+    let largest = shape.iter().copied().max().unwrap_or(0) as u64;
     let width_log = match largest {
         0..=0xff => 0u8,
         0x100..=0xffff => 1,
         0x1_0000..=0xffff_ffff => 2,
         _ => 3,
     };
-    // At most 63 axes, checked by the caller, so the shift loses nothing.
+    // The caller checks that there are at most 63 axes, so the shift loses nothing.
     out.push((shape.len() as u8) << 2 | width_log);
-    for d in shape {
-        out.extend_from_slice(&d.to_le_bytes()[..1 << width_log]);
+    for &d in shape {
+        out.extend_from_slice(&(d as u64).to_le_bytes()[..1 << width_log]);
     }
 }
 
-fn decode_shape(bytes: &[u8]) -> Result<(Vec<u64>, &[u8])> {
+/// Reads the header into `shape`, and returns the bytes after it.
+fn decode_shape<'a>(bytes: &'a [u8], shape: &mut Vec<usize>) -> Result<&'a [u8]> {
     let (&head, rest) = bytes.split_first().ok_or_else(|| truncated("shape"))?;
     let (axes, width) = (usize::from(head >> 2), 1usize << (head & 3));
     let (dims, data) = rest.split_at_checked(axes * width).ok_or_else(|| truncated("shape"))?;
-    let shape = dims
-        .chunks_exact(width)
-        .map(|d| {
-            let mut wide = [0; 8];
-            wide[..width].copy_from_slice(d);
-            u64::from_le_bytes(wide)
-        })
-        .collect();
-    Ok((shape, data))
+    let dim = |bytes: &[u8]| bytes.iter().rev().fold(0, |dim: u64, &byte| dim << 8 | u64::from(byte)) as usize;
+    shape.extend(dims.chunks_exact(width).map(dim));
+    Ok(data)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn array(dtype: Dtype, shape: &[u64]) -> Array<'static> {
+    fn array(dtype: DType, shape: &[usize]) -> Array<'static> {
         let bytes = values_bytes(dtype, shape).unwrap();
         Array { dtype, shape: shape.to_vec(), data: (0..bytes).map(|i| i as u8).collect::<Vec<_>>().into() }
     }
@@ -184,7 +200,7 @@ mod tests {
     #[test]
     fn the_documented_example_comes_out_byte_for_byte() {
         let data: Vec<u8> = (0..6i16).flat_map(i16::to_le_bytes).collect();
-        let array = Array { dtype: Dtype::I16, shape: vec![2, 3], data: data.into() };
+        let array = Array { dtype: DType::Int16, shape: vec![2, 3], data: data.into() };
         let mut out = Vec::new();
         ArrayType::parse("").unwrap().encode(&array, &mut out).unwrap();
         assert_eq!(out, b"\x11\x08\x02\x03\0\0\x01\0\x02\0\x03\0\x04\0\x05\0");
@@ -195,7 +211,7 @@ mod tests {
         for name in ["ndarray", "ndarray:int16", "ndarray:int16:2,3"] {
             let kind = ArrayType::parse(name.strip_prefix("ndarray").unwrap().trim_start_matches(':')).unwrap();
             assert_eq!(kind.to_string(), name);
-            let array = array(Dtype::I16, &[2, 3]);
+            let array = array(DType::Int16, &[2, 3]);
             let mut out = Vec::new();
             kind.encode(&array, &mut out).unwrap();
             assert_eq!(kind.decode(&out).unwrap(), array);
@@ -203,7 +219,7 @@ mod tests {
                 assert!(kind.decode(&out[..len]).is_err(), "{name} {len}");
             }
         }
-        let wide = array(Dtype::U8, &[70_000, 1]);
+        let wide = array(DType::UInt8, &[70_000, 1]);
         let mut out = Vec::new();
         ArrayType::default().encode(&wide, &mut out).unwrap();
         assert_eq!(out[..2], [8, 2 << 2 | 2]);
@@ -215,11 +231,11 @@ mod tests {
         let any = ArrayType::default();
         let mut out = Vec::new();
         for shape in [&[][..], &[0, 3], &[1; 64]] {
-            let array = Array { dtype: Dtype::U8, shape: shape.to_vec(), data: vec![0].into() };
+            let array = Array { dtype: DType::UInt8, shape: shape.to_vec(), data: vec![0].into() };
             assert!(any.encode(&array, &mut out).is_err(), "{shape:?}");
         }
-        assert!(ArrayType::parse("int16").unwrap().encode(&array(Dtype::I32, &[1]), &mut out).is_err());
-        assert!(ArrayType::parse("int16:4").unwrap().encode(&array(Dtype::I16, &[5]), &mut out).is_err());
+        assert!(ArrayType::parse("int16").unwrap().encode(&array(DType::Int32, &[1]), &mut out).is_err());
+        assert!(ArrayType::parse("int16:4").unwrap().encode(&array(DType::Int16, &[5]), &mut out).is_err());
         for config in ["bool", "int16:", "int16:0", "int16:-1", "int16:4:4", ":4", "float64:65536,65536"] {
             assert!(ArrayType::parse(config).is_err(), "{config}");
         }

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::dtype::{Dtype, Scalar};
+use super::dtype::DType;
+use super::scalar::Scalar;
 
 /// A column's value. Decoded values borrow from the sample wherever the bytes can stay where they are.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,9 +87,9 @@ impl From<f64> for Value<'_> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array<'a> {
     /// Element type.
-    pub dtype: Dtype,
+    pub dtype: DType,
     /// Elements along each axis, slowest first.
-    pub shape: Vec<u64>,
+    pub shape: Vec<usize>,
     /// The elements; `shape`'s product times the element's size, in bytes.
     pub data: Cow<'a, [u8]>,
 }

@@ -122,7 +122,7 @@ fn rgb_from_inverted_cmyk(pixels: &mut [u8]) {
     for i in 0..pixels.len() / 4 {
         let [c, m, y, k] = [pixels[4 * i], pixels[4 * i + 1], pixels[4 * i + 2], pixels[4 * i + 3]];
         for (channel, ink) in [c, m, y].into_iter().enumerate() {
-            pixels[3 * i + channel] = crate::decode::pil::rgb_channel(255 - ink, 255 - k);
+            pixels[3 * i + channel] = crate::decode::rgb::rgb_channel(255 - ink, 255 - k);
         }
     }
 }

@@ -1,0 +1,319 @@
+//! From the fields that the user asks for to a [`FieldPlan`]: everything is checked here, before any thread starts.
+
+use std::sync::Arc;
+
+use super::draw::FieldDraws;
+use super::field::{FieldSpec, Op, ResizeTo};
+use super::geometry::{Size, resize_to};
+use super::image::{ImageEncoding, ImageField, Limits, Reading};
+use super::normalise::Writer;
+use super::numeric;
+use super::pixels::Content;
+use super::plan::{FieldPlan, NumberSource, Output, RowShape, Step, TokenSource, Work};
+use crate::error::{Context, Error, Result};
+use crate::format::Column;
+use crate::format::encoding::{DType, Encoding};
+
+impl FieldPlan {
+    /// Compiles `fields` for a data set with `columns`, with the default [`Limits`]. Without fields every column comes
+    /// out under its own name: numbers as scalars, arrays as arrays, strings as text, everything else as bytes.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Config`]: a column that does not exist or whose encoding does not fit the field, arguments
+    /// outside of their range, two outputs of one name; each names the field.
+    pub fn compile(fields: Option<&[(String, FieldSpec)]>, columns: &[Column], augment_seed: u64) -> Result<Arc<Self>> {
+        Self::compile_within(fields, columns, augment_seed, Limits::default())
+    }
+
+    /// The same with other limits.
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile).
+    pub fn compile_within(
+        fields: Option<&[(String, FieldSpec)]>,
+        columns: &[Column],
+        augment_seed: u64,
+        limits: Limits,
+    ) -> Result<Arc<Self>> {
+        let mut plan = Self { columns: columns.to_vec(), outputs: Vec::new(), steps: Vec::new() };
+        match fields {
+            None => {
+                for column in columns {
+                    let draws = FieldDraws::new(augment_seed, &column.name);
+                    plan.add(&column.name, &undecoded(column), draws, limits)?;
+                }
+            }
+            Some([]) => return Err(Error::config("`fields` is empty: name at least one field, or leave it out")),
+            Some(fields) => {
+                for (name, spec) in fields {
+                    let draws = FieldDraws::new(augment_seed, name);
+                    if let FieldSpec::Joint { fields } = spec {
+                        check_joint(fields).context("joint", || name)?;
+                        for (inner, spec) in fields {
+                            plan.add(inner, spec, draws, limits).context("joint", || name)?;
+                        }
+                    } else {
+                        plan.add(name, spec, draws, limits)?;
+                    }
+                }
+            }
+        }
+        Ok(Arc::new(plan))
+    }
+
+    fn add(&mut self, name: &str, spec: &FieldSpec, draws: FieldDraws, limits: Limits) -> Result<()> {
+        if self.outputs.iter().any(|o| o.name == name) {
+            return Err(Error::config("two outputs have the same name").with("field", name));
+        }
+        let (column, work, dtype, shape) = self.step(spec, draws, limits).context("field", || name)?;
+        self.outputs.push(Output { name: name.to_owned(), dtype, shape });
+        self.steps.push(Step { column, work });
+        Ok(())
+    }
+
+    fn step(&self, spec: &FieldSpec, draws: FieldDraws, limits: Limits) -> Result<(usize, Work, DType, RowShape)> {
+        Ok(match spec {
+            FieldSpec::Image { column, ops, dtype, layout, tolerant, apply_exif_orientation, scaled_decode } => {
+                let (size, normalise) = check_ops(ops, limits)?;
+                let writer = Writer::new(*dtype, *layout, normalise)?;
+                let reading = Reading {
+                    tolerant: *tolerant,
+                    apply_exif_orientation: *apply_exif_orientation,
+                    scaled_decode: *scaled_decode,
+                };
+                self.pictures(column, ops, Content::Colours, size, writer, reading, draws, limits)?
+            }
+            FieldSpec::Mask { column, ops, dtype } => {
+                let (size, normalise) = check_ops(ops, limits)?;
+                if normalise.is_some() {
+                    return Err(Error::config("a Mask holds labels: Normalize would change them"));
+                }
+                let reading = Reading::default();
+                self.pictures(column, ops, Content::Labels, size, Writer::labels(*dtype)?, reading, draws, limits)?
+            }
+            FieldSpec::Scalar { column, dtype } => {
+                let (index, column) = self.find(column)?;
+                let source =
+                    numbers(column).ok_or_else(|| unfit(column, "a Scalar field needs a column of numbers"))?;
+                let (NumberSource::Binary(own) | NumberSource::Text(own)) = source;
+                let dtype = dtype.unwrap_or(own);
+                (index, Work::Scalar { source, dtype }, dtype, RowShape::Fixed(Vec::new()))
+            }
+            FieldSpec::Tokens { column, length, dtype, pad, stored } => {
+                let (index, column) = self.find(column)?;
+                let source = match &column.encoding {
+                    Encoding::Array(kind) => TokenSource::Array(kind.clone()),
+                    Encoding::Bytes => TokenSource::Bytes(stored.ok_or_else(|| {
+                        unfit(column, "a bytes column does not say what its tokens are: pass e.g. stored=\"uint16\"")
+                    })?),
+                    _ => return Err(unfit(column, "a Tokens field needs an ndarray or bytes column")),
+                };
+                if *length == 0 || length.checked_mul(8).is_none_or(|b| b > isize::MAX as usize) {
+                    return Err(Error::config("`length` of Tokens must be at least 1").with("length", length));
+                }
+                if dtype.is_float() {
+                    return Err(Error::config("tokens are integers").with("dtype", dtype));
+                }
+                if let Some(pad) = pad {
+                    numeric::fill(*pad, &mut [0; 8][..dtype.size()], *dtype).map_err(|_| {
+                        Error::config("`pad` does not fit the dtype").with("pad", pad).with("dtype", dtype)
+                    })?;
+                }
+                let work = Work::Tokens { source, length: *length, dtype: *dtype, pad: *pad };
+                (index, work, *dtype, RowShape::Fixed(vec![*length]))
+            }
+            FieldSpec::Array { column, dtype } => {
+                let (index, column) = self.find(column)?;
+                let Encoding::Array(kind) = &column.encoding else {
+                    return Err(unfit(column, "an Array field needs an ndarray column"));
+                };
+                let out = dtype.or(kind.dtype()).unwrap_or(DType::UInt8);
+                let shape = match kind.shape() {
+                    Some(shape) => RowShape::Fixed(shape.to_vec()),
+                    None => RowShape::RaggedArray,
+                };
+                (index, Work::Array { kind: kind.clone(), dtype: *dtype }, out, shape)
+            }
+            FieldSpec::Text { column } | FieldSpec::Json { column } => {
+                let (index, column) = self.find(column)?;
+                if !is_text(column) {
+                    return Err(unfit(column, "a Text field needs a column of strings; Bytes takes any"));
+                }
+                (index, Work::Text, DType::UInt8, RowShape::Text)
+            }
+            FieldSpec::Bytes { column } => (self.find(column)?.0, Work::Bytes, DType::UInt8, RowShape::Bytes),
+            FieldSpec::Joint { .. } => return Err(Error::config("a Joint field cannot hold another Joint")),
+        })
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one field, each used once")]
+    fn pictures(
+        &self,
+        column: &str,
+        ops: &[Op],
+        content: Content,
+        size: Option<Size>,
+        writer: Writer,
+        reading: Reading,
+        draws: FieldDraws,
+        limits: Limits,
+    ) -> Result<(usize, Work, DType, RowShape)> {
+        let (index, column) = self.find(column)?;
+        let may_be_picture = matches!(
+            column.encoding,
+            Encoding::Jpeg | Encoding::Png | Encoding::Pil | Encoding::Bytes | Encoding::Custom(_)
+        );
+        if !may_be_picture {
+            return Err(unfit(
+                column,
+                "Image and Mask need a column of one picture in each sample: jpeg, png, pil, or bytes that are JPEG, PNG or \
+                 WebP files",
+            ));
+        }
+        if content == Content::Labels && column.encoding == Encoding::Jpeg {
+            return Err(unfit(
+                column,
+                "a JPEG cannot hold labels, because its compression changes them: read the column as Image, or write the \
+                 masks as PNG of one channel (encoding png, pil or bytes)",
+            ));
+        }
+        let encoding = if column.encoding == Encoding::Pil { ImageEncoding::Raw } else { ImageEncoding::File };
+        let shape = match size {
+            Some(size) => RowShape::Fixed(writer.shape(size).as_slice().to_vec()),
+            None => RowShape::RaggedArray,
+        };
+        let dtype = writer.dtype();
+        let field = ImageField { encoding, content, ops: ops.to_vec(), draws, writer, reading, limits };
+        Ok((index, Work::Image(field), dtype, shape))
+    }
+
+    fn find(&self, name: &str) -> Result<(usize, &Column)> {
+        self.columns.iter().enumerate().find(|(_, c)| c.name == name).ok_or_else(|| {
+            let known: Vec<_> = self.columns.iter().map(|c| c.name.as_str()).collect();
+            Error::config("the data set has no such column").with("column", name).with("columns", known.join(", "))
+        })
+    }
+}
+
+/// Refuses fields that would draw differently although they are to share their draws: a mask beside its picture would show
+/// another part of the scene.
+fn check_joint(fields: &[(String, FieldSpec)]) -> Result<()> {
+    let drawn = |spec: &FieldSpec| match spec {
+        // The size that comes out, and what draws nothing, may differ.
+        FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. } => ops
+            .iter()
+            .filter_map(|op| match *op {
+                Op::RandomResizedCrop { scale, ratio, .. } => {
+                    Some(Op::RandomResizedCrop { size: [0, 0], scale, ratio })
+                }
+                Op::RandomHorizontalFlip { .. } => Some(op.clone()),
+                Op::Resize { .. } | Op::CenterCrop { .. } | Op::Normalize { .. } => None,
+            })
+            .collect(),
+        _ => Vec::new(),
+    };
+    let Some(((_, first), others)) = fields.split_first() else { return Ok(()) };
+    match others.iter().find(|(_, other)| drawn(other) != drawn(first)) {
+        Some((name, _)) => Err(Error::config(
+            "the fields of a Joint need the same random operations in the same order, or their crops and flips differ",
+        )
+        .with("field", name)),
+        None => Ok(()),
+    }
+}
+
+fn unfit(column: &Column, message: &str) -> Error {
+    Error::config(message).with("column", &column.name).with("encoding", &column.encoding)
+}
+
+/// Stored form of the column's numbers, if it has numbers.
+fn numbers(column: &Column) -> Option<NumberSource> {
+    match column.encoding {
+        Encoding::Int => Some(NumberSource::Binary(DType::Int64)),
+        Encoding::Scalar(dtype) => Some(NumberSource::Binary(dtype)),
+        Encoding::StrInt => Some(NumberSource::Text(DType::Int64)),
+        Encoding::StrFloat | Encoding::StrDecimal => Some(NumberSource::Text(DType::Float64)),
+        _ => None,
+    }
+}
+
+/// Returns true if the column holds strings.
+fn is_text(column: &Column) -> bool {
+    use Encoding::{Json, Str, StrDecimal, StrFloat, StrInt};
+    matches!(column.encoding, Str | Json | StrInt | StrFloat | StrDecimal)
+}
+
+/// Returns the field of a column for a loader without `fields`.
+fn undecoded(column: &Column) -> FieldSpec {
+    let name = column.name.clone();
+    match column.encoding {
+        Encoding::Int | Encoding::Scalar(_) | Encoding::StrInt | Encoding::StrFloat => {
+            FieldSpec::Scalar { column: name, dtype: None }
+        }
+        Encoding::Array(_) => FieldSpec::Array { column: name, dtype: None },
+        Encoding::Str | Encoding::Json | Encoding::StrDecimal => FieldSpec::Text { column: name },
+        _ => FieldSpec::Bytes { column: name },
+    }
+}
+
+/// Mean and standard deviation per channel.
+type Normalise = ([f32; 3], [f32; 3]);
+
+/// Checks the operations' arguments; gives the size that comes out, if it does not depend on the picture, and the
+/// normalisation.
+fn check_ops(ops: &[Op], limits: Limits) -> Result<(Option<Size>, Option<Normalise>)> {
+    let mut size = None;
+    let mut normalise = None;
+    for op in ops {
+        if normalise.is_some() {
+            return Err(Error::config("Normalize must be the last operation"));
+        }
+        match op {
+            Op::RandomResizedCrop { size: [h, w], scale, ratio } => {
+                let is_range = |r: &[f64; 2]| r[0] > 0.0 && r[0] <= r[1] && r[1].is_finite();
+                if !is_range(scale) || scale[1] > 1.0 || !is_range(ratio) {
+                    return Err(Error::config(
+                        "RandomResizedCrop needs 0 < scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1]",
+                    )
+                    .with("scale", format!("{scale:?}"))
+                    .with("ratio", format!("{ratio:?}")));
+                }
+                size = Some(Size { w: *w, h: *h });
+            }
+            Op::Resize { size: to } => {
+                let any = Size { w: 1, h: 1 };
+                let least = resize_to(size.unwrap_or(any), *to);
+                check_size(least, limits)?;
+                size = match (to, size) {
+                    (ResizeTo::Short(_), None) => None,
+                    _ => Some(least),
+                };
+            }
+            Op::CenterCrop { size: [h, w] } => size = Some(Size { w: *w, h: *h }),
+            Op::RandomHorizontalFlip { p } => {
+                if !(0.0..=1.0).contains(p) {
+                    return Err(Error::config("RandomHorizontalFlip needs a probability from 0 to 1").with("p", p));
+                }
+            }
+            Op::Normalize { mean, std } => normalise = Some((*mean, *std)),
+        }
+        if let Some(size) = size {
+            check_size(size, limits)?;
+        }
+    }
+    Ok((size, normalise))
+}
+
+fn check_size(size: Size, limits: Limits) -> Result<()> {
+    let pixels = u64::from(size.w) * u64::from(size.h);
+    if pixels == 0 || pixels > limits.pixels_max {
+        return Err(Error::config("a picture's size must be at least 1 x 1 and within the limit")
+            .with("width", size.w)
+            .with("height", size.h)
+            .with("pixels_max", limits.pixels_max));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

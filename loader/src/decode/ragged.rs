@@ -1,0 +1,64 @@
+//! Rows of arrays whose shape differs from sample to sample: a header with type and shape, then the elements.
+
+use crate::error::{Error, Result};
+use crate::format::encoding::DType;
+
+/// Product of `shape`; `None` if it overflows.
+pub fn elements(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d))
+}
+
+/// Offset of the elements in a ragged row of `dimensions` dimensions; a multiple of 8.
+fn header_bytes(dimensions: usize) -> usize {
+    8 + 8 * dimensions
+}
+
+/// Starts a ragged row, and returns its room for the elements. The header is one byte for the place of the type in
+/// [`DType::ALL`], one for the number of dimensions, six zeros, and every length as u64 in the machine's byte order.
+///
+/// # Errors
+/// A shape that overflows.
+pub(super) fn start_ragged<'a>(row: &'a mut Vec<u8>, dtype: DType, shape: &[usize]) -> Result<&'a mut [u8]> {
+    let start = header_bytes(shape.len());
+    let bytes = elements(shape).and_then(|n| n.checked_mul(dtype.size())).and_then(|n| n.checked_add(start));
+    let bytes = bytes.ok_or_else(|| Error::decode("the array is too large").with("shape", format!("{shape:?}")))?;
+    row.clear();
+    row.reserve(bytes);
+    let code = DType::ALL.iter().position(|d| *d == dtype).expect("every type is in the list");
+    row.extend_from_slice(&[code as u8, shape.len() as u8, 0, 0, 0, 0, 0, 0]);
+    shape.iter().for_each(|d| row.extend_from_slice(&(*d as u64).to_ne_bytes()));
+    row.resize(bytes, 0);
+    Ok(&mut row[start..])
+}
+
+/// Reads a ragged row: type, shape, and elements in the machine's byte order.
+///
+/// # Errors
+/// [`crate::ErrorKind::Internal`] for bytes that are not a ragged row.
+pub fn read_ragged(row: &[u8]) -> Result<(DType, Vec<usize>, &[u8])> {
+    let bad = || Error::internal("a ragged row has a broken header");
+    let (Some(code), Some(dimensions)) = (row.first(), row.get(1)) else { return Err(bad()) };
+    let dtype = *DType::ALL.get(usize::from(*code)).ok_or_else(bad)?;
+    let start = header_bytes(usize::from(*dimensions));
+    let lengths = row.get(8..start).ok_or_else(bad)?;
+    let shape: Vec<usize> = lengths.as_chunks().0.iter().map(|b| u64::from_ne_bytes(*b) as usize).collect();
+    let expected = elements(&shape).and_then(|n| n.checked_mul(dtype.size()));
+    if expected != Some(row.len() - start) {
+        return Err(bad());
+    }
+    Ok((dtype, shape, &row[start..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ragged_row_reads_back() {
+        let mut row = vec![1; 100];
+        start_ragged(&mut row, DType::BFloat16, &[2, 1]).unwrap().copy_from_slice(&[1, 2, 3, 4]);
+        assert_eq!(read_ragged(&row).unwrap(), (DType::BFloat16, vec![2, 1], &[1, 2, 3, 4][..]));
+        assert!(read_ragged(&row[..row.len() - 1]).is_err());
+        assert!(read_ragged(&[]).is_err());
+    }
+}

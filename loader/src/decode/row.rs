@@ -1,0 +1,67 @@
+//! Destinations of decoded values.
+
+use std::mem::MaybeUninit;
+
+use super::geometry::{Size, Stage};
+use crate::error::{Error, Result};
+
+/// Where one output of one sample goes.
+pub enum Row<'a> {
+    /// A row of the batch's tensor, exactly as long as the output's shape and type say.
+    Fixed(&'a mut [u8]),
+    /// Memory of its own; what was in it is replaced.
+    Var(&'a mut Vec<u8>),
+    /// Memory that was got for just this value, of its length.
+    Sized(&'a mut [MaybeUninit<u8>]),
+    /// The value is there already: it was read straight into its place.
+    Filled,
+    /// As `Fixed`, for a picture that another decoder may take: what it does not take is decoded as into `Fixed`.
+    Encodable(&'a mut [u8], &'a mut dyn PictureTaker),
+}
+
+/// A picture that is left to another decoder: what to make of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncodedPicture {
+    /// Bytes of the file.
+    pub bytes: usize,
+    /// The stored picture's size.
+    pub size: Size,
+    /// What becomes of it, with the antialiased bilinear filter.
+    pub stage: Stage,
+}
+
+/// Takes pictures for another decoder.
+pub trait PictureTaker {
+    /// Takes `picture` by keeping its `file`, in `row` (the memory of the decoded picture) or elsewhere. False: it does not,
+    /// and the picture is to be decoded.
+    fn take(&mut self, picture: EncodedPicture, file: &[u8], row: &mut [u8]) -> bool;
+}
+
+impl Row<'_> {
+    /// Returns the memory of a [`Row::Fixed`], which must have `bytes` bytes.
+    pub(super) fn fixed(&mut self, bytes: usize) -> Result<&mut [u8]> {
+        match self {
+            Row::Fixed(out) if out.len() == bytes => Ok(out),
+            _ => Err(Error::internal("a row does not have its output's size").with("expected", bytes)),
+        }
+    }
+
+    /// Copies `bytes` into a row of variable size.
+    pub(super) fn copy_from(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Row::Var(out) => {
+                out.clear();
+                out.extend_from_slice(bytes);
+                Ok(())
+            }
+            Row::Sized(out) if out.len() == bytes.len() => {
+                out.iter_mut().zip(bytes).for_each(|(to, from)| {
+                    to.write(*from);
+                });
+                Ok(())
+            }
+            Row::Sized(_) => Err(Error::internal("the memory for a value does not have its length")),
+            _ => Err(Error::internal("text and bytes have no fixed size")),
+        }
+    }
+}

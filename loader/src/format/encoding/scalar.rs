@@ -1,0 +1,159 @@
+//! Single numbers with a type.
+
+use half::f16;
+
+use super::dtype::DType;
+
+/// Declares [`Scalar`]: each variant with its type's name in [`DType`] and the Rust type that holds it.
+macro_rules! scalars {
+    ($($variant:ident, $dtype:ident, $t:ty;)*) => {
+        /// A number with a type that data sets can store: little-endian, without padding.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[allow(missing_docs, reason = "the variants are the types")]
+        pub enum Scalar {
+            $($variant($t),)*
+        }
+
+        impl Scalar {
+            /// Reads a number of type `dtype` from `bytes`, if they are exactly one.
+            pub fn read(dtype: DType, bytes: &[u8]) -> Option<Self> {
+                match dtype {
+                    $(DType::$dtype => Some(Self::$variant(<$t>::from_le_bytes(bytes.try_into().ok()?))),)*
+                    DType::BFloat16 => None,
+                }
+            }
+
+            /// Its type.
+            pub fn dtype(self) -> DType {
+                match self {
+                    $(Self::$variant(_) => DType::$dtype,)*
+                }
+            }
+
+            /// Appends the number's bytes to `out`.
+            pub fn write(self, out: &mut Vec<u8>) {
+                match self {
+                    $(Self::$variant(number) => out.extend(number.to_le_bytes()),)*
+                }
+            }
+        }
+    };
+}
+
+scalars! {
+    U8, UInt8, u8; I8, Int8, i8; U16, UInt16, u16; I16, Int16, i16; F16, Float16, f16;
+    U32, UInt32, u32; I32, Int32, i32; F32, Float32, f32; U64, UInt64, u64; I64, Int64, i64; F64, Float64, f64;
+}
+
+impl Scalar {
+    /// Returns `int` as `dtype`, or `None` if it is out of range, as in numpy 2.
+    pub fn of_int(dtype: DType, int: i64) -> Option<Self> {
+        Some(match dtype {
+            DType::UInt8 => Self::U8(int.try_into().ok()?),
+            DType::Int8 => Self::I8(int.try_into().ok()?),
+            DType::UInt16 => Self::U16(int.try_into().ok()?),
+            DType::Int16 => Self::I16(int.try_into().ok()?),
+            DType::UInt32 => Self::U32(int.try_into().ok()?),
+            DType::Int32 => Self::I32(int.try_into().ok()?),
+            DType::UInt64 => Self::U64(int.try_into().ok()?),
+            DType::Int64 => Self::I64(int),
+            // Through a 64-bit float it would be rounded twice.
+            DType::Float32 => Self::F32(int as f32),
+            DType::Float16 | DType::BFloat16 | DType::Float64 => return Self::of_float(dtype, int as f64),
+        })
+    }
+
+    /// Returns `float` as `dtype`. For integer types the fraction is dropped; `None` if the rest is out of range.
+    pub fn of_float(dtype: DType, float: f64) -> Option<Self> {
+        match dtype {
+            DType::BFloat16 => None,
+            DType::Float16 => Some(Self::F16(f16::from_f64(float))),
+            DType::Float32 => Some(Self::F32(float as f32)),
+            DType::Float64 => Some(Self::F64(float)),
+            DType::UInt64 => {
+                let whole = float.trunc();
+                // 2^64 is exact as a float; its predecessor is the largest that fits.
+                (0.0..18_446_744_073_709_551_616.0).contains(&whole).then_some(Self::U64(whole as u64))
+            }
+            _ => {
+                let whole = float.trunc();
+                let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&whole);
+                if fits { Self::of_int(dtype, whole as i64) } else { None }
+            }
+        }
+    }
+
+    /// The number as a float, rounded if necessary.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::U8(x) => x.into(),
+            Self::I8(x) => x.into(),
+            Self::U16(x) => x.into(),
+            Self::I16(x) => x.into(),
+            Self::F16(x) => x.to_f64(),
+            Self::U32(x) => x.into(),
+            Self::I32(x) => x.into(),
+            Self::F32(x) => x.into(),
+            Self::U64(x) => x as f64,
+            Self::I64(x) => x as f64,
+            Self::F64(x) => x,
+        }
+    }
+
+    /// The number as a 64-bit integer; `None` for fractions and for numbers out of range.
+    pub fn as_i64(self) -> Option<i64> {
+        match self {
+            Self::U8(x) => Some(x.into()),
+            Self::I8(x) => Some(x.into()),
+            Self::U16(x) => Some(x.into()),
+            Self::I16(x) => Some(x.into()),
+            Self::U32(x) => Some(x.into()),
+            Self::I32(x) => Some(x.into()),
+            Self::U64(x) => x.try_into().ok(),
+            Self::I64(x) => Some(x),
+            Self::F16(_) | Self::F32(_) | Self::F64(_) => {
+                let float = self.as_f64();
+                if float.fract() == 0.0 { Self::of_float(DType::Int64, float).and_then(Self::as_i64) } else { None }
+            }
+        }
+    }
+
+    /// Converts the number to another type by the rules of [`of_int`](Self::of_int) and [`of_float`](Self::of_float).
+    pub fn cast(self, dtype: DType) -> Option<Self> {
+        match self {
+            _ if self.dtype() == dtype => Some(self),
+            Self::U64(x) if dtype == DType::UInt64 || i64::try_from(x).is_err() => Self::of_float(dtype, x as f64),
+            Self::F16(_) | Self::F32(_) | Self::F64(_) => Self::of_float(dtype, self.as_f64()),
+            _ => Self::of_int(dtype, self.as_i64()?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_reads_back_what_it_writes() {
+        for dtype in DType::STORED {
+            let mut bytes = Vec::new();
+            Scalar::of_int(dtype, 100).unwrap().write(&mut bytes);
+            assert_eq!(bytes.len(), dtype.size());
+            assert_eq!(Scalar::read(dtype, &bytes).unwrap().as_i64(), Some(100));
+            assert_eq!(Scalar::read(dtype, &bytes[1..]), None);
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_rejected_and_fractions_dropped() {
+        assert_eq!(Scalar::of_int(DType::UInt8, 256), None);
+        assert_eq!(Scalar::of_int(DType::UInt8, -1), None);
+        assert_eq!(Scalar::of_float(DType::UInt8, 3.9), Some(Scalar::U8(3)));
+        assert_eq!(Scalar::of_float(DType::Int8, -3.9), Some(Scalar::I8(-3)));
+        assert_eq!(Scalar::of_float(DType::Int64, 1e300), None);
+        assert_eq!(Scalar::of_float(DType::Int64, f64::NAN), None);
+        assert_eq!(Scalar::of_float(DType::UInt64, 18_446_744_073_709_551_616.0), None);
+        assert_eq!(Scalar::U64(u64::MAX).cast(DType::Int64), None);
+        assert_eq!(Scalar::F32(2.5).cast(DType::Float64), Some(Scalar::F64(2.5)));
+    }
+}
