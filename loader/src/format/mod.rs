@@ -17,8 +17,6 @@
 //!
 //! Behind the last sample of an MDS shard may stand a [`trailer`] with an index of its values.
 //!
-//! Beside them [`tar`] reads WebDataset's files in place.
-//!
 //! Everything here is pure: bytes in, values out, no clock, no file. The one exception is [`writer`], whose threads
 //! hand files to a sink. Nothing read is trusted: lengths are checked before anything is allocated for them, nesting is
 //! bounded, names cannot leave their directory, and an error names file and field.
@@ -33,7 +31,6 @@ mod jsonl;
 pub mod layout;
 mod mds;
 mod table;
-pub mod tar;
 pub mod trailer;
 pub mod writer;
 mod xsv;

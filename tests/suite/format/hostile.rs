@@ -129,8 +129,3 @@ fn damaged_xsv_shards_are_errors() {
 fn damaged_compressed_files_are_errors() {
     run("compression", targets::compression, Vec::new());
 }
-
-#[test]
-fn damaged_tar_files_are_errors() {
-    run("tar", targets::tarball, Vec::new());
-}

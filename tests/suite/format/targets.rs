@@ -4,7 +4,7 @@
 //! Where two inputs are needed (an index and a file), the first two bytes of the input say how long the first is.
 
 use forebay_loader::format::index::merge::{Part, merge};
-use forebay_loader::format::{Compression, Encoding, Index, Layout, OffsetTable, Scratch, Trailer, XsvKind, json, tar};
+use forebay_loader::format::{Compression, Encoding, Index, Layout, OffsetTable, Scratch, Trailer, XsvKind, json};
 
 /// An index: whatever parses must print and parse back to the same, and merge.
 pub(crate) fn index(bytes: &[u8]) {
@@ -77,15 +77,6 @@ pub(crate) fn compression(bytes: &[u8]) {
         Err(_) => assert!(out.is_empty()),
     }
     assert!(out.capacity() <= usize::from(u16::MAX) + 1, "memory is bounded by what is declared");
-}
-
-/// A tar file.
-pub(crate) fn tarball(bytes: &[u8]) {
-    for entry in tar::entries(bytes) {
-        let Ok(entry) = entry else { break };
-        assert!(bytes.get(entry.data.clone()).is_some(), "an entry lies in its file");
-    }
-    let _ = tar::samples(bytes);
 }
 
 fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {
