@@ -1,4 +1,4 @@
-//! Data sets for suites and the bench: the same seed makes the same bytes on every machine.
+//! Data sets for suites and the bench. The same seed produces the same bytes on every machine.
 //!
 //! * [`tokens`] and [`images`] write whole MDS data sets into a directory;
 //! * [`picture`] and [`jpeg`] make single photograph-like images, for tests that must not depend on Python or files.
@@ -15,20 +15,20 @@ use std::path::Path;
 /// Tokens of the vocabulary that [`tokens`] draws from, as in GPT-2.
 pub const VOCABULARY: u64 = 50_257;
 
-/// A small generator (splitmix64): good enough for data, and the same everywhere.
+/// Random number generator (splitmix64), equal on every machine.
 #[derive(Clone, Debug)]
 pub struct Draws(u64);
 
 impl Draws {
-    /// The stream of `seed` and `index`: samples can be made in any order.
+    /// Returns the generator of `seed` and `index`, so that samples can be made in any order.
     pub fn new(seed: u64, index: u64) -> Self {
         let mut draws = Self(seed ^ index.wrapping_mul(0xA076_1D64_78BD_642F));
         draws.next();
         draws
     }
 
-    /// 64 bits.
-    #[expect(clippy::should_implement_trait, reason = "it never ends")]
+    /// Returns 64 random bits.
+    #[expect(clippy::should_implement_trait, reason = "the sequence is infinite")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -37,18 +37,18 @@ impl Draws {
         z ^ (z >> 31)
     }
 
-    /// A whole number in `0..end`.
+    /// Returns an integer in `0..end`.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    /// A number in `0..1`.
+    /// Returns a number in `0..1`.
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// The tokens of sample `index`: low numbers are common, as in text.
+/// Returns the tokens of sample `index`. Low numbers are frequent, as in text.
 pub fn token_sample(length: usize, seed: u64, index: u64) -> Vec<u16> {
     let mut draws = Draws::new(seed, index);
     (0..length).map(|_| (draws.unit().powi(3) * VOCABULARY as f64) as u16).collect()
@@ -58,7 +58,8 @@ pub fn token_sample(length: usize, seed: u64, index: u64) -> Vec<u16> {
 /// which must be empty.
 ///
 /// # Errors
-/// As the writer's.
+///
+/// Those of the writer.
 pub fn tokens(directory: &Path, samples: u64, length: usize, seed: u64, options: Options) -> Result<Index> {
     let layout = Layout::mds([("tokens".to_owned(), Encoding::parse(&format!("ndarray:uint16:{length}"))?)])?;
     let mut writer = Writer::new(layout, Box::new(LocalDir::create(directory, false)?), options)?;
@@ -76,7 +77,8 @@ pub fn tokens(directory: &Path, samples: u64, length: usize, seed: u64, options:
 /// be empty.
 ///
 /// # Errors
-/// The first item that is an error; as the writer's.
+///
+/// The first item that is an error, and those of the writer.
 pub fn images(
     directory: &Path,
     items: impl IntoIterator<Item = Result<(Vec<u8>, i64)>>,
@@ -91,7 +93,7 @@ pub fn images(
     writer.finish()
 }
 
-/// RGB pixels with what photographs have: slow gradients, edges, texture, sensor noise.
+/// Returns RGB pixels with gradients, an edge, texture and sensor noise, as in photographs.
 pub fn picture(size: Size, seed: u64) -> Vec<u8> {
     let mut draws = Draws::new(seed, 0);
     let waves: Vec<[f64; 4]> = (0..6)
@@ -120,10 +122,11 @@ pub fn picture(size: Size, seed: u64) -> Vec<u8> {
     rgb
 }
 
-/// [`picture`] as a JPEG file of quality 90 with halved chroma.
+/// Returns [`picture`] as a JPEG file of quality 90 with 4:2:0 subsampling.
 ///
 /// # Errors
-/// A size that JPEG cannot hold.
+///
+/// `Unsupported` or `Config` for a size that JPEG does not allow.
 pub fn jpeg(size: Size, seed: u64) -> Result<Vec<u8>> {
     encode(&picture(size, seed), size, 90, Subsampling::S420, false)
 }
@@ -133,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_data_set_of_tokens_holds_what_token_sample_says() {
+    fn a_data_set_of_tokens_contains_the_token_samples() {
         let folder = tempfile::tempdir().expect("a folder");
         let index = tokens(folder.path(), 5, 8, 7, Options::default()).expect("written");
         assert_eq!(index.shards.iter().map(|s| s.samples).sum::<u64>(), 5);
@@ -144,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_set_of_images_keeps_the_files_bytes() {
+    fn a_data_set_of_images_contains_the_bytes_of_the_files() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = jpeg(Size { w: 64, h: 48 }, 7).expect("encoded");
         images(folder.path(), [Ok((file.clone(), 3))], Options::default()).expect("written");

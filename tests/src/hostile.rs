@@ -1,10 +1,10 @@
-//! Damage for good files: the same seed damages alike on every machine.
+//! Damaged copies of valid files. The same seed produces the same damage on every machine.
 
 use crate::data::Draws;
 
-/// A byte here and there, a cut, a piece twice, the tail of another file. `telling` are bytes that mean something in the
-/// format.
-pub fn damage(good: &[u8], others: &[Vec<u8>], telling: &[u8], draws: &mut Draws) -> Vec<u8> {
+/// Returns `good` with changed bytes, a cut, a repeated piece or the tail of another file. `special` contains bytes that
+/// have a meaning in the format.
+pub fn damage(good: &[u8], others: &[Vec<u8>], special: &[u8], draws: &mut Draws) -> Vec<u8> {
     let mut bytes = good.to_vec();
     let mut below = |n: usize| draws.below(n.max(1) as u64) as usize;
     for _ in 0..=below(3) {
@@ -13,7 +13,7 @@ pub fn damage(good: &[u8], others: &[Vec<u8>], telling: &[u8], draws: &mut Draws
             0 => bytes.truncate(at),
             1 if !bytes.is_empty() => bytes[at] ^= 1 << below(8),
             2 | 3 if !bytes.is_empty() => bytes[at] = below(256) as u8,
-            4 if !bytes.is_empty() => bytes[at] = telling[below(telling.len())],
+            4 if !bytes.is_empty() => bytes[at] = special[below(special.len())],
             5 => {
                 let piece = bytes[at..(at + below(64)).min(bytes.len())].to_vec();
                 drop(bytes.splice(at..at, piece));

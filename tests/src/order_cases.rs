@@ -1,5 +1,5 @@
-//! Cases for the order: arguments as JSON, and what our plan makes of them in the form in which the reference's answer
-//! was recorded. Shared by the suite `order` and the binary `order_oracle`.
+//! Cases for the order: arguments as JSON, and the resulting plan in the form of the recorded reference answers. Shared
+//! by the suite `order` and the binary `order_oracle`.
 
 use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, OrderError, Rank, Resume, Weight, World};
 use serde_json::{Value, json};
@@ -8,32 +8,33 @@ use serde_json::{Value, json};
 pub struct Case {
     /// Samples of each shard of each stream.
     pub streams: Vec<Vec<u64>>,
-    /// What decides the order.
+    /// Configuration of the order.
     pub config: OrderConfig,
-    /// Who trains.
+    /// Nodes, ranks and workers.
     pub world: World,
-    /// The epoch that would be next.
+    /// Number of the next epoch.
     pub epoch: u64,
     /// The checkpoint.
     pub resume: Option<Resume>,
 }
 
 impl Case {
-    /// Reads a case as `tests/oracle/order_cases.py` writes it.
+    /// Parses a case written by `tests/oracle/order_cases.py`.
     ///
     /// # Errors
-    /// What is missing or has the wrong type.
+    ///
+    /// Names the field that is missing or has the wrong type.
     pub fn parse(case: &Value) -> Result<Self, String> {
         let field = |name: &str| case.get(name).ok_or_else(|| format!("no {name}"));
-        let number = |name: &str| field(name)?.as_u64().ok_or_else(|| format!("{name} is no number"));
+        let number = |name: &str| field(name)?.as_u64().ok_or_else(|| format!("{name} is not a number"));
         let optional = |name: &str| Ok::<_, String>(field(name)?.as_u64());
-        let text = |name: &str| field(name)?.as_str().ok_or_else(|| format!("{name} is no text"));
+        let text = |name: &str| field(name)?.as_str().ok_or_else(|| format!("{name} is not a text"));
         let bad = |error: OrderError| error.to_string();
 
         let streams = serde_json::from_value(field("streams")?.clone()).map_err(|e| e.to_string())?;
-        let weights = field("weights")?.as_array().ok_or("weights are no list")?;
+        let weights = field("weights")?.as_array().ok_or("weights is not a list")?;
         let config = OrderConfig {
-            shuffle: field("shuffle")?.as_bool().ok_or("shuffle is no truth value")?,
+            shuffle: field("shuffle")?.as_bool().ok_or("shuffle is not a boolean")?,
             shuffle_algo: text("algo")?.parse().map_err(bad)?,
             shuffle_seed: number("seed")?,
             shuffle_block_size: optional("block")?,
@@ -68,22 +69,23 @@ impl Case {
         Ok(Self { streams, config, world, epoch: number("epoch")?, resume })
     }
 
-    /// The plan.
+    /// Makes the plan.
     ///
     /// # Errors
-    /// The plan's own.
+    ///
+    /// Those of the plan.
     pub fn plan(&self) -> Result<EpochPlan, OrderError> {
         let shape = DataSetShape::new(&self.streams)?;
         EpochPlan::new(&shape, &self.config, self.world, self.epoch, self.resume.as_ref())
     }
 
-    /// Our answer: the shape (nodes, ranks, workers, batches, batch) and a hash of all ids, or the error's name.
+    /// Returns the shape (nodes, ranks, workers, batches, batch) and a hash of all ids, or the error's name.
     pub fn answer(&self) -> Value {
         let plan = match self.plan() {
             Ok(plan) => plan,
             Err(error) => return json!({ "error": error_name(&error), "message": error.to_string() }),
         };
-        // A plan resumes further than the reference: `tail` of the suite looks at that.
+        // A plan accepts more checkpoints than the reference; the suite's `tail` tests those.
         if let Err(error) = plan.refuse_as_reference() {
             return json!({ "error": error_name(&error), "message": error.to_string() });
         }
@@ -108,10 +110,11 @@ impl Case {
         json!({ "shape": shape, "hash": format!("{:016x}", hash.0) })
     }
 
-    /// All ids, for a case that differs.
+    /// Returns all ids, to show the difference of a failed case.
     ///
     /// # Errors
-    /// The plan's own.
+    ///
+    /// Those of the plan.
     pub fn ids(&self) -> Result<Vec<i64>, OrderError> {
         let plan = self.plan()?;
         let world = plan.parallel_world();
@@ -127,7 +130,7 @@ fn weight(weight: &Value) -> Result<Weight, String> {
         return Ok(Weight::Unset);
     }
     let kind = weight.get(0).and_then(Value::as_str);
-    // A double stands as its bits: decimal fractions may be read a last digit off.
+    // A double is written as its bits, since parsers of decimal fractions may differ in the last digit.
     let number = weight.get(1).and_then(Value::as_u64).ok_or("a weight without a number")?;
     match kind {
         Some("proportion") => Ok(Weight::Proportion(f64::from_bits(number))),
@@ -137,13 +140,13 @@ fn weight(weight: &Value) -> Result<Weight, String> {
     }
 }
 
-/// The variant's name.
+/// Returns the name of the variant.
 fn error_name(error: &OrderError) -> String {
     let text = format!("{error:?}");
     text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
-/// Sum of (id + 2) times powers of an odd number, modulo 2^64: what numpy computes quickly too.
+/// Hash of ids: sum of (id + 2) times powers of an odd number, modulo 2^64, which numpy computes quickly as well.
 struct IdHash(u64, u64);
 
 impl Default for IdHash {

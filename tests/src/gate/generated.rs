@@ -1,26 +1,26 @@
 //! Committed files that a program writes: the program's output must equal the committed file.
 //!
-//! A generator is a binary of its crate that prints the file. One that does not exist yet, or that needs what this machine
-//! does not have, is said and not an error.
+//! A generator is a binary of its crate that prints the file. A generator that needs files which this machine does not
+//! have is reported and not an error.
 
 use super::Violation;
 use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// A committed file and the binary that prints it.
+/// Committed file and the binary that prints it.
 pub struct Generated {
-    /// From the repository's root.
+    /// Path from the repository's root.
     pub path: &'static str,
-    /// The generator's source: where this is missing there is nothing to check.
+    /// Source of the generator. Without this file nothing is checked.
     source: &'static str,
-    /// cargo's arguments that run the generator.
+    /// Arguments of cargo that run the generator.
     args: &'static [&'static str],
-    /// What is missing on this machine for it to run.
+    /// Returns the reason why it cannot run on this machine.
     missing: fn() -> Option<String>,
 }
 
-/// All of them.
+/// All generated files.
 pub const GENERATED: &[Generated] = &[
     Generated {
         path: "ffi/include/forebay.h",
@@ -42,21 +42,21 @@ pub const GENERATED: &[Generated] = &[
     },
 ];
 
-/// What became of a check.
+/// Result of a check.
 #[derive(Debug)]
 pub enum Verdict {
-    /// It ran.
+    /// The generator ran.
     Checked(Vec<Violation>),
-    /// It could not, for this reason.
+    /// The generator cannot run on this machine, for this reason.
     Skipped(String),
 }
 
-/// cargo's arguments that print the functions of `library`.
+/// Returns the arguments of cargo that print the functions of `library`.
 const fn bindings(library: &str) -> [&str; 10] {
     ["run", "--quiet", "--locked", "-p", "forebay-gpu", "--features", "bindings", "--bin", "bindings", library]
 }
 
-/// Whether the environment has a value for `name`.
+/// Returns true if the environment has a value for `name`.
 fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
@@ -77,7 +77,7 @@ fn missing_for_bindings(variable: &str, header: &str, is_set: impl Fn(&str) -> b
 }
 
 impl Generated {
-    /// Compares.
+    /// Compares the committed file with the generator's output.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The extension's type stub against its Rust source: the same classes, methods and parameters.
 //!
-//! Both sides become a list of lines such as `Engine.next(timeout)`, and the lists must be equal. Types are written by
-//! hand in the stub: PyO3's signatures do not say enough.
+//! Both sides become a list of lines such as `Engine.next(timeout)`, and the lists must be equal. Types in the stub are
+//! written by hand, since PyO3's signatures do not contain them.
 
 use super::Violation;
 use super::sources::Source;

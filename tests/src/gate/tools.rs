@@ -24,14 +24,14 @@ pub const TOOLS: &[Tool] = &[
         name: "lints",
         args: &["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"],
         env: &[],
-        fix: "as the messages above say; a lint that is wrong here gets #[expect(..., reason = \"...\")]",
+        fix: "see the messages above; a lint that is wrong here gets #[expect(..., reason = \"...\")]",
     },
     Tool {
         name: "docs",
         args: &["doc", "--quiet", "--workspace", "--no-deps", "--locked"],
         // Module maps link to private modules: such a link works for readers of the source.
         env: &[("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links")],
-        fix: "as the messages above say; cargo doc --open shows the page",
+        fix: "see the messages above; cargo doc --open shows the page",
     },
 ];
 

@@ -1,11 +1,11 @@
-//! The two ways HTTP and S3 write a time.
+//! Time formats of HTTP and S3.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
-/// A time of day in UTC.
+/// Date and time of day in UTC.
 struct Civil {
     year: u64,
     /// From 1.
@@ -20,7 +20,7 @@ struct Civil {
 }
 
 impl Civil {
-    /// By the calendar's 400-year cycle, counted from 1 March of the year 0.
+    /// Converts a time, by the calendar's 400-year cycle counted from 1 March of the year 0.
     fn of(time: SystemTime) -> Self {
         let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let days = seconds / 86_400;
@@ -42,20 +42,20 @@ impl Civil {
     }
 }
 
-/// `Fri, 20 Nov 2026 19:54:58 GMT`.
+/// Formats as `Fri, 20 Nov 2026 19:54:58 GMT`.
 pub(super) fn http(time: SystemTime) -> String {
     let c = Civil::of(time);
     let (weekday, month) = (DAYS[(c.days % 7) as usize], MONTHS[(c.month - 1) as usize]);
     format!("{weekday}, {:02} {month} {:04} {:02}:{:02}:{:02} GMT", c.day, c.year, c.hour, c.minute, c.second)
 }
 
-/// `2026-11-20T19:54:58.000Z`.
+/// Formats as `2026-11-20T19:54:58.000Z`.
 pub(super) fn iso(time: SystemTime) -> String {
     let c = Civil::of(time);
     format!("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.000Z", c.year, c.month, c.day, c.hour, c.minute, c.second)
 }
 
-/// `20261120T195458Z`, as signatures carry it; `None` when it is none.
+/// Parses `20261120T195458Z`, the format of signatures; returns `None` for other text.
 pub(super) fn parse_amz(text: &str) -> Option<SystemTime> {
     let bytes = text.as_bytes();
     let digits = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_and_read_as_the_calendar_says() {
+    fn times_of_the_gregorian_calendar_are_formatted_and_parsed() {
         for (text, seconds) in
             [("20261120T195458Z", 1_795_204_498), ("20240229T000000Z", 1_709_164_800), ("19700101T000001Z", 1)]
         {

@@ -1,4 +1,4 @@
-//! What the server serves.
+//! Served objects: a folder, or a map in memory.
 
 use bytes::Bytes;
 use forebay_loader::sync::Mutex;
@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// A folder, or a map in memory.
+/// Root of the served objects: a folder, or a map in memory.
 #[derive(Debug)]
 pub struct Root(Kind);
 
@@ -26,24 +26,24 @@ struct Stored {
     modified: SystemTime,
 }
 
-/// One object, opened.
+/// Opened object.
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) content: Content,
     pub(super) len: u64,
-    /// With its quotation marks.
+    /// Entity tag, quotation marks included.
     pub(super) etag: String,
     pub(super) modified: SystemTime,
 }
 
-/// Where an object's bytes come from.
+/// Source of an object's bytes.
 #[derive(Debug)]
 pub(super) enum Content {
     File(File),
     Memory(Bytes),
 }
 
-/// One entry of a listing.
+/// Entry of a listing.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) key: String,
@@ -53,12 +53,12 @@ pub(super) struct Entry {
 }
 
 impl Root {
-    /// A folder.
+    /// Returns a root in a folder.
     pub fn folder(path: impl Into<PathBuf>) -> Self {
         Self(Kind::Folder(path.into()))
     }
 
-    /// An empty map.
+    /// Returns an empty root in memory.
     pub fn memory() -> Self {
         Self(Kind::Memory(Mutex::default()))
     }
@@ -70,7 +70,7 @@ impl Root {
             Kind::Folder(root) => {
                 let path = root.join(key);
                 std::fs::create_dir_all(path.parent().unwrap_or(root))?;
-                // Renamed into place: a request in flight goes on with the old file.
+                // Renamed into place, so that a request in flight continues with the old file.
                 let unfinished = path.with_extension("server-put");
                 std::fs::write(&unfinished, &bytes)?;
                 std::fs::rename(unfinished, path)
@@ -84,7 +84,7 @@ impl Root {
         }
     }
 
-    /// Opens an object; `None` when there is none.
+    /// Opens an object; returns `None` if it does not exist.
     pub(super) fn get(&self, key: &str) -> Option<Object> {
         let key = checked(key)?;
         match &self.0 {
@@ -105,7 +105,7 @@ impl Root {
         }
     }
 
-    /// All objects whose key starts with `prefix`, sorted.
+    /// Returns all objects whose key starts with `prefix`, sorted.
     pub(super) fn list(&self, prefix: &str) -> io::Result<Vec<Entry>> {
         match &self.0 {
             Kind::Folder(root) => {
@@ -129,7 +129,7 @@ impl Root {
     }
 }
 
-/// A key that stays below the root. It may end with a slash, as the folders of web services do.
+/// Returns the key if it is below the root. It may end with a slash, as folders of web services do.
 fn checked(key: &str) -> Option<&str> {
     let bad = |part: &str| part.is_empty() || part == "." || part == ".." || part.contains('\0');
     (!key.strip_suffix('/').unwrap_or(key).split('/').any(bad)).then_some(key)

@@ -1,27 +1,27 @@
-//! Requests that go wrong on purpose.
+//! Scripted faults of requests.
 
-/// What happens to a request.
+/// Fault of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The connection closes after this many bytes of the body.
     CutAfter(u64),
-    /// The body stands still after this many bytes, until [`release`](super::ObjectServer::release).
+    /// The body stalls after this many bytes, until [`release`](super::ObjectServer::release).
     StallAfter(u64),
-    /// Nothing but this status, with `Retry-After` in seconds.
+    /// This status only, with `Retry-After` in seconds.
     Status(u16, Option<u64>),
-    /// Another place to look.
+    /// Redirection with this status to this address.
     Redirect(u16, String),
-    /// The right bytes, and a `Content-Range` that starts this many bytes further.
+    /// Correct bytes with a `Content-Range` that starts this many bytes later.
     ShiftContentRange(u64),
     /// A partial answer without `Content-Range`.
     NoContentRange,
-    /// `Content-Length` says this much more than is sent.
-    LieLength(u64),
+    /// `Content-Length` exceeds the sent bytes by this many.
+    ExcessLength(u64),
     /// An entity tag that no other answer has.
     OtherETag,
     /// No entity tag and no time.
     NoVersion,
-    /// The whole object, as from a server that does not know ranges.
+    /// The whole object, as from a server that does not support ranges.
     IgnoreRange,
     /// Only the first bytes of the asked range, as the standard allows.
     Shorten(u64),
@@ -31,43 +31,43 @@ pub enum Fault {
     Chunked,
 }
 
-/// Which requests a fault happens to.
+/// Fault and the requests that it applies to.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The path contains this.
+    /// Substring of the path.
     pub(super) path: String,
-    /// Matching requests that are let through first.
+    /// Matching requests that are served before the first fault.
     pub(super) after: u64,
-    /// Matching requests that go wrong then.
+    /// Matching requests that fail after those.
     pub(super) times: u64,
     pub(super) fault: Fault,
 }
 
 impl Rule {
-    /// `fault` for the next request whose path contains `path`.
+    /// Returns a rule with `fault` for the next request whose path contains `path`.
     pub fn once(path: impl Into<String>, fault: Fault) -> Self {
         Self { path: path.into(), after: 0, times: 1, fault }
     }
 
-    /// `fault` for every request whose path contains `path`.
+    /// Returns a rule with `fault` for every request whose path contains `path`.
     pub fn always(path: impl Into<String>, fault: Fault) -> Self {
         Self { times: u64::MAX, ..Self::once(path, fault) }
     }
 
-    /// For `times` requests.
+    /// Applies the fault to `times` requests.
     #[must_use]
     pub fn times(self, times: u64) -> Self {
         Self { times, ..self }
     }
 
-    /// Lets `after` matching requests through first.
+    /// Serves `after` matching requests before the first fault.
     #[must_use]
     pub fn after(self, after: u64) -> Self {
         Self { after, ..self }
     }
 }
 
-/// The fault for a request of `path`, if any; uses the rule up.
+/// Returns the fault for a request of `path`, if any, and counts it.
 pub(super) fn fault(rules: &mut [Rule], path: &str) -> Option<Fault> {
     for rule in rules.iter_mut().filter(|rule| rule.times > 0 && path.contains(&rule.path)) {
         if rule.after > 0 {

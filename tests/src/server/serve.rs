@@ -1,4 +1,4 @@
-//! Answers.
+//! Answers to requests.
 
 use super::body::{ObjectBody, Twist};
 use super::objects::{Entry, Object};
@@ -17,12 +17,12 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// Largest object that a PUT may bring.
+/// Size limit of an uploaded object.
 const PUT_BYTES_MAX: usize = 1 << 30;
 
 type Answer = Response<ObjectBody>;
 
-/// Answers one request and remembers it.
+/// Answers a request and records it.
 pub(super) async fn answer(state: &Arc<State>, request: Request<Incoming>) -> Result<Answer, Infallible> {
     let (head, body) = request.into_parts();
     state.requests.fetch_add(1, Ordering::Relaxed);
@@ -31,7 +31,7 @@ pub(super) async fn answer(state: &Arc<State>, request: Request<Incoming>) -> Re
     }
     let answer = match Limited::new(body, PUT_BYTES_MAX).collect().await {
         Ok(body) => route(state, &head, body.to_bytes()),
-        Err(_) => problem(state, StatusCode::BAD_REQUEST, "IncompleteBody", "the body broke off"),
+        Err(_) => problem(state, StatusCode::BAD_REQUEST, "IncompleteBody", "the body ended early"),
     };
     let text = |name| head.headers.get(name).and_then(|v: &header::HeaderValue| v.to_str().ok()).map(str::to_owned);
     let mut seen = state.seen.lock();
@@ -63,7 +63,7 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
     let fault = script::fault(&mut state.rules.lock(), head.uri.path());
     if let Some(Fault::Status(status, after)) = fault {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut answer = problem(state, status, "Scripted", "the script says so");
+        let mut answer = problem(state, status, "Scripted", "scripted status");
         if let Some(after) = after {
             answer.headers_mut().insert(header::RETRY_AFTER, after.into());
         }
@@ -136,7 +136,7 @@ fn get(state: &Arc<State>, head: &Parts, key: &str, fault: Option<Fault>) -> Ans
         Some(Fault::StallAfter(n)) => twist.stall_at = Some(n),
         Some(Fault::FlipByte(at)) => twist.flip_at = Some(at),
         Some(Fault::Chunked) => twist.chunked = true,
-        Some(Fault::LieLength(n)) => twist.excess = n,
+        Some(Fault::ExcessLength(n)) => twist.excess = n,
         _ => {}
     }
     let mut builder = Response::builder()
@@ -162,7 +162,7 @@ enum Asked {
     Range(Range<u64>),
     /// Nothing of it exists: 416.
     Beyond,
-    /// To be ignored, as the standard says.
+    /// Not a valid range: ignored, as the standard requires.
     Nonsense,
 }
 

@@ -1,4 +1,4 @@
-//! Checking AWS signatures, version 4, from the specification and not from the client's library.
+//! Verification of AWS signatures, version 4, written from the specification, independently of the client's library.
 
 use super::date::parse_amz;
 use aws_lc_rs::{constant_time, digest, hmac};
@@ -6,10 +6,10 @@ use bytes::Bytes;
 use http::request::Parts;
 use std::time::{Duration, SystemTime};
 
-/// Requests whose time differs by more are refused.
+/// Maximum difference between the request's time and the server's.
 const SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// Who may ask.
+/// Credentials that requests must be signed with.
 #[derive(Clone, Debug)]
 pub struct Keys {
     /// `AWS_ACCESS_KEY_ID`.
@@ -23,14 +23,14 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Keys of `us-east-1`.
+    /// Returns keys for the region `us-east-1`.
     pub fn new(access_key: &str, secret_key: &str) -> Self {
         let (access_key, secret_key) = (access_key.to_owned(), secret_key.to_owned());
         Self { access_key, secret_key, token: None, region: "us-east-1".to_owned() }
     }
 }
 
-/// Why a request is refused: S3's code and a sentence.
+/// Reason of a rejection: S3's code and a sentence.
 pub(super) type Refusal = (&'static str, String);
 
 /// Checks the signature over head and body of a request.
@@ -68,7 +68,7 @@ pub(super) fn check(keys: &Keys, head: &Parts, body: &Bytes) -> Result<(), Refus
         return Err(("XAmzContentSHA256Mismatch", "the body is not the signed one".to_owned()));
     }
     let names: Vec<&str> = signed.split(';').collect();
-    // Everything that changes the meaning of a request has to be covered.
+    // The signature must cover all headers that change the meaning of a request.
     let must = |name: &str| name == "host" || name == "range" || name.starts_with("x-amz-");
     let uncovered = head.headers.keys().find(|name| must(name.as_str()) && !names.contains(&name.as_str()));
     if let Some(name) = uncovered.map(http::HeaderName::as_str).or((!names.contains(&"host")).then_some("host")) {
@@ -104,14 +104,14 @@ fn canonical_request(head: &Parts, names: &[&str], signed: &str, payload: &str) 
     format!("{}\n{}\n{}\n{headers}\n{signed}\n{payload}", head.method, head.uri.path(), query.join("&"))
 }
 
-/// A part of a query as signatures spell it: everything but unreserved characters percent-encoded.
+/// Returns a part of a query as signatures spell it: all characters but the unreserved ones percent-encoded.
 fn recode(text: &str) -> String {
     let unreserved = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
     let text = decode(&text.replace('+', " ")).unwrap_or_default();
     text.bytes().map(|b| if unreserved(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
-/// The signature of `to_sign` with the key of `scope` (`date/region/service/aws4_request`).
+/// Returns the signature of `to_sign` with the key of `scope` (`date/region/service/aws4_request`).
 fn sign(secret: &str, scope: &str, to_sign: &str) -> String {
     let first = format!("AWS4{secret}").into_bytes();
     let key = scope.split('/').fold(first, |key, part| mac(&key, part));
@@ -148,7 +148,7 @@ mod tests {
 
     /// The GET example of the S3 manual, "Signature Calculations: Transferring Payload in a Single Chunk".
     #[test]
-    fn the_manuals_own_example_has_the_manuals_signature() {
+    fn the_example_of_the_s3_manual_has_its_signature() {
         let (parts, ()) = http::Request::builder()
             .uri("/test.txt")
             .header("host", "examplebucket.s3.amazonaws.com")

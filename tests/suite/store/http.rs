@@ -119,7 +119,7 @@ fn an_object_that_changes_between_two_ranges_is_stale() {
 
 #[test]
 fn answers_that_contradict_themselves_are_not_believed() {
-    for fault in [Fault::ShiftContentRange(5), Fault::NoContentRange, Fault::LieLength(7), Fault::NoVersion] {
+    for fault in [Fault::ShiftContentRange(5), Fault::NoContentRange, Fault::ExcessLength(7), Fault::NoVersion] {
         let rig = Rig::with(Options::default(), StoreConfig { fetch_threads: 1, parts_in_flight: 1, ..config() });
         rig.server.script(Rule::once("shard", fault.clone()).after(1));
         rig.put_and_fetch(300).unwrap_or_else(|e| panic!("{fault:?}: {e}"));
