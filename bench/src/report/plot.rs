@@ -1,9 +1,9 @@
-//! The report as a picture: a grid of bar charts, one row per plotted column, one column per group, and curves below them.
+//! Report as a picture: a grid of bar charts, one row per plotted column, one column per group, and curves below them.
 //!
-//! SVG is text, so it needs no drawing library, and it looks sharp on a page. Bars are horizontal because names are
-//! long, sorted by the primary column because that is the question, and forebay's are the coloured ones.
+//! SVG is text and needs no drawing library. Bars are horizontal since names are long, sorted by the primary column, and
+//! coloured for forebay.
 
-use super::{Better, Column, Curves, Report, Row, number};
+use super::data::{Better, Column, Curves, Report, Row, number};
 use std::fmt::Write as _;
 
 // Geometry in pixels at the picture's natural size.
@@ -23,24 +23,24 @@ const STYLE: &str = "text{font-family:'Inter','Segoe UI','Helvetica Neue',Arial,
 .peer{fill:#9fb3c8}.ours{fill:#0b7285}\
 .line{fill:none;stroke-width:1.5}.line.peer{stroke:#9fb3c8}.line.ours{stroke:#0b7285}";
 
-/// A letter's mean width as a share of the font's size, for breaking lines.
+/// Mean width of a letter relative to the font size, for breaking lines.
 const LETTER: f64 = 0.56;
 const LINE: f64 = 1.35;
-/// Font size of the names beside the bars, as in the style.
+/// Font size of the names of bars, as in the style.
 const NAME_SIZE: f64 = 12.5;
 
-/// The whole report as one SVG document.
+/// Draws the whole report as one SVG document.
 pub(super) fn render(report: &Report) -> String {
     let columns: Vec<&Column> = report.columns.iter().filter(|c| c.plotted).collect();
     let groups = report.groups();
-    // Groups side by side, one row per measure. A single group's measures go in two columns instead.
+    // Groups side by side, one row per column of the report. The columns of a single group fill two columns instead.
     let across = if groups.len() > 1 { groups.len() } else { columns.len().clamp(1, 2) };
     let wide = |letters: usize| letters as f64 * NAME_SIZE * LETTER;
     let longest = report.rows.iter().map(|r| r.name.chars().count()).max().unwrap_or(0);
     let names = (wide(longest) + 12.0).max(NAMES_MIN);
     let cells = columns.iter().flat_map(|column| report.rows.iter().map(move |row| (*column, row)));
     let labels = cells.filter_map(|(column, row)| Some(label(report, column, row, *row.values.get(column.key)?)));
-    // Beside the longest bar, and room before the next panel.
+    // Space for the label of the longest bar, and a gap before the next panel.
     let values = (wide(labels.map(|label| label.chars().count()).max().unwrap_or(0)) + 24.0).max(VALUES_MIN);
     let panel_w = names + BARS + values;
     let width = MARGIN * 2.0 + across as f64 * panel_w;
@@ -108,7 +108,7 @@ fn panel(svg: &mut String, report: &Report, column: &Column, group: &str, (x, y)
     let comma = if group.is_empty() { "" } else { ", " };
     text(svg, x, y + 18.0, "p", "start", &format!("{}{comma}{group}{better}", column.title));
     let rows = report.ranked(group);
-    // Else one scale for all groups of a column, so that panels side by side can be compared by eye.
+    // Otherwise one scale for all groups of a column, so that panels side by side can be compared by eye.
     let beside = |row: &&Row| !report.is_scaled_by_group || row.group == group;
     let all = report.rows.iter().filter(beside).filter_map(|r| r.values.get(column.key));
     let scale_max = all.fold(0.0f64, |a, b| a.max(*b)).max(f64::MIN_POSITIVE);
@@ -136,7 +136,7 @@ fn panel(svg: &mut String, report: &Report, column: &Column, group: &str, (x, y)
     }
 }
 
-/// All lines over one pair of axes whose ends are those of the points; returns the height.
+/// Draws all lines over one pair of axes that ends at the extreme points; returns the height.
 fn draw_curves(svg: &mut String, curves: &Curves, y: f64, width: f64) -> f64 {
     let points = || curves.lines.iter().flat_map(|(_, points)| points);
     let ends = |of: fn(&(f64, f64)) -> f64| {
@@ -180,23 +180,23 @@ fn draw_curves(svg: &mut String, curves: &Curves, y: f64, width: f64) -> f64 {
     PANEL_HEAD + CURVES + 34.0
 }
 
-/// Ours is what is coloured.
+/// Returns the style: forebay is coloured.
 fn class_of(name: &str) -> &'static str {
     if name.starts_with("forebay") { "ours" } else { "peer" }
 }
 
-/// Round numbers from `low` to `high`, ten at most.
+/// Returns round numbers from `low` to `high`, ten at most.
 fn ticks(low: f64, high: f64) -> Vec<f64> {
     let power = 10_f64.powf(((high - low) / 8.0).max(f64::MIN_POSITIVE).log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| (high - low) / step <= 8.0);
     let Some(step) = step.filter(|step| step.is_normal()) else { return Vec::new() };
     let first = (low / step).ceil();
-    // Three tenths are no more than that.
+    // Rounded, so that three tenths are not printed with 17 digits.
     let tick = |i| ((first + f64::from(i)) * step * 1e9).round() / 1e9;
     (0..10).map(tick).take_while(|tick| *tick <= high).collect()
 }
 
-/// The value, and in the primary column how it compares with the baseline and the row's remark.
+/// Returns the value, in the primary column with the ratio to the baseline and the row's remark.
 fn label(report: &Report, column: &Column, row: &Row, value: f64) -> String {
     let mut label = number(value, column.decimals);
     if column.key != report.primary_of(&row.group) {
@@ -206,7 +206,7 @@ fn label(report: &Report, column: &Column, row: &Row, value: f64) -> String {
         let _ = write!(label, "  ({r:.2}x)");
     }
     if !row.remark.is_empty() {
-        // Renderers make one space of several, and figures would run together.
+        // A colon, since renderers merge several spaces into one.
         let _ = write!(label, ": {}", row.remark);
     }
     label
@@ -219,7 +219,7 @@ fn text(svg: &mut String, x: f64, y: f64, class: &str, anchor: &str, content: &s
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
+    use super::super::data::tests::sample;
 
     #[test]
     fn the_plot_escapes_text_and_draws_one_bar_per_value() {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_stand_below_the_bars_and_one_name_is_explained_once() {
+    fn curves_are_below_the_bars_and_the_legend_has_each_name_once() {
         let mut report = sample();
         let line = |name: &str, last| (name.to_owned(), vec![(1.0, 10.0), (2.0, last)]);
         let lines = vec![line("forebay", 60.0), line("forebay", 70.0), line("slow", 80.0)];

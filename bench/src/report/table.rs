@@ -1,12 +1,12 @@
-//! The report on a terminal: one block of aligned columns per group.
+//! Report for the terminal: a block of aligned columns per group.
 
-use super::{Report, Row, number};
+use super::data::{Report, Row, number};
 use std::fmt::Write as _;
 
-/// Longest reason printed for a skip; the JSON has all of it.
+/// Length up to which the reason of a skip is printed. The JSON has all of it.
 const REASON_CHARS_MAX: usize = 160;
 
-/// The whole report as text, ending with a newline.
+/// Formats the whole report as text that ends with a newline.
 pub(super) fn render(report: &Report) -> String {
     let mut out = format!("\n{}: {}\n", report.scenario, report.title);
     let m = &report.machine;
@@ -81,10 +81,10 @@ fn cells(report: &Report, row: &Row) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
+    use super::super::data::tests::sample;
 
     #[test]
-    fn the_table_ranks_each_group_and_marks_what_is_missing() {
+    fn the_table_ranks_each_group_and_marks_missing_values() {
         let text = sample().table();
         let lines: Vec<&str> = text.lines().collect();
         let at = |start: &str| lines.iter().position(|l| l.starts_with(start)).expect("a line");
