@@ -21,7 +21,7 @@
 //! `clock`, `io` and `store`. The engine knows nothing of CUDA, Python or C.
 
 pub mod batch;
-pub mod cache;
+mod cache;
 mod catalog;
 pub mod clock;
 pub mod config;

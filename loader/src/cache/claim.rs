@@ -1,9 +1,9 @@
-//! What processes tell each other: locks on single bytes of the stream's `index.json`.
+//! Locks on single bytes of the stream's `index.json`: the communication between processes.
 //!
 //! The locks are of the kind that belongs to an open file description (`F_OFD_SETLK`), taken through one descriptor per
 //! directory and process. They conflict between processes and between containers that share the file, they vanish with
-//! the process, and they leave nothing on disk. Within a process they do not conflict, so a table stands above them
-//! (see `directory`). A lock needs no byte to exist at its position, so positions are free to carry meaning:
+//! the process, and they leave nothing on disk. Within a process they do not conflict, so `dir_locks` counts their users
+//! there. A lock needs no byte to exist at its position, so positions are free to carry meaning:
 //!
 //! | position | held by | kind |
 //! | --- | --- | --- |
@@ -11,18 +11,18 @@
 //! | [`RESERVE`] + shard | the process that has room reserved for a shard not yet published | exclusive |
 //! | [`HOLD`] + shard | processes that wait to read the shard; an evictor for a moment, exclusively | shared |
 //! | [`OPEN`] + shard | processes with open descriptors of the shard | shared |
-//! | [`PULSE`] + shard | every other second, the process whose fetch of the shard gets on | exclusive |
+//! | [`PULSE`] + shard | every other second, the process whose fetch of the shard makes progress | exclusive |
 //! | [`ADMISSION`] | the process that is making room | exclusive |
-//! | [`KEEP_ZIP`] | processes that want compressed files to stay | shared |
+//! | [`KEEP_ZIP`] | processes that keep compressed files | shared |
 //! | [`NEED`] | processes whose consumer waits for room | shared |
 //! | [`LOCAL_ONLY`] | processes that have no remote to fetch evicted shards from | shared |
 //! | [`LIMIT`] + limit in bytes | processes with a `cache_limit` | shared |
 //!
-//! Positions from 2^61 to [`LIMIT`] are not the engine's: `forebay.streaming` has locks there on shards that a program
-//! prepares itself (`streaming/base/_locks.py`).
+//! Positions from 2^61 to [`LIMIT`] belong to `forebay.streaming`, which locks shards there that a program prepares itself
+//! (`streaming/base/_locks.py`).
 //!
-//! **Fork.** A child inherits the descriptor and with it the locks, which would outlive the parent in it. So a handler
-//! that runs in every forked child closes them, and every use compares the process's id first.
+//! **Fork.** A child inherits the descriptor and with it the locks, which would outlive the parent. So a handler that runs
+//! in every forked child closes them, and every use compares the process's id first.
 
 use crate::sync::{AtomicI32, AtomicU32, OnceLock, Ordering};
 use rustix::fs::{Mode, OFlags};
@@ -39,32 +39,32 @@ pub(super) const RESERVE: u64 = 1 << 32;
 pub(super) const HOLD: u64 = 2 << 32;
 /// First position of the open marks.
 pub(super) const OPEN: u64 = 3 << 32;
-/// First position of the pulses, behind the single bytes that follow.
+/// First position of the pulses, after the single bytes that follow.
 pub(super) const PULSE: u64 = 5 << 32;
-/// Making room.
+/// The right to make room.
 pub(super) const ADMISSION: u64 = 4 << 32;
-/// Compressed files stay.
+/// Compressed files are kept.
 pub(super) const KEEP_ZIP: u64 = ADMISSION + 1;
 /// Nothing may be evicted.
 pub(super) const LOCAL_ONLY: u64 = ADMISSION + 2;
-/// What is kept for later should go.
+/// A consumer waits for room: shards that are kept for later samples should be released.
 pub(super) const NEED: u64 = ADMISSION + 3;
 /// First position of the limits. Positions end at 2^63, which leaves 2^62 for the limit itself.
 pub(super) const LIMIT: u64 = 1 << 62;
-/// Limits are announced up to here; a larger one limits nothing.
+/// Largest limit that is announced; a larger one limits nothing.
 pub(super) const LIMIT_MAX: u64 = (1 << 62) - 2;
 
-/// Descriptors that a forked child closes. More directories than this in one process lose only the closing.
+/// Descriptors that a forked child closes. With more directories in one process, the others stay open in the child.
 const FORK_SLOTS: usize = 256;
 static FORK_FDS: [AtomicI32; FORK_SLOTS] = [const { AtomicI32::new(-1) }; FORK_SLOTS];
-/// Counts the forks between the first process and this one.
+/// Number of forks between the first process and this one.
 static FORK_GENERATION: AtomicU32 = AtomicU32::new(0);
 static FORK_HANDLER: OnceLock<()> = OnceLock::new();
 
-/// Ranges asked for in one query at most; a directory with more locks is answered incompletely.
+/// Most ranges in one query; for a directory with more locks the answer is incomplete.
 const RANGES_MAX: usize = 65_536;
 
-/// Runs in a forked child before anything else does: only stores and `close`, which are safe there.
+/// Runs first in a forked child: only stores and `close`, which are safe there.
 extern "C" fn close_in_child() {
     FORK_GENERATION.fetch_add(1, Ordering::Relaxed);
     for slot in &FORK_FDS {
@@ -77,7 +77,7 @@ extern "C" fn close_in_child() {
     }
 }
 
-/// How often this process's ancestors forked since the handler was set; differs between a process and its children.
+/// Returns the number of forks since the handler was set. It differs between a process and its children.
 pub(super) fn fork_generation() -> u32 {
     FORK_HANDLER.get_or_init(|| {
         // SAFETY: the handler is a function without arguments that lives as long as the program.
@@ -89,10 +89,10 @@ pub(super) fn fork_generation() -> u32 {
     FORK_GENERATION.load(Ordering::Relaxed)
 }
 
-/// The answer to an attempt to lock.
+/// Result of an attempt to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lock {
-    /// It is ours.
+    /// This process has it.
     Taken,
     /// Another process holds it.
     Busy,
@@ -100,7 +100,7 @@ pub(super) enum Lock {
     Unavailable(Errno),
 }
 
-/// The descriptor through which a process locks bytes of one `index.json`.
+/// Descriptor for the locks of one process on one `index.json`.
 ///
 /// Invariant: `fd` is open and owned by this value while `process` is the running process. In a forked child it is
 /// closed by [`close_in_child`] and never touched again.
@@ -112,7 +112,7 @@ pub(super) struct LockFile {
 }
 
 impl LockFile {
-    /// Opens `path` for locking. A file that may not be written gives shared locks only.
+    /// Opens `path` for locking. A file that may not be written allows shared locks only.
     pub(super) fn open(path: &Path) -> Result<Self, Errno> {
         fork_generation();
         let open = |access| rustix::fs::open(path, access | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty());
@@ -130,21 +130,21 @@ impl LockFile {
         self.set(libc::F_WRLCK, position)
     }
 
-    /// Tries to lock the byte at `position` together with others.
+    /// Tries to lock the byte at `position`, shared with other processes.
     pub(super) fn try_shared(&self, position: u64) -> Lock {
         self.set(libc::F_RDLCK, position)
     }
 
-    /// Gives the byte at `position` back.
+    /// Releases the byte at `position`.
     pub(super) fn release(&self, position: u64) {
-        // Unlocking a byte cannot be refused, short of the kernel's memory running out while it splits a range; then
-        // the lock stays until the process ends, and others go without the shard's claim for as long.
+        // Unlocking fails only if the kernel has no memory to split a range. The lock then stays until the process ends,
+        // and other processes cannot claim the shard for as long.
         if let Lock::Unavailable(errno) = self.set(libc::F_UNLCK, position) {
             log::warn!("a lock on the cache's index was not released: {errno}");
         }
     }
 
-    /// What other processes have locked within `range`, unordered.
+    /// Returns the ranges that other processes have locked within `range`, unordered.
     pub(super) fn others(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut found = Vec::new();
         let mut open = vec![range];
@@ -153,7 +153,7 @@ impl LockFile {
                 break;
             }
             if let Some(hit) = self.any_other(range.clone()) {
-                // The kernel reports any conflicting lock, not the first: what lies on both sides is asked for again.
+                // The kernel reports any conflicting lock, not the first, so both sides of it are queried too.
                 open.push(range.start..hit.start);
                 open.push(hit.end..range.end);
                 found.push(hit);
@@ -162,12 +162,12 @@ impl LockFile {
         found
     }
 
-    /// Whether another process has locked the byte at `position`.
+    /// Returns true if another process has locked the byte at `position`.
     pub(super) fn locked_by_other(&self, position: u64) -> bool {
         self.any_other(position..position + 1).is_some()
     }
 
-    /// Some lock of another process within `range`, cut to it.
+    /// Returns some lock of another process within `range`, cut to it.
     fn any_other(&self, range: Range<u64>) -> Option<Range<u64>> {
         if range.is_empty() || self.process != std::process::id() {
             return None;
@@ -186,7 +186,7 @@ impl LockFile {
             return None;
         }
         let start = u64::try_from(lock.l_start).unwrap_or(0);
-        // A length of 0 means "to the end", which none of ours does; another program's lock may.
+        // A length of 0 means "to the end". The engine has no such locks, but another program may.
         let end = match u64::try_from(lock.l_len) {
             Ok(0) | Err(_) => range.end,
             Ok(len) => start.saturating_add(len),
@@ -222,8 +222,8 @@ impl Drop for LockFile {
         if self.process != std::process::id() {
             return;
         }
-        // The slot first: a fork in between then leaks a descriptor into the child, where the other order would let
-        // the child close a number that meanwhile belongs to somebody else.
+        // The slot first: a fork in between then leaks a descriptor into the child. In the other order the child might
+        // close a number that belongs to another file by then.
         if let Some(slot) = self.slot {
             FORK_FDS[slot].store(-1, Ordering::Relaxed);
         }
@@ -236,7 +236,7 @@ fn request(kind: i32, range: Range<u64>) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
-        // All positions lie below 2^63 (see the table above).
+        // All positions are below 2^63 (see the table above).
         l_start: range.start as libc::off_t,
         l_len: (range.end - range.start) as libc::off_t,
         l_pid: 0,
@@ -247,8 +247,8 @@ fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// Wraps `flock` on the directory itself, held while `index.json` is fetched: the one moment when there is no index to
-/// lock bytes of. Released when dropped.
+/// `flock` on the directory itself, held while `index.json` is fetched: then there is no index to lock bytes of. Released
+/// when dropped.
 #[derive(Debug)]
 pub(super) struct DirectoryLock(#[expect(dead_code, reason = "the descriptor is the lock")] OwnedFd);
 
@@ -269,14 +269,14 @@ impl DirectoryLock {
 pub(super) mod tests {
     use super::*;
 
-    /// Whether a lock that this process gives up stays with a child that was forked meanwhile. Must run in a process
+    /// Returns true if a lock that this process releases stays with a child that was forked before. Must run in a process
     /// without other threads that matter.
     pub(in crate::cache) fn lock_outlives_its_process_in_a_child(index: &Path) -> bool {
         let locks = LockFile::open(index).unwrap();
         assert_eq!(locks.try_exclusive(CLAIM), Lock::Taken);
         let (stay, go) = rustix::pipe::pipe().unwrap();
         let (started, start) = rustix::pipe::pipe().unwrap();
-        // SAFETY: the child does nothing but what is safe between `fork` and `_exit`.
+        // SAFETY: the child only does what is safe between `fork` and `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             drop(go);
@@ -285,7 +285,7 @@ pub(super) mod tests {
             // SAFETY: ends the child without running anything of the parent's.
             unsafe { libc::_exit(0) };
         }
-        // The child's handler runs before `fork` returns there, so it has run when the child speaks.
+        // The child's handler runs before `fork` returns there, so it has run when the child writes.
         rustix::io::read(&started, &mut [0u8; 1]).unwrap();
         drop(locks);
         let outlived = LockFile::open(index).unwrap().try_exclusive(CLAIM) == Lock::Busy;
@@ -297,7 +297,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn locks_of_others_are_found_wherever_they_lie() {
+    fn locks_of_other_processes_are_found_at_any_position() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (a, b) = (LockFile::open(file.path()).unwrap(), LockFile::open(file.path()).unwrap());
         for shard in [0, 3, 4, 9, 100] {

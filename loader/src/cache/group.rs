@@ -1,51 +1,70 @@
 //! Directories under one limit.
 
-use super::dir::CacheDir;
+use super::shared_dir::SharedDir;
+use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, Mutex, Weak};
 
-/// The directories of a data set's streams, which share its `cache_limit`.
+/// Directories of a data set's streams, which share its `cache_limit`.
 ///
-/// Their shards are numbered through ([`CacheDirConfig::first_shard`](super::CacheDirConfig::first_shard)), so that one
-/// plan covers them, and a shard of one stream may make room for one of another. Streams without a remote neither count
+/// Their shards are numbered across all streams ([`StreamCacheConfig::first_shard`](super::StreamCacheConfig)), so one
+/// plan covers them and a shard of one stream may be evicted for one of another. Streams without a remote neither count
 /// nor lose anything.
-#[derive(Debug)]
-pub struct CacheGroup {
+#[derive(Debug, Default)]
+pub(crate) struct CacheGroup {
     limit: Option<u64>,
-    members: Mutex<Vec<Weak<CacheDir>>>,
+    members: Mutex<Vec<Weak<GroupMember>>>,
+}
+
+/// One data set's view of a directory, as far as eviction needs it.
+#[derive(Debug)]
+pub(super) struct GroupMember {
+    pub(super) dir: Arc<SharedDir>,
+    pub(super) has_remote: bool,
+    /// Number of the directory's shard 0 in the plan.
+    pub(super) first_shard: u32,
+    pub(super) evicted: Arc<Counter>,
+    pub(super) evicted_bytes: Arc<Counter>,
+}
+
+impl GroupMember {
+    pub(super) fn new(dir: Arc<SharedDir>, has_remote: bool, first_shard: u32, stats: &Stats) -> Self {
+        let (evicted, evicted_bytes) = (stats.counter("cache_evicted"), stats.counter("cache_evicted_bytes"));
+        Self { dir, has_remote, first_shard, evicted, evicted_bytes }
+    }
 }
 
 impl CacheGroup {
-    /// A group that may hold `cache_limit` bytes together; its members are opened with it.
-    pub fn new(cache_limit: Option<u64>) -> Arc<Self> {
-        Arc::new(Self { limit: cache_limit, members: Mutex::new(Vec::new()) })
+    /// Creates a group whose directories may hold `cache_limit` bytes together; `None` for as many as the disk has.
+    pub(crate) fn new(cache_limit: Option<u64>) -> Arc<Self> {
+        Arc::new(Self { limit: cache_limit, members: Mutex::default() })
     }
 
-    /// The limit in bytes.
-    pub fn cache_limit(&self) -> Option<u64> {
+    /// Returns the limit in bytes.
+    pub(crate) fn cache_limit(&self) -> Option<u64> {
         self.limit
     }
 
-    pub(super) fn join(&self, dir: &Arc<CacheDir>) {
+    pub(super) fn join(&self, member: &Arc<GroupMember>) {
         let mut members = self.members.lock();
         members.retain(|member| member.strong_count() > 0);
-        members.push(Arc::downgrade(dir));
+        members.push(Arc::downgrade(member));
     }
 
-    /// Wakes whoever waits on any of the directories.
+    /// Wakes the threads of this process that wait on any of the directories.
     pub(super) fn wake(&self) {
         let members: Vec<_> = self.members.lock().iter().filter_map(Weak::upgrade).collect();
-        members.iter().for_each(|member| member.directory.watch.wake());
+        members.iter().for_each(|member| member.dir.watch.wake());
     }
 
-    /// The members whose shards may go, each directory once, in an order that is the same in every process: their locks
-    /// are taken in it.
-    pub(super) fn members(&self, with: &Arc<CacheDir>) -> Vec<Arc<CacheDir>> {
-        let mut members: Vec<Arc<CacheDir>> = self.members.lock().iter().filter_map(Weak::upgrade).collect();
-        // First of its directory, so that it is the one that stays.
-        members.insert(0, with.clone());
+    /// Returns the members whose shards may be evicted, each directory once, in an order that is the same in every
+    /// process: their locks are taken in it. `own` represents its directory.
+    pub(super) fn evictable(&self, own: &Arc<GroupMember>) -> Vec<Arc<GroupMember>> {
+        let mut members: Vec<Arc<GroupMember>> = self.members.lock().iter().filter_map(Weak::upgrade).collect();
+        // `dedup_by` keeps the first of each directory.
+        members.insert(0, own.clone());
         members.retain(|member| member.has_remote);
-        members.sort_by(|a, b| a.path().cmp(b.path()));
-        members.dedup_by(|a, b| Arc::ptr_eq(&a.directory, &b.directory));
+        members.sort_by(|a, b| a.dir.path.cmp(&b.dir.path));
+        members.dedup_by(|a, b| Arc::ptr_eq(&a.dir, &b.dir));
         members
     }
 }

@@ -1,10 +1,10 @@
 //! `index.json`: fetched once per directory, and compared with the remote one.
 
-use super::INDEX_NAME;
 use super::claim::DirectoryLock;
-use super::patience::Patience;
+use super::shards::INDEX_NAME;
+use super::wait_policy::WaitPolicy;
 use super::watch::Watch;
-use super::write::{How, write_file};
+use super::write::{WriteMode, write_file};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::what_is_there;
@@ -13,49 +13,47 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// An index larger than this is taken for damage. The largest known ones have about 20 GB for whole collections of
-/// data sets; one stream's stays far below 4 GiB.
+/// An index larger than this counts as damaged. The largest known ones have about 20 GB for whole collections of data
+/// sets; the index of one stream stays far below 4 GiB.
 const INDEX_BYTES_MAX: u64 = 4 << 30;
 
-/// How a cached index is compared with the remote one.
+/// Comparison of a cached index with the remote one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexCheck {
-    /// Not at all: the cached one counts.
+pub(crate) enum IndexCheck {
+    /// None: the cached one is used.
     Trust,
-    /// By fetching the remote one, when it can be fetched.
+    /// Fetches the remote one, if that is possible, and compares the bytes.
     Compare,
 }
 
-/// An index, and where it came from.
+/// An index.
 #[derive(Debug)]
-pub struct IndexFile {
-    /// All of it.
-    pub bytes: Vec<u8>,
-    /// Whether this call put it into the directory.
-    pub installed: bool,
-    /// Why it could not be compared with the remote one, though that was asked for.
-    pub unchecked: Option<Error>,
+pub(crate) struct IndexFile {
+    /// Whole content.
+    pub(crate) bytes: Vec<u8>,
+    /// Error that prevented a comparison with the remote one.
+    pub(crate) unchecked: Option<Error>,
 }
 
-/// Reads `dir`/index.json, fetching it first when it is not there.
+/// Reads `dir`/index.json, and fetches it first if it is not there.
 ///
-/// One process fetches at a time where that can be arranged. A directory that cannot be written is no hindrance: the
-/// index is then fetched and returned without being kept.
+/// One process fetches at a time where locks work. In a directory that cannot be written, the index is fetched and
+/// returned without being kept.
 ///
-/// `fetch` returns the remote index and is called at most once; `None` for streams without a remote. `remote` names it
+/// `fetch` returns the remote index and is called at most once; `None` for streams without a remote. `remote` is its name
 /// in messages.
 ///
 /// # Errors
 ///
-/// `Stale` when the two differ, naming both; `NotFound` when there is neither an index nor a remote; what `fetch`
-/// returned when the index is absent; `Closed` and `Timeout` of the wait.
-pub fn install_index(
+/// `Stale` when the two differ, naming both; `NotFound` when there is neither an index nor a remote; errors of `fetch`
+/// when the index is absent; `Closed` and `Timeout` of the wait.
+pub(crate) fn install_index(
     dir: &Path,
     remote: &str,
     check: IndexCheck,
     mut fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>>,
     clock: &Clock,
-    patience: Patience<'_>,
+    policy: WaitPolicy<'_>,
 ) -> Result<IndexFile> {
     let path = dir.join(INDEX_NAME);
     if let Some(bytes) = read(&path)? {
@@ -64,51 +62,48 @@ pub fn install_index(
             && let Some(fetch) = &mut fetch
         {
             match fetch() {
-                Ok(now) => compare(&path, &bytes, remote, &now)?,
+                Ok(current) => compare(&path, &bytes, remote, &current)?,
                 Err(e) => unchecked = Some(e),
             }
         }
-        return Ok(IndexFile { bytes, installed: false, unchecked });
+        return Ok(IndexFile { bytes, unchecked });
     }
     let Some(fetch) = fetch else {
         let message = format!("there is no index.json, and no remote to fetch it from: {}", what_is_there(dir));
         return Err(Error::new(ErrorKind::NotFound, message).with("file", path.display()));
     };
-    // A directory that cannot be made or written is found out again, with a sentence, when a shard is to be written.
+    // A directory that cannot be created or written fails again, with a clear message, when a shard is written.
     let absent = dir.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
-    let made = std::fs::create_dir_all(dir).is_ok();
+    let is_created = std::fs::create_dir_all(dir).is_ok();
     let watch = Watch::new();
-    let mut waiting = patience.start(clock);
+    let mut wait = policy.start(clock);
     let folder = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     let lock = loop {
         let version = watch.version(&folder);
-        // Locks that do not work (NFS, no directory) mean that several may fetch; each writes the same bytes.
+        // Where locks do not work (NFS, no directory), several processes may fetch; each writes the same bytes.
         let Ok(lock) = DirectoryLock::try_lock(dir) else { break None };
         if let Some(bytes) = read(&path)? {
-            return Ok(IndexFile { bytes, installed: false, unchecked: None });
+            return Ok(IndexFile { bytes, unchecked: None });
         }
         if lock.is_some() {
             break lock;
         }
-        let left = waiting.left(|| format!("{}, which another process fetches from {remote}", path.display()))?;
-        watch.wait(version, left);
+        let what = || format!("{}, which another process fetches from {remote}", path.display());
+        watch.wait(version, wait.remaining(what)?);
     };
     let bytes = fetch().inspect_err(|_| remove_empty(absent))?;
     let unnamed_files = AtomicBool::new(true);
-    let how = How { sync: true, alone: lock.is_some(), unnamed_files: &unnamed_files };
-    let installed = match write_file(&path, &bytes, how) {
-        Ok(_) => true,
-        Err(e) if made && e.kind() != ErrorKind::Permission => return Err(e),
-        Err(e) => {
-            log::warn!("the index is not kept: {e}");
-            false
-        }
-    };
-    Ok(IndexFile { bytes, installed, unchecked: None })
+    let mode = WriteMode { sync: true, is_alone: lock.is_some(), unnamed_files: &unnamed_files };
+    match write_file(&path, &bytes, mode) {
+        Ok(_) => {}
+        Err(e) if is_created && e.kind() != ErrorKind::Permission => return Err(e),
+        Err(e) => log::warn!("the index is not kept: {e}"),
+    }
+    Ok(IndexFile { bytes, unchecked: None })
 }
 
-/// Removes folders that were made for an index that then could not be had, the innermost first. One that somebody else
-/// has put something into stays.
+/// Removes folders that were created for an index that then could not be fetched, the innermost first. A folder that is no
+/// longer empty stays.
 fn remove_empty(folders: Vec<&Path>) {
     let _ = folders.into_iter().try_for_each(std::fs::remove_dir);
 }
@@ -130,8 +125,8 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-fn compare(path: &Path, cached: &[u8], remote: &str, now: &[u8]) -> Result<()> {
-    if cached == now {
+fn compare(path: &Path, cached: &[u8], remote: &str, current: &[u8]) -> Result<()> {
+    if cached == current {
         return Ok(());
     }
     Err(Error::new(
@@ -141,5 +136,5 @@ fn compare(path: &Path, cached: &[u8], remote: &str, now: &[u8]) -> Result<()> {
     .with("cached", path.display())
     .with("cached_bytes", cached.len())
     .with("remote", remote)
-    .with("remote_bytes", now.len()))
+    .with("remote_bytes", current.len()))
 }

@@ -1,68 +1,75 @@
-//! The files of all shards of a directory: plain memory, which data sets share and a fork may copy.
+//! Files of all shards of a directory: plain memory that data sets share and a fork may copy.
 
-use super::INDEX_NAME;
 use crate::error::{Error, Result};
 use crate::sync::Arc;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::{Component, Path};
 
-/// Files of one kind in a shard at most (the formats have two).
+/// Name of a stream's index within its directory.
+pub(crate) const INDEX_NAME: &str = "index.json";
+
+/// Most files of one kind in a shard; the formats have two.
 const FILES_MAX: usize = 4;
 
 /// One file of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CacheFile {
-    /// Its name relative to the directory, as `basename` in the index says; may name a sub-directory (merged indexes).
-    /// Shared with the index, which may list a hundred thousand.
-    pub name: Arc<str>,
-    /// Its recorded size.
-    pub bytes: u64,
+pub(crate) struct CacheFile {
+    /// Name relative to the directory, the `basename` of the index. It may contain a sub-directory (merged indexes).
+    /// Shared with the index, which may list a hundred thousand files.
+    pub(crate) name: Arc<str>,
+    /// Size in bytes, as recorded in the index.
+    pub(crate) bytes: u64,
 }
 
 impl CacheFile {
-    /// A file called `name` of `bytes` bytes.
-    pub fn new(name: impl Into<Arc<str>>, bytes: u64) -> Self {
+    /// Creates an entry for the file `name` of `bytes` bytes.
+    pub(crate) fn new(name: impl Into<Arc<str>>, bytes: u64) -> Self {
         Self { name: name.into(), bytes }
     }
 }
 
-/// The files one shard consists of.
+/// Files of one shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ShardFiles {
-    /// What is read: the data file first, then the meta file of split formats.
-    pub raw: Vec<CacheFile>,
-    /// The compressed form in the same order; empty for uncompressed shards.
-    pub zip: Vec<CacheFile>,
+pub(crate) struct ShardFiles {
+    /// Uncompressed files: the data file first, then the meta file of split formats.
+    pub(crate) raw: Vec<CacheFile>,
+    /// Compressed files in the same order; empty for uncompressed shards.
+    pub(crate) zip: Vec<CacheFile>,
 }
 
 impl ShardFiles {
-    /// Bytes of the raw files together.
-    pub fn raw_bytes(&self) -> u64 {
+    /// Returns the size of all raw files together.
+    pub(crate) fn raw_bytes(&self) -> u64 {
         self.raw.iter().map(|f| f.bytes).fold(0, u64::saturating_add)
     }
 
-    /// Bytes of the compressed files together.
-    pub fn zip_bytes(&self) -> u64 {
+    /// Returns the bytes that the shard occupies on disk: its raw files and, with `keep_zip`, its compressed files.
+    pub(crate) fn disk_bytes(&self, keep_zip: bool) -> u64 {
+        self.raw_bytes().saturating_add(if keep_zip { self.zip_bytes() } else { 0 })
+    }
+
+    /// Returns the size of all compressed files together.
+    pub(crate) fn zip_bytes(&self) -> u64 {
         self.zip.iter().map(|f| f.bytes).fold(0, u64::saturating_add)
     }
 }
 
-/// The shards of a stream's index, in its order, and their files by name.
+/// Shards of a stream's index, in its order, with their files by name.
 #[derive(Debug, Default)]
-pub struct ShardSet {
+pub(crate) struct ShardSet {
     shards: Vec<ShardFiles>,
-    /// Shard and place among its files (raw first, then compressed).
+    /// Shard and index among its files (raw first, then compressed), by name.
     names: HashMap<Arc<str>, (u32, u8)>,
 }
 
 impl ShardSet {
-    /// Checks the names, which must stay below the directory and occur once.
+    /// Creates the set. Names must stay below the directory and be unique.
     ///
     /// # Errors
     ///
     /// `Format` when a name leads out of the directory or occurs twice, or a shard has no files or too many.
-    pub fn new(shards: Vec<ShardFiles>) -> Result<Self> {
+    pub(crate) fn new(shards: Vec<ShardFiles>) -> Result<Self> {
         u32::try_from(shards.len()).map_err(|_| Error::format("an index of more than 2^32 shards"))?;
         let mut names = HashMap::with_capacity(shards.iter().map(|files| files.raw.len() + files.zip.len()).sum());
         for (shard, files) in shards.iter().enumerate() {
@@ -81,12 +88,12 @@ impl ShardSet {
         Ok(Self { shards, names })
     }
 
-    /// The shard that the file `name` belongs to, and its place among the shard's files: raw first, then compressed.
+    /// Returns the shard of the file `name`, and its index among the shard's files: raw first, then compressed.
     pub(super) fn find(&self, name: &str) -> Option<(u32, u8)> {
         self.names.get(name).copied()
     }
 
-    /// All names, in no order.
+    /// Returns all names, in no particular order.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.keys().map(|name| &**name)
     }
@@ -102,12 +109,12 @@ impl Deref for ShardSet {
 
 impl PartialEq for ShardSet {
     fn eq(&self, other: &Self) -> bool {
-        // The names are the shards'.
+        // `names` is derived from `shards`.
         self.shards == other.shards
     }
 }
 
-/// A name must stay below the directory and must not be the index.
+/// Checks that a name stays below the directory and is not the index.
 fn check_name(name: &str) -> Result<()> {
     let path = Path::new(name);
     let plain = !name.is_empty()

@@ -1,8 +1,8 @@
-//! Sleeping until something in a directory may have changed.
+//! Waits until something in a directory may have changed.
 //!
 //! One inotify descriptor per directory and process (a user has few of them). Of the threads that wait, one sleeps in
-//! `poll` and wakes the others; changes made by this process come through an eventfd. Nobody sleeps longer than
-//! [`RETRY`], because the end of another process's lock is announced by nobody.
+//! `poll` and wakes the others; changes made by this process arrive through an eventfd. No thread sleeps longer than
+//! [`RETRY`], because nothing announces the end of another process's lock.
 
 use crate::sync::{Condvar, Mutex, sleep};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -12,18 +12,19 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often a waiter looks again when nothing tells it to: 4 times a second, so that thousands of waiting processes
-/// cost nothing and a shard whose fetcher was killed is taken over without delay that anyone would notice.
+/// Longest sleep of a waiter: 4 checks a second cost nothing with thousands of waiting processes, and a shard whose
+/// fetcher was killed is taken over without noticeable delay.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
 
-/// Sub-directories watched at most; shards beyond are found by [`RETRY`].
+/// Most sub-directories that are watched; shards in others are found by [`RETRY`].
 const WATCHED_MAX: usize = 1_024;
 
+/// Wake-up calls for the threads of a process that wait on one directory.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Made by the first thread that waits; `None` inside when the system gives none.
+    /// Created by the first thread that waits. The inner `None` means that the system has no more of them.
     fds: Mutex<Option<Option<Fds>>>,
-    state: Mutex<State>,
+    state: Mutex<WatchState>,
     changed: Condvar,
 }
 
@@ -35,20 +36,20 @@ struct Fds {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// Counts changes; a waiter that saw an older number need not sleep.
+struct WatchState {
+    /// Number of changes. A waiter that has an older number need not sleep.
     version: u64,
-    /// Whether a thread sleeps in `poll`.
-    polling: bool,
+    /// A thread sleeps in `poll`.
+    is_polling: bool,
 }
 
 impl Watch {
     pub(super) fn new() -> Self {
-        Self { fds: Mutex::new(None), state: Mutex::new(State::default()), changed: Condvar::new() }
+        Self { fds: Mutex::new(None), state: Mutex::new(WatchState::default()), changed: Condvar::new() }
     }
 
-    /// The number to hand to [`wait`](Self::wait); taken before looking at what is waited for. Events in `folder` (an
-    /// absolute path) are noticed from now on.
+    /// Returns the number to pass to [`wait`](Self::wait), taken before the state that is waited for is checked. Events in
+    /// `folder` (an absolute path) are noticed from now on.
     pub(super) fn version(&self, folder: &Path) -> u64 {
         let mut fds = self.fds.lock();
         if let Some(fds) = fds.get_or_insert_with(Fds::new)
@@ -56,9 +57,9 @@ impl Watch {
             && !fds.watched.contains(folder)
         {
             use inotify::WatchFlags as W;
-            let what = W::CREATE | W::MOVED_TO | W::DELETE | W::MOVED_FROM | W::ONLYDIR;
-            // A refused watch (the limit of watches, a folder that is not there yet) leaves the retry.
-            if inotify::add_watch(&*fds.inotify, folder, what).is_ok() {
+            let events = W::CREATE | W::MOVED_TO | W::DELETE | W::MOVED_FROM | W::ONLYDIR;
+            // Without a watch (too many of them, a folder that does not exist yet), the waiter still has the retry.
+            if inotify::add_watch(&*fds.inotify, folder, events).is_ok() {
                 fds.watched.insert(folder.to_owned());
             }
         }
@@ -73,29 +74,29 @@ impl Watch {
         if state.version != version {
             return;
         }
-        if state.polling {
+        if state.is_polling {
             let _ = self.changed.wait_timeout(state, limit);
             return;
         }
-        state.polling = true;
+        state.is_polling = true;
         drop(state);
         self.poll(limit);
         let mut state = self.state.lock();
-        state.polling = false;
+        state.is_polling = false;
         state.version += 1;
         drop(state);
-        // Also after a mere timeout: another waiter has to become the one that polls.
+        // Also after a timeout: another waiter has to start polling.
         self.changed.notify_all();
     }
 
-    /// Tells all waiters of this process to look again.
+    /// Wakes all waiters of this process.
     pub(super) fn wake(&self) {
         let mut state = self.state.lock();
         state.version += 1;
-        let polling = state.polling;
+        let is_polling = state.is_polling;
         drop(state);
         self.changed.notify_all();
-        if polling && let Some(Some(fds)) = &*self.fds.lock() {
+        if is_polling && let Some(Some(fds)) = &*self.fds.lock() {
             // The counter cannot overflow: it is read empty after every poll.
             let _ = rustix::io::write(&*fds.wake, &1u64.to_ne_bytes());
         }
@@ -112,11 +113,11 @@ impl Watch {
         };
         let mut polled = [PollFd::new(&*inotify, PollFlags::IN), PollFd::new(&*wake, PollFlags::IN)];
         let timeout = Timespec { tv_sec: 0, tv_nsec: limit.as_nanos() as i64 };
-        // An interrupted or failed poll is a short sleep: the caller looks again and comes back.
+        // An interrupted or failed poll is a short sleep: the caller checks its condition and waits again.
         if poll(&mut polled, Some(&timeout)).is_err() {
             sleep(Duration::from_millis(1));
         }
-        // Which event it was does not matter, a queue overflow included: all waiters look at what they wait for.
+        // The kind of event does not matter, a queue overflow included: all waiters check their condition.
         let mut buffer = [0u8; 4096];
         while rustix::io::read(&*inotify, &mut buffer).is_ok_and(|n| n > 0) {}
         let _ = rustix::io::read(&*wake, &mut buffer[..8]);

@@ -1,22 +1,22 @@
-//! Writing a file so that its name appears only when all of it is on the medium.
+//! Writes of files whose name appears only when all their bytes are on the medium.
 //!
-//! The file is written without a name (`O_TMPFILE`), forced to the medium, and linked: a process killed before the
-//! link leaves nothing at all, one killed after it leaves a whole file. File systems without unnamed files get
-//! `<name>.tmp` and a rename; whoever claims the shard next writes over it.
+//! The file is written without a name (`O_TMPFILE`), forced to the medium, and linked: a process killed before the link
+//! leaves nothing at all, one killed after it leaves a complete file. File systems without unnamed files get `<name>.tmp`
+//! and a rename; the next process that claims the shard writes over it.
 //!
 //! **Why `fdatasync` before the link.** The link is a change of the directory, which the journal may commit before the
-//! file's bytes are written back. What a machine that then loses power finds differs between file systems: no bytes,
-//! some, or the right size with zeros where pages had not been written. The last one no look at sizes can tell, and
-//! reading every shard at each start to compare hashes costs more than it saves. The bytes have to reach the medium
-//! anyway, and a thread that waits for one shard's leaves the other downloads alone. Measured on a virtual disk with
-//! ext4, shards of 64 MiB one after the other: 1.4 GiB/s with it, 3.1 GiB/s without. Who has a medium slower than the
-//! network, or a cache that does not outlive the machine, sets `skip_sync`.
+//! file's bytes are written back. After a power loss file systems differ: no bytes, some bytes, or the right size with
+//! zeros where pages had not been written. The last case cannot be detected by the size, and comparing the hashes of all
+//! shards at every start costs more than it saves. The bytes have to reach the medium anyway, and a thread that waits for
+//! one shard does not block other downloads. Measured on a virtual disk with ext4, shards of 64 MiB one after the other:
+//! 1.4 GiB/s with it, 3.1 GiB/s without. For a medium slower than the network, or a cache that does not outlive the
+//! machine, `skip_sync` turns it off.
 //!
 //! **Why `pwrite` and no ring.** A shard is written by the thread that has fetched and unpacked it, which has nothing
-//! else to do meanwhile. Measured on ext4, 4 shards of 64 MiB in pieces of 1 MiB, medians of 12 rounds in turn on two
-//! busy cores: `pwrite` 1,063 MiB/s and 0.275 CPU seconds per GiB, a ring with 4 pieces in flight 957 MiB/s and 0.30;
-//! without `fdatasync` 2,428 MiB/s against 2,692, at 0.24 both. Rounds differ by more than that: no gain is shown that
-//! would pay for a second way to write.
+//! else to do at that time. Measured on ext4, 4 shards of 64 MiB in pieces of 1 MiB, medians of 12 alternating rounds on
+//! two busy cores: `pwrite` 1,063 MiB/s and 0.275 CPU seconds per GiB, a ring with 4 pieces in flight 957 MiB/s and 0.30;
+//! without `fdatasync` 2,428 MiB/s against 2,692, at 0.24 both. Rounds differ by more than that, so the measurement shows
+//! no gain that would pay for a second way to write.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{WRITE_PIECE_BYTES, write_pieces};
@@ -27,50 +27,50 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// A moment at which tests end the process.
+/// Point at which tests kill the process.
 #[cfg(not(test))]
 pub(super) fn moment(_: &str) {}
 #[cfg(test)]
 pub(super) use super::tests::moment;
 
-/// How a file is written.
+/// Options of a write.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct How<'a> {
-    /// Force the bytes to the medium before the name appears.
+pub(super) struct WriteMode<'a> {
+    /// Forces the bytes to the medium before the name appears.
     pub(super) sync: bool,
-    /// Nobody else writes this file: its `.tmp` may be taken over.
-    pub(super) alone: bool,
-    /// Cleared when the file system refuses unnamed files.
+    /// No other process writes this file, so its `.tmp` may be overwritten.
+    pub(super) is_alone: bool,
+    /// Cleared when the file system rejects unnamed files.
     pub(super) unnamed_files: &'a AtomicBool,
 }
 
-/// Whether a file was linked by this call.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Linked {
-    /// Yes.
-    Yes,
-    /// A file of the same size was there first.
-    Already,
+    /// The file was linked by this call.
+    New,
+    /// A file of the same size was there before.
+    AlreadyThere,
 }
 
-/// The name used while a file is written where unnamed files are refused.
+/// Returns the name of an unfinished file where unnamed files are rejected.
 pub(super) fn tmp_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
     name.into()
 }
 
-/// Makes `path` appear with the content `bytes`.
+/// Creates `path` with the content `bytes`. It appears only when it is complete.
 ///
 /// # Errors
 ///
-/// `Full`, `Permission` or `Io`; then `path` is as it was.
-pub(super) fn write_file(path: &Path, bytes: &[u8], how: How<'_>) -> Result<Linked> {
-    let result = match create(path, how) {
-        Ok(Created::Unnamed(file)) => fill(&file, bytes, how.sync).and_then(|()| link(&file, path, bytes.len())),
+/// `Full`, `Permission` or `Io`; `path` is then unchanged.
+pub(super) fn write_file(path: &Path, bytes: &[u8], mode: WriteMode<'_>) -> Result<Linked> {
+    let result = match create(path, mode) {
+        Ok(Created::Unnamed(file)) => fill(&file, bytes, mode.sync).and_then(|()| link(&file, path, bytes.len())),
         Ok(Created::Named(file, tmp)) => {
-            let done = fill(&file, bytes, how.sync)
-                .and_then(|()| rustix::fs::rename(&tmp, path).map(|()| Linked::Yes).map_err(failed));
+            let done = fill(&file, bytes, mode.sync)
+                .and_then(|()| rustix::fs::rename(&tmp, path).map(|()| Linked::New).map_err(failed));
             if done.is_err() {
                 let _ = std::fs::remove_file(&tmp);
             }
@@ -81,7 +81,7 @@ pub(super) fn write_file(path: &Path, bytes: &[u8], how: How<'_>) -> Result<Link
     result.map_err(|e| e.with("file", path.display()).with("bytes", bytes.len()))
 }
 
-/// What a refused call means for the user.
+/// Converts an error number into an error that names the fix.
 fn failed(errno: Errno) -> Error {
     let sentence = match errno {
         Errno::NOSPC | Errno::DQUOT => NO_ROOM,
@@ -98,12 +98,12 @@ enum Created {
     Named(File, PathBuf),
 }
 
-fn create(path: &Path, how: How<'_>) -> Result<Created, Errno> {
+fn create(path: &Path, mode: WriteMode<'_>) -> Result<Created, Errno> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let mode = Mode::from_raw_mode(0o666);
-    if how.unnamed_files.load(Ordering::Relaxed) {
+    let permissions = Mode::from_raw_mode(0o666);
+    if mode.unnamed_files.load(Ordering::Relaxed) {
         let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
-        let open = || rustix::fs::open(folder, flags, mode);
+        let open = || rustix::fs::open(folder, flags, permissions);
         match open() {
             Ok(fd) => return Ok(Created::Unnamed(fd.into())),
             // Sub-directories of merged indexes appear with their first shard.
@@ -119,32 +119,32 @@ fn create(path: &Path, how: How<'_>) -> Result<Created, Errno> {
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {}
             Err(errno) => return Err(errno),
         }
-        how.unnamed_files.store(false, Ordering::Relaxed);
+        mode.unnamed_files.store(false, Ordering::Relaxed);
     }
     std::fs::create_dir_all(folder).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    if how.alone {
+    if mode.is_alone {
         let tmp = tmp_path(path);
-        let fd = rustix::fs::open(&tmp, flags | OFlags::TRUNC, mode)?;
+        let fd = rustix::fs::open(&tmp, flags | OFlags::TRUNC, permissions)?;
         return Ok(Created::Named(fd.into(), tmp));
     }
-    // Without locks another process may be writing the same file: it gets a name of its own.
+    // Without locks another process may be writing the same file, so each uses its own name.
     let mut own = path.as_os_str().to_owned();
     own.push(format!(".{}.{:x}.tmp", std::process::id(), unique()));
     let own = PathBuf::from(own);
-    let fd = rustix::fs::open(&own, flags | OFlags::EXCL, mode)?;
+    let fd = rustix::fs::open(&own, flags | OFlags::EXCL, permissions)?;
     Ok(Created::Named(fd.into(), own))
 }
 
-/// A number that no other process has, hosts that share the directory included.
+/// Returns a number that no other process has, on any host that shares the directory.
 fn unique() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
 }
 
 fn fill(file: &File, bytes: &[u8], sync: bool) -> Result<()> {
-    // Room is asked for first, so that a full disk is known before anything is written. File systems without it
-    // (EOPNOTSUPP) find out on the way.
+    // Room is allocated first, so that a full disk is detected before anything is written. File systems without it
+    // (EOPNOTSUPP) report a full disk later.
     if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) =
         rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, bytes.len().max(1) as u64)
     {
@@ -159,7 +159,7 @@ fn fill(file: &File, bytes: &[u8], sync: bool) -> Result<()> {
     }
     if sync {
         match rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file)) {
-            // A medium that cannot be forced (some FUSE file systems) is as good as it gets.
+            // The medium cannot be forced (some FUSE file systems).
             Ok(()) | Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
             Err(errno) => return Err(failed(errno)),
         }
@@ -168,10 +168,10 @@ fn fill(file: &File, bytes: &[u8], sync: bool) -> Result<()> {
     Ok(())
 }
 
-/// Gives an unnamed file its name.
+/// Links an unnamed file at `path`.
 fn link(file: &File, path: &Path, bytes: usize) -> Result<Linked> {
     let by_proc = format!("/proc/self/fd/{}", file.as_raw_fd());
-    // Twice, because what stands in the way may be a file of the wrong size, which is removed.
+    // Several attempts, because an existing file of the wrong size is removed first.
     for attempt in 0..3 {
         let linked = match rustix::fs::linkat(CWD, &*by_proc, CWD, path, AtFlags::SYMLINK_FOLLOW) {
             // No /proc: the descriptor itself can be linked with the right capability, or by the same credentials.
@@ -179,9 +179,9 @@ fn link(file: &File, path: &Path, bytes: usize) -> Result<Linked> {
             other => other,
         };
         match linked {
-            Ok(()) => return Ok(Linked::Yes),
+            Ok(()) => return Ok(Linked::New),
             Err(Errno::EXIST) if attempt < 2 => match std::fs::metadata(path) {
-                Ok(meta) if meta.is_file() && meta.len() == bytes as u64 => return Ok(Linked::Already),
+                Ok(meta) if meta.is_file() && meta.len() == bytes as u64 => return Ok(Linked::AlreadyThere),
                 Ok(_) => {
                     if let Err(e) = std::fs::remove_file(path)
                         && e.kind() != std::io::ErrorKind::NotFound
@@ -195,4 +195,13 @@ fn link(file: &File, path: &Path, bytes: usize) -> Result<Linked> {
         }
     }
     Err(failed(Errno::EXIST))
+}
+
+/// Removes a file that may be there. One that remains is found by the next survey.
+pub(super) fn remove_quietly(path: &Path) {
+    if let Err(e) = std::fs::remove_file(path)
+        && e.kind() != std::io::ErrorKind::NotFound
+    {
+        log::debug!("{} cannot be removed: {e}", path.display());
+    }
 }

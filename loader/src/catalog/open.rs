@@ -1,7 +1,7 @@
 //! From a loader's arguments to its streams' indexes: fetched, or read from the cache and compared.
 
 use super::stream::{IndexedStream, files_of};
-use crate::cache::{IndexCheck, Patience, install_index};
+use crate::cache::{IndexCheck, WaitPolicy, install_index};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
@@ -164,8 +164,8 @@ impl Opener<'_> {
         };
         let fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>> = if remote.is_some() { Some(&mut fetch) } else { None };
         let limit = Duration::from_secs_f64(self.config.stall_timeout);
-        let patience = Patience::new(&|| false, limit);
-        let file = install_index(dir, name, IndexCheck::Compare, fetch, self.clock, patience)?;
+        let policy = WaitPolicy::new(&|| false, limit);
+        let file = install_index(dir, name, IndexCheck::Compare, fetch, self.clock, policy)?;
         if let Some(why) = file.unchecked {
             self.stats.note(format!("the cached index of {name} is used unchecked: {why}"));
         }

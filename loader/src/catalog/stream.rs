@@ -1,6 +1,6 @@
 //! One stream: after its index has been read, and after its cache directory has been opened.
 
-use crate::cache::{CacheDir, CacheDirConfig, CacheFile, CacheGroup, ShardFiles, ShardSet};
+use crate::cache::{CacheFile, CacheGroup, ShardFiles, ShardSet, StreamCache, StreamCacheConfig};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::format::{Encoding, FileInfo, HashAlgo, Index, Shard};
@@ -15,7 +15,7 @@ pub(crate) struct Stream {
     /// The stream as the user wrote it, for messages.
     pub(crate) name: String,
     pub(crate) remote: Option<Remote>,
-    pub(crate) dir: Arc<CacheDir>,
+    pub(crate) dir: StreamCache,
     /// What the stream's index says.
     pub(crate) index: Arc<Index>,
     /// Hash that every download must match, if one was asked for.
@@ -91,21 +91,20 @@ impl IndexedStream {
                 .with("file", &file.basename));
             }
         }
-        let config = CacheDirConfig {
+        let config = StreamCacheConfig {
             dir: self.path,
             shards: self.files,
             has_remote: self.has_remote,
             keep_zip: self.keep_zip,
-            cache_limit: rules.cache_limit,
-            group: Some(group.clone()),
+            group: group.clone(),
             first_shard,
             clock: rules.clock.clone(),
-            ..CacheDirConfig::default()
+            ..StreamCacheConfig::default()
         };
         Ok(Stream {
             name: self.name,
             remote: self.remote,
-            dir: CacheDir::open(config, stats)?,
+            dir: StreamCache::open(config, stats)?,
             index: self.index,
             validate_hash: self.validate_hash,
             index_digest: self.digest,

@@ -1,6 +1,6 @@
 //! The data set as plain memory.
 
-use crate::cache::{IndexCheck, Patience, ShardSet, install_index};
+use crate::cache::{IndexCheck, ShardSet, WaitPolicy, install_index};
 use crate::catalog::{IndexedStream, files_of};
 use crate::clock::Clock;
 use crate::config::read;
@@ -147,9 +147,9 @@ impl StreamPlace {
         };
         let fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>> =
             if self.has_remote() { Some(&mut fetch) } else { None };
-        let patience = Patience::new(&|| false, STALL_TIMEOUT);
+        let policy = WaitPolicy::new(&|| false, STALL_TIMEOUT);
         let name = self.remote.as_deref().unwrap_or("no remote");
-        install_index(&self.dir, name, IndexCheck::Trust, fetch, &Clock::system(), patience)?;
+        install_index(&self.dir, name, IndexCheck::Trust, fetch, &Clock::system(), policy)?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::data::{DataSet, STALL_TIMEOUT};
 use super::table::{Known, Table};
-use crate::cache::{Admit, CacheDir, Claim, Patience, ShardState};
+use crate::cache::{AdmitOutcome, ClaimOutcome, ResidencyGuard, ShardState, WaitPolicy};
 use crate::catalog::{Catalog, Rules};
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
@@ -36,9 +36,9 @@ pub(super) type NextUse<'a> = &'a (dyn Fn(ShardId) -> Option<u64> + Sync);
 /// How much a shard is wanted.
 #[derive(Clone, Copy)]
 pub(super) enum Wanted<'a> {
-    /// The caller waits for it, and it is held until [`SampleReader::release`].
+    /// The caller waits for it.
     Now,
-    /// If it can be had without waiting for anybody; it is not held.
+    /// If it can be had without waiting for anybody.
     Ahead(NextUse<'a>),
 }
 
@@ -126,9 +126,9 @@ impl SampleReader {
     pub fn fetch_and_read(&self, sample: SampleId, into: &mut Vec<u8>, attempts: u32) -> Result<Found> {
         let (id, index) = self.locate(sample)?;
         for _ in 0..attempts {
-            self.make_resident(id, Wanted::Now, &Run::new())?;
+            let guard = self.make_resident(id, Wanted::Now, &Run::new())?;
             let found = self.read_in(id, index, into);
-            self.release(id);
+            drop(guard);
             if let Some(found) = found.map_err(|e| self.describe(e, id).with("sample", index))? {
                 return Ok(found);
             }
@@ -145,9 +145,7 @@ impl SampleReader {
     /// As [`fetch_and_read`](Self::fetch_and_read).
     pub fn fetch(&self, shard: ShardId) -> Result<()> {
         self.check(shard)?;
-        self.make_resident(shard, Wanted::Now, &Run::new())?;
-        self.release(shard);
-        Ok(())
+        self.make_resident(shard, Wanted::Now, &Run::new()).map(drop)
     }
 
     /// Fetches `shard` if it is not here and nobody fetches it; true when it is here afterwards.
@@ -157,7 +155,7 @@ impl SampleReader {
     /// As [`fetch`](Self::fetch).
     pub fn try_fetch(&self, shard: ShardId) -> Result<bool> {
         self.check(shard)?;
-        self.make_resident(shard, Wanted::Ahead(&|_| None), &Run::new())
+        Ok(self.make_resident(shard, Wanted::Ahead(&|_| None), &Run::new())?.is_some())
     }
 
     /// Removes `shard` from the local directory; false when it is in use or not here.
@@ -183,7 +181,7 @@ impl SampleReader {
         let mut first = 0;
         for (stream, place) in self.catalog.streams().iter().zip(&self.data.config.streams) {
             if place.has_remote()
-                && let Some((accessed_ns, local)) = stream.dir.coldest()?
+                && let Some((accessed_ns, local)) = stream.dir.least_recently_used()?
             {
                 let found = (accessed_ns, ShardId(first + local));
                 coldest = Some(coldest.map_or(found, |known| known.min(found)));
@@ -202,7 +200,7 @@ impl SampleReader {
     ///
     /// When a directory cannot be listed.
     pub fn bytes_here(&self) -> Result<u64> {
-        self.catalog.streams().iter().map(|stream| stream.dir.bytes_here()).sum()
+        self.catalog.streams().iter().map(|stream| stream.dir.resident_bytes()).sum()
     }
 
     /// Whether `shard` was here when last looked at.
@@ -212,33 +210,30 @@ impl SampleReader {
     }
 
     /// Sees `id` through: claim, room, download, publish. False when somebody is in the way and it is only wanted ahead.
-    pub(super) fn make_resident(&self, id: ShardId, wanted: Wanted<'_>, run: &Run) -> Result<bool> {
+    pub(super) fn make_resident(&self, id: ShardId, wanted: Wanted<'_>, run: &Run) -> Result<Option<ResidencyGuard>> {
         self.bring(id, wanted, run).map_err(|e| self.describe(e, id))
     }
 
-    fn bring(&self, id: ShardId, wanted: Wanted<'_>, run: &Run) -> Result<bool> {
+    fn bring(&self, id: ShardId, wanted: Wanted<'_>, run: &Run) -> Result<Option<ResidencyGuard>> {
         let (stream, local) = self.catalog.locate(id);
         let stopped = || run.is_stopped();
-        let patience = Patience::new(&stopped, STALL_TIMEOUT);
-        let claim = match wanted {
-            Wanted::Now => stream.dir.claim(local, patience)?,
+        let policy = WaitPolicy::new(&stopped, STALL_TIMEOUT);
+        let outcome = match wanted {
+            Wanted::Now => stream.dir.claim(local, policy)?,
             Wanted::Ahead(_) => stream.dir.try_claim(local)?,
         };
-        let claimed = match claim {
-            Claim::Mine(claimed) => claimed,
-            Claim::Resident => {
-                self.release_ahead(&stream.dir, local, wanted);
-                return Ok(true);
-            }
-            Claim::Busy => return Ok(false),
+        let claim = match outcome {
+            ClaimOutcome::Claimed(claim) => claim,
+            ClaimOutcome::Resident(guard) => return Ok(Some(guard)),
+            ClaimOutcome::Busy => return Ok(None),
         };
-        let packed = claimed.packed();
+        let packed = claim.packed_files();
         // Room comes first: without it there is nothing to download for. It is held for the length of one download.
-        let admitted = match wanted {
-            Wanted::Now => claimed.admit(&|_| None, patience)?,
-            Wanted::Ahead(next_use) => match claimed.try_admit(&|shard| next_use(ShardId(shard)))? {
-                Admit::Admitted(admitted) => admitted,
-                Admit::Wait { .. } => return Ok(false),
+        let admission = match wanted {
+            Wanted::Now => claim.admit(&|_| None, policy)?,
+            Wanted::Ahead(next_use) => match claim.try_admit(&|shard| next_use(ShardId(shard)))? {
+                AdmitOutcome::Admitted(admission) => admission,
+                AdmitOutcome::Wait { .. } => return Ok(None),
             },
         };
         let remotes = self.remotes()?;
@@ -250,26 +245,12 @@ impl SampleReader {
         let shard = self.catalog.shard(id);
         let watch = |came: FetchEvent<'_>| {
             if let FetchEvent::Bytes { moved: true, .. } = came {
-                admitted.beat();
+                admission.report_progress();
             }
         };
         let way = ShardFetch { stream, origin, run, stats: &self.stats, watch: &watch };
         let brought = way.bring(shard, packed.as_deref())?;
-        brought.publish(admitted, &self.stats)?;
-        self.release_ahead(&stream.dir, local, wanted);
-        Ok(true)
-    }
-
-    /// Lets go of a shard that was fetched for a reader who waits.
-    fn release(&self, id: ShardId) {
-        let (stream, local) = self.catalog.locate(id);
-        stream.dir.mark_read(local);
-    }
-
-    fn release_ahead(&self, dir: &CacheDir, local: u32, wanted: Wanted<'_>) {
-        if matches!(wanted, Wanted::Ahead(_)) {
-            dir.mark_read(local);
-        }
+        brought.publish(admission, &self.stats).map(Some)
     }
 
     fn read_in(&self, id: ShardId, index: u32, into: &mut Vec<u8>) -> Result<Option<Found>> {
@@ -287,7 +268,7 @@ impl SampleReader {
             Some(open) => read(&*open.files[0].file, &mut into[..bytes])?,
             None => {
                 let (stream, local) = self.catalog.locate(id);
-                let Some(file) = stream.dir.open_once(local, &known.touched)? else { return Ok(None) };
+                let Some(file) = stream.dir.open_once(local, &known.access_time)? else { return Ok(None) };
                 read(&file, &mut into[..bytes])?;
             }
         }

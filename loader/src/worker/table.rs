@@ -1,6 +1,6 @@
 //! What is known about shards that were read: where their samples lie, and descriptors.
 
-use crate::cache::{OpenShard, Touched};
+use crate::cache::{AccessTime, OpenShard};
 use crate::error::Result;
 use crate::format::{OffsetTable, Shard};
 use crate::order::ShardId;
@@ -27,14 +27,14 @@ pub(super) struct Known {
     /// Its descriptors, where they are kept.
     pub(super) open: Option<Arc<OpenShard>>,
     /// When its access time was set, where they are not.
-    pub(super) touched: Touched,
+    pub(super) access_time: AccessTime,
 }
 
 impl Known {
     /// Reads the offsets of `shard`, which is open.
     pub(super) fn read(shard: &Shard, layout: usize, open: Arc<OpenShard>, keep_open: bool) -> Result<Self> {
         let offsets = read_offsets(shard, &open)?;
-        Ok(Self { offsets, layout, open: keep_open.then_some(open), touched: Touched::default() })
+        Ok(Self { offsets, layout, open: keep_open.then_some(open), access_time: AccessTime::default() })
     }
 
     /// Descriptors kept open.

@@ -1,9 +1,10 @@
-//! The cache in one process; `processes` has what happens between several.
+//! The cache in one process; `processes` tests it between several.
 
 mod processes;
 
 pub(super) use processes::moment;
 
+use super::shards::INDEX_NAME;
 use super::*;
 use crate::clock::Clock;
 use crate::error::{ErrorKind, Result};
@@ -16,12 +17,12 @@ fn never() -> bool {
     false
 }
 
-fn patience() -> Patience<'static> {
-    Patience::new(&never, Duration::from_secs(60))
+fn long_wait() -> WaitPolicy<'static> {
+    WaitPolicy::new(&never, Duration::from_secs(60))
 }
 
-fn no_patience() -> Patience<'static> {
-    Patience::new(&never, Duration::ZERO)
+fn no_wait() -> WaitPolicy<'static> {
+    WaitPolicy::new(&never, Duration::ZERO)
 }
 
 fn unplanned(_: u32) -> Option<u64> {
@@ -42,9 +43,9 @@ fn shards(count: u32, bytes: u64, zip: bool) -> Vec<ShardFiles> {
         .collect()
 }
 
-fn config(dir: &Path, shards: Vec<ShardFiles>) -> CacheDirConfig {
+fn config(dir: &Path, shards: Vec<ShardFiles>) -> StreamCacheConfig {
     let shards = Arc::new(ShardSet::new(shards).unwrap());
-    CacheDirConfig { dir: dir.to_owned(), shards, has_remote: true, skip_sync: true, ..CacheDirConfig::default() }
+    StreamCacheConfig { dir: dir.to_owned(), shards, has_remote: true, skip_sync: true, ..StreamCacheConfig::default() }
 }
 
 fn folder() -> tempfile::TempDir {
@@ -53,31 +54,29 @@ fn folder() -> tempfile::TempDir {
     dir
 }
 
-fn open(dir: &Path, shards: Vec<ShardFiles>) -> Arc<CacheDir> {
-    CacheDir::open(config(dir, shards), &Stats::default()).unwrap()
+fn open(dir: &Path, shards: Vec<ShardFiles>) -> StreamCache {
+    StreamCache::open(config(dir, shards), &Stats::default()).unwrap()
 }
 
-fn mine(dir: &Arc<CacheDir>, shard: u32) -> Claimed {
+fn claimed(dir: &StreamCache, shard: u32) -> ShardClaim {
     match dir.try_claim(shard).unwrap() {
-        Claim::Mine(claimed) => claimed,
+        ClaimOutcome::Claimed(claim) => claim,
         other => panic!("{other:?}"),
     }
 }
 
-/// Fetches `shard` with content that names it, and marks it read.
-fn put(dir: &Arc<CacheDir>, shard: u32, next_use: &dyn Fn(u32) -> Option<u64>) {
-    let admitted = mine(dir, shard).admit(next_use, no_patience()).unwrap();
-    publish(dir, admitted).unwrap();
-    dir.mark_read(shard);
+/// Fetches `shard` with content that names it, without keeping it.
+fn put(dir: &StreamCache, shard: u32, next_use: &dyn Fn(u32) -> Option<u64>) {
+    drop(publish(dir, claimed(dir, shard).admit(next_use, no_wait()).unwrap()).unwrap());
 }
 
-fn publish(dir: &Arc<CacheDir>, admitted: Admitted) -> Result<()> {
-    let files = &dir.shards()[admitted.shard() as usize];
+fn publish(dir: &StreamCache, admission: Admission) -> Result<ResidencyGuard> {
+    let files = &dir.shards()[admission.shard() as usize];
     let content: Vec<Vec<u8>> =
-        files.raw.iter().chain(&files.zip).map(|f| vec![admitted.shard() as u8; f.bytes as usize]).collect();
+        files.raw.iter().chain(&files.zip).map(|f| vec![admission.shard() as u8; f.bytes as usize]).collect();
     let files: Vec<PublishFile<'_>> =
         files.raw.iter().chain(&files.zip).zip(&content).map(|(f, c)| PublishFile::new(&f.name, c)).collect();
-    admitted.publish(&files)
+    admission.publish(&files)
 }
 
 fn listing(dir: &Path) -> Vec<String> {
@@ -88,7 +87,7 @@ fn listing(dir: &Path) -> Vec<String> {
 }
 
 fn bytes_on_disk(dir: &Path) -> u64 {
-    // What another process evicts between the listing and the look does not count.
+    // A file that another process evicts after the listing does not count.
     std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().metadata().map_or(0, |meta| meta.len())).sum()
 }
 
@@ -98,14 +97,14 @@ fn a_published_shard_is_resident_and_the_directory_holds_nothing_else() {
     let dir = open(folder.path(), shards(2, 1000, false));
     assert_eq!(dir.state(0), ShardState::Absent);
     assert!(dir.open_shard(0).unwrap().is_none());
-    let claimed = mine(&dir, 0);
+    let claim = claimed(&dir, 0);
     assert_eq!(dir.state(0), ShardState::Claimed);
-    assert!(matches!(dir.try_claim(0).unwrap(), Claim::Busy), "a second thread does not fetch it");
-    let admitted = claimed.admit(&unplanned, no_patience()).unwrap();
+    assert!(matches!(dir.try_claim(0).unwrap(), ClaimOutcome::Busy), "a second thread does not fetch it");
+    let admission = claim.admit(&unplanned, no_wait()).unwrap();
     assert_eq!(listing(folder.path()), [INDEX_NAME], "nothing appears before publishing");
-    publish(&dir, admitted).unwrap();
+    let _guard = publish(&dir, admission).unwrap();
     assert_eq!(dir.state(0), ShardState::Resident);
-    assert!(matches!(dir.try_claim(0).unwrap(), Claim::Resident));
+    assert!(matches!(dir.try_claim(0).unwrap(), ClaimOutcome::Resident(_)));
     assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds"]);
     let open = dir.open_shard(0).unwrap().unwrap();
     assert_eq!(open.files[0].bytes, 1000);
@@ -116,12 +115,12 @@ fn a_published_shard_is_resident_and_the_directory_holds_nothing_else() {
 fn a_dropped_claim_is_free_for_the_next_thread_that_waits() {
     let folder = folder();
     let dir = open(folder.path(), shards(1, 10, false));
-    let claimed = mine(&dir, 0);
+    let claim = claimed(&dir, 0);
     let waiter = {
         let dir = dir.clone();
-        std::thread::spawn(move || matches!(dir.claim(0, patience()).unwrap(), Claim::Mine(_)))
+        std::thread::spawn(move || matches!(dir.claim(0, long_wait()).unwrap(), ClaimOutcome::Claimed(_)))
     };
-    drop(claimed);
+    drop(claim);
     assert!(waiter.join().unwrap());
 }
 
@@ -129,43 +128,36 @@ fn a_dropped_claim_is_free_for_the_next_thread_that_waits() {
 fn a_waiter_sees_the_shard_that_another_thread_publishes() {
     let folder = folder();
     let dir = open(folder.path(), shards(1, 10, false));
-    let admitted = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
+    let admitted = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
     let waiter = {
         let dir = dir.clone();
-        std::thread::spawn(move || {
-            dir.wait_resident(0, patience()).unwrap();
-            matches!(dir.claim(0, patience()).unwrap(), Claim::Resident)
-        })
+        std::thread::spawn(move || matches!(dir.claim(0, long_wait()).unwrap(), ClaimOutcome::Resident(_)))
     };
-    publish(&dir, admitted).unwrap();
+    let _guard = publish(&dir, admitted).unwrap();
     assert!(waiter.join().unwrap());
 }
 
 #[test]
-fn a_wait_ends_with_the_shard_s_name_when_the_time_is_over_or_it_is_called_off() {
+fn a_wait_ends_with_the_shard_s_name_when_its_time_is_over_or_it_is_stopped() {
     let folder = folder();
     let dir = open(folder.path(), shards(1, 10, false));
-    let _claimed = mine(&dir, 0);
-    let e = dir.claim(0, no_patience()).unwrap_err();
+    let _claim = claimed(&dir, 0);
+    let e = dir.claim(0, no_wait()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Timeout);
     assert!(e.to_string().contains("shard.00000.mds") && e.to_string().contains("another thread"), "{e}");
-    let e = dir.wait_resident(0, Patience::new(&|| true, Duration::from_secs(60))).unwrap_err();
+    let e = dir.claim(0, WaitPolicy::new(&|| true, Duration::from_secs(60))).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Closed);
 }
 
 #[test]
-fn wrong_sizes_and_failed_checks_leave_the_shard_absent() {
+fn wrong_sizes_and_names_leave_the_shard_absent() {
     let folder = folder();
     let dir = open(folder.path(), shards(1, 10, false));
-    let admitted = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
+    let admitted = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
     let e = admitted.publish(&[PublishFile::new("shard.00000.mds", &[0; 9])]).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Checksum);
     assert!(e.to_string().contains("expected 10"), "{e}");
-    let admitted = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
-    let refuse = |_: &[u8]| Err(crate::Error::new(ErrorKind::Checksum, "hash differs"));
-    let e = admitted.publish(&[PublishFile::new("shard.00000.mds", &[0; 10]).checked_by(&refuse)]).unwrap_err();
-    assert!(e.to_string().contains("hash differs"), "{e}");
-    let admitted = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
+    let admitted = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
     let e = admitted.publish(&[PublishFile::new("other", &[0; 10])]).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Internal);
     assert_eq!(listing(folder.path()), [INDEX_NAME]);
@@ -173,10 +165,10 @@ fn wrong_sizes_and_failed_checks_leave_the_shard_absent() {
 }
 
 #[test]
-fn the_limit_holds_and_the_farthest_next_use_goes_first() {
+fn the_limit_holds_and_the_farthest_next_use_is_evicted_first() {
     let folder = folder();
-    let dir = CacheDir::open(
-        CacheDirConfig { cache_limit: Some(350), ..config(folder.path(), shards(6, 100, false)) },
+    let dir = StreamCache::open(
+        StreamCacheConfig { group: CacheGroup::new(Some(350)), ..config(folder.path(), shards(6, 100, false)) },
         &Stats::default(),
     )
     .unwrap();
@@ -186,9 +178,11 @@ fn the_limit_holds_and_the_farthest_next_use_goes_first() {
         assert!(bytes_on_disk(folder.path()) <= 350);
     }
     assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00002.mds", "shard.00003.mds"]);
-    // Shard 4 is used last of all: nothing that is needed sooner goes for it.
-    let Admit::Wait { claimed, .. } = mine(&dir, 4).try_admit(&plan).unwrap() else { panic!("no room to have") };
-    let e = claimed.admit(&plan, no_patience()).unwrap_err();
+    // Shard 4 is used last of all: no shard that is used sooner is evicted for it.
+    let AdmitOutcome::Wait { claim, .. } = claimed(&dir, 4).try_admit(&plan).unwrap() else {
+        panic!("there is no room")
+    };
+    let e = claim.admit(&plan, no_wait()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Full);
     assert!(e.to_string().contains("cache_limit 350"), "{e}");
     put(&dir, 5, &plan);
@@ -198,19 +192,19 @@ fn the_limit_holds_and_the_farthest_next_use_goes_first() {
 #[test]
 fn claimed_and_unread_shards_are_never_evicted() {
     let folder = folder();
-    let dir = CacheDir::open(
-        CacheDirConfig { cache_limit: Some(250), ..config(folder.path(), shards(4, 100, false)) },
+    let dir = StreamCache::open(
+        StreamCacheConfig { group: CacheGroup::new(Some(250)), ..config(folder.path(), shards(4, 100, false)) },
         &Stats::default(),
     )
     .unwrap();
-    let first = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
-    let second = mine(&dir, 1).admit(&unplanned, no_patience()).unwrap();
+    let first = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
+    let second = claimed(&dir, 1).admit(&unplanned, no_wait()).unwrap();
     // Reserved bytes count before anything is written.
-    assert!(matches!(mine(&dir, 2).try_admit(&unplanned).unwrap(), Admit::Wait { .. }));
-    publish(&dir, first).unwrap();
-    publish(&dir, second).unwrap();
-    assert!(matches!(mine(&dir, 2).try_admit(&unplanned).unwrap(), Admit::Wait { .. }), "both are unread");
-    dir.mark_read(1);
+    assert!(matches!(claimed(&dir, 2).try_admit(&unplanned).unwrap(), AdmitOutcome::Wait { .. }));
+    let _unread = publish(&dir, first).unwrap();
+    let second = publish(&dir, second).unwrap();
+    assert!(matches!(claimed(&dir, 2).try_admit(&unplanned).unwrap(), AdmitOutcome::Wait { .. }), "both are unread");
+    drop(second);
     put(&dir, 2, &unplanned);
     assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00002.mds"]);
 }
@@ -218,36 +212,36 @@ fn claimed_and_unread_shards_are_never_evicted() {
 #[test]
 fn evicted_bytes_count_until_their_reader_closes_them() {
     let folder = folder();
-    let dir = CacheDir::open(
-        CacheDirConfig { cache_limit: Some(150), ..config(folder.path(), shards(2, 100, false)) },
+    let dir = StreamCache::open(
+        StreamCacheConfig { group: CacheGroup::new(Some(150)), ..config(folder.path(), shards(2, 100, false)) },
         &Stats::default(),
     )
     .unwrap();
     put(&dir, 0, &unplanned);
     let reader = dir.open_shard(0).unwrap().unwrap();
-    let Admit::Wait { claimed, .. } = mine(&dir, 1).try_admit(&unplanned).unwrap() else {
+    let AdmitOutcome::Wait { claim, .. } = claimed(&dir, 1).try_admit(&unplanned).unwrap() else {
         panic!("its bytes are not free")
     };
     assert!(reader.is_evicted());
-    assert!(dir.open_shard(0).unwrap().is_none(), "an evicted shard is not handed out again");
+    assert!(dir.open_shard(0).unwrap().is_none(), "an evicted shard is not opened again");
     let mut read = [0u8; 100];
     crate::io::read_exact_at(&reader.files[0].file, &mut read, 0).unwrap();
     drop(reader);
-    assert!(matches!(claimed.try_admit(&unplanned).unwrap(), Admit::Admitted(_)));
+    assert!(matches!(claim.try_admit(&unplanned).unwrap(), AdmitOutcome::Admitted(_)));
 }
 
 #[test]
-fn what_was_published_and_not_evicted_is_what_is_on_disk() {
+fn bytes_on_disk_are_those_published_and_not_evicted() {
     for keep_zip in [false, true] {
         let folder = folder();
-        let (stats, limit) = (Stats::default(), Some(2 + 330));
-        let config = CacheDirConfig { keep_zip, cache_limit: limit, ..config(folder.path(), shards(4, 100, true)) };
-        let dir = CacheDir::open(config, &stats).unwrap();
+        let (stats, group) = (Stats::default(), CacheGroup::new(Some(2 + 330)));
+        let config = StreamCacheConfig { keep_zip, group, ..config(folder.path(), shards(4, 100, true)) };
+        let dir = StreamCache::open(config, &stats).unwrap();
         (0..4).for_each(|shard| put(&dir, shard, &unplanned));
         let counter = |name| stats.counter(name).get();
         assert!(counter("cache_evicted") > 0);
-        let left = counter("cache_published_bytes") - counter("cache_evicted_bytes");
-        assert_eq!(left, bytes_on_disk(folder.path()) - 2, "keep_zip: {keep_zip}");
+        let remaining = counter("cache_published_bytes") - counter("cache_evicted_bytes");
+        assert_eq!(remaining, bytes_on_disk(folder.path()) - 2, "keep_zip: {keep_zip}");
     }
 }
 
@@ -255,29 +249,29 @@ fn what_was_published_and_not_evicted_is_what_is_on_disk() {
 fn pulses_turn_once_a_second_at_most() {
     let folder = folder();
     let clock = Clock::manual();
-    let config = CacheDirConfig { clock: clock.clone(), ..config(folder.path(), shards(1, 100, false)) };
-    let dir = CacheDir::open(config, &Stats::default()).unwrap();
-    let claimed = mine(&dir, 0);
-    let pulse = || dir.directory.table.lock().pulse(&dir.directory, 0);
+    let config = StreamCacheConfig { clock: clock.clone(), ..config(folder.path(), shards(1, 100, false)) };
+    let dir = StreamCache::open(config, &Stats::default()).unwrap();
+    let claim = claimed(&dir, 0);
+    let is_up = || dir.state.dir.locks.lock().is_pulse_up(0);
     let mut turns = Vec::new();
     for _ in 0..4 {
-        claimed.beat();
-        turns.push(pulse());
+        claim.report_progress();
+        turns.push(is_up());
         clock.advance(Duration::from_millis(600));
     }
     assert_eq!(turns, [true, true, false, false]);
     clock.advance(Duration::from_secs(1));
-    claimed.beat();
-    assert!(pulse());
-    drop(claimed);
-    assert!(!pulse(), "it ends with the claim");
+    claim.report_progress();
+    assert!(is_up());
+    drop(claim);
+    assert!(!is_up(), "it ends with the claim");
 }
 
 #[test]
-fn shards_that_the_plan_does_not_know_go_by_their_last_use() {
+fn shards_that_the_plan_does_not_know_are_evicted_by_their_last_use() {
     let folder = folder();
-    let dir = CacheDir::open(
-        CacheDirConfig { cache_limit: Some(350), ..config(folder.path(), shards(5, 100, false)) },
+    let dir = StreamCache::open(
+        StreamCacheConfig { group: CacheGroup::new(Some(350)), ..config(folder.path(), shards(5, 100, false)) },
         &Stats::default(),
     )
     .unwrap();
@@ -305,44 +299,44 @@ fn directories_of_a_group_share_one_limit_and_one_plan() {
     let (first, second) = (folder(), folder());
     let group = CacheGroup::new(Some(2 + 2 + 250));
     let open = |folder: &Path, first_shard| {
-        let group = Some(group.clone());
-        CacheDir::open(
-            CacheDirConfig { group, first_shard, ..config(folder, shards(2, 100, false)) },
+        let group = group.clone();
+        StreamCache::open(
+            StreamCacheConfig { group, first_shard, ..config(folder, shards(2, 100, false)) },
             &Stats::default(),
         )
         .unwrap()
     };
     let (a, b) = (open(first.path(), 0), open(second.path(), 2));
-    // Local files do not count, and do not go.
+    // Local files do not count and are not evicted.
     let third = folder();
     std::fs::write(third.path().join(raw_name(0)), [0; 100]).unwrap();
-    let local = CacheDirConfig {
+    let local = StreamCacheConfig {
         has_remote: false,
-        group: Some(group.clone()),
+        group: group.clone(),
         first_shard: 4,
         ..config(third.path(), shards(1, 100, false))
     };
-    let local = CacheDir::open(local, &Stats::default()).unwrap();
+    let local = StreamCache::open(local, &Stats::default()).unwrap();
     let plan = |shard: u32| Some([5, 9, 6, 7, 100][shard as usize]);
     put(&a, 0, &plan);
     put(&a, 1, &plan);
-    // The second shard of the first stream is used last of all: it goes for one of the second stream.
+    // The second shard of the first stream is used last of all: it is evicted for one of the second stream.
     put(&b, 0, &plan);
     assert_eq!((a.state(0), a.state(1), b.state(0)), (ShardState::Resident, ShardState::Absent, ShardState::Resident));
-    // Number 1 of the second stream is number 3 of the plan, used after both that are there.
-    assert!(matches!(mine(&b, 1).try_admit(&plan).unwrap(), Admit::Wait { .. }));
+    // Number 1 of the second stream is number 3 of the plan, used after both that are on disk.
+    assert!(matches!(claimed(&b, 1).try_admit(&plan).unwrap(), AdmitOutcome::Wait { .. }));
     assert_eq!(local.state(0), ShardState::Resident);
 }
 
 #[test]
 fn a_limit_below_one_shard_is_an_error_with_the_figures() {
     let folder = folder();
-    let dir = CacheDir::open(
-        CacheDirConfig { cache_limit: Some(101), ..config(folder.path(), shards(1, 100, false)) },
+    let dir = StreamCache::open(
+        StreamCacheConfig { group: CacheGroup::new(Some(101)), ..config(folder.path(), shards(1, 100, false)) },
         &Stats::default(),
     )
     .unwrap();
-    let e = mine(&dir, 0).try_admit(&unplanned).unwrap_err();
+    let e = claimed(&dir, 0).try_admit(&unplanned).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Config);
     assert!(e.to_string().contains("cache_limit 101") && e.to_string().contains("index_bytes 2"), "{e}");
 }
@@ -351,21 +345,21 @@ fn a_limit_below_one_shard_is_an_error_with_the_figures() {
 fn two_data_sets_of_a_process_share_claims_holds_and_the_strictest_limit() {
     let folder = folder();
     let a = open(folder.path(), shards(3, 100, false));
-    let b = CacheDir::open(
-        CacheDirConfig { cache_limit: Some(150), ..config(folder.path(), shards(3, 100, false)) },
+    let b = StreamCache::open(
+        StreamCacheConfig { group: CacheGroup::new(Some(150)), ..config(folder.path(), shards(3, 100, false)) },
         &Stats::default(),
     )
     .unwrap();
-    let claimed = mine(&a, 0);
-    assert!(matches!(b.try_claim(0).unwrap(), Claim::Busy));
-    drop(claimed);
+    let claim = claimed(&a, 0);
+    assert!(matches!(b.try_claim(0).unwrap(), ClaimOutcome::Busy));
+    drop(claim);
     put(&a, 0, &unplanned);
-    assert!(matches!(b.try_claim(0).unwrap(), Claim::Resident));
+    let ClaimOutcome::Resident(unread) = b.try_claim(0).unwrap() else { panic!("it is on disk") };
     // `a` has no limit of its own, but `b`'s holds for it too, and `b` has not read shard 0.
-    assert!(matches!(mine(&a, 1).try_admit(&unplanned).unwrap(), Admit::Wait { .. }));
-    drop(b);
+    assert!(matches!(claimed(&a, 1).try_admit(&unplanned).unwrap(), AdmitOutcome::Wait { .. }));
+    drop((b, unread));
     put(&a, 1, &unplanned);
-    let e = CacheDir::open(config(folder.path(), shards(2, 100, false)), &Stats::default()).unwrap_err();
+    let e = StreamCache::open(config(folder.path(), shards(2, 100, false)), &Stats::default()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Stale);
 }
 
@@ -376,24 +370,24 @@ fn keep_zip_decides_which_files_stay() {
     put(&dir, 0, &unplanned);
     assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds"]);
     drop(dir);
-    let keep = CacheDirConfig { keep_zip: true, ..config(folder.path(), shards(1, 100, true)) };
-    let dir = CacheDir::open(keep.clone(), &Stats::default()).unwrap();
+    let keep = StreamCacheConfig { keep_zip: true, ..config(folder.path(), shards(1, 100, true)) };
+    let dir = StreamCache::open(keep.clone(), &Stats::default()).unwrap();
     assert_eq!(dir.disk_bytes(0), 150);
     assert_eq!(dir.state(0), ShardState::Absent, "the raw file alone is not all that is wanted");
     put(&dir, 0, &unplanned);
     assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00000.mds.zstd"]);
     drop(dir);
-    // Only the compressed file: it is unpacked, not fetched, and goes afterwards.
+    // Only the compressed file: it is unpacked, not fetched, and removed afterwards.
     std::fs::remove_file(folder.path().join("shard.00000.mds")).unwrap();
     let dir = open(folder.path(), shards(1, 100, true));
     assert_eq!(dir.state(0), ShardState::Packed);
-    let claimed = mine(&dir, 0);
-    assert_eq!(claimed.packed().unwrap(), [folder.path().join("shard.00000.mds.zstd")]);
-    let admitted = claimed.admit(&unplanned, no_patience()).unwrap();
-    admitted.publish(&[PublishFile::new("shard.00000.mds", &[7; 100])]).unwrap();
+    let claim = claimed(&dir, 0);
+    assert_eq!(claim.packed_files().unwrap(), [folder.path().join("shard.00000.mds.zstd")]);
+    let admission = claim.admit(&unplanned, no_wait()).unwrap();
+    drop(admission.publish(&[PublishFile::new("shard.00000.mds", &[7; 100])]).unwrap());
     assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds"]);
     drop(dir);
-    // Both there without keep_zip: the compressed one goes at the start.
+    // Both are there without keep_zip: the compressed one is removed at the start.
     std::fs::write(folder.path().join("shard.00000.mds.zstd"), [0; 50]).unwrap();
     let dir = open(folder.path(), shards(1, 100, true));
     assert_eq!(dir.state(0), ShardState::Resident);
@@ -401,7 +395,7 @@ fn keep_zip_decides_which_files_stay() {
 }
 
 #[test]
-fn left_overs_of_a_killed_writer_are_cleared_and_never_taken_for_shards() {
+fn files_of_a_killed_writer_are_removed_and_never_count_as_shards() {
     let folder = folder();
     std::fs::write(folder.path().join("shard.00000.mds.tmp"), [1; 100]).unwrap();
     std::fs::write(folder.path().join("shard.00001.mds"), [1; 99]).unwrap();
@@ -414,16 +408,19 @@ fn left_overs_of_a_killed_writer_are_cleared_and_never_taken_for_shards() {
 }
 
 #[test]
-fn a_stream_without_a_remote_loses_nothing_and_says_what_is_missing() {
+fn a_stream_without_a_remote_loses_nothing_and_names_missing_shards() {
     let folder = folder();
     std::fs::write(folder.path().join("shard.00000.mds"), [1; 100]).unwrap();
     std::fs::write(folder.path().join("shard.00000.mds.zstd"), [1; 50]).unwrap();
     std::fs::write(folder.path().join("shard.00002.mds"), [1; 60]).unwrap();
     let before = listing(folder.path());
-    let local =
-        CacheDirConfig { has_remote: false, cache_limit: Some(10), ..config(folder.path(), shards(3, 100, true)) };
-    let dir = CacheDir::open(local, &Stats::default()).unwrap();
-    assert!(matches!(dir.try_claim(0).unwrap(), Claim::Resident));
+    let local = StreamCacheConfig {
+        has_remote: false,
+        group: CacheGroup::new(Some(10)),
+        ..config(folder.path(), shards(3, 100, true))
+    };
+    let dir = StreamCache::open(local, &Stats::default()).unwrap();
+    assert!(matches!(dir.try_claim(0).unwrap(), ClaimOutcome::Resident(_)));
     assert!(dir.open_shard(0).unwrap().is_some());
     let e = dir.try_claim(1).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound);
@@ -431,11 +428,12 @@ fn a_stream_without_a_remote_loses_nothing_and_says_what_is_missing() {
     assert_eq!(dir.open_shard(1).unwrap_err().kind(), ErrorKind::NotFound);
     let e = dir.open_shard(2).unwrap_err();
     assert!(e.kind() == ErrorKind::Checksum && e.to_string().contains("bytes 60, expected 100"), "{e}");
-    assert_eq!(dir.try_claim(2).unwrap_err().to_string(), e.to_string(), "whoever notices says the same");
+    assert_eq!(dir.try_claim(2).unwrap_err().to_string(), e.to_string(), "all calls report the same error");
     // Another data set of the same directory that has a remote and a limit evicts nothing either.
-    let limited = CacheDirConfig { cache_limit: Some(250), ..config(folder.path(), shards(3, 100, true)) };
-    let limited = CacheDir::open(limited, &Stats::default()).unwrap();
-    assert!(matches!(mine(&limited, 1).try_admit(&unplanned).unwrap(), Admit::Wait { .. }));
+    let limited =
+        StreamCacheConfig { group: CacheGroup::new(Some(250)), ..config(folder.path(), shards(3, 100, true)) };
+    let limited = StreamCache::open(limited, &Stats::default()).unwrap();
+    assert!(matches!(claimed(&limited, 1).try_admit(&unplanned).unwrap(), AdmitOutcome::Wait { .. }));
     assert_eq!(listing(folder.path()), before);
 }
 
@@ -450,18 +448,18 @@ fn names_that_lead_out_of_the_directory_are_refused() {
 }
 
 #[test]
-fn shards_of_merged_indexes_lie_in_sub_directories_and_split_formats_have_two_files() {
+fn shards_of_merged_indexes_are_in_sub_directories_and_split_formats_have_two_files() {
     let folder = folder();
     let shards = vec![ShardFiles {
         raw: vec![CacheFile::new("3/shard.00000.json", 40), CacheFile::new("3/shard.00000.json.meta", 8)],
         zip: Vec::new(),
     }];
-    let limited = CacheDirConfig { cache_limit: Some(60), ..config(folder.path(), shards) };
-    let dir = CacheDir::open(limited, &Stats::default()).unwrap();
+    let limited = StreamCacheConfig { group: CacheGroup::new(Some(60)), ..config(folder.path(), shards) };
+    let dir = StreamCache::open(limited, &Stats::default()).unwrap();
     put(&dir, 0, &unplanned);
     assert_eq!(listing(&folder.path().join("3")), ["shard.00000.json", "shard.00000.json.meta"]);
     assert_eq!(dir.open_shard(0).unwrap().unwrap().files[1].bytes, 8);
-    // Half a shard is none.
+    // Half a shard does not count.
     std::fs::remove_file(folder.path().join("3/shard.00000.json.meta")).unwrap();
     assert!(dir.open_shard(0).unwrap().is_none());
     assert_eq!(dir.state(0), ShardState::Absent);
@@ -479,24 +477,24 @@ fn the_index_is_fetched_once_and_a_changed_remote_is_named() {
         fetched += 1;
         Ok(b"{\"shards\": []}".to_vec())
     };
-    let first = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut fetch), &clock, patience()).unwrap();
-    assert!(first.installed);
-    let again = install_index(&dir, "s3://b", IndexCheck::Trust, Some(&mut fetch), &clock, patience()).unwrap();
-    assert!(!again.installed && again.bytes == first.bytes);
+    let first = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut fetch), &clock, long_wait()).unwrap();
+    assert_eq!(listing(&dir), [INDEX_NAME]);
+    let again = install_index(&dir, "s3://b", IndexCheck::Trust, Some(&mut fetch), &clock, long_wait()).unwrap();
+    assert!(again.bytes == first.bytes);
     assert_eq!(fetched, 1);
     assert_eq!(listing(&dir), [INDEX_NAME]);
     let mut changed = || Ok(b"{\"shards\": [1]}".to_vec());
-    let e = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut changed), &clock, patience()).unwrap_err();
+    let e = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut changed), &clock, long_wait()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Stale);
     assert!(e.to_string().contains("s3://b") && e.to_string().contains("train/index.json"), "{e}");
     let mut offline = || Err(crate::Error::new(ErrorKind::Network, "unreachable"));
-    let kept = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut offline), &clock, patience()).unwrap();
+    let kept = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut offline), &clock, long_wait()).unwrap();
     assert_eq!(kept.unchecked.unwrap().kind(), ErrorKind::Network);
-    let e = install_index(&folder.path().join("none"), "", IndexCheck::Trust, None, &clock, patience()).unwrap_err();
+    let e = install_index(&folder.path().join("none"), "", IndexCheck::Trust, None, &clock, long_wait()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound);
 }
 
-/// Runs `body` as somebody whom file modes apply to, which root is not.
+/// Runs `body` as a user that file modes apply to, which root is not.
 fn without_privileges(body: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -516,7 +514,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn a_complete_directory_that_may_only_be_read_works_and_an_incomplete_one_says_what_to_change() {
+fn a_complete_read_only_directory_works_and_an_incomplete_one_is_an_error_that_names_the_fix() {
     let folder = folder();
     std::fs::write(folder.path().join(raw_name(0)), [0; 100]).unwrap();
     for file in [INDEX_NAME, "shard.00000.mds"] {
@@ -525,20 +523,19 @@ fn a_complete_directory_that_may_only_be_read_works_and_an_incomplete_one_says_w
     set_mode(folder.path(), 0o555);
     without_privileges(|| {
         let dir = open(folder.path(), shards(2, 100, false));
-        assert!(matches!(dir.try_claim(0).unwrap(), Claim::Resident));
+        assert!(matches!(dir.try_claim(0).unwrap(), ClaimOutcome::Resident(_)));
         assert_eq!(dir.open_shard(0).unwrap().unwrap().files[0].bytes, 100);
-        dir.mark_read(0);
         let e = dir.try_claim(1).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Permission);
         assert!(e.to_string().contains("choose another `local`"), "{e}");
         let below = folder.path().join("below");
-        let e = CacheDir::open(config(&below, shards(1, 1, false)), &Stats::default()).unwrap_err();
+        let e = StreamCache::open(config(&below, shards(1, 1, false)), &Stats::default()).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Permission);
         // An index that cannot be kept is still an index.
         let mut fetch = || Ok(b"{}".to_vec());
         let clock = Clock::system();
-        let index = install_index(&below, "x", IndexCheck::Trust, Some(&mut fetch), &clock, patience()).unwrap();
-        assert!(!index.installed && index.bytes == b"{}");
+        let index = install_index(&below, "x", IndexCheck::Trust, Some(&mut fetch), &clock, long_wait()).unwrap();
+        assert!(!below.exists() && index.bytes == b"{}");
     });
     set_mode(folder.path(), 0o755);
 }
@@ -547,8 +544,8 @@ fn a_complete_directory_that_may_only_be_read_works_and_an_incomplete_one_says_w
 fn without_locks_and_unnamed_files_shards_are_still_fetched_and_appear_whole() {
     let folder = folder();
     let a = open(folder.path(), shards(3, 100, false));
-    a.directory.table.lock().no_locks = Some(rustix::io::Errno::NOLCK);
-    a.directory.unnamed_files.store(false, crate::sync::Ordering::Relaxed);
+    a.state.dir.locks.lock().unavailable = Some(rustix::io::Errno::NOLCK);
+    a.state.dir.unnamed_files.store(false, crate::sync::Ordering::Relaxed);
     put(&a, 0, &unplanned);
     // Another writer's file with the common name is left alone: without locks it may be alive.
     std::fs::write(folder.path().join("shard.00001.mds.tmp"), b"half").unwrap();
@@ -558,42 +555,26 @@ fn without_locks_and_unnamed_files_shards_are_still_fetched_and_appear_whole() {
 }
 
 #[test]
-fn a_hash_is_compared_before_anything_is_written() {
-    use crate::format::hash::HashAlgo;
-    let folder = folder();
-    let dir = open(folder.path(), shards(1, 3, false));
-    let hex = [HashAlgo::Sha256, HashAlgo::Xxh64].map(|algo| (algo, algo.hex(b"abc")));
-    let admitted = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
-    let e = admitted.publish(&[PublishFile::new("shard.00000.mds", b"abd").hashed(&hex)]).unwrap_err();
-    assert_eq!(e.kind(), ErrorKind::Checksum);
-    assert!(e.to_string().contains("hash xxh64") && e.to_string().contains("shard.00000.mds"), "{e}");
-    assert_eq!(listing(folder.path()), [INDEX_NAME]);
-    let admitted = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
-    admitted.publish(&[PublishFile::new("shard.00000.mds", b"abc").hashed(&hex)]).unwrap();
-    assert_eq!(dir.state(0), ShardState::Resident);
-}
-
-#[test]
-fn a_full_disk_is_made_room_on_and_is_an_error_when_nothing_can_go() {
+fn a_full_disk_evicts_shards_and_is_an_error_if_none_can_be_evicted() {
     let folder = folder();
     let dir = open(folder.path(), shards(3, 100, false));
-    let left = |bytes: u64| *dir.directory.disk_available.lock() = Some(evict::DISK_RESERVE_BYTES + bytes);
-    left(99);
-    let e = mine(&dir, 0).try_admit(&unplanned).unwrap_err();
+    let set_free = |bytes: u64| *dir.state.dir.disk_available.lock() = Some(evict::DISK_RESERVE_BYTES + bytes);
+    set_free(99);
+    let e = claimed(&dir, 0).try_admit(&unplanned).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Full);
     assert!(e.to_string().contains("bytes_needed 100, bytes_free_for_shards 99"), "{e}");
-    left(199);
-    let first = mine(&dir, 0).admit(&unplanned, no_patience()).unwrap();
-    // What is promised to the first is not there for the second.
-    let Admit::Wait { claimed: second, .. } = mine(&dir, 1).try_admit(&unplanned).unwrap() else {
-        panic!("promised twice")
+    set_free(199);
+    let first = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
+    // Room that is reserved for the first is not free for the second.
+    let AdmitOutcome::Wait { claim: second, .. } = claimed(&dir, 1).try_admit(&unplanned).unwrap() else {
+        panic!("reserved twice")
     };
-    publish(&dir, first).unwrap();
-    left(99);
-    let Admit::Wait { claimed: second, .. } = second.try_admit(&unplanned).unwrap() else {
+    let unread = publish(&dir, first).unwrap();
+    set_free(99);
+    let AdmitOutcome::Wait { claim: second, .. } = second.try_admit(&unplanned).unwrap() else {
         panic!("shard 0 is unread")
     };
-    dir.mark_read(0);
-    publish(&dir, second.admit(&unplanned, no_patience()).unwrap()).unwrap();
+    drop(unread);
+    drop(publish(&dir, second.admit(&unplanned, no_wait()).unwrap()).unwrap());
     assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00001.mds"]);
 }

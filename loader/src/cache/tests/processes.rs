@@ -1,4 +1,4 @@
-//! The cache between processes: this test binary starts itself again as children that obey one command per line.
+//! The cache between processes: this test binary starts itself as children that execute one command per line.
 
 use super::*;
 use std::collections::HashMap;
@@ -8,25 +8,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const CHILD: &str = "FOREBAY_CACHE_TEST_CHILD";
 
-/// The moment at which this process kills itself, and how often it is passed before.
+/// Point at which this process kills itself, and the number of times that it is passed before.
 static KILL_AT: crate::sync::Mutex<Option<(String, u32)>> = crate::sync::Mutex::new(None);
 
-/// Ends the process without any clean-up, if this is the moment that was set.
+/// Ends the process without any clean-up, if this is the configured point.
 pub(in crate::cache) fn moment(name: &str) {
-    if let Some((at, left)) = &mut *KILL_AT.lock()
+    if let Some((at, passes)) = &mut *KILL_AT.lock()
         && at == name
     {
-        if *left == 0 {
+        if *passes == 0 {
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
-        *left = left.wrapping_sub(1);
+        *passes = passes.wrapping_sub(1);
     }
 }
 
-/// A child and the conversation with it; killed when dropped.
+/// Child process and its pipes; killed when dropped.
 struct Child {
     process: std::process::Child,
-    tell: ChildStdin,
+    commands: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
@@ -39,12 +39,12 @@ impl Child {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let tell = process.stdin.take().unwrap();
+        let commands = process.stdin.take().unwrap();
         let answers = BufReader::new(process.stdout.take().unwrap());
-        Self { process, tell, answers }
+        Self { process, commands, answers }
     }
 
-    /// A child that has opened `dir`.
+    /// Starts a child that has opened `dir`.
     fn open(dir: &Path, count: u32, bytes: u64, limit: Option<u64>) -> Self {
         let mut child = Self::start();
         let limit = limit.map_or("-".to_owned(), |l| l.to_string());
@@ -52,11 +52,11 @@ impl Child {
         child
     }
 
-    fn tell(&mut self, command: &str) {
-        writeln!(self.tell, "{command}").unwrap();
+    fn send(&mut self, command: &str) {
+        writeln!(self.commands, "{command}").unwrap();
     }
 
-    /// The next answer; "dead" when there is none.
+    /// Returns the next answer; "dead" if there is none.
     fn answer(&mut self) -> String {
         let mut line = String::new();
         loop {
@@ -72,7 +72,7 @@ impl Child {
     }
 
     fn ask(&mut self, command: &str) -> String {
-        self.tell(command);
+        self.send(command);
         self.answer()
     }
 
@@ -96,47 +96,48 @@ fn child() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
-    let mut state = Obedient::default();
+    let mut state = ChildState::default();
     for line in std::io::stdin().lines() {
         let line = line.unwrap();
-        let answer = state.obey(&line).unwrap_or_else(|e| format!("error {e:?}"));
+        let answer = state.execute(&line).unwrap_or_else(|e| format!("error {e:?}"));
         println!("@ {answer}");
     }
 }
 
 #[derive(Default)]
-struct Obedient {
-    dir: Option<Arc<CacheDir>>,
-    claimed: HashMap<u32, Claimed>,
-    admitted: HashMap<u32, Admitted>,
+struct ChildState {
+    dir: Option<StreamCache>,
+    claims: HashMap<u32, ShardClaim>,
+    admissions: HashMap<u32, Admission>,
+    guards: HashMap<u32, ResidencyGuard>,
     open: HashMap<u32, Arc<OpenShard>>,
-    needs: Option<RoomNeeded>,
+    room_request: Option<RoomRequest>,
 }
 
-impl Obedient {
-    fn obey(&mut self, line: &str) -> Result<String> {
+impl ChildState {
+    fn execute(&mut self, line: &str) -> Result<String> {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |i: usize| words[i].parse::<u64>().unwrap();
-        let said = |word: &str| Ok(word.to_owned());
+        let answer = |word: &str| Ok(word.to_owned());
         if words[0] == "open" {
             let shards = shards(number(1) as u32, number(2), false);
-            let cache_limit = words[3].parse().ok();
-            let config = CacheDirConfig { cache_limit, ..config(Path::new(words[4]), shards) };
-            self.dir = Some(CacheDir::open(config, &Stats::default())?);
-            return said("ok");
+            let group = CacheGroup::new(words[3].parse().ok());
+            let config = StreamCacheConfig { group, ..config(Path::new(words[4]), shards) };
+            self.dir = Some(StreamCache::open(config, &Stats::default())?);
+            return answer("ok");
         }
         if words[0] == "fork" {
             let outlived = claim::tests::lock_outlives_its_process_in_a_child(Path::new(words[1]));
-            return said(if outlived { "outlived" } else { "gone" });
+            return answer(if outlived { "outlived" } else { "gone" });
         }
         let dir = self.dir.clone().unwrap();
         if words[0] == "named" {
-            dir.directory.unnamed_files.store(false, Ordering::Relaxed);
-            return said("ok");
+            dir.state.dir.unnamed_files.store(false, Ordering::Relaxed);
+            return answer("ok");
         }
         if words[0] == "kill-at" {
             *KILL_AT.lock() = Some((words[1].to_owned(), number(2) as u32));
-            return said("ok");
+            return answer("ok");
         }
         if words[0] == "work" {
             return work(&dir, number(1), number(2), number(3));
@@ -144,43 +145,50 @@ impl Obedient {
         let shard = number(1) as u32;
         match words[0] {
             "claim" | "await" => {
-                let claim = if words[0] == "claim" { dir.try_claim(shard)? } else { dir.claim(shard, patience())? };
+                let claim = if words[0] == "claim" { dir.try_claim(shard)? } else { dir.claim(shard, long_wait())? };
                 match claim {
-                    Claim::Mine(claimed) => {
-                        self.claimed.insert(shard, claimed);
-                        said("mine")
+                    ClaimOutcome::Claimed(claim) => {
+                        self.claims.insert(shard, claim);
+                        answer("claimed")
                     }
-                    Claim::Resident => said("resident"),
-                    Claim::Busy => said("busy"),
+                    ClaimOutcome::Resident(guard) => {
+                        self.guards.insert(shard, guard);
+                        answer("resident")
+                    }
+                    ClaimOutcome::Busy => answer("busy"),
                 }
             }
-            "admit" => match self.claimed.remove(&shard).unwrap().try_admit(&unplanned)? {
-                Admit::Admitted(admitted) => {
-                    self.admitted.insert(shard, admitted);
-                    said("made")
+            "admit" => match self.claims.remove(&shard).unwrap().try_admit(&unplanned)? {
+                AdmitOutcome::Admitted(admission) => {
+                    self.admissions.insert(shard, admission);
+                    answer("made")
                 }
-                Admit::Wait { claimed, .. } => {
-                    self.claimed.insert(shard, claimed);
-                    said("wait")
+                AdmitOutcome::Wait { claim, .. } => {
+                    self.claims.insert(shard, claim);
+                    answer("wait")
                 }
             },
             "need" => {
-                self.needs = Some(dir.need_room());
-                said("ok")
+                self.room_request = Some(dir.request_room());
+                answer("ok")
             }
             "beat" => {
-                dir.directory.table.lock().beat(&dir.directory, shard);
-                said("ok")
+                dir.state.dir.locks.lock().toggle_pulse(shard);
+                answer("ok")
             }
             "admit-wait" => {
-                let admitted = self.claimed.remove(&shard).unwrap().admit(&unplanned, patience())?;
-                self.admitted.insert(shard, admitted);
-                said("made")
+                let admission = self.claims.remove(&shard).unwrap().admit(&unplanned, long_wait())?;
+                self.admissions.insert(shard, admission);
+                answer("made")
             }
-            "publish" => publish(&dir, self.admitted.remove(&shard).unwrap()).map(|()| "ok".to_owned()),
+            "publish" => {
+                let guard = publish(&dir, self.admissions.remove(&shard).unwrap())?;
+                self.guards.insert(shard, guard);
+                answer("ok")
+            }
             "read" => {
-                dir.mark_read(shard);
-                said("ok")
+                self.guards.remove(&shard);
+                answer("ok")
             }
             "take" => Ok(dir
                 .open_shard(shard)?
@@ -191,16 +199,16 @@ impl Obedient {
                 .to_owned()),
             "close" => {
                 self.open.remove(&shard);
-                said("ok")
+                answer("ok")
             }
             other => panic!("{other}"),
         }
     }
 }
 
-/// Uses shards at random, fetching what is absent, and looks at the directory's size after every step. Answers how many
-/// it fetched.
-fn work(dir: &Arc<CacheDir>, seed: u64, rounds: u64, limit: u64) -> Result<String> {
+/// Uses shards at random, fetches absent ones, and checks the directory's size after every step. Returns how many it
+/// fetched.
+fn work(dir: &StreamCache, seed: u64, rounds: u64, limit: u64) -> Result<String> {
     static FETCHED: AtomicU64 = AtomicU64::new(0);
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let count = dir.shards().len() as u64;
@@ -209,18 +217,21 @@ fn work(dir: &Arc<CacheDir>, seed: u64, rounds: u64, limit: u64) -> Result<Strin
         random ^= random >> 7;
         random ^= random << 17;
         let shard = (random % count) as u32;
-        if let Claim::Mine(claimed) = dir.claim(shard, patience())? {
-            FETCHED.fetch_add(1, Ordering::Relaxed);
-            publish(dir, claimed.admit(&unplanned, patience())?)?;
-        }
-        // Claimed or found, it is held: it must be here, and whole.
-        let open = dir.open_shard(shard)?.expect("a held shard is not evicted");
-        let content = std::fs::read(&open.files[0].path).expect("a held shard keeps its name");
+        let guard = match dir.claim(shard, long_wait())? {
+            ClaimOutcome::Claimed(claim) => {
+                FETCHED.fetch_add(1, Ordering::Relaxed);
+                publish(dir, claim.admit(&unplanned, long_wait())?)?
+            }
+            ClaimOutcome::Resident(guard) => guard,
+            ClaimOutcome::Busy => panic!("a claim that waits is never busy"),
+        };
+        // Guarded, it must be on disk and complete.
+        let open = dir.open_shard(shard)?.expect("a guarded shard is not evicted");
+        let content = std::fs::read(&open.files[0].path).expect("a guarded shard keeps its name");
         assert!(content.len() as u64 == open.files[0].bytes && content.iter().all(|b| *b == shard as u8));
         let bytes = bytes_on_disk(dir.path());
         assert!(bytes <= limit, "{bytes} bytes with a limit of {limit}");
-        drop(open);
-        dir.mark_read(shard);
+        drop((open, guard));
     }
     Ok(FETCHED.load(Ordering::Relaxed).to_string())
 }
@@ -230,10 +241,10 @@ fn two_processes_fetch_a_shard_once() {
     let folder = folder();
     let mut a = Child::open(folder.path(), 2, 100, None);
     let mut b = Child::open(folder.path(), 2, 100, None);
-    assert_eq!(a.ask("claim 0"), "mine");
+    assert_eq!(a.ask("claim 0"), "claimed");
     assert_eq!(b.ask("claim 0"), "busy");
-    assert_eq!(b.ask("claim 1"), "mine", "another shard is free");
-    b.tell("await 0");
+    assert_eq!(b.ask("claim 1"), "claimed", "another shard is free");
+    b.send("await 0");
     assert_eq!(a.ask("admit 0"), "made");
     assert_eq!(a.ask("publish 0"), "ok");
     assert_eq!(b.answer(), "resident");
@@ -241,63 +252,63 @@ fn two_processes_fetch_a_shard_once() {
 }
 
 #[test]
-fn the_claim_of_a_killed_process_falls_to_one_that_waits() {
+fn the_claim_of_a_killed_process_goes_to_one_that_waits() {
     let folder = folder();
     let mut a = Child::open(folder.path(), 1, 100, None);
     let mut b = Child::open(folder.path(), 1, 100, None);
-    assert_eq!(a.ask("claim 0"), "mine");
+    assert_eq!(a.ask("claim 0"), "claimed");
     assert_eq!(a.ask("admit 0"), "made");
-    b.tell("await 0");
+    b.send("await 0");
     a.kill();
-    assert_eq!(b.answer(), "mine");
+    assert_eq!(b.answer(), "claimed");
     assert_eq!(b.ask("admit 0"), "made");
     assert_eq!(b.ask("publish 0"), "ok");
 }
 
 #[test]
-fn who_waits_for_another_process_is_patient_while_bytes_come_in() {
+fn a_wait_for_another_process_lasts_while_bytes_arrive() {
     const BEATS: u64 = 4;
     let folder = folder();
     let clock = Clock::manual();
     let other = crate::sync::Mutex::new(Child::open(folder.path(), 1, 100, None));
-    assert_eq!(other.lock().ask("claim 0"), "mine");
-    let config = CacheDirConfig { clock: clock.clone(), ..config(folder.path(), shards(1, 100, false)) };
-    let dir = CacheDir::open(config, &Stats::default()).unwrap();
-    let (looks, moved) = (AtomicU64::new(0), AtomicU64::new(0));
-    // Asked before every look at the time: 40 s of 60 pass, and bytes come in only in the beginning.
+    assert_eq!(other.lock().ask("claim 0"), "claimed");
+    let config = StreamCacheConfig { clock: clock.clone(), ..config(folder.path(), shards(1, 100, false)) };
+    let dir = StreamCache::open(config, &Stats::default()).unwrap();
+    let (checks, progress) = (AtomicU64::new(0), AtomicU64::new(0));
+    // Called before every check of the time: 40 s of 60 pass, and bytes arrive only in the beginning.
     let stop = || {
-        if looks.fetch_add(1, Ordering::Relaxed) < BEATS {
+        if checks.fetch_add(1, Ordering::Relaxed) < BEATS {
             assert_eq!(other.lock().ask("beat 0"), "ok");
         }
         clock.advance(Duration::from_secs(40));
         false
     };
     let count = || {
-        moved.fetch_add(1, Ordering::Relaxed);
+        progress.fetch_add(1, Ordering::Relaxed);
     };
-    let e = dir.claim(0, Patience::new(&stop, Duration::from_secs(60)).on_progress(&count)).unwrap_err();
+    let e = dir.claim(0, WaitPolicy::new(&stop, Duration::from_secs(60)).on_progress(&count)).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Timeout, "{e}");
-    assert_eq!(moved.load(Ordering::Relaxed), BEATS);
-    assert_eq!(looks.load(Ordering::Relaxed), BEATS + 2, "60 s after the last byte it is enough");
+    assert_eq!(progress.load(Ordering::Relaxed), BEATS);
+    assert_eq!(checks.load(Ordering::Relaxed), BEATS + 2, "it ends 60 s after the last byte");
 }
 
 #[test]
-fn a_need_of_room_is_known_to_all_processes_and_ends_with_its_process() {
+fn a_request_for_room_is_known_to_all_processes_and_ends_with_its_process() {
     let folder = folder();
     let mut other = Child::open(folder.path(), 1, 100, None);
     let dir = open(folder.path(), shards(1, 100, false));
-    assert!(!dir.is_room_needed());
+    assert!(!dir.is_room_requested());
     assert_eq!(other.ask("need 0"), "ok");
-    assert!(dir.is_room_needed());
+    assert!(dir.is_room_requested());
     other.kill();
-    assert!(!dir.is_room_needed());
+    assert!(!dir.is_room_requested());
     let second = open(folder.path(), shards(1, 100, false));
-    let (one, two) = (dir.need_room(), dir.need_room());
-    assert!(second.is_room_needed() && !dir.is_room_needed(), "one's own need is not another's");
+    let (one, two) = (dir.request_room(), dir.request_room());
+    assert!(second.is_room_requested() && !dir.is_room_requested(), "a data set ignores its own request");
     drop(one);
-    assert!(second.is_room_needed());
+    assert!(second.is_room_requested());
     drop(two);
-    assert!(!second.is_room_needed());
+    assert!(!second.is_room_requested());
 }
 
 #[test]
@@ -306,10 +317,10 @@ fn the_strictest_limit_of_all_processes_holds_and_ends_with_its_process() {
     let mut strict = Child::open(folder.path(), 4, 100, Some(250));
     let mut lax = Child::open(folder.path(), 4, 100, Some(1000));
     for shard in [0, 1] {
-        assert_eq!(lax.ask(&format!("claim {shard}")), "mine");
+        assert_eq!(lax.ask(&format!("claim {shard}")), "claimed");
         assert_eq!(lax.ask(&format!("admit {shard}")), "made");
     }
-    assert_eq!(strict.ask("claim 2"), "mine");
+    assert_eq!(strict.ask("claim 2"), "claimed");
     assert_eq!(strict.ask("admit 2"), "wait", "what others have reserved counts");
     for shard in [0, 1] {
         assert_eq!(lax.ask(&format!("publish {shard}")), "ok");
@@ -319,7 +330,7 @@ fn the_strictest_limit_of_all_processes_holds_and_ends_with_its_process() {
     assert_eq!(strict.ask("admit 2"), "made");
     assert_eq!(strict.ask("publish 2"), "ok");
     assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00001.mds", "shard.00002.mds"]);
-    assert_eq!(lax.ask("claim 3"), "mine");
+    assert_eq!(lax.ask("claim 3"), "claimed");
     assert_eq!(lax.ask("admit 3"), "wait", "the other's limit holds for this process too");
     strict.kill();
     assert_eq!(lax.ask("admit 3"), "made");
@@ -336,18 +347,22 @@ fn bytes_that_another_process_has_open_count_until_it_closes_them() {
         }
     }
     assert_eq!(reader.ask("take 0"), "open");
-    assert_eq!(writer.ask("claim 2"), "mine");
+    assert_eq!(writer.ask("claim 2"), "claimed");
     assert_eq!(writer.ask("admit 2"), "made");
     assert_eq!(writer.ask("publish 2"), "ok");
     assert_eq!(
         listing(folder.path()),
         [INDEX_NAME, "shard.00000.mds", "shard.00002.mds"],
-        "the one that nobody has open went, though it was used later"
+        "the one that is not open was evicted, though it was used later"
     );
-    assert_eq!(writer.ask("claim 1"), "mine");
+    assert_eq!(writer.ask("claim 1"), "claimed");
     assert_eq!(writer.ask("admit 1"), "wait");
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00002.mds"], "it went, and its bytes are still there");
-    writer.tell("admit-wait 1");
+    assert_eq!(
+        listing(folder.path()),
+        [INDEX_NAME, "shard.00002.mds"],
+        "it was evicted, and its bytes are still there"
+    );
+    writer.send("admit-wait 1");
     assert_eq!(reader.ask("close 0"), "ok");
     assert_eq!(writer.answer(), "made");
 }
@@ -356,11 +371,11 @@ fn bytes_that_another_process_has_open_count_until_it_closes_them() {
 fn processes_that_use_a_small_cache_at_random_never_exceed_the_limit_and_never_read_a_torn_shard() {
     const LIMIT: u64 = 2 + 5 * 3000;
     let folder = folder();
-    // At most 3 shards are held at a time, so 5 always leave room to go on.
+    // At most 3 shards are guarded at a time, so a limit of 5 always leaves room.
     let mut children: Vec<Child> =
         (0..3).map(|i| Child::open(folder.path(), 9, 3000, (i != 1).then_some(LIMIT))).collect();
     for (seed, child) in children.iter_mut().enumerate() {
-        child.tell(&format!("work {} 60 {LIMIT}", seed + 1));
+        child.send(&format!("work {} 60 {LIMIT}", seed + 1));
     }
     for child in &mut children {
         let answer = child.answer();
@@ -378,7 +393,7 @@ fn a_process_killed_at_any_moment_of_publishing_leaves_nothing_that_looks_finish
             if named {
                 assert_eq!(child.ask("named"), "ok");
             }
-            assert_eq!(child.ask("claim 0"), "mine");
+            assert_eq!(child.ask("claim 0"), "claimed");
             assert_eq!(child.ask("admit 0"), "made");
             assert_eq!(child.ask(&format!("kill-at {moment} {passes}")), "ok");
             assert_eq!(child.ask("publish 0"), "dead", "{moment}");
@@ -386,12 +401,12 @@ fn a_process_killed_at_any_moment_of_publishing_leaves_nothing_that_looks_finish
             let path = folder.path().join("shard.00000.mds");
             assert_eq!(path.exists(), finished, "{moment}, named {named}");
             assert_eq!(!named || finished, !folder.path().join("shard.00000.mds.tmp").exists(), "{moment}");
-            // Whoever comes next takes over what was left.
+            // The next process takes over the remaining files.
             let mut next = Child::open(folder.path(), 1, bytes, None);
             if finished {
                 assert_eq!(next.ask("claim 0"), "resident");
             } else {
-                for (command, answer) in [("claim 0", "mine"), ("admit 0", "made"), ("publish 0", "ok")] {
+                for (command, answer) in [("claim 0", "claimed"), ("admit 0", "made"), ("publish 0", "ok")] {
                     assert_eq!(next.ask(command), answer, "{moment}");
                 }
             }

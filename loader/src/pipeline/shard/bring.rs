@@ -1,7 +1,7 @@
 //! The files of one shard, from the store or from their compressed form on disk to bytes that can be published.
 
 use super::fetch::{Origin, check, fetch};
-use crate::cache::{Admitted, PublishFile};
+use crate::cache::{Admission, PublishFile, ResidencyGuard};
 use crate::catalog::Stream;
 use crate::error::{Context, Error, Result};
 use crate::format::{FileInfo, FilePair, Shard};
@@ -99,8 +99,8 @@ impl Brought<'_> {
     ///
     /// # Errors
     ///
-    /// As [`Admitted::publish`].
-    pub(crate) fn publish(&self, admitted: Admitted, stats: &Stats) -> Result<()> {
+    /// As [`Admission::publish`].
+    pub(crate) fn publish(&self, admission: Admission, stats: &Stats) -> Result<ResidencyGuard> {
         let publish = stats.stage("publish");
         let mut list = Vec::new();
         for file in &self.files {
@@ -109,8 +109,8 @@ impl Brought<'_> {
                 list.push(PublishFile::new(&info.basename, zip));
             }
         }
-        publish.timed(Spent::Busy, || admitted.publish(&list))?;
+        let guard = publish.timed(Spent::Busy, || admission.publish(&list))?;
         publish.done(1, self.raw_bytes);
-        Ok(())
+        Ok(guard)
     }
 }

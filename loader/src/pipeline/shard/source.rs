@@ -5,7 +5,7 @@ use super::fetch::Origin;
 use super::next_use::NextUses;
 use super::status::{ShardStatus, ShardStatuses, Step};
 use super::{Outcome, ShardSource};
-use crate::cache::{self, Admit, Admitted, Claim, Claimed, Patience, ShardState};
+use crate::cache::{self, Admission, AdmitOutcome, ClaimOutcome, ResidencyGuard, ShardClaim, ShardState, WaitPolicy};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::memory::Budget;
@@ -13,6 +13,7 @@ use crate::order::{EpochPlan, Rank, ShardId};
 use crate::pipeline::epoch::Shared;
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// Bytes of shards in memory on their way to disk, compressed and unpacked together: a few shards of the usual 64 MiB.
@@ -39,6 +40,8 @@ pub(crate) struct CachedShards {
     evicted: Arc<Counter>,
     evicted_seen: AtomicU64,
     stuck: Mutex<Stuck>,
+    /// Keep shards on disk until their first read.
+    guards: Mutex<HashMap<ShardId, ResidencyGuard>>,
 }
 
 impl std::fmt::Debug for CachedShards {
@@ -58,12 +61,12 @@ struct Stuck {
     progress: u64,
     looks: u32,
     /// Tells others, once it is taken for stuck.
-    needed: Option<cache::RoomNeeded>,
+    needed: Option<cache::RoomRequest>,
 }
 
 /// The answer to a wish for room.
 enum Room {
-    Made(Admitted),
+    Made(Admission),
     /// Another loader's consumer needs the room, or this very shard, more than we who fetch ahead; or a shard of ours
     /// that is needed earlier waits for the memory that this one holds.
     Postponed,
@@ -93,6 +96,7 @@ impl CachedShards {
             evicted_seen: AtomicU64::new(evicted.get()),
             evicted,
             stuck: Mutex::default(),
+            guards: Mutex::default(),
             stats,
             catalog,
         }
@@ -123,7 +127,7 @@ impl CachedShards {
     /// goes back into the queue; without that, every thread could wait for room for later shards and none would be
     /// left for it. For the same reason this one lets go of its memory when an earlier one, in another thread's hands,
     /// waits for that.
-    fn admit(&self, id: ShardId, mut claimed: Claimed, in_hand: &ShardStatus<'_>, shared: &Shared) -> Result<Room> {
+    fn admit(&self, id: ShardId, mut claim: ShardClaim, in_hand: &ShardStatus<'_>, shared: &Shared) -> Result<Room> {
         let next_use = |shard: u32| self.next_use(ShardId(shard), shared);
         let (stream, _) = self.catalog.locate(id);
         if stream.dir.is_limited() {
@@ -135,14 +139,14 @@ impl CachedShards {
             if self.catalog.streams().iter().any(|stream| stream.dir.evicted_open_bytes() > 0) {
                 shared.open.close_evicted();
             }
-            match claimed.try_admit(&next_use)? {
-                Admit::Admitted(admitted) => {
+            match claim.try_admit(&next_use)? {
+                AdmitOutcome::Admitted(admission) => {
                     self.want_evicted(shared);
-                    return Ok(Room::Made(admitted));
+                    return Ok(Room::Made(admission));
                 }
-                Admit::Wait { claimed: back, why } => {
-                    claimed = back;
-                    in_hand.at(Step::Room(why));
+                AdmitOutcome::Wait { claim: waiting, reason } => {
+                    claim = waiting;
+                    in_hand.at(Step::Room(reason));
                 }
             }
             shared.run.check()?;
@@ -166,7 +170,7 @@ impl CachedShards {
     /// Whether `id` is wanted only for samples that wait for our consumer, while another's consumer is stuck.
     fn is_postponed(&self, id: ShardId, shared: &Shared) -> bool {
         let ahead = shared.residency.next_read(id).is_none_or(|next| next >= shared.residency.dispatched());
-        ahead && self.catalog.streams().iter().any(|stream| stream.dir.is_room_needed())
+        ahead && self.catalog.streams().iter().any(|stream| stream.dir.is_room_requested())
     }
 
     /// Waits while `id` is postponed; the shard to go on with if one is wanted earlier.
@@ -200,11 +204,14 @@ impl CachedShards {
         let stopped = || shared.run.is_stopped();
         let moved = || shared.run.advance();
         // However long: whoever has it may wait for its consumer, and ours, if it waits in vain, knows how long it has.
-        let patience = Patience::new(&stopped, Duration::MAX).on_progress(&moved);
-        let claimed = match stream.dir.claim(local, patience)? {
-            Claim::Resident => return Ok(Some(Outcome::Resident)),
-            Claim::Mine(claimed) => claimed,
-            Claim::Busy => return Err(Error::internal("a claim that waits was answered with busy")),
+        let policy = WaitPolicy::new(&stopped, Duration::MAX).on_progress(&moved);
+        let claim = match stream.dir.claim(local, policy)? {
+            ClaimOutcome::Resident(guard) => {
+                self.guards.lock().insert(id, guard);
+                return Ok(Some(Outcome::Resident));
+            }
+            ClaimOutcome::Claimed(claim) => claim,
+            ClaimOutcome::Busy => return Err(Error::internal("a claim that waits was answered with busy")),
         };
         // Memory first, then disk: whoever holds disk room holds it for the length of one download only.
         in_hand.at(Step::Memory);
@@ -215,22 +222,23 @@ impl CachedShards {
                 in_hand.at(Step::Download { key: file.basename.to_string(), progress });
                 if moved {
                     shared.run.advance();
-                    claimed.beat();
+                    claim.report_progress();
                 }
             }
             FetchEvent::File => in_hand.at(Step::Local),
         };
-        let packed = claimed.packed();
+        let packed = claim.packed_files();
         let origin = stream.remote.as_ref().map(Origin::Store);
         let way = ShardFetch { stream, origin, run: &shared.run, stats: &self.stats, watch: &watch };
         let brought = way.bring(shard, packed.as_deref())?;
-        let admitted = match self.admit(id, claimed, in_hand, shared)? {
-            Room::Made(admitted) => admitted,
+        let admission = match self.admit(id, claim, in_hand, shared)? {
+            Room::Made(admission) => admission,
             Room::GivenTo(earlier) => return Ok(Some(Outcome::GaveWay(earlier))),
             Room::Postponed => return Ok(None),
         };
         in_hand.at(Step::Local);
-        brought.publish(admitted, &self.stats)?;
+        let guard = brought.publish(admission, &self.stats)?;
+        self.guards.lock().insert(id, guard);
         Ok(Some(Outcome::Resident))
     }
 
@@ -268,8 +276,8 @@ impl ShardSource for CachedShards {
     }
 
     fn first_read(&self, shard: ShardId) {
-        let (stream, local) = self.catalog.locate(shard);
-        stream.dir.mark_read(local);
+        let guard = self.guards.lock().remove(&shard);
+        drop(guard);
     }
 
     fn share_room(&self, shared: &Shared) {
@@ -279,13 +287,13 @@ impl ShardSource for CachedShards {
             Some(shard) if stuck.progress == shared.run.progress() => {
                 stuck.looks += 1;
                 if stuck.looks >= STUCK_LOOKS && stuck.needed.is_none() {
-                    stuck.needed = Some(self.catalog.locate(shard).0.dir.need_room());
+                    stuck.needed = Some(self.catalog.locate(shard).0.dir.request_room());
                 }
             }
             _ => *stuck = Stuck { progress: shared.run.progress(), ..Stuck::default() },
         }
         drop(stuck);
-        if self.catalog.streams().iter().any(|stream| stream.dir.is_room_needed()) {
+        if self.catalog.streams().iter().any(|stream| stream.dir.is_room_requested()) {
             self.let_go_from(shared.residency.dispatched(), shared);
         }
     }
@@ -311,8 +319,7 @@ impl ShardSource for CachedShards {
     }
 
     fn ended(&self) {
-        for stream in self.catalog.streams() {
-            stream.dir.mark_all_read();
-        }
+        let guards = std::mem::take(&mut *self.guards.lock());
+        drop(guards);
     }
 }

@@ -1,0 +1,204 @@
+//! Locks of one process on one directory.
+//!
+//! Locks of one process do not conflict with each other. So its threads and data sets are counted here: the first one
+//! takes a lock and the last one releases it.
+
+use super::claim::{self, Lock, LockFile};
+use super::shards::INDEX_NAME;
+use rustix::io::Errno;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Lock positions per kind: one for each shard number.
+const SHARD_POSITIONS: u64 = 1 << 32;
+
+/// The positions of one kind of lock, which start at `start`.
+pub(super) fn region(start: u64) -> Range<u64> {
+    start..start + SHARD_POSITIONS
+}
+
+/// Locks of one process on a directory's `index.json`, and its bookkeeping that goes with them.
+#[derive(Debug)]
+pub(super) struct DirLocks {
+    index: PathBuf,
+    /// `None` until `index.json` can be opened.
+    file: Option<LockFile>,
+    /// The reason why locks do not work here, logged once.
+    pub(super) unavailable: Option<Errno>,
+    /// Shards that this process fetches.
+    pub(super) claims: HashSet<u32>,
+    /// Shards that this process has reserved room for.
+    pub(super) reservations: HashSet<u32>,
+    /// Claimed shards whose pulse is up.
+    pulses: HashSet<u32>,
+    /// Users of each shared lock, by position. Shared locks are kept for the first user to the last.
+    shared: BTreeMap<u64, u32>,
+    /// Bytes of evicted files that this process still has open.
+    pub(super) evicted_open_bytes: u64,
+}
+
+impl DirLocks {
+    pub(super) fn new(dir: &Path) -> Self {
+        Self {
+            index: dir.join(INDEX_NAME),
+            file: None,
+            unavailable: None,
+            claims: HashSet::new(),
+            reservations: HashSet::new(),
+            pulses: HashSet::new(),
+            shared: BTreeMap::new(),
+            evicted_open_bytes: 0,
+        }
+    }
+
+    /// Returns the lock file, which is opened as soon as there is an index.
+    fn file(&mut self) -> Option<&LockFile> {
+        if self.file.is_none() && self.unavailable.is_none() {
+            match LockFile::open(&self.index) {
+                Ok(file) => {
+                    // Users that came before there was an index to lock.
+                    for position in self.shared.keys() {
+                        file.try_shared(*position);
+                    }
+                    self.file = Some(file);
+                }
+                Err(Errno::NOENT) => {}
+                Err(errno) => self.set_unavailable(errno),
+            }
+        }
+        self.file.as_ref()
+    }
+
+    fn set_unavailable(&mut self, errno: Errno) {
+        if self.unavailable.replace(errno).is_none() {
+            log::warn!("no locks on {} ({errno}): several processes may fetch the same shard", self.index.display());
+        }
+    }
+
+    /// Locks a byte for this process alone and returns false if another process has it. True also where locks do not
+    /// work, because nothing can be in the way there.
+    pub(super) fn try_exclusive(&mut self, position: u64) -> bool {
+        let Some(file) = self.file() else { return true };
+        match file.try_exclusive(position) {
+            Lock::Taken => true,
+            Lock::Busy => false,
+            Lock::Unavailable(errno) => {
+                self.set_unavailable(errno);
+                true
+            }
+        }
+    }
+
+    /// Releases a byte that this process has locked exclusively.
+    pub(super) fn release(&mut self, position: u64) {
+        if let Some(file) = self.file() {
+            file.release(position);
+        }
+    }
+
+    /// Adds a user of a shared lock and returns false, without adding one, if another process holds it exclusively.
+    pub(super) fn try_share(&mut self, position: u64) -> bool {
+        // Shared locks also work on an index that may only be read, so a failure other than `Busy` means nothing for
+        // claims.
+        if !self.shared.contains_key(&position)
+            && self.file().is_some_and(|file| file.try_shared(position) == Lock::Busy)
+        {
+            return false;
+        }
+        *self.shared.entry(position).or_default() += 1;
+        true
+    }
+
+    /// Adds a user of a shared lock that no process takes exclusively for long.
+    pub(super) fn share(&mut self, position: u64) {
+        if !self.try_share(position) {
+            *self.shared.entry(position).or_default() += 1;
+        }
+    }
+
+    /// Removes a user of a shared lock.
+    pub(super) fn unshare(&mut self, position: u64) {
+        match self.shared.get_mut(&position) {
+            Some(users) if *users > 1 => *users -= 1,
+            Some(_) => {
+                self.shared.remove(&position);
+                self.release(position);
+            }
+            None => {}
+        }
+    }
+
+    /// Returns the shards whose shared lock of the kind at `start` this process has.
+    pub(super) fn own_shards(&self, start: u64) -> impl Iterator<Item = u32> {
+        self.shared.range(region(start)).map(move |(position, _)| (position - start) as u32)
+    }
+
+    /// Returns true if this process keeps `shard` from being evicted.
+    pub(super) fn is_held(&self, shard: u32) -> bool {
+        self.shared.contains_key(&(claim::HOLD + u64::from(shard)))
+    }
+
+    /// Returns true if claims conflict between processes here.
+    pub(super) fn is_available(&mut self) -> bool {
+        self.file().is_some() && self.unavailable.is_none()
+    }
+
+    /// Returns the ranges that other processes have locked within `range`.
+    pub(super) fn others(&mut self, range: Range<u64>) -> Vec<Range<u64>> {
+        self.file().map_or_else(Vec::new, |file| file.others(range))
+    }
+
+    fn is_locked_elsewhere(&mut self, position: u64) -> bool {
+        self.file().is_some_and(|file| file.locked_by_other(position))
+    }
+
+    fn users(&self, position: u64) -> u32 {
+        self.shared.get(&position).copied().unwrap_or(0)
+    }
+
+    /// Returns the smallest `cache_limit` of all running jobs on this directory.
+    pub(super) fn strictest_limit(&mut self) -> Option<u64> {
+        let own = self.shared.range(claim::LIMIT..).next().map(|(position, _)| position - claim::LIMIT);
+        let bound = own.unwrap_or(claim::LIMIT_MAX);
+        let others = self.others(claim::LIMIT..claim::LIMIT + bound);
+        others.iter().map(|range| range.start - claim::LIMIT).chain(own).min()
+    }
+
+    /// Returns true if a job keeps compressed files.
+    pub(super) fn is_zip_kept(&mut self) -> bool {
+        self.users(claim::KEEP_ZIP) > 0 || self.is_locked_elsewhere(claim::KEEP_ZIP)
+    }
+
+    /// Returns true if a job has no remote to fetch evicted shards from.
+    pub(super) fn is_eviction_forbidden(&mut self) -> bool {
+        self.users(claim::LOCAL_ONLY) > 0 || self.is_locked_elsewhere(claim::LOCAL_ONLY)
+    }
+
+    /// Returns true if a consumer waits for room, other than the `own` ones of the calling data set.
+    pub(super) fn is_room_requested(&mut self, own: u32) -> bool {
+        self.users(claim::NEED) > own || self.is_locked_elsewhere(claim::NEED)
+    }
+
+    /// Inverts the pulse of `shard`, which this process has claimed.
+    pub(super) fn toggle_pulse(&mut self, shard: u32) {
+        if !self.clear_pulse(shard) {
+            self.pulses.insert(shard);
+            self.try_exclusive(claim::PULSE + u64::from(shard));
+        }
+    }
+
+    /// Clears the pulse of `shard` and returns true if it was up.
+    pub(super) fn clear_pulse(&mut self, shard: u32) -> bool {
+        let is_up = self.pulses.remove(&shard);
+        if is_up {
+            self.release(claim::PULSE + u64::from(shard));
+        }
+        is_up
+    }
+
+    /// Returns true if the pulse of `shard` is up, in this or another process.
+    pub(super) fn is_pulse_up(&mut self, shard: u32) -> bool {
+        self.pulses.contains(&shard) || self.is_locked_elsewhere(claim::PULSE + u64::from(shard))
+    }
+}

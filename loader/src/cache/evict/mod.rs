@@ -1,0 +1,148 @@
+//! Room for a shard: the bytes on disk, the limit, and the shards that are evicted.
+//!
+//! One thread of one process makes room at a time (the admission lock), from a fresh listing of names. Sizes come from
+//! the index, because a file gets its name only when it is complete. The locks show what a listing cannot: room that other
+//! processes have reserved, and evicted shards that they still have open. So the limit holds at every moment, and it is
+//! the strictest limit of all running jobs.
+//!
+//! * `usage` is the state of one directory while room is made;
+//! * `choose` selects the shards to evict, from values alone;
+//! * `remove` removes the files of one shard.
+
+mod admission_lock;
+mod choose;
+mod remove;
+mod usage;
+
+#[cfg(test)]
+pub(crate) use choose::Candidate;
+pub(crate) use choose::choose;
+pub(super) use remove::evict_now;
+
+use super::claim;
+use super::group::{CacheGroup, GroupMember};
+use super::listing::missing_bytes;
+use super::shards::INDEX_NAME;
+use super::shared_dir::SharedDir;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Arc;
+use std::collections::HashSet;
+
+/// Disk space that is left for other programs.
+pub(super) const DISK_RESERVE_BYTES: u64 = 16 << 20;
+
+/// Result of an attempt to make room.
+#[derive(Debug)]
+pub(super) enum Room {
+    /// The room is reserved.
+    Reserved,
+    /// There is no room yet, for this reason.
+    Wait(String),
+}
+
+/// Reserves room for `shard` of `own`, which the caller has claimed. With `keep_zip`, its compressed files need room too.
+pub(super) fn make_room(
+    group: &CacheGroup,
+    own: &Arc<GroupMember>,
+    shard: u32,
+    keep_zip: bool,
+    next_use: &dyn Fn(u32) -> Option<u64>,
+) -> Result<Room> {
+    let dir = &own.dir;
+    dir.check_process()?;
+    let members = group.evictable(own);
+    let _one_thread: Vec<_> = members.iter().map(|member| member.dir.admission.lock()).collect();
+    let mut one_process = Vec::new();
+    for member in &members {
+        let Some(lock) = admission_lock::AdmissionLock::take(&member.dir) else {
+            return Ok(Room::Wait("another process is making room".to_owned()));
+        };
+        one_process.push(lock);
+    }
+    let mut usages: Vec<usage::DirUsage> = members.iter().map(usage::DirUsage::new).collect();
+    // A member's directory may be used by another job too; the smallest limit is right for all of them.
+    let limit = members.iter().filter_map(|member| member.dir.locks.lock().strictest_limit()).min();
+    let is_own = |usage: &&usage::DirUsage| Arc::ptr_eq(&usage.member, own);
+    let free = usages.iter().find(is_own).and_then(|usage| free_bytes(dir, &usage.reserved));
+    let bytes = dir.shards[shard as usize].disk_bytes(keep_zip);
+    if limit.is_none() && free.is_none_or(|free| free >= bytes) {
+        reserve(dir, shard);
+        return Ok(Room::Reserved);
+    }
+    if let Some(limit) = limit {
+        check_limit(dir, shard, bytes, limit)?;
+    }
+
+    for usage in &mut usages {
+        usage.measure()?;
+    }
+    let own_usage = usages.iter().find(is_own);
+    let need = own_usage.map_or(0, |usage| missing_bytes(dir, &usage.listing, shard, keep_zip));
+    let resident: u64 = usages.iter().map(|usage| usage.listing.bytes).sum();
+    let in_flight: u64 = usages.iter().map(|usage| usage.in_flight).sum();
+    let over_disk = free.map_or(0, |free| need.saturating_sub(free));
+    let over_limit = limit.map_or(0, |limit| (resident + in_flight).saturating_add(need).saturating_sub(limit));
+    let over = over_limit.max(over_disk);
+    if over == 0 {
+        reserve(dir, shard);
+        return Ok(Room::Reserved);
+    }
+    // Other directories may be on other disks: evictions there help against the limit only.
+    let evictable = usages.iter().enumerate().filter(|(_, usage)| over_disk == 0 || is_own(usage));
+    let candidates =
+        evictable.flat_map(|(i, usage)| usage.candidates(i, is_own(&usage).then_some(shard), next_use)).collect();
+    let Some(victims) = choose(candidates, next_use(own.first_shard + shard), over) else {
+        let is_empty = own_usage.is_none_or(|usage| usage.listing.files.iter().all(|files| *files == 0));
+        if is_empty && in_flight == 0 && over_disk > 0 {
+            let why = "the disk of the cache directory is full: free space on it, or choose a `local` on another disk";
+            return Err(Error::new(ErrorKind::Full, why)
+                .with("directory", dir.path.display())
+                .with("bytes_needed", need)
+                .with("bytes_free_for_shards", free.unwrap_or(0))
+                .with("bytes_left_to_others", DISK_RESERVE_BYTES));
+        }
+        let limit = match limit {
+            Some(limit) if over_disk == 0 => format!("cache_limit {limit}"),
+            _ => "the disk's free space".to_owned(),
+        };
+        return Ok(Room::Wait(format!(
+            "{over} bytes over {limit}; {resident} bytes are on disk and {in_flight} in flight or evicted and still \
+             open, all being fetched, not read yet, needed sooner, or of a data set without a remote"
+        )));
+    };
+    let freed = victims.into_iter().map(|v| remove::evict(&members[v.member], v)).fold(0, u64::saturating_add);
+    if freed < over {
+        return Ok(Room::Wait(format!("{} bytes that are evicted and still open", over - freed)));
+    }
+    reserve(dir, shard);
+    Ok(Room::Reserved)
+}
+
+/// Rejects at once a limit that the shard alone exceeds.
+fn check_limit(dir: &SharedDir, shard: u32, bytes: u64, limit: u64) -> Result<()> {
+    let index_bytes = std::fs::metadata(dir.path.join(INDEX_NAME)).map_or(0, |meta| meta.len());
+    if bytes.saturating_add(index_bytes) <= limit {
+        return Ok(());
+    }
+    Err(Error::config("`cache_limit` is smaller than one shard and the index together: raise it")
+        .with("cache_limit", limit)
+        .with("shard", shard)
+        .with("bytes", bytes)
+        .with("index_bytes", index_bytes))
+}
+
+/// Announces to other processes that the room of `shard` is reserved.
+fn reserve(dir: &SharedDir, shard: u32) {
+    let mut locks = dir.locks.lock();
+    locks.reservations.insert(shard);
+    // No other process can have it: the caller holds the shard's claim.
+    locks.try_exclusive(claim::RESERVE + u64::from(shard));
+}
+
+/// Returns the bytes of the disk that are free for shards: without reserved room that has not been written yet, and
+/// without [`DISK_RESERVE_BYTES`]. `None` if the file system does not report free space.
+fn free_bytes(dir: &SharedDir, reserved: &HashSet<u32>) -> Option<u64> {
+    let reserved = reserved.iter().map(|&shard| dir.shards[shard as usize].disk_bytes(true));
+    let available = dir.disk_available_bytes()?;
+    Some(available.saturating_sub(reserved.fold(0, u64::saturating_add)).saturating_sub(DISK_RESERVE_BYTES))
+}

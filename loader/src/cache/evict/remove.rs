@@ -1,0 +1,70 @@
+//! Removal of one shard's files.
+
+use super::choose::Candidate;
+use crate::cache::claim;
+use crate::cache::group::GroupMember;
+use crate::cache::shared_dir::RAW;
+use crate::cache::write::remove_quietly;
+use crate::error::{Error, Result};
+use crate::sync::Weak;
+
+/// Removes `shard` from the directory, whatever the limit; false if it is held, being fetched, or not here.
+///
+/// # Errors
+///
+/// `Config` when a data set on the directory has no remote: the files may be the only copy.
+pub(in crate::cache) fn evict_now(member: &GroupMember, shard: u32, bytes: u64) -> Result<bool> {
+    let dir = &member.dir;
+    dir.check_process()?;
+    dir.files(shard)?;
+    if dir.locks.lock().is_eviction_forbidden() {
+        return Err(Error::config(
+            "a shard is not evicted where a data set has no remote: its files may be the only copy",
+        )
+        .with("shard", shard)
+        .with("directory", dir.path.display()));
+    }
+    let was_here = dir.refresh_present(shard) != 0;
+    evict(member, Candidate { member: 0, shard, bytes, next_use: None, accessed_ns: 0, open: false });
+    Ok(was_here && dir.refresh_present(shard) == 0)
+}
+
+/// Removes the files of `victim`, unless it has been claimed or held since it was chosen. Returns the bytes that are free
+/// at once.
+pub(super) fn evict(member: &GroupMember, victim: Candidate) -> u64 {
+    let dir = &member.dir;
+    // Declared first and so dropped last: the last reader takes the locks when it is dropped.
+    let reader;
+    // Held until the end: no thread opens the shard between the check for readers and the removal.
+    let open = dir.open.lock();
+    reader = open.get(&victim.shard).and_then(Weak::upgrade);
+    let mut locks = dir.locks.lock();
+    if locks.is_held(victim.shard) || locks.claims.contains(&victim.shard) {
+        return 0;
+    }
+    let (claim, hold) = (claim::CLAIM + u64::from(victim.shard), claim::HOLD + u64::from(victim.shard));
+    if !locks.try_exclusive(claim) {
+        return 0;
+    }
+    // A reader takes the hold first and checks afterwards that the shard is there, so one of the two sees the other:
+    // either the hold is refused here, or the reader finds that the file is gone.
+    if !locks.try_exclusive(hold) {
+        locks.release(claim);
+        return 0;
+    }
+    let files = &dir.shards[victim.shard as usize];
+    // The data file first: without it the remaining files do not look like a shard.
+    files.raw.iter().chain(&files.zip).for_each(|file| remove_quietly(&dir.path_of(file)));
+    let is_gone = dir.refresh_present(victim.shard) & RAW == 0;
+    locks.release(hold);
+    locks.release(claim);
+    if !is_gone {
+        return 0;
+    }
+    member.evicted.add(1);
+    member.evicted_bytes.add(victim.bytes);
+    if let Some(reader) = &reader {
+        reader.set_evicted(&mut locks);
+    }
+    if victim.open || reader.is_some() { 0 } else { victim.bytes }
+}

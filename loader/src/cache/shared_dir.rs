@@ -1,0 +1,270 @@
+//! State of one directory that all data sets and threads of a process share.
+
+use super::access_time::AccessTime;
+use super::claim;
+use super::dir_locks::DirLocks;
+use super::shards::{CacheFile, ShardFiles, ShardSet};
+use super::watch::Watch;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::{self, ShardFile};
+use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering, Weak};
+use std::collections::{BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// All raw files are on disk.
+pub(super) const RAW: u8 = 1;
+/// All compressed files are on disk.
+pub(super) const ZIP: u8 = 2;
+/// The disk has not been checked.
+const UNKNOWN: u8 = u8::MAX;
+
+/// One directory in one process.
+#[derive(Debug)]
+pub(super) struct SharedDir {
+    pub(super) path: PathBuf,
+    /// The process that made this value; a forked child must not use it.
+    process: u32,
+    pub(super) shards: Arc<ShardSet>,
+    /// [`RAW`] and [`ZIP`] as last seen, or [`UNKNOWN`], per shard. Other processes evict too, so this may be outdated.
+    present: Vec<AtomicU8>,
+    /// Shards that readers of this process have open.
+    pub(super) open: Mutex<HashMap<u32, Weak<OpenShard>>>,
+    pub(super) locks: Mutex<DirLocks>,
+    /// Held by the thread that makes room.
+    pub(super) admission: Mutex<()>,
+    pub(super) watch: Watch,
+    /// Folders that contain shard files, with the prefix of the names in them: the directory itself first, then, for
+    /// merged indexes, those below it.
+    pub(super) folders: Vec<(PathBuf, String)>,
+    /// Abilities of the file system, learned from reads.
+    pub(super) reads: Arc<io::Directory>,
+    /// Free disk space as set by tests.
+    #[cfg(test)]
+    pub(super) disk_available: Mutex<Option<u64>>,
+    /// False once the file system has rejected an unnamed file.
+    pub(super) unnamed_files: AtomicBool,
+    /// False once setting an access time has failed.
+    pub(super) access_times: AtomicBool,
+}
+
+/// One open file of a shard.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    /// Path at which it was opened.
+    pub(crate) path: PathBuf,
+    /// Descriptor that all readers share. Only the data file is also read with O_DIRECT.
+    pub(crate) file: Arc<ShardFile>,
+    /// Size, on which the index and the file system agree.
+    pub(crate) bytes: u64,
+}
+
+/// The open raw files of one shard. They stay readable when the shard is evicted.
+#[derive(Debug)]
+pub(crate) struct OpenShard {
+    /// The data file first, then the meta file of split formats.
+    pub(crate) files: Vec<OpenFile>,
+    shard: u32,
+    bytes: u64,
+    dir: Arc<SharedDir>,
+    /// Set by an eviction in this process, while it holds the directory's locks.
+    evicted: AtomicBool,
+    pub(super) access_time: AccessTime,
+}
+
+impl OpenShard {
+    /// Wraps the open `files` of `shard`, whose use of [`claim::OPEN`] ends with this value.
+    pub(super) fn new(dir: &Arc<SharedDir>, shard: u32, files: Vec<OpenFile>) -> Arc<Self> {
+        let bytes = files.iter().map(|file| file.bytes).sum();
+        let (evicted, access_time) = (AtomicBool::new(false), AccessTime::default());
+        Arc::new(Self { files, shard, bytes, dir: dir.clone(), evicted, access_time })
+    }
+
+    /// Returns the number of descriptors of all its files.
+    pub(crate) fn descriptors(&self) -> usize {
+        self.files.iter().map(|file| file.file.descriptors()).sum()
+    }
+
+    /// Returns true if the shard was evicted, by this or another process. Its bytes are freed when the last reader drops
+    /// it.
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.evicted.load(Ordering::Acquire)
+            || self.files.iter().any(|f| rustix::fs::fstat(f.file.buffered()).is_ok_and(|stat| stat.st_nlink == 0))
+    }
+
+    /// Notes an eviction by this process: from now on `locks` counts the shard's bytes.
+    pub(super) fn set_evicted(&self, locks: &mut DirLocks) {
+        if !self.evicted.swap(true, Ordering::AcqRel) {
+            locks.evicted_open_bytes = locks.evicted_open_bytes.saturating_add(self.bytes);
+        }
+    }
+}
+
+impl Drop for OpenShard {
+    fn drop(&mut self) {
+        if !self.dir.is_own_process() {
+            return;
+        }
+        let mut locks = self.dir.locks.lock();
+        // Closed before the lock is released, so that no process counts the bytes as free too early.
+        self.files.clear();
+        locks.unshare(claim::OPEN + u64::from(self.shard));
+        if *self.evicted.get_mut() {
+            locks.evicted_open_bytes = locks.evicted_open_bytes.saturating_sub(self.bytes);
+        }
+        drop(locks);
+        self.dir.watch.wake();
+    }
+}
+
+/// Directories of a process by device and inode, so that two paths to one directory share their state.
+type KnownDirs = HashMap<(u64, u64), Weak<SharedDir>>;
+
+/// A forked child must not use its parent's table, whose lock another thread may have held during the fork. Each
+/// generation of forks uses the next slot; 64 nested forks return to the first.
+static KNOWN: [Mutex<Option<(u32, KnownDirs)>>; 64] = [const { Mutex::new(None) }; 64];
+
+impl SharedDir {
+    /// Returns the process's state of `path`, which exists.
+    ///
+    /// # Errors
+    ///
+    /// `Stale` when another data set of this process uses the directory with different shards; errors of the file system.
+    pub(super) fn join(path: &Path, shards: Arc<ShardSet>) -> Result<Arc<Self>> {
+        let failed = |e| Error::from_io(e, "the cache directory cannot be used").with("directory", path.display());
+        let meta = std::fs::metadata(path).map_err(failed)?;
+        if !meta.is_dir() {
+            return Err(Error::config("the cache directory is a file: choose another `local`")
+                .with("directory", path.display()));
+        }
+        let generation = claim::fork_generation();
+        let mut known = KNOWN[generation as usize % KNOWN.len()].lock();
+        let process = std::process::id();
+        let known = match &mut *known {
+            Some((of, known)) if *of == process => known,
+            slot => &mut slot.insert((process, HashMap::new())).1,
+        };
+        known.retain(|_, dir| dir.strong_count() > 0);
+        if let Some(dir) = known.get(&(meta.dev(), meta.ino())).and_then(Weak::upgrade) {
+            if !Arc::ptr_eq(&dir.shards, &shards) && dir.shards != shards {
+                return Err(Error::new(
+                    ErrorKind::Stale,
+                    "two data sets of this process use one directory with different indexes: give them separate `local`s",
+                )
+                .with("directory", path.display()));
+            }
+            return Ok(dir);
+        }
+        let dir = Arc::new(Self::new(std::path::absolute(path).map_err(failed)?, shards));
+        known.insert((meta.dev(), meta.ino()), Arc::downgrade(&dir));
+        Ok(dir)
+    }
+
+    fn new(path: PathBuf, shards: Arc<ShardSet>) -> Self {
+        let below: BTreeSet<&str> = shards.names().filter_map(|n| n.rfind('/').map(|at| &n[..=at])).collect();
+        let below = below.into_iter().map(|prefix| (path.join(prefix), prefix.to_owned()));
+        let folders = std::iter::once((path.clone(), String::new())).chain(below).collect();
+        Self {
+            process: std::process::id(),
+            present: shards.iter().map(|_| AtomicU8::new(UNKNOWN)).collect(),
+            open: Mutex::new(HashMap::new()),
+            shards,
+            locks: Mutex::new(DirLocks::new(&path)),
+            path,
+            admission: Mutex::new(()),
+            watch: Watch::new(),
+            folders,
+            reads: io::Directory::new(),
+            #[cfg(test)]
+            disk_available: Mutex::default(),
+            unnamed_files: AtomicBool::new(true),
+            access_times: AtomicBool::new(true),
+        }
+    }
+
+    /// Returns true in the process that made this value.
+    pub(super) fn is_own_process(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    /// Checks that the running process may use this value.
+    ///
+    /// # Errors
+    ///
+    /// `Closed` in a forked child.
+    pub(super) fn check_process(&self) -> Result<()> {
+        if self.is_own_process() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Closed, "this cache handle belongs to the parent process: open the cache again")
+            .with("directory", self.path.display()))
+    }
+
+    /// Returns the files of `shard`.
+    pub(super) fn files(&self, shard: u32) -> Result<&ShardFiles> {
+        self.shards.get(shard as usize).ok_or_else(|| {
+            Error::internal("a shard that the index does not have")
+                .with("shard", shard)
+                .with("shards", self.shards.len())
+        })
+    }
+
+    /// Returns the path of `file`.
+    pub(super) fn path_of(&self, file: &CacheFile) -> PathBuf {
+        self.path.join(&*file.name)
+    }
+
+    /// Returns the last known state of `shard` on disk, which is read now if it is not known.
+    pub(super) fn present(&self, shard: u32) -> u8 {
+        match self.present[shard as usize].load(Ordering::Acquire) {
+            UNKNOWN => self.refresh_present(shard),
+            bits => bits,
+        }
+    }
+
+    /// Notes that a listing did not contain `shard`, unless newer knowledge is there.
+    pub(super) fn set_unlisted(&self, shard: u32) {
+        // Fails after a check of the disk or a publication, which are newer.
+        let _ = self.present[shard as usize].compare_exchange(UNKNOWN, 0, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Sets the known state of `shard` on disk.
+    pub(super) fn set_present(&self, shard: u32, bits: u8) {
+        self.present[shard as usize].store(bits, Ordering::Release);
+    }
+
+    /// Checks on disk which of the shard's groups of files are complete.
+    pub(super) fn refresh_present(&self, shard: u32) -> u8 {
+        let files = &self.shards[shard as usize];
+        let is_complete = |files: &[CacheFile]| {
+            !files.is_empty()
+                && files.iter().all(|f| {
+                    std::fs::metadata(self.path_of(f)).is_ok_and(|meta| meta.is_file() && meta.len() == f.bytes)
+                })
+        };
+        let bits = if is_complete(&files.raw) { RAW } else { 0 } | if is_complete(&files.zip) { ZIP } else { 0 };
+        self.set_present(shard, bits);
+        bits
+    }
+
+    /// Returns the free bytes that the file system has for this user; `None` if it does not report any.
+    pub(super) fn disk_available_bytes(&self) -> Option<u64> {
+        #[cfg(test)]
+        if let Some(bytes) = *self.disk_available.lock() {
+            return Some(bytes);
+        }
+        let stat = rustix::fs::statvfs(&self.path).ok()?;
+        // Some network file systems report no size at all.
+        (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    /// Returns the path of the data file of `shard`.
+    pub(super) fn data_path(&self, shard: u32) -> PathBuf {
+        self.path_of(&self.shards[shard as usize].raw[0])
+    }
+
+    /// Returns the folder of the data file of `shard`.
+    pub(super) fn folder_of(&self, shard: u32) -> PathBuf {
+        self.data_path(shard).parent().map_or_else(|| self.path.clone(), Path::to_owned)
+    }
+}
