@@ -57,7 +57,7 @@ impl Context {
     }
 
     /// Whether this process made the context.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub(crate) fn is_own_process(&self) -> bool {
         self.pid == std::process::id()
     }
 
@@ -68,7 +68,7 @@ impl Context {
     ///
     /// `Closed` in a forked child; what the driver and `body` say.
     pub(crate) fn enter<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
-        if !self.is_ours() {
+        if !self.is_own_process() {
             return Err(Error::new(ErrorKind::Closed, driver::FORKED).with("device", self.number));
         }
         // SAFETY: the context is retained while `self` lives.
@@ -140,7 +140,7 @@ fn exchange_capture_mode(mode: &mut CUstreamCaptureMode) -> Result<()> {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if self.is_ours() {
+        if self.is_own_process() {
             // SAFETY: retained once in `open`, released once here.
             let _ = unsafe { primary_ctx::release(self.device) };
         }
@@ -200,7 +200,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.context.is_ours() {
+        if self.context.is_own_process() {
             // SAFETY: made in `new`, destroyed once; the driver finishes what is queued.
             let _ = self.context.enter(|| checked(unsafe { stream::destroy(self.handle) }, "cuStreamDestroy"));
         }
@@ -220,7 +220,7 @@ impl OwnStreams {
     }
 
     /// Waits on the host until all is done that they were given.
-    pub(crate) fn settle(&self) -> Result<()> {
+    pub(crate) fn wait(&self) -> Result<()> {
         let streams = self.0.lock().clone();
         streams.iter().try_for_each(|stream| stream.wait())
     }
@@ -267,7 +267,7 @@ impl Event {
     }
 
     /// Makes what `stream` is given from now on wait for the event. Does not wait itself.
-    pub(crate) fn hold_back(&self, stream: CUstream) -> Result<()> {
+    pub(crate) fn delay(&self, stream: CUstream) -> Result<()> {
         let flags = CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         self.context.enter(|| {
             // SAFETY: the event is alive; the stream is ours or one that the consumer vouches for.
@@ -287,7 +287,7 @@ impl Event {
     }
 
     /// Seconds from when `begun` fired to when this did; both are timed, and have fired.
-    pub(crate) fn since(&self, begun: &Self) -> Result<f64> {
+    pub(crate) fn seconds_since(&self, begun: &Self) -> Result<f64> {
         self.context.enter(|| {
             // SAFETY: both events are alive.
             let milliseconds = unsafe { event::elapsed(begun.handle, self.handle) };
@@ -306,7 +306,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        if self.context.is_ours() {
+        if self.context.is_own_process() {
             // SAFETY: made in `new`, destroyed once; the driver keeps what a stream still waits for.
             let _ = self.context.enter(|| checked(unsafe { event::destroy(self.handle) }, "cuEventDestroy"));
         }

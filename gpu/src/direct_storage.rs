@@ -1,10 +1,10 @@
-//! Files that cuFile reads right into a batch's memory on the device: see [`direct_rows`](crate::direct_rows).
+//! Files that cuFile reads directly into the memory of a batch: see [`direct_rows`](crate::direct_rows).
 //!
-//! Untested on hardware: the tests run over stand-ins for driver and library in host memory.
+//! Not tested on hardware: the tests use a fake driver and a fake library in host memory.
 
 use crate::cufile::library::Library;
 use crate::cufile::{Driver, File};
-use crate::delivery::Shared;
+use crate::state::DeviceState;
 use forebay_loader::Result;
 use forebay_loader::delivery::{DirectFile, DirectStorage};
 use forebay_loader::sync::Arc;
@@ -13,25 +13,25 @@ use std::os::fd::OwnedFd;
 
 /// Reads files into a CUDA device's memory.
 pub(crate) struct CudaDirectStorage {
-    shared: Arc<Shared>,
+    state: Arc<DeviceState>,
     driver: Arc<Driver>,
 }
 
 impl CudaDirectStorage {
-    /// Opens what `library` offers for the target's device.
+    /// Opens the cuFile driver for the device.
     ///
     /// # Errors
     ///
-    /// What the driver and the library say; `Unsupported` where it only copies by way of host memory.
-    pub(crate) fn open(shared: &Arc<Shared>, library: Library) -> Result<Self> {
-        let driver = Driver::open(library, &shared.context)?;
-        Ok(Self { shared: shared.clone(), driver })
+    /// Errors of the driver and the library; `Unsupported` if cuFile would copy through host memory.
+    pub(crate) fn open(state: &Arc<DeviceState>, library: Library) -> Result<Self> {
+        let driver = Driver::open(library, &state.context)?;
+        Ok(Self { state: state.clone(), driver })
     }
 }
 
 impl std::fmt::Debug for CudaDirectStorage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CudaDirectStorage").field("device", &self.shared.context.number).finish_non_exhaustive()
+        f.debug_struct("CudaDirectStorage").field("device", &self.state.context.number).finish_non_exhaustive()
     }
 }
 

@@ -60,7 +60,7 @@ const FUNCTIONS: [&str; 33] = [
 ///
 /// `Unsupported`, saying what is missing.
 pub(crate) fn load(path: Option<&Path>) -> Result<()> {
-    is_of_this_process()?;
+    check_process()?;
     let named = named(path, LIBRARY_VARIABLE);
     let shown = named.clone().unwrap_or_else(|| OsString::from("libcuda.so.1"));
     let unfit =
@@ -112,7 +112,7 @@ pub(crate) const FORKED: &str = "CUDA does not work in a process that was forked
 /// # Errors
 ///
 /// `Closed` in a forked child of the process that first used the driver.
-fn is_of_this_process() -> Result<()> {
+fn check_process() -> Result<()> {
     let process = std::process::id();
     match PROCESS.load(Ordering::Relaxed) {
         0 => Ok(()),

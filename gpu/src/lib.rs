@@ -27,6 +27,7 @@
 //! files, to [`decode`]. nvJPEG's engines write when they are called and not in the stream's order, so what they write to
 //! is waited for on the host. cuFile's reads have no stream at all, and the same goes for them.
 
+mod batch;
 mod context;
 mod cufile;
 mod decode;
@@ -43,6 +44,7 @@ mod partial_batch;
 mod register;
 mod release;
 mod row_copy;
+mod state;
 
 pub use delivery::CudaDelivery;
 pub use device::open_delivery;

@@ -24,7 +24,7 @@ pub struct Libraries {
 /// # Errors
 ///
 /// Why none loads of all that were tried: the last may be the only one that is there.
-pub(crate) fn first_that_loads<T>(
+pub(crate) fn load_first<T>(
     path: Option<&Path>,
     variable: &str,
     candidates: impl FnOnce() -> Vec<OsString>,
@@ -58,7 +58,7 @@ pub(crate) use first_missing;
 
 #[cfg(test)]
 mod tests {
-    use super::first_that_loads;
+    use super::load_first;
 
     #[test]
     fn all_that_was_tried_is_said_and_what_loads_ends_it() {
@@ -68,8 +68,8 @@ mod tests {
                 if file == last { Ok(last) } else { Err(format!("{}: no", file.display())) }
             }
         };
-        assert_eq!(first_that_loads(None, "FOREBAY_NO_SUCH_LIBRARY", candidates, load("b")), Ok("b"));
-        let refusal = first_that_loads(None, "FOREBAY_NO_SUCH_LIBRARY", candidates, load("d"));
+        assert_eq!(load_first(None, "FOREBAY_NO_SUCH_LIBRARY", candidates, load("b")), Ok("b"));
+        let refusal = load_first(None, "FOREBAY_NO_SUCH_LIBRARY", candidates, load("d"));
         assert_eq!(refusal, Err("a: no; b: no; c: no".to_owned()));
     }
 }

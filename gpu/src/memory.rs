@@ -45,8 +45,8 @@ impl Block {
     }
 
     /// Whether nothing uses it any more.
-    fn is_unused(&self) -> Result<bool> {
-        self.readers.iter().try_fold(true, |is_unused, reader| Ok(is_unused && reader.has_fired()?))
+    fn is_idle(&self) -> Result<bool> {
+        self.readers.iter().try_fold(true, |is_idle, reader| Ok(is_idle && reader.has_fired()?))
     }
 
     /// Fills it with a word that is known, and waits until it is.
@@ -77,7 +77,7 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if self.context.is_ours() {
+        if self.context.is_own_process() {
             // SAFETY: allocated in `alloc`, freed once; the driver waits for what still uses it.
             let _ = self.context.enter(|| checked(unsafe { free_sync(self.address) }, "cuMemFree"));
         }
@@ -86,24 +86,24 @@ impl Drop for Block {
 
 /// Blocks that nobody has: at most as many as batches were out at once.
 #[derive(Default)]
-pub(crate) struct Blocks(Mutex<Vec<Block>>);
+pub(crate) struct BlockPool(Mutex<Vec<Block>>);
 
-impl Blocks {
+impl BlockPool {
     /// A block of at least `bytes`, which `stream` may write: it waits for the block's last readers, the caller does not.
     pub(crate) fn take(&self, context: &Arc<Context>, bytes: usize, stream: &Stream) -> Result<Block> {
-        let mut block = self.take_any(context, bytes)?;
+        let mut block = self.take_busy(context, bytes)?;
         for reader in block.readers.drain(..) {
-            reader.hold_back(stream.handle)?;
+            reader.delay(stream.handle)?;
         }
         Ok(block)
     }
 
     /// The same for whoever writes without a stream: waits on the host until nothing uses the block.
-    pub(crate) fn take_idle(&self, context: &Arc<Context>, bytes: usize) -> Result<Block> {
-        if let Some(block) = self.kept_unused(bytes)?.1 {
+    pub(crate) fn take_after_wait(&self, context: &Arc<Context>, bytes: usize) -> Result<Block> {
+        if let Some(block) = self.find_idle(bytes)?.1 {
             return Ok(block);
         }
-        let mut block = self.take_any(context, bytes)?;
+        let mut block = self.take_busy(context, bytes)?;
         while let Some(reader) = block.readers.last() {
             if let Err(error) = reader.wait() {
                 self.0.lock().push(block);
@@ -116,8 +116,8 @@ impl Blocks {
 
     /// The same for whoever must not wait. `None` where all blocks may still be used; a new one is made only where none is kept, or
     /// a consumer that queues work far ahead would have it all made new.
-    pub(crate) fn take_unused(&self, context: &Arc<Context>, bytes: usize) -> Result<Option<Block>> {
-        match self.kept_unused(bytes)? {
+    pub(crate) fn try_take_idle(&self, context: &Arc<Context>, bytes: usize) -> Result<Option<Block>> {
+        match self.find_idle(bytes)? {
             // Whatever comes back meanwhile may still be used.
             (false, _) => Block::alloc(context, bytes).map(Some),
             (true, block) => Ok(block),
@@ -125,11 +125,11 @@ impl Blocks {
     }
 
     /// Whether a block of at least `bytes` is kept, and one of those that nothing uses.
-    fn kept_unused(&self, bytes: usize) -> Result<(bool, Option<Block>)> {
+    fn find_idle(&self, bytes: usize) -> Result<(bool, Option<Block>)> {
         let mut blocks = self.0.lock();
         let fitting: Vec<_> = (0..blocks.len()).filter(|i| blocks[*i].bytes >= bytes).collect();
         for i in &fitting {
-            if blocks[*i].is_unused()? {
+            if blocks[*i].is_idle()? {
                 let mut block = blocks.swap_remove(*i);
                 block.readers.clear();
                 return Ok((true, Some(block)));
@@ -139,7 +139,7 @@ impl Blocks {
     }
 
     /// A block of at least `bytes`, which may still be used.
-    fn take_any(&self, context: &Arc<Context>, bytes: usize) -> Result<Block> {
+    fn take_busy(&self, context: &Arc<Context>, bytes: usize) -> Result<Block> {
         let (fitting, outgrown) = {
             let mut blocks = self.0.lock();
             // Batches of a loader are equally large up to a short last one, which gets a block of the others.
@@ -157,7 +157,7 @@ impl Blocks {
     }
 
     /// Takes a block back, for a writer that waits for `readers`: whatever may still use it.
-    pub(crate) fn give_back(&self, mut block: Block, readers: Vec<Arc<Event>>) {
+    pub(crate) fn release(&self, mut block: Block, readers: Vec<Arc<Event>>) {
         block.readers = readers;
         self.0.lock().push(block);
     }

@@ -1,53 +1,53 @@
-//! Rows of a batch that are on the device before the others: read or copied there by themselves ([`direct_rows`](crate::direct_rows)), or
-//! pictures that were decoded there while others of the batch, which were refused, are decoded on the host.
+//! Batch of which some rows are on the device: direct rows ([`direct_rows`](crate::direct_rows)), or decoded pictures of a
+//! batch whose rejected pictures the host decodes.
 //!
-//! They wait in the batch's own memory on the device, in the rows that they had when they got there. A batch that lost
-//! samples meanwhile has fewer rows when it comes again: then rows move up, each copied to a place that has been copied away
-//! before.
+//! The rows are in the memory of the batch, at the places that they had when they were written. If samples were skipped
+//! meanwhile, the batch has fewer rows when it is submitted again. Then rows move up, each to a place whose own row has been
+//! moved before.
 
 use crate::context::{Context, Event, Stream};
-use crate::delivery::Shared;
 use crate::driver::checked;
 use crate::memory::Block;
+use crate::state::DeviceState;
 use cudarc::driver::result::memcpy_dtod_async;
 use forebay_loader::delivery::{OutputLayout, RowPicture};
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Rows that are there, by output and row of the slot: whether it is a picture that the engines decoded.
-pub(crate) type Done = BTreeMap<(usize, usize), bool>;
+/// Rows that are complete on the device, by output and row of the slot. True for pictures that the engines decoded.
+pub(crate) type CompletedRows = BTreeMap<(usize, usize), bool>;
 
-/// A batch's memory on the device.
-pub(crate) struct Partial {
-    shared: Arc<Shared>,
-    /// Taken when the batch comes again, or when dropped.
+/// Memory of a batch on the device.
+pub(crate) struct PartialDeviceBatch {
+    state: Arc<DeviceState>,
+    /// Taken when the batch is submitted again, or on drop.
     block: Option<Block>,
-    /// The rows that the batch kept, ascending.
+    /// Rows that the batch kept, ascending.
     rows: Vec<usize>,
-    done: Done,
-    /// What may still be under way to it ends before this fires.
-    after: Option<Arc<Event>>,
+    done: CompletedRows,
+    /// Fires when the copies in flight to the block have ended.
+    copied: Option<Arc<Event>>,
 }
 
-impl Partial {
-    /// With nothing under way that touches `block`.
-    pub(crate) fn new(shared: &Arc<Shared>, block: Block, rows: &[usize], done: Done) -> Self {
-        Self { shared: shared.clone(), block: Some(block), rows: rows.to_vec(), done, after: None }
+impl PartialDeviceBatch {
+    /// Creates a partial batch in `block`, which no work in flight uses.
+    pub(crate) fn new(state: &Arc<DeviceState>, block: Block, rows: &[usize], done: CompletedRows) -> Self {
+        Self { state: state.clone(), block: Some(block), rows: rows.to_vec(), done, copied: None }
     }
 
-    /// With nothing under way when this has fired.
-    pub(crate) fn after(mut self, after: Option<Arc<Event>>) -> Self {
-        self.after = after;
+    /// Sets the event that fires when the copies in flight to the block have ended.
+    pub(crate) fn with_copies_until(mut self, copied: Option<Arc<Event>>) -> Self {
+        self.copied = copied;
         self
     }
 
-    /// Whether `picture` is decoded.
-    pub(crate) fn has(&self, picture: &RowPicture) -> bool {
+    /// Returns true if `picture` is decoded.
+    pub(crate) fn contains(&self, picture: &RowPicture) -> bool {
         self.done.contains_key(&(picture.output, picture.row))
     }
 
-    /// The same without these pictures.
+    /// Returns the batch without these pictures.
     pub(crate) fn without(mut self, pictures: &[RowPicture]) -> Self {
         for picture in pictures {
             self.done.remove(&(picture.output, picture.row));
@@ -55,30 +55,30 @@ impl Partial {
         self
     }
 
-    /// The memory for a batch that now keeps `rows`, and what is done in it. Moves pictures whose rows lie elsewhere now, in
-    /// `stream`'s order.
+    /// Returns the memory for a batch that now keeps `rows`, and its completed rows. Moves rows to their new places in the
+    /// order of `stream`.
     ///
     /// # Errors
     ///
-    /// What the driver says.
-    pub(crate) fn take_up(
+    /// Errors of the driver.
+    pub(crate) fn resume(
         mut self,
         rows: &[usize],
         outputs: &[OutputLayout],
         stream: &Stream,
-    ) -> Result<(Block, Done)> {
+    ) -> Result<(Block, CompletedRows)> {
         let done = std::mem::take(&mut self.done);
-        if let Some(after) = &self.after {
-            after.hold_back(stream.handle)?;
+        if let Some(copied) = &self.copied {
+            copied.delay(stream.handle)?;
         }
-        let block = self.block.take().ok_or_else(|| Error::internal("a batch was taken up twice"))?;
+        let block = self.block.take().ok_or_else(|| Error::internal("a partial batch was resumed twice"))?;
         for (output, row) in done.keys() {
-            // A sample that was given up leaves its other pictures behind.
+            // Pictures of a skipped sample may be among the completed rows.
             let (Ok(from), Ok(to)) = (self.rows.binary_search(row), rows.binary_search(row)) else { continue };
             if from != to
-                && let Err(error) = move_row(&self.shared.context, &block, outputs[*output], (from, to), stream)
+                && let Err(error) = move_row(&self.state.context, &block, outputs[*output], (from, to), stream)
             {
-                self.shared.keep_block(block, &self.shared.blocks);
+                self.state.release_block_after_streams(block, &self.state.blocks);
                 return Err(error);
             }
         }
@@ -90,23 +90,23 @@ impl Partial {
 fn move_row(
     context: &Context,
     block: &Block,
-    place: OutputLayout,
+    layout: OutputLayout,
     (from, to): (usize, usize),
     stream: &Stream,
 ) -> Result<()> {
-    let at = |row: usize| block.address + (place.offset + row * place.row_bytes) as u64;
+    let at = |row: usize| block.address + (layout.offset + row * layout.row_bytes) as u64;
     context.enter(|| {
-        // SAFETY: both rows lie in the block, which is one batch's and nobody else's, and they are not the same.
-        let answer = unsafe { memcpy_dtod_async(at(to), at(from), place.row_bytes, stream.handle) };
-        checked(answer, "cuMemcpyDtoDAsync")
+        // SAFETY: both rows are in the block, which belongs to this batch alone, and they differ.
+        let result = unsafe { memcpy_dtod_async(at(to), at(from), layout.row_bytes, stream.handle) };
+        checked(result, "cuMemcpyDtoDAsync")
     })
 }
 
-impl Drop for Partial {
-    /// The batch does not come again.
+impl Drop for PartialDeviceBatch {
+    /// The batch was abandoned.
     fn drop(&mut self) {
-        if let Some(block) = self.block.take().filter(|_| self.shared.context.is_ours()) {
-            self.shared.blocks.give_back(block, self.after.take().into_iter().collect());
+        if let Some(block) = self.block.take().filter(|_| self.state.context.is_own_process()) {
+            self.state.blocks.release(block, self.copied.take().into_iter().collect());
         }
     }
 }

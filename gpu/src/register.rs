@@ -23,13 +23,13 @@ const UNPINNABLE: [CUresult; 6] = [
 ];
 
 /// Registers with one device's context, for all contexts.
-pub(crate) struct HostMemory {
+pub(crate) struct PinnedMemoryRegistrar {
     context: Arc<Context>,
     /// A pool has many pieces, and one sentence is enough.
     warning: Once,
 }
 
-impl HostMemory {
+impl PinnedMemoryRegistrar {
     pub(crate) fn new(context: Arc<Context>) -> Self {
         Self { context, warning: Once::new() }
     }
@@ -49,21 +49,21 @@ impl HostMemory {
 }
 
 /// Memory that stays as it is.
-struct Unpinned;
+struct UnpinnedMemory;
 
-impl Registration for Unpinned {
+impl Registration for UnpinnedMemory {
     fn is_direct(&self) -> bool {
         false
     }
 }
 
-struct Registered {
+struct PinnedMemory {
     context: Arc<Context>,
     /// Address, as a number: only the driver uses it.
     address: usize,
 }
 
-impl Registrar for HostMemory {
+impl Registrar for PinnedMemoryRegistrar {
     fn register(&self, address: *mut u8, len: usize) -> Result<Box<dyn Registration>> {
         let answer = self.context.enter(|| {
             // SAFETY: by the trait's contract the range is mapped until the guard has been dropped.
@@ -74,25 +74,25 @@ impl Registrar for HostMemory {
         match answer {
             Err(refusal) if UNPINNABLE.contains(&refusal.0) => {
                 self.warn(refusal, len);
-                Ok(Box::new(Unpinned))
+                Ok(Box::new(UnpinnedMemory))
             }
             answer => {
                 checked(answer, "cuMemHostRegister").map_err(|e| e.with("device", self.context.number))?;
-                Ok(Box::new(Registered { context: self.context.clone(), address: address.addr() }))
+                Ok(Box::new(PinnedMemory { context: self.context.clone(), address: address.addr() }))
             }
         }
     }
 }
 
-impl Registration for Registered {
+impl Registration for PinnedMemory {
     fn is_direct(&self) -> bool {
         true
     }
 }
 
-impl Drop for Registered {
+impl Drop for PinnedMemory {
     fn drop(&mut self) {
-        if !self.context.is_ours() {
+        if !self.context.is_own_process() {
             return;
         }
         let address = std::ptr::with_exposed_provenance_mut::<c_void>(self.address);

@@ -1,7 +1,7 @@
-//! Threads that wait for the device, which nobody else may, and give back what it has used.
+//! Background threads that wait on CUDA events and then release the memory in use. No other thread may block on the device.
 
 use crate::context::{CAPTURE_MAX, Context, Event, OwnStreams};
-use crate::memory::{Block, Blocks};
+use crate::memory::{Block, BlockPool};
 use cudarc::driver::sys::CUstream;
 use forebay_loader::memory::{BatchMemory, ReadLease};
 use forebay_loader::sync::{Arc, Mutex};
@@ -11,28 +11,29 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How often it is asked whether a stream still captures a graph.
+/// Interval between queries whether a stream still captures a graph.
 const CAPTURE_POLL: Duration = Duration::from_millis(10);
 
-/// A device that has not answered for so long is not waited for any more.
-const ENDED_MAX: Duration = Duration::from_secs(10);
+/// Limit of the wait for a drop on a device that does not respond.
+const DROP_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// What has to wait on the host.
-enum Kept {
-    /// A slot whose copy is under way; in the order of the copies. Bounded by the pools' slots.
-    Slot(Arc<Event>, HostSlot),
-    /// What our streams use and no event names; after a failure alone.
-    Unnamed(Option<HostSlot>, Option<(Block, Arc<Blocks>)>),
-    /// Memory that a consumer has read on a stream that has no name here. Bounded, like the next, by the consumer's batches.
-    Anywhere(Block),
-    /// Memory that consumers have read on streams of which some capture graphs.
-    Read(Read),
-    /// What waits for the device when it is dropped; then the other end hears of it.
-    Ended(Box<dyn Any + Send>, Sender<()>),
+/// Memory or handles to release after a wait on the host.
+enum ReleaseRequest {
+    /// Host slot of a copy in flight. Requests arrive in the order of the copies; the slots of the pools bound their number.
+    AfterEvent(Arc<Event>, HostSlot),
+    /// Memory in use on the crate's own streams with no event recorded, which happens only after a failure.
+    AfterOwnStreams(Option<HostSlot>, Option<(Block, Arc<BlockPool>)>),
+    /// Block that a consumer read on a stream without a known handle. The consumer's batches bound the number of these
+    /// requests and of the next ones.
+    AfterDevice(Block),
+    /// Block that consumers read on streams of which some capture graphs.
+    AfterConsumers(ConsumerReads),
+    /// Value whose drop may wait for the device. The sender reports that it was dropped.
+    Drop(Box<dyn Any + Send>, Sender<()>),
 }
 
-/// Memory that a copy reads.
-#[expect(dead_code, reason = "a slot goes back when it is dropped")]
+/// Host memory that a copy reads.
+#[expect(dead_code, reason = "a slot returns to its pool when it is dropped")]
 pub(crate) enum HostSlot {
     Batch(BatchMemory),
     Read(ReadLease),
@@ -50,169 +51,167 @@ impl From<ReadLease> for HostSlot {
     }
 }
 
-/// A batch's memory that consumers have read on these streams. An event on one that captures a graph would be the graph's, and to
-/// wait for the device would end the capture: so it is waited until none does.
-struct Read {
+/// Block and the streams on which consumers read it. An event recorded on a stream that captures a graph would become a
+/// part of the graph, and a wait for the device would end the capture, so the request waits until no stream captures.
+struct ConsumerReads {
     block: Block,
     streams: Vec<i64>,
 }
 
-/// What a keeper needs of its device.
+/// Handles of a device that a release thread needs.
 #[derive(Clone)]
-pub(crate) struct Site {
+pub(crate) struct DeviceHandles {
     pub(crate) context: Arc<Context>,
     pub(crate) streams: Arc<OwnStreams>,
-    /// Where batches' memory goes.
-    pub(crate) blocks: Arc<Blocks>,
+    /// Pool to which batch memory returns.
+    pub(crate) blocks: Arc<BlockPool>,
 }
 
-/// The way to one of the threads, which ends when all ways to it have gone and everything is given back.
-pub(crate) struct Keeper(Mutex<Sender<Kept>>);
+/// Sender to a background thread that releases memory. The thread ends when the sender is dropped and all requests are done.
+pub(crate) struct ReleaseThread(Mutex<Sender<ReleaseRequest>>);
 
-impl Keeper {
+impl ReleaseThread {
     /// Starts the thread `name`.
     ///
     /// # Errors
     ///
-    /// `Full` when the system refuses it.
-    pub(crate) fn start(name: &str, site: Site) -> Result<Self> {
-        let (keeper, work) = channel();
+    /// `Full` when the system cannot start a thread.
+    pub(crate) fn start(name: &str, handles: DeviceHandles) -> Result<Self> {
+        let (sender, requests) = channel();
         std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                let kept = catch_unwind(AssertUnwindSafe(|| site.keep(&work)));
-                if kept.is_err() {
-                    log::error!(
-                        "memory of batches is given up from now on, the thread that waits for the device has panicked"
-                    );
-                    // The device may still use what is left in it.
-                    std::mem::forget(work);
+                let ended = catch_unwind(AssertUnwindSafe(|| handles.run(&requests)));
+                if ended.is_err() {
+                    log::error!("the thread that releases batch memory has panicked: from now on this memory is lost");
+                    // The device may still use the memory in the remaining requests.
+                    std::mem::forget(requests);
                 }
             })
             .map_err(|e| Error::from_io(e, "the thread that waits for copies cannot be started"))?;
-        Ok(Self(Mutex::new(keeper)))
+        Ok(Self(Mutex::new(sender)))
     }
 
-    /// Gives `slot` back when `read` has fired.
-    pub(crate) fn slot(&self, read: Arc<Event>, slot: HostSlot) {
-        self.keep(Kept::Slot(read, slot));
+    /// Releases `slot` after `read` has fired.
+    pub(crate) fn release_after(&self, read: Arc<Event>, slot: HostSlot) {
+        self.send(ReleaseRequest::AfterEvent(read, slot));
     }
 
-    /// Gives both back, the block to this pool, when our streams have done all that they were given.
-    pub(crate) fn unnamed(&self, slot: Option<HostSlot>, block: Option<(Block, Arc<Blocks>)>) {
-        self.keep(Kept::Unnamed(slot, block));
+    /// Releases the slot, and the block to its pool, after all queued work on the crate's own streams.
+    pub(crate) fn release_after_own_streams(&self, slot: Option<HostSlot>, block: Option<(Block, Arc<BlockPool>)>) {
+        self.send(ReleaseRequest::AfterOwnStreams(slot, block));
     }
 
-    /// Gives `block` back when the device has done all that it was given by anybody.
-    pub(crate) fn anywhere(&self, block: Block) {
-        self.keep(Kept::Anywhere(block));
+    /// Releases `block` after all work that is queued on the device, from any library.
+    pub(crate) fn release_after_device(&self, block: Block) {
+        self.send(ReleaseRequest::AfterDevice(block));
     }
 
-    /// Gives `block` back when these streams have done what they were given, once none of them captures a graph.
-    pub(crate) fn read_on(&self, streams: Vec<i64>, block: Block) {
-        self.keep(Kept::Read(Read { block, streams }));
+    /// Releases `block` after the queued work on `streams`, once none of them captures a graph.
+    pub(crate) fn release_after_consumers(&self, block: Block, streams: Vec<i64>) {
+        self.send(ReleaseRequest::AfterConsumers(ConsumerReads { block, streams }));
     }
 
-    /// Drops `ended`, which may wait for the device. Comes back when that is done, since a process may end then, or when the device
-    /// has not answered for long.
-    pub(crate) fn ended(&self, ended: Box<dyn Any + Send>) {
+    /// Drops `value` on the thread, since the drop may wait for the device. Returns when it is dropped, because the process
+    /// may exit then, or after [`DROP_WAIT_MAX`].
+    pub(crate) fn drop_value(&self, value: Box<dyn Any + Send>) {
         let (dropped, is_dropped) = channel();
-        self.keep(Kept::Ended(ended, dropped));
-        if is_dropped.recv_timeout(ENDED_MAX) == Err(RecvTimeoutError::Timeout) {
-            log::warn!("the CUDA device does not answer: what decodes pictures there is left behind");
+        self.send(ReleaseRequest::Drop(value, dropped));
+        if is_dropped.recv_timeout(DROP_WAIT_MAX) == Err(RecvTimeoutError::Timeout) {
+            log::warn!("the CUDA device does not respond: its picture decoder is not freed");
         }
     }
 
-    /// Leaves it to the thread, which ends after all ways to it. After a panic nobody takes it: the memory is given up.
-    fn keep(&self, kept: Kept) {
-        if let Err(lost) = self.0.lock().send(kept) {
-            log::error!("a batch's memory is given up, the thread that waits for the device has ended");
-            std::mem::forget(lost);
+    /// Queues a request. The memory is leaked if the thread has panicked.
+    fn send(&self, request: ReleaseRequest) {
+        if let Err(unsent) = self.0.lock().send(request) {
+            log::error!("memory of a batch is lost: the thread that releases it has ended");
+            std::mem::forget(unsent);
         }
     }
 }
 
-impl Site {
-    /// A thread's life.
-    fn keep(&self, work: &Receiver<Kept>) {
-        let mut reads: Vec<Read> = Vec::new();
+impl DeviceHandles {
+    /// Body of the thread.
+    fn run(&self, requests: &Receiver<ReleaseRequest>) {
+        let mut reads: Vec<ConsumerReads> = Vec::new();
         let mut last = None;
         loop {
-            let kept = match reads.is_empty() {
-                true => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => work.recv_timeout(CAPTURE_POLL),
+            let request = match reads.is_empty() {
+                true => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => requests.recv_timeout(CAPTURE_POLL),
             };
-            reads = reads.into_iter().filter_map(|read| self.end(read)).collect();
-            match kept {
+            reads = reads.into_iter().filter_map(|read| self.try_release(read)).collect();
+            match request {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) if reads.is_empty() => return,
                 Err(RecvTimeoutError::Disconnected) => {
                     if Instant::now() > *last.get_or_insert_with(|| Instant::now() + CAPTURE_MAX) {
-                        log::error!("memory of {} batches is given up, a graph is still being captured", reads.len());
+                        log::error!("memory of {} batches is lost: a graph is still being captured", reads.len());
                         return std::mem::forget(reads);
                     }
                     std::thread::sleep(CAPTURE_POLL);
                 }
-                Ok(Kept::Read(read)) => reads.push(read),
-                Ok(Kept::Ended(ended, dropped)) => {
-                    drop(ended);
+                Ok(ReleaseRequest::AfterConsumers(read)) => reads.push(read),
+                Ok(ReleaseRequest::Drop(value, dropped)) => {
+                    drop(value);
                     let _ = dropped.send(());
                 }
-                Ok(Kept::Slot(copied, slot)) => drop(after(copied.wait(), slot)),
-                Ok(Kept::Unnamed(slot, block)) => {
-                    if let Some((_slot, Some((block, pool)))) = after(self.streams.settle(), (slot, block)) {
-                        pool.give_back(block, Vec::new());
+                Ok(ReleaseRequest::AfterEvent(copied, slot)) => drop(leak_on_error(copied.wait(), slot)),
+                Ok(ReleaseRequest::AfterOwnStreams(slot, block)) => {
+                    if let Some((_slot, Some((block, pool)))) = leak_on_error(self.streams.wait(), (slot, block)) {
+                        pool.release(block, Vec::new());
                     }
                 }
-                Ok(Kept::Anywhere(block)) => {
-                    if let Some(block) = after(self.context.synchronize(), block) {
-                        self.blocks.give_back(block, Vec::new());
+                Ok(ReleaseRequest::AfterDevice(block)) => {
+                    if let Some(block) = leak_on_error(self.context.synchronize(), block) {
+                        self.blocks.release(block, Vec::new());
                     }
                 }
             }
         }
     }
 
-    /// Gives the memory back, if that can be, or else `read`.
-    fn end(&self, read: Read) -> Option<Read> {
-        match readers(&self.context, &read.streams) {
+    /// Releases the block if none of its streams captures a graph; otherwise returns the request.
+    fn try_release(&self, read: ConsumerReads) -> Option<ConsumerReads> {
+        match record_readers(&self.context, &read.streams) {
             Ok(Some(readers)) => {
-                self.blocks.give_back(read.block, readers);
+                self.blocks.release(read.block, readers);
                 None
             }
             Ok(None) => Some(read),
-            Err(error) => after(Err(error), read),
+            Err(error) => leak_on_error(Err(error), read),
         }
     }
 }
 
-/// What was `kept`, when it has been `waited` for; if that failed it is given up.
-fn after<T>(waited: Result<()>, kept: T) -> Option<T> {
+/// Returns `held` after a successful wait. After a failed one the device may still use it, so it is leaked.
+fn leak_on_error<T>(waited: Result<()>, held: T) -> Option<T> {
     match waited {
-        Ok(()) => Some(kept),
+        Ok(()) => Some(held),
         Err(error) => {
-            log::error!("a batch's memory is given up, the device may still use it: {error}");
-            std::mem::forget(kept);
+            log::error!("memory of a batch is lost, since the device may still use it: {error}");
+            std::mem::forget(held);
             None
         }
     }
 }
 
-/// An event on each of these streams, by DLPack's numbers, behind what they have been given; `None` while one captures a graph.
-pub(crate) fn readers(context: &Arc<Context>, streams: &[i64]) -> Result<Option<Vec<Arc<Event>>>> {
+/// Records an event on each of these streams, given by DLPack's numbers. Returns `None` while one of them captures a graph.
+pub(crate) fn record_readers(context: &Arc<Context>, streams: &[i64]) -> Result<Option<Vec<Arc<Event>>>> {
     for number in streams {
-        if context.is_captured(stream(*number))? {
+        if context.is_captured(dlpack_stream(*number))? {
             return Ok(None);
         }
     }
     let record = |number: &i64| {
         let event = Event::new(context)?;
-        event.record(stream(*number)).map(|()| Arc::new(event))
+        event.record(dlpack_stream(*number)).map(|()| Arc::new(event))
     };
     streams.iter().map(record).collect::<Result<_>>().map(Some)
 }
 
-/// The stream of DLPack's number: 1 and 2 are the driver's own markers for the default streams.
-pub(crate) fn stream(number: i64) -> CUstream {
+/// Returns the stream with DLPack's number: 1 and 2 are the driver's own markers for the default streams.
+pub(crate) fn dlpack_stream(number: i64) -> CUstream {
     std::ptr::with_exposed_provenance_mut(number as usize)
 }

@@ -1,35 +1,36 @@
-//! Rows of a batch slot to the batch on the device: those that are not there already.
+//! Copies of rows from a batch slot to the batch on the device.
 
 use crate::context::Stream;
 use crate::memory::Block;
-use crate::partial_batch::Done;
+use crate::partial_batch::CompletedRows;
 use forebay_loader::delivery::OutputLayout;
 use forebay_loader::{Error, Result};
 use std::ops::Range;
 
-/// Starts copying those of the kept `rows` of `filled` that are not `done`: row after row of each output, as far as rows lie
-/// side by side in both places.
+/// Starts copying the kept `rows` of `filled` that are not `done`. Rows of an output that are adjacent in both places are copied
+/// together.
 ///
 /// # Errors
 ///
-/// What the driver says; then copies may be under way.
+/// Errors of the driver; then copies may be in flight.
 ///
 /// # Safety
 ///
-/// Nobody writes `filled` or frees it until the stream has done it. The block is the batch's.
+/// `filled` is neither written nor freed until the stream has done the copies. The block is the batch's.
 pub(crate) unsafe fn copy_rows(
     stream: &Stream,
     filled: &[u8],
     block: &Block,
     outputs: &[OutputLayout],
     rows: &[usize],
-    done: &Done,
+    done: &CompletedRows,
 ) -> Result<()> {
-    for (number, place) in outputs.iter().enumerate() {
+    for (number, layout) in outputs.iter().enumerate() {
         for (from, to) in runs(rows, |row| done.contains_key(&(number, row))) {
-            let bytes = place.offset + from.start * place.row_bytes..place.offset + from.end * place.row_bytes;
-            let source = filled.get(bytes).ok_or_else(|| Error::internal("an output lies behind its batch"))?;
-            let target = block.address + (place.offset + to * place.row_bytes) as u64;
+            let bytes = layout.offset + from.start * layout.row_bytes..layout.offset + from.end * layout.row_bytes;
+            let source =
+                filled.get(bytes).ok_or_else(|| Error::internal("an output is beyond the end of its batch"))?;
+            let target = block.address + (layout.offset + to * layout.row_bytes) as u64;
             // SAFETY: by the contract above.
             unsafe { stream.copy_in(target, source) }?;
         }
@@ -37,7 +38,7 @@ pub(crate) unsafe fn copy_rows(
     Ok(())
 }
 
-/// Runs of the kept `rows` that are not done: where they lie, and which row the first becomes.
+/// Returns the runs of kept `rows` that are not done: their rows in the slot, and the new row of the first.
 fn runs(rows: &[usize], is_done: impl Fn(usize) -> bool) -> Vec<(Range<usize>, usize)> {
     let mut runs: Vec<(Range<usize>, usize)> = Vec::new();
     for (to, row) in rows.iter().copied().enumerate().filter(|(_, row)| !is_done(*row)) {
@@ -54,9 +55,9 @@ mod tests {
     use super::runs;
 
     #[test]
-    fn rows_are_copied_in_runs_round_those_that_are_done_and_gaps() {
+    fn runs_leave_out_rows_that_are_done_and_end_at_gaps() {
         assert_eq!(runs(&[0, 1, 2, 3], |_| false), [(0..4, 0)]);
-        assert_eq!(runs(&[0, 1, 3, 4], |_| false), [(0..2, 0), (3..5, 2)], "row 2 was given up");
+        assert_eq!(runs(&[0, 1, 3, 4], |_| false), [(0..2, 0), (3..5, 2)], "row 2 was skipped");
         assert_eq!(runs(&[0, 1, 2, 3], |row| row == 1), [(0..1, 0), (2..4, 2)], "row 1 is done");
         assert_eq!(runs(&[1, 2], |_| true), []);
     }

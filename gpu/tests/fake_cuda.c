@@ -529,7 +529,7 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
 struct Picture;
 typedef struct Batch { void *out; unsigned w, h, dtype, interleaved; float scale[3], offset[3]; } Batch;
 void crop_resize_on_host(const struct Picture *pictures, const Batch *batch, unsigned count);
-void find_left_out_on_host(const struct Picture *pictures, unsigned count);
+void find_undecoded_on_host(const struct Picture *pictures, unsigned count);
 typedef struct Launch { const struct Picture *pictures; Batch batch; unsigned count; } Launch;
 static void run_kernel(void *launch) {
     Launch *l = launch;
@@ -538,7 +538,7 @@ static void run_kernel(void *launch) {
 }
 static void run_look(void *launch) {
     Launch *l = launch;
-    find_left_out_on_host(l->pictures, l->count);
+    find_undecoded_on_host(l->pictures, l->count);
     free(l);
 }
 int cuModuleLoadData(void **m, const void *image) {
@@ -552,7 +552,7 @@ int cuModuleUnload(void *m) { ENTER_CONTEXT; free(m); __atomic_sub_fetch(&module
 int cuModuleGetFunction(void **f, void *m, const char *name) {
     (void)m;
     ENTER_CONTEXT;
-    *f = !strcmp(name, "crop_resize") ? (void *)run_kernel : !strcmp(name, "find_left_out") ? (void *)run_look : NULL;
+    *f = !strcmp(name, "crop_resize") ? (void *)run_kernel : !strcmp(name, "find_undecoded") ? (void *)run_look : NULL;
     return *f ? 0 : NOT_FOUND;
 }
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,

@@ -1,6 +1,6 @@
 //! The kernel's arithmetic against the host's: the same source, compiled as C++ for the host.
 
-use forebay_gpu::kernel::{BLANK, Batch, LOOK, NAME, PTX, Picture, SOURCE};
+use forebay_gpu::kernel::{BLANK, Batch, CROP_RESIZE, FIND_UNDECODED, PTX, Picture, SOURCE};
 use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
 use forebay_loader::decode::normalise::Writer;
 use forebay_loader::decode::pixels::Pixels;
@@ -191,7 +191,7 @@ fn rows_of_a_crop_that_nobody_wrote_are_found_wherever_they_begin() {
     type Find = unsafe extern "C" fn(*const Picture, c_uint);
     let kernel = Kernel::new();
     // SAFETY: the type is the one of the source.
-    let find = unsafe { kernel.library.get::<Find>("find_left_out_on_host") }.expect("there");
+    let find = unsafe { kernel.library.get::<Find>("find_undecoded_on_host") }.expect("there");
     let decoded = Region { x: 4, y: 6, w: 21, h: 13 };
     let pitch = decoded.w as usize * 3;
     let crop = Region { x: 7, y: 8, w: 9, h: 5 };
@@ -235,7 +235,7 @@ fn the_compiled_kernel_is_the_source_s() {
     let digest: String = sha2::Sha256::digest(SOURCE).iter().map(|byte| format!("{byte:02x}")).collect();
     let first = format!("// SHA-256 of crop_resize.cu: {digest}\n");
     assert!(PTX.starts_with(&first), "compile it anew: python gpu/src/kernel/compile.py");
-    for name in [NAME, LOOK] {
+    for name in [CROP_RESIZE, FIND_UNDECODED] {
         assert!(PTX.contains(&format!(".visible .entry {name}(")));
     }
     // Contracted products and sums would not be the host's.

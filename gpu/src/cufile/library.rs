@@ -1,7 +1,7 @@
 //! Which file cuFile is: the one that was named, or the first of those that a machine usually has.
 
 use super::sys;
-use crate::libraries::{first_missing, first_that_loads};
+use crate::libraries::{first_missing, load_first};
 use forebay_loader::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
@@ -33,7 +33,7 @@ impl Library {
         if path.is_none() && std::env::var_os(LIBRARY_VARIABLE).is_none() {
             check_machine(Path::new("/"))?;
         }
-        let loaded = first_that_loads(path, LIBRARY_VARIABLE, || candidates(packages), Self::load);
+        let loaded = load_first(path, LIBRARY_VARIABLE, || candidates(packages), Self::load);
         loaded.map_err(|refusal| {
             let message = format!(
                 "cuFile cannot be loaded: install NVIDIA GPUDirect Storage or the Python package nvidia-cufile-cu12 or \

@@ -7,22 +7,22 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// What the library answered instead of doing what it was asked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal {
+pub(super) struct CuFileError {
     call: &'static str,
-    why: Why,
+    why: ErrorCause,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Why {
+enum ErrorCause {
     Status(CUfileOpError),
     /// The file system's error number.
     System(i32),
 }
 
-impl Refusal {
+impl CuFileError {
     /// Whether somebody else in the process has opened the driver.
     pub(super) fn is_open_already(self) -> bool {
-        matches!(self.why, Why::Status(CUfileOpError::CU_FILE_DRIVER_ALREADY_OPEN))
+        matches!(self.why, ErrorCause::Status(CUfileOpError::CU_FILE_DRIVER_ALREADY_OPEN))
     }
 }
 
@@ -48,14 +48,14 @@ fn name(status: CUfileOpError) -> &'static str {
     }
 }
 
-impl From<Refusal> for Error {
-    fn from(Refusal { call, why }: Refusal) -> Self {
+impl From<CuFileError> for Error {
+    fn from(CuFileError { call, why }: CuFileError) -> Self {
         match why {
-            Why::System(errno) => {
+            ErrorCause::System(errno) => {
                 Self::from_io(std::io::Error::from_raw_os_error(errno), "cuFile could not read a file")
                     .with("call", call)
             }
-            Why::Status(status) => {
+            ErrorCause::Status(status) => {
                 let kind = match status {
                     CUfileOpError::CU_FILE_GPU_MEMORY_PINNING_FAILED => ErrorKind::Full,
                     CUfileOpError::CU_FILE_CUDA_DRIVER_ERROR | CUfileOpError::CU_FILE_INTERNAL_ERROR => ErrorKind::Io,
@@ -68,23 +68,23 @@ impl From<Refusal> for Error {
     }
 }
 
-type Answer<T> = Result<T, Refusal>;
+type CuFileResult<T> = Result<T, CuFileError>;
 
-fn checked(answer: sys::CUfileError_t, call: &'static str) -> Answer<()> {
+fn checked(answer: sys::CUfileError_t, call: &'static str) -> CuFileResult<()> {
     match answer.err {
         CUfileOpError::CU_FILE_SUCCESS => Ok(()),
-        status => Err(Refusal { call, why: Why::Status(status) }),
+        status => Err(CuFileError { call, why: ErrorCause::Status(status) }),
     }
 }
 
 /// Opens the driver for the process.
-pub(super) fn open(library: &Library) -> Answer<()> {
+pub(super) fn open(library: &Library) -> CuFileResult<()> {
     // SAFETY: it takes nothing.
     checked(unsafe { library.functions.cuFileDriverOpen() }, "cuFileDriverOpen")
 }
 
 /// What the open driver offers.
-pub(super) fn properties(library: &Library) -> Answer<sys::CUfileDrvProps_t> {
+pub(super) fn properties(library: &Library) -> CuFileResult<sys::CUfileDrvProps_t> {
     let nvfs = sys::CUfileDrvProps__bindgen_ty_1 {
         major_version: 0,
         minor_version: 0,
@@ -122,7 +122,7 @@ pub(super) fn version(library: &Library) -> Option<(i32, i32)> {
 /// # Safety
 ///
 /// `file` stays open until the handle has been let go of.
-pub(super) unsafe fn register(library: &Library, file: BorrowedFd<'_>) -> Answer<sys::CUfileHandle_t> {
+pub(super) unsafe fn register(library: &Library, file: BorrowedFd<'_>) -> CuFileResult<sys::CUfileHandle_t> {
     let mut handle = std::ptr::null_mut();
     let mut description = sys::CUfileDescr_t {
         type_: sys::CUfileFileHandleType::CU_FILE_HANDLE_TYPE_OPAQUE_FD,
@@ -155,7 +155,7 @@ pub(super) unsafe fn read(
     handle: sys::CUfileHandle_t,
     (offset, bytes): (u64, usize),
     (base, at): (u64, usize),
-) -> Answer<usize> {
+) -> CuFileResult<usize> {
     let base = std::ptr::with_exposed_provenance_mut(base as usize);
     // Offsets in files and in memory are below 2^63.
     // SAFETY: by the contract above.
@@ -163,7 +163,10 @@ pub(super) unsafe fn read(
     let call = "cuFileRead";
     match answer {
         0.. => Ok(answer as usize),
-        -1 => Err(Refusal { call, why: Why::System(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) }),
-        _ => Err(Refusal { call, why: Why::Status(CUfileOpError(answer.unsigned_abs() as u32)) }),
+        -1 => Err(CuFileError {
+            call,
+            why: ErrorCause::System(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
+        }),
+        _ => Err(CuFileError { call, why: ErrorCause::Status(CUfileOpError(answer.unsigned_abs() as u32)) }),
     }
 }

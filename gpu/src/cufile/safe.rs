@@ -130,7 +130,7 @@ impl std::fmt::Debug for File {
 impl Drop for File {
     fn drop(&mut self) {
         // The library does not work in a forked child.
-        if !self.driver.context.is_ours() {
+        if !self.driver.context.is_own_process() {
             return;
         }
         let ended = self.driver.context.enter(|| {

@@ -1,89 +1,90 @@
-//! One of the places where a group of pictures is on its way: scratch memory, decoders, events.
+//! Slot for one group of pictures in flight: scratch memory, nvJPEG decoders, events.
 //!
-//! A lane is used again when the host has seen its last group end. The engines need that: they write when they are
-//! called, so no wait on the device holds them back from pixels that the kernel still reads. The library's own buffers need
-//! it as well. With two lanes the host prepares a group while the device works on another.
+//! A slot is reused only after the host has waited for its last group. The engines need this, because they write when they
+//! are called, so no wait on the device could keep them from pixels that the kernel still reads; nvJPEG's own buffers need
+//! it as well. With two slots the host prepares a group while the device works on another one.
 
-use super::balance::{Part, Took};
+use super::balance::{GroupTimes, PartTime};
 use crate::context::{Context, Event, Stream};
 use crate::kernel::{BLANK, Picture};
 use crate::memory::Block;
-use crate::nvjpeg::{Batched, Handle};
+use crate::nvjpeg::{BatchDecoder, Handle};
 use cudarc::driver::sys::CUstream;
 use forebay_loader::Result;
 use forebay_loader::sync::Arc;
 
-pub(super) struct Lane {
+/// Scratch memory, decoders and events for one group of pictures.
+pub(super) struct GroupSlot {
     context: Arc<Context>,
-    /// Where all that the lane is given goes, by cores and by engines.
+    /// Streams on which the slot's work is queued, of the cores and of the engines.
     streams: [Arc<Stream>; 2],
-    /// Decoded pixels, then the kernel's list of pictures. [`BLANK`] at rest, unless a group has failed.
+    /// Decoded pixels, then the kernel's list of pictures. All [`BLANK`] while the slot is idle, except after a failed group.
     scratch: Option<Block>,
     is_blank: bool,
-    /// The list, while the device may still copy it.
+    /// Host copy of the list, kept while the device may still read it.
     pub(super) list: Vec<Picture>,
-    pub(super) engines: Option<Timed>,
-    pub(super) cores: Option<Timed>,
-    /// The kernel has read the pixels.
+    pub(super) engines: Option<TimedDecoder>,
+    pub(super) cores: Option<TimedDecoder>,
+    /// Fires when the kernel has read the pixels.
     done: Event,
-    /// What the last group left to be waited for.
-    left: Left,
+    pending: PendingWork,
 }
 
-/// What may still be under way.
+/// Work of the last group that the host has not waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    Nothing,
-    /// A group whose end the event tells.
+enum PendingWork {
+    None,
+    /// A group whose end the `done` event marks.
     Group,
-    /// Work that no event names.
-    Unnamed,
+    /// Work with no event recorded after it.
+    Unrecorded,
 }
 
-/// A decoder, and the time of its part of a group.
-pub(super) struct Timed {
-    pub(super) decoder: Batched,
+/// nvJPEG decoder with events that measure its part of a group.
+pub(super) struct TimedDecoder {
+    pub(super) decoder: BatchDecoder,
     begun: Event,
-    /// The part is decoded.
+    /// Fires when the part is decoded.
     pub(super) done: Event,
-    /// How many pictures were decoded between the two; 0 if something else was as well.
+    /// Pictures decoded between the two events; 0 if the time between them is no measure.
     pictures: usize,
 }
 
-impl Timed {
-    fn new(context: &Arc<Context>, of: &Arc<Handle>) -> Result<Self> {
-        let decoder = Batched::new(of)?;
+impl TimedDecoder {
+    fn new(context: &Arc<Context>, handle: &Arc<Handle>) -> Result<Self> {
+        let decoder = BatchDecoder::new(handle)?;
         Ok(Self { decoder, begun: Event::timed(context)?, done: Event::timed(context)?, pictures: 0 })
     }
 
-    /// The part is what `stream` is given from now on.
+    /// Marks the start of the part in the order of `stream`.
     pub(super) fn begin(&mut self, stream: CUstream) -> Result<()> {
         self.begun.record(stream)
     }
 
-    /// It ends with what `stream` has been given so far: `pictures`, and nothing else.
+    /// Marks the end of the part. `pictures` is 0 if the time is not to be measured.
     pub(super) fn end(&mut self, stream: CUstream, pictures: usize) -> Result<()> {
         self.pictures = pictures;
         self.done.record(stream)
     }
 
-    /// What the last part took, which is done.
-    fn took(&self) -> Result<Option<Part>> {
+    /// Returns the time of the last part, which must have ended.
+    fn time(&self) -> Result<Option<PartTime>> {
         match self.pictures {
             0 => Ok(None),
-            pictures => Ok(Some(Part { pictures, seconds: self.done.since(&self.begun)? })),
+            pictures => Ok(Some(PartTime { pictures, seconds: self.done.seconds_since(&self.begun)? })),
         }
     }
 }
 
-impl Lane {
+impl GroupSlot {
+    /// Creates a slot with a decoder for each backend that is given.
     pub(super) fn new(
         context: &Arc<Context>,
         streams: [&Arc<Stream>; 2],
         engines: Option<&Arc<Handle>>,
         cores: Option<&Arc<Handle>>,
     ) -> Result<Self> {
-        let timed = |handle: Option<&Arc<Handle>>| handle.map(|handle| Timed::new(context, handle)).transpose();
+        let timed = |handle: Option<&Arc<Handle>>| handle.map(|handle| TimedDecoder::new(context, handle)).transpose();
         Ok(Self {
             context: context.clone(),
             streams: streams.map(Arc::clone),
@@ -93,44 +94,44 @@ impl Lane {
             engines: timed(engines)?,
             cores: timed(cores)?,
             done: Event::new(context)?,
-            left: Left::Nothing,
+            pending: PendingWork::None,
         })
     }
 
-    /// Waits on the host until nothing of the lane is in use, and says what the last group took.
-    pub(super) fn rest(&mut self) -> Result<Took> {
-        let took = match self.left {
-            Left::Nothing => Took::default(),
-            Left::Unnamed => {
-                // Not the device: that would wait for the model's work, and end a capture of a graph.
+    /// Waits on the host until the slot is idle. Returns the times of its last group.
+    pub(super) fn wait_idle(&mut self) -> Result<GroupTimes> {
+        let times = match self.pending {
+            PendingWork::None => GroupTimes::default(),
+            PendingWork::Unrecorded => {
+                // A wait for the device would include the model's work and end the capture of a graph.
                 self.streams.iter().try_for_each(|stream| stream.wait())?;
                 self.is_blank = false;
-                Took::default()
+                GroupTimes::default()
             }
-            Left::Group => {
-                // After both decoders, in its stream's order.
+            PendingWork::Group => {
+                // The event comes after both decoders in the order of its stream.
                 self.done.wait()?;
-                let took = |timed: &Option<Timed>| timed.as_ref().map_or(Ok(None), Timed::took);
-                Took { engines: took(&self.engines)?, cores: took(&self.cores)? }
+                let time = |timed: &Option<TimedDecoder>| timed.as_ref().map_or(Ok(None), TimedDecoder::time);
+                GroupTimes { engines: time(&self.engines)?, cores: time(&self.cores)? }
             }
         };
-        self.left = Left::Nothing;
-        Ok(took)
+        self.pending = PendingWork::None;
+        Ok(times)
     }
 
-    /// Scratch memory of `bytes` bytes, for a lane at rest: its address. It is blank; memory that is new is made so on
-    /// `stream`, and waited for.
+    /// Returns the address of at least `bytes` bytes of blank scratch memory. The slot must be idle. New memory is filled on
+    /// `stream`, with a wait for it.
     ///
     /// # Errors
     ///
-    /// `Full` when there is none.
+    /// `Full` when the device has no memory.
     pub(super) fn scratch(&mut self, bytes: usize, stream: &Stream) -> Result<u64> {
         let block = match self.scratch.take().filter(|block| block.len() >= bytes) {
             Some(block) => block,
             None => {
                 self.is_blank = false;
-                // With room for a group that is somewhat larger: memory that is new waits for the device. What was there is free
-                // by now, for a device that has none to spare.
+                // An allocation waits for the device, so it has room for a slightly larger group. The old block was freed
+                // above, in case the device has no memory for both.
                 Block::alloc(&self.context, bytes + bytes / 4).or_else(|_| Block::alloc(&self.context, bytes))?
             }
         };
@@ -142,26 +143,26 @@ impl Lane {
         Ok(block.address)
     }
 
-    /// From now on the lane is in use by work that no event names yet.
+    /// Marks the slot as in use by work with no event recorded after it.
     pub(super) fn begin(&mut self) {
-        self.left = Left::Unnamed;
+        self.pending = PendingWork::Unrecorded;
     }
 
-    /// The lane's work ends with what `stream` has been given so far.
+    /// Records the end of the slot's work on `stream`.
     pub(super) fn end(&mut self, stream: CUstream) -> Result<()> {
         self.done.record(stream)?;
-        self.left = Left::Group;
+        self.pending = PendingWork::Group;
         Ok(())
     }
 }
 
-impl Drop for Lane {
-    /// Decoders and memory outlive what they were given.
+impl Drop for GroupSlot {
+    /// Waits for the slot's work, since the device uses the decoders and the memory until then.
     fn drop(&mut self) {
-        if self.context.is_ours()
-            && let Err(error) = self.rest()
+        if self.context.is_own_process()
+            && let Err(error) = self.wait_idle()
         {
-            log::error!("a decoder's memory is given up, the device may still use it: {error}");
+            log::error!("memory of a picture decoder is lost, since the device may still use it: {error}");
             std::mem::forget((
                 self.engines.take(),
                 self.cores.take(),

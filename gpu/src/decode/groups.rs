@@ -1,4 +1,4 @@
-//! Which pictures are decoded together: as many as the scratch memory takes.
+//! Groups of pictures that are decoded together, as many as fit into scratch memory.
 
 use crate::kernel::Picture;
 use crate::nvjpeg::Extent;
@@ -6,88 +6,90 @@ use forebay_loader::decode::geometry::{Region, Size};
 use forebay_loader::delivery::RowPicture;
 use forebay_loader::{Error, Result};
 
-/// Decoded pixels of one group, unless a single picture has more: 256 crops of 1,100 x 1,100.
+/// Limit of the decoded pixels of one group, unless it is a single picture: 256 crops of about 1,100 x 1,100.
 pub(super) const PIXEL_BYTES_MAX: usize = 1 << 30;
 
-/// Decoded pixels of a picture that is large: of 22 million pixels. Where there is no memory for such a one, there may be for others.
+/// Decoded bytes from which a picture is large: 22 million pixels. A device without memory for a large picture may still have
+/// some for others.
 pub(super) const LARGE_BYTES: usize = 64 << 20;
 
-/// Where pixels start: what the device reads at once.
+/// Alignment of each picture's pixels: the size of the device's memory transactions.
 const ALIGN_BYTES: usize = 256;
 
-/// Pixels that chroma's samples reach beyond their own at half resolution.
-const BLENDED: u32 = 2;
+/// Pixels beyond its own that a chroma sample of half resolution influences.
+const CHROMA_REACH: u32 = 2;
 
-/// What of a picture of `size` is decoded for `crop`. A part is more than the crop, for at the edges of one that begins between
-/// two chroma samples libraries blend with what is not there.
+/// Returns the region of a picture of `size` to decode for `crop`. A partial region is larger than the crop, because libraries
+/// blend chroma wrongly at the edges of a region that begins between two chroma samples.
 pub(super) fn region(crop: Region, size: Size, extent: Extent) -> Region {
     if extent == Extent::Whole {
         return Region::all(size);
     }
     let widened = |start: u32, len: u32, end: u32| {
-        let from = start.saturating_sub(BLENDED) & !1;
-        (from, (start + len + BLENDED).next_multiple_of(2).min(end) - from)
+        let from = start.saturating_sub(CHROMA_REACH) & !1;
+        (from, (start + len + CHROMA_REACH).next_multiple_of(2).min(end) - from)
     };
     let ((x, w), (y, h)) = (widened(crop.x, crop.w, size.w), widened(crop.y, crop.h, size.h));
     Region { x, y, w, h }
 }
 
-/// A picture and its place in scratch memory.
+/// Picture and its place in scratch memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Item {
-    /// Its number in the batch's list.
+pub(super) struct GroupItem {
+    /// Index in the batch's list of pictures.
     pub(super) number: usize,
     pub(super) picture: RowPicture,
-    /// Which row of the finished batch it becomes.
+    /// Row in the finished batch.
     pub(super) to_row: u32,
-    /// Bytes before its pixels.
+    /// Offset of its pixels in scratch memory.
     pub(super) at: usize,
 }
 
-impl Item {
-    /// What of the picture is decoded.
+impl GroupItem {
+    /// Returns the region of the picture to decode.
     pub(super) fn region(&self, extent: Extent) -> Region {
         region(self.picture.picture.stage.crop, self.picture.picture.size, extent)
     }
 
-    /// Bytes from row to row of its pixels.
+    /// Returns the bytes from one row of its pixels to the next.
     pub(super) fn pitch(&self, extent: Extent) -> usize {
         self.region(extent).w as usize * 3
     }
 
-    /// Bytes of its place.
+    /// Returns the bytes that its pixels take.
     fn bytes(&self, extent: Extent) -> usize {
         (self.pitch(extent) * self.region(extent).h as usize).next_multiple_of(ALIGN_BYTES)
     }
 
-    /// Whether it is much larger than pictures are.
+    /// Returns true if its pixels take at least [`LARGE_BYTES`].
     pub(super) fn is_large(&self, extent: Extent) -> bool {
         self.bytes(extent) >= LARGE_BYTES
     }
 
-    /// Which output it is of, and which row of the slot.
+    /// Returns its output and its row in the slot.
     pub(super) fn key(&self) -> (usize, usize) {
         (self.picture.output, self.picture.row)
     }
 
-    /// What the kernels are told, for scratch memory at `scratch`; whether it was left out is said at `left_out`.
-    pub(super) fn for_kernel(&self, scratch: u64, extent: Extent, left_out: u64) -> Result<Picture> {
+    /// Returns the kernels' description, for scratch memory at `scratch`. The byte at `undecoded` is set if the picture is
+    /// undecoded.
+    pub(super) fn for_kernel(&self, scratch: u64, extent: Extent, undecoded: u64) -> Result<Picture> {
         let (pixels, stage) = (scratch + self.at as u64, &self.picture.picture.stage);
-        Picture::new(pixels, self.pitch(extent) as u64, self.region(extent), stage, self.to_row, left_out)
+        Picture::new(pixels, self.pitch(extent) as u64, self.region(extent), stage, self.to_row, undecoded)
     }
 }
 
 /// Pictures that are decoded together, ordered by output.
 #[derive(Debug, Default)]
 pub(super) struct Group {
-    pub(super) items: Vec<Item>,
-    /// Bytes of all pixels, and where the kernel's list of pictures starts.
+    pub(super) items: Vec<GroupItem>,
+    /// Bytes of all pixels, which is also the offset of the kernel's list of pictures.
     pub(super) pixel_bytes: usize,
 }
 
 impl Group {
-    /// The same pictures, of which there are at least two, in two groups: large ones apart from others, or else halves.
-    pub(super) fn parts(self, extent: Extent) -> [Self; 2] {
+    /// Splits a group of at least two pictures into large and other ones, or else into halves.
+    pub(super) fn split(self, extent: Extent) -> [Self; 2] {
         let (large, mut front): (Vec<_>, Vec<_>) = self.items.into_iter().partition(|item| item.is_large(extent));
         let back = match (large.is_empty(), front.is_empty()) {
             (true, _) => front.split_off(front.len() / 2),
@@ -104,25 +106,25 @@ impl Group {
         })
     }
 
-    /// Whether one of its pictures is large.
+    /// Returns true if one of its pictures is large.
     pub(super) fn has_large(&self, extent: Extent) -> bool {
         self.items.iter().any(|item| item.is_large(extent))
     }
 
-    /// Puts a picture behind the others.
-    fn push(&mut self, item: Item, extent: Extent) {
-        self.items.push(Item { at: self.pixel_bytes, ..item });
+    /// Appends a picture.
+    fn push(&mut self, item: GroupItem, extent: Extent) {
+        self.items.push(GroupItem { at: self.pixel_bytes, ..item });
         self.pixel_bytes += item.bytes(extent);
     }
 
-    /// Bytes of scratch memory: the pixels and the kernel's list.
+    /// Returns the bytes of scratch memory: the pixels and the kernel's list.
     pub(super) fn scratch_bytes(&self) -> usize {
         self.pixel_bytes + self.items.len() * size_of::<Picture>()
     }
 }
 
-/// Cuts those of `pictures` that are new into groups, none of them empty, of at most `bytes_max` bytes of pixels or a single
-/// picture; `rows` are the rows that the batch keeps, ascending. Each has a place that is large enough for `extent`.
+/// Cuts the new ones of `pictures` into nonempty groups of at most `bytes_max` bytes of pixels or of a single picture, with
+/// room for `extent` of each picture. `rows` are the rows that the batch keeps, ascending.
 ///
 /// # Errors
 ///
@@ -137,12 +139,12 @@ pub(super) fn cut(
     let mut groups: Vec<Group> = Vec::new();
     for (number, picture) in pictures.iter().enumerate().filter(|(_, picture)| is_new(picture)) {
         let to_row = rows.binary_search(&picture.row);
-        let to_row = to_row.map_err(|_| Error::internal("a picture lies in a row that its batch does not keep"))?;
-        let item = Item { number, picture: *picture, to_row: to_row as u32, at: 0 };
+        let to_row = to_row.map_err(|_| Error::internal("a picture is in a row that its batch does not keep"))?;
+        let item = GroupItem { number, picture: *picture, to_row: to_row as u32, at: 0 };
         if groups.last().is_none_or(|group| group.pixel_bytes + item.bytes(extent) > bytes_max) {
             groups.push(Group::default());
         }
-        groups.last_mut().ok_or_else(|| Error::internal("no group"))?.push(item, extent);
+        groups.last_mut().ok_or_else(|| Error::internal("a group is missing"))?.push(item, extent);
     }
     Ok(groups)
 }
@@ -159,18 +161,18 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_cut_where_the_scratch_memory_ends_and_keep_their_numbers() {
+    fn pictures_are_grouped_by_scratch_memory_and_keep_their_numbers() {
         let pictures = [picture(0, 1, 10), picture(0, 3, 10), picture(1, 3, 100), picture(1, 4, 10)];
         let groups = cut(&pictures, &[1, 3, 4], |_| true, Extent::Part, 1100).expect("cut");
         let numbers = |group: &Group| group.items.iter().map(|i| (i.number, i.to_row, i.at)).collect::<Vec<_>>();
-        // 300 bytes take 512; the large one is alone, though it is more than fits.
+        // 300 bytes take 512. The large picture has a group of its own, although it exceeds the limit.
         assert_eq!(
             groups.iter().map(numbers).collect::<Vec<_>>(),
             [vec![(0, 0, 0), (1, 1, 512)], vec![(2, 1, 0)], vec![(3, 2, 0)]]
         );
         assert_eq!(groups[0].scratch_bytes(), 1024 + 2 * size_of::<Picture>());
         let all = cut(&pictures, &[1, 3, 4], |_| true, Extent::Part, 1 << 20).expect("cut").remove(0);
-        let halves = all.parts(Extent::Part);
+        let halves = all.split(Extent::Part);
         assert_eq!(
             halves.iter().map(numbers).collect::<Vec<_>>(),
             [vec![(0, 0, 0), (1, 1, 512)], vec![(2, 1, 0), (3, 2, 30_208)]]
@@ -179,20 +181,20 @@ mod tests {
         let mixed = [picture(0, 1, 10), picture(0, 3, 6000), picture(1, 3, 100), picture(1, 4, 5000)];
         let mixed = cut(&mixed, &[1, 3, 4], |_| true, Extent::Part, 1 << 30).expect("cut").remove(0);
         assert!(mixed.has_large(Extent::Part));
-        let [usual, large] = mixed.parts(Extent::Part);
+        let [usual, large] = mixed.split(Extent::Part);
         assert!(!usual.has_large(Extent::Part) && large.has_large(Extent::Part));
         assert_eq!(
             [numbers(&usual), numbers(&large)],
             [vec![(0, 0, 0), (2, 1, 512)], vec![(1, 1, 0), (3, 2, 108_000_000)]]
         );
-        assert_eq!(large.parts(Extent::Part).map(|group| numbers(&group)), [vec![(1, 1, 0)], vec![(3, 2, 0)]]);
+        assert_eq!(large.split(Extent::Part).map(|group| numbers(&group)), [vec![(1, 1, 0)], vec![(3, 2, 0)]]);
         let new = cut(&pictures, &[1, 3, 4], |picture| picture.row == 3, Extent::Part, 1 << 20).expect("cut");
         assert_eq!(new.iter().map(numbers).collect::<Vec<_>>(), [vec![(1, 1, 0), (2, 1, 512)]]);
         assert!(cut(&pictures, &[1, 3, 4], |_| false, Extent::Part, 1 << 20).expect("cut").is_empty());
     }
 
     #[test]
-    fn parts_begin_and_end_with_chroma_and_have_more_beside_them_as_far_as_the_picture_goes() {
+    fn regions_are_widened_to_chroma_samples_within_the_picture() {
         let mut one = picture(0, 0, 99);
         let mut region = |x, y, w, h| {
             one.picture.stage.crop = Region { x, y, w, h };

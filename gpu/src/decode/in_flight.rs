@@ -1,65 +1,65 @@
-//! A batch that the device has been given all of and is not known to be done with.
+//! Batch whose work is queued on the device.
 
-use super::undecoded::LeftOut;
+use super::undecoded::UndecodedFlags;
 use crate::context::Event;
-use crate::delivery::Shared;
 use crate::memory::Block;
-use crate::nvjpeg::Refusal;
-use crate::partial_batch::Done;
+use crate::nvjpeg::NvJpegError;
+use crate::partial_batch::CompletedRows;
+use crate::state::DeviceState;
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::Arc;
 
-/// What became of a batch's pictures.
+/// Counts of rejected pictures of a batch.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
-    /// For how many the engines were asked and had memory.
-    pub(super) asked: usize,
-    /// Those of them that they refused.
-    pub(super) refused: usize,
-    /// What the library said to the last of these.
-    pub(super) reason: Option<Refusal>,
-    /// Pictures for which the device had no memory: that says nothing of what it takes.
+pub(super) struct DecodeTally {
+    /// Pictures requested from the engines, without those that found no memory.
+    pub(super) requested: usize,
+    /// Pictures among them that the engines rejected.
+    pub(super) rejected: usize,
+    /// Error of the last one.
+    pub(super) reason: Option<NvJpegError>,
+    /// Pictures of both backends that found no memory. They do not count as rejected by a backend.
     pub(super) without_memory: usize,
 }
 
-/// The batch.
-pub(super) struct Unended {
-    pub(super) shared: Arc<Shared>,
-    /// What the device uses: taken when it has ended, or when dropped.
-    pub(super) held: Option<Held>,
-    /// Fires when the device is done.
+/// Batch in flight on a CUDA device.
+pub(super) struct CudaInFlightBatch {
+    pub(super) state: Arc<DeviceState>,
+    /// Memory that the device uses. Taken when the device has finished, or on drop.
+    pub(super) held: Option<HeldMemory>,
+    /// Fires when the device has finished the batch.
     pub(super) ended: Arc<Event>,
-    /// The rows that the batch keeps, ascending.
+    /// Rows that the batch keeps, ascending.
     pub(super) rows: Vec<usize>,
-    /// Its rows on the device.
-    pub(super) done: Done,
-    /// Output and row of each of its pictures.
+    /// Rows that are complete on the device when the event has fired.
+    pub(super) done: CompletedRows,
+    /// Output and row of each picture.
     pub(super) pictures: Vec<(usize, usize)>,
-    pub(super) tally: Tally,
-    /// Whether there were engines that it could have been left to.
+    pub(super) tally: DecodeTally,
+    /// True if the decoder had engines when the batch was submitted.
     pub(super) had_engines: bool,
 }
 
-/// Memory of a batch.
-pub(super) struct Held {
+/// Memory of a batch that the device may use.
+pub(super) struct HeldMemory {
     pub(super) slot: BatchSlot,
     pub(super) block: Block,
-    pub(super) left_out: LeftOut,
+    pub(super) flags: UndecodedFlags,
 }
 
-impl Drop for Unended {
-    /// Nobody wants it any more.
+impl Drop for CudaInFlightBatch {
+    /// The loader has abandoned the batch, so its memory is released when the device has finished.
     fn drop(&mut self) {
-        let Some(Held { slot, block, left_out }) = self.held.take() else { return };
-        if !self.shared.context.is_ours() {
-            std::mem::forget((slot, block, left_out));
+        let Some(HeldMemory { slot, block, flags }) = self.held.take() else { return };
+        if !self.state.context.is_own_process() {
+            std::mem::forget((slot, block, flags));
             return;
         }
-        left_out.forget(&self.ended);
-        self.shared.blocks.give_back(block, vec![self.ended.clone()]);
-        // All of its rows are in, or it would not be under way.
+        flags.release_after(&self.ended);
+        self.state.blocks.release(block, vec![self.ended.clone()]);
+        // All rows are filled, since a batch is submitted only then.
         if let Ok(filled) = slot.freeze() {
-            self.shared.keep_slot(self.ended.clone(), filled);
+            self.state.release_slot_after(self.ended.clone(), filled);
         }
     }
 }

@@ -1,70 +1,70 @@
-//! Pictures that were decoded by nobody, though the library said that they were.
+//! Detection of pictures that nvJPEG reported as decoded and never wrote.
 //!
-//! Memory for pixels is [`BLANK`](crate::kernel::BLANK) before pictures are decoded to it. Behind the kernel that makes rows of
-//! them another one looks whether that is what it read, and says so in a byte for each picture. These are read before the
-//! batch is handed out.
+//! Scratch memory is filled with [`BLANK`](crate::kernel::BLANK) before pictures are decoded into it. After the kernel that
+//! makes the rows, another kernel looks for blank pixels and writes one byte per picture. These bytes are read before the
+//! batch is delivered.
 
 use crate::context::{Event, Stream};
-use crate::delivery::Shared;
-use crate::memory::{Block, Blocks};
+use crate::memory::{Block, BlockPool};
+use crate::state::DeviceState;
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
 
-/// A byte of the device's for each picture of a batch.
-pub(super) struct LeftOut {
-    shared: Arc<Shared>,
-    /// Where it came from: these are much smaller than batches.
-    pool: Arc<Blocks>,
-    /// Taken when it has been read, or when dropped.
+/// Device memory with one byte per picture of a batch, nonzero for undecoded pictures.
+pub(super) struct UndecodedFlags {
+    state: Arc<DeviceState>,
+    /// Pool of these blocks, which are much smaller than batches.
+    pool: Arc<BlockPool>,
+    /// Taken when it was read, or on drop.
     block: Option<Block>,
     count: usize,
 }
 
-impl LeftOut {
-    /// For `count` pictures, none of which is left out yet, in `stream`'s order.
+impl UndecodedFlags {
+    /// Takes a block for `count` pictures and zeroes it in the order of `stream`.
     ///
     /// # Errors
     ///
-    /// `Full` when there is no memory; what the driver says.
-    pub(super) fn take(shared: &Arc<Shared>, pool: &Arc<Blocks>, count: usize, stream: &Stream) -> Result<Self> {
-        let block = pool.take(&shared.context, count, stream)?;
+    /// `Full` when the device has no memory; errors of the driver.
+    pub(super) fn take(state: &Arc<DeviceState>, pool: &Arc<BlockPool>, count: usize, stream: &Stream) -> Result<Self> {
+        let block = pool.take(&state.context, count, stream)?;
         let address = block.address;
-        let left_out = Self { shared: shared.clone(), pool: pool.clone(), block: Some(block), count };
-        // SAFETY: the block is nobody else's, and blocks are whole pages.
+        let flags = Self { state: state.clone(), pool: pool.clone(), block: Some(block), count };
+        // SAFETY: the block has no other user, and blocks are whole pages.
         unsafe { stream.fill(address, 0, count) }?;
-        Ok(left_out)
+        Ok(flags)
     }
 
-    /// Where the byte of picture `number` is.
-    pub(super) fn at(&self, number: usize) -> Result<u64> {
+    /// Returns the address of the byte of picture `number`.
+    pub(super) fn address(&self, number: usize) -> Result<u64> {
         match &self.block {
             Some(block) if number < self.count => Ok(block.address + number as u64),
-            _ => Err(Error::internal("a batch has no such picture")),
+            _ => Err(Error::internal("a picture number is beyond the pictures of its batch")),
         }
     }
 
-    /// The numbers of those that were left out, when the device is done with the batch. Waits for `stream`, which has nothing to do
-    /// with it.
+    /// Returns the numbers of the undecoded pictures, ascending, after the device has finished the batch. Reads on `stream`,
+    /// which is used for nothing else, and waits for it.
     pub(super) fn read(mut self, stream: &Stream) -> Result<Vec<usize>> {
         let Some(block) = self.block.take() else { return Ok(Vec::new()) };
         let bytes = block.read(self.count, stream);
-        self.pool.give_back(block, Vec::new());
+        self.pool.release(block, Vec::new());
         Ok(bytes?.iter().enumerate().filter(|(_, byte)| **byte != 0).map(|(number, _)| number).collect())
     }
 
-    /// Nobody wants to know, and `ended` fires when the device is done with the batch.
-    pub(super) fn forget(mut self, ended: &Arc<Event>) {
+    /// Releases the block without a read; the device has finished with it when `ended` has fired.
+    pub(super) fn release_after(mut self, ended: &Arc<Event>) {
         if let Some(block) = self.block.take() {
-            self.pool.give_back(block, vec![ended.clone()]);
+            self.pool.release(block, vec![ended.clone()]);
         }
     }
 }
 
-impl Drop for LeftOut {
-    /// The batch has failed.
+impl Drop for UndecodedFlags {
+    /// The batch has failed, and the device may still write the flags.
     fn drop(&mut self) {
-        if let Some(block) = self.block.take().filter(|_| self.shared.context.is_ours()) {
-            self.shared.keep_block(block, &self.pool);
+        if let Some(block) = self.block.take().filter(|_| self.state.context.is_own_process()) {
+            self.state.release_block_after_streams(block, &self.pool);
         }
     }
 }

@@ -1,12 +1,12 @@
-// Decoded pictures to a batch: crop, antialiased bilinear resize, window, mirror, normalisation, layout, element type
-// (crop_resize). And a look at whether they were decoded (find_left_out).
+// crop_resize: from decoded pictures to the rows of a batch. Crop, antialiased bilinear resize, window, mirror,
+// normalisation, layout, element type. find_undecoded: detection of pictures that were never decoded.
 //
-// One thread makes one output pixel of one picture, and one launch a whole batch: blockIdx.z is the picture. The weights
-// are those of the host's resize (Pillow's), in single precision and not rounded to 14 bits, and the grey level is rounded
-// to 8 bits as there, so that a level differs by one now and then and everything behind it is the same. For that the
-// product and the sum of the normalisation are not to be contracted: compile with --fmad=false.
+// One thread makes one output pixel of one picture, and one launch makes a whole batch: blockIdx.z is the picture. The
+// weights are those of the host's resize (Pillow's), in single precision and not rounded to 14 bits. The grey level is
+// rounded to 8 bits as on the host, so a level sometimes differs by one, and all later steps are equal. This requires
+// that the product and the sum of the normalisation are not contracted: compile with --fmad=false.
 //
-// A C++ compiler takes this file too, and `crop_resize_on_host` is then the same arithmetic: tests compare it with the host's.
+// The file is also valid C++. `crop_resize_on_host` is then the same arithmetic, which tests compare with the host's decoder.
 
 #ifdef __CUDACC__
 #define DEVICE __device__ static
@@ -14,31 +14,31 @@
 #define DEVICE static
 #endif
 
-// The two structures are those of mod.rs.
+// The two structures match those in mod.rs.
 struct Picture {
-    // RGB, interleaved; the crop's top left corner.
+    // Top left corner of the crop; interleaved RGB.
     const unsigned char *pixels;
-    // Bytes from row to row.
+    // Bytes from one row to the next.
     unsigned long long pitch;
     unsigned int crop_w, crop_h;
-    // What the crop is resized to.
+    // Size of the resized crop.
     unsigned int resized_w, resized_h;
-    // The window's corner in the resized picture; outside of it all is black.
+    // Corner of the output window in the resized picture. Pixels outside of the picture are black.
     int window_x, window_y;
     unsigned int flip;
-    // Which row of the batch it becomes.
+    // Row of the batch.
     unsigned int row;
-    // Becomes 1 if a row of the crop was not written to its end.
-    unsigned char *left_out;
+    // Set to 1 if a row of the crop was not written up to its end.
+    unsigned char *undecoded;
 };
 
-// What memory for pixels is filled with before pictures are decoded, 4 bytes a time. Pixels are hardly ever like it: their colours
-// have a period of 4 pixels. Crops of one pixel's width may be, and are then decoded by the host.
+// Word that fills the memory for pixels before pictures are decoded. Its colours have a period of 4 pixels, which real pictures
+// hardly ever have. A crop that is one pixel wide may look like it; then the host decodes it.
 #define BLANK 0xc33ca55au
 
 struct Batch {
     void *out;
-    // Of every picture that comes out.
+    // Size of the output pictures.
     unsigned int w, h;
     // 0 uint8, 1 float16, 2 bfloat16, 3 float32.
     unsigned int dtype;
@@ -59,7 +59,7 @@ DEVICE unsigned int bits_of(float value) {
     return both.bits;
 }
 
-// Rounded to nearest, ties to even; finite values only, as grey levels give them.
+// Rounds to nearest, ties to even. Finite values only, which grey levels always give.
 DEVICE unsigned short bfloat16_of(float value) {
     unsigned int bits = bits_of(value);
     return (unsigned short)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
@@ -68,17 +68,17 @@ DEVICE unsigned short bfloat16_of(float value) {
 DEVICE unsigned short float16_of(float value) {
     unsigned int bits = bits_of(value), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
     if (magnitude >= 0x47800000u) return (unsigned short)(sign | 0x7c00u);
-    // Below 2^-14 the result has a fixed exponent: the bits that count shrink with the value.
+    // Below 2^-14 the exponent is fixed, so the number of significant bits shrinks with the value.
     unsigned int exponent = magnitude >> 23, mantissa = (magnitude & 0x7fffffu) | 0x800000u;
     if (exponent < 102u) return (unsigned short)sign;
     unsigned int dropped = exponent < 113u ? 126u - exponent : 13u;
     unsigned int kept = mantissa >> dropped, rest = mantissa & ((1u << dropped) - 1u), half = 1u << (dropped - 1u);
     if (rest > half || (rest == half && (kept & 1u))) kept++;
-    // The leading bit of a normal number adds one to the exponent, and a carry does what it should.
+    // The leading bit of a normal number adds one to the exponent, and so does a carry.
     return (unsigned short)(sign | (exponent < 113u ? kept : ((exponent - 113u) << 10) + kept));
 }
 
-// The source samples that one output sample blends.
+// Source samples that one output sample blends.
 struct Taps {
     int first, end;
     float center, slope, sum;
@@ -106,7 +106,7 @@ DEVICE struct Taps taps_of(unsigned int input, unsigned int output, int at) {
     return taps;
 }
 
-// The grey levels of one output pixel.
+// Computes the grey levels of one output pixel.
 DEVICE void blend(const struct Picture *picture, int at_x, int at_y, float *levels) {
     levels[0] = levels[1] = levels[2] = 0.0f;
     if (at_x < 0 || at_y < 0 || at_x >= (int)picture->resized_w || at_y >= (int)picture->resized_h) return;
@@ -148,17 +148,17 @@ DEVICE int is_blank(const unsigned char *row, unsigned int from, unsigned int en
     return 1;
 }
 
-// Looks at the last 4 pixels of every `step`th row of the crop from `first` on: who stops early, even within a row of blocks, has
-// not written them.
-DEVICE void look_for_blanks(const struct Picture *picture, unsigned int first, unsigned int step) {
+// Checks the last 4 pixels of every `step`th row of the crop, starting with row `first`. A decoder that stops early, even within a
+// row of blocks, has not written them.
+DEVICE void find_blank_rows(const struct Picture *picture, unsigned int first, unsigned int step) {
     unsigned int from = picture->crop_w > 4u ? (picture->crop_w - 4u) * 3u : 0u;
     for (unsigned int y = first; y < picture->crop_h; y += step)
-        if (is_blank(picture->pixels + (unsigned long long)y * picture->pitch, from, picture->crop_w * 3u)) *picture->left_out = 1;
+        if (is_blank(picture->pixels + (unsigned long long)y * picture->pitch, from, picture->crop_w * 3u)) *picture->undecoded = 1;
 }
 
 #ifdef __CUDACC__
-extern "C" __global__ void find_left_out(const struct Picture *pictures) {
-    look_for_blanks(pictures + blockIdx.x, threadIdx.x, blockDim.x);
+extern "C" __global__ void find_undecoded(const struct Picture *pictures) {
+    find_blank_rows(pictures + blockIdx.x, threadIdx.x, blockDim.x);
 }
 
 extern "C" __global__ void crop_resize(const struct Picture *pictures, const struct Batch batch) {
@@ -166,8 +166,8 @@ extern "C" __global__ void crop_resize(const struct Picture *pictures, const str
     if (x < batch.w && y < batch.h) make_pixel(pictures, &batch, blockIdx.z, x, y);
 }
 #else
-extern "C" void find_left_out_on_host(const struct Picture *pictures, unsigned int count) {
-    for (unsigned int n = 0; n < count; n++) look_for_blanks(pictures + n, 0, 1);
+extern "C" void find_undecoded_on_host(const struct Picture *pictures, unsigned int count) {
+    for (unsigned int n = 0; n < count; n++) find_blank_rows(pictures + n, 0, 1);
 }
 
 extern "C" void crop_resize_on_host(const struct Picture *pictures, const struct Batch *batch, unsigned int count) {

@@ -1,6 +1,6 @@
 //! The kernels on a device.
 
-use super::{Batch, LOOK, NAME, PTX, Picture};
+use super::{Batch, CROP_RESIZE, FIND_UNDECODED, PTX, Picture};
 use crate::context::{Context, Stream};
 use crate::driver::checked;
 use cudarc::driver::result::{launch_kernel, module};
@@ -13,25 +13,25 @@ use std::ffi::{CString, c_void};
 const BLOCK: [u32; 2] = [32, 8];
 
 /// Threads that look at one picture's rows.
-const LOOKING: u32 = 64;
+const FIND_THREADS: u32 = 64;
 
 /// Pictures of one launch at most: the driver's limit for blocks in z.
 const PICTURES_MAX: usize = 65_535;
 
 /// The kernels, loaded into a context.
-pub(crate) struct Kernel {
+pub(crate) struct Kernels {
     context: Arc<Context>,
     module: CUmodule,
     crop_resize: CUfunction,
-    find_left_out: CUfunction,
+    find_undecoded: CUfunction,
 }
 
 // SAFETY: the handles are only passed to the driver, which may be called from any thread.
-unsafe impl Send for Kernel {}
+unsafe impl Send for Kernels {}
 // SAFETY: as above.
-unsafe impl Sync for Kernel {}
+unsafe impl Sync for Kernels {}
 
-impl Kernel {
+impl Kernels {
     /// Loads it; the driver compiles it for its device.
     ///
     /// # Errors
@@ -39,14 +39,14 @@ impl Kernel {
     /// What the driver says; an old one does not know the version of PTX.
     pub(crate) fn load(context: &Arc<Context>) -> Result<Self> {
         let text = |text: &str| CString::new(text).map_err(|_| Error::internal("the kernel has a NUL in it"));
-        let (image, names) = (text(PTX)?, [text(NAME)?, text(LOOK)?]);
+        let (image, names) = (text(PTX)?, [text(CROP_RESIZE)?, text(FIND_UNDECODED)?]);
         context.enter(|| {
             // SAFETY: the image is text that ends in a NUL.
             let module = unsafe { module::load_data(image.as_ptr().cast()) };
             let module = checked(module, "cuModuleLoadData")?;
             let none = std::ptr::null_mut();
-            let mut kernel = Self { context: context.clone(), module, crop_resize: none, find_left_out: none };
-            for (function, name) in [&mut kernel.crop_resize, &mut kernel.find_left_out].into_iter().zip(names) {
+            let mut kernel = Self { context: context.clone(), module, crop_resize: none, find_undecoded: none };
+            for (function, name) in [&mut kernel.crop_resize, &mut kernel.find_undecoded].into_iter().zip(names) {
                 // SAFETY: the module is loaded.
                 *function = checked(unsafe { module::get_function(module, name) }, "cuModuleGetFunction")?;
             }
@@ -60,7 +60,7 @@ impl Kernel {
     ///
     /// Until the stream has done it, the list and the pixels that it names stay what they are, and the rows that it names
     /// lie in memory of the batch's that nobody else uses.
-    pub(crate) unsafe fn launch(&self, pictures: u64, count: usize, batch: &Batch, stream: &Stream) -> Result<()> {
+    pub(crate) unsafe fn crop_resize(&self, pictures: u64, count: usize, batch: &Batch, stream: &Stream) -> Result<()> {
         let [w, h] = batch.size;
         for first in (0..count).step_by(PICTURES_MAX) {
             let of_this = (count - first).min(PICTURES_MAX) as u32;
@@ -83,22 +83,22 @@ impl Kernel {
     ///
     /// # Safety
     ///
-    /// As [`launch`](Self::launch); the bytes that the pictures name lie in memory that nobody else uses.
-    pub(crate) unsafe fn find_left_out(&self, pictures: u64, count: usize, stream: &Stream) -> Result<()> {
+    /// As [`crop_resize`](Self::crop_resize); the bytes that the pictures name lie in memory that nobody else uses.
+    pub(crate) unsafe fn find_undecoded(&self, pictures: u64, count: usize, stream: &Stream) -> Result<()> {
         let mut list = pictures;
         let mut arguments = [(&raw mut list).cast::<c_void>()];
         self.context.enter(|| {
-            let (grid, block) = ((count as u32, 1, 1), (LOOKING, 1, 1));
+            let (grid, block) = ((count as u32, 1, 1), (FIND_THREADS, 1, 1));
             // SAFETY: the argument is the kernel's and is copied during the call; the rest by the contract above.
-            let answer = unsafe { launch_kernel(self.find_left_out, grid, block, 0, stream.handle, &mut arguments) };
+            let answer = unsafe { launch_kernel(self.find_undecoded, grid, block, 0, stream.handle, &mut arguments) };
             checked(answer, "cuLaunchKernel")
         })
     }
 }
 
-impl Drop for Kernel {
+impl Drop for Kernels {
     fn drop(&mut self) {
-        if self.context.is_ours() {
+        if self.context.is_own_process() {
             // SAFETY: loaded in `load`, unloaded once; the driver keeps what is still running.
             let _ = self.context.enter(|| checked(unsafe { module::unload(self.module) }, "cuModuleUnload"));
         }

@@ -13,7 +13,7 @@
 
 mod launch;
 
-pub(crate) use launch::Kernel;
+pub(crate) use launch::Kernels;
 
 use forebay_loader::decode::geometry::{Region, Size, Stage};
 use forebay_loader::decode::{DType, Layout};
@@ -26,10 +26,10 @@ pub const SOURCE: &str = include_str!("crop_resize.cu");
 pub const PTX: &str = include_str!("crop_resize.ptx");
 
 /// The function in [`SOURCE`].
-pub const NAME: &str = "crop_resize";
+pub const CROP_RESIZE: &str = "crop_resize";
 
 /// The other function in [`SOURCE`].
-pub const LOOK: &str = "find_left_out";
+pub const FIND_UNDECODED: &str = "find_undecoded";
 
 /// What memory for pixels holds before pictures are decoded to it, as [`SOURCE`] has it.
 pub const BLANK: u32 = 0xc33c_a55a;
@@ -48,7 +48,7 @@ pub struct Picture {
     window: [i32; 2],
     flip: u32,
     row: u32,
-    left_out: u64,
+    undecoded: u64,
 }
 
 impl Picture {
@@ -58,7 +58,7 @@ impl Picture {
     /// # Errors
     ///
     /// `Internal`, when the crop is not inside of what was decoded.
-    pub fn new(pixels: u64, pitch: u64, decoded: Region, stage: &Stage, row: u32, left_out: u64) -> Result<Self> {
+    pub fn new(pixels: u64, pitch: u64, decoded: Region, stage: &Stage, row: u32, undecoded: u64) -> Result<Self> {
         let Stage { crop, resized, window, flip } = *stage;
         let inside = |at: u32, len: u32, from: u32, of: u32| at >= from && at - from + len <= of;
         if !inside(crop.x, crop.w, decoded.x, decoded.w) || !inside(crop.y, crop.h, decoded.y, decoded.h) {
@@ -77,7 +77,7 @@ impl Picture {
             window: [window.x as i32, window.y as i32],
             flip: u32::from(flip),
             row,
-            left_out,
+            undecoded,
         })
     }
 

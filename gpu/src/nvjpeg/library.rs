@@ -1,7 +1,7 @@
 //! Which file nvJPEG is: the one that was named, or the first of those that a machine usually has.
 
 use super::sys;
-use crate::libraries::{first_missing, first_that_loads};
+use crate::libraries::{first_missing, load_first};
 use forebay_loader::{Error, ErrorKind, Result};
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -43,7 +43,7 @@ impl Library {
             };
             Self::load(file).and_then(|library| open(library).map_err(said))
         };
-        let found = first_that_loads(path, LIBRARY_VARIABLE, || candidates(packages), load);
+        let found = load_first(path, LIBRARY_VARIABLE, || candidates(packages), load);
         found.map_err(|refusal| {
             // Of a library that is there no other one is wanted.
             if let Some(error) = no_memory.into_inner() {

@@ -17,5 +17,5 @@ mod safe;
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block, reason = "generated")]
 mod sys;
 
-pub(crate) use result::{Chroma, Refusal};
-pub(crate) use safe::{Batched, Extent, Handle, Job, Probe};
+pub(crate) use result::{ChromaUpsampling, NvJpegError};
+pub(crate) use safe::{BatchDecoder, DecodeJob, Extent, Handle, HeaderProbe};

@@ -8,15 +8,15 @@ use forebay_loader::{Error, ErrorKind};
 
 /// What the library answered instead of success.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct NvJpegError {
     call: &'static str,
     status: nvjpegStatus_t,
 }
 
-impl Refusal {
+impl NvJpegError {
     /// Whether there was no memory. Whatever else is answered to pictures may be one picture's fault: EXECUTION_FAILED and
     /// INTERNAL_ERROR are, for some files. That the device itself has failed is what the driver says when it is waited for.
-    pub(crate) fn is_of_memory(self) -> bool {
+    pub(crate) fn is_out_of_memory(self) -> bool {
         self.status == nvjpegStatus_t::NVJPEG_STATUS_ALLOCATOR_FAILURE
     }
 
@@ -37,14 +37,14 @@ impl Refusal {
     }
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for NvJpegError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} answered {}", self.call, self.name())
     }
 }
 
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
+impl From<NvJpegError> for Error {
+    fn from(refusal: NvJpegError) -> Self {
         let kind = match refusal.status {
             nvjpegStatus_t::NVJPEG_STATUS_ALLOCATOR_FAILURE => ErrorKind::Full,
             nvjpegStatus_t::NVJPEG_STATUS_ARCH_MISMATCH
@@ -57,29 +57,29 @@ impl From<Refusal> for Error {
     }
 }
 
-pub(crate) type Answer<T> = Result<T, Refusal>;
+pub(crate) type NvJpegResult<T> = Result<T, NvJpegError>;
 
-fn checked(status: nvjpegStatus_t, call: &'static str) -> Answer<()> {
+fn checked(status: nvjpegStatus_t, call: &'static str) -> NvJpegResult<()> {
     match status {
         nvjpegStatus_t::NVJPEG_STATUS_SUCCESS => Ok(()),
-        status => Err(Refusal { call, status }),
+        status => Err(NvJpegError { call, status }),
     }
 }
 
 /// What becomes of chroma that is stored with fewer samples than the picture has pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Chroma {
+pub(crate) enum ChromaUpsampling {
     /// Blended between samples, as on the host. Versions before 12.1 do not know that.
-    Smooth,
+    Interpolated,
     /// Each sample for the pixels that it was made of.
-    AsStored,
+    Replicated,
 }
 
 pub(crate) mod library {
     use super::*;
 
     /// Major and minor version.
-    pub(crate) fn version(library: &Library) -> Answer<(i32, i32)> {
+    pub(crate) fn version(library: &Library) -> NvJpegResult<(i32, i32)> {
         let value = |property| {
             let mut value = 0;
             // SAFETY: writes one number.
@@ -95,10 +95,14 @@ pub(crate) mod handle {
     use std::ptr::null_mut;
 
     /// A handle of `backend` that makes of chroma's samples what `chroma` says.
-    pub(crate) fn create(library: &Library, backend: nvjpegBackend_t, chroma: Chroma) -> Answer<sys::nvjpegHandle_t> {
+    pub(crate) fn create(
+        library: &Library,
+        backend: nvjpegBackend_t,
+        chroma: ChromaUpsampling,
+    ) -> NvJpegResult<sys::nvjpegHandle_t> {
         let flags = match chroma {
-            Chroma::Smooth => sys::NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION,
-            Chroma::AsStored => 0,
+            ChromaUpsampling::Interpolated => sys::NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION,
+            ChromaUpsampling::Replicated => 0,
         };
         let mut handle = null_mut();
         // SAFETY: writes one handle; without allocators the library takes CUDA's own.
@@ -109,7 +113,7 @@ pub(crate) mod handle {
     /// # Safety
     ///
     /// The handle is `create`'s and not used afterwards.
-    pub(crate) unsafe fn destroy(library: &Library, handle: sys::nvjpegHandle_t) -> Answer<()> {
+    pub(crate) unsafe fn destroy(library: &Library, handle: sys::nvjpegHandle_t) -> NvJpegResult<()> {
         // SAFETY: by the contract above.
         checked(unsafe { library.functions.nvjpegDestroy(handle) }, "nvjpegDestroy")
     }
@@ -119,7 +123,7 @@ pub(crate) mod handle {
     /// # Safety
     ///
     /// The handle is alive.
-    pub(crate) unsafe fn engines(library: &Library, handle: sys::nvjpegHandle_t) -> Answer<(u32, u32)> {
+    pub(crate) unsafe fn engines(library: &Library, handle: sys::nvjpegHandle_t) -> NvJpegResult<(u32, u32)> {
         let (mut engines, mut cores) = (0, 0);
         // SAFETY: writes two numbers; the handle is alive by the contract above.
         let status = unsafe { library.functions.nvjpegGetHardwareDecoderInfo(handle, &mut engines, &mut cores) };
@@ -134,7 +138,10 @@ pub(crate) mod state {
     /// # Safety
     ///
     /// The handle is alive.
-    pub(crate) unsafe fn create(library: &Library, handle: sys::nvjpegHandle_t) -> Answer<sys::nvjpegJpegState_t> {
+    pub(crate) unsafe fn create(
+        library: &Library,
+        handle: sys::nvjpegHandle_t,
+    ) -> NvJpegResult<sys::nvjpegJpegState_t> {
         let mut state = null_mut();
         // SAFETY: writes one handle; by the contract above.
         let status = unsafe { library.functions.nvjpegJpegStateCreate(handle, &mut state) };
@@ -144,7 +151,7 @@ pub(crate) mod state {
     /// # Safety
     ///
     /// The state is `create`'s, nothing that it was given is under way, and it is not used afterwards.
-    pub(crate) unsafe fn destroy(library: &Library, state: sys::nvjpegJpegState_t) -> Answer<()> {
+    pub(crate) unsafe fn destroy(library: &Library, state: sys::nvjpegJpegState_t) -> NvJpegResult<()> {
         // SAFETY: by the contract above.
         checked(unsafe { library.functions.nvjpegJpegStateDestroy(state) }, "nvjpegJpegStateDestroy")
     }
@@ -159,7 +166,10 @@ pub(crate) mod params {
     /// # Safety
     ///
     /// The handle is alive.
-    pub(crate) unsafe fn create(library: &Library, handle: sys::nvjpegHandle_t) -> Answer<sys::nvjpegDecodeParams_t> {
+    pub(crate) unsafe fn create(
+        library: &Library,
+        handle: sys::nvjpegHandle_t,
+    ) -> NvJpegResult<sys::nvjpegDecodeParams_t> {
         let mut params = null_mut();
         // SAFETY: writes one handle; by the contract above.
         let status = unsafe { library.functions.nvjpegDecodeParamsCreate(handle, &mut params) };
@@ -169,7 +179,7 @@ pub(crate) mod params {
     /// # Safety
     ///
     /// The parameters are `create`'s and not used afterwards.
-    pub(crate) unsafe fn destroy(library: &Library, params: sys::nvjpegDecodeParams_t) -> Answer<()> {
+    pub(crate) unsafe fn destroy(library: &Library, params: sys::nvjpegDecodeParams_t) -> NvJpegResult<()> {
         // SAFETY: by the contract above.
         checked(unsafe { library.functions.nvjpegDecodeParamsDestroy(params) }, "nvjpegDecodeParamsDestroy")
     }
@@ -183,7 +193,7 @@ pub(crate) mod params {
         library: &Library,
         params: sys::nvjpegDecodeParams_t,
         region: Region,
-    ) -> Answer<()> {
+    ) -> NvJpegResult<()> {
         // JPEG's sides are below 65,536.
         let [x, y, w, h] = [region.x, region.y, region.w, region.h].map(|v| v as c_int);
         // SAFETY: by the contract above.
@@ -199,7 +209,10 @@ pub(crate) mod header {
     /// # Safety
     ///
     /// The handle is alive.
-    pub(crate) unsafe fn create(library: &Library, handle: sys::nvjpegHandle_t) -> Answer<sys::nvjpegJpegStream_t> {
+    pub(crate) unsafe fn create(
+        library: &Library,
+        handle: sys::nvjpegHandle_t,
+    ) -> NvJpegResult<sys::nvjpegJpegStream_t> {
         let mut header = null_mut();
         // SAFETY: writes one handle; by the contract above.
         let status = unsafe { library.functions.nvjpegJpegStreamCreate(handle, &mut header) };
@@ -209,7 +222,7 @@ pub(crate) mod header {
     /// # Safety
     ///
     /// The header is `create`'s and not used afterwards.
-    pub(crate) unsafe fn destroy(library: &Library, header: sys::nvjpegJpegStream_t) -> Answer<()> {
+    pub(crate) unsafe fn destroy(library: &Library, header: sys::nvjpegJpegStream_t) -> NvJpegResult<()> {
         // SAFETY: by the contract above.
         checked(unsafe { library.functions.nvjpegJpegStreamDestroy(header) }, "nvjpegJpegStreamDestroy")
     }
@@ -224,7 +237,7 @@ pub(crate) mod header {
         handle: sys::nvjpegHandle_t,
         file: &[u8],
         header: sys::nvjpegJpegStream_t,
-    ) -> Answer<()> {
+    ) -> NvJpegResult<()> {
         // SAFETY: the file is read during the call; by the contract above.
         let status =
             unsafe { library.functions.nvjpegJpegStreamParseHeader(handle, file.as_ptr(), file.len(), header) };
@@ -241,7 +254,7 @@ pub(crate) mod header {
         handle: sys::nvjpegHandle_t,
         header: sys::nvjpegJpegStream_t,
         params: sys::nvjpegDecodeParams_t,
-    ) -> Answer<bool> {
+    ) -> NvJpegResult<bool> {
         let mut answer = -1;
         // SAFETY: writes one number; by the contract above.
         let status = unsafe { library.functions.nvjpegDecodeBatchedSupportedEx(handle, header, params, &mut answer) };
@@ -272,7 +285,7 @@ pub(crate) mod batch {
         handle: sys::nvjpegHandle_t,
         state: sys::nvjpegJpegState_t,
         count: usize,
-    ) -> Answer<()> {
+    ) -> NvJpegResult<()> {
         let format = sys::nvjpegOutputFormat_t::NVJPEG_OUTPUT_RGBI;
         // The number of threads is not used any more.
         // SAFETY: by the contract above.
@@ -286,13 +299,13 @@ pub(crate) mod batch {
     /// # Safety
     ///
     /// As [`decode`].
-    pub(crate) unsafe fn decode_wholes(
+    pub(crate) unsafe fn decode_whole(
         library: &Library,
         handle: sys::nvjpegHandle_t,
         state: sys::nvjpegJpegState_t,
         Lists { files, lengths, out, .. }: Lists<'_>,
         stream: sys::cudaStream_t,
-    ) -> Answer<()> {
+    ) -> NvJpegResult<()> {
         // SAFETY: by the contract above.
         let status = unsafe {
             library.functions.nvjpegDecodeBatched(
@@ -319,7 +332,7 @@ pub(crate) mod batch {
         state: sys::nvjpegJpegState_t,
         Lists { files, lengths, out, params }: Lists<'_>,
         stream: sys::cudaStream_t,
-    ) -> Answer<()> {
+    ) -> NvJpegResult<()> {
         // SAFETY: by the contract above.
         let status = unsafe {
             library.functions.nvjpegDecodeBatchedEx(

@@ -1,7 +1,7 @@
 //! nvJPEG's handles as values that end when dropped, each with its context current.
 
 use super::library::Library;
-use super::result::{Answer, Chroma, Refusal, batch, handle, header, library, params, state};
+use super::result::{ChromaUpsampling, NvJpegError, NvJpegResult, batch, handle, header, library, params, state};
 use super::sys::{self, nvjpegBackend_t};
 use crate::context::Context;
 use cudarc::driver::sys::CUstream;
@@ -40,7 +40,7 @@ impl Handle {
     pub(crate) fn on_engines(
         library: &Arc<Library>,
         context: &Arc<Context>,
-        chroma: Chroma,
+        chroma: ChromaUpsampling,
         extent: Extent,
     ) -> Result<Arc<Self>> {
         Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_HARDWARE, chroma, extent)
@@ -52,7 +52,11 @@ impl Handle {
     /// # Errors
     ///
     /// What the library says.
-    pub(crate) fn on_cores(library: &Arc<Library>, context: &Arc<Context>, chroma: Chroma) -> Result<Arc<Self>> {
+    pub(crate) fn on_cores(
+        library: &Arc<Library>,
+        context: &Arc<Context>,
+        chroma: ChromaUpsampling,
+    ) -> Result<Arc<Self>> {
         Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_GPU_HYBRID, chroma, Extent::Whole)
     }
 
@@ -60,7 +64,7 @@ impl Handle {
         library: &Arc<Library>,
         context: &Arc<Context>,
         backend: nvjpegBackend_t,
-        chroma: Chroma,
+        chroma: ChromaUpsampling,
         extent: Extent,
     ) -> Result<Arc<Self>> {
         let handle = context.enter(|| Ok(handle::create(library, backend, chroma)?))?;
@@ -89,13 +93,13 @@ impl Handle {
     }
 
     /// Runs `body` with the context current, where refusals are told apart from the driver's.
-    fn enter<T>(&self, body: impl FnOnce() -> Answer<T>) -> Result<Answer<T>> {
+    fn enter<T>(&self, body: impl FnOnce() -> NvJpegResult<T>) -> Result<NvJpegResult<T>> {
         self.context.enter(|| Ok(body()))
     }
 
     /// Runs `end`, unless this is a forked child, where the library does not work.
-    fn end(&self, end: impl FnOnce() -> Answer<()>) {
-        if self.context.is_ours()
+    fn end(&self, end: impl FnOnce() -> NvJpegResult<()>) {
+        if self.context.is_own_process()
             && let Err(error) = self.context.enter(|| Ok(end()?))
         {
             log::warn!("something of nvJPEG is given up: {error}");
@@ -117,26 +121,26 @@ impl Drop for Handle {
 }
 
 /// Decode parameters: the region.
-struct Params {
+struct DecodeParams {
     of: Arc<Handle>,
     params: sys::nvjpegDecodeParams_t,
 }
 
-impl Params {
+impl DecodeParams {
     /// With a context current.
-    fn new(of: &Arc<Handle>) -> Answer<Self> {
+    fn new(of: &Arc<Handle>) -> NvJpegResult<Self> {
         // SAFETY: the handle is alive.
         let params = unsafe { params::create(&of.library, of.handle) }?;
         Ok(Self { of: of.clone(), params })
     }
 
-    fn set_region(&mut self, region: Region) -> Answer<()> {
+    fn set_region(&mut self, region: Region) -> NvJpegResult<()> {
         // SAFETY: the parameters are alive.
         unsafe { params::set_region(&self.of.library, self.params, region) }
     }
 }
 
-impl Drop for Params {
+impl Drop for DecodeParams {
     fn drop(&mut self) {
         // SAFETY: made in `new`, ended once.
         self.of.end(|| unsafe { params::destroy(&self.of.library, self.params) });
@@ -144,18 +148,18 @@ impl Drop for Params {
 }
 
 /// Looks at headers: which pictures a backend takes.
-pub(crate) struct Probe {
-    params: Params,
+pub(crate) struct HeaderProbe {
+    params: DecodeParams,
     header: sys::nvjpegJpegStream_t,
 }
 
 // SAFETY: used by one thread at a time, through `&mut`.
-unsafe impl Send for Probe {}
+unsafe impl Send for HeaderProbe {}
 
-impl Probe {
+impl HeaderProbe {
     pub(crate) fn new(of: &Arc<Handle>) -> Result<Self> {
         of.context.enter(|| {
-            let params = Params::new(of)?;
+            let params = DecodeParams::new(of)?;
             // SAFETY: the handle is alive.
             let header = unsafe { header::create(&of.library, of.handle) }?;
             Ok(Self { params, header })
@@ -163,7 +167,7 @@ impl Probe {
     }
 
     /// Whether the backend decodes `region` of `file`; not when it cannot be asked.
-    pub(crate) fn takes(&mut self, file: &[u8], region: Region) -> bool {
+    pub(crate) fn accepts(&mut self, file: &[u8], region: Region) -> bool {
         let Self { params, header } = self;
         let of = params.of.clone();
         let answer = of.enter(|| {
@@ -179,7 +183,7 @@ impl Probe {
     }
 }
 
-impl Drop for Probe {
+impl Drop for HeaderProbe {
     fn drop(&mut self) {
         let of = &self.params.of;
         // SAFETY: made in `new`, ended once.
@@ -189,7 +193,7 @@ impl Drop for Probe {
 
 /// One picture to decode.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Job<'a> {
+pub(crate) struct DecodeJob<'a> {
     pub(crate) file: &'a [u8],
     /// All of the picture, if the backend is asked for that.
     pub(crate) region: Region,
@@ -199,17 +203,17 @@ pub(crate) struct Job<'a> {
 }
 
 /// What decodes batches, one after the other.
-pub(crate) struct Batched {
+pub(crate) struct BatchDecoder {
     of: Arc<Handle>,
     state: sys::nvjpegJpegState_t,
     /// One for each picture of the largest batch so far.
-    params: Vec<Params>,
+    params: Vec<DecodeParams>,
 }
 
 // SAFETY: used by one thread at a time, through `&mut`.
-unsafe impl Send for Batched {}
+unsafe impl Send for BatchDecoder {}
 
-impl Batched {
+impl BatchDecoder {
     pub(crate) fn new(of: &Arc<Handle>) -> Result<Self> {
         // SAFETY: the handle is alive.
         let state = of.context.enter(|| Ok(unsafe { state::create(&of.library, of.handle) }?))?;
@@ -225,13 +229,13 @@ impl Batched {
     /// the stream has done it. Nobody else uses the places: engines write at once, whatever the stream has to do before.
     pub(crate) unsafe fn decode(
         &mut self,
-        jobs: &[Job<'_>],
+        jobs: &[DecodeJob<'_>],
         stream: CUstream,
-    ) -> Result<std::result::Result<(), Refusal>> {
+    ) -> Result<std::result::Result<(), NvJpegError>> {
         let Self { of, state, params } = self;
         let files: Vec<*const u8> = jobs.iter().map(|job| job.file.as_ptr()).collect();
         let lengths: Vec<usize> = jobs.iter().map(|job| job.file.len()).collect();
-        let image = |job: &Job<'_>| {
+        let image = |job: &DecodeJob<'_>| {
             let mut image = sys::nvjpegImage_t { channel: [std::ptr::null_mut(); 4], pitch: [0; 4] };
             image.channel[0] = std::ptr::with_exposed_provenance_mut(job.out as usize);
             image.pitch[0] = job.pitch;
@@ -245,10 +249,10 @@ impl Batched {
             if of.extent == Extent::Whole {
                 let lists = batch::Lists { files, lengths, out, params: &mut [] };
                 // SAFETY: prepared for this number just now; the rest by the contract above.
-                return unsafe { batch::decode_wholes(&of.library, of.handle, *state, lists, stream.cast()) };
+                return unsafe { batch::decode_whole(&of.library, of.handle, *state, lists, stream.cast()) };
             }
             while params.len() < jobs.len() {
-                params.push(Params::new(of)?);
+                params.push(DecodeParams::new(of)?);
             }
             for (params, job) in params.iter_mut().zip(jobs) {
                 params.set_region(job.region)?;
@@ -261,7 +265,7 @@ impl Batched {
     }
 }
 
-impl Drop for Batched {
+impl Drop for BatchDecoder {
     fn drop(&mut self) {
         // SAFETY: made in `new`, ended once; its owner waits for what it was given.
         self.of.end(|| unsafe { state::destroy(&self.of.library, self.state) });

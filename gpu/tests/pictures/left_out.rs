@@ -28,7 +28,7 @@ fn pictures_that_are_left_out_come_back_and_the_others_are_not_decoded_again() {
                 form.check(&rig, &*memory, 60, &all());
             }
             let [sentence] = &decoder.take_fallbacks()[..] else { panic!("it is said once") };
-            assert!(sentence.contains("leaves pictures out"), "{sentence}");
+            assert!(sentence.contains("leaves pictures undecoded"), "{sentence}");
             assert!(decoder.is_open());
             end(rig, &nvjpeg, decoder);
         }
@@ -86,7 +86,7 @@ fn engines_that_leave_everything_out_are_given_up_and_then_the_cores_are() {
     rig.moving().waits_move(true);
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
-    for (is_open, expected) in [(true, "left them out"), (false, "decoded on the host from now on")] {
+    for (is_open, expected) in [(true, "left them undecoded"), (false, "decoded on the host from now on")] {
         let filled = form.fill_with(&rig, 60, &[], |_| Some(LEFT_OUT));
         let DecodeOutcome::Rejected { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
             panic!("no file is decoded")

@@ -60,7 +60,7 @@ fn engines_that_decode_something_else_are_not_used() {
     let decoder = open(&rig, &nvjpeg);
     assert_eq!(decoder.describe(), "nvJPEG 12.4 without engines");
     let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
-    assert!(sentence.contains("decodes something else than the host: grey levels differ by"), "{sentence}");
+    assert!(sentence.contains("pixels differ from the host's: grey levels differ by"), "{sentence}");
     decodes(&rig, &nvjpeg, &decoder, (0, ROWS));
     end(rig, &nvjpeg, decoder);
 }
@@ -86,7 +86,7 @@ fn cores_that_decode_something_else_leave_all_to_the_engines() {
     let decoder = open(&rig, &nvjpeg);
     assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines alone");
     let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
-    assert!(sentence.contains("decodes something else than the host"), "{sentence}");
+    assert!(sentence.contains("pixels differ from the host's"), "{sentence}");
     decodes(&rig, &nvjpeg, &decoder, (ROWS, 0));
     end(rig, &nvjpeg, decoder);
 }
@@ -100,13 +100,13 @@ fn without_either_all_is_left_to_the_host() {
     let error = rig.target.picture_decoder().expect_err("wrong pixels");
     assert!(error.to_string().contains("ARCH_MISMATCH"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("decodes something else than the host"), "{error}");
+    assert!(error.to_string().contains("pixels differ from the host's"), "{error}");
     nothing_is_left(rig, &nvjpeg);
 }
 
 #[test]
 fn engines_that_do_not_decode_parts_or_blend_chroma_decode_otherwise_and_it_is_said() {
-    let (whole, stored) = ("whole rather than in parts", "without blending chroma");
+    let (whole, stored) = ("whole rather than in regions", "without blending chroma");
     for (ways, said, unsaid) in [
         (WHOLES | PARTS_AS_STORED, vec![whole], vec![stored]),
         (PARTS_AS_STORED | WHOLES_AS_STORED, vec![stored], vec![whole]),

@@ -35,7 +35,7 @@ fn a_refused_picture_ends_nobody_s_capture_of_a_graph() {
     for refused in [&[1, 4, 77][..], &rows] {
         drop(form.refused(&rig, &decoder, 60, refused, &rows));
     }
-    assert!(decoder.take_fallbacks()[0].contains("the engines"), "they were given up");
+    assert!(decoder.take_fallbacks()[0].contains("the JPEG engines"), "they were given up");
     assert_eq!(rig.call("fake_cuda_strict_calls"), before, "calls that the driver refuses while a graph is captured");
     end(rig, &nvjpeg, decoder);
 }
@@ -81,7 +81,7 @@ fn a_library_that_refuses_every_picture_is_not_asked_again() {
     let decoder = open(&rig, &nvjpeg);
     let form = Form::new(DType::UInt8, Layout::Nhwc);
     // First the engines, then the cores.
-    for (is_open, expected) in [(true, "took none of the last"), (false, "decoded on the host from now on")] {
+    for (is_open, expected) in [(true, "rejected the last"), (false, "decoded on the host from now on")] {
         let filled = form.fill(&rig, 60, &[], &all());
         let DecodeOutcome::Rejected { pictures, .. } = form.place(&decoder, filled, &all()).expect("an answer") else {
             panic!("no file can be decoded")
@@ -154,7 +154,7 @@ fn engines_that_refuse_everything_are_given_up_and_the_cores_decode() {
             assert!(are_refused(&rig, &decoder, &form, seed));
         }
         let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
-        assert!(sentence.contains("its ordinary cores decode them from now on"), "{sentence}");
+        assert!(sentence.contains("only its cores decode from now on"), "{sentence}");
         // Nobody asks them again.
         nvjpeg.fail("engines", 0, 0);
         assert!(!are_refused(&rig, &decoder, &form, 90));

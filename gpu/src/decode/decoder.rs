@@ -1,0 +1,322 @@
+//! Picture decoder of a CUDA device.
+
+use super::balance::CORES_MIN;
+use super::fallbacks::FallbackLog;
+use super::group_slot::GroupSlot;
+use super::groups::{PIXEL_BYTES_MAX, cut};
+use super::in_flight::{CudaInFlightBatch, DecodeTally, HeldMemory};
+use super::resources::DecodeResources;
+use super::selftest::{Backends, VerifiedBackend};
+use super::state::{DecodeState, EngineState, REJECTED_RUN_MAX};
+use super::submit::BatchSubmission;
+use super::undecoded::UndecodedFlags;
+use crate::batch::DeviceBatch;
+use crate::context::{Event, Stream};
+use crate::kernel::Kernels;
+use crate::memory::{Block, BlockPool};
+use crate::partial_batch::PartialDeviceBatch;
+use crate::state::DeviceState;
+use forebay_loader::delivery::{DecodeOutcome, DeviceRows, EncodedBatch, InFlightBatch, PictureDecoder, RowPicture};
+use forebay_loader::memory::BatchSlot;
+use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering};
+use forebay_loader::{Error, ErrorKind, Result};
+
+/// Groups in flight: the device works on one while the host prepares the other.
+const GROUP_SLOTS: usize = 2;
+
+/// Decodes pictures on a CUDA device.
+pub(crate) struct CudaPictureDecoder {
+    state: Mutex<DecodeState>,
+    resources: DecodeResources,
+    /// Stream for reads of undecoded flags alone.
+    flags_stream: Arc<Stream>,
+    /// Pool of the flags' memory.
+    flags_pool: Arc<BlockPool>,
+    description: String,
+    is_open: AtomicBool,
+}
+
+impl std::fmt::Debug for CudaPictureDecoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CudaPictureDecoder").field("decoder", &self.description).finish_non_exhaustive()
+    }
+}
+
+impl CudaPictureDecoder {
+    /// Opens a decoder with the given backends.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when neither backend can be used; errors of the driver and the library.
+    pub(crate) fn open(device: &Arc<DeviceState>, backends: Backends) -> Result<Self> {
+        let context = &device.context;
+        let kernels = Arc::new(Kernels::load(context)?);
+        let number = context.number;
+        let mut sentences = Vec::new();
+        let mut handle_of = |backend: VerifiedBackend| {
+            sentences.extend(backend.note);
+            backend.handle
+        };
+        let Backends { engines, cores } = backends;
+        let engines = engines.and_then(|backend| EngineState::new(&backend.handle).map(|state| (backend, state)));
+        let (engines, engines_error) = match engines {
+            Ok((backend, state)) => (Some((handle_of(backend), state)), None),
+            Err(error) => (None, Some(error)),
+        };
+        let (cores, cores_error) =
+            cores.map_or_else(|error| (None, Some(error)), |backend| (Some(handle_of(backend)), None));
+        sentences.extend(engines_error.map(|error| {
+            format!("the JPEG engines of CUDA device {number} cannot be used, so only its cores decode: {error}")
+        }));
+        sentences.extend(cores_error.map(|error| {
+            format!(
+                "the cores of CUDA device {number} cannot decode JPEGs, so only its engines do, and the host decodes what the engines \
+                 reject: {error}"
+            )
+        }));
+        let engines_handle = engines.as_ref().map(|(handle, _)| handle);
+        let Some(handle) = engines_handle.or(cores.as_ref()) else {
+            return Err(Error::new(ErrorKind::Unsupported, "neither engines nor cores of the device decode JPEGs"));
+        };
+        let (major, minor) = handle.version()?;
+        let with = match (&engines, &cores) {
+            (Some((_, engines)), Some(_)) => format!("with {} engines", engines.count),
+            (Some((_, engines)), None) => format!("with {} engines alone", engines.count),
+            (None, _) => "without engines".to_owned(),
+        };
+        let open = || device.streams.open(context);
+        let (stream, engines_stream, flags_stream) = (open()?, open()?, open()?);
+        let slot = |_| GroupSlot::new(context, [&stream, &engines_stream], engines_handle, cores.as_ref());
+        let slots = (0..GROUP_SLOTS).map(slot).collect::<Result<_>>()?;
+        let fallbacks = FallbackLog::new(number, sentences);
+        Ok(Self {
+            resources: DecodeResources { state: device.clone(), kernels, stream, engines_stream, fallbacks },
+            flags_stream,
+            flags_pool: Arc::default(),
+            description: format!("nvJPEG {major}.{minor} {with}"),
+            is_open: AtomicBool::new(true),
+            state: Mutex::new(DecodeState {
+                slots,
+                current: 0,
+                engines: engines.map(|(_, engines)| engines),
+                pixel_bytes_max: PIXEL_BYTES_MAX,
+                rejected: 0,
+            }),
+        })
+    }
+
+    /// Ends decoding for `reason` and frees its memory.
+    fn close(&self, state: &mut DecodeState, reason: &str) {
+        self.is_open.store(false, Ordering::Relaxed);
+        // Each slot waits for its work.
+        state.slots.clear();
+        self.resources.fallbacks.report_closed(reason);
+    }
+
+    /// Ends decoding because the device has no memory left.
+    fn close_without_memory(&self, state: &mut DecodeState, error: &Error) {
+        self.close(state, &format!("has no memory left for decoding: {error}"));
+    }
+
+    /// Abandons the engines. From now on only the cores decode, if they can.
+    fn abandon_engines(&self, state: &mut DecodeState, reason: &str) -> Result<()> {
+        // The decoders of both slots must have no work when they are dropped.
+        self.resources.wait_for_streams()?;
+        state.engines = None;
+        state.slots.iter_mut().for_each(|slot| slot.engines = None);
+        if state.has_backend() {
+            self.resources.fallbacks.report_engines_abandoned(REJECTED_RUN_MAX, reason);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for CudaPictureDecoder {
+    /// Frees the group slots on the release thread, so that a device that has stopped responding cannot block the caller
+    /// forever.
+    fn drop(&mut self) {
+        let slots = std::mem::take(&mut self.state.get_mut().slots);
+        let DecodeResources { state: device, kernels, .. } = &self.resources;
+        if !device.context.is_own_process() {
+            return std::mem::forget(slots);
+        }
+        // In this order: the slots wait for the work that uses the rest.
+        device.drop_on_release_thread((slots, kernels.clone(), self.flags_pool.clone()));
+    }
+}
+
+impl PictureDecoder for CudaPictureDecoder {
+    fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+
+    fn describe(&self) -> String {
+        self.description.clone()
+    }
+
+    fn pictures_min(&self) -> usize {
+        if self.state.lock().engines.is_some() { 0 } else { CORES_MIN }
+    }
+
+    fn take_fallbacks(&self) -> Vec<String> {
+        self.resources.fallbacks.take()
+    }
+
+    fn submit(&self, batch: EncodedBatch<'_>) -> Result<DecodeOutcome> {
+        let EncodedBatch { slot, bytes, outputs, rows, pictures, on_device } = batch;
+        // Direct rows stay on the device.
+        let reject_all = |slot, before: Option<PartialDeviceBatch>| {
+            let on_device = before.map(|before| Box::new(before.without(pictures)) as DeviceRows);
+            DecodeOutcome::Rejected { slot, pictures: (0..pictures.len()).collect(), on_device }
+        };
+        let mut state = self.state.lock();
+        let before = on_device.and_then(|rows| rows.downcast::<PartialDeviceBatch>().ok()).map(|before| *before);
+        let is_new = |picture: &RowPicture| before.as_ref().is_none_or(|before| !before.contains(picture));
+        let groups = cut(pictures, rows, is_new, state.extent_max(), state.pixel_bytes_max)?;
+        if state.slots.is_empty() && !groups.is_empty() {
+            return Ok(reject_all(slot, before));
+        }
+        let DecodeResources { state: device, stream, .. } = &self.resources;
+        let context = &device.context;
+        let ended = Arc::new(Event::new(context)?);
+        let flags = match UndecodedFlags::take(device, &self.flags_pool, pictures.len(), stream) {
+            Ok(flags) => flags,
+            Err(error) if error.kind() == ErrorKind::Full => {
+                self.close_without_memory(&mut state, &error);
+                return Ok(reject_all(slot, before));
+            }
+            Err(error) => return Err(error),
+        };
+        let (block, done) = match before {
+            Some(before) => before.resume(rows, outputs, stream)?,
+            None => match device.blocks.take(context, bytes, stream) {
+                Ok(block) => (block, Default::default()),
+                Err(error) if error.kind() == ErrorKind::Full => {
+                    self.close_without_memory(&mut state, &error);
+                    return Ok(reject_all(slot, None));
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        let had_engines = state.engines.is_some();
+        let (resources, tally) = (&self.resources, DecodeTally::default());
+        let mut submission = BatchSubmission { resources, state: &mut state, slot, block, flags, outputs, tally, done };
+        let rejected = submission.run(groups, rows);
+        let rejected = rejected.and_then(|rejected| match rejected.is_empty() {
+            true => ended.record(stream.handle).map(|()| rejected),
+            false => Ok(rejected),
+        });
+        let BatchSubmission { slot, block, flags, tally, done, .. } = submission;
+        let held = HeldMemory { slot, block, flags };
+        let pictures: Vec<_> = pictures.iter().map(|picture| (picture.output, picture.row)).collect();
+        let (device, rows) = (device.clone(), rows.to_vec());
+        let mut batch =
+            CudaInFlightBatch { state: device, held: None, ended, rows, done, pictures, tally, had_engines };
+        match rejected {
+            Ok(rejected) if rejected.is_empty() => {
+                batch.held = Some(held);
+                Ok(DecodeOutcome::InFlight(Box::new(batch)))
+            }
+            Ok(rejected) => {
+                let HeldMemory { slot, block, flags } = self.wait_for(held)?;
+                let undecoded = self.read_flags(flags)?;
+                self.reject(&mut state, batch, (slot, block), (rejected, undecoded))
+            }
+            Err(error) if error.kind() == ErrorKind::Full => {
+                let HeldMemory { slot, block, flags } = self.wait_for(held)?;
+                self.read_flags(flags)?;
+                self.close_without_memory(&mut state, &error);
+                let CudaInFlightBatch { state: device, rows, done, .. } = &mut batch;
+                Ok(reject_all(slot, Some(PartialDeviceBatch::new(device, block, rows, std::mem::take(done)))))
+            }
+            Err(error) => {
+                let HeldMemory { slot, block, .. } = held;
+                if let Ok(filled) = slot.freeze() {
+                    batch.state.release_batch_after_streams(filled, block);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn wait(&self, batch: InFlightBatch) -> Result<DecodeOutcome> {
+        let foreign = || Error::internal("a batch in flight belongs to another decoder");
+        let mut batch = *batch.downcast::<CudaInFlightBatch>().map_err(|_| foreign())?;
+        // The memory stays in the batch for as long as the device may use it.
+        batch.ended.wait()?;
+        let HeldMemory { slot, block, flags } = batch.held.take().ok_or_else(foreign)?;
+        let undecoded = self.read_flags(flags)?;
+        let mut state = self.state.lock();
+        if !undecoded.is_empty() {
+            return self.reject(&mut state, batch, (slot, block), (Vec::new(), undecoded));
+        }
+        self.check_engines(&mut state, &batch.tally, 0)?;
+        state.rejected = 0;
+        let on_engines = batch.pictures.iter().filter(|at| batch.done.get(at) == Some(&true)).count();
+        let memory = Arc::new(DeviceBatch::new(&batch.state, block, batch.ended.clone()));
+        Ok(DecodeOutcome::Done { memory, on_engines })
+    }
+}
+
+impl CudaPictureDecoder {
+    /// Returns the undecoded pictures of a batch that the device has finished.
+    fn read_flags(&self, flags: UndecodedFlags) -> Result<Vec<usize>> {
+        let undecoded = flags.read(&self.flags_stream)?;
+        if !undecoded.is_empty() {
+            self.resources.fallbacks.report_undecoded();
+        }
+        Ok(undecoded)
+    }
+
+    /// Returns a batch, with which the device has finished, to the loader because pictures were rejected by nvJPEG or are
+    /// undecoded. Abandons backends that reject everything.
+    fn reject(
+        &self,
+        state: &mut DecodeState,
+        mut batch: CudaInFlightBatch,
+        (slot, block): (BatchSlot, Block),
+        (mut pictures, undecoded): (Vec<usize>, Vec<usize>),
+    ) -> Result<DecodeOutcome> {
+        let removed = undecoded.iter().map(|number| batch.done.remove(&batch.pictures[*number]));
+        let by_engines = removed.filter(|by_engines| *by_engines == Some(true)).count();
+        pictures.extend(undecoded);
+        pictures.sort_unstable();
+        let CudaInFlightBatch { state: device, rows, done, .. } = &mut batch;
+        let partial = PartialDeviceBatch::new(device, block, rows, std::mem::take(done));
+        self.check_engines(state, &batch.tally, by_engines)?;
+        // If the engines were abandoned just now, the cores may decode what they rejected.
+        let are_all = !batch.had_engines && pictures.len() == batch.pictures.len();
+        state.rejected = if are_all { state.rejected + pictures.len() - batch.tally.without_memory } else { 0 };
+        // Another batch may have closed the decoder meanwhile.
+        if !state.slots.is_empty() && (!state.has_backend() || state.rejected >= REJECTED_RUN_MAX) {
+            self.close(state, &format!("rejected the last {REJECTED_RUN_MAX} pictures or more"));
+        }
+        Ok(DecodeOutcome::Rejected { slot, pictures, on_device: Some(Box::new(partial)) })
+    }
+
+    /// Counts the rejected and undecoded pictures of a batch and abandons the engines if they decode nothing any more.
+    fn check_engines(&self, state: &mut DecodeState, tally: &DecodeTally, undecoded: usize) -> Result<()> {
+        let DecodeTally { requested, rejected, reason, .. } = *tally;
+        let are_useless =
+            |engines: &mut EngineState| requested > 0 && engines.count_rejected(requested, rejected + undecoded);
+        if !state.engines.as_mut().is_some_and(are_useless) {
+            return Ok(());
+        }
+        match reason {
+            Some(reason) => self.abandon_engines(state, &reason.to_string()),
+            None => self.abandon_engines(state, "the engines left them undecoded without an error"),
+        }
+    }
+
+    /// Waits until the device has finished with a batch that is not in flight. Leaks its memory if that fails.
+    fn wait_for(&self, held: HeldMemory) -> Result<HeldMemory> {
+        match self.resources.wait_for_streams() {
+            Ok(()) => Ok(held),
+            Err(error) => {
+                log::error!("memory of a batch is lost, since the device may still use it: {error}");
+                std::mem::forget(held);
+                Err(error)
+            }
+        }
+    }
+}
