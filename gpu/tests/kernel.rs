@@ -2,7 +2,7 @@
 
 use forebay_gpu::kernel::{BLANK, Batch, CROP_RESIZE, FIND_UNDECODED, PTX, Picture, SOURCE};
 use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
-use forebay_loader::decode::normalise::Writer;
+use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
 use forebay_loader::decode::{DType, Layout};
@@ -78,7 +78,7 @@ fn source(region: Region, seed: u32) -> Pixels {
 
 fn on_host(source: &Pixels, stage: &Stage, dtype: DType, layout: Layout) -> Vec<u8> {
     let normalise = (dtype != DType::UInt8).then_some((MEAN, STD));
-    let writer = Writer::new(dtype, layout, normalise).expect("a writer");
+    let writer = PictureWriter::new(dtype, layout, normalise).expect("a writer");
     let mut out = vec![0u8; writer.bytes(stage.output())];
     let mut resizer = Resizer::new();
     resizer.plan(stage, Filter::Bilinear);

@@ -35,8 +35,8 @@ impl Index {
 
     /// A clause for an error about a folder without an index.
     #[staticmethod]
-    fn what_is_there(py: Python<'_>, folder: PathBuf) -> PyResult<String> {
-        enter::enter(py, || Ok(format::index::what_is_there(&folder)))
+    fn describe_folder(py: Python<'_>, folder: PathBuf) -> PyResult<String> {
+        enter::enter(py, || Ok(format::index::describe_folder(&folder)))
     }
 
     /// Samples in all shards.

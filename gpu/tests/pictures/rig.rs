@@ -3,7 +3,7 @@
 use crate::fake::{self, BYTES, Moving, Rig};
 use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
-use forebay_loader::decode::normalise::Writer;
+use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
 use forebay_loader::decode::{DType, EncodedPicture, Layout};
@@ -169,7 +169,7 @@ fn file_with(text: &str, seed: u32) -> Vec<u8> {
 /// A batch of so many rows: pictures, and a number for each.
 pub(crate) struct Form {
     rows: usize,
-    writer: Writer,
+    writer: PictureWriter,
     pub(crate) outputs: Vec<OutputLayout>,
 }
 
@@ -181,7 +181,7 @@ impl Form {
 
     pub(crate) fn with_rows(rows: usize, dtype: DType, layout: Layout) -> Self {
         let normalise = (dtype != DType::UInt8).then_some(([0.5, 0.4, 0.3], [0.2, 0.3, 0.4]));
-        let writer = Writer::new(dtype, layout, normalise).expect("a writer");
+        let writer = PictureWriter::new(dtype, layout, normalise).expect("a writer");
         let size = Size { w: SIDE, h: SIDE };
         let pictures = OutputLayout { offset: 0, row_bytes: writer.bytes(size), form: writer.form(size) };
         let numbers = OutputLayout { offset: pictures.row_bytes * rows, row_bytes: 8, form: None };

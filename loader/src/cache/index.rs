@@ -7,7 +7,7 @@ use super::watch::Watch;
 use super::write::{WriteMode, write_file};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::index::what_is_there;
+use crate::format::index::describe_folder;
 use crate::sync::AtomicBool;
 use std::fs::File;
 use std::io::Read;
@@ -69,7 +69,7 @@ pub(crate) fn install_index(
         return Ok(IndexFile { bytes, unchecked });
     }
     let Some(fetch) = fetch else {
-        let message = format!("there is no index.json, and no remote to fetch it from: {}", what_is_there(dir));
+        let message = format!("there is no index.json, and no remote to fetch it from: {}", describe_folder(dir));
         return Err(Error::new(ErrorKind::NotFound, message).with("file", path.display()));
     };
     // A directory that cannot be created or written fails again, with a clear message, when a shard is written.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::draw::FieldDraws;
 use super::field::{FieldSpec, Op, ResizeTo};
 use super::geometry::{Size, resize_to};
-use super::image::{ImageEncoding, ImageField, Limits, Reading};
-use super::normalise::Writer;
+use super::image::{ImageEncoding, ImageField, Limits, ReadOptions};
+use super::normalise::PictureWriter;
 use super::numeric;
 use super::pixels::Content;
 use super::plan::{FieldPlan, NumberSource, Output, RowShape, Step, TokenSource, Work};
@@ -40,7 +40,7 @@ impl FieldPlan {
             None => {
                 for column in columns {
                     let draws = FieldDraws::new(augment_seed, &column.name);
-                    plan.add(&column.name, &undecoded(column), draws, limits)?;
+                    plan.add(&column.name, &default_field(column), draws, limits)?;
                 }
             }
             Some([]) => return Err(Error::config("`fields` is empty: name at least one field, or leave it out")),
@@ -75,8 +75,8 @@ impl FieldPlan {
         Ok(match spec {
             FieldSpec::Image { column, ops, dtype, layout, tolerant, apply_exif_orientation, scaled_decode } => {
                 let (size, normalise) = check_ops(ops, limits)?;
-                let writer = Writer::new(*dtype, *layout, normalise)?;
-                let reading = Reading {
+                let writer = PictureWriter::new(*dtype, *layout, normalise)?;
+                let reading = ReadOptions {
                     tolerant: *tolerant,
                     apply_exif_orientation: *apply_exif_orientation,
                     scaled_decode: *scaled_decode,
@@ -88,13 +88,22 @@ impl FieldPlan {
                 if normalise.is_some() {
                     return Err(Error::config("a Mask holds labels: Normalize would change them"));
                 }
-                let reading = Reading::default();
-                self.pictures(column, ops, Content::Labels, size, Writer::labels(*dtype)?, reading, draws, limits)?
+                let reading = ReadOptions::default();
+                self.pictures(
+                    column,
+                    ops,
+                    Content::Labels,
+                    size,
+                    PictureWriter::labels(*dtype)?,
+                    reading,
+                    draws,
+                    limits,
+                )?
             }
             FieldSpec::Scalar { column, dtype } => {
                 let (index, column) = self.find(column)?;
                 let source =
-                    numbers(column).ok_or_else(|| unfit(column, "a Scalar field needs a column of numbers"))?;
+                    numbers(column).ok_or_else(|| unsuitable(column, "a Scalar field needs a column of numbers"))?;
                 let (NumberSource::Binary(own) | NumberSource::Text(own)) = source;
                 let dtype = dtype.unwrap_or(own);
                 (index, Work::Scalar { source, dtype }, dtype, RowShape::Fixed(Vec::new()))
@@ -104,9 +113,12 @@ impl FieldPlan {
                 let source = match &column.encoding {
                     Encoding::Array(kind) => TokenSource::Array(kind.clone()),
                     Encoding::Bytes => TokenSource::Bytes(stored.ok_or_else(|| {
-                        unfit(column, "a bytes column does not say what its tokens are: pass e.g. stored=\"uint16\"")
+                        unsuitable(
+                            column,
+                            "a bytes column does not say what its tokens are: pass e.g. stored=\"uint16\"",
+                        )
                     })?),
-                    _ => return Err(unfit(column, "a Tokens field needs an ndarray or bytes column")),
+                    _ => return Err(unsuitable(column, "a Tokens field needs an ndarray or bytes column")),
                 };
                 if *length == 0 || length.checked_mul(8).is_none_or(|b| b > isize::MAX as usize) {
                     return Err(Error::config("`length` of Tokens must be at least 1").with("length", length));
@@ -125,7 +137,7 @@ impl FieldPlan {
             FieldSpec::Array { column, dtype } => {
                 let (index, column) = self.find(column)?;
                 let Encoding::Array(kind) = &column.encoding else {
-                    return Err(unfit(column, "an Array field needs an ndarray column"));
+                    return Err(unsuitable(column, "an Array field needs an ndarray column"));
                 };
                 let out = dtype.or(kind.dtype()).unwrap_or(DType::UInt8);
                 let shape = match kind.shape() {
@@ -137,7 +149,7 @@ impl FieldPlan {
             FieldSpec::Text { column } | FieldSpec::Json { column } => {
                 let (index, column) = self.find(column)?;
                 if !is_text(column) {
-                    return Err(unfit(column, "a Text field needs a column of strings; Bytes takes any"));
+                    return Err(unsuitable(column, "a Text field needs a column of strings; Bytes takes any"));
                 }
                 (index, Work::Text, DType::UInt8, RowShape::Text)
             }
@@ -153,8 +165,8 @@ impl FieldPlan {
         ops: &[Op],
         content: Content,
         size: Option<Size>,
-        writer: Writer,
-        reading: Reading,
+        writer: PictureWriter,
+        reading: ReadOptions,
         draws: FieldDraws,
         limits: Limits,
     ) -> Result<(usize, Work, DType, RowShape)> {
@@ -164,14 +176,14 @@ impl FieldPlan {
             Encoding::Jpeg | Encoding::Png | Encoding::Pil | Encoding::Bytes | Encoding::Custom(_)
         );
         if !may_be_picture {
-            return Err(unfit(
+            return Err(unsuitable(
                 column,
                 "Image and Mask need a column of one picture in each sample: jpeg, png, pil, or bytes that are JPEG, PNG or \
                  WebP files",
             ));
         }
         if content == Content::Labels && column.encoding == Encoding::Jpeg {
-            return Err(unfit(
+            return Err(unsuitable(
                 column,
                 "a JPEG cannot hold labels, because its compression changes them: read the column as Image, or write the \
                  masks as PNG of one channel (encoding png, pil or bytes)",
@@ -222,7 +234,7 @@ fn check_joint(fields: &[(String, FieldSpec)]) -> Result<()> {
     }
 }
 
-fn unfit(column: &Column, message: &str) -> Error {
+fn unsuitable(column: &Column, message: &str) -> Error {
     Error::config(message).with("column", &column.name).with("encoding", &column.encoding)
 }
 
@@ -244,7 +256,7 @@ fn is_text(column: &Column) -> bool {
 }
 
 /// Returns the field of a column for a loader without `fields`.
-fn undecoded(column: &Column) -> FieldSpec {
+fn default_field(column: &Column) -> FieldSpec {
     let name = column.name.clone();
     match column.encoding {
         Encoding::Int | Encoding::Scalar(_) | Encoding::StrInt | Encoding::StrFloat => {

@@ -22,7 +22,7 @@ pub struct DrawKey {
 /// An operation that draws. The numbers are part of [`DRAWS_VERSION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Drawing {
+pub enum RandomOp {
     /// The box of a random-resized crop.
     ResizedCrop = 1,
     /// Whether to flip.
@@ -48,7 +48,7 @@ impl FieldDraws {
     }
 
     /// The numbers for the `occurrence`-th operation of one kind in the field's list.
-    pub fn of(self, key: DrawKey, operation: Drawing, occurrence: u32) -> Draws {
+    pub fn of(self, key: DrawKey, operation: RandomOp, occurrence: u32) -> Draws {
         let absorbed = mix(mix(self.key ^ key.epoch) ^ u64::from(key.stream));
         Draws {
             key: [absorbed as u32, (absorbed >> 32) as u32],
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn the_numbers_of_version_1_do_not_change() {
         let key = DrawKey { epoch: 3, stream: 1, draw: 123_456_789_012 };
-        let mut draws = FieldDraws::new(9176, "x").of(key, Drawing::ResizedCrop, 0);
+        let mut draws = FieldDraws::new(9176, "x").of(key, RandomOp::ResizedCrop, 0);
         let words: Vec<u32> = (0..6).map(|_| draws.word()).collect();
         assert_eq!(DRAWS_VERSION, 1);
         assert_eq!(words, RECORDED);
@@ -151,17 +151,17 @@ mod tests {
         let first = |seed, name: &str, epoch, stream, draw, op, nth| {
             FieldDraws::new(seed, name).of(DrawKey { epoch, stream, draw }, op, nth).unit()
         };
-        let base = first(1, "x", 2, 3, 4, Drawing::ResizedCrop, 0);
-        assert_eq!(base, first(1, "x", 2, 3, 4, Drawing::ResizedCrop, 0));
+        let base = first(1, "x", 2, 3, 4, RandomOp::ResizedCrop, 0);
+        assert_eq!(base, first(1, "x", 2, 3, 4, RandomOp::ResizedCrop, 0));
         for other in [
-            first(2, "x", 2, 3, 4, Drawing::ResizedCrop, 0),
-            first(1, "y", 2, 3, 4, Drawing::ResizedCrop, 0),
-            first(1, "x", 3, 3, 4, Drawing::ResizedCrop, 0),
-            first(1, "x", 2, 4, 4, Drawing::ResizedCrop, 0),
-            first(1, "x", 2, 3, 5, Drawing::ResizedCrop, 0),
-            first(1, "x", 2, 3, 4 + (1 << 32), Drawing::ResizedCrop, 0),
-            first(1, "x", 2, 3, 4, Drawing::HorizontalFlip, 0),
-            first(1, "x", 2, 3, 4, Drawing::ResizedCrop, 1),
+            first(2, "x", 2, 3, 4, RandomOp::ResizedCrop, 0),
+            first(1, "y", 2, 3, 4, RandomOp::ResizedCrop, 0),
+            first(1, "x", 3, 3, 4, RandomOp::ResizedCrop, 0),
+            first(1, "x", 2, 4, 4, RandomOp::ResizedCrop, 0),
+            first(1, "x", 2, 3, 5, RandomOp::ResizedCrop, 0),
+            first(1, "x", 2, 3, 4 + (1 << 32), RandomOp::ResizedCrop, 0),
+            first(1, "x", 2, 3, 4, RandomOp::HorizontalFlip, 0),
+            first(1, "x", 2, 3, 4, RandomOp::ResizedCrop, 1),
         ] {
             assert_ne!(base, other);
         }
@@ -173,7 +173,7 @@ mod tests {
         let mut counts = [0_u32; 16];
         let mut sum = 0.0;
         for draw in 0..16_000 {
-            let mut draws = field.of(DrawKey { epoch: 0, stream: 0, draw }, Drawing::HorizontalFlip, 0);
+            let mut draws = field.of(DrawKey { epoch: 0, stream: 0, draw }, RandomOp::HorizontalFlip, 0);
             sum += draws.unit();
             counts[draws.below(16) as usize] += 1;
         }

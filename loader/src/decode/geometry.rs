@@ -4,7 +4,7 @@
 //! keep a *window* of the result, perhaps mirrored. The stage says what nobody needs to compute: pixels outside the
 //! box are not decoded, and pixels outside the window are not resized. Parameters are drawn as torchvision draws them.
 
-use super::draw::{DrawKey, Drawing, FieldDraws};
+use super::draw::{DrawKey, FieldDraws, RandomOp};
 use super::field::{Op, ResizeTo};
 use crate::error::{Error, Result};
 
@@ -219,7 +219,7 @@ pub fn resolve(
                 stage.window = Window { x: stage.window.x + x, y: stage.window.y + window.y, size: window.size };
             }
             Op::RandomHorizontalFlip { p } => {
-                stage.flip ^= draws.of(key, Drawing::HorizontalFlip, flips).unit() < *p;
+                stage.flip ^= draws.of(key, RandomOp::HorizontalFlip, flips).unit() < *p;
                 flips += 1;
             }
             Op::Normalize { .. } => {}
@@ -285,7 +285,7 @@ fn resized_crop(
     key: DrawKey,
     occurrence: u32,
 ) -> Region {
-    let mut draws = draws.of(key, Drawing::ResizedCrop, occurrence);
+    let mut draws = draws.of(key, RandomOp::ResizedCrop, occurrence);
     let (w, h) = (f64::from(size.w), f64::from(size.h));
     for _ in 0..10 {
         let area = w * h * draws.uniform(scale[0], scale[1]);

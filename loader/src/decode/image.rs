@@ -4,7 +4,7 @@ use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
 use super::geometry::{Region, Scale, Size, Stage, resolve};
 use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
-use super::normalise::Writer;
+use super::normalise::PictureWriter;
 use super::orientation::Orientation;
 use super::pixels::{Content, Pixels, interleaved};
 use super::ragged::start_ragged;
@@ -39,7 +39,7 @@ pub enum ImageEncoding {
 
 /// How files are read, where there is a choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct ReadOptions {
     /// Damaged and truncated JPEG files are decoded as far as they can be read.
     pub tolerant: bool,
     /// JPEG files are turned and mirrored as their EXIF data says, before any operation.
@@ -61,9 +61,9 @@ pub struct ImageField {
     /// Where the random operations get their numbers.
     pub draws: FieldDraws,
     /// How pixels are written.
-    pub writer: Writer,
+    pub writer: PictureWriter,
     /// How files are read.
-    pub reading: Reading,
+    pub reading: ReadOptions,
     /// What a picture may cost.
     pub limits: Limits,
 }
@@ -145,7 +145,7 @@ impl ImageDecoder {
         }
         if let Some((draws, other)) = self.joint.replace((field.draws, size))
             && draws == field.draws
-            && !are_alike(size, other)
+            && !have_same_ratio(size, other)
         {
             let message = "the pictures of a Joint do not show the same scene: their sides have different ratios. A picture that \
                            EXIF data turns needs a mask that is turned as well";
@@ -167,10 +167,10 @@ impl ImageDecoder {
         let may_scale = field.reading.scaled_decode && matches!(format, Format::Jpeg);
         let scale = if may_scale { Scale::of(&self.stages[0]) } else { Scale::Full };
         let file = File { bytes, index, format, stored_size, orientation };
-        match self.source(&file, field, scale) {
+        match self.decode_source(&file, field, scale) {
             // Of lossless files there is no smaller picture.
             Err(error) if scale != Scale::Full && error.kind() == ErrorKind::Unsupported => {
-                self.source(&file, field, Scale::Full)?;
+                self.decode_source(&file, field, Scale::Full)?;
             }
             outcome => {
                 outcome?;
@@ -222,11 +222,11 @@ impl ImageDecoder {
     }
 
     /// Decodes at `scale` at least what the first stage needs of the picture into `source`, and plans that stage.
-    fn source(&mut self, file: &File<'_>, field: &ImageField, scale: Scale) -> Result<()> {
+    fn decode_source(&mut self, file: &File<'_>, field: &ImageField, scale: Scale) -> Result<()> {
         let &File { stored_size, orientation, .. } = file;
         let (grid, size) = (orientation.grid(stored_size, scale), scale.size(stored_size));
         let needed = self.resizer.plan_reduced(&self.stages[0], field.content.filter(), grid);
-        self.region(file, field, scale, orientation.stored(needed, size))?;
+        self.decode_region(file, field, scale, orientation.stored(needed, size))?;
         if !orientation.is_stored() {
             orientation.apply(&self.source, size, needed, &mut self.between);
             std::mem::swap(&mut self.source, &mut self.between);
@@ -235,7 +235,7 @@ impl ImageDecoder {
     }
 
     /// Decodes at least `region` of the stored picture at `scale` into `source`; what is no JPEG has the full scale only.
-    fn region(&mut self, file: &File<'_>, field: &ImageField, scale: Scale, region: Region) -> Result<()> {
+    fn decode_region(&mut self, file: &File<'_>, field: &ImageField, scale: Scale, region: Region) -> Result<()> {
         let Self { jpeg, source, .. } = self;
         let &File { bytes, index, format, .. } = file;
         match format {
@@ -266,7 +266,7 @@ impl ImageDecoder {
 }
 
 /// Whether one is the other made smaller or larger, its sides rounded by less than a pixel of the smaller one.
-fn are_alike(a: Size, b: Size) -> bool {
+fn have_same_ratio(a: Size, b: Size) -> bool {
     let across = u64::from(a.w) * u64::from(b.h);
     let down = u64::from(b.w) * u64::from(a.h);
     across.abs_diff(down) <= [a.w, a.h, b.w, b.h].into_iter().max().unwrap_or(0).into()

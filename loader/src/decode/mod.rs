@@ -14,13 +14,14 @@
 //! its memory and its libraries' state, and keeps both from sample to sample. Bytes are not trusted: whatever they
 //! claim ends in an [`Error`](crate::Error) that says what is wrong, and memory is bounded by [`Limits`].
 
+mod aligned;
 mod compile;
 pub mod draw;
 pub mod field;
 pub mod geometry;
 pub mod image;
 pub mod jpeg;
-mod lines;
+
 pub mod normalise;
 pub mod numeric;
 pub mod orientation;
@@ -41,6 +42,6 @@ pub use draw::{DRAWS_VERSION, DrawKey};
 pub use field::{FieldSpec, Layout, Op, ResizeTo};
 pub use image::{Limits, PictureCounts};
 pub use normalise::PictureForm;
-pub use plan::{Direct, FieldPlan, Output, RowShape};
+pub use plan::{DirectColumn, FieldPlan, Output, RowShape};
 pub use row::{EncodedPicture, PictureTaker, Row};
 pub use sample::SampleDecoder;

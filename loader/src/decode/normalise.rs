@@ -18,7 +18,7 @@ enum Order {
 
 /// How one field's pixels are written.
 #[derive(Clone, Debug)]
-pub struct Writer {
+pub struct PictureWriter {
     dtype: DType,
     order: Order,
     /// value = grey level * scale + offset, per channel.
@@ -28,7 +28,7 @@ pub struct Writer {
     halves: Vec<[u16; 256]>,
 }
 
-impl Writer {
+impl PictureWriter {
     /// A writer of `dtype` in `layout`. Floats are grey levels / 255, then normalised with `mean` and `std`.
     ///
     /// # Errors
@@ -233,7 +233,7 @@ mod tests {
         (x + 50 * c) as u8
     }
 
-    fn picture(writer: &Writer) -> Vec<u8> {
+    fn picture(writer: &PictureWriter) -> Vec<u8> {
         let row: [Vec<u8>; 3] = [0, 1, 2].map(|c| (0..256).map(|x| level(x, c)).collect());
         let row = [&row[0][..], &row[1], &row[2]];
         let mut out = vec![0xee; writer.bytes(SIZE)];
@@ -247,7 +247,7 @@ mod tests {
         for dtype in [DType::UInt8, DType::Float32, DType::Float16, DType::BFloat16] {
             for layout in [Layout::Nchw, Layout::Nhwc] {
                 let normalise = (dtype != DType::UInt8).then_some((MEAN, STD));
-                let writer = Writer::new(dtype, layout, normalise).unwrap();
+                let writer = PictureWriter::new(dtype, layout, normalise).unwrap();
                 let out = picture(&writer);
                 for y in 0..2 {
                     for x in 0..256 {
@@ -288,8 +288,8 @@ mod tests {
 
     #[test]
     fn settings_that_cannot_work_are_refused() {
-        assert!(Writer::new(DType::UInt8, Layout::Nchw, Some((MEAN, STD))).is_err());
-        assert!(Writer::new(DType::Int32, Layout::Nchw, None).is_err());
-        assert!(Writer::new(DType::Float32, Layout::Nchw, Some((MEAN, [0.0, 1.0, 1.0]))).is_err());
+        assert!(PictureWriter::new(DType::UInt8, Layout::Nchw, Some((MEAN, STD))).is_err());
+        assert!(PictureWriter::new(DType::Int32, Layout::Nchw, None).is_err());
+        assert!(PictureWriter::new(DType::Float32, Layout::Nchw, Some((MEAN, [0.0, 1.0, 1.0]))).is_err());
     }
 }

@@ -44,7 +44,7 @@ impl Output {
 
 /// An output whose rows are the bytes of a column as they are stored, so that they can be read straight into place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Direct {
+pub struct DirectColumn {
     /// Its number among the outputs.
     pub output: usize,
     /// Its column's number in the index. No other output needs it.
@@ -140,11 +140,11 @@ impl FieldPlan {
 
     /// The output that can be read straight into place, the largest if there are several. `around` tells how many bytes
     /// of every sample stand before and behind a column, if that is the same for all.
-    pub fn direct(&self, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<Direct> {
+    pub fn direct(&self, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<DirectColumn> {
         let found = self.steps.iter().enumerate().filter_map(|(output, step)| {
             let alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
             let (before, after) = around(step.column).filter(|_| alone && step.work.is_copy())?;
-            Some(Direct { output, column: step.column, before, after })
+            Some(DirectColumn { output, column: step.column, before, after })
         });
         found.max_by_key(|d| self.outputs[d.output].row_bytes().unwrap_or(usize::MAX))
     }

@@ -2,7 +2,7 @@
 
 use super::columns::{Column, SampleColumns, Scratch};
 use super::encoding::Encoding;
-use super::mds::{self, Apart};
+use super::mds::{self, OmittedColumn};
 use super::{jsonl, xsv};
 use crate::error::{Error, Result};
 use std::ops::Range;
@@ -177,13 +177,18 @@ impl Layout {
     pub fn split_around<'a>(
         &self,
         around: &'a [u8],
-        apart: &[Apart],
+        apart: &[OmittedColumn],
         scratch: &'a mut Scratch,
     ) -> Result<SampleColumns<'a>> {
         self.divide(around, apart, scratch)
     }
 
-    fn divide<'a>(&self, sample: &'a [u8], apart: &[Apart], scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
+    fn divide<'a>(
+        &self,
+        sample: &'a [u8],
+        apart: &[OmittedColumn],
+        scratch: &'a mut Scratch,
+    ) -> Result<SampleColumns<'a>> {
         scratch.spans.clear();
         scratch.side.clear();
         match (&self.format, apart) {

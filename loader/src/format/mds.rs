@@ -9,7 +9,7 @@ const SIZE_BYTES: usize = 4;
 
 /// A column that lies elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Apart {
+pub struct OmittedColumn {
     /// Its place among the columns.
     pub column: usize,
     /// How many bytes it is taken to have.
@@ -38,7 +38,7 @@ pub(super) fn fixed_place(columns: &[Column], at: usize, sample_bytes: usize) ->
 
 /// Divides `sample` into `columns`; it must be used up exactly. The columns `apart` are left out of `sample`, their sizes are
 /// not, and come out empty.
-pub(super) fn split(columns: &[Column], sample: &[u8], apart: &[Apart], scratch: &mut Scratch) -> Result<()> {
+pub(super) fn split(columns: &[Column], sample: &[u8], apart: &[OmittedColumn], scratch: &mut Scratch) -> Result<()> {
     let head_bytes = SIZE_BYTES * columns.iter().filter(|column| column.size.is_none()).count();
     let mut sizes = sample.get(..head_bytes).unwrap_or_default().chunks_exact(SIZE_BYTES);
     let mut start = head_bytes;
@@ -73,7 +73,7 @@ pub(super) fn split(columns: &[Column], sample: &[u8], apart: &[Apart], scratch:
 
 #[cfg(test)]
 mod tests {
-    use super::Apart;
+    use super::OmittedColumn;
     use crate::format::columns::{Column, Scratch};
     use crate::format::encoding::Encoding;
     use crate::format::layout::{Layout, ShardFormat};
@@ -109,16 +109,16 @@ mod tests {
         let mut around = vec![3, 0, 0, 0];
         around.extend(b"12345678!");
         let mut scratch = Scratch::default();
-        let columns = layout.split_around(&around, &[Apart { column: 1, bytes: 3 }], &mut scratch).unwrap();
+        let columns = layout.split_around(&around, &[OmittedColumn { column: 1, bytes: 3 }], &mut scratch).unwrap();
         assert_eq!(columns.iter().collect::<Vec<_>>(), [&b"12345678"[..], b"", b"!"]);
-        let e = layout.split_around(&around, &[Apart { column: 1, bytes: 4 }], &mut scratch).unwrap_err();
+        let e = layout.split_around(&around, &[OmittedColumn { column: 1, bytes: 4 }], &mut scratch).unwrap_err();
         assert_eq!(e.to_string(), "3 bytes are declared and 4 are left (column b)");
     }
 
     #[test]
     fn several_columns_may_lie_elsewhere() {
         let layout = layout(&[("a", "int"), ("b", "bytes"), ("c", "int8")]);
-        let apart = [Apart { column: 0, bytes: 8 }, Apart { column: 2, bytes: 1 }];
+        let apart = [OmittedColumn { column: 0, bytes: 8 }, OmittedColumn { column: 2, bytes: 1 }];
         let mut scratch = Scratch::default();
         let columns = layout.split_around(b"\x03\0\0\0xyz", &apart, &mut scratch).unwrap();
         assert_eq!(columns.iter().collect::<Vec<_>>(), [&b""[..], b"xyz", b""]);

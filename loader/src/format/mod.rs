@@ -41,7 +41,7 @@ pub use encoding::{Encoding, Value};
 pub use hash::HashAlgo;
 pub use index::{Digests, FileInfo, FilePair, INDEX_BASENAME, Index, Shard};
 pub use layout::{Layout, ShardFormat, XsvKind};
-pub use mds::Apart;
+pub use mds::OmittedColumn;
 pub use table::{OffsetTable, offset_table};
 pub use trailer::{Trailer, TrailerWriter};
 pub use writer::Writer;

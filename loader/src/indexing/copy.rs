@@ -4,7 +4,7 @@ use super::JpegRows;
 use crate::decode::jpeg;
 use crate::decode::vectors::check_environment;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::index::what_is_there;
+use crate::format::index::describe_folder;
 use crate::format::writer::{LocalDir, Sink, ValueIndex, encode_sample, store_file, trailer_of, trailer_that_fits};
 use crate::format::{FilePair, INDEX_BASENAME, Index, Scratch, Shard, ShardFormat, Trailer, Value, hash, offset_table};
 use crate::sync::Mutex;
@@ -54,7 +54,7 @@ impl IndexedCopy {
         let file = from.join(INDEX_BASENAME);
         let unreadable = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::NotFound => {
-                Error::new(ErrorKind::NotFound, format!("there is no index.json: {}", what_is_there(from)))
+                Error::new(ErrorKind::NotFound, format!("there is no index.json: {}", describe_folder(from)))
             }
             _ => Error::from_io(e, "the data set's index cannot be read"),
         };

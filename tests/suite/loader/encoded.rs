@@ -4,7 +4,7 @@ use super::*;
 use forebay_loader::config::{OnError, WorldConfig};
 use forebay_loader::decode::geometry::{Filter, Size};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
-use forebay_loader::decode::normalise::Writer;
+use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels;
 use forebay_loader::decode::resize::Resizer;
 use forebay_loader::delivery::{
@@ -124,7 +124,7 @@ impl Inner {
     /// The pixels of `file` as its output has them.
     fn decode(&self, file: &[u8], place: &OutputLayout, picture: &RowPicture) -> Result<Vec<u8>> {
         let form = place.form.expect("an output of pictures");
-        let writer = Writer::new(form.dtype, form.layout, None)?;
+        let writer = PictureWriter::new(form.dtype, form.layout, None)?;
         self.files.fetch_add(1, Ordering::SeqCst);
         let (mut pixels, mut resizer) = (pixels::Pixels::new(), Resizer::new());
         let needed = resizer.plan(&picture.picture.stage, Filter::Bilinear);

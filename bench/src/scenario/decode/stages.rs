@@ -14,7 +14,7 @@ use forebay_loader::decode::draw::FieldDraws;
 use forebay_loader::decode::geometry::{Filter, Region, Stage, resolve};
 use forebay_loader::decode::jpeg::{DecodeStage, PartialDecoder};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
-use forebay_loader::decode::normalise::Writer;
+use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
 use forebay_loader::decode::{DType, Layout, Limits, Op};
@@ -164,13 +164,13 @@ fn measure(group: &str, work: &[Work<'_>], mut whole: Way, use_index: bool, roun
 /// The engine's last step.
 struct Resize {
     resizer: Resizer,
-    writer: Writer,
+    writer: PictureWriter,
     row: Vec<u8>,
 }
 
 impl Resize {
     fn new(stage: Stage) -> Result<Self> {
-        let writer = Writer::new(DType::UInt8, Layout::Nchw, None)?;
+        let writer = PictureWriter::new(DType::UInt8, Layout::Nchw, None)?;
         let row = vec![0; writer.bytes(stage.output())];
         Ok(Self { resizer: Resizer::new(), writer, row })
     }

@@ -7,13 +7,13 @@ use std::ops::Range;
 use super::fallback::Fallback;
 use super::frame::{Component, Upsampling};
 use super::kernel::{GROUP, Kernels, MARGIN};
-use crate::decode::lines::Lines;
+use crate::decode::aligned::AlignedVec;
 
 /// Columns of samples of whole blocks, with a margin on both sides. The samples beside the picture's first and last
 /// ones repeat these, so that smoothing needs no special case at the edges.
 #[derive(Default)]
 pub(super) struct Plane {
-    bytes: Lines<u8>,
+    bytes: AlignedVec<u8>,
     stride: usize,
     /// The component's column at the start of a row, a whole block's.
     left: u32,

@@ -8,7 +8,7 @@ use super::pixel_writer::Scratch;
 use super::plane::Plane;
 use super::stages::DecodeStage;
 use super::unstuff::Segments;
-use crate::decode::lines::Lines;
+use crate::decode::aligned::AlignedVec;
 
 /// Its contents mean nothing between pictures, but for the tables.
 pub(super) struct Workspace {
@@ -19,7 +19,7 @@ pub(super) struct Workspace {
     /// The current scan.
     pub segments: Segments,
     /// What is transformed next, block behind block: a row of MCUs, or of one component's blocks.
-    pub coefficients: Lines<i16>,
+    pub coefficients: AlignedVec<i16>,
     /// By the frame's components.
     pub planes: [Plane; 3],
     /// Where the blocks of a row lie in `coefficients`, by the frame's components.
@@ -34,7 +34,7 @@ impl Workspace {
             last_stage,
             dc: TableCache::default(),
             segments: Segments::default(),
-            coefficients: Lines::default(),
+            coefficients: AlignedVec::default(),
             planes: Default::default(),
             offsets: Default::default(),
             scratch: Default::default(),

@@ -10,8 +10,8 @@ mod kernel;
 mod planes;
 mod weights;
 
+use super::aligned::AlignedVec;
 use super::geometry::{Filter, Grid, Region, Stage};
-use super::lines::Lines;
 use super::pixels::Pixels;
 use kernel::{Columns, Kernels, MANY_ROWS};
 use planes::{MARGIN, Planes, three_rows};
@@ -39,7 +39,7 @@ pub struct Resizer {
 /// The last source rows that were blended along x, as many as an output row can need.
 #[derive(Default)]
 struct Blended {
-    values: Lines<i16>,
+    values: AlignedVec<i16>,
     /// Values of one of a row's three planes.
     plane: usize,
     /// Which source row is in each place.

@@ -8,7 +8,7 @@ use crate::format::layout::{Layout, ShardFormat, XsvKind};
 use crate::format::{Compression, HashAlgo, xsv};
 
 /// What a writer was told, as it stands in every shard's entry and in every shard's header.
-pub(in crate::format) struct Settings<'a> {
+pub(in crate::format) struct ShardSettings<'a> {
     pub(in crate::format) layout: &'a Layout,
     pub(in crate::format) compression: Option<Compression>,
     pub(in crate::format) hashes: &'a [HashAlgo],
@@ -16,11 +16,11 @@ pub(in crate::format) struct Settings<'a> {
 }
 
 /// The settings as the JSON that shard headers carry.
-pub(in crate::format) fn config(settings: &Settings<'_>) -> String {
+pub(in crate::format) fn config(settings: &ShardSettings<'_>) -> String {
     dump(Json::Object(config_map(settings)))
 }
 
-fn config_map(settings: &Settings<'_>) -> Map<String, Json> {
+fn config_map(settings: &ShardSettings<'_>) -> Map<String, Json> {
     let columns = &settings.layout.columns;
     let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
     let mut map = Map::new();
@@ -59,7 +59,7 @@ fn file(info: &FileInfo) -> Json {
 }
 
 fn shard(shard: &Shard) -> Json {
-    let mut map = config_map(&Settings {
+    let mut map = config_map(&ShardSettings {
         layout: &shard.layout,
         compression: shard.compression,
         hashes: &shard.hashes,

@@ -8,7 +8,7 @@ use super::shard::INDEX_BASENAME;
 const NAMED: usize = 5;
 
 /// A clause about a folder without an index, for an error: the data sets in it, or beside it where there is no such folder.
-pub fn what_is_there(dir: &Path) -> String {
+pub fn describe_folder(dir: &Path) -> String {
     // A path of one name, or of none, lies in the working folder.
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     let dir = &std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
@@ -42,22 +42,22 @@ mod tests {
     #[test]
     fn a_path_without_a_folder_lies_in_the_working_one() {
         // Tests run in the crate's folder, which holds no data set.
-        assert_eq!(what_is_there(Path::new("")), "the folder holds no data set; MDSWriter makes one");
-        assert_eq!(what_is_there(Path::new("Cargo")), "there is no such folder");
-        assert_eq!(what_is_there(Path::new("src")), "the folder holds no data set; MDSWriter makes one");
+        assert_eq!(describe_folder(Path::new("")), "the folder holds no data set; MDSWriter makes one");
+        assert_eq!(describe_folder(Path::new("Cargo")), "there is no such folder");
+        assert_eq!(describe_folder(Path::new("src")), "the folder holds no data set; MDSWriter makes one");
     }
 
     #[test]
     fn data_sets_in_a_folder_and_beside_a_missing_one_are_named() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(what_is_there(root.path()), "the folder holds no data set; MDSWriter makes one");
-        assert_eq!(what_is_there(&root.path().join("tain")), "there is no such folder");
+        assert_eq!(describe_folder(root.path()), "the folder holds no data set; MDSWriter makes one");
+        assert_eq!(describe_folder(&root.path().join("tain")), "there is no such folder");
         for name in ["val", "train"] {
             std::fs::create_dir(root.path().join(name)).unwrap();
             std::fs::write(root.path().join(name).join(INDEX_BASENAME), "{}").unwrap();
         }
         std::fs::create_dir(root.path().join("other")).unwrap();
-        assert!(what_is_there(root.path()).contains("data sets in train, val: name one with `split`"));
-        assert_eq!(what_is_there(&root.path().join("tain")), "there is no such folder; beside it are train, val");
+        assert!(describe_folder(root.path()).contains("data sets in train, val: name one with `split`"));
+        assert_eq!(describe_folder(&root.path().join("tain")), "there is no such folder; beside it are train, val");
     }
 }

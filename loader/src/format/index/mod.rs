@@ -2,7 +2,7 @@
 //!
 //! * [`Index`], [`Shard`], [`FileInfo`], [`Digests`] — the index as values, and where a shard keeps its offset table;
 //! * `parse` — from bytes, checked, entry by entry as `root` streams them; `emit` — to the bytes that the reference's writer would have written;
-//! * [`what_is_there`] — for an error, where there is no index;
+//! * [`describe_folder`] — for an error, where there is no index;
 //! * [`merge`] — several indexes into one for their parent directory.
 
 mod digests;
@@ -15,6 +15,6 @@ mod root;
 mod shard;
 
 pub use digests::Digests;
-pub(super) use emit::{Settings, config};
-pub use folder::what_is_there;
+pub(super) use emit::{ShardSettings, config};
+pub use folder::describe_folder;
 pub use shard::{FileInfo, FilePair, INDEX_BASENAME, Index, Shard, VERSION};

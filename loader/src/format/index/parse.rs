@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use super::digests::Digests;
 use super::object::{Brief, JsonObject, expected};
-use super::root::{self, Entries};
+use super::root::{self, ShardEntries};
 use super::shard::{FileInfo, INDEX_BASENAME, Index, Shard, VERSION};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::columns::Column;
@@ -44,10 +44,10 @@ impl Index {
 }
 
 fn index(bytes: &[u8]) -> Result<Index> {
-    let mut parsed = Parsed::default();
+    let mut parsed = ShardList::default();
     let fields = match root::read(bytes, &mut parsed) {
         Ok(fields) => fields,
-        Err(e) if e.is_data() => return Err(misshapen(bytes, e)),
+        Err(e) if e.is_data() => return Err(describe_mistake(bytes, e)),
         Err(e) => return Err(Error::format("not valid JSON").caused_by(e)),
     };
     // Another version may well have other entries, so it comes before what is wrong with those.
@@ -60,7 +60,7 @@ fn index(bytes: &[u8]) -> Result<Index> {
 }
 
 /// What is wrong with a JSON document that is no object with a list.
-fn misshapen(bytes: &[u8], error: serde_json::Error) -> Error {
+fn describe_mistake(bytes: &[u8], error: serde_json::Error) -> Error {
     let describe = || -> Result<()> {
         let root = json::parse(bytes)?;
         let Json::Object(root) = &root else {
@@ -74,12 +74,12 @@ fn misshapen(bytes: &[u8], error: serde_json::Error) -> Error {
 
 /// The shards read so far, or what was wrong with one of them; `None` before the list begins.
 #[derive(Default)]
-struct Parsed {
+struct ShardList {
     shards: Option<Result<Vec<Shard>>>,
     samples: u64,
 }
 
-impl Entries for Parsed {
+impl ShardEntries for ShardList {
     fn begin(&mut self) {
         *self = Self { shards: Some(Ok(Vec::new())), samples: 0 };
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 use std::fmt;
 
 /// What becomes of the list `shards`.
-pub(super) trait Entries {
+pub(super) trait ShardEntries {
     /// A list begins: of two lists of that name the last counts, as in every JSON object.
     fn begin(&mut self);
     /// Its next entry.
@@ -17,7 +17,7 @@ pub(super) trait Entries {
 /// # Errors
 ///
 /// What is no JSON. An error of the kind `is_data` says that the root is no object, or `shards` no list.
-pub(super) fn read(bytes: &[u8], entries: &mut impl Entries) -> serde_json::Result<Map<String, Json>> {
+pub(super) fn read(bytes: &[u8], entries: &mut impl ShardEntries) -> serde_json::Result<Map<String, Json>> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let fields = json.deserialize_map(Root(entries))?;
     json.end()?;
@@ -26,7 +26,7 @@ pub(super) fn read(bytes: &[u8], entries: &mut impl Entries) -> serde_json::Resu
 
 struct Root<'a, E>(&'a mut E);
 
-impl<'de, E: Entries> Visitor<'de> for Root<'_, E> {
+impl<'de, E: ShardEntries> Visitor<'de> for Root<'_, E> {
     type Value = Map<String, Json>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,7 +52,7 @@ impl<'de, E: Entries> Visitor<'de> for Root<'_, E> {
 
 struct Shards<'a, E>(&'a mut E);
 
-impl<'de, E: Entries> DeserializeSeed<'de> for Shards<'_, E> {
+impl<'de, E: ShardEntries> DeserializeSeed<'de> for Shards<'_, E> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
@@ -60,7 +60,7 @@ impl<'de, E: Entries> DeserializeSeed<'de> for Shards<'_, E> {
     }
 }
 
-impl<'de, E: Entries> Visitor<'de> for Shards<'_, E> {
+impl<'de, E: ShardEntries> Visitor<'de> for Shards<'_, E> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

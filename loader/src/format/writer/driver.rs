@@ -10,7 +10,7 @@ use super::values::{ValueIndex, trailer_of, trailer_that_fits};
 use crate::error::{Error, Result};
 use crate::format::columns::Scratch;
 use crate::format::encoding::Value;
-use crate::format::index::{FileInfo, Index, Settings, Shard};
+use crate::format::index::{FileInfo, Index, Shard, ShardSettings};
 use crate::format::layout::Layout;
 use crate::format::table::too_large;
 use crate::format::{Compression, HashAlgo};
@@ -103,7 +103,7 @@ impl Writer {
     /// refuses a thread.
     pub fn new(layout: Layout, sink: Box<dyn Sink>, options: Options) -> Result<Self> {
         options.check()?;
-        let frame = Frame::new(&Settings {
+        let frame = Frame::new(&ShardSettings {
             layout: &layout,
             compression: options.compression,
             hashes: &options.hashes,

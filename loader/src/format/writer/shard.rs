@@ -1,7 +1,7 @@
 //! The samples of one shard to its raw files.
 
 use crate::error::Result;
-use crate::format::index::{Settings, config};
+use crate::format::index::{ShardSettings, config};
 use crate::format::layout::{Layout, ShardFormat};
 use crate::format::table::offset_table;
 
@@ -15,7 +15,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub(super) fn new(settings: &Settings<'_>) -> Self {
+    pub(super) fn new(settings: &ShardSettings<'_>) -> Self {
         Self {
             config: config(settings).into_bytes(),
             names: names(settings.layout),

@@ -8,7 +8,7 @@
 use crate::decode::FieldPlan;
 use crate::delivery::DirectBatch;
 use crate::error::Result;
-use crate::format::{Apart, Layout};
+use crate::format::{Layout, OmittedColumn};
 use crate::memory::ReadLease;
 use crate::pipeline::Miss;
 use crate::pipeline::epoch::Shared;
@@ -39,7 +39,7 @@ pub(crate) struct EarlyColumns {
     /// Ascending by column.
     columns: Vec<EarlyColumn>,
     /// Their columns and sizes.
-    apart: Vec<Apart>,
+    apart: Vec<OmittedColumn>,
     /// Whether something else of a sample is needed, if only to see whether it is one.
     needs_rest: bool,
 }
@@ -91,8 +91,10 @@ impl EarlyColumns {
         };
         let mut columns: Vec<EarlyColumn> = fields.stored().filter(is_long).map(column).collect();
         columns.sort_unstable_by_key(|column| column.column);
-        let apart =
-            columns.iter().map(|c| Apart { column: c.column, bytes: row_bytes(c.output).unwrap_or(0) }).collect();
+        let apart = columns
+            .iter()
+            .map(|c| OmittedColumn { column: c.column, bytes: row_bytes(c.output).unwrap_or(0) })
+            .collect();
         // The sizes in a sample say whether it is sound, and are compared with what else is there.
         let needs_rest = columns.len() < fields.outputs().len() || layout.sample_bytes().is_none();
         (!columns.is_empty()).then(|| Self { layout: layout.clone(), columns, apart, needs_rest })
@@ -119,7 +121,7 @@ impl EarlyColumns {
     }
 
     /// What is left out of a sample that the host has read.
-    pub(crate) fn apart(&self) -> &[Apart] {
+    pub(crate) fn apart(&self) -> &[OmittedColumn] {
         &self.apart
     }
 

@@ -10,7 +10,7 @@ use crate::decode::jpeg::RowIndexCounts;
 use crate::decode::{DrawKey, EncodedPicture, PictureCounts, PictureTaker, Row, SampleDecoder};
 use crate::delivery::RowMemory;
 use crate::error::{Error, Result};
-use crate::format::{Apart, Scratch};
+use crate::format::{OmittedColumn, Scratch};
 use crate::memory::{ReadLease, RowMut};
 use crate::order::ShardId;
 use crate::pipeline::device::split::HostShare;
@@ -397,7 +397,7 @@ impl Decoder {
         let key = DrawKey { epoch: self.epoch, stream: planned.stream.0, draw: planned.draw };
         let columns = match (direct, copied.placed, copied.early) {
             (Some(direct), Some(bytes), _) => {
-                let apart = Apart { column: direct.column.column, bytes };
+                let apart = OmittedColumn { column: direct.column.column, bytes };
                 open.split_around(copied.kept, &[apart], &mut self.columns)?
             }
             (_, _, Some(early)) if !early.is_kept => {

@@ -3,7 +3,7 @@
 //! Where a row is a column's stored bytes, they are read right into the row; everything else goes through a buffer. For the
 //! smallest samples nothing may cost more than the read itself: no lock, no memory got, no count that other threads share.
 
-use crate::decode::{Direct, FieldPlan, Output, Row};
+use crate::decode::{DirectColumn, FieldPlan, Output, Row};
 use crate::delivery::RowMemory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::RowMut;
@@ -36,7 +36,7 @@ impl Rows<'_> {
 /// The output that samples of one layout are read straight into.
 #[derive(Clone, Copy)]
 pub(crate) struct DirectOutput {
-    pub(crate) column: Direct,
+    pub(crate) column: DirectColumn,
     /// Its number among the outputs with fixed rows, or else among the lists.
     pub(crate) number: usize,
     /// Whether its rows have no fixed size.

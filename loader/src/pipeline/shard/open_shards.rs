@@ -8,11 +8,11 @@ use super::ShardSource;
 use crate::cache;
 use crate::catalog::Catalog;
 use crate::config::LoaderConfig;
-use crate::decode::{Direct, Row};
+use crate::decode::{DirectColumn, Row};
 use crate::delivery::{DirectFile, DirectStorage};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::trailer::TRAILER_BYTES_MAX;
-use crate::format::{Apart, Layout, OffsetTable, SampleColumns, Scratch, Shard, Trailer};
+use crate::format::{Layout, OffsetTable, OmittedColumn, SampleColumns, Scratch, Shard, Trailer};
 use crate::io::{ShardFile, read_exact_at};
 use crate::order::ShardId;
 use crate::stats::{Counter, Stats};
@@ -96,7 +96,13 @@ impl OpenShard {
     }
 
     /// The same for a sample whose column goes to `row`, and what stands around it to `around`.
-    pub(crate) fn read_hot_direct(&self, offset: u64, direct: Direct, around: &mut [u8], row: &mut Row<'_>) -> bool {
+    pub(crate) fn read_hot_direct(
+        &self,
+        offset: u64,
+        direct: DirectColumn,
+        around: &mut [u8],
+        row: &mut Row<'_>,
+    ) -> bool {
         let (before, after) = around.split_at_mut(direct.before);
         match row {
             // The usual case for tokens, and one part is cheaper to hand to the kernel than three.
@@ -157,7 +163,7 @@ impl OpenShard {
     pub(crate) fn split_around<'a>(
         &self,
         around: &'a [u8],
-        apart: &[Apart],
+        apart: &[OmittedColumn],
         scratch: &'a mut Scratch,
     ) -> Result<SampleColumns<'a>> {
         self.layout.split_around(around, apart, scratch)

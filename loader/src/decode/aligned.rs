@@ -9,18 +9,18 @@ const LINE: usize = 64;
 
 /// Numbers in memory that is kept from one picture to the next.
 #[derive(Default)]
-pub(super) struct Lines<T> {
+pub(super) struct AlignedVec<T> {
     memory: Vec<T>,
     /// The first number at the start of a line.
     start: usize,
 }
 
-impl<T> Lines<T> {
+impl<T> AlignedVec<T> {
     /// Numbers that may lie before the first line.
     const BEFORE: usize = LINE / size_of::<T>() - 1;
 }
 
-impl<T: Copy + Default> Lines<T> {
+impl<T: Copy + Default> AlignedVec<T> {
     /// Makes room for at least `len` numbers, contents unspecified.
     pub(super) fn fit(&mut self, len: usize) {
         fit(&mut self.memory, len + Self::BEFORE, T::default());
@@ -29,7 +29,7 @@ impl<T: Copy + Default> Lines<T> {
     }
 }
 
-impl<T> Deref for Lines<T> {
+impl<T> Deref for AlignedVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -38,7 +38,7 @@ impl<T> Deref for Lines<T> {
     }
 }
 
-impl<T> DerefMut for Lines<T> {
+impl<T> DerefMut for AlignedVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         let len = self.memory.len().saturating_sub(Self::BEFORE);
         &mut self.memory[self.start..self.start + len]
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn numbers_start_at_a_line_however_their_room_grows_and_shrinks() {
-        let (mut bytes, mut words) = (Lines::<u8>::default(), Lines::<i16>::default());
+        let (mut bytes, mut words) = (AlignedVec::<u8>::default(), AlignedVec::<i16>::default());
         assert!(bytes.is_empty() && words.is_empty());
         for len in [1, 63, 64, 1000, 3, 70 << 20, 100] {
             bytes.fit(len);
