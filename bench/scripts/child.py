@@ -1,4 +1,4 @@
-"""One loader, measured in its own process.
+"""Measures one loader in a process of its own.
 
 Usage: child.py PEER CONFIG-AS-JSON
 
@@ -6,7 +6,7 @@ The parent writes lines to standard input. `convert` makes the peer's own form o
 names, `epoch` drains one epoch. Answers are JSON lines on standard output: `ready` (versions; modules are imported),
 `converted`, `first` (on the first epoch: the time from the constructor to the first batch, and that of the constructor
 alone), `epoch` (items, seconds, seconds to its first batch, CPU seconds of the whole process tree), `skip` (a reason),
-`error`. Whatever a library prints goes to standard error, so that it cannot disturb the protocol.
+`error`. Output of libraries goes to standard error, so that it cannot disturb the protocol.
 """
 
 import importlib
@@ -29,7 +29,7 @@ def tree_cpu_seconds():
             with open(f"/proc/{name}/stat", "rb") as f:
                 fields = f.read().rpartition(b")")[2].split()
         except OSError:
-            continue  # it ended between the listing and the read; its parent carries its time
+            continue  # it ended between the listing and the read; its time is included in its parent's
         parents[int(name)] = int(fields[1])
         times[int(name)] = sum(map(int, fields[11:15])) * TICK_S
     total, me = 0.0, os.getpid()
@@ -43,7 +43,7 @@ def tree_cpu_seconds():
 
 
 def check(config, x):
-    """The batch is what the run compares; returns its mean, by which peers can be compared too."""
+    """Reads the whole batch and returns its mean, by which peers can be compared."""
     if config["kind"] == "bytes":
         assert all(type(file) is bytes and file[:2] == b"\xff\xd8" for file in x), "a batch that is not of JPEG files"
         return {"shape": [len(x)], "dtype": "bytes", "mean": sum(map(len, x)) / len(x)}
@@ -63,24 +63,24 @@ def main():
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
-    def say(event, **facts):
+    def report(event, **facts):
         print(json.dumps({"event": event, **facts}), file=out, flush=True)
 
     peer, config = sys.argv[1], json.loads(sys.argv[2])
-    # Before any import: thread pools size themselves by what they find.
+    # Before any import, since thread pools read their size at import.
     os.sched_setaffinity(0, config["cpus"])
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     try:
         module = importlib.import_module(f"peer_{peer}")
     except ImportError as e:
-        return say("skip", reason=f"{type(e).__name__}: {e}")
+        return report("skip", reason=f"{type(e).__name__}: {e}")
     try:
-        say("ready", versions=module.versions())
+        report("ready", versions=module.versions())
         loader = None
         for line in sys.stdin:
             if line.strip() == "convert":
                 module.convert(config)
-                say("converted")
+                report("converted")
                 continue
             cpu, start = tree_cpu_seconds(), time.perf_counter()
             first, items, first_seconds = loader is None, 0, None
@@ -92,17 +92,17 @@ def main():
                     first_seconds = time.perf_counter() - start
                 if first:
                     facts = getattr(module, "check", check)(config, x)
-                    say("first", seconds=first_seconds, open_seconds=open_seconds, **facts)
+                    report("first", seconds=first_seconds, open_seconds=open_seconds, **facts)
                     first = False
                 items += len(x)
             seconds = time.perf_counter() - start
             cpu_seconds = tree_cpu_seconds() - cpu
-            say("epoch", items=items, seconds=seconds, first_seconds=first_seconds, cpu_seconds=cpu_seconds)
+            report("epoch", items=items, seconds=seconds, first_seconds=first_seconds, cpu_seconds=cpu_seconds)
     except Exception as e:
         traceback.print_exc()
-        say("error", reason=f"{type(e).__name__}: {e}")
+        report("error", reason=f"{type(e).__name__}: {e}")
         os._exit(1)
-    # Not every library takes its threads and workers down when the interpreter ends.
+    # Not every library stops its threads and workers at the end of the interpreter.
     out.flush()
     os._exit(0)
 

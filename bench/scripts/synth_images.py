@@ -1,8 +1,8 @@
-"""Cut an ImageNet-like folder of JPEG files out of real photographs.
+"""Cuts an ImageNet-like folder of JPEG files from real photographs.
 
 Usage: synth_images.py OUT N SEED SOURCE FOLDER
 
-SOURCE `packaged` takes the photographs that scikit-image and scikit-learn carry (nothing is fetched); `debian` takes
+SOURCE `packaged` takes the photographs in scikit-image and scikit-learn (nothing is fetched); `debian` takes
 Debian's wallpaper packages (about 220 MB, kept in FOLDER; needs apt-get with its lists up to date, and dpkg-deb);
 `folder` takes every JPEG and PNG under FOLDER. Sizes follow ImageNet-1k roughly: the long side is 500 for most,
 180 to 1,600 for a tail; quality 75 to 96; a few are grey and a few progressive. Every file depends on the seed and its
@@ -34,7 +34,7 @@ DEBIAN = (
     "plasma-workspace-wallpapers",
     "ukui-wallpapers",
 )
-# The photographs among what the packages carry; the rest are charts, textures and masks.
+# The photographs in the packages; the other pictures are charts, textures and masks.
 SKIMAGE = (
     "astronaut.png",
     "chelsea.png",

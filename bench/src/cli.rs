@@ -1,4 +1,4 @@
-//! The commands and their arguments.
+//! Commands and their arguments.
 
 use crate::report::Report;
 use crate::{scenario, serve, synth};
@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use forebay_loader::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// forebay beside its peers and beside the machine's limits.
+/// forebay compared with its peers and with the machine's limits.
 #[derive(Debug, Parser)]
 #[command(name = "forebay-bench", version)]
 pub(crate) struct Cli {
@@ -18,24 +18,24 @@ pub(crate) struct Cli {
 enum Command {
     /// Make a data set: JPEGs or tokens, as files, tar and MDS
     Synth(synth::SynthArgs),
-    /// Decoding on one thread: libjpeg-turbo, our decoder, and the engine's random crops
+    /// Decoding on one thread: libjpeg-turbo, forebay's decoder, and the engine's random crops
     Decode(Measured<scenario::decode::DecodeArgs>),
     /// Random reads: the engine's readers, plain pread, and the device's limit
     Disk(Measured<scenario::disk::DiskArgs>),
     /// Planning and resuming an epoch: the engine and MosaicML streaming
     Order(Measured<scenario::order::OrderArgs>),
-    /// One order in this process; `order` calls it
+    /// One order in this process; used by `order`
     #[command(hide = true)]
     OrderChild(scenario::order::WayArgs),
     /// Fetching over HTTP and HTTPS: the engine's store and curl
     Store(Measured<scenario::store::StoreArgs>),
     /// Serve a folder as an object store on loopback
     Serve(serve::ServeArgs),
-    /// The whole engine without Python, and where each stage's time goes
+    /// The whole engine without Python, with the time of every stage
     Pipeline(Measured<scenario::pipeline::PipelineArgs>),
-    /// The engine from one thread to many, and which limit is the nearest at each step
+    /// The engine from one thread to many, with the nearest limit at each step
     Scaling(Measured<scenario::scaling::ScalingArgs>),
-    /// Small samples from memory: the engine, one pread for each, and memcpy
+    /// Small samples from memory: the engine, one pread per sample, and memcpy
     Tokens(Measured<scenario::tokens::TokensArgs>),
     /// forebay.streaming and MosaicML streaming, both through torch's DataLoader
     Dropin(Measured<scenario::dropin::DropinArgs>),
@@ -45,7 +45,7 @@ enum Command {
     Peers(Measured<scenario::peers::PeersArgs>),
 }
 
-/// A scenario's own arguments and where its results go.
+/// Arguments of a scenario and of its output.
 #[derive(Debug, Args)]
 pub(crate) struct Measured<A: Args> {
     #[command(flatten)]
@@ -54,10 +54,10 @@ pub(crate) struct Measured<A: Args> {
     output: Output,
 }
 
-/// Where results go besides the terminal.
+/// Output files of a scenario.
 #[derive(Debug, Args)]
 struct Output {
-    /// Write everything that was measured to this file, as JSON
+    /// Write all results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Draw the results into this file, as SVG

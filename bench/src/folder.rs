@@ -1,11 +1,12 @@
-//! Folders that are there when all of them is.
+//! Folders that appear when they are complete.
 
 use forebay_loader::format::INDEX_BASENAME;
 use forebay_loader::{Error, Result};
 use std::fs;
 use std::path::Path;
 
-/// Has `fill` make a folder beside `folder`, which gets this name when it is whole; what an earlier run broke off is removed.
+/// Makes `folder`: `fill` writes a folder with another name, which is renamed when it is complete. Remains of an
+/// interrupted run are removed.
 pub(crate) fn make_whole(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let part = folder.with_extension("part");
     remove_unfinished(&part)?;
@@ -14,12 +15,12 @@ pub(crate) fn make_whole(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) 
         .map_err(|e| Error::from_io(e, "a folder cannot be named").with("folder", folder.display()))
 }
 
-/// Whether `folder` has an index, which is written last.
+/// Returns true if `folder` has an index, which is written last.
 pub(crate) fn has_index(folder: &Path) -> bool {
     folder.join(INDEX_BASENAME).is_file()
 }
 
-/// Removes `folder`, which an earlier run broke off, if it is there.
+/// Removes the `folder` of an interrupted run if it exists.
 pub(crate) fn remove_unfinished(folder: &Path) -> Result<()> {
     if !folder.is_dir() {
         return Ok(());

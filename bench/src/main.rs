@@ -1,12 +1,12 @@
 //! `forebay-bench`: forebay beside its peers and beside the machine's limits.
 //!
 //! Every scenario measures several ways of doing the same work in one run and returns one [`report::Report`], which
-//! goes out as a table, as JSON and as a plot; the claim is always a ratio within that run.
+//! is printed as a table and saved as JSON and as a plot. Claims are ratios within one run.
 //!
-//! * `cli` names the commands, `report` prints, `machine` says what the run ran on and who else was busy meanwhile.
+//! * `cli` has the commands, `report` the output formats, `machine` the description and load of the machine.
 //! * `synth` makes data sets: JPEGs or tokens, as files, tar and MDS.
-//! * `serve` is the embedded object server on a folder.
-//! * `scenario` holds one file per measurement; `scenario/peers` runs the Python loaders as children of this binary
+//! * `serve` runs the embedded object server on a folder.
+//! * `scenario` has one file per measurement; `scenario/peers` runs the Python loaders as children of this binary
 //!   (`scripts/` is embedded; `--python` names the interpreter that has them installed).
 
 mod cli;

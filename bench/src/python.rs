@@ -1,4 +1,4 @@
-//! Python children: embedded scripts in a temporary folder, run by an interpreter the user names.
+//! Python children: embedded scripts in a temporary folder, run by an interpreter that the user selects.
 
 use forebay_loader::{Error, ErrorKind, Result};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// A folder of embedded scripts, removed on drop.
+/// Folder of embedded scripts, removed on drop.
 pub(crate) struct Scripts {
     folder: TempDir,
 }
@@ -23,16 +23,16 @@ impl Scripts {
         Ok(Self { folder })
     }
 
-    /// The script called `name`.
+    /// Returns the path of the script `name`.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Runs a script to its end with its output on the terminal.
+    /// Runs a script to its end; its output goes to the terminal.
     ///
     /// # Errors
     ///
-    /// The interpreter cannot be started, or the script failed.
+    /// If the interpreter cannot be started or the script fails.
     pub(crate) fn call(&self, python: &Path, name: &str, args: &[String]) -> Result<()> {
         let status = Command::new(python).arg(self.path(name)).args(args).stdin(Stdio::null()).status();
         let status = status.map_err(|e| cannot_start(e, python))?;
@@ -42,7 +42,7 @@ impl Scripts {
         Err(Error::new(ErrorKind::Unsupported, format!("the script ended with {status}")).with("script", name))
     }
 
-    /// A file beside the scripts for a child's standard error.
+    /// Creates a file in the folder for a child's standard error.
     pub(crate) fn log(&self, name: &str) -> Result<(PathBuf, File)> {
         let path = self.path(&format!("{name}.log"));
         let file = File::create(&path).map_err(|e| Error::from_io(e, "a child's log cannot be made"))?;
@@ -50,16 +50,16 @@ impl Scripts {
     }
 }
 
-/// The error for an interpreter that does not start.
+/// Returns the error for an interpreter that does not start.
 pub(crate) fn cannot_start(e: std::io::Error, python: &Path) -> Error {
     Error::from_io(e, "Python cannot be started; name an interpreter with --python").with("python", python.display())
 }
 
-/// Runs a child to its end and reads the object on the last line that it prints.
+/// Runs a child to its end and parses the JSON object on the last line of its output.
 ///
 /// # Errors
 ///
-/// It cannot be started, failed, or printed no such line.
+/// If the child cannot be started, fails, or prints no such line.
 pub(crate) fn answer(command: &mut Command) -> Result<Value> {
     let program = PathBuf::from(command.get_program());
     let output = command.stdin(Stdio::null()).output().map_err(|e| cannot_start(e, &program))?;

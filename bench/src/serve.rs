@@ -1,4 +1,4 @@
-//! `serve`: the embedded object server over a folder, as a process of its own.
+//! `serve`: the embedded object server on a folder, as a process of its own.
 
 use clap::Args;
 use forebay_loader::{Error, Result};
@@ -9,18 +9,18 @@ use std::time::Duration;
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// The folder
+    /// Folder to serve
     root: PathBuf,
-    /// Port on 127.0.0.1; 0 takes a free one
+    /// Port on 127.0.0.1; 0 selects a free one
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Serve the folder as this bucket too: S3 in path style
+    /// Serve the folder also as this bucket: S3 in path style
     #[arg(long)]
     bucket: Option<String>,
     /// Require every request to be signed with this key
     #[arg(long, requires = "secret_key")]
     access_key: Option<String>,
-    /// The secret of --access-key
+    /// Secret of --access-key
     #[arg(long, requires = "access_key")]
     secret_key: Option<String>,
     /// Serve https with the test certificate

@@ -84,7 +84,7 @@ fn a_data_set_is_made_once_and_another_seed_is_refused() {
 }
 
 #[test]
-fn peers_reports_what_the_children_say() {
+fn peers_reports_the_measurements_of_the_children() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());
     let json = folder.path().join("report.json");
@@ -123,7 +123,7 @@ fn a_form_that_only_its_loader_reads_is_made_once_and_what_differs_is_noted() {
 }
 
 #[test]
-fn a_form_that_was_broken_off_is_made_anew() {
+fn a_form_of_an_interrupted_run_is_made_again() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());
     let report = folder.path().join("report.json");
@@ -142,10 +142,11 @@ fn row_indexes_without_shards_to_copy_are_refused_before_anything_is_made() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("set");
     let refused = bench().args(["synth", "--forms", "mds-indexed", "--python", "/nowhere", "--out"]).arg(&out).output();
-    let said = String::from_utf8_lossy(&refused.expect("synth runs").stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&refused.expect("synth runs").stderr).into_owned();
     assert!(
-        said.contains("the form mds-indexed is a copy of mds, which is not there: make both, --forms mds,mds-indexed"),
-        "{said}"
+        stderr
+            .contains("the form mds-indexed is a copy of mds, which is not there: make both, --forms mds,mds-indexed"),
+        "{stderr}"
     );
     assert!(std::fs::read_dir(&out).map_or(true, |mut entries| entries.next().is_none()));
 }
@@ -157,8 +158,8 @@ fn a_loader_that_is_not_installed_is_named_with_what_it_needs() {
     let python = program(folder.path(), FAKE_ABSENT);
     let out = some_peers("ffcv", folder.path(), &python, &folder.path().join("report.json"));
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    let said = text.lines().find(|l| l.starts_with("skipped FFCV")).unwrap_or_else(|| panic!("{text}"));
-    assert!(said.contains("it needs this and that"), "{said}");
+    let skipped = text.lines().find(|l| l.starts_with("skipped FFCV")).unwrap_or_else(|| panic!("{text}"));
+    assert!(skipped.contains("it needs this and that"), "{skipped}");
     assert!(!text.contains("note: FFCV"), "nothing was measured, so nothing differs: {text}");
 }
 
@@ -189,7 +190,7 @@ fn dropin_puts_both_sides_and_the_limit_beside_each_other() {
 }
 
 #[test]
-fn serve_says_where_it_listens_and_ends_with_its_input() {
+fn serve_prints_its_address_and_ends_with_its_input() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("a"), "content").expect("a file");
     let mut command = bench();
@@ -243,7 +244,7 @@ fn value(report: &serde_json::Value, group: &str, name: &str, key: &str) -> f64 
 }
 
 #[test]
-fn disk_reads_hot_and_cold_and_tells_bytes_from_reads() {
+fn disk_reads_hot_and_cold_and_reports_bytes_and_reads() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("shard"), vec![7; 9 << 20]).expect("a file");
     let report = measured("disk", folder.path(), &["--reads", "64", "--read-bytes", "4096", "--depth", "4"]);

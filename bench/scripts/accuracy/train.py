@@ -1,9 +1,9 @@
-"""Trains a small ResNet on the pictures of one loader, and says how well it does after every epoch.
+"""Trains a small ResNet on the pictures of one loader and reports its accuracy after every epoch.
 
     train.py CONFIG-AS-JSON
 
 CONFIG: `loader` (forebay or pillow), `seed`, `train` and `val` (folders with MDS shards), `classes`, `epochs`, `batch`,
-`batches` (of an epoch), `crop` (pixels), `cpus`. Both loaders have the same samples in the same order and draw their crops and flips each in its own way;
+`batches` (per epoch), `crop` (pixels), `cpus`. Both loaders deliver the same samples in the same order, and each draws its own crops and flips;
 the network starts from the same weights. The last line on standard output is a JSON object: `curve` (for each epoch: validation
 accuracy in percent, training loss), `order` (a digest of the labels in the order they came in), `seconds`, `versions`.
 """
@@ -22,7 +22,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Block(nn.Module):
-    """Two convolutions and a way round them."""
+    """Two convolutions with a skip connection."""
 
     def __init__(self, inside, out, stride):
         super().__init__()

@@ -1,6 +1,6 @@
-"""What both sides of the scenario `dropin` do, with whichever package stands for `streaming`.
+"""Work of both sides of the scenario `dropin`, with either package as `streaming`.
 
-A side's module (`peer_ours`, `peer_reference`, `peer_ready`) says which package that is; `child.py` calls `build` once and
+The module of a side (`peer_ours`, `peer_reference`, `peer_ready`) selects the package; `child.py` calls `build` once and
 drains `batches` for each epoch. The work is named by `way` in the configuration:
 
     loader    StreamingDataset through StreamingDataLoader with `workers` processes
@@ -21,7 +21,7 @@ def versions(**more):
 
 
 def build(config, streaming):
-    """Batches of one epoch, each time it is called."""
+    """Returns a function that yields the batches of one epoch."""
     if config["way"] == "loader":
         dataset = streaming.StreamingDataset(local=config["data"], shuffle=True, batch_size=config["batch"])
         return through(streaming.StreamingDataLoader, dataset, config)
@@ -58,17 +58,17 @@ def chunks(samples, config):
 
 
 def batches(epoch):
-    """Pairs, of which the first has as many items as the batch has samples."""
+    """Yields pairs of which the first has one item per sample."""
     for batch in epoch():
         yield batch if isinstance(batch, list) else next(iter(batch.values())), batch
 
 
 class Ready(torch.utils.data.IterableDataset):
-    """Samples that are in memory already: what is left is torch's DataLoader, which nobody behind it can outrun.
+    """Samples in memory, so that the rate is that of torch's DataLoader alone, the limit of both sides.
 
     Args:
-        samples: Some samples, handed out again and again.
-        count: Samples of an epoch.
+        samples: Some samples, delivered repeatedly.
+        count: Samples per epoch.
     """
 
     def __init__(self, samples, count):
@@ -82,12 +82,12 @@ class Ready(torch.utils.data.IterableDataset):
 
 
 def check(config, x):
-    """A batch in words, and the mean of its numbers or lengths: both sides come out alike."""
+    """Describes a batch by shape, dtype and the mean of its numbers or lengths, which are equal on both sides."""
     numbers = x.double() if isinstance(x, torch.Tensor) else torch.tensor([len(item) for item in x]).double()
     return {"shape": list(numbers.shape), "dtype": str(getattr(x, "dtype", type(x[0]).__name__)), "mean": float(numbers.mean())}
 
 
 def loader_of_ready(config, streaming):
-    """As `build`, for samples that are in memory."""
+    """Builds the loader of samples in memory."""
     local = streaming.LocalDataset(config["data"])
     return through(DataLoader, Ready([local[i] for i in range(min(len(local), 256))], len(local)), config)

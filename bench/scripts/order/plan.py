@@ -1,4 +1,4 @@
-"""Plans one epoch with MosaicML streaming's own functions, or permutes with numpy, and says what it took.
+"""Plans one epoch with MosaicML streaming's functions, or permutes with numpy, and reports time and memory.
 
     plan.py ALGO SAMPLES SHARDS CANONICAL_NODES REPEAT RESUME_AT
 """

@@ -1,4 +1,4 @@
-"""FFCV: TurboJPEG and OpenCV under numba's threads, over one memory-mapped file. That file is made once, beside the other forms
+"""FFCV: TurboJPEG and OpenCV in numba's threads, over one memory-mapped file. That file is made once, next to the other forms
 of the data set, from the same JPEG files.
 
 FFCV's own image field encodes every picture anew; `StoredJpeg` keeps the files as they are, so that all peers decode the same

@@ -1,4 +1,4 @@
-"""What the peers that run in torch's DataLoader share: the transform and the DataLoader itself."""
+"""Transform and DataLoader of the peers that run in torch's DataLoader."""
 
 import torch
 from torch.utils.data import DataLoader
@@ -31,5 +31,5 @@ def loader(dataset, config, cls=DataLoader, **more):
 
 
 def versions(**more):
-    """torch's version beside the peer's own."""
+    """Returns torch's version and the peer's."""
     return {**more, "torch": torch.__version__}

@@ -1,9 +1,9 @@
-"""What handing out batches costs the thread that iterates over forebay.Loader.
+"""Measures the CPU time of the thread that iterates over forebay.Loader.
 
 Usage: consumer.py CONFIG-AS-JSON
 
-Its CPU time is counted, not the time that it waits for rows: a program cannot get batches faster than this, however fast
-the engine makes them. The best of several epochs counts, after one that warms up. The last line that is printed is a JSON
+Waits for rows do not count: a program cannot receive batches faster than this, however fast
+the engine makes them. The best of several epochs counts, after one for warming up. The last line of output is a JSON
 object: `items` of an epoch, `cpu_s` of the iterating thread, `versions`.
 """
 

@@ -1,8 +1,8 @@
-//! A small ResNet trained on what forebay makes of pictures, and on what Pillow and torchvision make of them.
+//! A small ResNet trained on pictures from forebay, and on pictures from Pillow and torchvision.
 //!
-//! Both train on the same samples in the same order from the same weights, once for each seed; crops and flips are drawn by each
-//! library itself, from the same distributions. What one seed differs from another is what a difference between the two has to
-//! be held against.
+//! Both train on the same samples in the same order from the same weights, once per seed. Each library draws crops and
+//! flips itself, from the same distributions. A difference between the two matters only if it exceeds the difference
+//! between seeds.
 
 use crate::python::{Scripts, answer};
 use crate::report::{Better, Column, Curves, Report, Row};
@@ -18,22 +18,22 @@ const SCRIPT: &str = "train.py";
 const SCRIPTS: &[(&str, &str)] = &[(SCRIPT, include_str!("../../scripts/accuracy/train.py"))];
 const LOADERS: [(&str, &str); 2] = [("forebay", "forebay"), ("pillow", "Pillow + torchvision")];
 
-/// What to train on, and how long.
+/// Arguments of `accuracy`.
 #[derive(Debug, Args)]
 pub(crate) struct AccuracyArgs {
     /// Pictures to train on: a data set made by `forebay-bench synth`, with the form mds
     #[arg(long, value_name = "DIR")]
     train: PathBuf,
-    /// Pictures to test with: the same with another seed
+    /// Pictures to test with: a data set of the same kind with another seed
     #[arg(long, value_name = "DIR")]
     val: PathBuf,
     /// Interpreter with forebay, mosaicml-streaming and torchvision
     #[arg(long, value_name = "PATH", default_value = "python3")]
     python: PathBuf,
-    /// Runs of each loader
+    /// Runs per loader
     #[arg(long, default_value_t = 4)]
     seeds: u64,
-    /// Epochs of a run
+    /// Epochs per run
     #[arg(long, default_value_t = 10)]
     epochs: u64,
     /// Samples per batch
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// In percent, by epoch.
+/// Accuracy in percent, by epoch.
 fn accuracies(run: &Value) -> Result<Vec<f64>> {
     let curve = run["curve"].as_array().filter(|curve| !curve.is_empty());
     let all: Option<_> = curve.and_then(|curve| curve.iter().map(|epoch| epoch["accuracy"].as_f64()).collect());
@@ -125,12 +125,12 @@ fn row(name: &str, runs: &[Value]) -> Result<Row> {
         ("loss", of(|run| run["curve"].as_array()?.last()?["loss"].as_f64())),
         ("seconds", of(|run| run["seconds"].as_f64())),
     ]);
-    // One seed alone has no deviation.
+    // A single seed has no deviation.
     let values = values.into_iter().filter(|(_, value)| value.is_finite()).collect();
     Ok(Row { name: name.to_owned(), values, details: json!({ "runs": runs }), ..Row::default() })
 }
 
-/// Whether what separates the two is more than what separates one seed from another.
+/// Returns a sentence that compares the difference of the two with the difference between seeds.
 fn verdict(rows: &[Row]) -> String {
     let [ours, theirs] = rows else { return String::new() };
     let apart = ours.values["accuracy"] - theirs.values["accuracy"];

@@ -1,7 +1,7 @@
-//! Random reads of sample-sized pieces: the engine's readers, plain `pread`, and what the device gives at most.
+//! Random reads of sample-sized pieces: the engine's readers, plain `pread`, and the limit of the disk.
 //!
-//! Two groups. *Page cache*: the files are read through once before, and nobody can be faster than a copy. *Disk*: the
-//! files are taken out of the page cache before each way; the limit is what several threads get with large O_DIRECT
+//! Two groups. *Page cache*: the files are read once before, and the limit is a copy. *Disk*: the
+//! files are evicted from the page cache before each program; the limit is several threads with large O_DIRECT
 //! reads, each thread its own part of the files.
 
 use super::reads::{Load, Rate, make_cold, plain_pread, through_reader};
@@ -16,39 +16,39 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Reads of the device's limit: large enough that the number of requests does not matter.
+/// Bytes per read of the disk's limit: large enough that the number of requests does not matter.
 const LIMIT_READ_BYTES: usize = 4 << 20;
-/// Threads of the device's limit; 8 reads of 4 MiB in flight fill every disk's queue.
+/// Threads of the disk's limit; 8 reads of 4 MiB in flight fill every disk's queue.
 const LIMIT_THREADS: usize = 8;
-/// O_DIRECT wants addresses and offsets in multiples of at most this.
+/// Alignment of addresses and offsets that satisfies O_DIRECT everywhere.
 const ALIGN: usize = 4096;
 
-/// What to read, and how much of it.
+/// Arguments of `disk`.
 #[derive(Debug, Args)]
 pub(crate) struct DiskArgs {
-    /// Folder of files to read from: a data set, or shards; larger than memory is best for the disk
+    /// Folder of files to read from: a data set, or shards; for the disk best larger than memory
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Reads per way
+    /// Reads per program
     #[arg(long, default_value_t = 20_000)]
     reads: u64,
-    /// Bytes of each; the default is a photograph of ImageNet
+    /// Bytes per read; the default is a photograph of ImageNet
     #[arg(long, default_value_t = 110 << 10)]
     read_bytes: usize,
     /// Reads in flight
     #[arg(long, default_value_t = forebay_loader::io::DEPTH_DEFAULT)]
     depth: usize,
-    /// Draws the positions
+    /// Seed of the positions
     #[arg(long, default_value_t = 7)]
     seed: u64,
 }
 
-/// Runs every way, hot and cold.
+/// Measures every program, hot and cold.
 pub(crate) fn run(args: &DiskArgs) -> Result<Report> {
     let mut files = Vec::new();
     for path in files_below(&args.data)? {
         let file = Arc::new(open(path)?);
-        // One read and the alignment around it must fit; small files are not what shards look like.
+        // One read and the alignment around it must fit; small files are not representative of shards.
         if file.len() > (args.read_bytes + ALIGN) as u64 {
             files.push(file);
         }
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &DiskArgs) -> Result<Report> {
     let mut report = Report::new("disk", title, columns);
     report.baseline = Some("plain pread".to_owned());
     for (group, cold) in [("page cache", false), ("disk", true)] {
-        // Plain pread fills the page cache as it goes: cold reads stay few enough that it seldom meets its own pages.
+        // Plain pread fills the page cache, so cold reads are few enough that they seldom hit pages of earlier ones.
         let reads = if cold { args.reads.min(bytes / args.read_bytes as u64 / 4).max(1) } else { args.reads };
         let load = Load { reads, read_bytes: args.read_bytes, seed: args.seed };
         let before = || if cold { make_cold(&files) } else { warm(&files) };
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &DiskArgs) -> Result<Report> {
         }
         for engine in ways {
             let config = IoConfig { engine, depth: args.depth, ..IoConfig::default() };
-            // Every read in flight has a slot with slack at both ends, and as many again are being handed over.
+            // Every read in flight has a slot with slack at both ends, and as many slots are being passed on.
             let pool_bytes = (2 * args.depth * (args.read_bytes + 2 * ALIGN)).next_multiple_of(1 << 20);
             before()?;
             let rate = through_reader(&files, &load, &config, pool_bytes)?;
@@ -116,7 +116,7 @@ fn row(group: &str, name: &str, rate: &Rate) -> Row {
     ]);
     let mut values: BTreeMap<_, _> = values.into_iter().filter(|(_, v)| v.is_finite()).collect();
     if rate.way == "plain pread" || rate.way == "limit" {
-        // Nobody asks the page cache there, so nobody knows.
+        // These programs do not query the page cache.
         values.remove("cached_percent");
     }
     Row { group: group.to_owned(), name: name.to_owned(), values, ..Row::default() }
@@ -126,7 +126,7 @@ fn warm(files: &[Arc<ShardFile>]) -> Result<()> {
     files.iter().try_for_each(|f| crate::synth::read_through(f.path()))
 }
 
-/// Large reads past the page cache, until as many bytes have come as the other ways read, or all there are.
+/// Reads large pieces past the page cache, as many bytes as the other programs read or as the files have.
 fn device_limit(files: &[Arc<ShardFile>], args: &DiskArgs) -> Result<Rate> {
     let wanted = args.reads * args.read_bytes as u64;
     let pieces = files.iter().flat_map(|f| {

@@ -1,4 +1,4 @@
-//! One file per measurement. Each takes its arguments and returns a [`Report`](crate::report::Report).
+//! Measurements, one per file. Each takes its arguments and returns a [`Report`](crate::report::Report).
 
 pub(crate) mod accuracy;
 mod child;

@@ -1,7 +1,8 @@
-//! Planning and resuming an epoch: the engine, MosaicML streaming, and for orders that permute all samples numpy's
-//! own permutation, on the same shards.
+//! Planning and resuming an epoch: the engine, MosaicML streaming, and for orders that permute all samples, numpy's
+//! permutation, on the same shards.
 //!
-//! Every way runs in a child of its own, so that its memory is its own; ours is this binary again (`order-child`).
+//! Every program runs in a child process, so that its memory can be measured. The engine's child is this binary
+//! (`order-child`).
 
 use crate::python::{Scripts, answer};
 use crate::report::{Better, Column, Report, Row, Skipped};
@@ -16,35 +17,35 @@ use std::time::Instant;
 
 const SCRIPT: &str = "plan.py";
 const SCRIPTS: &[(&str, &str)] = &[(SCRIPT, include_str!("../../scripts/order/plan.py"))];
-/// Places that are read to see what a sample costs once the plan stands.
+/// Positions that are read to measure the cost per sample of a finished plan.
 const READ_SAMPLES: u64 = 4_000_000;
 const BATCH: u64 = 256;
 const SEED: u64 = 9176;
 
-/// What to plan.
+/// Arguments of `order`.
 #[derive(Debug, Args)]
 pub(crate) struct OrderArgs {
-    /// Samples of the data set
+    /// Number of samples
     #[arg(long, default_value_t = 100_000_000)]
     samples: u64,
-    /// Shards of the data set
+    /// Number of shards
     #[arg(long, default_value_t = 20_000)]
     shards: u64,
-    /// Canonical nodes
+    /// Number of canonical nodes
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8])]
     canonical: Vec<u64>,
-    /// Shuffles
+    /// Shuffle algorithms
     #[arg(long, value_delimiter = ',', default_values = ["py1s", "py2s", "py1br", "py1e", "naive"])]
     algo: Vec<String>,
-    /// A fraction of the data set that an epoch sees, measured with py1e on one canonical node; 1: not measured
+    /// Fraction of the data set in an epoch, measured with py1e on one canonical node; 1: not measured
     #[arg(long, default_value_t = 0.5)]
     repeat: f64,
-    /// A Python with mosaicml-streaming
+    /// Interpreter with mosaicml-streaming
     #[arg(long, value_name = "PATH", default_value = "python3")]
     python: PathBuf,
 }
 
-/// One order.
+/// Order to plan.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WayArgs {
     algo: String,
@@ -56,7 +57,7 @@ pub(crate) struct WayArgs {
     resume_at: u64,
 }
 
-/// Runs all orders, each in all ways.
+/// Measures all orders with all programs.
 pub(crate) fn run(args: &OrderArgs) -> Result<Report> {
     let title = format!("an epoch of {} samples in {} shards, planned and resumed half-way", args.samples, args.shards);
     let columns = vec![
@@ -156,7 +157,7 @@ fn row(group: &str, name: &str, found: &Value) -> Row {
     Row { group: group.to_owned(), name: name.to_owned(), values, details: found.clone(), ..Row::default() }
 }
 
-/// Our way, in a process of its own: prints what it took.
+/// Plans with the engine and prints the time and memory; runs in a process of its own.
 pub(crate) fn run_child(way: &WayArgs) -> Result<()> {
     let shape = DataSetShape::new(&[vec![way.samples / way.shards.max(1); way.shards as usize]])?;
     let config = OrderConfig {

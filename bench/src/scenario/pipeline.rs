@@ -1,8 +1,8 @@
-//! The engine alone, without Python: batches drained from `Loader::next` as fast as they come.
+//! The engine without Python: batches drained from `Loader::next`.
 //!
-//! Every kind of field that the data set allows is drained from its local shards (*cached*), and once from the embedded
-//! server into an empty cache (*cold*). The table under the rates says where each stage's time went: the stage that is
-//! busy while the one behind it waits is the bottleneck.
+//! Every kind of field that the data set allows is drained from local shards (*cached*), and once from the embedded
+//! server into an empty cache (*cold*). The table under the rates has the time of each stage: the stage that is
+//! busy while the next one waits is the bottleneck.
 
 use super::served::Server;
 use crate::machine::own_cpu_seconds;
@@ -19,10 +19,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What to drain, and how.
+/// Arguments of `pipeline`.
 #[derive(Debug, Args)]
 pub(crate) struct PipelineArgs {
-    /// A data set made by `forebay-bench synth`, with the form mds
+    /// Data set made by `forebay-bench synth`, with the form mds
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
     /// Numbers of decode threads [default: all CPUs of this process]
@@ -34,10 +34,10 @@ pub(crate) struct PipelineArgs {
     /// Side of the square crop, pixels
     #[arg(long, default_value_t = 224)]
     crop: u32,
-    /// Measured epochs, after one that warms up
+    /// Measured epochs, after one for warming up
     #[arg(long, default_value_t = 3)]
     epochs: u32,
-    /// Leave out the cold epoch from the embedded server
+    /// Omit the cold epoch from the embedded server
     #[arg(long)]
     no_cold: bool,
     /// Write the Chrome trace of the last cached run to this file
@@ -45,7 +45,7 @@ pub(crate) struct PipelineArgs {
     trace: Option<PathBuf>,
 }
 
-/// One drained epoch.
+/// Drained epoch.
 #[derive(Clone, Copy)]
 pub(super) struct Drained {
     pub(super) rows: u64,
@@ -54,7 +54,7 @@ pub(super) struct Drained {
     first_batch_s: f64,
 }
 
-/// Drains every kind of field with every number of threads.
+/// Measures every kind of field with every number of threads.
 pub(crate) fn run(args: &PipelineArgs) -> Result<Report> {
     let data = DataSet::open(&args.data)?;
     let shards = data.form("mds");
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &PipelineArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// The kinds of fields a data set allows, as the loader's JSON.
+/// Returns the kinds of fields that a data set allows, as the loader's JSON.
 pub(super) fn fields(data: &DataSet, crop: u32) -> Vec<(&'static str, Value)> {
     if data.kind == Kind::Tokens {
         return vec![
@@ -128,17 +128,17 @@ pub(super) fn fields(data: &DataSet, crop: u32) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What draining one loader gave.
+/// Epochs of one loader.
 struct Outcome {
-    /// The first epoch, from the loader's constructor on.
+    /// First epoch, from the loader's constructor on.
     first: Drained,
-    /// The epochs after it.
+    /// Later epochs.
     epochs: Vec<Drained>,
     stats: Snapshot,
     trace: Option<String>,
 }
 
-/// A shuffled loader of one stream; `fields` as the loader's JSON.
+/// Makes a shuffled loader of one stream; `fields` is the loader's JSON.
 pub(super) fn config(stream: StreamConfig, fields: &Value, batch: u32, threads: u32) -> Result<LoaderConfig> {
     let config = json!({
         "streams": [stream], "fields": fields, "batch_size": batch, "shuffle": true, "threads": threads,
@@ -155,7 +155,7 @@ fn drain(args: &PipelineArgs, stream: StreamConfig, fields: Value, threads: u32,
     Ok(Outcome { first, epochs, stats: loader.stats()?, trace: loader.trace_json()? })
 }
 
-/// Takes the batches of one epoch. `cpu` and `start` are when it began.
+/// Drains one epoch. `cpu` and `start` are the times of its beginning.
 pub(super) fn epoch(loader: &Loader, cpu: f64, start: Instant) -> Result<Drained> {
     loader.start_epoch()?;
     let (mut rows, mut first_batch_s) = (0, f64::NAN);
@@ -191,7 +191,7 @@ impl Outcome {
     }
 }
 
-/// Where each stage's time went, summed over its threads and all epochs.
+/// Returns the table of each stage's time, summed over its threads and all epochs.
 fn stages(title: &str, stats: &Snapshot) -> String {
     let mut out = format!(
         "{title}\n{:<12}{:>10}{:>15}{:>16}{:>12}{:>12}\n",

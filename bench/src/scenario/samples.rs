@@ -1,8 +1,8 @@
-//! A data set's samples in the loader's order, brought without the engine: what a program could reach that does nothing
+//! Samples of a data set in the loader's order, read without the engine: the limit of a program that does nothing
 //! else.
 //!
-//! Shards are open as files and lie in memory as well. Whoever brings samples knows the order beforehand, and each of its
-//! threads fills every n-th batch, always in the same place.
+//! Shards are open as files and also in memory. The order is computed beforehand, and each thread fills every n-th
+//! batch, always in the same buffer.
 
 use forebay_loader::format::{INDEX_BASENAME, Index};
 use forebay_loader::io::{ShardFile, open, read_exact_at};
@@ -10,27 +10,27 @@ use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
 use forebay_loader::{Error, Result};
 use std::path::Path;
 
-/// Where a sample lies.
+/// Position of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     shard: usize,
     offset: u64,
-    /// As it is stored.
+    /// Stored bytes.
     pub(super) bytes: usize,
 }
 
-/// All samples of a data set.
+/// All samples of a data set, in files and in memory.
 pub(super) struct Samples {
     files: Vec<ShardFile>,
-    /// The same bytes.
+    /// Contents of the shards.
     memory: Vec<Vec<u8>>,
-    /// Of the loader's first epoch.
+    /// Order of the loader's first epoch.
     pub(super) order: Vec<Place>,
     batch: usize,
 }
 
 impl Samples {
-    /// Opens the MDS shards of `folder`, and reads them.
+    /// Opens and reads the MDS shards of `folder`.
     pub(super) fn open(folder: &Path, batch: usize) -> Result<Self> {
         let failed = |e| Error::from_io(e, "the data set's form mds; make it with synth --forms");
         let index = std::fs::read(folder.join(INDEX_BASENAME)).map_err(failed)?;
@@ -56,17 +56,17 @@ impl Samples {
         Ok(Self { files, memory, order, batch })
     }
 
-    /// Bytes of the largest sample.
+    /// Returns the bytes of the largest sample.
     pub(super) fn bytes_max(&self) -> usize {
         self.order.iter().map(|place| place.bytes).max().unwrap_or(0)
     }
 
-    /// A sample where it lies in memory.
+    /// Returns the bytes of a sample in memory.
     pub(super) fn in_memory(&self, place: Place) -> &[u8] {
         &self.memory[place.shard][place.offset as usize..][..place.bytes]
     }
 
-    /// As many bytes from around a sample in memory as its shard has, `bytes` at most.
+    /// Returns up to `bytes` bytes around a sample in memory, limited by its shard.
     pub(super) fn around(&self, place: Place, bytes: usize) -> &[u8] {
         let shard = &self.memory[place.shard];
         let start = (place.offset as usize).min(shard.len().saturating_sub(bytes));
@@ -78,8 +78,8 @@ impl Samples {
         read_exact_at(&self.files[place.shard], &mut out[..place.bytes], place.offset)
     }
 
-    /// Hands every sample to `each` with its row of a batch, `row_bytes` long, on `threads` threads. The third argument is
-    /// room for one stored sample, a thread's own.
+    /// Calls `each` for every sample with its row of a batch, `row_bytes` long, on `threads` threads. The third argument is
+    /// a buffer of the thread for one stored sample.
     pub(super) fn bring(
         &self,
         threads: usize,

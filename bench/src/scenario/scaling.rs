@@ -1,15 +1,15 @@
-//! The engine from one thread to many, and at each step what it could reach at most: which limit is the nearest.
+//! The engine from one thread to many, with its limits at each step and the nearest of them.
 //!
-//! Samples are in the page cache. At each number of threads an epoch of the engine and its limits take turns, and the best
+//! Samples are in the page cache. At each number of threads, epochs of the engine and its limits take turns, and the best
 //! round of each counts. The limits, all in samples/s:
 //!
-//! * *decode threads*: if they were busy all the time, reading and decoding, as the engine counts it;
-//! * *CPUs*: if all CPUs of the process worked at the engine's CPU time per sample;
-//! * *memory*: as many threads copy as many bytes as a sample has in its shard and in its row, shard memory to batch;
-//! * *page cache*: as many threads read every sample with one pread;
-//! * *Python*: one thread that iterates over `forebay.Loader`, from the CPU time that it uses (`--python`).
+//! * *decode threads*: the rate if they were busy all the time, from the engine's counters;
+//! * *CPUs*: the rate if all CPUs of the process worked, at the engine's CPU time per sample;
+//! * *memory*: the same number of threads copies the bytes of samples and rows, from shards in memory to batches;
+//! * *page cache*: the same number of threads reads every sample with one pread;
+//! * *Python*: one thread that iterates over `forebay.Loader`, from its CPU time (`--python`).
 //!
-//! The first two follow from the run itself, so they say what it is bound by; the others are measured beside it.
+//! The first two follow from the run itself and show what it is bound by. The others are measured separately.
 
 use super::pipeline::{Drained, config, epoch, fields};
 use super::samples::{Place, Samples};
@@ -34,7 +34,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("peer_forebay.py", include_str!("../../scripts/peers/peer_forebay.py")),
 ];
 
-/// The limits' columns: key, and name.
+/// Columns of the limits: key and name.
 const LIMITS: [(&str, &str); 5] = [
     ("limit_decode_threads_per_s", "decode threads"),
     ("limit_cpus_per_s", "CPUs"),
@@ -43,13 +43,13 @@ const LIMITS: [(&str, &str); 5] = [
     ("limit_python_per_s", "Python"),
 ];
 
-/// What to bring, and how far to go.
+/// Arguments of `scaling`.
 #[derive(Debug, Args)]
 pub(crate) struct ScalingArgs {
-    /// A data set made by `forebay-bench synth`, with the form mds; it must fit into memory twice
+    /// Data set made by `forebay-bench synth`, with the form mds; it must fit into memory twice
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The most threads [default: all CPUs of this process]
+    /// Maximum number of threads [default: all CPUs of this process]
     #[arg(long, value_name = "N")]
     threads: Option<u32>,
     /// Samples per batch
@@ -58,35 +58,35 @@ pub(crate) struct ScalingArgs {
     /// Side of the square crop, pixels
     #[arg(long, default_value_t = 224)]
     crop: u32,
-    /// Rounds at every number of threads, after one that warms up; the best one counts
+    /// Rounds at every number of threads, after one for warming up; the best one counts
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// A Python with forebay and torch, for the limit of its consumer
+    /// Interpreter with forebay and torch, for the limit of its consumer
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
 }
 
-/// A way of reading the data set.
+/// Way of reading the data set.
 struct Work {
-    /// In the table.
+    /// Name in the table.
     name: &'static str,
     fields: Value,
-    /// As `peer_forebay.py` calls it.
+    /// Name in `peer_forebay.py`.
     python: &'static str,
-    /// Bytes of a row that is not copied as it is stored.
+    /// Bytes of a row that differs from the stored bytes.
     pixel_bytes: usize,
 }
 
-/// What one number of threads gave at best.
+/// Best results of one number of threads.
 struct Step {
     engine: Drained,
-    /// Seconds that decode threads are busy with a sample.
+    /// Busy seconds of decode threads per sample.
     busy_s: f64,
     memory_s: f64,
     page_cache_s: f64,
 }
 
-/// Climbs from one thread to the most, for every way of reading the data set.
+/// Measures every way of reading the data set, from one thread to the maximum.
 pub(crate) fn run(args: &ScalingArgs) -> Result<Report> {
     let data = DataSet::open(&args.data)?;
     let folder = data.form("mds");
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &ScalingArgs) -> Result<Report> {
     );
     let mut report = Report::new("scaling", title, columns);
     report.is_listed = true;
-    // Undecoded bytes come ten times as fast as crops.
+    // Undecoded bytes are ten times as fast as crops.
     report.is_scaled_by_group = true;
     for work in works(&data, args.crop) {
         let python = consumer(&mut report, args, &folder, &work);
@@ -156,7 +156,7 @@ fn works(data: &DataSet, crop: u32) -> Vec<Work> {
     fields(data, crop).into_iter().filter_map(work).collect()
 }
 
-/// 1, 2, 3, 4, 6, 8, 12, 16 and so on, and the last one.
+/// Returns 1, 2, 3, 4, 6, 8, 12, 16 and so on up to the maximum, which is included.
 fn steps(most: u32) -> Vec<u32> {
     let is_step = |n: u32| n == most || n.is_power_of_two() || (n.is_multiple_of(3) && (n / 3).is_power_of_two());
     (1..=most).filter(|n| is_step(*n)).collect()
@@ -189,14 +189,14 @@ fn climb(args: &ScalingArgs, folder: &Path, work: &Work, samples: &Samples, thre
         step.page_cache_s = step.page_cache_s.min(timed(|| samples.bring(threads, row_bytes, read))?.seconds);
     }
     let stats = loader.stats()?;
-    // What the page cache has, decode threads read themselves.
+    // Decode threads read samples in the page cache themselves.
     let stages = || stats.stages.iter().filter(|stage| matches!(stage.name, "read" | "decode"));
     let busy_s: f64 = stages().map(|stage| stage.busy.as_secs_f64()).sum();
     step.busy_s = busy_s / stages().map(|stage| stage.items).max().unwrap_or(0) as f64;
     Ok(step)
 }
 
-/// Samples/s of a Python thread that never waits.
+/// Returns the samples/s of a Python thread that never waits.
 fn consumer(report: &mut Report, args: &ScalingArgs, folder: &Path, work: &Work) -> Option<f64> {
     let python = args.python.as_ref()?;
     let config = json!({

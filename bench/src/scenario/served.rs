@@ -1,14 +1,14 @@
-//! The embedded server as a process of its own, for scenarios whose client must not pay for it.
+//! The embedded server as a process of its own, so that its CPU time is not the client's.
 
 use forebay_loader::{Error, Result};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// This binary, serving; ends with its input when dropped.
+/// Running server: this binary with `serve`. Dropping it closes its input, which ends it.
 pub(super) struct Server {
     process: Child,
-    /// Where the folder is.
+    /// URL of the folder.
     pub(super) url: String,
 }
 
@@ -29,7 +29,7 @@ impl Server {
         let server = Self { url: line.rsplit(' ').next().unwrap_or_default().trim().to_owned(), process };
         match read {
             Ok(_) if server.url.starts_with("http") => Ok(server),
-            _ => Err(Error::internal("the server did not say where it listens")),
+            _ => Err(Error::internal("the server did not print its address")),
         }
     }
 }
@@ -37,7 +37,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
-        // It ends with its input; if not, there is nothing more to do here.
+        // The process ends with its input; an error leaves nothing to do here.
         let _ = self.process.wait();
     }
 }

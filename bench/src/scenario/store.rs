@@ -1,7 +1,7 @@
-//! Fetching shards over HTTP and HTTPS from the embedded server: the engine's store beside curl.
+//! Fetching shards over HTTP and HTTPS from the embedded server: the engine's store compared with curl.
 //!
 //! The server is a process of its own, so that its CPU time is not the client's. Both clients fetch every object of the
-//! folder, several at a time; the store writes into memory that is used again, curl throws the bytes away.
+//! folder, several at a time. The store writes into reused memory, curl discards the bytes.
 
 use super::served::Server;
 use crate::machine::own_cpu_seconds;
@@ -19,13 +19,13 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What to fetch, and how.
+/// Arguments of `store`.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgs {
     /// Folder of objects, such as a data set's mds
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Objects on the way at a time
+    /// Objects in flight
     #[arg(long, default_value_t = 4)]
     objects: usize,
     /// Fetch threads of the store
@@ -39,14 +39,14 @@ pub(crate) struct StoreArgs {
     rounds: usize,
 }
 
-/// One transfer of everything.
+/// Transfer of all objects.
 #[derive(Clone, Copy)]
 struct Took {
     seconds: f64,
     cpu_seconds: f64,
 }
 
-/// Runs both clients with and without TLS.
+/// Measures both clients with and without TLS.
 pub(crate) fn run(args: &StoreArgs) -> Result<Report> {
     let objects = objects(&args.data)?;
     let bytes: u64 = objects.iter().map(|o| o.1).sum();
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// Keys relative to the folder, and lengths.
+/// Returns the keys relative to the folder, and the lengths.
 fn objects(folder: &Path) -> Result<Vec<(String, u64)>> {
     let mut objects = Vec::new();
     for path in files_below(folder)? {
@@ -118,7 +118,7 @@ fn with_store(args: &StoreArgs, url: &str, objects: &[(String, u64)], ca: &Path)
         StoreConfig { fetch_threads: args.fetch_threads, ca_file: Some(ca.to_owned()), ..StoreConfig::default() };
     let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;
     let remote = stores.open(url)?;
-    // The first touch of fresh memory costs more than the transfer; the cache reuses its buffers, too.
+    // The first access to new memory costs more than the transfer, and the cache reuses its buffers as well.
     let longest = objects.iter().map(|o| o.1).max().unwrap_or(0) as usize;
     let mut spare: Vec<FetchBuffer> = (0..args.objects.max(1)).map(|_| touched(longest)).collect();
     let (cpu, start) = (own_cpu_seconds(), Instant::now());
@@ -128,7 +128,7 @@ fn with_store(args: &StoreArgs, url: &str, objects: &[(String, u64)], ca: &Path)
             let ticket: forebay_loader::store::FetchTicket = on_the_way.pop_front().expect("every buffer is with one");
             spare.push(ticket.wait()?);
         }
-        let into = spare.pop().expect("just put back").resized(*len as usize);
+        let into = spare.pop().expect("just released").resized(*len as usize);
         on_the_way.push_back(remote.fetch(FetchRequest { into, ..FetchRequest::new(key.clone(), 0) })?);
     }
     for ticket in on_the_way {
@@ -156,9 +156,9 @@ fn with_curl(args: &StoreArgs, url: &str, objects: &[(String, u64)], ca: &Path) 
     Ok(Took { seconds: start.elapsed().as_secs_f64(), cpu_seconds: waited_cpu_seconds() - cpu })
 }
 
-/// CPU seconds of the children that this process has waited for.
+/// Returns the CPU seconds of the children that this process has waited for.
 fn waited_cpu_seconds() -> f64 {
-    // User and system time of waited-for children are fields 16 and 17 of the whole line, 13 and 14 behind the name.
+    // User and system time of waited-for children are fields 16 and 17 of the whole line, 13 and 14 after the name.
     const TICKS_PER_S: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();

@@ -1,9 +1,9 @@
-//! Small samples at memory speed: the engine beside one read for each sample, and beside memory itself.
+//! Small samples at memory speed: the engine compared with one read per sample, and with copies in memory.
 //!
-//! The shards are in the page cache, and every way brings the same samples in the same order into rows of batches: the
-//! engine through `Loader::next`, by reads and with `mmap`, *pread* with one call for each sample, *memcpy* from memory that
-//! holds all shards. The last two know the order beforehand; each of their threads fills every n-th batch, always in the same
-//! place, which is what a program could reach that does nothing else. One group has the tokens as they are stored, the other
+//! The shards are in the page cache, and every program writes the same samples in the same order into rows of batches: the
+//! engine through `Loader::next`, by reads and with `mmap`, *pread* with one call per sample, *memcpy* from memory that
+//! contains all shards. For the last two the order is computed beforehand, and each thread fills every n-th batch in the
+//! same buffer: the limit of a program that does nothing else. One group has the tokens as stored, the other
 //! as int64.
 
 use super::pipeline::config;
@@ -22,34 +22,34 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What to bring, and how.
+/// Arguments of `tokens`.
 #[derive(Debug, Args)]
 pub(crate) struct TokensArgs {
     /// Tokens made by `forebay-bench synth --kind tokens`, with the form mds; they must fit into memory twice
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Threads of every way [default: all CPUs of this process]
+    /// Threads of every program [default: all CPUs of this process]
     #[arg(long, value_name = "N")]
     threads: Option<u32>,
     /// Samples per batch
     #[arg(long, default_value_t = 64)]
     batch: u32,
-    /// Rounds, each of them an epoch by every way; the best one counts
+    /// Rounds, each of them one epoch per program; the best one counts
     #[arg(long, default_value_t = 5)]
     rounds: u32,
 }
 
-/// An epoch that takes less than this says more about its start and end than about samples.
+/// Minimum length of an epoch. A shorter one measures its start and end rather than samples.
 const SHORT_SECONDS: f64 = 0.02;
 
-/// What an epoch took.
+/// Cost of an epoch.
 #[derive(Clone, Copy)]
 pub(super) struct Took {
     pub(super) seconds: f64,
     cpu_seconds: f64,
 }
 
-/// Runs every way, with tokens as they are stored and widened.
+/// Measures every program, with tokens as stored and widened.
 pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
     let data = DataSet::open(&args.data)?;
     if data.kind != Kind::Tokens {
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
             Ok(sum)
         };
         let sum = sum_of(&loader)?;
-        // Files are mapped in the course of the first epoch: the second one comes from mappings.
+        // Files are mapped during the first epoch, so the second one reads from mappings.
         if sum_of(&mapped)? != sum || sum_of(&mapped)? != sum_of(&loader)? {
             return Err(Error::internal("two ways bring different samples").with("way", "mmap"));
         }
@@ -129,7 +129,7 @@ pub(super) fn timed(body: impl FnOnce() -> Result<()>) -> Result<Took> {
     Ok(Took { seconds: start.elapsed().as_secs_f64(), cpu_seconds: own_cpu_seconds() - cpu })
 }
 
-/// Takes the batches of one epoch.
+/// Drains one epoch.
 fn drain(loader: &Loader, mut each: impl FnMut(&Batch) -> Result<()>) -> Result<()> {
     loader.start_epoch()?;
     while let Next::Batch(batch) = loader.next()? {
@@ -138,7 +138,7 @@ fn drain(loader: &Loader, mut each: impl FnMut(&Batch) -> Result<()>) -> Result<
     Ok(())
 }
 
-/// Depends on the samples and on their order.
+/// Checksum that depends on the samples and on their order.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sum {
     rows: u64,
@@ -163,17 +163,17 @@ impl Sum {
     }
 }
 
-/// Where the two ways beside the engine have samples from.
+/// Source of samples of the two programs without the engine.
 #[derive(Clone, Copy)]
 enum Source {
     Files,
     Memory,
 }
 
-/// The ways beside the engine.
+/// Programs without the engine.
 struct Beside {
     samples: Samples,
-    /// Bytes of every sample.
+    /// Bytes per sample.
     stored_bytes: usize,
 }
 
@@ -186,7 +186,7 @@ impl Beside {
         Ok(Self { samples, stored_bytes })
     }
 
-    /// Brings one sample into `row`.
+    /// Writes one sample into `row`.
     fn sample(&self, place: Place, from: Source, dtype: DType, row: &mut [u8], scratch: &mut [u8]) -> Result<()> {
         let stored = match from {
             Source::Files if dtype == DType::UInt16 => return self.samples.read(place, row),
@@ -203,7 +203,7 @@ impl Beside {
         self.stored_bytes / DType::UInt16.size() * dtype.size()
     }
 
-    /// Every sample, on this thread.
+    /// Reads every sample on this thread.
     fn sum(&self, from: Source, dtype: DType) -> Result<Sum> {
         let mut sum = Sum::default();
         let (mut scratch, mut row) = (vec![0; self.stored_bytes], vec![0; self.row_bytes(dtype)]);
@@ -214,7 +214,7 @@ impl Beside {
         Ok(sum)
     }
 
-    /// Every sample into its row of a batch, on `threads` threads.
+    /// Writes every sample into its row of a batch, on `threads` threads.
     fn bring(&self, from: Source, dtype: DType, threads: usize) -> Result<()> {
         let each = |place, row: &mut [u8], scratch: &mut [u8]| self.sample(place, from, dtype, row, scratch);
         self.samples.bring(threads, self.row_bytes(dtype), each)

@@ -1,12 +1,12 @@
-//! The form `files`: one folder a class, one JPEG file a sample, as torchvision's ImageFolder reads them.
+//! The form `files`: one folder per class, one JPEG file per sample, as torchvision's ImageFolder reads them.
 
 use forebay_loader::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One JPEG file and the number of its class.
+/// JPEG file and the number of its class.
 pub(super) struct Sample {
-    /// The file.
+    /// Path of the file.
     pub(super) path: PathBuf,
     /// Index of its class folder in sorted order, as ImageFolder numbers them.
     pub(super) class: i64,
@@ -14,7 +14,7 @@ pub(super) struct Sample {
     pub(super) bytes: u64,
 }
 
-/// Every JPEG in the class folders, in sorted order.
+/// Lists all JPEGs in the class folders, in sorted order.
 pub(super) fn list(files: &Path) -> Result<Vec<Sample>> {
     let failed = |e| Error::from_io(e, "the files cannot be listed").with("folder", files.display());
     let sorted = |folder: &Path| -> Result<Vec<PathBuf>> {
@@ -33,7 +33,7 @@ pub(super) fn list(files: &Path) -> Result<Vec<Sample>> {
     Ok(samples)
 }
 
-/// The file's bytes and the class.
+/// Returns the file's bytes and its class.
 pub(super) fn read(sample: &Sample) -> Result<(Vec<u8>, i64)> {
     let file =
         fs::read(&sample.path).map_err(|e| Error::from_io(e, "a picture").with("file", sample.path.display()))?;

@@ -1,7 +1,8 @@
 //! JPEG files, cut by a Python script, and packed into the other forms here.
 
 use super::files::{list, read};
-use super::{DataSet, Form, Kind, Photos, SynthArgs, mds, shuffle, tar};
+use super::set::{DataSet, Form, Kind, Photos, SynthArgs, shuffle};
+use super::{mds, tar};
 use crate::folder::{has_index, make_whole};
 use crate::python::Scripts;
 use forebay_loader::{Error, Result};
@@ -10,10 +11,10 @@ use std::path::Path;
 
 const SCRIPT: (&str, &str) = ("synth_images.py", include_str!("../../scripts/synth_images.py"));
 
-/// Makes the files if they are not there, then the other forms.
+/// Makes the files unless they exist, then the other forms.
 pub(super) fn make(args: &SynthArgs) -> Result<DataSet> {
     let mut forms = args.forms.clone();
-    // What is copied comes before its copy.
+    // A form is made before its copy.
     forms.sort_unstable();
     if forms.contains(&Form::MdsIndexed) && !forms.contains(&Form::Mds) && !has_index(&args.out.join("mds")) {
         return Err(Error::config(
@@ -39,7 +40,7 @@ pub(super) fn make(args: &SynthArgs) -> Result<DataSet> {
     Ok(DataSet { kind: Kind::Images, samples: count, bytes, length: 0, seed: args.seed, root: args.out.clone() })
 }
 
-/// Cuts the photographs; the folder appears when all of it is there.
+/// Cuts the photographs. The folder appears when it is complete.
 fn cut(args: &SynthArgs, files: &Path) -> Result<()> {
     let source = match args.photos {
         Photos::Packaged => "packaged",

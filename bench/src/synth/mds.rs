@@ -1,6 +1,6 @@
-//! MDS shards, written by the engine's own writer.
+//! MDS shards, written by the engine's writer.
 
-use super::SynthArgs;
+use super::set::SynthArgs;
 use crate::folder::{has_index, remove_unfinished};
 use forebay_loader::Result;
 use forebay_loader::format::writer::Options;
@@ -8,7 +8,7 @@ use forebay_loader::format::{Compression, HashAlgo, Index};
 use forebay_loader::indexing::IndexedCopy;
 use std::path::Path;
 
-/// Has `fill` write the folder `mds`. One that is whole is kept.
+/// Writes the folder `mds` with `fill`. A complete one is kept.
 pub(super) fn write(args: &SynthArgs, fill: impl FnOnce(&Path, Options) -> Result<Index>) -> Result<()> {
     let folder = args.out.join("mds");
     if has_index(&folder) {
@@ -25,7 +25,7 @@ pub(super) fn write(args: &SynthArgs, fill: impl FnOnce(&Path, Options) -> Resul
     Ok(())
 }
 
-/// Copies the folder `mds` to `mds-indexed`, with row indexes. One with an index.json is whole, and is kept.
+/// Copies the folder `mds` to `mds-indexed` with row indexes. A complete one, with an index.json, is kept.
 pub(super) fn index(args: &SynthArgs) -> Result<()> {
     let folder = args.out.join("mds-indexed");
     if has_index(&folder) {

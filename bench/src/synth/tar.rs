@@ -1,4 +1,4 @@
-//! Tar files in WebDataset's manner: `00000000.jpg` and `00000000.cls` beside each other.
+//! Tar files in WebDataset's format: `00000000.jpg` and `00000000.cls` next to each other.
 
 use super::files::Sample;
 use crate::folder::make_whole;
@@ -7,11 +7,11 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Headers and contents are padded to this.
+/// Headers and contents are padded to multiples of this many bytes.
 const BLOCK: u64 = 512;
 
 /// Writes all samples into `folder`, each file at most `shard_bytes_max` long unless one sample is longer. The folder
-/// appears when all of it is there; an existing one is kept.
+/// appears when it is complete; an existing one is kept.
 pub(super) fn write(folder: &Path, samples: &[Sample], shard_bytes_max: u64) -> Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -46,7 +46,7 @@ fn write_all(folder: &Path, samples: &[Sample], shard_bytes_max: u64) -> io::Res
     open.map_or(Ok(()), |(last, _)| finish(last))
 }
 
-/// Two empty blocks end the archive.
+/// Ends the archive with two empty blocks.
 fn finish(mut out: BufWriter<File>) -> io::Result<()> {
     out.write_all(&[0; 2 * BLOCK as usize])?;
     out.flush()
@@ -59,7 +59,7 @@ fn member(out: &mut impl Write, name: &str, content: &[u8]) -> io::Result<()> {
     out.write_all(&[0; BLOCK as usize][..padding as usize])
 }
 
-/// A POSIX ustar header of a plain file owned by nobody, dated 0, so that the same samples make the same bytes.
+/// Returns a POSIX ustar header without owner and time, so that the same samples make the same bytes.
 fn header(name: &str, bytes: u64) -> [u8; BLOCK as usize] {
     let mut block = [0u8; BLOCK as usize];
     let mut put = |at: usize, text: &str| block[at..at + text.len()].copy_from_slice(text.as_bytes());
@@ -69,7 +69,7 @@ fn header(name: &str, bytes: u64) -> [u8; BLOCK as usize] {
     put(116, "0000000\0");
     put(124, &format!("{bytes:011o}\0"));
     put(136, "00000000000\0");
-    // The checksum is taken with its own field full of spaces.
+    // The checksum is computed with spaces in its own field.
     put(148, "        ");
     put(156, "0");
     put(257, "ustar\0");

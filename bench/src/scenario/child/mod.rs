@@ -1,4 +1,4 @@
-//! One loader in its own Python process, spoken to in lines (`scripts/child.py` is the other side).
+//! Loader in a Python process of its own, with a protocol of lines (`scripts/child.py` is the other side).
 
 mod usage;
 
@@ -13,19 +13,19 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// A child that says nothing for this long is stuck.
+/// Time without an event after which a child is stuck.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
-/// Memory is looked at this often, in the first epoch only: reading it costs the machine that is being measured.
+/// Interval of memory samples, in the first epoch only, since sampling costs time on the measured machine.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
-/// And this often where nothing else is measured.
+/// Interval of memory samples when nothing else is measured.
 const WATCH_CLOSELY_EVERY: Duration = Duration::from_millis(20);
-/// Lines of the child's standard error that a failure shows.
+/// Lines of the child's standard error in the message of a failure.
 const LOG_LINES: usize = 12;
 
-/// The other side, to be unpacked beside the loaders' modules.
+/// Script of the child, unpacked next to the loaders' modules.
 pub(super) const SCRIPT: (&str, &str) = ("child.py", include_str!("../../../scripts/child.py"));
 
-/// What the child says.
+/// Event that the child reports.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event {
@@ -37,52 +37,52 @@ enum Event {
     Error { reason: String },
 }
 
-/// The first batch.
+/// First batch.
 #[derive(Clone, Debug, Deserialize, serde::Serialize)]
 pub(super) struct First {
-    /// From the constructor to the batch; modules were imported before.
+    /// Seconds from the constructor to the batch; modules were imported before.
     pub(super) seconds: f64,
-    /// The constructor alone.
+    /// Seconds of the constructor.
     pub(super) open_seconds: Option<f64>,
     shape: Vec<u64>,
     dtype: String,
-    /// Mean of all values: peers that do the same work come out alike.
+    /// Mean of all values, which is similar for peers that do the same work.
     mean: f64,
 }
 
-/// One drained epoch.
+/// Drained epoch.
 #[derive(Clone, Copy, Debug, Deserialize, serde::Serialize)]
 pub(super) struct Epoch {
     /// Samples delivered.
     pub(super) items: u64,
     /// Wall time.
     pub(super) seconds: f64,
-    /// From the beginning to the first batch.
+    /// Seconds from the beginning to the first batch.
     pub(super) first_seconds: Option<f64>,
     /// CPU time of the whole process tree.
     pub(super) cpu_seconds: f64,
 }
 
-/// How the memory of a child's tree is watched in its first epoch.
+/// Schedule of memory samples of a child's process tree in its first epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watch {
-    /// Only when it is over.
+    /// Only after the epoch.
     Never,
-    /// Now and then, from the first batch on.
+    /// At intervals from the first batch on.
     AfterFirst,
-    /// From before the constructor on and often: for a child that nobody times.
+    /// At short intervals from before the constructor on, for a child whose time is not measured.
     Closely,
 }
 
-/// A running child. Dropping it ends it.
+/// Running child. Dropping it ends the process.
 pub(super) struct Peer {
     process: Child,
     input: Option<ChildStdin>,
     events: Receiver<Event>,
     log: PathBuf,
-    /// Package: version.
+    /// Version by package.
     pub(super) versions: BTreeMap<String, String>,
-    /// Most memory that its tree was seen to hold.
+    /// Peak of the sampled memory of its process tree.
     pub(super) memory_bytes_max: u64,
 }
 
@@ -91,7 +91,7 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// `Unsupported` when the peer is not installed there; anything else is a failure.
+    /// `Unsupported` if the peer is not installed there. Any other kind is a failure.
     pub(super) fn start(scripts: &Scripts, python: &Path, module: &str, config: &serde_json::Value) -> Result<Self> {
         let (log, stderr) = scripts.log(module)?;
         let mut process = Command::new(python)
@@ -105,11 +105,12 @@ impl Peer {
         let output = process.stdout.take().expect("standard output is a pipe");
         let input = process.stdin.take();
         let (send, events) = channel();
-        // The thread ends with the child's last line, or when nobody listens any more.
+        // The thread ends with the child's last line, or when the receiver is dropped.
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(std::result::Result::ok) {
-                let event = serde_json::from_str(&line)
-                    .unwrap_or_else(|e| Event::Error { reason: format!("a line that is not the protocol's: {e}") });
+                let event = serde_json::from_str(&line).unwrap_or_else(|e| Event::Error {
+                    reason: format!("a line that is not part of the protocol: {e}"),
+                });
                 if send.send(event).is_err() {
                     break;
                 }
@@ -123,9 +124,9 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Makes the peer's own form of the data set.
+    /// Makes the peer's form of the data set.
     pub(super) fn convert(&mut self) -> Result<()> {
-        self.say("convert")?;
+        self.send("convert")?;
         match self.next(SILENCE_MAX)? {
             Some(Event::Converted) => Ok(()),
             other => Err(self.unexpected(&other)),
@@ -134,7 +135,7 @@ impl Peer {
 
     /// Drains the first epoch, which builds the loader.
     pub(super) fn first_epoch(&mut self, watch: Watch) -> Result<(First, Epoch)> {
-        self.say("epoch")?;
+        self.send("epoch")?;
         let before = (watch == Watch::Closely).then_some(WATCH_CLOSELY_EVERY);
         let first = self.wait(before, |event| match event {
             Event::First(first) => Ok(first),
@@ -148,17 +149,17 @@ impl Peer {
         Ok((first, epoch))
     }
 
-    /// Waits for an event, and looks at the memory meanwhile as often as `watch` says.
+    /// Waits for an event and samples the memory at the interval `watch`.
     fn wait<T>(&mut self, watch: Option<Duration>, take: impl Fn(Event) -> std::result::Result<T, Event>) -> Result<T> {
         let start = Instant::now();
         loop {
             if watch.is_some() {
-                self.look();
+                self.sample_memory();
             }
             match self.next(watch.unwrap_or(SILENCE_MAX))? {
                 Some(event) => {
                     if watch.is_some() {
-                        self.look();
+                        self.sample_memory();
                     }
                     return take(event).map_err(|other| self.unexpected(&Some(other)));
                 }
@@ -168,28 +169,28 @@ impl Peer {
         }
     }
 
-    /// Drains one more epoch, undisturbed.
+    /// Drains one more epoch without memory samples during it.
     pub(super) fn epoch(&mut self) -> Result<Epoch> {
-        self.say("epoch")?;
+        self.send("epoch")?;
         let epoch = self.wait(None, |event| match event {
             Event::Epoch(epoch) => Ok(epoch),
             other => Err(other),
         })?;
-        self.look();
+        self.sample_memory();
         Ok(epoch)
     }
 
-    fn look(&mut self) {
+    fn sample_memory(&mut self) {
         self.memory_bytes_max = self.memory_bytes_max.max(usage::memory_bytes(self.process.id()));
     }
 
-    fn say(&mut self, line: &str) -> Result<()> {
+    fn send(&mut self, line: &str) -> Result<()> {
         let input = self.input.as_mut().expect("open until drop");
         let sent = writeln!(input, "{line}").and_then(|()| input.flush());
         sent.map_err(|e| self.failed("it ended early").caused_by(e))
     }
 
-    /// The next event, or `None` when `wait` passed without one.
+    /// Returns the next event, or `None` after `wait` without one.
     fn next(&mut self, wait: Duration) -> Result<Option<Event>> {
         match self.events.recv_timeout(wait) {
             Ok(Event::Skip { reason }) => Err(Error::new(ErrorKind::Unsupported, reason)),
@@ -202,8 +203,8 @@ impl Peer {
 
     fn unexpected(&self, event: &Option<Event>) -> Error {
         match event {
-            None => self.failed(&format!("it said nothing for {} s", SILENCE_MAX.as_secs())),
-            Some(event) => self.failed(&format!("it answered out of turn: {event:?}")),
+            None => self.failed(&format!("no event for {} s", SILENCE_MAX.as_secs())),
+            Some(event) => self.failed(&format!("unexpected event: {event:?}")),
         }
     }
 
@@ -217,7 +218,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // End of input is the polite way and lets it take its workers down; a stuck one is ended.
+        // At the end of its input the child stops its workers and exits. A stuck child is killed.
         drop(self.input.take());
         let asked = Instant::now();
         while asked.elapsed() < Duration::from_secs(5) {
@@ -226,7 +227,7 @@ impl Drop for Peer {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        // Both fail only if it has ended meanwhile, which is what we want.
+        // Both fail only if the child has ended meanwhile.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

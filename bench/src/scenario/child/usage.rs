@@ -1,9 +1,9 @@
-//! Memory of a process and everything it started, from `/proc`.
+//! Memory of a process and its descendants, from `/proc`.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// `root` and its live descendants.
+/// Returns `root` and its live descendants.
 pub(super) fn tree(root: u32) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -23,12 +23,12 @@ pub(super) fn tree(root: u32) -> Vec<u32> {
 
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything, a closing parenthesis included: the fields start behind the last one.
+    // The name in parentheses may contain any character, so the fields start after the last closing parenthesis.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Proportional set size of `root`'s tree: pages shared between its processes count once. Where the kernel does not
-/// tell, resident set size, which counts them in every process.
+/// Returns the proportional set size of the process tree of `root`: shared pages count once. Where the kernel does not
+/// report it, the resident set size, in which shared pages count in every process.
 pub(super) fn memory_bytes(root: u32) -> u64 {
     tree(root).into_iter().map(|pid| pss_bytes(pid).or_else(|| rss_bytes(pid)).unwrap_or(0)).sum()
 }
@@ -52,9 +52,9 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn a_childs_memory_counts_with_its_parents() {
+    fn the_memory_of_a_child_counts_for_its_parent() {
         let me = std::process::id();
-        // `cat` waits for its input, so it lives until we close it.
+        // `cat` runs until its input is closed.
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
         assert!(tree(me).contains(&child.id()));
         assert!(memory_bytes(me) > memory_bytes(child.id()));

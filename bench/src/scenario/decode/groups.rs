@@ -1,36 +1,36 @@
-//! Which pictures are alike, as their headers say.
+//! Groups of similar pictures, by their headers.
 
 use clap::ValueEnum;
 
-/// What puts pictures into groups.
+/// Property that defines the groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum By {
-    /// All pictures are one group
+    /// One group of all pictures
     #[default]
     Nothing,
-    /// Sequential and progressive ones
+    /// Sequential or progressive
     Process,
-    /// Grey, 4:4:4, 4:2:2, 4:2:0 and others
+    /// Subsampling: grey, 4:4:4, 4:2:2, 4:2:0 and others
     Subsampling,
-    /// Pixels
+    /// Number of pixels
     Size,
-    /// The quality that libjpeg would have been asked for
+    /// Quality setting of libjpeg
     Quality,
 }
 
-/// What a header says.
+/// Relevant fields of a JPEG header.
 #[derive(Default)]
 struct Header {
-    /// The frame marker.
+    /// Frame marker.
     frame: u8,
     pixels: u64,
     /// Sampling factors by component, `0xHV`.
     factors: Vec<u8>,
-    /// The sum of the first quantisation table.
+    /// Sum of the first quantisation table.
     steps: u32,
 }
 
-/// The group of a picture; empty where there is one only.
+/// Returns the group of a picture, empty if there is only one.
 pub(super) fn group(picture: &[u8], by: By) -> String {
     let header = Header::read(picture).unwrap_or_default();
     let name = match by {
@@ -64,9 +64,9 @@ pub(super) fn group(picture: &[u8], by: By) -> String {
     name.to_owned()
 }
 
-/// libjpeg's scaling of the luma table that the standard recommends, turned round.
+/// Returns the quality setting for which libjpeg scales the standard's luma table to this sum.
 fn quality(steps: u32) -> u32 {
-    /// The sum of that table's steps.
+    /// Sum of the standard's luma table.
     const STANDARD: u32 = 3_688;
     let percent = (steps * 100 / STANDARD).max(1);
     if percent <= 100 { (200 - percent) / 2 } else { 5_000 / percent }
@@ -107,7 +107,7 @@ mod tests {
     use forebay_loader::decode::jpeg::{Subsampling, encode};
 
     #[test]
-    fn a_picture_is_put_where_its_encoder_was_told_to_put_it() {
+    fn pictures_are_grouped_by_the_settings_of_their_encoder() {
         let size = Size { w: 400, h: 300 };
         let rgb = vec![77; 400 * 300 * 3];
         let by = [By::Nothing, By::Process, By::Subsampling, By::Size, By::Quality];

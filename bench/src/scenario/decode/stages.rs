@@ -1,14 +1,15 @@
-//! Where our decoder's time goes, stage by stage.
+//! Time of each stage of forebay's decoder.
 //!
-//! Nothing is timed inside the decoder. It is run to the end of each stage ([`DecodeStage`]), and a stage takes what that takes
-//! longer than to the end of the stage before. Only the resize is timed by itself, picture by picture, on pixels that were
-//! decoded just before. The whole is the engine's own way from file to row; what the stages do not add up to is a row of
-//! its own, so that the table can be checked: it holds looking at the header first, drawing the box, and what the stages
-//! do to each other's caches.
+//! Nothing is timed inside the decoder. It runs to the end of each stage ([`DecodeStage`]), and the time of a stage is the
+//! difference to the run before. Only the resize is timed directly, picture by picture, on pixels that were decoded just
+//! before. The whole is the engine's path from file to row. The difference between the whole and the sum of the stages
+//! has a row of its own, so that the table can be checked: it contains reading the header, drawing the box, and the
+//! effects of the stages on each other's caches.
 //!
-//! All ways take turns over the same boxes, several rounds long, and the best round of each counts.
+//! All runs take turns over the same boxes for several rounds, and the best round of each counts.
 
-use super::{Choices, DecodeArgs, FIELD, Picture, SEED, Way, groups, key, row, thread_cpu_seconds};
+use super::groups;
+use super::work::{Choices, DecodeArgs, FIELD, Picture, SEED, Way, key, row, thread_cpu_seconds};
 use crate::report::{Better, Column, Report, Row, Skipped};
 use forebay_loader::decode::draw::FieldDraws;
 use forebay_loader::decode::geometry::{Filter, Region, Stage, resolve};
@@ -22,7 +23,7 @@ use forebay_loader::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The decoder's stages, first to last.
+/// Stages of the decoder in their order.
 const STAGES: [(&str, DecodeStage); 4] = [
     ("headers, Huffman tables, unstuffing", DecodeStage::Bytes),
     ("entropy decoding", DecodeStage::Coefficients),
@@ -33,13 +34,13 @@ const RESIZE: &str = "resize, flip, to the row";
 const REMAINDER: &str = "in none of these";
 const WHOLE: &str = "forebay, file to row";
 
-/// A picture with what is made of it.
+/// Picture and the plan for decoding it.
 struct Work<'a> {
     picture: &'a Picture,
-    /// Its number among the draws.
+    /// Number of the draw.
     draw: u64,
     stage: Stage,
-    /// What the stage reads.
+    /// Region that the stage reads.
     region: Region,
 }
 
@@ -94,13 +95,13 @@ pub(super) fn run(args: &DecodeArgs, pictures: &[Picture]) -> Result<Report> {
         }
     }
     if declined > 0 {
-        let reason = "libjpeg-turbo decodes them, or nobody".to_owned();
+        let reason = "not decoded by forebay's decoder".to_owned();
         report.skipped.push(Skipped { name: format!("{declined} pictures"), reason });
     }
     Ok(report)
 }
 
-/// What the engine would make of a picture.
+/// Plans the engine's work for a picture.
 fn plan<'a>(picture: &'a Picture, draw: u64, ops: &Value) -> Result<Work<'a>> {
     let ops: Vec<Op> =
         serde_json::from_value(ops.clone()).map_err(|e| Error::internal("operations are the engine's").caused_by(e))?;
@@ -112,7 +113,7 @@ fn plan<'a>(picture: &'a Picture, draw: u64, ops: &Value) -> Result<Work<'a>> {
     Ok(Work { picture, draw, stage, region })
 }
 
-/// The rows of one kind of work.
+/// Returns the rows for one kind of work.
 fn measure(group: &str, work: &[Work<'_>], mut whole: Way, use_index: bool, rounds: u32) -> Result<Vec<Row>> {
     let mut decoders = STAGES.iter().map(|(_, until)| PartialDecoder::new(*until)).collect::<Result<Vec<_>>>()?;
     let mut pixels = Pixels::new();
@@ -161,7 +162,7 @@ fn measure(group: &str, work: &[Work<'_>], mut whole: Way, use_index: bool, roun
     Ok(parts.into_iter().map(row).collect())
 }
 
-/// The engine's last step.
+/// Resize stage of the engine.
 struct Resize {
     resizer: Resizer,
     writer: PictureWriter,
@@ -175,7 +176,7 @@ impl Resize {
         Ok(Self { resizer: Resizer::new(), writer, row })
     }
 
-    /// Works out the weights and fills the row.
+    /// Computes the weights and fills the row.
     fn run(&mut self, stage: &Stage, pixels: &Pixels) {
         let Self { resizer, writer, row } = self;
         resizer.plan(stage, Filter::Bilinear);
@@ -202,7 +203,7 @@ mod tests {
             Picture::new(file, &mut indexer)
         };
         let mut pictures = vec![made(false, 1), made(true, 2), made(false, 3)];
-        // No longer one that our decoder takes.
+        // forebay's decoder does not take this one any more.
         let cut = pictures[2].file.len() / 2;
         pictures[2].file.truncate(cut);
         let args = DecodeArgs { data: PathBuf::new(), pictures: 3, crop: 32, rounds: 1, by: By::Process, stages: true };

@@ -1,4 +1,4 @@
-//! The data sets of the scenario: made once in a folder, from a seed.
+//! Data sets of the scenario, made once in a folder from a seed.
 
 use crate::folder::{has_index, remove_unfinished};
 use forebay_loader::format::encoding::{Array, DType};
@@ -11,33 +11,33 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const SEED: u64 = 9176;
-/// Tokens of a sample: 4 kB.
+/// Tokens per sample: 4 kB.
 const LENGTH: usize = 2048;
-/// Bytes of a file, and of the text of a record.
+/// Bytes per file, and per text of a record.
 const FILE_BYTES: usize = 100_000;
 const TEXT_BYTES: usize = 92;
-/// Raw bytes of a shard at most.
+/// Size limit of raw shards, in bytes.
 const SHARD_BYTES_MAX: u64 = 8 << 20;
-/// Samples of each of the many shards.
+/// Samples per shard of the data set of many shards.
 const FEW_SAMPLES: u64 = 10;
-/// ext4 lets a file have 65,000 names.
+/// Names per file: ext4 allows 65,000.
 const LINKS_MAX: u64 = 50_000;
 
-/// What the samples are.
+/// Kind of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Content {
-    /// An array of 2,048 uint16.
+    /// Array of 2,048 uint16.
     Tokens,
-    /// A file of 100 kB as bytes, and a class: JPEGs that are handed out as they are stored.
+    /// File of 100 kB as bytes, and a class: JPEGs that are delivered as stored.
     Files,
-    /// A number and a text, 100 bytes together.
+    /// Number and text, together 100 bytes.
     Records,
     /// Records, ten in each of very many shards.
     Shards,
 }
 
 impl Content {
-    /// In the table.
+    /// Returns the name for the table.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Tokens => "tokens 4 kB",
@@ -57,7 +57,7 @@ impl Content {
         Layout::mds(columns.iter().map(parsed).collect::<Result<Vec<_>>>()?)
     }
 
-    /// Sample `index`, in the order of the columns.
+    /// Returns sample `index`, in the order of the columns.
     fn sample(self, index: u64) -> Vec<Value<'static>> {
         let number = Value::Int(index as i64);
         match self {
@@ -77,11 +77,11 @@ impl Content {
     }
 }
 
-/// Makes `samples` samples below `root`, or finds them there; the folder of their shards.
+/// Makes `samples` samples below `root` unless they exist, and returns the folder of their shards.
 ///
 /// # Errors
 ///
-/// What the file system says.
+/// Those of the file system.
 pub(super) fn make(root: &Path, content: Content, samples: u64) -> Result<PathBuf> {
     let kind = format!("{content:?}").to_lowercase();
     let folder = root.join(format!("{kind}-{samples}"));
@@ -105,12 +105,12 @@ fn write(folder: &Path, content: Content, samples: u64) -> Result<()> {
     writer.finish().map(|_| ())
 }
 
-/// `shards` shards that are one file under many names, and an index that lists them all.
+/// Makes `shards` shards that are one file under many names, and an index that lists them all.
 fn many_shards(folder: &Path, shards: u64) -> Result<()> {
     write(folder, Content::Shards, FEW_SAMPLES)?;
     let failed = |e| Error::from_io(e, "a data set of many shards cannot be made").with("folder", folder.display());
     let index = fs::read_to_string(folder.join(INDEX_BASENAME)).map_err(failed)?;
-    // The index goes first: it comes back last, when everything that it lists is there.
+    // The index is removed first and written last, when all files that it lists exist.
     fs::remove_file(folder.join(INDEX_BASENAME)).map_err(failed)?;
     let (head, rest) = index.split_once('[').expect("an index lists its shards");
     let (entry, tail) = rest.rsplit_once(']').expect("an index lists its shards");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_have_the_sizes_that_the_table_says() {
+    fn samples_have_the_sizes_in_the_table() {
         let root = tempfile::tempdir().expect("a folder");
         for (content, bytes) in [(Content::Tokens, 4096), (Content::Files, 100_012), (Content::Records, 104)] {
             let folder = make(root.path(), content, 4).expect("made");
@@ -157,7 +157,7 @@ mod tests {
                 Index::parse(&fs::read(folder.join(INDEX_BASENAME)).expect("an index"), "index").expect("valid");
             let shard = fs::read(folder.join("shard.00000.mds")).expect("a shard");
             let offsets = index.shards[0].offsets(&shard).expect("offsets");
-            // With the length of what varies in front.
+            // With the length of the variable part in front.
             assert_eq!(offsets.range(2).expect("a sample").1, bytes, "{content:?}");
         }
     }

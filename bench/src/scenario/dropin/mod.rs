@@ -1,10 +1,10 @@
-//! forebay.streaming beside MosaicML streaming: the same program, the same shards, one import apart.
+//! forebay.streaming compared with MosaicML streaming: the same program and shards, another import.
 //!
-//! Both go through torch's DataLoader with the same worker processes, and through what they offer beside it: random
-//! access, LocalDataset, the readers of single shards. A third way hands samples out of memory through the same
-//! DataLoader: its rate is torch's own, and the limit of both. Each way is a process of its own ([`child`])
-//! that is started afresh in every round; the first epoch gives the time to the first batch, those after it the rates and
-//! the time from one epoch to the next. Memory is looked at in a further child that nobody times.
+//! Both run in torch's DataLoader with the same number of worker processes, and without it: random access,
+//! LocalDataset, the readers of single shards. A third program delivers samples from memory through the same
+//! DataLoader: its rate is torch's own, and the limit of both. Each program is a process of its own ([`child`])
+//! that is restarted in every round. The first epoch gives the time to the first batch, later ones the rates and
+//! the time from one epoch to the next. Memory is sampled in a further child whose time is not measured.
 
 mod data;
 
@@ -30,51 +30,51 @@ const SCRIPTS: &[(&str, &str)] = &[
 
 const OURS: &str = "forebay.streaming";
 const REFERENCE: &str = "MosaicML streaming";
-/// Module and name of everything that takes part.
+/// Module and name of each program.
 const SIDES: &[(&str, &str)] = &[("ours", OURS), ("reference", REFERENCE), ("ready", "torch's DataLoader alone")];
 
-/// What to measure.
+/// Arguments of `dropin`.
 #[derive(Debug, Args)]
 pub(crate) struct DropinArgs {
-    /// Where the data sets are kept, and made if they are not there (some 600 MB)
+    /// Folder of the data sets, which are made if they do not exist (some 600 MB)
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Interpreter that has both packages
+    /// Interpreter with both packages
     #[arg(long, value_name = "PATH", default_value = "python3")]
     python: PathBuf,
     /// Worker processes of the DataLoader
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [0, 1, 2])]
     workers: Vec<usize>,
-    /// Worker processes where start-up is measured
+    /// Worker processes when start-up is measured
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [0, 1, 2, 8])]
     start_workers: Vec<usize>,
-    /// Samples of tokens; of files there are a quarter of them, of records twice as many
+    /// Number of samples of tokens; a quarter of it for files, twice as many for records
     #[arg(long, default_value_t = 16_000)]
     samples: u64,
-    /// Shards of the data set on which start-up is measured, ten samples in each
+    /// Shards of the data set for measuring start-up, with ten samples each
     #[arg(long, default_value_t = 100_000)]
     shards: u64,
     /// Samples per batch
     #[arg(long, default_value_t = 64)]
     batch: usize,
-    /// Measured epochs per round, after one that warms up
+    /// Measured epochs per round, after one for warming up
     #[arg(long, default_value_t = 2)]
     epochs: usize,
-    /// Rounds; each starts every child afresh
+    /// Rounds; each restarts every child
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Only groups whose names contain this; may be given several times
+    /// Run only groups whose names contain this text; may be repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
 }
 
-/// What is read, and how.
+/// Data and way of reading it.
 #[derive(Clone, Debug)]
 struct Task {
     content: Content,
     way: Way,
     workers: usize,
-    /// Whether every epoch starts its own workers.
+    /// True if every epoch starts its own workers.
     fresh: bool,
 }
 
@@ -82,16 +82,16 @@ struct Task {
 enum Way {
     /// StreamingDataset through a DataLoader.
     Loader,
-    /// StreamingDataset by numbers.
+    /// StreamingDataset by index.
     Index,
-    /// LocalDataset by numbers.
+    /// LocalDataset by index.
     Local,
-    /// The readers of single shards.
+    /// Readers of single shards.
     Reader,
 }
 
 impl Way {
-    /// In the children's configuration.
+    /// Returns the name in the children's configuration.
     fn id(self) -> &'static str {
         match self {
             Self::Loader => "loader",
@@ -115,23 +115,23 @@ impl Task {
         }
     }
 
-    /// Whether only the start is of interest.
+    /// Returns true if only the start is measured.
     fn is_start(&self) -> bool {
         self.content == Content::Shards
     }
 }
 
-/// What all rounds of one side gave.
+/// Results of all rounds of one program.
 #[derive(Default)]
 struct Outcome {
     epochs: Vec<Epoch>,
     firsts: Vec<First>,
     memory_bytes_max: u64,
-    /// CPU seconds that others spent during the measured epochs.
+    /// CPU seconds of other processes during the measured epochs.
     others_s: f64,
 }
 
-/// Measures everything.
+/// Runs all measurements.
 pub(crate) fn run(args: &DropinArgs) -> Result<Report> {
     let scripts = Scripts::unpack(SCRIPTS)?;
     let tasks = tasks(args);
@@ -217,7 +217,7 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-/// One side at one task.
+/// Measures one program at one task.
 struct Child<'a> {
     args: &'a DropinArgs,
     scripts: &'a Scripts,
@@ -290,7 +290,7 @@ impl Outcome {
     }
 }
 
-/// Where we are behind, in words: the aim is nowhere.
+/// Returns a note for every figure in which forebay.streaming is slower.
 fn verdict(report: &mut Report) {
     let mut behind = Vec::new();
     for row in report.rows.iter().filter(|row| row.name == OURS) {

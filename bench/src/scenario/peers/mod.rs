@@ -1,9 +1,9 @@
-//! forebay beside the loaders people use now: same files, same crops, same CPUs, one run.
+//! forebay compared with other loaders: same files, same crops, same CPUs, one run.
 //!
-//! Every loader is a Python process of its own (`child`), forebay too, under the same protocol: the modules are
-//! imported, one epoch warms everything up and gives the time to the first batch and the peak memory, and the epochs
-//! after it give the rates. The CPU set is the process's affinity; loaders get one worker or thread per CPU in
-//! it. What else was busy on those CPUs meanwhile is in the table, because it spoils a run.
+//! Every loader, forebay included, is a Python process of its own (`child`) with the same protocol: the modules are
+//! imported, one epoch warms up and gives the time to the first batch and the peak memory, and the epochs
+//! after it give the rates. The CPU set is the process's affinity; loaders use one worker or thread per CPU in
+//! it. The table includes the load of other processes on those CPUs, because it spoils a run.
 
 use super::child::{self, Epoch, First, Peer, Watch};
 use crate::folder::make_whole;
@@ -31,25 +31,25 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("peer_forebay.py", include_str!("../../../scripts/peers/peer_forebay.py")),
 ];
 
-/// A loader that can take part.
+/// Loader that can be measured.
 struct Entrant {
-    /// On the command line.
+    /// Name on the command line.
     id: &'static str,
-    /// In the table.
+    /// Name in the table.
     name: &'static str,
-    /// `peer_<module>.py`.
+    /// Module: `peer_<module>.py`.
     module: &'static str,
-    /// The form of the data set it reads: a folder in it.
+    /// Form of the data set that it reads: a folder.
     form: &'static str,
-    /// Whether its own module makes that form, from `files`, the first time it is wanted; else `synth` does.
+    /// True if its module makes that form from `files` on first use. Otherwise `synth` makes it.
     makes_form: bool,
-    /// What it takes part in beside crops.
+    /// Kinds of work besides crops.
     also: &'static [Work],
-    /// How its work is other work than the rest's, where it is: a sentence.
+    /// Difference of its work from the others', as a sentence; empty for none.
     differs: &'static str,
 }
 
-/// A loader of crops, for what the others leave as it is.
+/// Defaults: a loader of crops.
 const CROPS: Entrant = Entrant { id: "", name: "", module: "", form: "", makes_form: false, also: &[], differs: "" };
 
 const ENTRANTS: &[Entrant] = &[
@@ -95,34 +95,34 @@ const ENTRANTS: &[Entrant] = &[
     },
 ];
 
-/// What the loaders do.
+/// Work of the loaders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Work {
     /// Decode JPEGs, crop, flip.
     Images,
-    /// Hand out JPEG files as they are stored.
+    /// Deliver JPEG files as stored.
     Bytes,
-    /// Hand out arrays as they are stored.
+    /// Deliver arrays as stored.
     Tokens,
 }
 
-/// What to run, and on what.
+/// Arguments of `peers`.
 #[derive(Debug, Args)]
 pub(crate) struct PeersArgs {
-    /// A data set made by `forebay-bench synth`
+    /// Data set made by `forebay-bench synth`
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Interpreter with the loaders installed; may be repeated: the first that has a loader runs it
+    /// Interpreter with the loaders; may be repeated: the first one that has a loader runs it
     #[arg(long, value_name = "PATH", default_value = "python3")]
     python: Vec<PathBuf>,
-    /// Hand out the JPEG files as they are, neither decoded nor cropped
+    /// Deliver the JPEG files as they are, neither decoded nor cropped
     #[arg(long)]
     undecoded: bool,
-    /// Which loaders, in this order [default: all that read such data]
+    /// Loaders, in this order [default: all that read such data]
     #[arg(long, value_name = "ID,...", value_delimiter = ',', value_parser = ENTRANTS.iter().map(|e| e.id).collect::<Vec<_>>())]
     only: Vec<String>,
-    /// Sizes of the CPU sets [default: 1 and 2, as far as there are so many]
+    /// Sizes of the CPU sets [default: 1 and 2, up to the number of CPUs]
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     cpus: Vec<usize>,
     /// Samples per batch
@@ -131,25 +131,25 @@ pub(crate) struct PeersArgs {
     /// Side of the square crop, pixels
     #[arg(long, default_value_t = 224)]
     crop: usize,
-    /// Measured epochs per round, after one that warms up
+    /// Measured epochs per round, after one for warming up
     #[arg(long, default_value_t = 3)]
     epochs: usize,
-    /// Rounds; each starts every loader afresh, so that slow drifts of the machine meet all of them
+    /// Rounds; each restarts every loader, so that slow drifts of the machine affect all of them
     #[arg(long, default_value_t = 1)]
     rounds: usize,
-    /// The loader that ratios are taken against
+    /// Loader that ratios refer to
     #[arg(long, value_name = "ID", default_value = "streaming", value_parser = ENTRANTS.iter().map(|e| e.id).collect::<Vec<_>>())]
     baseline: String,
 }
 
-/// What all rounds of one loader on one CPU set gave.
+/// Results of all rounds of one loader on one CPU set.
 #[derive(Default)]
 struct Outcome {
     warm_up: Vec<Epoch>,
     epochs: Vec<Epoch>,
     firsts: Vec<First>,
     memory_bytes_max: u64,
-    /// CPU seconds that others spent on the same CPUs during the measured epochs.
+    /// CPU seconds of other processes on the same CPUs during the measured epochs.
     others_s: f64,
 }
 
@@ -298,7 +298,7 @@ fn measure(
     Ok(())
 }
 
-/// Has the loader's module make its form of the data set. One that was broken off is not taken for it: the next run begins anew.
+/// Makes the loader's form of the data set with its module. After an interruption the next run starts over.
 fn make_form(
     args: &PeersArgs,
     scripts: &Scripts,
@@ -308,12 +308,12 @@ fn make_form(
 ) -> Result<()> {
     make_whole(form, |part| {
         config[entrant.form] = json!(part);
-        // A process of its own: what it imports and starts must not stand in the measured one's memory.
+        // In a process of its own, so that its imports do not count for the memory of the measured one.
         start_somewhere(args, scripts, entrant, &config)?.convert()
     })
 }
 
-/// A loader that leaves samples out, or repeats some, does other work than the rest.
+/// Returns an error for a loader that omits or repeats samples, since it does other work than the rest.
 fn whole(epoch: Epoch, data: &DataSet) -> Result<()> {
     if epoch.items == data.samples {
         return Ok(());
@@ -348,14 +348,14 @@ impl Outcome {
             ("first_batch_s", median(self.firsts.iter().map(|f| f.seconds).collect())),
             ("others_percent", 100.0 * self.others_s / (seconds * cpus as f64)),
         ]);
-        // A child too short for the clock's ticks has no CPU time to divide by.
+        // A child that ends within a tick of the clock has no CPU time to divide by.
         let values = values.into_iter().filter(|(_, v)| v.is_finite()).collect();
         let details = json!({ "epochs": self.epochs, "warm_up": self.warm_up, "first_batches": self.firsts });
         Row { group, name: name.to_owned(), values, details, ..Row::default() }
     }
 }
 
-/// forebay against everybody, in words, and a warning where the machine was not ours alone.
+/// Returns notes that compare forebay with every loader, and a warning if other processes used the CPUs.
 fn comparisons(report: &mut Report) {
     const DISTURBED_PERCENT: f64 = 5.0;
     let rate = |row: &Row| row.values.get("items_per_s").copied();
@@ -400,6 +400,6 @@ mod tests {
         assert_eq!(row.values["items_per_s_per_core"], 250.0);
         assert_eq!(row.values["cpu_s_per_1000"], 2.0);
         assert_eq!(row.values["others_percent"], 5.0);
-        assert!(!row.values.contains_key("first_batch_s"), "nothing was measured, so nothing is said");
+        assert!(!row.values.contains_key("first_batch_s"), "no measurements, no notes");
     }
 }
