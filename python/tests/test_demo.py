@@ -1,6 +1,5 @@
-"""`make run`, small: the script that it hands over to, and the README's examples."""
+"""`make run`, small: the script that it calls, and the package's documentation strings."""
 
-import ast
 import inspect
 import os
 import pathlib
@@ -53,22 +52,6 @@ def test_what_cannot_be_read_is_a_sentence_and_no_traceback(tmp_path, packed):
     for data, said in (([str(tmp_path / "none")], "index.json"), ([packed, "--image-column", "jpg"], "no such column")):
         ended = subprocess.run([*command, *data], capture_output=True, text=True)
         assert ended.returncode == 1 and said in ended.stderr and "Traceback" not in ended.stderr
-
-
-def calls(source):
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "fb":
-            yield node.func.attr, [k.arg for k in node.keywords]
-
-
-def test_the_readme_names_arguments_that_exist():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(blocks) >= 2
-    found = [call for block in blocks for call in calls(block)]
-    assert {"Loader", "MDSWriter", "ShardReader"} <= {name for name, _ in found}
-    for name, keywords in found:
-        parameters = inspect.signature(getattr(fb, name)).parameters
-        assert set(keywords) <= set(parameters), name
 
 
 def test_every_public_name_has_a_docstring_and_the_loader_documents_every_argument():
