@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "python" / "docs").glob("*.md"))]
 STAND_INS = {"s3://bucket/": "bucket/", "https://host/": "bucket/", '"/data/': '"local/'}
-"""Addresses on the pages, and the folders that stand for them."""
+"""Addresses on the pages, and the folders used in their place."""
 
 LANGUAGES = {"python", "sh", "text", "json"}
 
