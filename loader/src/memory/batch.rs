@@ -1,11 +1,11 @@
 //! The pool of batch slots.
 
 use super::PoolState;
+use super::fair_queue::{Closed, FairPool};
 use super::map::MapOptions;
 use super::register::Registrar;
-use super::slab::{BLOCK_BYTES, Free, Grant, Home, PIECE_BYTES_MAX, Part, Piece, Slab, in_blocks};
+use super::slab::{BLOCK_BYTES, Backing, FreeRuns, Grant, NodeShare, PIECE_BYTES_MAX, Piece, Slab, in_blocks};
 use super::slot::BatchSlot;
-use super::turns::{Closed, Turns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Arc, AtomicBool, Ordering};
 use crate::topology::Node;
@@ -26,9 +26,9 @@ pub struct BatchPoolConfig {
 
 impl BatchPoolConfig {
     /// The nodes' shares, which add up to `bytes`. A node without a slot of its own has no share.
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<NodeShare> {
         if self.nodes.is_empty() {
-            return vec![Part { bytes: self.bytes, node: None }];
+            return vec![NodeShare { bytes: self.bytes, node: None }];
         }
         let slot_bytes = in_blocks(self.slot_bytes.max(1)).unwrap_or(BLOCK_BYTES);
         let (slots, count) = (self.bytes / slot_bytes, self.nodes.len());
@@ -36,7 +36,7 @@ impl BatchPoolConfig {
             // What is left of `bytes` beside whole slots goes to the last node, which has at least as many as another.
             let rest = if i + 1 == count { self.bytes % slot_bytes } else { 0 };
             let bytes = (slots * (i + 1) / count - slots * i / count) * slot_bytes + rest;
-            Part { bytes, node: Some(node.clone()) }
+            NodeShare { bytes, node: Some(node.clone()) }
         });
         shares.filter(|part| part.bytes > 0).collect()
     }
@@ -60,14 +60,14 @@ impl Drop for Closer {
 
 pub(super) struct Shared {
     slab: Slab,
-    stock: Turns<Stock>,
+    stock: FairPool<Stock>,
     options: MapOptions,
     warned: AtomicBool,
     pub(super) pid: u32,
 }
 
 struct Stock {
-    free: Free,
+    free: FreeRuns,
     /// Slots that are being filled or wait to be handed over: these come free, or into the consumer's hands, without
     /// the consumer dropping anything.
     engine_held: usize,
@@ -101,7 +101,7 @@ impl BatchPool {
         }
         let shared = Arc::new(Shared {
             slab,
-            stock: Turns::new(Stock { free, engine_held: 0, unpooled: 0 }),
+            stock: FairPool::new(Stock { free, engine_held: 0, unpooled: 0 }),
             options,
             warned: AtomicBool::new(false),
             pid: std::process::id(),
@@ -119,7 +119,7 @@ impl BatchPool {
     /// [`ErrorKind::Closed`] after [`close`](Self::close), [`ErrorKind::Full`] when memory outside the pool is refused.
     pub fn take(&self, bytes: usize) -> Result<BatchSlot> {
         let need = need(bytes)?;
-        let grant = self.shared.stock.wait(|stock| self.shared.grant(stock, need)).map_err(closed)?;
+        let grant = self.shared.stock.take(|stock| self.shared.grant(stock, need)).map_err(closed)?;
         self.shared.slot(grant, bytes, need)
     }
 
@@ -130,7 +130,7 @@ impl BatchPool {
     /// As [`take`](Self::take).
     pub fn take_unless(&self, bytes: usize, is_over: impl Fn() -> bool) -> Result<Option<BatchSlot>> {
         let need = need(bytes)?;
-        let grant = self.shared.stock.wait_unless(|stock| self.shared.grant(stock, need), is_over).map_err(closed)?;
+        let grant = self.shared.stock.take_unless(|stock| self.shared.grant(stock, need), is_over).map_err(closed)?;
         grant.map(|grant| self.shared.slot(grant, bytes, need)).transpose()
     }
 
@@ -146,7 +146,7 @@ impl BatchPool {
     /// As [`take`](Self::take).
     pub fn try_take(&self, bytes: usize) -> Result<Option<BatchSlot>> {
         let need = need(bytes)?;
-        let grant = self.shared.stock.take(|stock| self.shared.grant(stock, need)).map_err(closed)?;
+        let grant = self.shared.stock.try_take(|stock| self.shared.grant(stock, need)).map_err(closed)?;
         grant.map(|grant| self.shared.slot(grant, bytes, need)).transpose()
     }
 
@@ -163,7 +163,9 @@ impl BatchPool {
 
     /// How the pool stands.
     pub fn state(&self) -> PoolState {
-        self.shared.stock.look(|stock, counts| PoolState::new(&self.shared.slab, &stock.free, counts, stock.unpooled))
+        self.shared
+            .stock
+            .inspect(|stock, counts| PoolState::new(&self.shared.slab, &stock.free, counts, stock.unpooled))
     }
 }
 
@@ -184,7 +186,7 @@ impl Shared {
             // Nothing in the engine's hands can come free by itself, or nothing that comes free could be enough.
             None if stock.engine_held == 0 || need > self.slab.run_bytes_max() => {
                 stock.unpooled += 1;
-                Grant::Own
+                Grant::Mapping
             }
             None => return None,
         };
@@ -193,18 +195,18 @@ impl Shared {
     }
 
     fn slot(self: &Arc<Self>, grant: Grant, bytes: usize, need: usize) -> Result<BatchSlot> {
-        if matches!(grant, Grant::Own) && !self.warned.swap(true, Ordering::Relaxed) {
+        if matches!(grant, Grant::Mapping) && !self.warned.swap(true, Ordering::Relaxed) {
             // A program that keeps small batches means to.
             let level = if bytes < 1 << 20 { log::Level::Debug } else { log::Level::Warn };
             log::log!(level, "{}", self.beyond(bytes, need));
         }
-        let (home, ptr) = self.slab.home(grant, need, self.options).map_err(|e| {
+        let (backing, ptr) = self.slab.backing(grant, need, self.options).map_err(|e| {
             self.released();
             e.with("batch_bytes", bytes)
         })?;
-        // SAFETY: `home` spans the `need` bytes from `ptr`, at least `bytes`, of anonymous memory, which is zeroes or an earlier
+        // SAFETY: `backing` spans the `need` bytes from `ptr`, at least `bytes`, of anonymous memory, which is zeroes or an earlier
         // batch. A run is granted to nobody else until it is back in the stock; a mapping of its own is nobody else's.
-        Ok(unsafe { BatchSlot::new(self.clone(), home, ptr, bytes) })
+        Ok(unsafe { BatchSlot::new(self.clone(), backing, ptr, bytes) })
     }
 
     /// Why a batch lies outside the pool, and what to do about it.
@@ -225,7 +227,7 @@ impl Shared {
 
     /// One slot fewer in the engine's hands.
     pub(super) fn released(&self) {
-        self.stock.put_back(|stock, _| stock.engine_held -= 1);
+        self.stock.release(|stock, _| stock.engine_held -= 1);
     }
 
     /// Takes the memory of a slot back, which was in the engine's hands if `by_engine`.
@@ -233,11 +235,11 @@ impl Shared {
     /// # Safety
     ///
     /// Nobody may refer to the bytes any more.
-    pub(super) unsafe fn take_back(&self, home: &Home, by_engine: bool) {
-        self.stock.put_back(|stock, closed| {
+    pub(super) unsafe fn release(&self, backing: &Backing, by_engine: bool) {
+        self.stock.release(|stock, closed| {
             stock.engine_held -= usize::from(by_engine);
             // SAFETY: passed on to the caller.
-            unsafe { self.slab.take_back(&mut stock.free, home, !closed) };
+            unsafe { self.slab.release(&mut stock.free, backing, !closed) };
         });
     }
 
@@ -306,9 +308,9 @@ mod tests {
         let config = BatchPoolConfig { bytes: 32 << 10, slot_bytes: 8 << 10, nodes: nodes(), populate: true };
         let pool = BatchPool::new(&config).unwrap();
         let take = || pool.take(8 << 10).unwrap();
-        let node = |slot: &BatchSlot| match *slot.home() {
-            Home::Run(run) => pool.pieces()[run.piece].node().map(|n| n.number),
-            Home::Own { .. } => None,
+        let node = |slot: &BatchSlot| match *slot.backing() {
+            Backing::Run(run) => pool.pieces()[run.piece].node().map(|n| n.number),
+            Backing::Mapping { .. } => None,
         };
         let mut slots: Vec<BatchSlot> = (0..4).map(|_| take()).collect();
         assert_eq!(slots.iter().map(node).collect::<Vec<_>>(), [Some(62), Some(63), Some(62), Some(63)]);

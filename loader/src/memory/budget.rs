@@ -1,6 +1,6 @@
 //! How many bytes: the defaults, the shares, and a budget for bytes that are not slots.
 
-use super::turns::{Closed, Turns};
+use super::fair_queue::{Closed, FairPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Arc;
 
@@ -80,14 +80,14 @@ pub struct Budget {
 #[derive(Debug)]
 struct Shared {
     /// Bytes that are out.
-    taken_bytes: Turns<u64>,
+    taken_bytes: FairPool<u64>,
     limit_bytes: u64,
 }
 
 impl Budget {
     /// A budget of `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Self {
-        Self { shared: Arc::new(Shared { taken_bytes: Turns::new(0), limit_bytes }) }
+        Self { shared: Arc::new(Shared { taken_bytes: FairPool::new(0), limit_bytes }) }
     }
 
     /// Waits until `bytes` are free, behind those who asked before. What exceeds the whole budget is granted alone, when
@@ -97,7 +97,7 @@ impl Budget {
     ///
     /// [`ErrorKind::Closed`] after [`close`](Self::close).
     pub fn reserve(&self, bytes: u64) -> Result<Reservation> {
-        let granted = self.shared.taken_bytes.wait(|taken| self.shared.take(taken, bytes));
+        let granted = self.shared.taken_bytes.take(|taken| self.shared.take(taken, bytes));
         granted.map_err(|Closed| {
             Error::new(ErrorKind::Closed, "the loader was closed while a download waited for memory")
         })?;
@@ -106,7 +106,7 @@ impl Budget {
 
     /// `bytes` if they are free and nobody waits.
     pub fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
-        self.shared.taken_bytes.take(|taken| self.shared.take(taken, bytes)).ok()??;
+        self.shared.taken_bytes.try_take(|taken| self.shared.take(taken, bytes)).ok()??;
         Some(Reservation { shared: self.shared.clone(), bytes })
     }
 
@@ -117,7 +117,7 @@ impl Budget {
 
     /// Bytes that are out.
     pub fn taken_bytes(&self) -> u64 {
-        self.shared.taken_bytes.look(|taken, _| *taken)
+        self.shared.taken_bytes.inspect(|taken, _| *taken)
     }
 
     /// The whole budget in bytes.
@@ -151,13 +151,13 @@ impl Reservation {
     pub fn shrink_to(&mut self, bytes: u64) {
         let less = self.bytes.saturating_sub(bytes);
         self.bytes -= less;
-        self.shared.taken_bytes.put_back(|taken, _| *taken -= less);
+        self.shared.taken_bytes.release(|taken, _| *taken -= less);
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.shared.taken_bytes.put_back(|taken, _| *taken -= self.bytes);
+        self.shared.taken_bytes.release(|taken, _| *taken -= self.bytes);
     }
 }
 

@@ -18,7 +18,7 @@
 //! * **Batch slots** become tensors. They are ordinary memory, since users keep batches, copy them to devices and fork.
 //! * There is one read pool per NUMA node that decodes, and one batch pool whose slab has a part on each of these nodes: slots
 //!   are granted by one queue, in plan order, and the nodes take turns. A device's batches lie on the device's node.
-//! * Whoever asks when nothing is free waits in the order of asking (`turns`), which is plan order, since one thread asks.
+//! * Whoever asks when nothing is free waits in the order of asking (`fair_queue`), which is plan order, since one thread asks.
 //! * A request that no slot can hold gets a mapping of its own, one at a time, counted.
 //! * Files are mapped for two ends: asking what of them the page cache holds ([`page_cache`]), and copying small samples, if
 //!   asked for, while a lease keeps everybody from changing the file (`leased`).
@@ -30,6 +30,7 @@
 mod batch;
 mod budget;
 mod extents;
+mod fair_queue;
 mod file_map;
 pub(crate) mod leased;
 mod map;
@@ -39,7 +40,6 @@ mod read;
 mod register;
 mod slab;
 mod slot;
-mod turns;
 
 pub use batch::{BatchPool, BatchPoolConfig};
 pub use budget::{Budget, Reservation, SAMPLE_BYTES_MAX, Split, default_bytes, split};
@@ -67,7 +67,7 @@ pub struct PoolState {
 }
 
 impl PoolState {
-    fn new(slab: &slab::Slab, free: &slab::Free, counts: turns::Counts, unpooled: u64) -> Self {
+    fn new(slab: &slab::Slab, free: &slab::FreeRuns, counts: fair_queue::Counts, unpooled: u64) -> Self {
         Self {
             total_bytes: slab.total_bytes(),
             free_bytes: free.free_bytes(),

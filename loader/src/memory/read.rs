@@ -2,10 +2,10 @@
 
 use super::PoolState;
 use super::budget::SAMPLE_BYTES_MAX;
+use super::fair_queue::{Closed, FairPool};
 use super::map::MapOptions;
 use super::register::Registrar;
-use super::slab::{BLOCK_BYTES, Free, Grant, Home, Part, Piece, Slab, in_blocks};
-use super::turns::{Closed, Turns};
+use super::slab::{BLOCK_BYTES, Backing, FreeRuns, Grant, NodeShare, Piece, Slab, in_blocks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Arc;
 use crate::topology::Node;
@@ -48,7 +48,7 @@ pub struct ReadPool {
 
 struct Shared {
     slab: Slab,
-    stock: Turns<Stock>,
+    stock: FairPool<Stock>,
     /// Longest sample that shares the slab, in bytes.
     slot_bytes_max: usize,
     sample_bytes_max: usize,
@@ -58,7 +58,7 @@ struct Shared {
 }
 
 struct Stock {
-    free: Free,
+    free: FreeRuns,
     /// A sample with its own mapping is out; the next such sample waits.
     oversize_out: bool,
     unpooled: u64,
@@ -82,14 +82,14 @@ impl ReadPool {
     pub fn with_registrar(config: &ReadPoolConfig, registrar: Option<&dyn Registrar>) -> Result<Self> {
         // The kernel may write into a slot while the process forks: a child's copy-on-write would tear it from the ring.
         let options = MapOptions { dont_fork: true, node: config.node.as_ref().map(|n| n.number) };
-        let part = Part { bytes: config.bytes, node: config.node.clone() };
+        let part = NodeShare { bytes: config.bytes, node: config.node.clone() };
         let (slab, free) = Slab::new(&[part], config.piece_bytes_max, options.dont_fork, registrar)?;
         // At most half of a piece: two samples always pass each other, and a run is found before the pool is empty.
         let slot_bytes_max = slab.run_bytes_max() / 2;
         Ok(Self {
             shared: Arc::new(Shared {
                 slab,
-                stock: Turns::new(Stock { free, oversize_out: false, unpooled: 0 }),
+                stock: FairPool::new(Stock { free, oversize_out: false, unpooled: 0 }),
                 slot_bytes_max,
                 sample_bytes_max: config.sample_bytes_max,
                 populate: config.populate,
@@ -110,7 +110,7 @@ impl ReadPool {
     /// [`ErrorKind::Full`] when a sample's own mapping is refused.
     pub fn lease(&self, len: usize) -> Result<ReadLease> {
         let need = self.shared.need(len)?;
-        let grant = self.shared.stock.wait(|stock| self.shared.grant(stock, need)).map_err(closed)?;
+        let grant = self.shared.stock.take(|stock| self.shared.grant(stock, need)).map_err(closed)?;
         self.shared.lease(grant, len, need)
     }
 
@@ -121,7 +121,7 @@ impl ReadPool {
     /// As [`lease`](Self::lease).
     pub fn try_lease(&self, len: usize) -> Result<Option<ReadLease>> {
         let need = self.shared.need(len)?;
-        let grant = self.shared.stock.take(|stock| self.shared.grant(stock, need)).map_err(closed)?;
+        let grant = self.shared.stock.try_take(|stock| self.shared.grant(stock, need)).map_err(closed)?;
         grant.map(|grant| self.shared.lease(grant, len, need)).transpose()
     }
 
@@ -143,7 +143,9 @@ impl ReadPool {
 
     /// How the pool stands.
     pub fn state(&self) -> PoolState {
-        self.shared.stock.look(|stock, counts| PoolState::new(&self.shared.slab, &stock.free, counts, stock.unpooled))
+        self.shared
+            .stock
+            .inspect(|stock, counts| PoolState::new(&self.shared.slab, &stock.free, counts, stock.unpooled))
     }
 }
 
@@ -173,7 +175,7 @@ impl Shared {
         }
         stock.oversize_out = true;
         stock.unpooled += 1;
-        Some(Grant::Own)
+        Some(Grant::Mapping)
     }
 
     fn lease(self: &Arc<Self>, grant: Grant, len: usize, need: usize) -> Result<ReadLease> {
@@ -181,11 +183,11 @@ impl Shared {
             self.slab.start_populating();
         }
         // A run is there already: only the mapping of a large sample can be refused.
-        let (home, base) = self.slab.home(grant, need, self.options).map_err(|e| {
-            self.stock.put_back(|stock, _| stock.oversize_out = false);
+        let (backing, base) = self.slab.backing(grant, need, self.options).map_err(|e| {
+            self.stock.release(|stock, _| stock.oversize_out = false);
             e.with("sample_bytes", len)
         })?;
-        Ok(ReadLease { shared: self.clone(), home, base, capacity: need, start: 0, len })
+        Ok(ReadLease { shared: self.clone(), backing, base, capacity: need, start: 0, len })
     }
 }
 
@@ -195,7 +197,7 @@ impl Shared {
 /// (the kernel gave zeroes), and lent to this lease alone; `start + len <= capacity`.
 pub struct ReadLease {
     shared: Arc<Shared>,
-    home: Home,
+    backing: Backing,
     base: NonNull<u8>,
     capacity: usize,
     start: usize,
@@ -237,9 +239,9 @@ impl ReadLease {
 
     /// Which of the pool's pieces the slot lies in; `None` for a sample with its own mapping.
     pub fn piece(&self) -> Option<usize> {
-        match &self.home {
-            Home::Run(run) => Some(run.piece),
-            Home::Own { .. } => None,
+        match &self.backing {
+            Backing::Run(run) => Some(run.piece),
+            Backing::Mapping { .. } => None,
         }
     }
 
@@ -293,13 +295,13 @@ impl Drop for ReadLease {
         if self.shared.pid != std::process::id() {
             return;
         }
-        self.shared.stock.put_back(|stock, closed| {
-            if let Home::Own { .. } = self.home {
+        self.shared.stock.release(|stock, closed| {
+            if let Backing::Mapping { .. } = self.backing {
                 // The mapping itself goes with the field, after this body: the next one may briefly overlap with it.
                 stock.oversize_out = false;
             }
             // SAFETY: the bytes are this lease's, which ends here.
-            unsafe { self.shared.slab.take_back(&mut stock.free, &self.home, !closed) };
+            unsafe { self.shared.slab.release(&mut stock.free, &self.backing, !closed) };
         });
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn in_blocks(len: usize) -> Option<usize> {
 
 /// What of a slab lies on one node.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct NodeShare {
     pub bytes: usize,
     /// `None`: wherever it is touched first.
     pub node: Option<Node>,
@@ -96,20 +96,20 @@ pub(super) enum Grant {
     /// A run of the slab.
     Run(Run),
     /// The right to memory outside the slab, which is mapped outside the lock.
-    Own,
+    Mapping,
 }
 
 /// Where granted bytes lie.
-pub(super) enum Home {
+pub(super) enum Backing {
     /// In the slab.
     Run(Run),
     /// In a mapping that goes with its holder.
-    Own { _map: Mapping },
+    Mapping { _map: Mapping },
 }
 
 /// The memory of a pool. What is free is kept beside it, under the pool's lock.
 ///
-/// Invariant: the pieces are mapped while the slab lives, and two runs that [`Free`] has lent out never overlap.
+/// Invariant: the pieces are mapped while the slab lives, and two runs that [`FreeRuns`] has lent out never overlap.
 pub(super) struct Slab {
     /// Ended before the memory goes: fields drop in order.
     registrations: Vec<Box<dyn Registration>>,
@@ -131,18 +131,18 @@ impl Drop for Slab {
 impl Slab {
     /// Each of `parts` in pieces of at most `piece_bytes_max`, and the table of what is free.
     pub(super) fn new(
-        parts: &[Part],
+        parts: &[NodeShare],
         piece_bytes_max: usize,
         dont_fork: bool,
         registrar: Option<&dyn Registrar>,
-    ) -> Result<(Self, Free)> {
+    ) -> Result<(Self, FreeRuns)> {
         let none = || Error::config("a pool must have at least one byte and fit the address space");
         if parts.is_empty() {
             return Err(none());
         }
         let piece_bytes_max = piece_bytes_max.clamp(BLOCK_BYTES, PIECE_BYTES_MAX) / BLOCK_BYTES * BLOCK_BYTES;
         let (mut pieces, mut first_of_part) = (Vec::new(), Vec::new());
-        for Part { bytes, node } in parts {
+        for NodeShare { bytes, node } in parts {
             let total = in_blocks(*bytes).filter(|t| *t > 0).ok_or_else(|| none().with("bytes", bytes))?;
             let options = MapOptions { dont_fork, node: node.as_ref().map(|n| n.number) };
             let count = total.div_ceil(piece_bytes_max);
@@ -164,7 +164,7 @@ impl Slab {
                 pieces.iter().map(|p| registrar.register(p.ptr().as_ptr(), p.len())).collect::<Result<_>>()?
             }
         };
-        let free = Free { extents: pieces.iter().map(|p| Extents::new(p.len())).collect(), first_of_part, turn: 0 };
+        let free = FreeRuns { extents: pieces.iter().map(|p| Extents::new(p.len())).collect(), first_of_part, turn: 0 };
         Ok((Self { registrations, populate: OnceLock::new(), pieces, pid: std::process::id() }, free))
     }
 
@@ -194,7 +194,7 @@ impl Slab {
     pub(super) fn ptr(&self, run: Run) -> NonNull<u8> {
         let piece = &self.pieces[run.piece];
         debug_assert!(run.at + run.len <= piece.len());
-        // SAFETY: a run comes from this slab's `Free`, which cuts runs within the length of the piece.
+        // SAFETY: a run comes from this slab's `FreeRuns`, which cuts runs within the length of the piece.
         unsafe { piece.ptr().add(run.at) }
     }
 
@@ -203,13 +203,13 @@ impl Slab {
     /// # Errors
     ///
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) when a mapping of its own is refused.
-    pub(super) fn home(&self, grant: Grant, bytes: usize, options: MapOptions) -> Result<(Home, NonNull<u8>)> {
+    pub(super) fn backing(&self, grant: Grant, bytes: usize, options: MapOptions) -> Result<(Backing, NonNull<u8>)> {
         match grant {
-            Grant::Run(run) => Ok((Home::Run(run), self.ptr(run))),
-            Grant::Own => {
+            Grant::Run(run) => Ok((Backing::Run(run), self.ptr(run))),
+            Grant::Mapping => {
                 let map = Mapping::new(bytes, options)?;
                 let ptr = map.ptr();
-                Ok((Home::Own { _map: map }, ptr))
+                Ok((Backing::Mapping { _map: map }, ptr))
             }
         }
     }
@@ -220,8 +220,8 @@ impl Slab {
     /// # Safety
     ///
     /// Nobody may refer to the bytes any more.
-    pub(super) unsafe fn take_back(&self, free: &mut Free, home: &Home, ask_again: bool) {
-        let Home::Run(run) = home else { return };
+    pub(super) unsafe fn release(&self, free: &mut FreeRuns, backing: &Backing, ask_again: bool) {
+        let Backing::Run(run) = backing else { return };
         if !ask_again {
             // SAFETY: passed on to the caller; the run is granted to nobody else before it is free.
             unsafe { self.discard(*run) };
@@ -255,7 +255,7 @@ impl Slab {
 
 /// What is free in a slab.
 #[derive(Debug)]
-pub(super) struct Free {
+pub(super) struct FreeRuns {
     /// One for each piece.
     extents: Vec<Extents>,
     /// The first piece of each part.
@@ -264,7 +264,7 @@ pub(super) struct Free {
     turn: usize,
 }
 
-impl Free {
+impl FreeRuns {
     /// Takes a run of `len` bytes, a multiple of the block. The parts have their turns at being asked first; a run is
     /// found while any piece has one.
     pub(super) fn take(&mut self, len: usize) -> Option<Run> {

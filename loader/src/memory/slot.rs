@@ -5,7 +5,7 @@
 //! lives.
 
 use super::batch::Shared;
-use super::slab::Home;
+use super::slab::Backing;
 use crate::error::{Error, Result};
 use crate::sync::{Arc, AtomicBool, Ordering};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 /// Gives the memory back.
 struct Held {
     shared: Arc<Shared>,
-    home: Home,
+    backing: Backing,
     by_engine: AtomicBool,
 }
 
@@ -27,7 +27,7 @@ impl Drop for Held {
             return;
         }
         // SAFETY: the bytes were this value's, and nobody refers to them when it goes.
-        unsafe { self.shared.take_back(&self.home, *self.by_engine.get_mut()) };
+        unsafe { self.shared.release(&self.backing, *self.by_engine.get_mut()) };
     }
 }
 
@@ -55,14 +55,14 @@ pub struct BatchSlot {
 }
 
 impl BatchSlot {
-    /// The `len` bytes at `ptr`, which lie in `home`.
+    /// The `len` bytes at `ptr`, which lie in `backing`.
     ///
     /// # Safety
     ///
-    /// The bytes are mapped and initialised as long as `home` lives, and nobody else has them before `home` is given back
+    /// The bytes are mapped and initialised as long as `backing` lives, and nobody else has them before `backing` is given back
     /// to `shared`.
-    pub(super) unsafe fn new(shared: Arc<Shared>, home: Home, ptr: NonNull<u8>, len: usize) -> Self {
-        let held = Held { shared, home, by_engine: AtomicBool::new(true) };
+    pub(super) unsafe fn new(shared: Arc<Shared>, backing: Backing, ptr: NonNull<u8>, len: usize) -> Self {
+        let held = Held { shared, backing, by_engine: AtomicBool::new(true) };
         Self { bytes: Arc::new(Bytes { held, ptr, len }), lent: BTreeMap::new() }
     }
 
@@ -78,12 +78,12 @@ impl BatchSlot {
 
     /// Whether the memory is outside the pool, as [`BatchMemory::is_unpooled`] tells later.
     pub fn is_unpooled(&self) -> bool {
-        matches!(self.bytes.held.home, Home::Own { .. })
+        matches!(self.bytes.held.backing, Backing::Mapping { .. })
     }
 
     #[cfg(test)]
-    pub(super) fn home(&self) -> &Home {
-        &self.bytes.held.home
+    pub(super) fn backing(&self) -> &Backing {
+        &self.bytes.held.backing
     }
 
     /// Writable parts, each of which may be used on a thread of its own. A byte is handed out once, until all rows are
@@ -249,7 +249,7 @@ impl BatchMemory {
 
     /// Whether the memory is outside the pool: not registered with a device, and gone when dropped.
     pub fn is_unpooled(&self) -> bool {
-        matches!(self.bytes.held.home, Home::Own { .. })
+        matches!(self.bytes.held.backing, Backing::Mapping { .. })
     }
 }
 

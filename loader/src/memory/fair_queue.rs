@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 /// Order is what keeps the progress rule "granted in plan order": a small request that could be met must not overtake a
 /// large one that came before, or the large one could wait for ever.
 #[derive(Debug)]
-pub(super) struct Turns<T> {
-    state: Mutex<State<T>>,
+pub(super) struct FairPool<T> {
+    state: Mutex<FairPoolState<T>>,
     /// Something has come back, or it is over.
     returned: Condvar,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct FairPoolState<T> {
     stock: T,
     next_ticket: u64,
     /// Tickets of those who wait; the one in front is served next.
@@ -36,23 +36,23 @@ pub(super) struct Counts {
 #[derive(Debug)]
 pub(super) struct Closed;
 
-impl<T> Turns<T> {
+impl<T> FairPool<T> {
     pub(super) fn new(stock: T) -> Self {
         let (waiting, counts) = (VecDeque::new(), Counts::default());
         Self {
-            state: Mutex::new(State { stock, next_ticket: 0, waiting, counts, closed: false }),
+            state: Mutex::new(FairPoolState { stock, next_ticket: 0, waiting, counts, closed: false }),
             returned: Condvar::new(),
         }
     }
 
     /// What `grant` takes out of the stock. Waits behind those who asked before, and until `grant` finds enough; it is
     /// called again whenever something has come back.
-    pub(super) fn wait<G>(&self, grant: impl FnMut(&mut T) -> Option<G>) -> Result<G, Closed> {
-        self.wait_unless(grant, || false).and_then(|granted| granted.ok_or(Closed))
+    pub(super) fn take<G>(&self, grant: impl FnMut(&mut T) -> Option<G>) -> Result<G, Closed> {
+        self.take_unless(grant, || false).and_then(|granted| granted.ok_or(Closed))
     }
 
     /// The same, `None` when `is_over`; whoever makes it so calls [`wake`](Self::wake) then.
-    pub(super) fn wait_unless<G>(
+    pub(super) fn take_unless<G>(
         &self,
         mut grant: impl FnMut(&mut T) -> Option<G>,
         is_over: impl Fn() -> bool,
@@ -94,7 +94,7 @@ impl<T> Turns<T> {
     }
 
     /// What `grant` takes out of the stock now; nothing while somebody waits.
-    pub(super) fn take<G>(&self, grant: impl FnOnce(&mut T) -> Option<G>) -> Result<Option<G>, Closed> {
+    pub(super) fn try_take<G>(&self, grant: impl FnOnce(&mut T) -> Option<G>) -> Result<Option<G>, Closed> {
         let mut state = self.state.lock();
         if state.closed {
             return Err(Closed);
@@ -109,7 +109,7 @@ impl<T> Turns<T> {
 
     /// Has `back` put something back into the stock and wakes who waits. `back` is told whether the stock is closed, so that
     /// nobody will take from it again.
-    pub(super) fn put_back(&self, back: impl FnOnce(&mut T, bool)) {
+    pub(super) fn release(&self, back: impl FnOnce(&mut T, bool)) {
         let mut state = self.state.lock();
         let closed = state.closed;
         back(&mut state.stock, closed);
@@ -130,7 +130,7 @@ impl<T> Turns<T> {
     }
 
     /// Looks at the stock.
-    pub(super) fn look<R>(&self, look: impl FnOnce(&T, Counts) -> R) -> R {
+    pub(super) fn inspect<R>(&self, look: impl FnOnce(&T, Counts) -> R) -> R {
         let state = self.state.lock();
         look(&state.stock, state.counts)
     }
@@ -150,39 +150,39 @@ mod models {
     #[test]
     fn everything_that_comes_back_is_granted_again_and_nothing_twice() {
         model(|| {
-            let turns = Arc::new(Turns::new(1_u32));
+            let pool = Arc::new(FairPool::new(1_u32));
             let threads = [0, 1, 2].map(|_| {
-                let turns = turns.clone();
+                let pool = pool.clone();
                 let body = move || {
                     for _ in 0..2 {
-                        turns.wait(|stock| stock.checked_sub(1).map(|left| *stock = left)).unwrap();
-                        turns.put_back(|stock, _| *stock += 1);
+                        pool.take(|stock| stock.checked_sub(1).map(|left| *stock = left)).unwrap();
+                        pool.release(|stock, _| *stock += 1);
                     }
                 };
                 spawn("taker", body).unwrap()
             });
             threads.into_iter().for_each(|thread| thread.join().unwrap());
-            assert_eq!(turns.look(|stock, counts| (*stock, counts.granted)), (1, 6));
+            assert_eq!(pool.inspect(|stock, counts| (*stock, counts.granted)), (1, 6));
         });
     }
 
     #[test]
     fn whoever_waits_for_what_is_over_comes_back_and_others_stay() {
         model(|| {
-            let turns = Arc::new(Turns::new(0_u32));
+            let pool = Arc::new(FairPool::new(0_u32));
             let is_over = Arc::new(AtomicBool::new(false));
             let leaver = {
-                let (turns, is_over) = (turns.clone(), is_over.clone());
-                spawn("leaver", move || turns.wait_unless(|_| None::<()>, || is_over.load(Ordering::SeqCst))).unwrap()
+                let (pool, is_over) = (pool.clone(), is_over.clone());
+                spawn("leaver", move || pool.take_unless(|_| None::<()>, || is_over.load(Ordering::SeqCst))).unwrap()
             };
             let taker = {
-                let turns = turns.clone();
-                spawn("taker", move || turns.wait(|stock| stock.checked_sub(1).map(|left| *stock = left))).unwrap()
+                let pool = pool.clone();
+                spawn("taker", move || pool.take(|stock| stock.checked_sub(1).map(|left| *stock = left))).unwrap()
             };
             is_over.store(true, Ordering::SeqCst);
-            turns.wake();
+            pool.wake();
             assert!(leaver.join().unwrap().unwrap().is_none());
-            turns.put_back(|stock, _| *stock += 1);
+            pool.release(|stock, _| *stock += 1);
             taker.join().unwrap().unwrap();
         });
     }
@@ -190,14 +190,14 @@ mod models {
     #[test]
     fn closing_refuses_all_who_wait_and_who_come_after() {
         model(|| {
-            let turns = Arc::new(Turns::new(0_u32));
+            let pool = Arc::new(FairPool::new(0_u32));
             let threads = [0, 1].map(|_| {
-                let turns = turns.clone();
-                spawn("taker", move || turns.wait(|_| None::<()>).is_err()).unwrap()
+                let pool = pool.clone();
+                spawn("taker", move || pool.take(|_| None::<()>).is_err()).unwrap()
             });
-            turns.close(|_| {});
+            pool.close(|_| {});
             assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
-            assert!(turns.take(|_| Some(())).is_err());
+            assert!(pool.try_take(|_| Some(())).is_err());
         });
     }
 }
