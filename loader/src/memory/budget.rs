@@ -1,23 +1,23 @@
-//! How many bytes: the defaults, the shares, and a budget for bytes that are not slots.
+//! Sizes of the pools, and a budget for bytes that are not slots.
 
 use super::fair_queue::{Closed, FairPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Arc;
 
-/// The default of `sample_bytes_max`: 1 GiB.
+/// Default of `sample_bytes_max`: 1 GiB.
 pub const SAMPLE_BYTES_MAX: usize = 1 << 30;
 
-/// The default of `memory` never exceeds this: 2 GiB hold 3 batches of 256 images as float32 and 1 GiB of encoded ones.
+/// Upper bound of the default of `memory`: 2 GiB hold 3 batches of 256 images as float32 and 1 GiB of encoded images.
 const DEFAULT_BYTES_MAX: u64 = 2 << 30;
 
-/// Batches that must fit: one being filled, one ready, one in the consumer's hands.
+/// Batches that must fit: one being filled, one ready, one held by the consumer.
 const BATCHES_MIN: u64 = 3;
 
-/// The least that read slots get: 64 images of 500 kB.
+/// Smallest size of the read slots together: 64 images of 500 kB.
 const READ_BYTES_MIN: u64 = 32 << 20;
 
-/// The default of `memory` for one rank: an eighth of its share of `limit_bytes` (the machine's or container's), at most
-/// 2 GiB, raised to three batches where that is less than a quarter of the share.
+/// Returns the default of `memory` for one rank: an eighth of its share of `limit_bytes` (the machine's or
+/// container's), at most 2 GiB, raised to three batches where that is less than a quarter of the share.
 ///
 /// # Errors
 ///
@@ -39,94 +39,90 @@ pub fn default_bytes(limit_bytes: u64, local_world_size: usize, batch_bytes: u64
     .with("rank_bytes", share))
 }
 
-/// The shares of `memory`.
+/// Division of `memory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// For read slots.
+    /// Bytes for read slots.
     pub read_bytes: u64,
-    /// For batch slots.
+    /// Bytes for batch slots.
     pub batch_bytes: u64,
 }
 
-/// Shares `memory_bytes` between read slots and batch slots: `batches` of `batch_bytes` each as long as a quarter is
-/// left for reading, and never fewer than three unless they alone exceed `memory_bytes`.
+/// Divides `memory_bytes` between read slots and batch slots: up to `batches` of `batch_bytes` each while a quarter
+/// remains for reading, and at least three.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] when not even three batches fit, with the figure that would do.
+/// [`ErrorKind::Config`] when three batches do not fit, with the size that is needed.
 pub fn split(memory_bytes: u64, batch_bytes: u64, batches: u64) -> Result<Split> {
     let slot = batch_bytes.max(1).checked_next_multiple_of(super::BLOCK_BYTES as u64).unwrap_or(u64::MAX);
     let least = slot.saturating_mul(BATCHES_MIN);
     if least > memory_bytes {
-        return Err(Error::config("`memory` does not hold three batches, the least: raise it, or lower `batch_size`")
-            .with("memory_bytes", memory_bytes)
-            .with("needed_bytes", least));
+        return Err(Error::config(
+            "`memory` does not hold three batches, which is the minimum: raise it, or lower `batch_size`",
+        )
+        .with("memory_bytes", memory_bytes)
+        .with("needed_bytes", least));
     }
-    let wanted = slot.saturating_mul(batches.max(BATCHES_MIN));
+    let requested = slot.saturating_mul(batches.max(BATCHES_MIN));
     let most = (memory_bytes / 4 * 3 / slot * slot).max(least);
-    let batch_bytes = wanted.min(most);
-    // Three batches may leave next to nothing: reading still needs room to get on, and takes it beside them.
+    let batch_bytes = requested.min(most);
+    // Three batches may take nearly all of it: the minimum for reading then comes on top.
     let read_bytes = (memory_bytes - batch_bytes).max(READ_BYTES_MIN);
     Ok(Split { read_bytes, batch_bytes })
 }
 
-/// A bound on bytes that several threads take and give back, granted in the order of asking. Cloning gives another
-/// handle to the same budget.
+/// Bound on the bytes that several threads reserve, granted in order of arrival. Cloning gives another handle to the
+/// same budget.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    shared: Arc<Shared>,
+    state: Arc<BudgetState>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    /// Bytes that are out.
+struct BudgetState {
+    /// Reserved bytes.
     taken_bytes: FairPool<u64>,
     limit_bytes: u64,
 }
 
 impl Budget {
-    /// A budget of `limit_bytes`.
+    /// Makes a budget of `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Self {
-        Self { shared: Arc::new(Shared { taken_bytes: FairPool::new(0), limit_bytes }) }
+        Self { state: Arc::new(BudgetState { taken_bytes: FairPool::new(0), limit_bytes }) }
     }
 
-    /// Waits until `bytes` are free, behind those who asked before. What exceeds the whole budget is granted alone, when
-    /// nothing else is out, so that one large shard cannot stop everything.
+    /// Waits until `bytes` are free, after earlier requests. A request above the whole budget is granted when nothing
+    /// else is reserved, so that a shard larger than the budget can be fetched.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Closed`] after [`close`](Self::close).
     pub fn reserve(&self, bytes: u64) -> Result<Reservation> {
-        let granted = self.shared.taken_bytes.take(|taken| self.shared.take(taken, bytes));
+        let granted = self.state.taken_bytes.take(|taken| self.state.take(taken, bytes));
         granted.map_err(|Closed| {
             Error::new(ErrorKind::Closed, "the loader was closed while a download waited for memory")
         })?;
-        Ok(Reservation { shared: self.shared.clone(), bytes })
+        Ok(Reservation { state: self.state.clone(), bytes })
     }
 
-    /// `bytes` if they are free and nobody waits.
-    pub fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
-        self.shared.taken_bytes.try_take(|taken| self.shared.take(taken, bytes)).ok()??;
-        Some(Reservation { shared: self.shared.clone(), bytes })
-    }
-
-    /// Wakes everyone who waits and refuses whoever comes after.
+    /// Rejects all waiting and later requests.
     pub fn close(&self) {
-        self.shared.taken_bytes.close(|_| {});
+        self.state.taken_bytes.close(|_| {});
     }
 
-    /// Bytes that are out.
+    /// Reserved bytes.
     pub fn taken_bytes(&self) -> u64 {
-        self.shared.taken_bytes.inspect(|taken, _| *taken)
+        self.state.taken_bytes.inspect(|taken, _| *taken)
     }
 
-    /// The whole budget in bytes.
+    /// Size of the budget in bytes.
     pub fn limit_bytes(&self) -> u64 {
-        self.shared.limit_bytes
+        self.state.limit_bytes
     }
 }
 
-impl Shared {
+impl BudgetState {
     fn take(&self, taken: &mut u64, bytes: u64) -> Option<()> {
         let sum = taken.checked_add(bytes).filter(|sum| *taken == 0 || *sum <= self.limit_bytes)?;
         *taken = sum;
@@ -134,30 +130,32 @@ impl Shared {
     }
 }
 
-/// Bytes of a [`Budget`]; given back when dropped.
+/// Reserved bytes of a [`Budget`]; released when dropped.
 #[derive(Debug)]
 pub struct Reservation {
-    shared: Arc<Shared>,
+    state: Arc<BudgetState>,
     bytes: u64,
 }
 
 impl Reservation {
-    /// How many bytes.
+    /// Number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
-    }
-
-    /// Gives a part back early, down to `bytes`; no effect if that is not less.
-    pub fn shrink_to(&mut self, bytes: u64) {
-        let less = self.bytes.saturating_sub(bytes);
-        self.bytes -= less;
-        self.shared.taken_bytes.release(|taken, _| *taken -= less);
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.shared.taken_bytes.release(|taken, _| *taken -= self.bytes);
+        self.state.taken_bytes.release(|taken, _| *taken -= self.bytes);
+    }
+}
+
+#[cfg(test)]
+impl Budget {
+    /// Reserves `bytes` if that needs no wait.
+    fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
+        self.state.taken_bytes.try_take(|taken| self.state.take(taken, bytes)).ok()??;
+        Some(Reservation { state: self.state.clone(), bytes })
     }
 }
 
@@ -177,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_that_would_eat_the_machine_are_an_error_with_the_figure() {
+    fn batches_that_would_take_too_much_memory_are_an_error_with_the_size() {
         let e = default_bytes(8 * GIB, 1, GIB).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Config);
         assert!(e.to_string().contains(&format!("three_batches_bytes {}", 3 * GIB)), "{e}");
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_get_what_they_want_while_a_quarter_is_left_for_reading() {
+    fn batches_get_their_size_while_a_quarter_remains_for_reading() {
         assert_eq!(split(GIB, 50 * MIB, 5).unwrap(), Split { read_bytes: GIB - 250 * MIB, batch_bytes: 250 * MIB });
         assert_eq!(split(GIB, 100 * MIB, 50).unwrap(), Split { read_bytes: GIB - 700 * MIB, batch_bytes: 700 * MIB });
         assert_eq!(split(GIB, 340 * MIB, 5).unwrap(), Split { read_bytes: 32 * MIB, batch_bytes: 1020 * MIB });
@@ -195,15 +193,15 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_the_budget_goes_alone() {
+    fn a_request_above_the_budget_is_granted_alone() {
         let budget = Budget::new(100);
-        let mut large = budget.reserve(1000).unwrap();
+        let large = budget.reserve(1000).unwrap();
         assert!(budget.try_reserve(0).is_none());
-        large.shrink_to(60);
-        assert_eq!((large.bytes(), budget.taken_bytes()), (60, 60));
-        let small = budget.try_reserve(40).unwrap();
+        drop(large);
+        let (first, second) = (budget.reserve(60).unwrap(), budget.try_reserve(40).unwrap());
+        assert_eq!(budget.taken_bytes(), 100);
         assert!(budget.try_reserve(u64::MAX).is_none());
-        drop((large, small));
+        drop((first, second));
         assert!(budget.try_reserve(u64::MAX).is_some());
     }
 }
@@ -213,25 +211,25 @@ mod models {
     use super::*;
     use crate::sync::{model, spawn, yield_now};
 
-    /// Has another thread ask for `bytes`, and returns once it waits.
+    /// Reserves `bytes` on another thread, and returns once that thread waits.
     fn waiter(budget: &Budget, bytes: u64) -> crate::sync::JoinHandle<Result<u64>> {
         let waiting = budget.clone();
         let thread = spawn("waiter", move || waiting.reserve(bytes).map(|r| r.bytes())).unwrap();
-        while !budget.shared.taken_bytes.has_waiters() {
+        while !budget.state.taken_bytes.has_waiters() {
             yield_now();
         }
         thread
     }
 
     #[test]
-    fn a_budget_grants_in_the_order_of_asking() {
+    fn a_budget_grants_in_order_of_arrival() {
         model(|| {
             let budget = Budget::new(100);
             let first = budget.reserve(80).unwrap();
             let large = waiter(&budget, 90);
             assert!(budget.try_reserve(1).is_none(), "a small request does not overtake");
-            let behind = budget.clone();
-            let small = spawn("small", move || behind.reserve(20).map(|r| r.bytes())).unwrap();
+            let later = budget.clone();
+            let small = spawn("small", move || later.reserve(20).map(|r| r.bytes())).unwrap();
             drop(first);
             assert_eq!(large.join().unwrap().unwrap(), 90);
             assert_eq!(small.join().unwrap().unwrap(), 20);
@@ -240,7 +238,7 @@ mod models {
     }
 
     #[test]
-    fn everybody_is_served_and_never_more_than_the_budget_is_out() {
+    fn every_request_is_granted_and_the_budget_is_never_exceeded() {
         model(|| {
             let budget = Budget::new(10);
             let threads = [3, 10, 7, 4].map(|bytes| {
@@ -251,7 +249,7 @@ mod models {
                         assert!(budget.taken_bytes() <= 10);
                     }
                 };
-                spawn("asker", body).unwrap()
+                spawn("reserve", body).unwrap()
             });
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             assert_eq!(budget.taken_bytes(), 0);
@@ -259,7 +257,7 @@ mod models {
     }
 
     #[test]
-    fn closing_a_budget_wakes_who_waits() {
+    fn closing_a_budget_rejects_waiting_requests() {
         model(|| {
             let budget = Budget::new(10);
             let _held = budget.reserve(10).unwrap();

@@ -1,12 +1,11 @@
-//! Which runs of a piece of memory are free. Pure: offsets only.
+//! Free runs within a piece of memory. Pure: offsets only.
 
 use std::collections::BTreeMap;
 
-/// Free runs by their start. Lowest address first, so that memory which is already populated (and in the CPU's cache)
-/// is used before memory that is not.
+/// Free runs by their start. The lowest address is used first, since pages are populated from the start of the piece.
 #[derive(Debug)]
 pub(super) struct Extents {
-    /// Start to length, in bytes; runs neither touch nor overlap.
+    /// Length by start, in bytes. Runs neither touch nor overlap.
     free: BTreeMap<usize, usize>,
     free_bytes: usize,
     total: usize,
@@ -27,7 +26,7 @@ impl Extents {
         self.free.iter().map(|(start, len)| (*start, *len))
     }
 
-    /// Takes `len` bytes out of the first run that holds them.
+    /// Takes `len` bytes from the first run that is long enough.
     pub(super) fn take(&mut self, len: usize) -> Option<usize> {
         let (start, run) = self.free.iter().find(|(_, run)| **run >= len).map(|(start, run)| (*start, *run))?;
         self.free.remove(&start);
@@ -38,11 +37,11 @@ impl Extents {
         Some(start)
     }
 
-    /// Gives `start .. start + len` back, which `take` returned.
-    pub(super) fn give(&mut self, mut start: usize, mut len: usize) {
+    /// Makes `start .. start + len` free again.
+    pub(super) fn insert(&mut self, mut start: usize, mut len: usize) {
         self.free_bytes += len;
         if let Some((before, run)) = self.free.range(..start).next_back().map(|(s, r)| (*s, *r)) {
-            debug_assert!(before + run <= start, "a run is given back once");
+            debug_assert!(before + run <= start, "a run is returned once");
             if before + run == start {
                 self.free.remove(&before);
                 (start, len) = (before, run + len);
@@ -61,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_given_back_in_any_order_become_one_again() {
+    fn runs_returned_in_any_order_merge_into_one() {
         let mut seed = 7_u64;
         let mut random = move |below: usize| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -77,15 +76,15 @@ mod tests {
                     assert!(taken.iter().all(|(s, l)| start + len <= *s || s + l <= start), "runs never overlap");
                     taken.push((start, len));
                 }
-                Some(start) => extents.give(start, len),
+                Some(start) => extents.insert(start, len),
                 None => {
                     let (start, len) = taken.swap_remove(random(taken.len()));
-                    extents.give(start, len);
+                    extents.insert(start, len);
                 }
             }
             assert_eq!(extents.free_bytes(), 1000 - taken.iter().map(|t| t.1).sum::<usize>());
         }
-        taken.into_iter().for_each(|(start, len)| extents.give(start, len));
+        taken.into_iter().for_each(|(start, len)| extents.insert(start, len));
         assert_eq!(extents.runs().collect::<Vec<_>>(), [(0, 1000)]);
     }
 
@@ -93,8 +92,8 @@ mod tests {
     fn the_lowest_run_that_fits_is_used_first() {
         let mut extents = Extents::new(100);
         assert_eq!([extents.take(10), extents.take(20), extents.take(30)], [Some(0), Some(10), Some(30)]);
-        extents.give(0, 10);
-        extents.give(30, 30);
+        extents.insert(0, 10);
+        extents.insert(30, 30);
         assert_eq!(extents.take(20), Some(30));
         assert_eq!(extents.take(10), Some(0));
         assert_eq!(extents.take(1000), None);

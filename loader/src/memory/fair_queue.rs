@@ -1,16 +1,16 @@
-//! What is granted in the order of asking.
+//! A pool that serves requests in order of arrival.
 
 use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 
-/// Something that many threads take parts of and bring them back to, granted in the order of asking.
+/// A stock that many threads take from and return to, in order of arrival.
 ///
-/// Order is what keeps the progress rule "granted in plan order": a small request that could be met must not overtake a
-/// large one that came before, or the large one could wait for ever.
+/// Progress rule 1 (slots are granted in plan order) depends on this order: if small requests could overtake a large
+/// one, the large one could wait forever.
 #[derive(Debug)]
 pub(super) struct FairPool<T> {
     state: Mutex<FairPoolState<T>>,
-    /// Something has come back, or it is over.
+    /// Signalled when something has returned to the stock, when the pool is closed, and by `wake`.
     returned: Condvar,
 }
 
@@ -18,21 +18,22 @@ pub(super) struct FairPool<T> {
 struct FairPoolState<T> {
     stock: T,
     next_ticket: u64,
-    /// Tickets of those who wait; the one in front is served next.
+    /// Tickets of the waiting requests; the front one is served next.
     waiting: VecDeque<u64>,
     counts: Counts,
     closed: bool,
 }
 
-/// What has been granted so far.
+/// Numbers of requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
+    /// Requests that were granted.
     pub granted: u64,
-    /// How many of those had to wait.
+    /// Granted requests that had to wait.
     pub waited: u64,
 }
 
-/// Nothing is granted any more.
+/// Error of a closed pool, which grants nothing.
 #[derive(Debug)]
 pub(super) struct Closed;
 
@@ -45,13 +46,14 @@ impl<T> FairPool<T> {
         }
     }
 
-    /// What `grant` takes out of the stock. Waits behind those who asked before, and until `grant` finds enough; it is
-    /// called again whenever something has come back.
+    /// Returns what `grant` takes from the stock. Waits for earlier requests, and until `grant` finds enough; `grant`
+    /// is called again whenever something has returned to the stock.
     pub(super) fn take<G>(&self, grant: impl FnMut(&mut T) -> Option<G>) -> Result<G, Closed> {
         self.take_unless(grant, || false).and_then(|granted| granted.ok_or(Closed))
     }
 
-    /// The same, `None` when `is_over`; whoever makes it so calls [`wake`](Self::wake) then.
+    /// Like [`take`](Self::take), but returns `None` once `is_over`. A change of `is_over` must be followed by a call
+    /// of [`wake`](Self::wake).
     pub(super) fn take_unless<G>(
         &self,
         mut grant: impl FnMut(&mut T) -> Option<G>,
@@ -79,21 +81,21 @@ impl<T> FairPool<T> {
             let (more, closed) = (!state.waiting.is_empty(), state.closed);
             drop(state);
             if more {
-                // The next in front may be served as well.
+                // The request that is now in front may be granted as well.
                 self.returned.notify_all();
             }
             return if closed { Err(Closed) } else { Ok(granted) };
         }
     }
 
-    /// Has those who wait look whether it is over.
+    /// Makes all waiting requests check `is_over` again.
     pub(super) fn wake(&self) {
-        // Whoever has looked before waits by the time that the lock is free.
+        // A thread that has checked `is_over` before is waiting by the time this thread has the lock.
         drop(self.state.lock());
         self.returned.notify_all();
     }
 
-    /// What `grant` takes out of the stock now; nothing while somebody waits.
+    /// Returns what `grant` takes from the stock without waiting; `None` while other requests wait.
     pub(super) fn try_take<G>(&self, grant: impl FnOnce(&mut T) -> Option<G>) -> Result<Option<G>, Closed> {
         let mut state = self.state.lock();
         if state.closed {
@@ -107,12 +109,12 @@ impl<T> FairPool<T> {
         Ok(granted)
     }
 
-    /// Has `back` put something back into the stock and wakes who waits. `back` is told whether the stock is closed, so that
-    /// nobody will take from it again.
-    pub(super) fn release(&self, back: impl FnOnce(&mut T, bool)) {
+    /// Returns something to the stock by calling `add`, and wakes the waiting requests. The second argument of `add` is
+    /// true if the pool is closed.
+    pub(super) fn release(&self, add: impl FnOnce(&mut T, bool)) {
         let mut state = self.state.lock();
         let closed = state.closed;
-        back(&mut state.stock, closed);
+        add(&mut state.stock, closed);
         let waiting = !state.waiting.is_empty();
         drop(state);
         if waiting {
@@ -120,7 +122,7 @@ impl<T> FairPool<T> {
         }
     }
 
-    /// Refuses everyone who waits and whoever comes after; `last` sees what is in stock.
+    /// Rejects all waiting and later requests; `last` runs on the stock.
     pub(super) fn close(&self, last: impl FnOnce(&mut T)) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -129,13 +131,13 @@ impl<T> FairPool<T> {
         self.returned.notify_all();
     }
 
-    /// Looks at the stock.
-    pub(super) fn inspect<R>(&self, look: impl FnOnce(&T, Counts) -> R) -> R {
+    /// Runs `read` on the stock and the counts.
+    pub(super) fn inspect<R>(&self, read: impl FnOnce(&T, Counts) -> R) -> R {
         let state = self.state.lock();
-        look(&state.stock, state.counts)
+        read(&state.stock, state.counts)
     }
 
-    /// Whether somebody waits.
+    /// True while a request waits.
     #[cfg(test)]
     pub(super) fn has_waiters(&self) -> bool {
         !self.state.lock().waiting.is_empty()
@@ -148,14 +150,14 @@ mod models {
     use crate::sync::{Arc, AtomicBool, Ordering, model, spawn};
 
     #[test]
-    fn everything_that_comes_back_is_granted_again_and_nothing_twice() {
+    fn returned_stock_is_granted_again_and_never_twice() {
         model(|| {
             let pool = Arc::new(FairPool::new(1_u32));
             let threads = [0, 1, 2].map(|_| {
                 let pool = pool.clone();
                 let body = move || {
                     for _ in 0..2 {
-                        pool.take(|stock| stock.checked_sub(1).map(|left| *stock = left)).unwrap();
+                        pool.take(|stock| stock.checked_sub(1).map(|rest| *stock = rest)).unwrap();
                         pool.release(|stock, _| *stock += 1);
                     }
                 };
@@ -167,28 +169,28 @@ mod models {
     }
 
     #[test]
-    fn whoever_waits_for_what_is_over_comes_back_and_others_stay() {
+    fn a_request_that_is_over_returns_and_others_keep_waiting() {
         model(|| {
             let pool = Arc::new(FairPool::new(0_u32));
             let is_over = Arc::new(AtomicBool::new(false));
-            let leaver = {
+            let over = {
                 let (pool, is_over) = (pool.clone(), is_over.clone());
-                spawn("leaver", move || pool.take_unless(|_| None::<()>, || is_over.load(Ordering::SeqCst))).unwrap()
+                spawn("over", move || pool.take_unless(|_| None::<()>, || is_over.load(Ordering::SeqCst))).unwrap()
             };
             let taker = {
                 let pool = pool.clone();
-                spawn("taker", move || pool.take(|stock| stock.checked_sub(1).map(|left| *stock = left))).unwrap()
+                spawn("taker", move || pool.take(|stock| stock.checked_sub(1).map(|rest| *stock = rest))).unwrap()
             };
             is_over.store(true, Ordering::SeqCst);
             pool.wake();
-            assert!(leaver.join().unwrap().unwrap().is_none());
+            assert!(over.join().unwrap().unwrap().is_none());
             pool.release(|stock, _| *stock += 1);
             taker.join().unwrap().unwrap();
         });
     }
 
     #[test]
-    fn closing_refuses_all_who_wait_and_who_come_after() {
+    fn closing_rejects_waiting_and_later_requests() {
         model(|| {
             let pool = Arc::new(FairPool::new(0_u32));
             let threads = [0, 1].map(|_| {

@@ -1,33 +1,37 @@
-//! Memory that samples and batches pass through: bounded, taken at start, lent out, returned by dropping.
+//! Memory for samples and batches: bounded, taken at start, leased, and returned by dropping the lease.
 //!
 //! ```text
-//!  default_bytes, split      how much, and for what                                            (budget)
+//!  default_bytes, split      sizes of the pools                                                (budget)
 //!        |
 //!   Mapping                  anonymous pages: placed on a node, populated in the background     (map, populate)
 //!        |
-//!   Slab                     mappings of at most 1 GiB, cut into runs of blocks                 (slab, extents)
+//!   Slab                     mappings of at most 1 GiB, divided into runs of blocks       (slab, piece, extents)
 //!        |          \
-//!   ReadPool         BatchPool                                                                  (read, batch)
+//!   ReadPool         BatchPool                                                                  (read, batch, batch_stock)
 //!    ReadLease        BatchSlot -> RowMut ... -> BatchMemory                                    (slot)
-//!    encoded bytes    rows are written in place, then the slot is frozen and handed out
+//!    encoded bytes    rows are written in place, then the slot is frozen and delivered
 //! ```
 //!
-//! * **Read slots** hold encoded bytes while the kernel reads into them and decode threads read from them. They stay out
-//!   of forked children (the kernel may be writing into them) and can be registered with a ring. A slot is as long as its
-//!   sample plus a block for the rounding of O_DIRECT; users never see one.
+//! * **Read slots** hold encoded bytes between the kernel, which reads into them, and the decode threads. Forked
+//!   children do not inherit them, since the kernel may be writing into them, and they can be registered with a ring. A
+//!   slot is as long as its sample plus a block for the rounding of O_DIRECT. Users never see one.
 //! * **Batch slots** become tensors. They are ordinary memory, since users keep batches, copy them to devices and fork.
-//! * There is one read pool per NUMA node that decodes, and one batch pool whose slab has a part on each of these nodes: slots
-//!   are granted by one queue, in plan order, and the nodes take turns. A device's batches lie on the device's node.
-//! * Whoever asks when nothing is free waits in the order of asking (`fair_queue`), which is plan order, since one thread asks.
+//! * Each NUMA node with decode threads has its own read pool. There is a single batch pool, whose slab has a part on
+//!   each of these nodes: one queue grants its slots in plan order, from the nodes in turn. A device's batches are on
+//!   the device's node.
+//! * Requests wait in order of arrival (`fair_queue`). This is plan order, because a single thread makes them.
 //! * A request that no slot can hold gets a mapping of its own, one at a time, counted.
-//! * Files are mapped for two ends: asking what of them the page cache holds ([`page_cache`]), and copying small samples, if
-//!   asked for, while a lease keeps everybody from changing the file (`leased`).
+//! * Files are mapped for two purposes: to find out which of their pages are in the page cache ([`page_cache`]), and to
+//!   copy small samples, if configured, under a file lease that keeps other processes from changing the file
+//!   (`leased`).
 //! * [`Budget`] bounds bytes that are not slots: the shard plane's downloads.
 //!
-//! Ownership: a lease holds its pool's slab alive, so a pool may be dropped while tensors live; what is not lent out goes
-//! back to the system at once, the rest when its lease is dropped. In a forked child the drop of a lease does nothing.
+//! Ownership: a lease keeps its pool's slab alive, so a pool may be dropped while tensors live. Memory that is not
+//! leased returns to the system at once, the rest when its lease is dropped. In a forked child the drop of a lease does
+//! nothing.
 
 mod batch;
+mod batch_stock;
 mod budget;
 mod extents;
 mod fair_queue;
@@ -35,6 +39,8 @@ mod file_map;
 pub(crate) mod leased;
 mod map;
 pub mod page_cache;
+mod piece;
+mod pool_state;
 mod populate;
 mod read;
 mod register;
@@ -43,41 +49,12 @@ mod slot;
 
 pub use batch::{BatchPool, BatchPoolConfig};
 pub use budget::{Budget, Reservation, SAMPLE_BYTES_MAX, Split, default_bytes, split};
+pub use piece::Piece;
+pub use pool_state::PoolState;
 pub use read::{ReadLease, ReadPool, ReadPoolConfig, ReadSlice};
 pub use register::{Registrar, Registration};
-pub use slab::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece};
+pub use slab::{BLOCK_BYTES, PIECE_BYTES_MAX};
 pub use slot::{BatchMemory, BatchSlot, RowMut};
-
-/// What a pool has done so far and how it stands; numbers for the statistics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PoolState {
-    /// Bytes of the pool.
-    pub total_bytes: usize,
-    /// Bytes not lent out.
-    pub free_bytes: usize,
-    /// Leases given out since the start.
-    pub leases: u64,
-    /// How many of them had to wait.
-    pub waits: u64,
-    /// Leases that got a mapping of their own: samples larger than a slot, or batches given while the consumer held
-    /// every slot.
-    pub unpooled: u64,
-    /// Bytes whose pages are populated; equals `total_bytes` once the background work is done.
-    pub populated_bytes: usize,
-}
-
-impl PoolState {
-    fn new(slab: &slab::Slab, free: &slab::FreeRuns, counts: fair_queue::Counts, unpooled: u64) -> Self {
-        Self {
-            total_bytes: slab.total_bytes(),
-            free_bytes: free.free_bytes(),
-            leases: counts.granted,
-            waits: counts.waited,
-            unpooled,
-            populated_bytes: slab.populated_bytes(),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -141,7 +118,7 @@ mod tests {
         slot.bytes_mut().unwrap().fill(7);
         let batch = slot.freeze().unwrap();
         let before = (read_pool.state().free_bytes, batch_pool.state().free_bytes);
-        // SAFETY: the child drops values, which takes no lock that another thread can hold, and leaves by `_exit`.
+        // SAFETY: the child drops values, which takes no lock that another thread can hold, and ends by `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let kept = batch[99] == 7;
@@ -149,7 +126,7 @@ mod tests {
             let same = before == (read_pool.state().free_bytes, batch_pool.state().free_bytes);
             drop((read_pool, batch_pool));
             let registered = alive.load(Ordering::SeqCst) == 1;
-            // SAFETY: ends the child without running anything of the parent's.
+            // SAFETY: ends the child without running any of the parent's exit handlers.
             unsafe { libc::_exit(i32::from(!(kept && same && registered))) };
         }
         let pid = rustix::process::Pid::from_raw(child).unwrap();

@@ -1,8 +1,9 @@
-//! What of a file the page cache holds.
+//! Checks which parts of a file are in the page cache.
 //!
-//! It lives here because it is about memory and needs unsafe calls; its user is `io`. A read with RWF_NOWAIT would tell
-//! as well, but its miss starts readahead of the whole range: 60 microseconds, and every byte fetched twice if O_DIRECT
-//! follows. The two calls here start nothing and take 0.2 (cachestat) and about a microsecond (mincore).
+//! The module is part of `memory` because it needs unsafe calls; `io` uses it. A read with RWF_NOWAIT would give the
+//! same answer, but a miss starts readahead of the whole range: it takes 60 microseconds, and every byte is read twice
+//! if O_DIRECT follows. The two calls used here start no I/O and take 0.2 (cachestat) and about 1 microsecond
+//! (mincore).
 
 use super::file_map::FileMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -10,33 +11,33 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 /// `cachestat(2)`, Linux 6.5; the number is the same on all architectures.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// How one file's residency is asked.
+/// Method of checking one file.
 #[derive(Debug)]
 pub enum PageCache {
-    /// By cachestat.
+    /// cachestat.
     Stat,
-    /// By mincore on a mapping of the file.
+    /// mincore on a mapping of the file.
     Map(FileMap),
-    /// Not at all.
+    /// None: the kernel gives no answer for this file.
     Unknown,
 }
 
 impl PageCache {
-    /// Finds out how `file` of `len` bytes can be asked. The kernel answers for files that are ours only, by both calls:
-    /// cachestat refuses others, mincore calls all of their pages resident.
+    /// Selects the method for `file`, which has `len` bytes. Both calls work only for files of this process's user: for
+    /// others cachestat fails, and mincore reports all pages as resident.
     pub fn of(file: BorrowedFd<'_>, len: u64) -> Self {
         if !is_stacked(file) && cachestat(file, 0, 1).is_some() {
             return Self::Stat;
         }
         let euid = rustix::process::geteuid();
-        let ours = || rustix::fs::fstat(file).is_ok_and(|stat| euid.is_root() || stat.st_uid == euid.as_raw());
+        let is_own = || rustix::fs::fstat(file).is_ok_and(|stat| euid.is_root() || stat.st_uid == euid.as_raw());
         match usize::try_from(len) {
-            Ok(len) if len > 0 && ours() => FileMap::new(file, len).map_or(Self::Unknown, Self::Map),
+            Ok(len) if len > 0 && is_own() => FileMap::new(file, len).map_or(Self::Unknown, Self::Map),
             _ => Self::Unknown,
         }
     }
 
-    /// Whether all of `at .. at + len` is in the page cache; `None` where the kernel does not tell.
+    /// True if all of `at .. at + len` is in the page cache; `None` if the kernel does not report it.
     pub fn is_cached(&self, file: BorrowedFd<'_>, at: u64, len: usize) -> Option<bool> {
         if len == 0 {
             return Some(true);
@@ -53,16 +54,17 @@ impl PageCache {
     }
 }
 
-/// Whether the file's pages belong to a file beneath: cachestat then looks at the upper one, which has none, and calls
-/// everything absent (measured on Linux 6.18). A mapping goes to the file beneath. Containers live on such file systems.
+/// True if the file system is stacked and the pages belong to a file of the lower one. cachestat then checks the upper
+/// file, which has no pages, and reports everything as absent (measured on Linux 6.18); a mapping uses the lower file.
+/// The root of a container is such a file system.
 fn is_stacked(file: BorrowedFd<'_>) -> bool {
     const OVERLAYFS: u64 = 0x794c_7630;
     const ECRYPTFS: u64 = 0xf15f;
     rustix::fs::fstatfs(file).is_ok_and(|stat| matches!(stat.f_type as u64, OVERLAYFS | ECRYPTFS))
 }
 
-/// How many pages of the range are cached. ENOSYS before Linux 6.5 and in sandboxes, EPERM for a file that is not ours,
-/// EOPNOTSUPP on hugetlbfs.
+/// Number of cached pages in the range. Errors are ENOSYS (before Linux 6.5 and in sandboxes), EPERM (a file of another
+/// user) and EOPNOTSUPP (hugetlbfs).
 fn cachestat(file: BorrowedFd<'_>, at: u64, len: u64) -> Option<u64> {
     #[repr(C)]
     struct Range {
@@ -92,50 +94,50 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// Whole pages: where blocks are smaller than a page, mincore counts a page that was written in part as absent.
+    /// Whole pages: with blocks smaller than a page, mincore reports a partly written page as absent.
     const PAGE: usize = 64 << 10;
     const LEN: u64 = 46 * PAGE as u64;
 
-    fn ways(file: BorrowedFd<'_>) -> Vec<PageCache> {
-        let mut ways = vec![PageCache::Map(FileMap::new(file, LEN as usize).unwrap())];
+    fn methods(file: BorrowedFd<'_>) -> Vec<PageCache> {
+        let mut methods = vec![PageCache::Map(FileMap::new(file, LEN as usize).unwrap())];
         match cachestat(file, 0, 1) {
-            Some(_) => ways.push(PageCache::Stat),
-            None => eprintln!("skipped: cachestat: this kernel has none"),
+            Some(_) => methods.push(PageCache::Stat),
+            None => eprintln!("skipped: this kernel has no cachestat"),
         }
-        ways
+        methods
     }
 
     #[test]
-    fn both_ways_know_what_is_cached_and_what_is_not() {
+    fn both_methods_find_what_is_cached_and_what_is_not() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![1; LEN as usize]).unwrap();
         let fd = file.as_fd();
-        for way in ways(fd) {
-            assert_eq!(way.is_cached(fd, 0, LEN as usize), Some(true), "{way:?}");
-            assert_eq!(way.is_cached(fd, LEN - 1, 1), Some(true));
-            assert_eq!(way.is_cached(fd, LEN - 1, 100_000), Some(false), "behind the end");
-            assert_eq!(way.is_cached(fd, u64::MAX, 0), Some(true));
-            assert_ne!(way.is_cached(fd, u64::MAX, 1), Some(true));
+        for method in methods(fd) {
+            assert_eq!(method.is_cached(fd, 0, LEN as usize), Some(true), "{method:?}");
+            assert_eq!(method.is_cached(fd, LEN - 1, 1), Some(true));
+            assert_eq!(method.is_cached(fd, LEN - 1, 100_000), Some(false), "after the end");
+            assert_eq!(method.is_cached(fd, u64::MAX, 0), Some(true));
+            assert_ne!(method.is_cached(fd, u64::MAX, 1), Some(true));
         }
         file.sync_all().unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-        for way in ways(fd) {
-            if way.is_cached(fd, 0, LEN as usize) == Some(true) {
+        for method in methods(fd) {
+            if method.is_cached(fd, 0, LEN as usize) == Some(true) {
                 eprintln!("skipped: this file system keeps everything in memory");
                 return;
             }
         }
         let mut byte = [0];
         rustix::io::pread(&file, &mut byte, 2_000_000).unwrap();
-        for way in ways(fd) {
-            assert_eq!(way.is_cached(fd, 2_000_000, 1), Some(true), "{way:?}");
-            assert_eq!(way.is_cached(fd, 0, LEN as usize), Some(false), "{way:?}");
+        for method in methods(fd) {
+            assert_eq!(method.is_cached(fd, 2_000_000, 1), Some(true), "{method:?}");
+            assert_eq!(method.is_cached(fd, 0, LEN as usize), Some(false), "{method:?}");
         }
     }
 
-    /// The root of a container is an overlay: what is hot there must be known to be hot.
+    /// The root of a container is an overlay, so cached files must be recognised there.
     #[test]
-    fn what_is_hot_on_an_overlay_is_known_to_be_hot() {
+    fn a_cached_file_on_an_overlay_is_recognised() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
         for name in ["lower", "upper", "work", "merged"] {
@@ -152,20 +154,20 @@ mod tests {
         let name = path("merged/file");
         std::fs::write(&name, [1; PAGE]).unwrap();
         let file = std::fs::File::open(&name).unwrap();
-        let way = PageCache::of(file.as_fd(), PAGE as u64);
-        let cached = way.is_cached(file.as_fd(), 0, PAGE);
-        drop((way, file));
+        let method = PageCache::of(file.as_fd(), PAGE as u64);
+        let cached = method.is_cached(file.as_fd(), 0, PAGE);
+        drop((method, file));
         let unmounted = std::process::Command::new("umount").arg(path("merged")).status();
         assert!(unmounted.is_ok_and(|status| status.success()));
         assert_eq!(cached, Some(true));
     }
 
     #[test]
-    fn a_file_of_ours_can_always_be_asked() {
+    fn a_file_of_this_user_can_always_be_checked() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; PAGE]).unwrap();
-        let way = PageCache::of(file.as_fd(), PAGE as u64);
-        assert_eq!(way.is_cached(file.as_fd(), 0, PAGE), Some(true), "{way:?}");
-        assert!(!matches!(way, PageCache::Unknown));
+        let method = PageCache::of(file.as_fd(), PAGE as u64);
+        assert_eq!(method.is_cached(file.as_fd(), 0, PAGE), Some(true), "{method:?}");
+        assert!(!matches!(method, PageCache::Unknown));
     }
 }

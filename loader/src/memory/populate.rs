@@ -1,17 +1,17 @@
-//! Pages made in the background, so that neither the start nor the first batch waits for all of them.
+//! Background population of pages, so that neither the start nor the first batch waits for all of them.
 
-use super::slab::Piece;
+use super::piece::Piece;
 use crate::sync::{self, Arc, AtomicBool, JoinHandle, Ordering};
 use crate::topology::affinity;
 
-/// Made per call: at the 0.4 GiB/s of a slow virtual machine's first touch this is 10 ms, which bounds how long a drop
-/// waits, and how long the process's memory map is held against others.
+/// Bytes populated per call: 10 ms at the 0.4 GiB/s of a slow virtual machine. This bounds how long a drop waits and
+/// how long the process's memory map is locked.
 const STEP_BYTES: usize = 4 << 20;
 
-/// The lowest priority.
+/// Lowest priority.
 const NICE: i32 = 19;
 
-/// The thread that populates a slab, lowest address first, the order in which runs are lent out.
+/// Thread that populates a slab, lowest address first, which is the order in which runs are granted.
 #[derive(Debug)]
 pub(super) struct Populate {
     stop: Arc<AtomicBool>,
@@ -24,12 +24,12 @@ impl Populate {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = sync::spawn("fb-populate", move || {
-            // Only the CPU that nobody else wants: on a small machine the first batch is made meanwhile. Whoever needs a
-            // page before its turn makes it by touching it. A refusal costs nothing but this politeness.
+            // The lowest priority leaves the CPUs of a small machine to the first batch; a page that is needed early is
+            // populated by its first touch. A refusal is harmless.
             let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
             for piece in &pieces {
-                // Where the kernel refused to prefer a node, pages come from the node of the thread that touches them
-                // first, which is this one.
+                // If the kernel refused to prefer a node, pages come from the node of the thread that touches them
+                // first, which is this thread.
                 if let Some(node) = piece.node() {
                     let _ = affinity::pin_current_thread(&node.cpus);
                 }

@@ -1,30 +1,31 @@
-//! Read slots: encoded bytes between the kernel and the decoder.
+//! Read slots, which hold encoded bytes between the kernel and the decoder.
 
-use super::PoolState;
 use super::budget::SAMPLE_BYTES_MAX;
 use super::fair_queue::{Closed, FairPool};
 use super::map::MapOptions;
+use super::piece::Piece;
+use super::pool_state::PoolState;
 use super::register::Registrar;
-use super::slab::{BLOCK_BYTES, Backing, FreeRuns, Grant, NodeShare, Piece, Slab, in_blocks};
+use super::slab::{BLOCK_BYTES, Backing, FreeRuns, Grant, NodeShare, Slab, in_blocks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Arc;
 use crate::topology::Node;
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
-/// How a pool of read slots is made.
+/// Configuration of a pool of read slots.
 #[derive(Clone, Debug)]
 pub struct ReadPoolConfig {
-    /// Bytes of the pool; pinned memory when registered, never more.
+    /// Bytes of the pool; also the bound on pinned memory if the pool is registered.
     pub bytes: usize,
-    /// Longest piece, in bytes; smaller pieces are registered sooner after the start. At most 1 GiB.
+    /// Longest piece, in bytes, at most 1 GiB. Smaller pieces are registered sooner after the start.
     pub piece_bytes_max: usize,
-    /// Samples above this are a typed error.
+    /// Largest sample, in bytes; a larger one is an error.
     pub sample_bytes_max: usize,
-    /// The NUMA node whose memory is preferred; `None`: that of the thread which touches a page first.
+    /// The NUMA node whose memory is preferred; `None`: that of the thread that touches a page first.
     pub node: Option<Node>,
-    /// Populate the pages in the background, from the first lease on: an epoch that is hot in the page cache may take
-    /// none. Only populated pieces are registered with a ring.
+    /// Populate the pages in the background, from the first lease on: an epoch from the page cache may take no lease.
+    /// Only populated pieces are registered with a ring.
     pub populate: bool,
 }
 
@@ -40,16 +41,17 @@ impl Default for ReadPoolConfig {
     }
 }
 
-/// A bounded pool of memory for encoded samples. Cloning gives another handle to the same pool.
+/// Bounded pool of memory for encoded samples. Cloning gives another handle to the same pool.
 #[derive(Clone)]
 pub struct ReadPool {
-    shared: Arc<Shared>,
+    stock: Arc<ReadStock>,
 }
 
-struct Shared {
+/// Memory of a read pool, shared by the pool and all leases.
+struct ReadStock {
     slab: Slab,
-    stock: FairPool<Stock>,
-    /// Longest sample that shares the slab, in bytes.
+    runs: FairPool<Runs>,
+    /// Longest run for a sample, in bytes.
     slot_bytes_max: usize,
     sample_bytes_max: usize,
     populate: bool,
@@ -57,9 +59,9 @@ struct Shared {
     pid: u32,
 }
 
-struct Stock {
+struct Runs {
     free: FreeRuns,
-    /// A sample with its own mapping is out; the next such sample waits.
+    /// True while a sample with its own mapping is leased; the next such sample waits.
     oversize_out: bool,
     unpooled: u64,
 }
@@ -69,7 +71,7 @@ impl ReadPool {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Full`] when the system refuses it, [`ErrorKind::Config`] for a pool of no bytes.
+    /// [`ErrorKind::Full`] when the system refuses it, [`ErrorKind::Config`] for a pool of 0 bytes.
     pub fn new(config: &ReadPoolConfig) -> Result<Self> {
         Self::with_registrar(config, None)
     }
@@ -78,18 +80,19 @@ impl ReadPool {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), and whatever the device says.
+    /// As [`new`](Self::new), and the device's error.
     pub fn with_registrar(config: &ReadPoolConfig, registrar: Option<&dyn Registrar>) -> Result<Self> {
-        // The kernel may write into a slot while the process forks: a child's copy-on-write would tear it from the ring.
+        // The kernel may write into a slot while the process forks; copy-on-write would then give the slot another page
+        // than the ring's.
         let options = MapOptions { dont_fork: true, node: config.node.as_ref().map(|n| n.number) };
         let part = NodeShare { bytes: config.bytes, node: config.node.clone() };
         let (slab, free) = Slab::new(&[part], config.piece_bytes_max, options.dont_fork, registrar)?;
-        // At most half of a piece: two samples always pass each other, and a run is found before the pool is empty.
+        // At most half of a piece, so that two samples always fit and fragmentation cannot block the pool.
         let slot_bytes_max = slab.run_bytes_max() / 2;
         Ok(Self {
-            shared: Arc::new(Shared {
+            stock: Arc::new(ReadStock {
                 slab,
-                stock: FairPool::new(Stock { free, oversize_out: false, unpooled: 0 }),
+                runs: FairPool::new(Runs { free, oversize_out: false, unpooled: 0 }),
                 slot_bytes_max,
                 sample_bytes_max: config.sample_bytes_max,
                 populate: config.populate,
@@ -99,53 +102,51 @@ impl ReadPool {
         })
     }
 
-    /// Waits for a slot of `len` bytes, behind those who asked before.
+    /// Waits for a slot of `len` bytes, after earlier requests.
     ///
-    /// A thread that drives a reader calls this only while the reader has nothing in flight:
-    /// slots in flight come back through that very thread. Otherwise it asks [`try_lease`](Self::try_lease).
+    /// A thread that drives a reader calls this only while the reader has nothing in flight, since that thread itself
+    /// returns the slots in flight. Otherwise it calls [`try_lease`](Self::try_lease).
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Config`] above `sample_bytes_max`, [`ErrorKind::Closed`] after [`close`](Self::close),
     /// [`ErrorKind::Full`] when a sample's own mapping is refused.
     pub fn lease(&self, len: usize) -> Result<ReadLease> {
-        let need = self.shared.need(len)?;
-        let grant = self.shared.stock.take(|stock| self.shared.grant(stock, need)).map_err(closed)?;
-        self.shared.lease(grant, len, need)
+        let need = self.stock.need(len)?;
+        let grant = self.stock.runs.take(|runs| self.stock.grant(runs, need)).map_err(closed)?;
+        self.stock.lease(grant, len, need)
     }
 
-    /// A slot of `len` bytes if there is one and nobody waits.
+    /// Returns a slot of `len` bytes if there is one and no other request waits.
     ///
     /// # Errors
     ///
     /// As [`lease`](Self::lease).
     pub fn try_lease(&self, len: usize) -> Result<Option<ReadLease>> {
-        let need = self.shared.need(len)?;
-        let grant = self.shared.stock.try_take(|stock| self.shared.grant(stock, need)).map_err(closed)?;
-        grant.map(|grant| self.shared.lease(grant, len, need)).transpose()
+        let need = self.stock.need(len)?;
+        let grant = self.stock.runs.try_take(|runs| self.stock.grant(runs, need)).map_err(closed)?;
+        grant.map(|grant| self.stock.lease(grant, len, need)).transpose()
     }
 
-    /// Wakes everyone who waits with [`ErrorKind::Closed`] and refuses whoever comes after. Leases stay valid.
+    /// Rejects all waiting and later requests with [`ErrorKind::Closed`]. Leases stay valid.
     pub fn close(&self) {
-        self.shared.slab.stop_populating();
-        self.shared.stock.close(|_| {});
+        self.stock.slab.stop_populating();
+        self.stock.runs.close(|_| {});
     }
 
-    /// The mappings, for registration with a ring; a [`ReadLease::piece`] is an index into them.
+    /// The mappings, for registration with a ring; [`ReadLease::piece`] is an index into them.
     pub fn pieces(&self) -> &[Piece] {
-        self.shared.slab.pieces()
+        self.stock.slab.pieces()
     }
 
-    /// The longest sample that shares the slab; longer ones get their own mapping, one at a time.
+    /// The longest sample that fits the slab; longer ones get their own mapping, one at a time.
     pub fn slot_bytes_max(&self) -> usize {
-        self.shared.slot_bytes_max - BLOCK_BYTES
+        self.stock.slot_bytes_max - BLOCK_BYTES
     }
 
-    /// How the pool stands.
+    /// Returns the pool's figures.
     pub fn state(&self) -> PoolState {
-        self.shared
-            .stock
-            .inspect(|stock, counts| PoolState::new(&self.shared.slab, &stock.free, counts, stock.unpooled))
+        self.stock.runs.inspect(|runs, counts| PoolState::new(&self.stock.slab, &runs.free, counts, runs.unpooled))
     }
 }
 
@@ -153,9 +154,9 @@ fn closed(_: Closed) -> Error {
     Error::new(ErrorKind::Closed, "the loader was closed while a read waited for memory")
 }
 
-impl Shared {
-    /// Bytes to take for a sample of `len`: the sample and one block, since rounding an O_DIRECT read down at the start
-    /// and up at the end adds less than one block at each side and less than one more block in all.
+impl ReadStock {
+    /// Bytes of a slot for a sample of `len`: the sample in whole blocks, and one block more, since an O_DIRECT read is
+    /// rounded down at the start and up at the end.
     fn need(&self, len: usize) -> Result<usize> {
         if len > self.sample_bytes_max {
             return Err(Error::config("a sample is larger than `sample_bytes_max`: raise it")
@@ -166,15 +167,15 @@ impl Shared {
         need.ok_or_else(|| Error::internal("a sample's size overflows"))
     }
 
-    fn grant(&self, stock: &mut Stock, need: usize) -> Option<Grant> {
+    fn grant(&self, runs: &mut Runs, need: usize) -> Option<Grant> {
         if need <= self.slot_bytes_max {
-            return stock.free.take(need).map(Grant::Run);
+            return runs.free.take(need).map(Grant::Run);
         }
-        if stock.oversize_out {
+        if runs.oversize_out {
             return None;
         }
-        stock.oversize_out = true;
-        stock.unpooled += 1;
+        runs.oversize_out = true;
+        runs.unpooled += 1;
         Some(Grant::Mapping)
     }
 
@@ -182,21 +183,21 @@ impl Shared {
         if self.populate {
             self.slab.start_populating();
         }
-        // A run is there already: only the mapping of a large sample can be refused.
+        // Only the mapping of a large sample can fail, since a run is mapped already.
         let (backing, base) = self.slab.backing(grant, need, self.options).map_err(|e| {
-            self.stock.release(|stock, _| stock.oversize_out = false);
+            self.runs.release(|runs, _| runs.oversize_out = false);
             e.with("sample_bytes", len)
         })?;
-        Ok(ReadLease { shared: self.clone(), backing, base, capacity: need, start: 0, len })
+        Ok(ReadLease { stock: self.clone(), backing, base, capacity: need, start: 0, len })
     }
 }
 
-/// Memory for one sample, exclusively the holder's; goes back to its pool when dropped.
+/// Memory for one sample, used by its holder alone; returns to its pool when dropped.
 ///
 /// Invariant: `base .. base + capacity` is mapped (the slab or the own mapping lives as long as the lease), initialised
 /// (the kernel gave zeroes), and lent to this lease alone; `start + len <= capacity`.
 pub struct ReadLease {
-    shared: Arc<Shared>,
+    stock: Arc<ReadStock>,
     backing: Backing,
     base: NonNull<u8>,
     capacity: usize,
@@ -212,15 +213,15 @@ unsafe impl Sync for ReadLease {}
 impl ReadLease {
     /// The whole slot, for the reader: a multiple of [`BLOCK_BYTES`] that starts on a block.
     pub fn slot_mut(&mut self) -> &mut [u8] {
-        // SAFETY: mapped, initialised and exclusively ours by the type's invariant.
+        // SAFETY: mapped, initialised and used by this lease alone, by the type's invariant.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.capacity) }
     }
 
-    /// Where in the slot the sample starts; for the reader, which rounds reads to blocks.
+    /// Sets the sample's offset in the slot; for the reader, which rounds reads to blocks.
     ///
     /// # Panics
     ///
-    /// When the sample would end behind the slot.
+    /// When the sample would end after the slot.
     pub fn set_start(&mut self, start: usize) {
         assert!(start.checked_add(self.len).is_some_and(|end| end <= self.capacity), "the slot has one block of slack");
         self.start = start;
@@ -232,12 +233,12 @@ impl ReadLease {
         &mut self.slot_mut()[range]
     }
 
-    /// Makes the sample shorter; no effect if `len` is not less.
+    /// Shortens the sample to `len`; has no effect if it is not longer.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Which of the pool's pieces the slot lies in; `None` for a sample with its own mapping.
+    /// Index of the piece that contains the slot; `None` for a sample with its own mapping.
     pub fn piece(&self) -> Option<usize> {
         match &self.backing {
             Backing::Run(run) => Some(run.piece),
@@ -245,25 +246,25 @@ impl ReadLease {
         }
     }
 
-    /// Whether the pool's device copies from the slot without a detour.
+    /// True if the pool's device copies from the slot directly.
     pub fn is_registered(&self) -> bool {
-        self.piece().is_some_and(|piece| self.shared.slab.is_registered(piece))
+        self.piece().is_some_and(|piece| self.stock.slab.is_registered(piece))
     }
 
-    /// Whether the slot belongs to `pool`.
+    /// True if the slot belongs to `pool`.
     pub fn is_from(&self, pool: &ReadPool) -> bool {
-        Arc::ptr_eq(&self.shared, &pool.shared)
+        Arc::ptr_eq(&self.stock, &pool.stock)
     }
 
-    /// Parts of one lease for several readers, when neighbouring samples were read at once; the slot goes back when the
+    /// Splits a lease that holds several neighbouring samples into its samples; the slot returns to the pool when the
     /// last part is dropped.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Internal`] for a range that ends behind the bytes.
+    /// [`ErrorKind::Internal`] for a range that ends after the bytes.
     pub fn split(self, parts: &[Range<usize>]) -> Result<Vec<ReadSlice>> {
         if let Some(range) = parts.iter().find(|r| r.start > r.end || r.end > self.len) {
-            return Err(Error::internal("a part lies behind the bytes that were read")
+            return Err(Error::internal("a part ends after the bytes that were read")
                 .with("part", format!("{}..{}", range.start, range.end))
                 .with("bytes", self.len));
         }
@@ -276,7 +277,8 @@ impl Deref for ReadLease {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the sample lies within the slot, whose bytes are mapped, initialised and ours by the type's invariant.
+        // SAFETY: the sample is within the slot, whose bytes are mapped, initialised and used by this lease alone, by
+        // the type's invariant.
         let first = unsafe { self.base.add(self.start) };
         // SAFETY: as above, for `len` bytes.
         unsafe { std::slice::from_raw_parts(first.as_ptr(), self.len) }
@@ -291,22 +293,22 @@ impl std::fmt::Debug for ReadLease {
 
 impl Drop for ReadLease {
     fn drop(&mut self) {
-        // A forked child has neither the pages nor, perhaps, a lock that can be taken.
-        if self.shared.pid != std::process::id() {
+        // A forked child does not have the pages, and the lock may be held by a thread that does not exist there.
+        if self.stock.pid != std::process::id() {
             return;
         }
-        self.shared.stock.release(|stock, closed| {
+        self.stock.runs.release(|runs, closed| {
             if let Backing::Mapping { .. } = self.backing {
-                // The mapping itself goes with the field, after this body: the next one may briefly overlap with it.
-                stock.oversize_out = false;
+                // The mapping is unmapped with the field, after this body, so two of them may exist for a moment.
+                runs.oversize_out = false;
             }
-            // SAFETY: the bytes are this lease's, which ends here.
-            unsafe { self.shared.slab.release(&mut stock.free, &self.backing, !closed) };
+            // SAFETY: the bytes belong to this lease, which ends here.
+            unsafe { self.stock.slab.release(&mut runs.free, &self.backing, !closed) };
         });
     }
 }
 
-/// A part of a shared [`ReadLease`].
+/// Part of a shared [`ReadLease`].
 #[derive(Clone, Debug)]
 pub struct ReadSlice {
     lease: Arc<ReadLease>,
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_never_exceeds_the_pool_and_comes_back() {
+    fn leases_never_exceed_the_pool_and_return_to_it() {
         let pool = pool(64 << 10);
         let mut leases = Vec::new();
         while let Some(lease) = pool.try_lease(100).unwrap() {
@@ -434,23 +436,23 @@ mod tests {
         use super::*;
         use crate::sync::{JoinHandle, model, spawn, yield_now};
 
-        /// Has another thread ask for 20,000 bytes, and returns once it waits.
+        /// Requests 20,000 bytes on another thread, and returns once that thread waits.
         fn waiter(pool: &ReadPool) -> JoinHandle<Result<usize>> {
             let waiting = pool.clone();
             let thread = spawn("waiter", move || waiting.lease(20_000).map(|l| l.len())).unwrap();
-            while !pool.shared.stock.has_waiters() {
+            while !pool.stock.runs.has_waiters() {
                 yield_now();
             }
             thread
         }
 
         #[test]
-        fn who_waits_is_served_in_the_order_of_asking() {
+        fn requests_are_granted_in_order_of_arrival() {
             model(|| {
                 let pool = pool(64 << 10);
                 let first = pool.lease(24_000).unwrap();
                 let second = pool.lease(24_000).unwrap();
-                // 28 KiB do not fit into what is left; 4 KiB would, but must not overtake.
+                // 28 KiB do not fit into the remaining memory; 4 KiB would, but must not overtake.
                 let large = waiter(&pool);
                 assert!(pool.try_lease(100).unwrap().is_none(), "a small request does not overtake");
                 drop(first);
@@ -462,7 +464,7 @@ mod tests {
         }
 
         #[test]
-        fn closing_wakes_who_waits() {
+        fn closing_rejects_waiting_requests() {
             model(|| {
                 let pool = pool(64 << 10);
                 let held = (pool.lease(24_000).unwrap(), pool.lease(24_000).unwrap());

@@ -1,9 +1,9 @@
-//! The seam for whoever wants to know the pages: a device driver.
+//! Registration of pages with a device driver.
 
 use crate::error::Result;
 
-/// Registers memory with a device, so that it can copy from it without a detour. The engine knows no device; the GPU
-/// crate brings the implementation.
+/// Registers memory with a device, which can then copy from it directly. The GPU crate implements it; the engine itself
+/// does not depend on any device.
 pub trait Registrar: Send + Sync {
     /// Registers `len` bytes at `address`, page-aligned, mapped until the returned guard has been dropped.
     ///
@@ -13,8 +13,8 @@ pub trait Registrar: Send + Sync {
     fn register(&self, address: *mut u8, len: usize) -> Result<Box<dyn Registration>>;
 }
 
-/// Holds a registration; dropping it ends it. Dropped before the memory is unmapped.
+/// A registration, which ends when dropped; dropped before the memory is unmapped.
 pub trait Registration: Send + Sync {
-    /// Whether the device copies from the memory without a detour: `false` where it could not be had so.
+    /// True if the device copies from the memory directly.
     fn is_direct(&self) -> bool;
 }

@@ -2,82 +2,31 @@
 
 use super::extents::Extents;
 use super::map::{MapOptions, Mapping};
+use super::piece::Piece;
 use super::populate::Populate;
 use super::register::{Registrar, Registration};
 use crate::error::{Error, Result};
-use crate::sync::{Arc, AtomicUsize, OnceLock, Ordering};
+use crate::sync::OnceLock;
 use crate::topology::Node;
 use std::ptr::NonNull;
 
-/// Runs start and end on this boundary: a page, and no less than what O_DIRECT asks for on the disks that we serve.
+/// Alignment of runs: a page, which is also enough for O_DIRECT on the supported disks.
 pub const BLOCK_BYTES: usize = 4096;
 
-/// The kernel registers at most 1 GiB as one fixed buffer; one byte more is EFAULT.
+/// Longest mapping. The kernel registers at most 1 GiB as one fixed buffer and fails with EFAULT above.
 pub const PIECE_BYTES_MAX: usize = 1 << 30;
 
-/// `len` in whole blocks; `None` where that overflows.
+/// `len` rounded up to whole blocks; `None` if that overflows.
 pub(super) fn in_blocks(len: usize) -> Option<usize> {
     len.checked_next_multiple_of(BLOCK_BYTES)
 }
 
-/// What of a slab lies on one node.
+/// Part of a slab on one node.
 #[derive(Clone, Debug)]
 pub(super) struct NodeShare {
     pub bytes: usize,
-    /// `None`: wherever it is touched first.
+    /// `None`: pages come from the node of the thread that touches them first.
     pub node: Option<Node>,
-}
-
-/// One mapping of a slab, as those see it who register it with a ring.
-#[derive(Clone, Debug)]
-pub struct Piece {
-    shared: Arc<PieceMap>,
-}
-
-#[derive(Debug)]
-struct PieceMap {
-    map: Mapping,
-    /// Bytes from the start that have pages.
-    populated: AtomicUsize,
-    node: Option<Node>,
-}
-
-impl Piece {
-    /// The first byte; valid for [`len`](Self::len) bytes for as long as this value lives.
-    pub fn ptr(&self) -> NonNull<u8> {
-        self.shared.map.ptr()
-    }
-
-    /// Length in bytes, at most 1 GiB.
-    #[expect(clippy::len_without_is_empty, reason = "a piece is never empty")]
-    pub fn len(&self) -> usize {
-        self.shared.map.len()
-    }
-
-    /// Whether all pages are there, so that registering takes milliseconds and not the time of a first touch.
-    pub fn is_populated(&self) -> bool {
-        self.populated_bytes() == self.len()
-    }
-
-    /// The NUMA node whose memory is preferred; `None`: that of the thread which touches a page first.
-    pub fn node(&self) -> Option<&Node> {
-        self.shared.node.as_ref()
-    }
-
-    pub(super) fn populated_bytes(&self) -> usize {
-        self.shared.populated.load(Ordering::Acquire)
-    }
-
-    /// Populates the next `step` bytes. False when the system refuses.
-    pub(super) fn populate_next(&self, step: usize) -> bool {
-        let at = self.populated_bytes();
-        let len = step.min(self.len() - at);
-        let done = self.shared.map.populate(at, len);
-        if done {
-            self.shared.populated.store(at + len, Ordering::Release);
-        }
-        done
-    }
 }
 
 /// A run of blocks of a slab.
@@ -91,27 +40,27 @@ pub(super) struct Run {
     pub len: usize,
 }
 
-/// What a pool grants under its lock.
+/// Memory granted under a pool's lock.
 pub(super) enum Grant {
     /// A run of the slab.
     Run(Run),
-    /// The right to memory outside the slab, which is mapped outside the lock.
+    /// A mapping of its own, which is made after the lock has been released.
     Mapping,
 }
 
-/// Where granted bytes lie.
+/// Memory behind a granted slot.
 pub(super) enum Backing {
-    /// In the slab.
+    /// A run of the slab.
     Run(Run),
-    /// In a mapping that goes with its holder.
+    /// A mapping that is unmapped with its holder.
     Mapping { _map: Mapping },
 }
 
-/// The memory of a pool. What is free is kept beside it, under the pool's lock.
+/// Memory of a pool. [`FreeRuns`] keeps track of the free parts, under the pool's lock.
 ///
 /// Invariant: the pieces are mapped while the slab lives, and two runs that [`FreeRuns`] has lent out never overlap.
 pub(super) struct Slab {
-    /// Ended before the memory goes: fields drop in order.
+    /// Ends before the memory is unmapped: fields drop in order.
     registrations: Vec<Box<dyn Registration>>,
     /// Stops and joins its thread when dropped; `None` where the system refused a thread.
     populate: OnceLock<Option<Populate>>,
@@ -121,7 +70,8 @@ pub(super) struct Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        // A forked child has neither the device's context nor the pages: nothing is ended there.
+        // A forked child has neither the device's context nor the pages, so its copies of the registrations must not
+        // end.
         if self.pid != std::process::id() {
             self.registrations.drain(..).for_each(std::mem::forget);
         }
@@ -129,7 +79,7 @@ impl Drop for Slab {
 }
 
 impl Slab {
-    /// Each of `parts` in pieces of at most `piece_bytes_max`, and the table of what is free.
+    /// Maps each of `parts` in pieces of at most `piece_bytes_max`. Returns the slab and its free runs.
     pub(super) fn new(
         parts: &[NodeShare],
         piece_bytes_max: usize,
@@ -149,13 +99,12 @@ impl Slab {
             // Pieces of one size, so that none is a remnant too small for a sample.
             let each = in_blocks(total.div_ceil(count)).unwrap_or(piece_bytes_max);
             first_of_part.push(pieces.len());
-            let mut left = total;
-            while left > 0 {
-                let len = each.min(left);
+            let mut remaining = total;
+            while remaining > 0 {
+                let len = each.min(remaining);
                 let map = Mapping::new(len, options)?;
-                let piece = PieceMap { map, populated: AtomicUsize::new(0), node: node.clone() };
-                pieces.push(Piece { shared: Arc::new(piece) });
-                left -= len;
+                pieces.push(Piece::new(map, node.clone()));
+                remaining -= len;
             }
         }
         let registrations = match registrar {
@@ -172,7 +121,7 @@ impl Slab {
         &self.pieces
     }
 
-    /// Whether a device copies from this piece without a detour.
+    /// True if a device copies from this piece directly.
     pub(super) fn is_registered(&self, piece: usize) -> bool {
         self.registrations.get(piece).is_some_and(|registration| registration.is_direct())
     }
@@ -185,7 +134,7 @@ impl Slab {
         self.pieces.iter().map(Piece::populated_bytes).sum()
     }
 
-    /// The longest run that can be lent out.
+    /// The longest run that the slab can hold.
     pub(super) fn run_bytes_max(&self) -> usize {
         self.pieces.iter().map(Piece::len).max().unwrap_or(0)
     }
@@ -198,7 +147,7 @@ impl Slab {
         unsafe { piece.ptr().add(run.at) }
     }
 
-    /// Where the `bytes` bytes of `grant` lie, and the first of them.
+    /// Returns the memory for `grant`, which has `bytes` bytes, and the address of the first byte.
     ///
     /// # Errors
     ///
@@ -214,38 +163,38 @@ impl Slab {
         }
     }
 
-    /// Takes the memory back into `free`, and gives its pages to the system if nobody will `ask_again` for them. A mapping of
-    /// its own goes with its holder.
+    /// Returns a run to `free`, and its pages to the system unless the run is `reused`. Does nothing for a mapping of
+    /// its own.
     ///
     /// # Safety
     ///
-    /// Nobody may refer to the bytes any more.
-    pub(super) unsafe fn release(&self, free: &mut FreeRuns, backing: &Backing, ask_again: bool) {
+    /// There are no references to the bytes any more.
+    pub(super) unsafe fn release(&self, free: &mut FreeRuns, backing: &Backing, reused: bool) {
         let Backing::Run(run) = backing else { return };
-        if !ask_again {
-            // SAFETY: passed on to the caller; the run is granted to nobody else before it is free.
+        if !reused {
+            // SAFETY: passed on to the caller; the run is not granted again before it is free.
             unsafe { self.discard(*run) };
         }
-        free.give(*run);
+        free.insert(*run);
     }
 
-    /// Gives the pages of a run back to the system and keeps the addresses.
+    /// Returns the pages of a run to the system and keeps the addresses.
     ///
     /// # Safety
     ///
-    /// Nobody may refer to the run: it is free, or the caller is its only holder.
+    /// There are no references to the run: it is free, or the caller is its only holder.
     pub(super) unsafe fn discard(&self, run: Run) {
         // SAFETY: passed on to the caller.
-        unsafe { self.pieces[run.piece].shared.map.discard(run.at, run.len) };
+        unsafe { self.pieces[run.piece].discard(run.at, run.len) };
     }
 
-    /// Has a thread make the pages in the background, once.
+    /// Starts a thread that populates the pages, once.
     pub(super) fn start_populating(&self) {
-        // A refused thread costs only the early population.
+        // Without the thread, pages are populated on first touch.
         self.populate.get_or_init(|| Populate::start(self.pieces.clone()).ok());
     }
 
-    /// Ends the background population without waiting for it.
+    /// Stops the background population without waiting for its thread.
     pub(super) fn stop_populating(&self) {
         if let Some(Some(populate)) = self.populate.get() {
             populate.stop();
@@ -253,20 +202,20 @@ impl Slab {
     }
 }
 
-/// What is free in a slab.
+/// Free runs of a slab.
 #[derive(Debug)]
 pub(super) struct FreeRuns {
     /// One for each piece.
     extents: Vec<Extents>,
     /// The first piece of each part.
     first_of_part: Vec<usize>,
-    /// The part that the next run is looked for first in.
+    /// The part that is searched first for the next run.
     turn: usize,
 }
 
 impl FreeRuns {
-    /// Takes a run of `len` bytes, a multiple of the block. The parts have their turns at being asked first; a run is
-    /// found while any piece has one.
+    /// Takes a run of `len` bytes, a multiple of the block. Calls begin their search at the parts in turn, and search
+    /// all pieces.
     pub(super) fn take(&mut self, len: usize) -> Option<Run> {
         debug_assert!(len.is_multiple_of(BLOCK_BYTES));
         let (first, pieces) = (self.first_of_part[self.turn], self.extents.len());
@@ -277,8 +226,8 @@ impl FreeRuns {
         Some(run)
     }
 
-    pub(super) fn give(&mut self, run: Run) {
-        self.extents[run.piece].give(run.at, run.len);
+    pub(super) fn insert(&mut self, run: Run) {
+        self.extents[run.piece].insert(run.at, run.len);
     }
 
     pub(super) fn free_bytes(&self) -> usize {

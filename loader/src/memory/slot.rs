@@ -1,10 +1,10 @@
-//! Batch slots: where samples become tensors.
+//! Batch slots, in which samples become tensors.
 //!
-//! A slot has two lives. While it is a [`BatchSlot`] the engine fills it, row by row, from many threads. Frozen into a
-//! [`BatchMemory`] it is immutable and shared, and after [`BatchMemory::hand_over`] the consumer decides how long it
+//! A slot has two phases. As a [`BatchSlot`], the engine fills it row by row, from many threads. Frozen into a
+//! [`BatchMemory`], it is immutable and shared; after [`BatchMemory::hand_over`] the consumer decides how long it
 //! lives.
 
-use super::batch::Shared;
+use super::batch_stock::BatchStock;
 use super::slab::Backing;
 use crate::error::{Error, Result};
 use crate::sync::{Arc, AtomicBool, Ordering};
@@ -12,87 +12,87 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
-/// Gives the memory back.
-struct Held {
-    shared: Arc<Shared>,
+/// Ownership of a slot's memory, which returns to the pool when dropped.
+struct BatchLease {
+    stock: Arc<BatchStock>,
     backing: Backing,
-    by_engine: AtomicBool,
+    engine_holds: AtomicBool,
 }
 
-impl Drop for Held {
+impl Drop for BatchLease {
     fn drop(&mut self) {
-        // In a forked child this is a copy of somebody else's batch, and the lock may be held by a thread that is not
-        // there.
-        if self.shared.pid != std::process::id() {
+        // In a forked child this is a copy of the parent's batch, and the lock may be held by a thread that does not
+        // exist there.
+        if self.stock.pid != std::process::id() {
             return;
         }
-        // SAFETY: the bytes were this value's, and nobody refers to them when it goes.
-        unsafe { self.shared.release(&self.backing, *self.by_engine.get_mut()) };
+        // SAFETY: the bytes belong to this value, and there are no references to them when it is dropped.
+        unsafe { self.stock.release(&self.backing, *self.engine_holds.get_mut()) };
     }
 }
 
-/// The bytes of one slot.
+/// Bytes of one slot.
 ///
-/// Invariant: `ptr .. ptr + len` is mapped while `held` lives, initialised (zeroes or an earlier batch) and lent to this
-/// value alone. Before freezing, [`BatchSlot::lent`] keeps the ranges of all `RowMut`s disjoint and nothing else reads or
-/// writes; after freezing nobody writes.
-struct Bytes {
-    held: Held,
+/// Invariant: `ptr .. ptr + len` is mapped while `lease` lives, initialised (zeroes or an earlier batch) and lent to
+/// this value alone. Before freezing, [`BatchSlot::lent`] keeps the ranges of all `RowMut`s disjoint and nothing else
+/// reads or writes; after freezing nothing writes.
+struct SlotBytes {
+    lease: BatchLease,
     ptr: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the bytes belong to whoever holds the value, on whatever thread.
-unsafe impl Send for Bytes {}
-// SAFETY: through `&Bytes` only frozen batches read, and `RowMut`s touch disjoint ranges, by the type's invariant.
-unsafe impl Sync for Bytes {}
+// SAFETY: the bytes belong to the holder of the value, on any thread.
+unsafe impl Send for SlotBytes {}
+// SAFETY: through `&SlotBytes` only frozen batches read, and `RowMut`s touch disjoint ranges, by the type's invariant.
+unsafe impl Sync for SlotBytes {}
 
-/// A batch in the making.
+/// Batch under construction.
 pub struct BatchSlot {
-    bytes: Arc<Bytes>,
-    /// Ranges that were handed out, start to end.
+    bytes: Arc<SlotBytes>,
+    /// Ends of the ranges that are lent out, by their starts.
     lent: BTreeMap<usize, usize>,
 }
 
 impl BatchSlot {
-    /// The `len` bytes at `ptr`, which lie in `backing`.
+    /// Makes a slot of the `len` bytes at `ptr`, which are in `backing`.
     ///
     /// # Safety
     ///
-    /// The bytes are mapped and initialised as long as `backing` lives, and nobody else has them before `backing` is given back
-    /// to `shared`.
-    pub(super) unsafe fn new(shared: Arc<Shared>, backing: Backing, ptr: NonNull<u8>, len: usize) -> Self {
-        let held = Held { shared, backing, by_engine: AtomicBool::new(true) };
-        Self { bytes: Arc::new(Bytes { held, ptr, len }), lent: BTreeMap::new() }
+    /// The bytes are mapped and initialised as long as `backing` lives, and have no other user before `backing` is
+    /// released to `stock`.
+    pub(super) unsafe fn new(stock: Arc<BatchStock>, backing: Backing, ptr: NonNull<u8>, len: usize) -> Self {
+        let lease = BatchLease { stock, backing, engine_holds: AtomicBool::new(true) };
+        Self { bytes: Arc::new(SlotBytes { lease, ptr, len }), lent: BTreeMap::new() }
     }
 
-    /// Length in bytes, as asked for.
+    /// Length in bytes, as requested.
     pub fn len(&self) -> usize {
         self.bytes.len
     }
 
-    /// Whether the batch has no bytes (all fields of it are Python objects, say).
+    /// True if the batch has no bytes, for example because all its fields are Python objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the memory is outside the pool, as [`BatchMemory::is_unpooled`] tells later.
+    /// True if the memory is outside the pool; see [`BatchMemory::is_unpooled`].
     pub fn is_unpooled(&self) -> bool {
-        matches!(self.bytes.held.backing, Backing::Mapping { .. })
+        matches!(self.bytes.lease.backing, Backing::Mapping { .. })
     }
 
     #[cfg(test)]
     pub(super) fn backing(&self) -> &Backing {
-        &self.bytes.held.backing
+        &self.bytes.lease.backing
     }
 
-    /// Writable parts, each of which may be used on a thread of its own. A byte is handed out once, until all rows are
-    /// [taken back](Self::take_back).
+    /// Returns writable parts, each of which may be used on a thread of its own. A byte is lent out once, until all
+    /// rows are [reclaimed](Self::reclaim).
     ///
     /// # Errors
     ///
-    /// [`Internal`](crate::ErrorKind::Internal) when a range ends behind the slot, or overlaps with another or an
-    /// earlier one; nothing is handed out then.
+    /// [`Internal`](crate::ErrorKind::Internal) when a range ends after the slot, or overlaps with another or an
+    /// earlier one; nothing is lent out then.
     pub fn rows(&mut self, ranges: &[Range<usize>]) -> Result<Vec<RowMut>> {
         let mut lent = Vec::with_capacity(ranges.len());
         for range in ranges {
@@ -111,12 +111,12 @@ impl BatchSlot {
 
     fn lend(&mut self, range: &Range<usize>) -> Result<()> {
         if range.start > range.end || range.end > self.len() {
-            return Err(Error::internal("a row lies behind its batch"));
+            return Err(Error::internal("a row ends after its batch"));
         }
         if range.is_empty() {
             return Ok(());
         }
-        // Ranges in `lent` are disjoint, so the last one that starts before our end is the only one that can reach in.
+        // Ranges in `lent` are disjoint, so only the last one that starts before this range's end can overlap with it.
         let before = self.lent.range(..range.end).next_back();
         if before.is_some_and(|(_, end)| *end > range.start) {
             return Err(Error::internal("two rows of a batch overlap"));
@@ -125,24 +125,24 @@ impl BatchSlot {
         Ok(())
     }
 
-    /// Makes all bytes ready to be handed out anew; false while a row is still out.
-    pub fn take_back(&mut self) -> bool {
-        let are_back = Arc::get_mut(&mut self.bytes).is_some();
-        if are_back {
+    /// Makes all bytes available to [`rows`](Self::rows) again; returns false while a row exists.
+    pub fn reclaim(&mut self) -> bool {
+        let is_complete = Arc::get_mut(&mut self.bytes).is_some();
+        if is_complete {
             self.lent.clear();
         }
-        are_back
+        is_complete
     }
 
-    /// Whether rows are still out.
+    /// True while a row exists.
     pub fn has_rows_out(&self) -> bool {
         Arc::strong_count(&self.bytes) > 1
     }
 
-    /// The whole batch, writable, for one thread; `None` while rows are out.
+    /// The whole batch, writable, for one thread; `None` while a row exists.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         let bytes = Arc::get_mut(&mut self.bytes)?;
-        // SAFETY: mapped and initialised by the type's invariant, and `get_mut` has shown that no row is left.
+        // SAFETY: mapped and initialised by the type's invariant, and `get_mut` shows that no row exists.
         Some(unsafe { std::slice::from_raw_parts_mut(bytes.ptr.as_ptr(), bytes.len) })
     }
 
@@ -150,9 +150,9 @@ impl BatchSlot {
     ///
     /// # Errors
     ///
-    /// The slot itself, while rows are out: whoever counts rows counts one when it has been dropped, not before.
+    /// The slot itself, while a row exists. A caller that counts finished rows must count a row only after its drop.
     pub fn freeze(mut self) -> std::result::Result<BatchMemory, Self> {
-        // Nobody writes from here on: rows came from this slot only, which is consumed.
+        // Nothing writes after this: rows come from this slot only, which is consumed.
         if Arc::get_mut(&mut self.bytes).is_none() { Err(self) } else { Ok(BatchMemory { bytes: self.bytes }) }
     }
 }
@@ -163,20 +163,20 @@ impl std::fmt::Debug for BatchSlot {
     }
 }
 
-/// A writable part of a [`BatchSlot`].
+/// Writable part of a [`BatchSlot`].
 pub struct RowMut {
-    bytes: Arc<Bytes>,
+    bytes: Arc<SlotBytes>,
     start: usize,
     len: usize,
 }
 
 impl RowMut {
-    /// Bytes of the slot before it.
+    /// Offset in the slot, in bytes.
     pub fn offset(&self) -> usize {
         self.start
     }
 
-    /// Splits the first `len` bytes off, for use on another thread; the rest stays here.
+    /// Splits off the first `len` bytes, for use on another thread; `self` keeps the rest.
     ///
     /// # Panics
     ///
@@ -188,7 +188,7 @@ impl RowMut {
         front
     }
 
-    /// Gives the first `len` bytes up; the rest stays here.
+    /// Drops the first `len` bytes; `self` keeps the rest.
     ///
     /// # Panics
     ///
@@ -204,16 +204,16 @@ impl Deref for RowMut {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the range lies within the slot, as `lend` has checked.
+        // SAFETY: the range is within the slot, as `lend` has checked.
         let first = unsafe { self.bytes.ptr.add(self.start) };
-        // SAFETY: mapped and initialised by the invariant of `Bytes`, and no other row covers these bytes.
+        // SAFETY: mapped and initialised by the invariant of `SlotBytes`, and no other row covers these bytes.
         unsafe { std::slice::from_raw_parts(first.as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for RowMut {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the range lies within the slot, as `lend` has checked.
+        // SAFETY: the range is within the slot, as `lend` has checked.
         let first = unsafe { self.bytes.ptr.add(self.start) };
         // SAFETY: as in `deref`, and `&mut self` makes this the only reference to the row.
         unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), self.len) }
@@ -226,11 +226,11 @@ impl std::fmt::Debug for RowMut {
     }
 }
 
-/// A finished batch: immutable, reference-counted bytes. The memory goes back to the pool when the last clone is
-/// dropped, on whatever thread; if the pool has gone, to the system.
+/// Finished batch: immutable, reference-counted bytes. The memory returns to the pool when the last clone is dropped,
+/// on any thread, or to the system if the pool has been dropped.
 #[derive(Clone)]
 pub struct BatchMemory {
-    bytes: Arc<Bytes>,
+    bytes: Arc<SlotBytes>,
 }
 
 impl BatchMemory {
@@ -239,17 +239,17 @@ impl BatchMemory {
         self.bytes.ptr
     }
 
-    /// Tells the pool that the consumer has the batch from now on, so that nobody in the engine waits for its memory.
-    /// The loader calls it when `next` returns; a second call changes nothing.
+    /// Marks the batch as held by the consumer, so that the engine does not wait for its memory. The loader calls this
+    /// when `next` returns; a second call has no effect.
     pub fn hand_over(&self) {
-        if self.bytes.held.by_engine.swap(false, Ordering::AcqRel) {
-            self.bytes.held.shared.released();
+        if self.bytes.lease.engine_holds.swap(false, Ordering::AcqRel) {
+            self.bytes.lease.stock.engine_releases();
         }
     }
 
-    /// Whether the memory is outside the pool: not registered with a device, and gone when dropped.
+    /// True if the memory is outside the pool: not registered with a device, and unmapped when dropped.
     pub fn is_unpooled(&self) -> bool {
-        matches!(self.bytes.held.backing, Backing::Mapping { .. })
+        matches!(self.bytes.lease.backing, Backing::Mapping { .. })
     }
 }
 
@@ -257,7 +257,7 @@ impl Deref for BatchMemory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: mapped and initialised by the invariant of `Bytes`, and after freezing nobody writes.
+        // SAFETY: mapped and initialised by the invariant of `SlotBytes`, and after freezing nothing writes.
         unsafe { std::slice::from_raw_parts(self.bytes.ptr.as_ptr(), self.bytes.len) }
     }
 }
@@ -278,13 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_written_on_many_threads_and_the_batch_is_frozen_when_all_are_gone() {
+    fn rows_are_written_on_many_threads_and_the_batch_is_frozen_when_all_are_dropped() {
         let pool = pool(1 << 20);
         let mut slot = pool.take(1000).unwrap();
         let ranges: Vec<_> = (0..10).map(|i| i * 100..(i + 1) * 100).collect();
         let rows = slot.rows(&ranges).unwrap();
         assert!(slot.bytes_mut().is_none());
-        let slot = slot.freeze().expect_err("rows are out");
+        let slot = slot.freeze().expect_err("rows exist");
         let threads: Vec<_> =
             rows.into_iter().enumerate().map(|(i, mut row)| std::thread::spawn(move || row.fill(i as u8))).collect();
         threads.into_iter().for_each(|t| t.join().unwrap());
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_is_handed_out_once() {
+    fn a_byte_is_lent_out_once() {
         let mut slot = pool(1 << 20).take(100).unwrap();
         let first = slot.rows(&[0..10, 20..30]).unwrap();
         for bad in [5..15, 0..10, 15..21, 29..30, 0..100, 90..101] {
@@ -310,19 +310,19 @@ mod tests {
         let wrong_way = Range { start: 50, end: 40 };
         assert!(slot.rows(&[wrong_way]).is_err());
         assert!(slot.rows(&[40..50, 45..55]).is_err());
-        assert_eq!(slot.rows(&[40..50, 10..20, 10..10]).unwrap().len(), 3, "a refused call hands nothing out");
-        assert!(!slot.take_back(), "a row is out");
+        assert_eq!(slot.rows(&[40..50, 10..20, 10..10]).unwrap().len(), 3, "a rejected call lends nothing out");
+        assert!(!slot.reclaim(), "a row exists");
         drop(first);
         let again = 0..10;
         assert!(slot.rows(std::slice::from_ref(&again)).is_err(), "not even after the row was dropped");
-        assert!(slot.take_back());
+        assert!(slot.reclaim());
         let row = slot.rows(std::slice::from_ref(&again)).unwrap();
-        assert!(slot.rows(std::slice::from_ref(&again)).is_err(), "once more, and only once");
+        assert!(slot.rows(std::slice::from_ref(&again)).is_err(), "lent out again, but only once");
         drop(row);
     }
 
     #[test]
-    fn a_row_gives_its_front_up_or_to_another_thread() {
+    fn the_front_of_a_row_can_be_dropped_or_split_off() {
         let mut slot = pool(1 << 20).take(10).unwrap();
         let mut rest = slot.rows(std::slice::from_ref(&(0..10))).unwrap().remove(0);
         rest.skip_front(2);

@@ -383,7 +383,7 @@ impl BatchBuilder {
         self.close_room();
         let mut slot = self.slot.lock();
         if let Some(slot) = slot.as_mut() {
-            if !slot.take_back() {
+            if !slot.reclaim() {
                 return Err(Error::internal("a batch was reopened before its rows were done"));
             }
             self.layout.mark(slot, &[true]);

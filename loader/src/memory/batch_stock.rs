@@ -1,0 +1,167 @@
+//! Memory of a batch pool, and the rules by which it is granted.
+
+use super::fair_queue::{Closed, FairPool};
+use super::map::MapOptions;
+use super::pool_state::PoolState;
+use super::slab::{Backing, FreeRuns, Grant, Slab, in_blocks};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{AtomicBool, Ordering};
+use std::ptr::NonNull;
+
+/// Memory of a batch pool, shared by the pool and all slots taken from it.
+pub(super) struct BatchStock {
+    pub(super) slab: Slab,
+    runs: FairPool<Runs>,
+    options: MapOptions,
+    warned: AtomicBool,
+    pub(super) pid: u32,
+}
+
+struct Runs {
+    free: FreeRuns,
+    /// Slots that are being filled or wait for delivery. These become free, or reach the consumer, even if the consumer
+    /// drops no batch.
+    engine_held: usize,
+    unpooled: u64,
+}
+
+impl BatchStock {
+    pub(super) fn new(slab: Slab, free: FreeRuns, options: MapOptions) -> Self {
+        Self {
+            slab,
+            runs: FairPool::new(Runs { free, engine_held: 0, unpooled: 0 }),
+            options,
+            warned: AtomicBool::new(false),
+            pid: std::process::id(),
+        }
+    }
+
+    /// Waits for memory for `bytes` bytes, after earlier requests; `None` once `is_over`.
+    pub(super) fn take_unless(
+        &self,
+        bytes: usize,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Option<(Backing, NonNull<u8>)>> {
+        let need = need(bytes)?;
+        let grant = self.runs.take_unless(|runs| self.grant(runs, need), is_over);
+        let grant = grant
+            .map_err(|Closed| Error::new(ErrorKind::Closed, "the loader was closed while a batch waited for memory"))?;
+        grant.map(|grant| self.backing(grant, bytes, need)).transpose()
+    }
+
+    /// Makes all waiting requests check `is_over` again.
+    pub(super) fn wake(&self) {
+        self.runs.wake();
+    }
+
+    pub(super) fn state(&self) -> PoolState {
+        self.runs.inspect(|runs, counts| PoolState::new(&self.slab, &runs.free, counts, runs.unpooled))
+    }
+
+    fn grant(&self, runs: &mut Runs, need: usize) -> Option<Grant> {
+        let grant = match runs.free.take(need) {
+            Some(run) => Grant::Run(run),
+            // The engine holds no slot that could become free, or no free run would be long enough.
+            None if runs.engine_held == 0 || need > self.slab.run_bytes_max() => {
+                runs.unpooled += 1;
+                Grant::Mapping
+            }
+            None => return None,
+        };
+        runs.engine_held += 1;
+        Some(grant)
+    }
+
+    fn backing(&self, grant: Grant, bytes: usize, need: usize) -> Result<(Backing, NonNull<u8>)> {
+        if matches!(grant, Grant::Mapping) && !self.warned.swap(true, Ordering::Relaxed) {
+            // A program that keeps small batches does so on purpose.
+            let level = if bytes < 1 << 20 { log::Level::Debug } else { log::Level::Warn };
+            log::log!(level, "{}", self.unpooled_reason(bytes, need));
+        }
+        self.slab.backing(grant, need, self.options).map_err(|e| {
+            self.engine_releases();
+            e.with("batch_bytes", bytes)
+        })
+    }
+
+    /// Explains why a batch is outside the pool, and how to avoid it.
+    fn unpooled_reason(&self, bytes: usize, need: usize) -> String {
+        let pool = self.slab.total_bytes();
+        match need > self.slab.run_bytes_max() {
+            true => format!(
+                "a batch of {bytes} bytes is larger than the {pool} bytes reserved for batches, so each batch takes additional \
+                 memory: raise `memory`, or lower `batch_size`"
+            ),
+            false => format!(
+                "earlier batches are still in use and fill the {pool} bytes reserved for batches: a batch of {bytes} bytes takes \
+                 additional memory. This is fine if the program keeps batches on purpose; otherwise drop batches after use, or \
+                 copy the part that is kept. This warning is not repeated"
+            ),
+        }
+    }
+
+    /// Counts one slot less in the hands of the engine.
+    pub(super) fn engine_releases(&self) {
+        self.runs.release(|runs, _| runs.engine_held -= 1);
+    }
+
+    /// Returns the memory of a slot to the pool. `by_engine`: the engine held the slot.
+    ///
+    /// # Safety
+    ///
+    /// There are no references to the bytes any more.
+    pub(super) unsafe fn release(&self, backing: &Backing, by_engine: bool) {
+        self.runs.release(|runs, closed| {
+            runs.engine_held -= usize::from(by_engine);
+            // SAFETY: passed on to the caller.
+            unsafe { self.slab.release(&mut runs.free, backing, !closed) };
+        });
+    }
+
+    pub(super) fn close(&self) {
+        if self.pid != std::process::id() {
+            return;
+        }
+        self.slab.stop_populating();
+        self.runs.close(|runs| {
+            for run in runs.free.runs() {
+                // SAFETY: the run is free, and stays free while the lock is held.
+                unsafe { self.slab.discard(run) };
+            }
+        });
+    }
+}
+
+fn need(bytes: usize) -> Result<usize> {
+    in_blocks(bytes.max(1))
+        .filter(|need| *need <= isize::MAX as usize)
+        .ok_or_else(|| Error::config("a batch does not fit the address space").with("batch_bytes", bytes))
+}
+
+#[cfg(test)]
+impl BatchStock {
+    /// Like [`take_unless`](Self::take_unless), but without a wait.
+    pub(super) fn try_take(&self, bytes: usize) -> Option<(Backing, NonNull<u8>)> {
+        let need = need(bytes).unwrap();
+        let grant = self.runs.try_take(|runs| self.grant(runs, need)).unwrap();
+        grant.map(|grant| self.backing(grant, bytes, need).unwrap())
+    }
+
+    pub(super) fn has_waiters(&self) -> bool {
+        self.runs.has_waiters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::slab::NodeShare;
+
+    #[test]
+    fn the_two_reasons_for_unpooled_memory_have_their_own_messages() {
+        let (slab, free) = Slab::new(&[NodeShare { bytes: 16 << 10, node: None }], 1 << 30, false, None).unwrap();
+        let stock = BatchStock::new(slab, free, MapOptions::default());
+        assert!(stock.unpooled_reason(9, 4096).contains("still in use"));
+        assert!(stock.unpooled_reason(9, 32 << 10).contains("raise `memory`"));
+    }
+}
