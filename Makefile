@@ -1,4 +1,4 @@
-# The two commands, and the small ones. Each says what it does; the work is in python/scripts.
+# Targets. `make help` lists them; the scripts are in python/scripts.
 .DEFAULT_GOAL := help
 .PHONY: help run test gate build wheel gpu-report
 

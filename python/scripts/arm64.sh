@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tests of what decodes, built for 64-bit ARM and run in an emulator: the NEON kernels against the portable ones and
+# Runs the decoders' tests for 64-bit ARM in an emulator: the NEON kernels against the portable ones and
 # libjpeg-turbo. Arguments are names of tests; `decode::` if there are none. `make test` does not need it.
 . "$(dirname "$0")/lib.sh"
 

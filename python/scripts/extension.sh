@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the extension and puts it into the source package: extension.sh dev|release [CARGO ARGUMENTS].
 # The arguments add packages to the same call of cargo, so that what they share is compiled once.
-# With python/py_src on PYTHONPATH the package then works as it stands; nothing is installed into the shared environment.
+# With python/py_src on PYTHONPATH the package then works without installation into the shared environment.
 . "$(dirname "$0")/lib.sh"
 
 case ${1:-dev} in
@@ -13,5 +13,5 @@ shift || true
 cargo build --locked -p forebay-python --lib "${profile[@]}" "$@"
 built=$target/$folder/lib_forebay.so
 placed=python/py_src/forebay/_forebay.abi3.so
-# A process may have the old file open and mapped: replace the name, never the bytes.
+# A process may have the old file mapped: the name is replaced, never the bytes.
 cmp -s "$built" "$placed" || { cp "$built" "$placed.new" && mv "$placed.new" "$placed"; }

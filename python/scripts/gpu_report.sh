@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Checks and measures forebay on this machine's GPU: report/gpu.json and report/gpu.html, or in the folder that OUT names. Needs
-# nothing from a registry: a Python with torch (PYTHON names one; else the machine's python3, or what `make run` has made) and the
-# extension, built beforehand with `make build`, or a wheel (WHEEL names it), which needs no libhwloc here. `--help` says what else.
+# Checks and measures forebay on this machine's GPU; writes gpu.json and gpu.html to report/ or the folder OUT. Needs
+# nothing from a registry: a Python with torch (PYTHON; otherwise python3, or the environment of `make run`) and the
+# extension, built beforehand with `make build`, or a wheel (WHEEL), which needs no libhwloc. See also `--help`.
 begun=$(date +%s)
-# What names files is meant from where this was called.
+# Paths are relative to the caller's folder.
 called_from=$PWD
 . "$(dirname "$0")/lib.sh"
 cd "$called_from"
-# The minutes count from here, and a panic says where it was.
+# The minutes count from here; panics have backtraces.
 export GPU_REPORT_BEGUN=$begun RUST_BACKTRACE=${RUST_BACKTRACE:-1}
 
-# Whether the Python $1 can import $2; else `said` is what it said last.
+# Returns true if the Python $1 can import $2. Otherwise `reason` is the last line of its error.
 imports() {
     local all code=0
     all=$("$1" -c "import $2" 2>&1) || code=$?
-    said=$(printf '%s\n' "${all:-it ended with status $code}" | tail -n 1)
+    reason=$(printf '%s\n' "${all:-it ended with status $code}" | tail -n 1)
     return "$code"
 }
 python=${PYTHON:-python3}
 needed="numpy, PIL, torch"
-# What `make run` and `make test` have made.
+# Environments of `make run` and `make test`.
 [ -n "${PYTHON:-}" ] || imports "$python" "$needed" || for made in "${XDG_CACHE_HOME:-$HOME/.cache}"/forebay/venv-*/bin/python; do
     ! imports "$made" "$needed" || python=$made
 done
@@ -33,12 +33,12 @@ if [ -n "${WHEEL:-}" ]; then
 fi
 export PYTHONPATH=$package:$root/python/scripts${PYTHONPATH:+:$PYTHONPATH}
 imports "$python" "$needed" ||
-    die "$python has no numpy, Pillow or torch that can be used ($said): name one that has, PYTHON=/path/to/python make gpu-report"
+    die "$python has no numpy, Pillow or torch that can be used ($reason): name one that has, PYTHON=/path/to/python make gpu-report"
 imports "$python" forebay ||
-    die "the package cannot be used here ($said): run \`make build\`, or copy what it made from elsewhere; where libhwloc is" \
+    die "the package cannot be used here ($reason): run \`make build\`, or copy its result from another machine; where libhwloc is" \
         "missing, make a wheel elsewhere (\`make wheel\`) and name it, WHEEL=FILE make gpu-report"
-# A shell that waits for a program in its foreground is ended without it, and what runs on the device would go on. So the program
-# runs beside it, and is told; Ctrl-C reaches both, and the shell waits.
+# A signal ends a shell that waits for a foreground program but not the program, which would continue on the device. So
+# the program runs in the background and the shell forwards signals; Ctrl-C reaches both, and the shell waits.
 "$python" -m gpu_report "$@" &
 program=$!
 trap 'kill -TERM "$program" 2>/dev/null || true' TERM HUP

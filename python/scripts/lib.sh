@@ -1,24 +1,24 @@
-# What the scripts beside this file share: sourced, not run. Sets `root` and moves there.
+# Functions shared by the scripts in this folder: sourced, not run. Sets `root` and changes to it.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root"
-# Unset where no user has logged in, such as in a container.
+# HOME is unset where no user has logged in, such as in a container.
 export HOME=${HOME:-~}
 
-# A line about what happens now, apart from the output of what is run.
+# Prints the current step, apart from the output of commands.
 say() { printf '\n==> %s\n' "$*"; }
 
-# The end, with a sentence that says what to change.
+# Ends the script with an error, which names what to change.
 die() { printf '\nerror: %s\n' "$*" >&2; exit 1; }
 
-# rustup's folder is not on the path of every non-login shell.
+# The PATH of a non-login shell may lack rustup's folder.
 if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
     PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 fi
 target=${CARGO_TARGET_DIR:-$root/target}
 
-# Sets `venv` to an environment over the shared one, with more packages or other versions: made once for each list of them.
-# `environment_over_shared NAME PACKAGE... [-- PACKAGE...]`: those behind `--` are installed without what they ask for.
+# Sets `venv` to an environment over the shared one, with more packages or other versions, made once per list.
+# `environment_over_shared NAME PACKAGE... [-- PACKAGE...]`: those after `--` are installed without dependencies.
 environment_over_shared() {
     local name=$1 shared hash
     shift
@@ -27,7 +27,7 @@ environment_over_shared() {
     venv=${XDG_CACHE_HOME:-$HOME/.cache}/forebay/$name-$hash
     [ ! -e "$venv/complete" ] || return 0
     mkdir -p "$(dirname "$venv")"
-    # Two checkouts may start at once: the second waits, and finds it made.
+    # Two checkouts may start at once: the second waits and uses the result.
     exec 9>"$venv.lock"
     flock 9
     if [ ! -e "$venv/complete" ]; then
@@ -44,7 +44,7 @@ environment_over_shared() {
     exec 9>&-
 }
 
-# The first Python that is new enough, the plain name first.
+# Prints the first Python that is new enough, the plain name first.
 find_python() {
     local name
     for name in "${PYTHON:-python3}" python3.14 python3.13 python3.12 python3.11 python3.10; do

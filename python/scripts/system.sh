@@ -2,7 +2,7 @@
 # Installs the system packages that the build needs, where they are missing.
 . "$(dirname "$0")/lib.sh"
 
-# What to look for, and the Debian and Ubuntu package that brings it.
+# Checks, and the Debian and Ubuntu packages that provide the missing parts.
 missing=()
 need() { # need PACKAGE COMMAND...: COMMAND succeeds where the package is not needed
     local package=$1

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Everything that must pass: the gate, the Rust suites (the C one among them), the Python suite. The dev profile only.
+# Runs all checks: the gate, the Rust suites (including the C one), the Python suite. Uses the dev profile only.
 . "$(dirname "$0")/lib.sh"
 start=$SECONDS
 python/scripts/system.sh
 
-# The environment is downloads, the build is compilation: side by side from a fresh machine.
+# On a fresh machine the environment is downloaded while the engine compiles.
 logs=$(mktemp -d)
 trap 'kill $venv_job 2>/dev/null || true; rm -rf "$logs"' EXIT
 python/scripts/venv.sh >"$logs/python" 2>"$logs/venv" &
@@ -16,13 +16,13 @@ cargo gate
 say "Rust tests"
 if command -v cargo-nextest >/dev/null; then
     cargo nextest run --locked --workspace --no-fail-fast --status-level fail --final-status-level fail
-    # nextest leaves the examples in the documentation out.
+    # nextest does not run the examples in the documentation.
     cargo test --locked --workspace --doc --quiet
 else
     cargo test --locked --workspace --quiet
 fi
 
-say "models: locks and waits in many orders, by shuttle"
+say "models: locks and waits in many thread orders, by shuttle"
 cargo test --locked -p forebay-loader --features shuttle --lib --quiet models::
 
 say "Python tests"

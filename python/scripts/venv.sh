@@ -8,7 +8,7 @@ python=$(find_python)
 if [ -n "${FOREBAY_VENV:-}" ]; then
     venv=$FOREBAY_VENV
 else
-    # Another Python or another list of packages is another environment, so switching branches breaks nothing.
+    # Another Python or list of packages has another environment, so that switching branches breaks nothing.
     version=$("$python" -c 'import sys; print(sys.version, sys.prefix)')
     hash=$( { cat "$requirements"; echo "$version"; } | sha256sum | cut -c1-12)
     venv=${XDG_CACHE_HOME:-$HOME/.cache}/forebay/venv-$hash
@@ -18,7 +18,7 @@ complete() { [ -x "$venv/bin/python" ] && "$venv/bin/python" "$root/python/scrip
 
 if ! complete >/dev/null 2>&1; then
     mkdir -p "$(dirname "$venv")"
-    # Two checkouts may start at once: the second waits, and finds it made.
+    # Two checkouts may start at once: the second waits and uses the result.
     exec 9>"$venv.lock"
     flock 9
     if ! complete >/dev/null 2>&1; then

@@ -1,4 +1,4 @@
-"""Records what Pillow and torchvision make of pictures, under tests/data/decode.
+"""Records the results of Pillow and torchvision for pictures, under tests/data/decode.
 
     python tests/oracle/decode_golden.py                        # the files of the repository, and WebP seeds for fuzzing
     python tests/oracle/decode_golden.py OUT --random N --seed S # N random cases more, for a live comparison:
@@ -153,7 +153,7 @@ def rgb(data, kind, is_oriented):
 
 
 def oriented(number):
-    """EXIF data that says so."""
+    """EXIF data with this orientation."""
     exif = Image.Exif()
     exif[0x10F] = "a maker's name"
     exif[0x112] = number

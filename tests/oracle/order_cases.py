@@ -171,7 +171,7 @@ def random_large_case(seed):
 
 
 class _Segment:
-    """Stands in for the shared memory that holds a checkpoint."""
+    """Replacement of the shared memory that contains a checkpoint."""
 
     state = None
 
@@ -230,13 +230,13 @@ def reference_tensor(case):
 
 
 def hash_ids(ids):
-    """What `order_cases::IdHash` computes."""
+    """Returns the hash of `order_cases::IdHash`."""
     powers = np.full(ids.size, MULTIPLIER, np.uint64).cumprod(dtype=np.uint64)
     return int((powers * (ids.ravel() + 2).astype(np.uint64)).sum(dtype=np.uint64))
 
 
 def reference_answer(case):
-    """The reference's answer in the form of `Case::answer`."""
+    """Returns the reference's answer in the form of `Case::answer`."""
     try:
         ids = reference_tensor(case)
     except Exception as error:  # noqa: BLE001: whatever it raises is its answer
@@ -245,12 +245,12 @@ def reference_answer(case):
 
 
 def meanings(message):
-    """The names of our errors that a message of the reference stands for; empty if it is unknown."""
+    """Returns the names of forebay's errors for a message of the reference; empty if it is unknown."""
     return next((names for text, names in MEANINGS if text in message), set())
 
 
 def has_ties(case):
-    """Whether equal keys may be sorted: streams that lose equally by rounding in `stratified` batching.
+    """Returns true if equal keys may be sorted: streams that lose equally by rounding in `stratified` batching.
 
     numpy's order of equal keys depends on its build and the CPU; with AVX-512, even for as few as four.
     """

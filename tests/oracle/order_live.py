@@ -1,4 +1,4 @@
-"""Compares our order with the installed reference's over random cases.
+"""Compares forebay's order with the installed reference's over random cases.
 
     cargo build -p forebay-tests --bin order_oracle
     python tests/oracle/order_live.py target/debug/order_oracle --count 20000

@@ -12,18 +12,18 @@ const SAMPLES: u64 = 50;
 const LENGTH: usize = 8;
 const SEED: u64 = 7;
 
-/// The interface's folder in the repository.
+/// Returns the folder of the C interface.
 fn ffi() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../ffi")
 }
 
-/// Where cargo put libforebay.so: beside this test, as what it depends on.
+/// Returns cargo's folder of libforebay.so: the folder of this test, which depends on it.
 fn libraries() -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
     test.parent().expect("a folder").to_owned()
 }
 
-/// A program made of one C file, and a data set with its configuration for it to read.
+/// Program of one C file, and a data set with a configuration for it to read.
 struct Rig {
     folder: tempfile::TempDir,
 }
@@ -60,7 +60,7 @@ impl Rig {
         rig
     }
 
-    /// `program` without cargo's search path, whose first folder may hold an older libforebay.so.
+    /// Returns `program` without cargo's search path, whose first folder may contain an older libforebay.so.
     fn run(program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env_remove("LD_LIBRARY_PATH");
@@ -76,7 +76,7 @@ impl Rig {
     }
 }
 
-/// What a program that ended well printed.
+/// Returns the output of a program that succeeded.
 fn printed(output: Output) -> String {
     assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")
@@ -88,7 +88,7 @@ fn sum_of_all_tokens() -> String {
 }
 
 #[test]
-fn a_c_program_reads_every_token_and_is_told_its_mistakes() {
+fn a_c_program_reads_every_token_and_receives_errors_for_its_mistakes() {
     let rig = Rig::new("tests/interface.c");
     let run = Rig::run(rig.program()).arg(rig.config()).output().expect("it runs");
     assert_eq!(printed(run), sum_of_all_tokens());
@@ -125,10 +125,10 @@ fn the_document_that_the_header_shows_opens_a_loader() {
 fn the_header_lists_every_name_of_the_document_with_its_default() {
     let header = header();
     let listed = |name: &str, default: &Value| {
-        // Some defaults are explained behind a colon.
-        let says = format!("`{name}` ({default}");
-        let after = header.split(&says).nth(1).unwrap_or_else(|| panic!("the header does not say {says}"));
-        assert!(after.starts_with(')') || after.starts_with(':'), "{says} goes on with {after:.9}");
+        // Some defaults are explained after a colon.
+        let entry = format!("`{name}` ({default}");
+        let after = header.split(&entry).nth(1).unwrap_or_else(|| panic!("the header lacks {entry}"));
+        assert!(after.starts_with(')') || after.starts_with(':'), "{entry} continues with {after:.9}");
     };
     let Value::Object(mut names) = json!(LoaderConfig::default()) else { panic!("an object") };
     for required in ["streams", "batch_size"] {
@@ -165,9 +165,9 @@ fn the_header_lists_every_name_of_the_document_with_its_default() {
     }
 }
 
-/// Only what starts no epoch: rustix asks the kernel for the vDSO's address, and valgrind unmaps the vDSO.
+/// Runs only calls that start no epoch: rustix reads the vDSO's address from the kernel, and valgrind unmaps the vDSO.
 #[test]
-fn valgrind_finds_no_fault_in_how_mistakes_are_answered() {
+fn valgrind_finds_no_fault_in_the_handling_of_mistakes() {
     if Command::new("valgrind").arg("--version").output().is_err() {
         println!("skipped: valgrind is not installed");
         return;
