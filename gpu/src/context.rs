@@ -1,4 +1,4 @@
-//! One device's primary context (the one that frameworks use too), its streams and its events.
+//! Primary context of a device, which frameworks use too, with its streams and events.
 
 use crate::driver::{self, checked};
 use cudarc::driver::result::{DriverError, ctx, device, event, memcpy_htod_async, primary_ctx, stream};
@@ -13,24 +13,24 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What the driver answers while somebody captures a graph: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and those that follow.
+/// Errors of the driver during the capture of a graph: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and the following numbers.
 const CAPTURING: RangeInclusive<u32> = 900..=908;
 
-/// A capture takes less.
+/// Limit of the wait for the end of a graph capture.
 pub(crate) const CAPTURE_MAX: Duration = Duration::from_secs(60);
 
-/// Devices that this process sees, which `CUDA_VISIBLE_DEVICES` may restrict.
+/// Returns the number of devices that this process sees, which `CUDA_VISIBLE_DEVICES` may restrict.
 pub(crate) fn device_count(library: Option<&Path>) -> Result<u32> {
     driver::load(library)?;
     Ok(checked(device::get_count(), "cuDeviceGetCount")?.max(0) as u32)
 }
 
-/// A retained primary context. Its calls work on any thread and leave the thread's current context as it was.
+/// Retained primary context. Its calls work on any thread and leave the thread's current context as it was.
 pub(crate) struct Context {
     pub(crate) number: u32,
     device: CUdevice,
     context: CUcontext,
-    /// The driver does not work in a forked child, where nothing may be given back.
+    /// Process that opened the context. The driver does not work in a forked child, so nothing may be released there.
     pid: u32,
 }
 
@@ -51,22 +51,22 @@ impl Context {
         }
         let of_device = |e: Error| e.with("device", number);
         let device = checked(device::get(number as c_int), "cuDeviceGet").map_err(of_device)?;
-        // SAFETY: the device is the one just got.
+        // SAFETY: the device handle comes from the call above.
         let context = checked(unsafe { primary_ctx::retain(device) }, "cuDevicePrimaryCtxRetain").map_err(of_device)?;
         Ok(Arc::new(Self { number, device, context, pid: std::process::id() }))
     }
 
-    /// Whether this process made the context.
+    /// Returns true if this process opened the context.
     pub(crate) fn is_own_process(&self) -> bool {
         self.pid == std::process::id()
     }
 
-    /// Runs `body` with the context current. It may wait for events and allocate while another thread captures a graph: by
-    /// default the driver would refuse that, and end the capture.
+    /// Runs `body` with the context current. The body may wait for events and allocate memory while another thread
+    /// captures a graph: by default the driver would reject these calls and end the capture.
     ///
     /// # Errors
     ///
-    /// `Closed` in a forked child; what the driver and `body` say.
+    /// `Closed` in a forked child; errors of the driver and of `body`.
     pub(crate) fn enter<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         if !self.is_own_process() {
             return Err(Error::new(ErrorKind::Closed, driver::FORKED).with("device", self.number));
@@ -76,52 +76,52 @@ impl Context {
         checked(pushed.result(), "cuCtxPushCurrent").map_err(|e| e.with("device", self.number))?;
         let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         let relaxed = exchange_capture_mode(&mut mode);
-        let answer = relaxed.and_then(|()| {
-            let answer = body();
-            // Back to what it was; `answer` says more than a refusal of this.
+        let result = relaxed.and_then(|()| {
+            let result = body();
+            // Restores the mode. An error of `body` takes precedence over one of this call.
             let restored = exchange_capture_mode(&mut mode);
-            answer.and_then(|answer| restored.map(|()| answer))
+            result.and_then(|result| restored.map(|()| result))
         });
         let mut popped = std::ptr::null_mut();
         // SAFETY: writes one handle; the context was pushed above, on this thread.
         let code = unsafe { sys::cuCtxPopCurrent_v2(&mut popped) };
-        answer
-            .and_then(|answer| checked(code.result(), "cuCtxPopCurrent").map(|()| answer))
+        result
+            .and_then(|result| checked(code.result(), "cuCtxPopCurrent").map(|()| result))
             .map_err(|e| e.with("device", self.number))
     }
 
-    /// Waits on the host until everything that was given to the device is done, by anybody. That ends a capture of a graph,
-    /// whatever its mode, so it is for what consumers have given to streams that have no name here, and nothing else. Where the
-    /// driver refuses it during a capture, it is tried again until that is over.
+    /// Waits on the host for all work on the device, including that of other libraries. This ends the capture of a
+    /// graph in any mode, so it is only used for memory that a consumer reads on a stream without a handle. If the
+    /// driver rejects the call during a capture, it is retried until the capture is over.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let last = Instant::now() + CAPTURE_MAX;
         self.enter(|| {
             loop {
                 match ctx::synchronize() {
-                    Err(refusal) if CAPTURING.contains(&(refusal.0 as u32)) && Instant::now() < last => {
+                    Err(error) if CAPTURING.contains(&(error.0 as u32)) && Instant::now() < last => {
                         std::thread::sleep(Duration::from_millis(10));
                     }
-                    answer => return checked(answer, "cuCtxSynchronize"),
+                    result => return checked(result, "cuCtxSynchronize"),
                 }
             }
         })
     }
 
-    /// Whether a graph is being captured that work on `stream` would become a part of, or end.
+    /// Returns true if work on `stream` would become part of a graph that is being captured, or would end its capture.
     pub(crate) fn is_captured(&self, stream: CUstream) -> Result<bool> {
         self.enter(|| {
             let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-            // SAFETY: writes one value; the stream is ours or one that the consumer vouches for.
+            // SAFETY: writes one value; the stream is this crate's or one that the consumer passed as valid.
             match unsafe { sys::cuStreamIsCapturing(stream, &mut status) }.result() {
-                // The default stream, while one that waits for it captures.
-                Err(refusal) if CAPTURING.contains(&(refusal.0 as u32)) => Ok(true),
-                answer => checked(answer, "cuStreamIsCapturing")
+                // The default stream, while a stream that waits for it captures a graph.
+                Err(error) if CAPTURING.contains(&(error.0 as u32)) => Ok(true),
+                result => checked(result, "cuStreamIsCapturing")
                     .map(|()| status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE),
             }
         })
     }
 
-    /// The device's address on the PCI bus, "0000:3b:00.0".
+    /// Returns the device's address on the PCI bus, such as "0000:3b:00.0".
     pub(crate) fn bus_id(&self) -> Result<String> {
         let mut text = [0u8; 32];
         // SAFETY: writes at most 31 bytes and a NUL into an array of 32.
@@ -131,7 +131,7 @@ impl Context {
     }
 }
 
-/// Sets what this thread may do while another one captures a graph, to `mode`, which becomes what it was.
+/// Swaps `mode` with the mode of this thread for calls during another thread's capture of a graph.
 fn exchange_capture_mode(mode: &mut CUstreamCaptureMode) -> Result<()> {
     // SAFETY: reads and writes one value.
     let code = unsafe { sys::cuThreadExchangeStreamCaptureMode(mode) };
@@ -147,7 +147,7 @@ impl Drop for Context {
     }
 }
 
-/// A stream that does not wait for the legacy default stream.
+/// Stream that does not wait for the legacy default stream.
 pub(crate) struct Stream {
     context: Arc<Context>,
     pub(crate) handle: CUstream,
@@ -168,8 +168,9 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// Until the stream has done it, nobody writes `source` or frees it, whether it is registered with the device or not: drivers
-    /// copy other memory aside only where the device cannot read it. There is room at `target`, which nobody else uses until then.
+    /// `source` is neither written nor freed until the stream has done the copy, even if it is not registered with the
+    /// device: drivers copy such memory to a staging buffer only if the device cannot read it directly. The memory at
+    /// `target` is large enough and has no other user until then.
     pub(crate) unsafe fn copy_in(&self, target: CUdeviceptr, source: &[u8]) -> Result<()> {
         self.context.enter(|| {
             // SAFETY: by the contract above; the stream is alive.
@@ -181,16 +182,17 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// There is room at `target`, which starts a word and which nobody else uses until the stream has done it.
+    /// The memory at `target` is aligned to words and large enough, and has no other user until the stream has filled
+    /// it.
     pub(crate) unsafe fn fill(&self, target: CUdeviceptr, word: u32, bytes: usize) -> Result<()> {
         self.context.enter(|| {
-            // SAFETY: by the contract above; the stream is alive. cudarc has no function of its own for it.
+            // SAFETY: by the contract above; the stream is alive. cudarc has no wrapper for this function.
             let code = unsafe { sys::cuMemsetD32Async(target, word, bytes.div_ceil(size_of::<u32>()), self.handle) };
             checked(code.result(), "cuMemsetD32Async")
         })
     }
 
-    /// Waits on the host for what it has been given so far.
+    /// Waits on the host for the work queued so far.
     pub(crate) fn wait(&self) -> Result<()> {
         let event = Event::new(&self.context)?;
         event.record(self.handle)?;
@@ -207,26 +209,27 @@ impl Drop for Stream {
     }
 }
 
-/// All streams that the engine has on a device. Their work can be waited for without the model's, and in the middle of a capture.
+/// All streams that this crate has opened on a device. A wait for them does not include the model's work and is allowed
+/// during the capture of a graph.
 #[derive(Default)]
 pub(crate) struct OwnStreams(Mutex<Vec<Arc<Stream>>>);
 
 impl OwnStreams {
-    /// One more, which stays as long as these.
+    /// Opens another stream. It lives as long as this set.
     pub(crate) fn open(&self, context: &Arc<Context>) -> Result<Arc<Stream>> {
         let stream = Arc::new(Stream::new(context)?);
         self.0.lock().push(stream.clone());
         Ok(stream)
     }
 
-    /// Waits on the host until all is done that they were given.
+    /// Waits on the host for the work queued so far on all streams.
     pub(crate) fn wait(&self) -> Result<()> {
         let streams = self.0.lock().clone();
         streams.iter().try_for_each(|stream| stream.wait())
     }
 }
 
-/// An event for which a thread waits asleep rather than in a loop.
+/// Event for which a thread waits asleep rather than in a busy loop.
 pub(crate) struct Event {
     context: Arc<Context>,
     handle: CUevent,
@@ -242,7 +245,7 @@ impl Event {
         Self::with_flags(context, CUevent_flags::CU_EVENT_DISABLE_TIMING as u32)
     }
 
-    /// One that knows when it fired, for [`since`](Self::since).
+    /// Creates an event that records its time, for [`seconds_since`](Self::seconds_since).
     pub(crate) fn timed(context: &Arc<Context>) -> Result<Self> {
         Self::with_flags(context, 0)
     }
@@ -250,7 +253,7 @@ impl Event {
     fn with_flags(context: &Arc<Context>, flags: u32) -> Result<Self> {
         let flags = flags | CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
         let mut handle = std::ptr::null_mut();
-        // cudarc's `event::create` takes one flag.
+        // cudarc's `event::create` takes only one flag.
         context.enter(|| {
             // SAFETY: writes one handle.
             checked(unsafe { sys::cuEventCreate(&mut handle, flags) }.result(), "cuEventCreate")
@@ -258,35 +261,35 @@ impl Event {
         Ok(Self { context: context.clone(), handle })
     }
 
-    /// Fires when what `stream` has been given so far is done.
+    /// Makes the event fire after the work queued so far on `stream`.
     pub(crate) fn record(&self, stream: CUstream) -> Result<()> {
         self.context.enter(|| {
-            // SAFETY: the event is alive; the stream is ours or one that the consumer vouches for.
+            // SAFETY: the event is alive; the stream is this crate's or one that the consumer passed as valid.
             checked(unsafe { event::record(self.handle, stream) }, "cuEventRecord")
         })
     }
 
-    /// Makes what `stream` is given from now on wait for the event. Does not wait itself.
+    /// Makes work that is queued on `stream` from now on wait for the event. The call itself does not wait.
     pub(crate) fn delay(&self, stream: CUstream) -> Result<()> {
         let flags = CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         self.context.enter(|| {
-            // SAFETY: the event is alive; the stream is ours or one that the consumer vouches for.
+            // SAFETY: the event is alive; the stream is this crate's or one that the consumer passed as valid.
             checked(unsafe { stream::wait_event(stream, self.handle, flags) }, "cuStreamWaitEvent")
         })
     }
 
-    /// Whether what the stream had been given is done.
+    /// Returns true if the event has fired.
     pub(crate) fn has_fired(&self) -> Result<bool> {
         self.context.enter(|| {
             // SAFETY: the event is alive.
             match unsafe { event::query(self.handle) } {
                 Err(DriverError(CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
-                answer => checked(answer, "cuEventQuery").map(|()| true),
+                result => checked(result, "cuEventQuery").map(|()| true),
             }
         })
     }
 
-    /// Seconds from when `begun` fired to when this did; both are timed, and have fired.
+    /// Returns the seconds from event `begun` to this one. Both record their times and have fired.
     pub(crate) fn seconds_since(&self, begun: &Self) -> Result<f64> {
         self.context.enter(|| {
             // SAFETY: both events are alive.
@@ -295,7 +298,7 @@ impl Event {
         })
     }
 
-    /// Waits on the host.
+    /// Waits on the host until the event has fired.
     pub(crate) fn wait(&self) -> Result<()> {
         self.context.enter(|| {
             // SAFETY: the event is alive.
@@ -307,7 +310,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if self.context.is_own_process() {
-            // SAFETY: made in `new`, destroyed once; the driver keeps what a stream still waits for.
+            // SAFETY: made in `with_flags`, destroyed once; the driver keeps it while a stream waits for it.
             let _ = self.context.enter(|| checked(unsafe { event::destroy(self.handle) }, "cuEventDestroy"));
         }
     }

@@ -1,4 +1,4 @@
-//! From a device's name, as users write it, to the target.
+//! Device names.
 
 use crate::context::device_count;
 use crate::{CudaDelivery, Libraries};
@@ -6,9 +6,9 @@ use forebay_loader::delivery::{Delivery, HostDelivery};
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
 
-/// Where batches for `device` go: "cpu", "cuda:0", or "cuda" for the device of the process with `local_rank` on its
-/// node, which is the only one where the process sees no other. CUDA is touched, by way of `libraries`, for a CUDA device
-/// alone.
+/// Opens the delivery for the device that a user names: "cpu", "cuda:0", or "cuda". The last means the device whose
+/// number is `local_rank`, or the only device if the process sees no other one. CUDA is loaded, from `libraries`, only
+/// for a CUDA device.
 ///
 /// # Errors
 ///

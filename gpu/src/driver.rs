@@ -1,10 +1,10 @@
-//! The CUDA driver library, found when it is first needed: nothing of CUDA is there at build time.
+//! CUDA driver library, loaded at run time. The build needs nothing of CUDA.
 //!
-//! cudarc has the driver's functions as they are (`sys`) and with results (`result`). It looks the library and each
-//! function up at their first use and panics over what is missing, so [`load`] goes before everything else: it sees that
-//! there is a library, the one that was named if one was, and that it has all of [`FUNCTIONS`].
+//! cudarc has the driver's functions as they are (`sys`) and with results (`result`). It looks up the library and each
+//! function at their first use and panics if one is missing. So [`load`] is called first: it checks that there is a
+//! library, that it is the requested one, and that it has all of [`FUNCTIONS`].
 
-use crate::libraries::named;
+use crate::libraries::requested;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUresult};
 use forebay_loader::{Error, ErrorKind, Result};
@@ -13,10 +13,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Names the library when no path is given.
+/// Environment variable with the library's path.
 const LIBRARY_VARIABLE: &str = "FOREBAY_CUDA_LIBRARY";
 
-/// Every function of the driver that this crate calls.
+/// All functions of the driver that this crate calls.
 const FUNCTIONS: [&str; 33] = [
     "cuInit",
     "cuGetErrorName",
@@ -53,65 +53,68 @@ const FUNCTIONS: [&str; 33] = [
     "cuLaunchKernel",
 ];
 
-/// Loads and initialises the library at `path`, or the one that the environment names, or the system's. Nothing of
-/// cudarc's may be called before. A process has one driver library: naming another one afterwards is an error.
+/// Loads and initialises the library at `path`, or the one of the environment variable, or the system's. Must be called
+/// before anything else of cudarc. A process has one driver library, and a request for another one is an error.
 ///
 /// # Errors
 ///
-/// `Unsupported`, saying what is missing.
+/// `Unsupported`, with what is missing.
 pub(crate) fn load(path: Option<&Path>) -> Result<()> {
     check_process()?;
-    let named = named(path, LIBRARY_VARIABLE);
-    let shown = named.clone().unwrap_or_else(|| OsString::from("libcuda.so.1"));
-    let unfit =
+    let requested = requested(path, LIBRARY_VARIABLE);
+    let shown = requested.clone().unwrap_or_else(|| OsString::from("libcuda.so.1"));
+    let unsupported =
         |message: &str| Error::new(ErrorKind::Unsupported, message).with("library", Path::new(&shown).display());
-    let absent = "batches on a GPU need NVIDIA's driver library, and there is none: install the driver, in a container give \
-                  it the GPUs, or name the library in FOREBAY_CUDA_LIBRARY";
-    // Loaded first, a library is the one that its soname finds afterwards.
-    let meant = named.map(|name| {
-        // SAFETY: the driver's initialisers do nothing that a program must prepare for.
+    let absent = "NVIDIA's driver library, which batches on a GPU need, was not found: install the driver, pass the GPUs to \
+                  the container, or set FOREBAY_CUDA_LIBRARY to the library";
+    // cudarc looks the library up by its soname, which finds a library that is already loaded.
+    let library = requested.map(|name| {
+        // SAFETY: the initialisers of the driver need no preparation.
         unsafe { Library::new(name) }.map_err(|e| {
-            let message = "the CUDA driver library that FOREBAY_CUDA_LIBRARY or the program names cannot be loaded";
-            unfit(message).with("why", std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string))
+            let message = "the CUDA driver library from FOREBAY_CUDA_LIBRARY or from the program cannot be loaded";
+            unsupported(message)
+                .with("why", std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string))
         })
     });
-    let meant = meant.transpose()?;
-    if let Some(meant) = &meant
-        && address(meant, "cuInit").is_none()
+    let library = library.transpose()?;
+    if let Some(library) = &library
+        && address(library, "cuInit").is_none()
     {
-        return Err(unfit("the library that is named is no CUDA driver library: it has no cuInit"));
+        return Err(unsupported("the requested library is not a CUDA driver library: it has no cuInit"));
     }
     // SAFETY: as above, for a driver that the system finds by its name.
     if !unsafe { sys::is_culib_present() } {
-        return Err(unfit(absent));
+        return Err(unsupported(absent));
     }
     // SAFETY: as above; it is there.
     let found = unsafe { sys::culib() };
     for function in FUNCTIONS {
-        if address(meant.as_ref().unwrap_or(found), function).is_none() {
-            let message = "this is no CUDA driver library, or one that is too old: update the driver";
-            return Err(unfit(message).with("function", function));
+        if address(library.as_ref().unwrap_or(found), function).is_none() {
+            let message = "the library is not a CUDA driver library, or it is too old: update the driver";
+            return Err(unsupported(message).with("function", function));
         }
     }
-    if meant.is_some_and(|meant| address(&meant, "cuInit") != address(found, "cuInit")) {
-        let message = "the process has another CUDA driver library already, or finds one first: a library that is \
-                       named needs the soname libcuda.so or libcuda.so.1, and no other may be on LD_LIBRARY_PATH";
-        return Err(unfit(message));
+    if library.is_some_and(|library| address(&library, "cuInit") != address(found, "cuInit")) {
+        let message = "the process has another CUDA driver library already, or finds another one first: a requested library \
+                       needs the soname libcuda.so or libcuda.so.1, and LD_LIBRARY_PATH must not have another one";
+        return Err(unsupported(message));
     }
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     checked(result::init(), "cuInit").map_err(|e| e.of_kind(ErrorKind::Unsupported))
 }
 
-/// The process that first used the driver; 0 before that.
+/// Process that first used the driver; 0 before that.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// What a forked child is told.
+/// Message for a forked child.
 pub(crate) const FORKED: &str = "CUDA does not work in a process that was forked from one that has used it: start processes with \
                                  the method \"spawn\"";
 
+/// Fails in a forked child of the process that first used the driver.
+///
 /// # Errors
 ///
-/// `Closed` in a forked child of the process that first used the driver.
+/// `Closed` in such a child.
 fn check_process() -> Result<()> {
     let process = std::process::id();
     match PROCESS.load(Ordering::Relaxed) {
@@ -121,27 +124,27 @@ fn check_process() -> Result<()> {
     }
 }
 
-/// Where `function` lies.
+/// Returns the address of `function`.
 fn address(library: &Library, function: &str) -> Option<usize> {
-    // SAFETY: the symbol is looked at as a function's address and not called.
+    // SAFETY: only the address of the symbol is used; it is not called.
     unsafe { library.get::<unsafe extern "C" fn()>(function) }.ok().map(|f| *f as usize)
 }
 
-/// Turns the driver's refusal of `call` into an error that says what to do about it.
-pub(crate) fn checked<T>(answer: Result<T, DriverError>, call: &'static str) -> Result<T> {
-    answer.map_err(|refusal| {
-        let name = refusal.error_name().map_or("an unknown error".into(), |name| name.to_string_lossy());
-        let (kind, advice) = match refusal.0 {
+/// Converts an error of the driver from `call` into one with advice.
+pub(crate) fn checked<T>(result: Result<T, DriverError>, call: &'static str) -> Result<T> {
+    result.map_err(|error| {
+        let name = error.error_name().map_or("an unknown error".into(), |name| name.to_string_lossy());
+        let (kind, advice) = match error.0 {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-                let advice = ": others hold the device's memory (see nvidia-smi), or batch_size, prefetch or kept batches take it";
+                let advice = ": free memory that other processes use (see nvidia-smi), or reduce batch_size, prefetch or the batches you keep";
                 (ErrorKind::Full, advice)
             }
-            // What a forked child is answered where the parent has used the driver without us.
+            // The result in a forked child whose parent has used the driver outside of this crate.
             CUresult::CUDA_ERROR_NOT_INITIALIZED if call == "cuInit" => {
-                return Error::new(ErrorKind::Closed, FORKED).with("call", call).with("code", refusal.0 as u32);
+                return Error::new(ErrorKind::Closed, FORKED).with("call", call).with("code", error.0 as u32);
             }
             CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => {
-                (ErrorKind::Unsupported, ": another process has it for itself, see its compute mode in nvidia-smi")
+                (ErrorKind::Unsupported, ": another process uses the device exclusively, see its compute mode in nvidia-smi")
             }
             CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
             | CUresult::CUDA_ERROR_LAUNCH_FAILED
@@ -152,8 +155,8 @@ pub(crate) fn checked<T>(answer: Result<T, DriverError>, call: &'static str) -> 
             | CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE
             | CUresult::CUDA_ERROR_INVALID_PC
             | CUresult::CUDA_ERROR_ASSERT => {
-                let advice = ": a kernel of this process has failed before, whoever started it, and the device is lost to the process; \
-                              CUDA_LAUNCH_BLOCKING=1 shows which";
+                let advice = ": a kernel of this process, from any library, has failed, and the device is lost to the process; \
+                              CUDA_LAUNCH_BLOCKING=1 shows the kernel";
                 (ErrorKind::Io, advice)
             }
             CUresult::CUDA_ERROR_ECC_UNCORRECTABLE => {
@@ -167,22 +170,22 @@ pub(crate) fn checked<T>(answer: Result<T, DriverError>, call: &'static str) -> 
                 (ErrorKind::Unsupported, ": no GPU is visible to this process, see nvidia-smi and CUDA_VISIBLE_DEVICES")
             }
             CUresult::CUDA_ERROR_STUB_LIBRARY => {
-                (ErrorKind::Unsupported, ": this is a toolkit's stub, take its folder off LD_LIBRARY_PATH")
+                (ErrorKind::Unsupported, ": the library is a stub of a CUDA toolkit, remove its folder from LD_LIBRARY_PATH")
             }
             CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH => {
                 (ErrorKind::Unsupported, ": the kernel's driver and the library are of different versions")
             }
             CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE => {
-                let advice = ": a library of the package cuda-compat is found first, and this device works with the driver's own alone: \
-                              take the package's folder off LD_LIBRARY_PATH";
+                let advice = ": the library of the package cuda-compat is found first, but this device needs the driver's own library: \
+                              remove the package's folder from LD_LIBRARY_PATH";
                 (ErrorKind::Unsupported, advice)
             }
             CUresult::CUDA_ERROR_INVALID_DEVICE => (ErrorKind::Unsupported, ""),
             _ => (ErrorKind::Io, ""),
         };
-        Error::new(kind, format!("the CUDA driver refused: {name}{advice}"))
+        Error::new(kind, format!("the CUDA driver failed: {name}{advice}"))
             .with("call", call)
-            .with("code", refusal.0 as u32)
+            .with("code", error.0 as u32)
     })
 }
 
@@ -190,16 +193,16 @@ pub(crate) fn checked<T>(answer: Result<T, DriverError>, call: &'static str) -> 
 mod tests {
     use super::FUNCTIONS;
 
-    /// The stand-in has what the tests call, so a function that is called and not listed would stand there alone.
+    /// The fake driver has exactly the functions that the tests call, so a function that is not listed is found here.
     #[test]
-    fn the_list_of_functions_is_what_the_stand_in_driver_offers() {
+    fn the_list_of_functions_matches_the_fake_driver() {
         let source = include_str!("../tests/fake_cuda.c");
         let names =
             source.lines().filter_map(|line| line.strip_prefix("int cu")).filter_map(|line| line.split_once('('));
-        let mut offered: Vec<String> = names.map(|(name, _)| format!("cu{name}")).collect();
+        let mut defined: Vec<String> = names.map(|(name, _)| format!("cu{name}")).collect();
         let mut listed = FUNCTIONS.to_vec();
-        offered.sort_unstable();
+        defined.sort_unstable();
         listed.sort_unstable();
-        assert_eq!(offered, listed);
+        assert_eq!(defined, listed);
     }
 }

@@ -1,31 +1,34 @@
-//! Batches on the GPU.
+//! Batches on CUDA devices.
 //!
 //! ```text
-//! device     from "cuda:0" to its target
-//! target     CudaDelivery: copy stream and batches
-//! keeper     threads that give back what the device has used
-//! register   page-locks the pools' mappings
-//! memory     device memory, kept for reuse
-//! pictures   JPEGs decoded on the device: files in a batch's rows to the batch
-//! kernel     decoded pictures on the device to a batch: source, arguments, launch
-//! early      rows that go to the device before their batch, from read slots or files
-//! storage    the files
-//! partial    rows of a batch that are on the device before the others
-//! rows       the others: copies from the slot
-//! nvjpeg     the decoder's library, loaded at run time
-//! cufile     GPUDirect Storage's library, likewise
-//! context    a device's primary context, streams, events: handles that end when dropped
-//! driver     the CUDA driver library, loaded at run time beneath cudarc's bindings, and its errors
+//! device          opens the delivery for a name such as "cuda:0"
+//! delivery        CudaDelivery: copies filled batches on its own stream
+//! direct_rows     rows that are written to the device before their batch is filled
+//! direct_storage  files from which cuFile reads such rows
+//! decode          JPEG decoding on the device
+//! kernel          from decoded pictures to the rows of a batch: source, arguments, launch
+//! batch           batch in device memory
+//! partial_batch   batch of which some rows are on the device
+//! row_copy        copies of the other rows from the batch slot
+//! state           what the files above share of a device: streams, memory pool, release thread
+//! release         threads that wait for the device and then release memory
+//! memory          blocks of device memory, kept for reuse
+//! register        registration of the host pools' memory
+//! context         primary context, streams, events
+//! nvjpeg, cufile  the libraries, loaded at run time
+//! driver          the CUDA driver library, loaded at run time for cudarc's bindings, and its errors
+//! libraries       search for these libraries
 //! ```
 //!
-//! A filled slot is copied on the target's stream and belongs to the keeper thread until the copy's event has fired:
-//! the copy is asynchronous, and a slot that returned earlier would be overwritten under it. Nothing blocks in `place`.
-//! For that reason cudarc's own slices and copies are not used: its copy from a slice keeps nothing, and returns before
-//! the bytes of registered memory have been read.
+//! A filled slot is copied on the delivery's stream and is held by the release thread until the event of the copy has
+//! fired: the copy is asynchronous, and a slot that was released earlier would be overwritten meanwhile. `deliver`
+//! never blocks. This is why cudarc's own slices and copies are not used: its copy from a slice does not keep the slice
+//! alive, and it returns before the bytes of registered memory have been read.
 //!
-//! Images are decoded before they get here, unless the loader is asked to leave JPEGs to the device: then rows come as
-//! files, to [`decode`]. nvJPEG's engines write when they are called and not in the stream's order, so what they write to
-//! is waited for on the host. cuFile's reads have no stream at all, and the same goes for them.
+//! Pictures are decoded on the host unless the loader is configured to decode JPEGs on the device. Then rows hold
+//! files, and [`decode`] makes pixels of them. nvJPEG's engines write when they are called and not in the order of the
+//! stream, so the host must wait until the memory to which they write is idle. The same holds for cuFile's reads, which
+//! use no stream.
 
 mod batch;
 mod context;

@@ -1,5 +1,5 @@
-//! Registers the pool's memory with the device, so that copies from it are asynchronous. Where the system refuses to pin
-//! it, copies go by way of the driver's own pinned memory, while `place` waits.
+//! Registration of the pools' memory with the device, which makes copies from it asynchronous. If the system does not
+//! allow the memory to be pinned, copies use the driver's own pinned memory, and `deliver` waits for them.
 
 use crate::context::Context;
 use crate::driver::checked;
@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit};
 use std::ffi::c_void;
 use std::sync::Once;
 
-/// What the driver answers when the system does not let it pin pages; the last two in sandboxes.
+/// Errors of the driver if the system does not allow pages to be pinned; the last two occur in sandboxes.
 const UNPINNABLE: [CUresult; 6] = [
     CUresult::CUDA_ERROR_OUT_OF_MEMORY,
     CUresult::CUDA_ERROR_OPERATING_SYSTEM,
@@ -22,10 +22,10 @@ const UNPINNABLE: [CUresult; 6] = [
     CUresult::CUDA_ERROR_UNKNOWN,
 ];
 
-/// Registers with one device's context, for all contexts.
+/// Registers host memory for all contexts, through the context of one device.
 pub(crate) struct PinnedMemoryRegistrar {
     context: Arc<Context>,
-    /// A pool has many pieces, and one sentence is enough.
+    /// A pool has many pieces, and the warning is logged once.
     warning: Once,
 }
 
@@ -34,21 +34,21 @@ impl PinnedMemoryRegistrar {
         Self { context, warning: Once::new() }
     }
 
-    fn warn(&self, refusal: DriverError, len: usize) {
+    fn warn(&self, error: DriverError, len: usize) {
         let limit = getrlimit(Resource::Memlock).current.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
         self.warning.call_once(|| {
             log::warn!(
                 "batch memory cannot be pinned, so copies to CUDA device {} are slower and take CPU time: raise the limit \
                  of locked memory (ulimit -l, in a container --ulimit memlock=-1), which is {limit} bytes, or lower \
-                 `memory` (the driver answered {} for {len} bytes)",
+                 `memory` (the driver returned {} for {len} bytes)",
                 self.context.number,
-                refusal.0 as u32,
+                error.0 as u32,
             );
         });
     }
 }
 
-/// Memory that stays as it is.
+/// Memory that could not be pinned.
 struct UnpinnedMemory;
 
 impl Registration for UnpinnedMemory {
@@ -59,25 +59,25 @@ impl Registration for UnpinnedMemory {
 
 struct PinnedMemory {
     context: Arc<Context>,
-    /// Address, as a number: only the driver uses it.
+    /// Address as a number, since only the driver uses it.
     address: usize,
 }
 
 impl Registrar for PinnedMemoryRegistrar {
     fn register(&self, address: *mut u8, len: usize) -> Result<Box<dyn Registration>> {
-        let answer = self.context.enter(|| {
+        let result = self.context.enter(|| {
             // SAFETY: by the trait's contract the range is mapped until the guard has been dropped.
             let code =
                 unsafe { sys::cuMemHostRegister_v2(address.cast::<c_void>(), len, sys::CU_MEMHOSTREGISTER_PORTABLE) };
             Ok(code.result())
         })?;
-        match answer {
-            Err(refusal) if UNPINNABLE.contains(&refusal.0) => {
-                self.warn(refusal, len);
+        match result {
+            Err(error) if UNPINNABLE.contains(&error.0) => {
+                self.warn(error, len);
                 Ok(Box::new(UnpinnedMemory))
             }
-            answer => {
-                checked(answer, "cuMemHostRegister").map_err(|e| e.with("device", self.context.number))?;
+            result => {
+                checked(result, "cuMemHostRegister").map_err(|e| e.with("device", self.context.number))?;
                 Ok(Box::new(PinnedMemory { context: self.context.clone(), address: address.addr() }))
             }
         }
@@ -97,11 +97,11 @@ impl Drop for PinnedMemory {
         }
         let address = std::ptr::with_exposed_provenance_mut::<c_void>(self.address);
         let ended = self.context.enter(|| {
-            // SAFETY: registered in `register`, ended once.
+            // SAFETY: registered in `register`, unregistered once.
             checked(unsafe { sys::cuMemHostUnregister(address) }.result(), "cuMemHostUnregister")
         });
         if let Err(error) = ended {
-            log::warn!("batch memory stays registered with the device: {error}");
+            log::warn!("host memory cannot be unregistered from the device: {error}");
         }
     }
 }

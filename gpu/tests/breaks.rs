@@ -383,7 +383,7 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "a read that is too short counts as one",
         file: "cufile/safe.rs",
-        sound: "read += answer;",
+        sound: "read += read_bytes;",
         broken: "read = bytes;",
         noticed_by: ("early", "a_sample_that_is_nothing_but_one_row_is_not_read_by_the_host"),
     },

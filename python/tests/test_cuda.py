@@ -193,7 +193,7 @@ def test_streams_follow_dlpack(pictures, driver):
 def test_a_device_that_refuses_ends_the_epoch_with_an_error(pictures, driver, function, code, error):
     with loader(pictures, "cuda:0") as batches:
         driver.fail(function, code)
-        with pytest.raises(error, match=r"CUDA driver refused.*device 0"):
+        with pytest.raises(error, match=r"CUDA driver failed.*device 0"):
             for _ in batches:
                 driver.run()
         # The next epoch begins anew.

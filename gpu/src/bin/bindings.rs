@@ -1,7 +1,7 @@
-//! Prints a library's functions as they are committed: nvJPEG's in `gpu/src/nvjpeg/sys.rs`, cuFile's in
-//! `gpu/src/cufile/sys.rs`. The gate compares each with what this writes.
+//! Prints the bindings of a library as they are committed: nvJPEG's in `gpu/src/nvjpeg/sys.rs`, cuFile's in
+//! `gpu/src/cufile/sys.rs`. The gate compares each with this program's output.
 //!
-//! The argument names the library, and an environment variable the folder with its header, as in a Python package:
+//! The argument is the library's name, and an environment variable has the folder of its header, as in a Python package:
 //! `NVJPEG_INCLUDE` for "nvjpeg" (nvidia-nvjpeg-cu12 of version 12.4, `nvidia/nvjpeg/include`) and `CUFILE_INCLUDE` for
 //! "cufile" (nvidia-cufile-cu12 of version 1.14, `nvidia/cufile/include`). CUDA's own headers are not needed, and libclang is
 //! found at run time (`LIBCLANG_PATH`).
@@ -9,20 +9,20 @@
 use bindgen::{Builder, EnumVariation, Formatter};
 use std::path::Path;
 
-/// A library whose functions we call.
+/// Library whose functions this crate calls.
 struct Library {
-    /// The argument that means it.
+    /// Argument for it.
     argument: &'static str,
     header: &'static str,
-    /// Names the folder with the header.
+    /// Environment variable with the header's folder.
     variable: &'static str,
-    /// The first line of what is printed.
+    /// First line of the output.
     title: &'static str,
-    /// What the struct with the functions is called.
+    /// Name of the struct with the functions.
     functions: &'static str,
-    /// What we call.
+    /// Functions that this crate calls.
     used: &'static str,
-    /// Constants and enumerations that no function's type mentions.
+    /// Constants and enumerations that occur in no function's type.
     named: &'static str,
 }
 
@@ -48,7 +48,7 @@ const LIBRARIES: [Library; 2] = [
     },
 ];
 
-/// What the headers take from CUDA's: a stream's handle, the driver's answers, and the names of a library's properties.
+/// Parts of CUDA's headers that the libraries' headers need.
 const CUDA_HEADERS: [(&str, &str); 3] = [
     ("cuda.h", "typedef struct CUstream_st *CUstream;\ntypedef unsigned int CUresult;\n"),
     ("cuda_runtime_api.h", "#include <stddef.h>\ntypedef struct CUstream_st *cudaStream_t;\n"),
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let library = LIBRARIES.iter().find(|library| library.argument == argument);
     let library = library.ok_or("the argument is \"nvjpeg\" or \"cufile\"")?;
     let Library { header, variable, title, functions, used, named, .. } = library;
-    let include = std::env::var(variable).map_err(|_| format!("{variable} does not name a folder with {header}"))?;
+    let include = std::env::var(variable).map_err(|_| format!("set {variable} to the folder with {header}"))?;
     let folder = tempfile::tempdir()?;
     for (name, text) in CUDA_HEADERS {
         std::fs::write(folder.path().join(name), text)?;
@@ -88,14 +88,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .formatter(Formatter::Rustfmt)
         .rustfmt_configuration_file(Some(style))
         .generate()?;
-    // bindgen's `new` is made for libloading 0.8.
+    // bindgen's `new` is for libloading 0.8.
     print!("{}", bindings.to_string().replace("P: AsRef<::std::ffi::OsStr>", "P: ::libloading::AsFilename"));
     Ok(())
 }
 
-/// The compiler's folder of `stddef.h` and its like: libclang from a Python package comes without.
+/// Arguments for the compiler's own headers such as `stddef.h`, which libclang from a Python package lacks.
 fn builtin_headers() -> Vec<String> {
-    let asked = std::process::Command::new("cc").arg("-print-file-name=include").output();
-    let folder = asked.map(|answer| String::from_utf8_lossy(&answer.stdout).trim().to_owned()).unwrap_or_default();
+    let output = std::process::Command::new("cc").arg("-print-file-name=include").output();
+    let folder = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     if folder.is_empty() { Vec::new() } else { vec!["-isystem".to_owned(), folder] }
 }

@@ -1,4 +1,4 @@
-//! Which file cuFile is: the one that was named, or the first of those that a machine usually has.
+//! Search for cuFile: the requested file, or the first of the usual ones that loads.
 
 use super::sys;
 use crate::libraries::{first_missing, load_first};
@@ -7,37 +7,37 @@ use std::ffi::OsString;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
-/// Names the library when no path is given.
+/// Environment variable with the library's path.
 const LIBRARY_VARIABLE: &str = "FOREBAY_CUFILE_LIBRARY";
 
-/// The versions whose interface is the one of the bindings.
+/// Version whose interface matches the bindings.
 const SONAME: &str = "libcufile.so.0";
 
-/// Where NVIDIA's wheels put it, below a folder of Python packages: for CUDA 13, and for 12.
+/// Folders of NVIDIA's wheels for CUDA 13 and for 12, below a folder of Python packages.
 const WHEEL_FOLDERS: [&str; 2] = ["nvidia/cu13/lib", "nvidia/cufile/lib"];
 
-/// The library, loaded. It stays so: in a forked child, or while the driver ends, it could not clean up behind itself.
+/// Loaded library. It is never unloaded: it could not clean up in a forked child or while the driver shuts down.
 pub(crate) struct Library {
     pub(super) functions: ManuallyDrop<sys::CuFile>,
 }
 
 impl Library {
-    /// Loads the library at `path`; or the one that the environment names; or the system's; or what NVIDIA's wheels have
-    /// brought into one of `packages`, folders of Python packages. One that nobody names is not tried where it may end the
-    /// process.
+    /// Loads the library at `path`, or the one in the environment's variable, or the system's, or one from NVIDIA's
+    /// wheels in `packages`, folders of Python packages. A library that was not requested is not tried on machines on
+    /// which it may crash.
     ///
     /// # Errors
     ///
-    /// `Unsupported`, saying what was tried.
+    /// `Unsupported`, with what was tried.
     pub(crate) fn find(path: Option<&Path>, packages: &[PathBuf]) -> Result<Self> {
         if path.is_none() && std::env::var_os(LIBRARY_VARIABLE).is_none() {
             check_machine(Path::new("/"))?;
         }
         let loaded = load_first(path, LIBRARY_VARIABLE, || candidates(packages), Self::load);
-        loaded.map_err(|refusal| {
+        loaded.map_err(|errors| {
             let message = format!(
                 "cuFile cannot be loaded: install NVIDIA GPUDirect Storage or the Python package nvidia-cufile-cu12 or \
-                 nvidia-cufile, or name the library in {LIBRARY_VARIABLE} ({refusal})"
+                 nvidia-cufile, or set {LIBRARY_VARIABLE} to the library ({errors})"
             );
             Error::new(ErrorKind::Unsupported, message)
         })
@@ -45,12 +45,12 @@ impl Library {
 
     fn load(file: &OsString) -> std::result::Result<Self, String> {
         let shown = Path::new(file).display();
-        // SAFETY: the library's initialisers do nothing that a program must prepare for.
+        // SAFETY: the initialisers of the library need no preparation.
         let loaded = unsafe { sys::CuFile::new(file) };
         let functions = loaded.map_err(|error| format!("{shown}: {error}"))?;
         match missing(&functions) {
             None => Ok(Self { functions: ManuallyDrop::new(functions) }),
-            Some(function) => Err(format!("{shown}: it has no {function}, so it is something else")),
+            Some(function) => Err(format!("{shown}: it has no {function}, so it is another library")),
         }
     }
 }
@@ -61,8 +61,8 @@ impl std::fmt::Debug for Library {
     }
 }
 
-/// Whether the library can be tried on the machine below `root`. Its opening has been seen to crash, in virtual machines and
-/// containers above all, where it finds other devices than it expects.
+/// Fails if the library may crash on the machine below `root`. It has crashed on opening, mostly in virtual machines
+/// and containers in which it finds other devices than it expects.
 fn check_machine(root: &Path) -> Result<()> {
     let has_device = || {
         let names = std::fs::read_dir(root.join("dev")).into_iter().flatten().flatten();
@@ -76,20 +76,20 @@ fn check_machine(root: &Path) -> Result<()> {
         return Ok(());
     };
     let message = format!(
-        "cuFile is not tried, as it may end the process where {what}: if it is known to work here, name the library in \
-         {LIBRARY_VARIABLE}, such as {SONAME}"
+        "cuFile is not loaded, since it may crash the process where {what}: if it is known to work here, set \
+         {LIBRARY_VARIABLE} to the library, such as {SONAME}"
     );
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// What is tried where nothing is named, in this order.
+/// Returns the files to try if none is requested, in this order.
 fn candidates(packages: &[PathBuf]) -> Vec<OsString> {
     let wheels = packages.iter().flat_map(|folder| WHEEL_FOLDERS.map(|wheel| folder.join(wheel).join(SONAME)));
     let wheels = wheels.filter(|file| file.exists()).map(PathBuf::into_os_string);
     std::iter::once(SONAME.into()).chain(wheels).collect()
 }
 
-/// A function that we call and the library does not have; calling it would panic.
+/// Returns a function in use that the library does not have. A call of it would panic.
 fn missing(functions: &sys::CuFile) -> Option<&'static str> {
     first_missing!(
         functions;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_s_library_goes_before_those_of_python_packages() {
+    fn the_system_s_library_is_tried_before_those_of_python_packages() {
         let folder = tempfile::tempdir().expect("a folder");
         let wheel = folder.path().join("nvidia/cufile/lib/libcufile.so.0");
         std::fs::create_dir_all(wheel.parent().expect("a folder")).expect("made");
@@ -116,22 +116,22 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_what_the_library_looks_for_is_not_tried() {
+    fn the_library_is_not_tried_on_a_machine_without_its_devices() {
         let root = tempfile::tempdir().expect("a folder");
         let make = |name: &str| std::fs::create_dir_all(root.path().join(name)).expect("made");
-        let why = || check_machine(root.path()).map_err(|error| error.to_string());
-        assert!(why().expect_err("no udev").contains("no /run/udev"));
+        let check = || check_machine(root.path()).map_err(|error| error.to_string());
+        assert!(check().expect_err("no udev").contains("no /run/udev"));
         make("run/udev");
         make("dev/nvidia0");
-        assert_eq!(why(), Ok(()));
+        assert_eq!(check(), Ok(()));
         make("proc/driver/nvidia-fs/devcount");
-        assert!(why().expect_err("no device").contains("no /dev/nvidia-fs*"));
+        assert!(check().expect_err("no device").contains("no /dev/nvidia-fs*"));
         make("dev/nvidia-fs0");
-        assert_eq!(why(), Ok(()));
+        assert_eq!(check(), Ok(()));
     }
 
     #[test]
-    fn a_library_that_is_named_is_the_only_one_that_is_tried() {
+    fn a_requested_library_is_the_only_one_that_is_tried() {
         let error = Library::find(Some(Path::new("libc.so.6")), &[]).expect_err("no cuFile");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("libc.so.6: it has no cuFileDriverOpen"), "{error}");

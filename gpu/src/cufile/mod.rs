@@ -1,21 +1,21 @@
-//! cuFile, NVIDIA's GPUDirect Storage: files to device memory without host memory between. Found when it is first needed:
-//! nothing of it is there at build time.
+//! cuFile, NVIDIA's GPUDirect Storage: reads from files to device memory without host memory between, loaded at run
+//! time. The build needs nothing of it.
 //!
 //! ```text
-//! safe      Driver, File: a file is let go of before it is closed
-//! result    the functions we call, with results
-//! sys       the functions as bindgen writes them down (the generator: gpu/src/bin/bindings.rs)
-//! library   which file it is
+//! safe      Driver, File: a file is deregistered before it is closed
+//! result    the functions in use, with results
+//! sys       the functions as bindgen generates them (by gpu/src/bin/bindings.rs)
+//! library   search for the library's file
 //! ```
 //!
-//! Reads are the synchronous ones, from several threads. A read on a stream says how much it has read only when the batch has
-//! been handed out, too late to read it otherwise; and a list of reads (cuFileBatchIO) is limited in length, asks for its answers
-//! again and again, and is no faster where each file is another one.
+//! Reads are synchronous, on several threads. A read on a stream reports its length only after the batch was delivered,
+//! too late for another way to read it. A list of reads (cuFileBatchIO) is limited in length, must be polled, and is
+//! not faster if each read is from another file.
 //!
-//! Without the kernel's part (nvidia-fs, or PCI peer-to-peer DMA) cuFile reads into host memory and copies from there: its
-//! "compatibility mode", which is what the loader does anyway. Device memory is not registered with cuFile: samples begin
-//! anywhere in a shard, and where file offset and length are not multiples of 4 KiB cuFile reads into buffers of its own on the
-//! device and copies from there in any case.
+//! Without the kernel's part (nvidia-fs, or PCI peer-to-peer DMA) cuFile runs in "compatibility mode": it reads into
+//! host memory and copies from there, as the loader does anyway. Device memory is not registered with cuFile: samples
+//! begin anywhere in a shard, and if offset and length in the file are not multiples of 4 KiB, cuFile reads into device
+//! buffers of its own and copies from there.
 
 pub(crate) mod library;
 mod result;

@@ -5,28 +5,28 @@ use super::sys::{self, CUfileOpError};
 use forebay_loader::{Error, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What the library answered instead of doing what it was asked.
+/// Failed call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CuFileError {
     call: &'static str,
-    why: ErrorCause,
+    cause: ErrorCause,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum ErrorCause {
     Status(CUfileOpError),
-    /// The file system's error number.
+    /// Error number of the file system.
     System(i32),
 }
 
 impl CuFileError {
-    /// Whether somebody else in the process has opened the driver.
+    /// Returns true if another part of the process has opened the driver.
     pub(super) fn is_open_already(self) -> bool {
-        matches!(self.why, ErrorCause::Status(CUfileOpError::CU_FILE_DRIVER_ALREADY_OPEN))
+        matches!(self.cause, ErrorCause::Status(CUfileOpError::CU_FILE_DRIVER_ALREADY_OPEN))
     }
 }
 
-/// The library's name of a status, for those that say what to do.
+/// Returns the library's name of a status, with a hint for some.
 fn name(status: CUfileOpError) -> &'static str {
     match status {
         CUfileOpError::CU_FILE_DRIVER_NOT_INITIALIZED => "DRIVER_NOT_INITIALIZED (nvidia-fs is not loaded)",
@@ -49,8 +49,8 @@ fn name(status: CUfileOpError) -> &'static str {
 }
 
 impl From<CuFileError> for Error {
-    fn from(CuFileError { call, why }: CuFileError) -> Self {
-        match why {
+    fn from(CuFileError { call, cause }: CuFileError) -> Self {
+        match cause {
             ErrorCause::System(errno) => {
                 Self::from_io(std::io::Error::from_raw_os_error(errno), "cuFile could not read a file")
                     .with("call", call)
@@ -61,7 +61,7 @@ impl From<CuFileError> for Error {
                     CUfileOpError::CU_FILE_CUDA_DRIVER_ERROR | CUfileOpError::CU_FILE_INTERNAL_ERROR => ErrorKind::Io,
                     _ => ErrorKind::Unsupported,
                 };
-                let error = Self::new(kind, format!("cuFile refused: {}", name(status)));
+                let error = Self::new(kind, format!("cuFile failed: {}", name(status)));
                 error.with("call", call).with("status", status.0)
             }
         }
@@ -70,20 +70,20 @@ impl From<CuFileError> for Error {
 
 type CuFileResult<T> = Result<T, CuFileError>;
 
-fn checked(answer: sys::CUfileError_t, call: &'static str) -> CuFileResult<()> {
-    match answer.err {
+fn checked(result: sys::CUfileError_t, call: &'static str) -> CuFileResult<()> {
+    match result.err {
         CUfileOpError::CU_FILE_SUCCESS => Ok(()),
-        status => Err(CuFileError { call, why: ErrorCause::Status(status) }),
+        status => Err(CuFileError { call, cause: ErrorCause::Status(status) }),
     }
 }
 
 /// Opens the driver for the process.
 pub(super) fn open(library: &Library) -> CuFileResult<()> {
-    // SAFETY: it takes nothing.
+    // SAFETY: the function has no arguments.
     checked(unsafe { library.functions.cuFileDriverOpen() }, "cuFileDriverOpen")
 }
 
-/// What the open driver offers.
+/// Returns the properties of the open driver.
 pub(super) fn properties(library: &Library) -> CuFileResult<sys::CUfileDrvProps_t> {
     let nvfs = sys::CUfileDrvProps__bindgen_ty_1 {
         major_version: 0,
@@ -103,25 +103,25 @@ pub(super) fn properties(library: &Library) -> CuFileResult<sys::CUfileDrvProps_
         max_batch_io_timeout_msecs: 0,
     };
     // SAFETY: writes one struct.
-    let answer = unsafe { library.functions.cuFileDriverGetProperties(&mut properties) };
-    checked(answer, "cuFileDriverGetProperties").map(|()| properties)
+    let result = unsafe { library.functions.cuFileDriverGetProperties(&mut properties) };
+    checked(result, "cuFileDriverGetProperties").map(|()| properties)
 }
 
-/// Major and minor version of the library; `None` for one that does not tell.
+/// Returns the major and the minor version of the library, if it has a function for it.
 pub(super) fn version(library: &Library) -> Option<(i32, i32)> {
     library.functions.cuFileGetVersion.as_ref().ok()?;
     let mut version = 0;
-    // SAFETY: it is there, and writes one number.
-    let answer = unsafe { library.functions.cuFileGetVersion(&mut version) };
-    // 1000 * major + 10 * minor + patch.
-    checked(answer, "cuFileGetVersion").ok().map(|()| (version / 1000, version % 1000 / 10))
+    // SAFETY: the function exists and writes one number.
+    let result = unsafe { library.functions.cuFileGetVersion(&mut version) };
+    // The number is 1000 * major + 10 * minor + patch.
+    checked(result, "cuFileGetVersion").ok().map(|()| (version / 1000, version % 1000 / 10))
 }
 
 /// Prepares `file` for reads.
 ///
 /// # Safety
 ///
-/// `file` stays open until the handle has been let go of.
+/// `file` stays open until the handle is deregistered.
 pub(super) unsafe fn register(library: &Library, file: BorrowedFd<'_>) -> CuFileResult<sys::CUfileHandle_t> {
     let mut handle = std::ptr::null_mut();
     let mut description = sys::CUfileDescr_t {
@@ -130,26 +130,26 @@ pub(super) unsafe fn register(library: &Library, file: BorrowedFd<'_>) -> CuFile
         fs_ops: std::ptr::null(),
     };
     // SAFETY: writes one handle; by the contract above.
-    let answer = unsafe { library.functions.cuFileHandleRegister(&mut handle, &mut description) };
-    checked(answer, "cuFileHandleRegister").map(|()| handle)
+    let result = unsafe { library.functions.cuFileHandleRegister(&mut handle, &mut description) };
+    checked(result, "cuFileHandleRegister").map(|()| handle)
 }
 
-/// Lets go of a file.
+/// Deregisters a file.
 ///
 /// # Safety
 ///
-/// The handle is [`register`]'s, nothing reads by it, and it is not used afterwards.
+/// The handle comes from [`register`], has no reads in flight, and is not used afterwards.
 pub(super) unsafe fn deregister(library: &Library, handle: sys::CUfileHandle_t) {
     // SAFETY: by the contract above.
     unsafe { library.functions.cuFileHandleDeregister(handle) }
 }
 
-/// Reads up to `bytes` bytes at `offset` of the file to `at` bytes behind `base` on the device; how many it has read, 0 at the
-/// file's end.
+/// Reads up to `bytes` bytes at `offset` of the file to offset `at` from `base` on the device. Returns how many it has
+/// read, 0 at the end of the file.
 ///
 /// # Safety
 ///
-/// The handle is alive, and the place is device memory that nobody else uses.
+/// The handle is alive, and the place is device memory that has no other user.
 pub(super) unsafe fn read(
     library: &Library,
     handle: sys::CUfileHandle_t,
@@ -159,14 +159,14 @@ pub(super) unsafe fn read(
     let base = std::ptr::with_exposed_provenance_mut(base as usize);
     // Offsets in files and in memory are below 2^63.
     // SAFETY: by the contract above.
-    let answer = unsafe { library.functions.cuFileRead(handle, base, bytes, offset as i64, at as i64) };
+    let result = unsafe { library.functions.cuFileRead(handle, base, bytes, offset as i64, at as i64) };
     let call = "cuFileRead";
-    match answer {
-        0.. => Ok(answer as usize),
+    match result {
+        0.. => Ok(result as usize),
         -1 => Err(CuFileError {
             call,
-            why: ErrorCause::System(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
+            cause: ErrorCause::System(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
         }),
-        _ => Err(CuFileError { call, why: ErrorCause::Status(CUfileOpError(answer.unsigned_abs() as u32)) }),
+        _ => Err(CuFileError { call, cause: ErrorCause::Status(CUfileOpError(result.unsigned_abs() as u32)) }),
     }
 }

@@ -1,4 +1,4 @@
-//! cuFile's driver and files as values, each used with its device's context current.
+//! Driver and files of cuFile as owned values, used with the context of their device current.
 
 use super::library::Library;
 use super::{result, sys};
@@ -8,50 +8,50 @@ use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A feature of later versions than the bindings': DMA between devices on the PCI bus, in the kernel itself.
+/// Feature bit of versions after the bindings': DMA between devices on the PCI bus, by the kernel alone.
 const P2P_SUPPORTED: u32 = 4;
 
-/// The driver, opened for the process. It is never closed: that would end it for whoever else in the process uses cuFile.
+/// Driver, opened for the process. It is never closed, because other parts of the process may use cuFile.
 pub(crate) struct Driver {
     library: Library,
     context: Arc<Context>,
-    /// What moves the bytes.
-    way: String,
+    /// Name of the transport that moves the bytes.
+    transport: String,
 }
 
 impl Driver {
-    /// Opens the driver with the device's context current.
+    /// Opens the driver with the context of the device current.
     ///
     /// # Errors
     ///
-    /// `Unsupported` in compatibility mode, where bytes would go through host memory; what the library says.
+    /// `Unsupported` in compatibility mode, in which bytes go through host memory; errors of the library.
     pub(crate) fn open(library: Library, context: &Arc<Context>) -> Result<Arc<Self>> {
         let properties = context.enter(|| {
             match result::open(&library) {
-                Err(refusal) if !refusal.is_open_already() => return Err(refusal.into()),
+                Err(error) if !error.is_open_already() => return Err(error.into()),
                 _ => {}
             }
             Ok(result::properties(&library)?)
         })?;
-        let Some(way) = way(&properties) else {
-            let message = "cuFile runs in compatibility mode here, in which it reads into host memory and copies from there: \
+        let Some(transport) = transport(&properties) else {
+            let message = "cuFile runs in compatibility mode, in which it reads into host memory and copies from there: \
                            load the kernel module nvidia-fs, or allow PCI peer-to-peer DMA in cufile.json";
             return Err(Error::new(ErrorKind::Unsupported, message).with("device", context.number));
         };
-        Ok(Arc::new(Self { library, context: context.clone(), way }))
+        Ok(Arc::new(Self { library, context: context.clone(), transport }))
     }
 
-    /// "cuFile 1.14 over nvidia-fs 2.25".
+    /// Returns a description such as "cuFile 1.14 over nvidia-fs 2.25".
     pub(crate) fn describe(&self) -> String {
         match result::version(&self.library) {
-            Some((major, minor)) => format!("cuFile {major}.{minor} over {}", self.way),
-            None => format!("cuFile over {}", self.way),
+            Some((major, minor)) => format!("cuFile {major}.{minor} over {}", self.transport),
+            None => format!("cuFile over {}", self.transport),
         }
     }
 }
 
-/// What moves bytes from a drive to the device; `None` where nothing does without host memory.
-fn way(properties: &sys::CUfileDrvProps_t) -> Option<String> {
+/// Returns the transport from a drive to the device; `None` if all bytes go through host memory.
+fn transport(properties: &sys::CUfileDrvProps_t) -> Option<String> {
     let nvfs = &properties.nvfs;
     let p2p = sys::CUfileDriverStatusFlags::CU_FILE_NVME_P2P_SUPPORTED.0;
     match (nvfs.major_version, nvfs.minor_version) {
@@ -63,59 +63,59 @@ fn way(properties: &sys::CUfileDrvProps_t) -> Option<String> {
     }
 }
 
-/// An open file that the library reads.
+/// Open file that is registered with the library.
 pub(crate) struct File {
     driver: Arc<Driver>,
     handle: sys::CUfileHandle_t,
-    /// Closed after the handle has been let go of.
+    /// Closed after the handle is deregistered.
     file: OwnedFd,
 }
 
-// SAFETY: the library's functions may be called from any thread, and several reads of one handle at a time.
+// SAFETY: the library's functions may be called from any thread, even for several reads of one handle at the same time.
 unsafe impl Send for File {}
 // SAFETY: as above.
 unsafe impl Sync for File {}
 
 impl File {
-    /// Prepares `file`, which was opened with O_DIRECT.
+    /// Registers `file`, which was opened with O_DIRECT.
     ///
     /// # Errors
     ///
-    /// What the library says.
+    /// Errors of the library.
     pub(crate) fn register(driver: &Arc<Driver>, file: OwnedFd) -> Result<Self> {
         let handle = driver.context.enter(|| {
-            // SAFETY: the file is closed after the handle has been let go of, or was none.
+            // SAFETY: the file is closed only after the handle is deregistered.
             Ok(unsafe { result::register(&driver.library, file.as_fd()) }?)
         })?;
         Ok(Self { driver: driver.clone(), handle, file })
     }
 
-    /// Reads `bytes` bytes at `offset` to the place `at` bytes behind the start of `block`, and comes back when they are there.
+    /// Reads `bytes` bytes at `offset` of the file to offset `at` of `block`. Returns when they are there.
     ///
     /// # Errors
     ///
-    /// `Format` when the file ends before; what the library or the file system says.
+    /// `Format` when the file ends too early; errors of the library and of the file system.
     ///
     /// # Safety
     ///
-    /// Nobody else uses the place meanwhile, and nothing that the device was given before does.
+    /// The place has no other user meanwhile, including work that is queued on the device.
     pub(crate) unsafe fn read(&self, (offset, bytes): (u64, usize), block: &Block, at: usize) -> Result<()> {
         if at.checked_add(bytes).is_none_or(|end| end > block.len()) {
-            return Err(Error::internal("a row lies behind its batch's memory on the device"));
+            return Err(Error::internal("a row is beyond the end of its batch on the device"));
         }
         let mut read = 0;
         while read < bytes {
             let part = (offset + read as u64, bytes - read);
-            let answer = self.driver.context.enter(|| {
-                // SAFETY: the handle is alive; the place lies in the block, by the check above, and is nobody else's, by the
-                // contract above.
+            let read_bytes = self.driver.context.enter(|| {
+                // SAFETY: the handle is alive; the place is in the block, by the check above, and has no other user, by
+                // the contract above.
                 Ok(unsafe { result::read(&self.driver.library, self.handle, part, (block.address, at + read)) }?)
             })?;
-            if answer == 0 || answer > part.1 {
-                let message = "a file ends before the bytes that were asked for";
+            if read_bytes == 0 || read_bytes > part.1 {
+                let message = "a file ends before the requested bytes";
                 return Err(Error::format(message).with("offset", offset).with("bytes", bytes).with("found", read));
             }
-            read += answer;
+            read += read_bytes;
         }
         Ok(())
     }
@@ -133,13 +133,13 @@ impl Drop for File {
         if !self.driver.context.is_own_process() {
             return;
         }
-        let ended = self.driver.context.enter(|| {
-            // SAFETY: made in `register`, let go of once; whoever reads holds the file.
+        let deregistered = self.driver.context.enter(|| {
+            // SAFETY: made in `register`, deregistered once; all readers hold the file.
             unsafe { result::deregister(&self.driver.library, self.handle) };
             Ok(())
         });
-        if let Err(error) = ended {
-            log::warn!("cuFile keeps a shard: {error}");
+        if let Err(error) = deregistered {
+            log::warn!("a shard cannot be deregistered from cuFile: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The kernels on a device.
+//! Kernels loaded on a device.
 
 use super::{Batch, CROP_RESIZE, FIND_UNDECODED, PTX, Picture};
 use crate::context::{Context, Stream};
@@ -9,16 +9,16 @@ use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
 use std::ffi::{CString, c_void};
 
-/// Threads of a block across and down: a warp writes 32 pixels side by side.
+/// Threads of a block in x and y: a warp writes 32 adjacent pixels.
 const BLOCK: [u32; 2] = [32, 8];
 
-/// Threads that look at one picture's rows.
+/// Threads per picture that look for blank rows.
 const FIND_THREADS: u32 = 64;
 
-/// Pictures of one launch at most: the driver's limit for blocks in z.
+/// Limit of the pictures in one launch: the driver's limit of blocks in z.
 const PICTURES_MAX: usize = 65_535;
 
-/// The kernels, loaded into a context.
+/// Kernels, loaded into a context.
 pub(crate) struct Kernels {
     context: Arc<Context>,
     module: CUmodule,
@@ -32,16 +32,16 @@ unsafe impl Send for Kernels {}
 unsafe impl Sync for Kernels {}
 
 impl Kernels {
-    /// Loads it; the driver compiles it for its device.
+    /// Loads the kernels; the driver compiles them for its device.
     ///
     /// # Errors
     ///
-    /// What the driver says; an old one does not know the version of PTX.
+    /// Errors of the driver. An old driver does not support the PTX version.
     pub(crate) fn load(context: &Arc<Context>) -> Result<Self> {
         let text = |text: &str| CString::new(text).map_err(|_| Error::internal("the kernel has a NUL in it"));
         let (image, names) = (text(PTX)?, [text(CROP_RESIZE)?, text(FIND_UNDECODED)?]);
         context.enter(|| {
-            // SAFETY: the image is text that ends in a NUL.
+            // SAFETY: the image is text that ends with a NUL.
             let module = unsafe { module::load_data(image.as_ptr().cast()) };
             let module = checked(module, "cuModuleLoadData")?;
             let none = std::ptr::null_mut();
@@ -54,12 +54,12 @@ impl Kernels {
         })
     }
 
-    /// Starts the making of rows on `stream` for the `count` pictures at `pictures` on the device.
+    /// Starts writing the rows of the `count` pictures at `pictures` on the device, on `stream`.
     ///
     /// # Safety
     ///
-    /// Until the stream has done it, the list and the pixels that it names stay what they are, and the rows that it names
-    /// lie in memory of the batch's that nobody else uses.
+    /// Until the stream has done it, the list and its pixels are not changed, and its rows are in memory of the batch
+    /// that has no other user.
     pub(crate) unsafe fn crop_resize(&self, pictures: u64, count: usize, batch: &Batch, stream: &Stream) -> Result<()> {
         let [w, h] = batch.size;
         for first in (0..count).step_by(PICTURES_MAX) {
@@ -69,29 +69,30 @@ impl Kernels {
             let mut batch = *batch;
             let mut arguments = [(&raw mut list).cast::<c_void>(), (&raw mut batch).cast::<c_void>()];
             self.context.enter(|| {
-                // SAFETY: the arguments are the kernel's and are copied during the call; the rest by the contract above.
-                let answer = unsafe {
+                // SAFETY: the arguments have the kernel's types and are copied during the call; the rest by the
+                // contract above.
+                let result = unsafe {
                     launch_kernel(self.crop_resize, grid, (BLOCK[0], BLOCK[1], 1), 0, stream.handle, &mut arguments)
                 };
-                checked(answer, "cuLaunchKernel")
+                checked(result, "cuLaunchKernel")
             })?;
         }
         Ok(())
     }
 
-    /// Starts a look on `stream` at which of the `count` pictures at `pictures` on the device were left out by who decoded them.
+    /// Starts the search for undecoded pictures among the `count` pictures at `pictures` on the device, on `stream`.
     ///
     /// # Safety
     ///
-    /// As [`crop_resize`](Self::crop_resize); the bytes that the pictures name lie in memory that nobody else uses.
+    /// As for [`crop_resize`](Self::crop_resize); the flags of the pictures are in memory that has no other user.
     pub(crate) unsafe fn find_undecoded(&self, pictures: u64, count: usize, stream: &Stream) -> Result<()> {
         let mut list = pictures;
         let mut arguments = [(&raw mut list).cast::<c_void>()];
         self.context.enter(|| {
             let (grid, block) = ((count as u32, 1, 1), (FIND_THREADS, 1, 1));
-            // SAFETY: the argument is the kernel's and is copied during the call; the rest by the contract above.
-            let answer = unsafe { launch_kernel(self.find_undecoded, grid, block, 0, stream.handle, &mut arguments) };
-            checked(answer, "cuLaunchKernel")
+            // SAFETY: the argument has the kernel's type and is copied during the call; the rest by the contract above.
+            let result = unsafe { launch_kernel(self.find_undecoded, grid, block, 0, stream.handle, &mut arguments) };
+            checked(result, "cuLaunchKernel")
         })
     }
 }

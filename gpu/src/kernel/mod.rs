@@ -1,15 +1,16 @@
-//! From decoded pictures on the device to a batch, in one launch: the source, what it takes, and the launch. And a look at which
-//! of them are none, since nobody had decoded them.
+//! Kernels that make the rows of a batch from decoded pictures on the device, in one launch, and that find undecoded
+//! pictures.
 //!
-//! [`SOURCE`] is compiled with [`OPTIONS`] by NVRTC to [`PTX`], which is committed, so that no compiler is needed where it
-//! runs (`gpu/src/kernel/compile.py` writes it). The function is [`NAME`], with `pictures` (an array on the device) and
-//! `batch` by value, a thread per output pixel in x and y, and a picture per block in z; and [`LOOK`], with `pictures`, a picture
-//! per block in x, whose rows its threads share. Crops and mirrors are the [`Stage`] that
-//! the host's decoder resolves, so the same sample, epoch and seed gives the same crop on both.
+//! NVRTC compiles [`SOURCE`] with [`OPTIONS`] to [`PTX`], which is committed, so that users need no compiler
+//! (`gpu/src/kernel/compile.py` writes it). [`CROP_RESIZE`] takes `pictures`, an array on the device, and `batch` by
+//! value, with one thread per output pixel in x and y and one picture per block in z. [`FIND_UNDECODED`] takes
+//! `pictures`, with one picture per block in x, whose rows the block's threads share. Crops and mirrors are the
+//! [`Stage`] that the host's decoder resolves, so the same sample, epoch and seed have the same crop on host and
+//! device.
 //!
-//! Tolerance: a grey level differs from the host's by at most one, in less than one value of 500, and everything behind
-//! it is equal to the bit. Only the bilinear filter and a single stage are made here, which is what crops and resizes of
-//! pictures come to.
+//! Tolerance: a grey level differs from the host's by at most one, in less than one of 500 values, and all later steps
+//! are bit-identical. The kernel has only the bilinear filter and a single stage, to which crops and resizes of
+//! pictures amount.
 
 mod launch;
 
@@ -19,25 +20,25 @@ use forebay_loader::decode::geometry::{Region, Size, Stage};
 use forebay_loader::decode::{DType, Layout};
 use forebay_loader::{Error, ErrorKind, Result};
 
-/// CUDA C++ without headers.
+/// CUDA C++ source without headers.
 pub const SOURCE: &str = include_str!("crop_resize.cu");
 
-/// [`SOURCE`] as the driver takes it, on any device from compute capability 7.0 on.
+/// [`SOURCE`] compiled for the driver, for all devices from compute capability 7.0 on.
 pub const PTX: &str = include_str!("crop_resize.ptx");
 
-/// The function in [`SOURCE`].
+/// Name of the kernel that makes rows.
 pub const CROP_RESIZE: &str = "crop_resize";
 
-/// The other function in [`SOURCE`].
+/// Name of the kernel that finds undecoded pictures.
 pub const FIND_UNDECODED: &str = "find_undecoded";
 
-/// What memory for pixels holds before pictures are decoded to it, as [`SOURCE`] has it.
+/// Word that fills the memory for pixels before pictures are decoded; the same as in [`SOURCE`].
 pub const BLANK: u32 = 0xc33c_a55a;
 
-/// What the arithmetic relies on.
+/// Compiler options that the arithmetic requires.
 pub const OPTIONS: [&str; 1] = ["--fmad=false"];
 
-/// One picture and what becomes of it, as the kernel reads it.
+/// Picture and its stage, in the kernels' layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Picture {
@@ -52,12 +53,13 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// `stage` of the picture whose part `decoded` lies at `pixels`, RGB interleaved, `pitch` bytes from row to row. What
-    /// comes out is row `row` of the batch; the byte at `left_out` becomes 1 where a row of the crop still ends with [`BLANK`].
+    /// Describes the picture of which region `decoded` is at `pixels`, as interleaved RGB, `pitch` bytes from one row
+    /// to the next, and its `stage`. The output is row `row` of the batch. The byte at `undecoded` is set to 1 if a row
+    /// of the crop still ends with [`BLANK`].
     ///
     /// # Errors
     ///
-    /// `Internal`, when the crop is not inside of what was decoded.
+    /// `Internal`, when the crop is not inside of the decoded region.
     pub fn new(pixels: u64, pitch: u64, decoded: Region, stage: &Stage, row: u32, undecoded: u64) -> Result<Self> {
         let Stage { crop, resized, window, flip } = *stage;
         let inside = |at: u32, len: u32, from: u32, of: u32| at >= from && at - from + len <= of;
@@ -81,14 +83,14 @@ impl Picture {
         })
     }
 
-    /// A list of them as the kernel reads it.
+    /// Returns the bytes of a list in the kernels' layout.
     pub(crate) fn bytes_of(list: &[Self]) -> &[u8] {
-        // SAFETY: the structure is C's, of numbers without gaps between them.
+        // SAFETY: the struct has C's layout and consists of numbers without padding.
         unsafe { std::slice::from_raw_parts(list.as_ptr().cast(), size_of_val(list)) }
     }
 }
 
-/// Where the pictures go and in which form, as the kernel reads it.
+/// Output of the pictures of a batch, in the kernel's layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Batch {
@@ -101,8 +103,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Pictures of `size` one after the other at `out`. A grey level becomes `level * scale + offset` of its channel; in
-    /// uint8 it stays what it is.
+    /// Describes an output of consecutive pictures of `size` at `out`. A grey level becomes `level * scale + offset` of
+    /// its channel; with uint8 it is unchanged.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Which file nvJPEG is: the one that was named, or the first of those that a machine usually has.
+//! Search for nvJPEG: the requested file, or the first of the usual ones that can be used.
 
 use super::sys;
 use crate::libraries::{first_missing, load_first};
@@ -8,50 +8,50 @@ use std::ffi::OsString;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
-/// Names the library when no path is given.
+/// Environment variable with the library's path.
 const LIBRARY_VARIABLE: &str = "FOREBAY_NVJPEG_LIBRARY";
 
-/// The versions whose interface is the one of the bindings, newest first.
+/// Versions whose interface matches the bindings, newest first.
 const SONAMES: [&str; 2] = ["libnvjpeg.so.13", "libnvjpeg.so.12"];
 
-/// Where wheels put it, below a folder of Python packages: NVIDIA's for CUDA 13, and for 12.
+/// Folders of NVIDIA's wheels for CUDA 13 and for 12, below a folder of Python packages.
 const WHEEL_FOLDERS: [&str; 2] = ["nvidia/cu13/lib", "nvidia/nvjpeg/lib"];
 
-/// The library, loaded. It stays so: in a forked child, or while the driver ends, it could not clean up behind itself.
+/// Loaded library. It is never unloaded: it could not clean up in a forked child or while the driver shuts down.
 pub(crate) struct Library {
     pub(super) functions: ManuallyDrop<sys::NvJpeg>,
 }
 
 impl Library {
-    /// Loads the library at `path`; or the one that the environment names; or the system's; or what NVIDIA's wheels or
-    /// torchvision's have brought into one of `packages`, folders of Python packages. Only one that `open` can use counts: that
-    /// of a newer CUDA than the driver's loads, and is none.
+    /// Loads the library at `path`, or the one in the environment's variable, or the system's, or one from NVIDIA's or
+    /// torchvision's wheels in `packages`, folders of Python packages. Candidates are tried until `open` succeeds: a
+    /// library for a newer CUDA than the driver's loads but cannot be used.
     ///
     /// # Errors
     ///
-    /// `Unsupported`, saying what was tried; `Full` where one is there and the device has no memory for it.
+    /// `Unsupported`, with what was tried; `Full` if a library was found but the device has no memory for it.
     pub(crate) fn find<T>(path: Option<&Path>, packages: &[PathBuf], open: impl Fn(Self) -> Result<T>) -> Result<T> {
         let no_memory = OnceCell::new();
         let load = |file: &OsString| {
             let shown = Path::new(file).display();
-            let said = |error: Error| {
-                let said = format!("{shown}: {error}");
+            let describe = |error: Error| {
+                let text = format!("{shown}: {error}");
                 if error.kind() == ErrorKind::Full {
                     let _ = no_memory.set(error);
                 }
-                said
+                text
             };
-            Self::load(file).and_then(|library| open(library).map_err(said))
+            Self::load(file).and_then(|library| open(library).map_err(describe))
         };
         let found = load_first(path, LIBRARY_VARIABLE, || candidates(packages), load);
-        found.map_err(|refusal| {
-            // Of a library that is there no other one is wanted.
+        found.map_err(|errors| {
+            // The library was found, so the advice to install one would be wrong.
             if let Some(error) = no_memory.into_inner() {
                 return error;
             }
             let message = format!(
-                "nvJPEG cannot be used: install the Python package nvidia-nvjpeg-cu12 or nvidia-nvjpeg, or name the \
-                 library in {LIBRARY_VARIABLE} ({refusal})"
+                "nvJPEG cannot be used: install the Python package nvidia-nvjpeg-cu12 or nvidia-nvjpeg, or set \
+                 {LIBRARY_VARIABLE} to the library ({errors})"
             );
             Error::new(ErrorKind::Unsupported, message)
         })
@@ -59,12 +59,14 @@ impl Library {
 
     fn load(file: &OsString) -> std::result::Result<Self, String> {
         let shown = Path::new(file).display();
-        // SAFETY: the library's initialisers do nothing that a program must prepare for.
+        // SAFETY: the initialisers of the library need no preparation.
         let loaded = unsafe { sys::NvJpeg::new(file) };
         let functions = loaded.map_err(|error| format!("{shown}: {error}"))?;
         match missing(&functions) {
             None => Ok(Self { functions: ManuallyDrop::new(functions) }),
-            Some(function) => Err(format!("{shown}: it has no {function}, so it is older than 12.0 or something else")),
+            Some(function) => {
+                Err(format!("{shown}: it has no {function}, so it is older than 12.0 or another library"))
+            }
         }
     }
 }
@@ -75,13 +77,13 @@ impl std::fmt::Debug for Library {
     }
 }
 
-/// What is tried where nothing is named, in this order.
+/// Returns the files to try if none is requested, in this order.
 fn candidates(packages: &[PathBuf]) -> Vec<OsString> {
     let mut candidates: Vec<OsString> = SONAMES.iter().map(OsString::from).collect();
     for folder in packages {
         let wheels = WHEEL_FOLDERS.iter().flat_map(|wheel| SONAMES.map(|name| folder.join(wheel).join(name)));
         candidates.extend(wheels.filter(|file| file.exists()).map(PathBuf::into_os_string));
-        // torchvision's has a hash in its name.
+        // torchvision's file name has a hash in it.
         let bundled = std::fs::read_dir(folder.join("torchvision.libs")).into_iter().flatten().flatten();
         let bundled = bundled.filter(|entry| entry.file_name().to_string_lossy().starts_with("libnvjpeg"));
         candidates.extend(bundled.map(|entry| entry.path().into_os_string()));
@@ -89,7 +91,7 @@ fn candidates(packages: &[PathBuf]) -> Vec<OsString> {
     candidates
 }
 
-/// A function that we call and the library does not have; calling it would panic.
+/// Returns a function in use that the library does not have. A call of it would panic.
 fn missing(functions: &sys::NvJpeg) -> Option<&'static str> {
     first_missing!(
         functions;
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_s_library_goes_before_those_of_python_packages() {
+    fn the_system_s_library_is_tried_before_those_of_python_packages() {
         let folder = tempfile::tempdir().expect("a folder");
         let below = |name: &str| folder.path().join(name);
         for file in [
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_named_is_the_only_one_that_is_tried() {
+    fn a_requested_library_is_the_only_one_that_is_tried() {
         let error = Library::find(Some(Path::new("libc.so.6")), &[], Ok).expect_err("no nvJPEG");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("libc.so.6: it has no nvjpegGetProperty"), "{error}");

@@ -1,14 +1,14 @@
-//! nvJPEG, NVIDIA's JPEG decoder, found when it is first needed: nothing of it is there at build time.
+//! nvJPEG, NVIDIA's JPEG decoder, loaded at run time. The build needs nothing of it.
 //!
 //! ```text
-//! safe      Handle, Batched, Probe: they end when dropped
-//! result    the functions we call, by noun, with results
-//! sys       the functions as bindgen writes them down (the generator: gpu/src/bin/bindings.rs)
-//! library   which file it is
+//! safe      Handle, BatchDecoder, HeaderProbe: handles that are freed on drop
+//! result    the functions in use, by subject, with results
+//! sys       the functions as bindgen generates them (by gpu/src/bin/bindings.rs)
+//! library   search for the library's file
 //! ```
 //!
-//! Only the batched interface is used. It fails as a whole over one bad picture; who calls it halves the batch until the
-//! picture is alone.
+//! Only the batched interface is used. It fails for a whole batch if one picture is bad; the caller halves the batch
+//! until the picture is alone.
 
 pub(crate) mod library;
 pub(crate) mod result;

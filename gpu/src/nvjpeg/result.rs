@@ -1,12 +1,12 @@
-//! nvJPEG's functions with results, by what they are about. Handles are passed as they are: [`safe`](super::safe) owns them.
+//! nvJPEG's functions with results, by subject. Handles are raw; [`safe`](super::safe) owns them.
 //!
-//! The caller has a CUDA context current, as the library expects.
+//! The caller has a CUDA context current, as the library requires.
 
 use super::library::Library;
 use super::sys::{self, nvjpegBackend_t, nvjpegStatus_t};
 use forebay_loader::{Error, ErrorKind};
 
-/// What the library answered instead of success.
+/// Status of a failed call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NvJpegError {
     call: &'static str,
@@ -14,8 +14,9 @@ pub(crate) struct NvJpegError {
 }
 
 impl NvJpegError {
-    /// Whether there was no memory. Whatever else is answered to pictures may be one picture's fault: EXECUTION_FAILED and
-    /// INTERNAL_ERROR are, for some files. That the device itself has failed is what the driver says when it is waited for.
+    /// Returns true if there was no memory. Any other status may be caused by one bad picture: some files cause
+    /// EXECUTION_FAILED or INTERNAL_ERROR. A failure of the device itself is reported by the driver, at the next wait
+    /// for it.
     pub(crate) fn is_out_of_memory(self) -> bool {
         self.status == nvjpegStatus_t::NVJPEG_STATUS_ALLOCATOR_FAILURE
     }
@@ -39,21 +40,21 @@ impl NvJpegError {
 
 impl std::fmt::Display for NvJpegError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} answered {}", self.call, self.name())
+        write!(f, "{} returned {}", self.call, self.name())
     }
 }
 
 impl From<NvJpegError> for Error {
-    fn from(refusal: NvJpegError) -> Self {
-        let kind = match refusal.status {
+    fn from(error: NvJpegError) -> Self {
+        let kind = match error.status {
             nvjpegStatus_t::NVJPEG_STATUS_ALLOCATOR_FAILURE => ErrorKind::Full,
             nvjpegStatus_t::NVJPEG_STATUS_ARCH_MISMATCH
             | nvjpegStatus_t::NVJPEG_STATUS_IMPLEMENTATION_NOT_SUPPORTED => ErrorKind::Unsupported,
             _ => ErrorKind::Io,
         };
-        Self::new(kind, format!("nvJPEG refused: {}", refusal.name()))
-            .with("call", refusal.call)
-            .with("status", refusal.status.0)
+        Self::new(kind, format!("nvJPEG failed: {}", error.name()))
+            .with("call", error.call)
+            .with("status", error.status.0)
     }
 }
 
@@ -66,19 +67,19 @@ fn checked(status: nvjpegStatus_t, call: &'static str) -> NvJpegResult<()> {
     }
 }
 
-/// What becomes of chroma that is stored with fewer samples than the picture has pixels.
+/// Treatment of chroma that is stored with fewer samples than the picture has pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChromaUpsampling {
-    /// Blended between samples, as on the host. Versions before 12.1 do not know that.
+    /// Samples are blended, as on the host. Versions before 12.1 do not support it.
     Interpolated,
-    /// Each sample for the pixels that it was made of.
+    /// Each sample is used for all pixels of which it was made.
     Replicated,
 }
 
 pub(crate) mod library {
     use super::*;
 
-    /// Major and minor version.
+    /// Returns the major and the minor version.
     pub(crate) fn version(library: &Library) -> NvJpegResult<(i32, i32)> {
         let value = |property| {
             let mut value = 0;
@@ -94,7 +95,7 @@ pub(crate) mod handle {
     use super::*;
     use std::ptr::null_mut;
 
-    /// A handle of `backend` that makes of chroma's samples what `chroma` says.
+    /// Creates a handle of `backend` with this chroma upsampling.
     pub(crate) fn create(
         library: &Library,
         backend: nvjpegBackend_t,
@@ -105,20 +106,22 @@ pub(crate) mod handle {
             ChromaUpsampling::Replicated => 0,
         };
         let mut handle = null_mut();
-        // SAFETY: writes one handle; without allocators the library takes CUDA's own.
+        // SAFETY: writes one handle; without allocators the library uses CUDA's own.
         let status = unsafe { library.functions.nvjpegCreateEx(backend, null_mut(), null_mut(), flags, &mut handle) };
         checked(status, "nvjpegCreateEx").map(|()| handle)
     }
 
+    /// Destroys a handle.
+    ///
     /// # Safety
     ///
-    /// The handle is `create`'s and not used afterwards.
+    /// The handle comes from `create` and is not used afterwards.
     pub(crate) unsafe fn destroy(library: &Library, handle: sys::nvjpegHandle_t) -> NvJpegResult<()> {
         // SAFETY: by the contract above.
         checked(unsafe { library.functions.nvjpegDestroy(handle) }, "nvjpegDestroy")
     }
 
-    /// Engines of the hardware decoder, and cores of each.
+    /// Returns the number of hardware engines, and the number of cores of each.
     ///
     /// # Safety
     ///
@@ -135,6 +138,8 @@ pub(crate) mod state {
     use super::*;
     use std::ptr::null_mut;
 
+    /// Creates the state of a decoder.
+    ///
     /// # Safety
     ///
     /// The handle is alive.
@@ -148,9 +153,11 @@ pub(crate) mod state {
         checked(status, "nvjpegJpegStateCreate").map(|()| state)
     }
 
+    /// Destroys a state.
+    ///
     /// # Safety
     ///
-    /// The state is `create`'s, nothing that it was given is under way, and it is not used afterwards.
+    /// The state comes from `create`, has no work in flight, and is not used afterwards.
     pub(crate) unsafe fn destroy(library: &Library, state: sys::nvjpegJpegState_t) -> NvJpegResult<()> {
         // SAFETY: by the contract above.
         checked(unsafe { library.functions.nvjpegJpegStateDestroy(state) }, "nvjpegJpegStateDestroy")
@@ -163,6 +170,8 @@ pub(crate) mod params {
     use std::ffi::c_int;
     use std::ptr::null_mut;
 
+    /// Creates decode parameters.
+    ///
     /// # Safety
     ///
     /// The handle is alive.
@@ -176,15 +185,17 @@ pub(crate) mod params {
         checked(status, "nvjpegDecodeParamsCreate").map(|()| params)
     }
 
+    /// Destroys decode parameters.
+    ///
     /// # Safety
     ///
-    /// The parameters are `create`'s and not used afterwards.
+    /// The parameters come from `create` and are not used afterwards.
     pub(crate) unsafe fn destroy(library: &Library, params: sys::nvjpegDecodeParams_t) -> NvJpegResult<()> {
         // SAFETY: by the contract above.
         checked(unsafe { library.functions.nvjpegDecodeParamsDestroy(params) }, "nvjpegDecodeParamsDestroy")
     }
 
-    /// Only `region` is to be decoded.
+    /// Restricts decoding to `region`.
     ///
     /// # Safety
     ///
@@ -194,7 +205,7 @@ pub(crate) mod params {
         params: sys::nvjpegDecodeParams_t,
         region: Region,
     ) -> NvJpegResult<()> {
-        // JPEG's sides are below 65,536.
+        // Sides of a JPEG are below 65,536.
         let [x, y, w, h] = [region.x, region.y, region.w, region.h].map(|v| v as c_int);
         // SAFETY: by the contract above.
         let status = unsafe { library.functions.nvjpegDecodeParamsSetROI(params, x, y, w, h) };
@@ -206,6 +217,8 @@ pub(crate) mod header {
     use super::*;
     use std::ptr::null_mut;
 
+    /// Creates a parser of headers.
+    ///
     /// # Safety
     ///
     /// The handle is alive.
@@ -219,15 +232,17 @@ pub(crate) mod header {
         checked(status, "nvjpegJpegStreamCreate").map(|()| header)
     }
 
+    /// Destroys a parser of headers.
+    ///
     /// # Safety
     ///
-    /// The header is `create`'s and not used afterwards.
+    /// The header comes from `create` and is not used afterwards.
     pub(crate) unsafe fn destroy(library: &Library, header: sys::nvjpegJpegStream_t) -> NvJpegResult<()> {
         // SAFETY: by the contract above.
         checked(unsafe { library.functions.nvjpegJpegStreamDestroy(header) }, "nvjpegJpegStreamDestroy")
     }
 
-    /// Reads the header of `file`.
+    /// Parses the header of `file`.
     ///
     /// # Safety
     ///
@@ -244,7 +259,7 @@ pub(crate) mod header {
         checked(status, "nvjpegJpegStreamParseHeader")
     }
 
-    /// Whether the handle's backend decodes the picture whose header was read last.
+    /// Returns true if the handle's backend decodes the picture whose header was parsed last.
     ///
     /// # Safety
     ///
@@ -255,11 +270,12 @@ pub(crate) mod header {
         header: sys::nvjpegJpegStream_t,
         params: sys::nvjpegDecodeParams_t,
     ) -> NvJpegResult<bool> {
-        let mut answer = -1;
+        let mut status_code = -1;
         // SAFETY: writes one number; by the contract above.
-        let status = unsafe { library.functions.nvjpegDecodeBatchedSupportedEx(handle, header, params, &mut answer) };
-        // 0 means yes.
-        checked(status, "nvjpegDecodeBatchedSupportedEx").map(|()| answer == 0)
+        let status =
+            unsafe { library.functions.nvjpegDecodeBatchedSupportedEx(handle, header, params, &mut status_code) };
+        // 0 means that it is supported.
+        checked(status, "nvjpegDecodeBatchedSupportedEx").map(|()| status_code == 0)
     }
 }
 
@@ -267,7 +283,7 @@ pub(crate) mod batch {
     use super::*;
     use std::ffi::c_int;
 
-    /// What one batch consists of; equally many of each, but for parameters, which whole pictures have none of.
+    /// Lists of a batch, all of the same length. `params` is empty if whole pictures are decoded.
     pub(crate) struct Lists<'a> {
         pub(crate) files: &'a [*const u8],
         pub(crate) lengths: &'a [usize],
@@ -275,11 +291,11 @@ pub(crate) mod batch {
         pub(crate) params: &'a mut [sys::nvjpegDecodeParams_t],
     }
 
-    /// Prepares `state` for batches of `count` pictures that come out as interleaved RGB.
+    /// Prepares `state` for batches of `count` pictures, with interleaved RGB as output.
     ///
     /// # Safety
     ///
-    /// Both handles are alive, and nothing that the state was given is under way.
+    /// Both handles are alive, and the state has no work in flight.
     pub(crate) unsafe fn initialize(
         library: &Library,
         handle: sys::nvjpegHandle_t,
@@ -287,18 +303,18 @@ pub(crate) mod batch {
         count: usize,
     ) -> NvJpegResult<()> {
         let format = sys::nvjpegOutputFormat_t::NVJPEG_OUTPUT_RGBI;
-        // The number of threads is not used any more.
+        // The number of threads (1) has no effect in these versions.
         // SAFETY: by the contract above.
         let status =
             unsafe { library.functions.nvjpegDecodeBatchedInitialize(handle, state, count as c_int, 1, format) };
         checked(status, "nvjpegDecodeBatchedInitialize")
     }
 
-    /// Starts decoding whole pictures in `stream`'s order.
+    /// Starts decoding whole pictures in the order of `stream`.
     ///
     /// # Safety
     ///
-    /// As [`decode`].
+    /// As for [`decode`].
     pub(crate) unsafe fn decode_whole(
         library: &Library,
         handle: sys::nvjpegHandle_t,
@@ -320,12 +336,13 @@ pub(crate) mod batch {
         checked(status, "nvjpegDecodeBatched")
     }
 
-    /// Starts decoding parts, which the hardware backend does. It writes when it is called, whatever `stream` has to do before.
+    /// Starts decoding regions, which only the hardware backend can do. It writes during the call, before earlier work
+    /// on `stream` is done.
     ///
     /// # Safety
     ///
-    /// All handles are alive and the state was prepared for this number of pictures; files and places stay what they are
-    /// until the stream has done it, and no one else uses the places from now on.
+    /// All handles are alive, and the state was prepared for this number of pictures. Until the stream has done the
+    /// work, the files are not changed and the memory for the pixels has no other user.
     pub(crate) unsafe fn decode(
         library: &Library,
         handle: sys::nvjpegHandle_t,

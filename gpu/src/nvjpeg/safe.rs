@@ -1,4 +1,4 @@
-//! nvJPEG's handles as values that end when dropped, each with its context current.
+//! Owned nvJPEG handles, freed on drop, each with its context current.
 
 use super::library::Library;
 use super::result::{ChromaUpsampling, NvJpegError, NvJpegResult, batch, handle, header, library, params, state};
@@ -9,16 +9,16 @@ use forebay_loader::Result;
 use forebay_loader::decode::geometry::Region;
 use forebay_loader::sync::Arc;
 
-/// What of a picture a backend is asked for.
+/// Extent of a picture that a backend decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// A part, which less has to be decoded for.
+    /// Only a region, which takes less work.
     Part,
-    /// All of it.
+    /// Whole pictures.
     Whole,
 }
 
-/// One backend of the library on one device.
+/// Backend of the library on one device.
 pub(crate) struct Handle {
     library: Arc<Library>,
     context: Arc<Context>,
@@ -26,17 +26,18 @@ pub(crate) struct Handle {
     extent: Extent,
 }
 
-// SAFETY: the library's handles may be shared by threads; states, parameters and headers are each used by one at a time.
+// SAFETY: handles of the library may be shared by threads; states, parameters and headers are each used by one thread
+// at a time.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    /// The engines that do nothing else.
+    /// Opens the hardware engines.
     ///
     /// # Errors
     ///
-    /// `Unsupported` for a device without; what the library says.
+    /// `Unsupported` for a device without engines; errors of the library.
     pub(crate) fn on_engines(
         library: &Arc<Library>,
         context: &Arc<Context>,
@@ -46,12 +47,12 @@ impl Handle {
         Self::new(library, context, nvjpegBackend_t::NVJPEG_BACKEND_HARDWARE, chroma, extent)
     }
 
-    /// The device's ordinary cores, which also read the entropy-coded data of batches of more than 50 pictures. They decode whole
-    /// pictures: the library has batches of parts for the engines alone.
+    /// Opens the device's cores. They also read the entropy-coded data of batches of more than 50 pictures. They decode
+    /// whole pictures, because the library has batches of regions only for the engines.
     ///
     /// # Errors
     ///
-    /// What the library says.
+    /// Errors of the library.
     pub(crate) fn on_cores(
         library: &Arc<Library>,
         context: &Arc<Context>,
@@ -71,38 +72,38 @@ impl Handle {
         Ok(Arc::new(Self { library: library.clone(), context: context.clone(), handle, extent }))
     }
 
-    /// What of a picture it is asked for.
+    /// Returns the extent of a picture that the backend decodes.
     pub(crate) fn extent(&self) -> Extent {
         self.extent
     }
 
-    /// Where it decodes.
+    /// Returns the context of its device.
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// Major and minor version of the library.
+    /// Returns the major and the minor version of the library.
     pub(crate) fn version(&self) -> Result<(i32, i32)> {
         Ok(library::version(&self.library)?)
     }
 
-    /// How many engines there are, and how many pictures each decodes at a time.
+    /// Returns the number of engines, and the number of pictures that each decodes at the same time.
     pub(crate) fn engines(&self) -> Result<(u32, u32)> {
         // SAFETY: the handle is alive.
         self.context.enter(|| Ok(unsafe { handle::engines(&self.library, self.handle) }?))
     }
 
-    /// Runs `body` with the context current, where refusals are told apart from the driver's.
+    /// Runs `body` with the context current. Errors of the library are returned separately from the driver's.
     fn enter<T>(&self, body: impl FnOnce() -> NvJpegResult<T>) -> Result<NvJpegResult<T>> {
         self.context.enter(|| Ok(body()))
     }
 
-    /// Runs `end`, unless this is a forked child, where the library does not work.
-    fn end(&self, end: impl FnOnce() -> NvJpegResult<()>) {
+    /// Runs `free`, except in a forked child, where the library does not work.
+    fn free(&self, free: impl FnOnce() -> NvJpegResult<()>) {
         if self.context.is_own_process()
-            && let Err(error) = self.context.enter(|| Ok(end()?))
+            && let Err(error) = self.context.enter(|| Ok(free()?))
         {
-            log::warn!("something of nvJPEG is given up: {error}");
+            log::warn!("a handle of nvJPEG cannot be freed: {error}");
         }
     }
 }
@@ -115,39 +116,39 @@ impl std::fmt::Debug for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: made in `new`, and whatever uses it holds it.
-        self.end(|| unsafe { handle::destroy(&self.library, self.handle) });
+        // SAFETY: made in `new`; all users of the handle hold this value.
+        self.free(|| unsafe { handle::destroy(&self.library, self.handle) });
     }
 }
 
 /// Decode parameters: the region.
 struct DecodeParams {
-    of: Arc<Handle>,
+    handle: Arc<Handle>,
     params: sys::nvjpegDecodeParams_t,
 }
 
 impl DecodeParams {
-    /// With a context current.
-    fn new(of: &Arc<Handle>) -> NvJpegResult<Self> {
+    /// Creates parameters. A context must be current.
+    fn new(handle: &Arc<Handle>) -> NvJpegResult<Self> {
         // SAFETY: the handle is alive.
-        let params = unsafe { params::create(&of.library, of.handle) }?;
-        Ok(Self { of: of.clone(), params })
+        let params = unsafe { params::create(&handle.library, handle.handle) }?;
+        Ok(Self { handle: handle.clone(), params })
     }
 
     fn set_region(&mut self, region: Region) -> NvJpegResult<()> {
         // SAFETY: the parameters are alive.
-        unsafe { params::set_region(&self.of.library, self.params, region) }
+        unsafe { params::set_region(&self.handle.library, self.params, region) }
     }
 }
 
 impl Drop for DecodeParams {
     fn drop(&mut self) {
-        // SAFETY: made in `new`, ended once.
-        self.of.end(|| unsafe { params::destroy(&self.of.library, self.params) });
+        // SAFETY: made in `new`, destroyed once.
+        self.handle.free(|| unsafe { params::destroy(&self.handle.library, self.params) });
     }
 }
 
-/// Looks at headers: which pictures a backend takes.
+/// Parser of headers that checks which pictures a backend decodes.
 pub(crate) struct HeaderProbe {
     params: DecodeParams,
     header: sys::nvjpegJpegStream_t,
@@ -157,56 +158,56 @@ pub(crate) struct HeaderProbe {
 unsafe impl Send for HeaderProbe {}
 
 impl HeaderProbe {
-    pub(crate) fn new(of: &Arc<Handle>) -> Result<Self> {
-        of.context.enter(|| {
-            let params = DecodeParams::new(of)?;
+    pub(crate) fn new(handle: &Arc<Handle>) -> Result<Self> {
+        handle.context.enter(|| {
+            let params = DecodeParams::new(handle)?;
             // SAFETY: the handle is alive.
-            let header = unsafe { header::create(&of.library, of.handle) }?;
+            let header = unsafe { header::create(&handle.library, handle.handle) }?;
             Ok(Self { params, header })
         })
     }
 
-    /// Whether the backend decodes `region` of `file`; not when it cannot be asked.
+    /// Returns true if the backend decodes `region` of `file`. An error counts as no.
     pub(crate) fn accepts(&mut self, file: &[u8], region: Region) -> bool {
         let Self { params, header } = self;
-        let of = params.of.clone();
-        let answer = of.enter(|| {
+        let handle = params.handle.clone();
+        let accepted = handle.enter(|| {
             // SAFETY: both handles are alive.
-            unsafe { header::parse(&of.library, of.handle, file, *header) }?;
-            if of.extent == Extent::Part {
+            unsafe { header::parse(&handle.library, handle.handle, file, *header) }?;
+            if handle.extent == Extent::Part {
                 params.set_region(region)?;
             }
             // SAFETY: all handles are alive.
-            unsafe { header::is_supported(&of.library, of.handle, *header, params.params) }
+            unsafe { header::is_supported(&handle.library, handle.handle, *header, params.params) }
         });
-        matches!(answer, Ok(Ok(true)))
+        matches!(accepted, Ok(Ok(true)))
     }
 }
 
 impl Drop for HeaderProbe {
     fn drop(&mut self) {
-        let of = &self.params.of;
-        // SAFETY: made in `new`, ended once.
-        of.end(|| unsafe { header::destroy(&of.library, self.header) });
+        let handle = &self.params.handle;
+        // SAFETY: made in `new`, destroyed once.
+        handle.free(|| unsafe { header::destroy(&handle.library, self.header) });
     }
 }
 
-/// One picture to decode.
+/// Picture to decode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DecodeJob<'a> {
     pub(crate) file: &'a [u8],
-    /// All of the picture, if the backend is asked for that.
+    /// Region to decode: the whole picture for a backend that decodes whole pictures.
     pub(crate) region: Region,
-    /// Where the region's RGB pixels go on the device, `pitch` bytes from row to row.
+    /// Device address of the region's RGB pixels, `pitch` bytes from one row to the next.
     pub(crate) out: u64,
     pub(crate) pitch: usize,
 }
 
-/// What decodes batches, one after the other.
+/// Decoder of batches, one after the other.
 pub(crate) struct BatchDecoder {
-    of: Arc<Handle>,
+    handle: Arc<Handle>,
     state: sys::nvjpegJpegState_t,
-    /// One for each picture of the largest batch so far.
+    /// Parameters for each picture of the largest batch so far.
     params: Vec<DecodeParams>,
 }
 
@@ -214,25 +215,26 @@ pub(crate) struct BatchDecoder {
 unsafe impl Send for BatchDecoder {}
 
 impl BatchDecoder {
-    pub(crate) fn new(of: &Arc<Handle>) -> Result<Self> {
+    pub(crate) fn new(handle: &Arc<Handle>) -> Result<Self> {
         // SAFETY: the handle is alive.
-        let state = of.context.enter(|| Ok(unsafe { state::create(&of.library, of.handle) }?))?;
-        Ok(Self { of: of.clone(), state, params: Vec::new() })
+        let state = handle.context.enter(|| Ok(unsafe { state::create(&handle.library, handle.handle) }?))?;
+        Ok(Self { handle: handle.clone(), state, params: Vec::new() })
     }
 
-    /// Starts decoding `jobs` on `stream`. The outer error is the driver's; the inner one the library's, over all of
-    /// `jobs` even if it is one's fault.
+    /// Starts decoding `jobs` on `stream`. The outer error is the driver's. The inner one is the library's and concerns
+    /// all `jobs`, even if only one picture is bad.
     ///
     /// # Safety
     ///
-    /// Nothing that this was given before is under way. Files and places stay what they are until
-    /// the stream has done it. Nobody else uses the places: engines write at once, whatever the stream has to do before.
+    /// No earlier work of this decoder is in flight. Until the stream has done the work, the files are not changed and
+    /// the memory for the pixels has no other user. The engines write during the call, before earlier work on the
+    /// stream is done.
     pub(crate) unsafe fn decode(
         &mut self,
         jobs: &[DecodeJob<'_>],
         stream: CUstream,
     ) -> Result<std::result::Result<(), NvJpegError>> {
-        let Self { of, state, params } = self;
+        let Self { handle, state, params } = self;
         let files: Vec<*const u8> = jobs.iter().map(|job| job.file.as_ptr()).collect();
         let lengths: Vec<usize> = jobs.iter().map(|job| job.file.len()).collect();
         let image = |job: &DecodeJob<'_>| {
@@ -242,32 +244,32 @@ impl BatchDecoder {
             image
         };
         let mut out: Vec<_> = jobs.iter().map(image).collect();
-        of.enter(|| {
+        handle.enter(|| {
             // SAFETY: the handles are alive; the state is idle by the contract above.
-            unsafe { batch::initialize(&of.library, of.handle, *state, jobs.len()) }?;
+            unsafe { batch::initialize(&handle.library, handle.handle, *state, jobs.len()) }?;
             let (files, lengths, out) = (&files[..], &lengths[..], &mut out[..]);
-            if of.extent == Extent::Whole {
+            if handle.extent == Extent::Whole {
                 let lists = batch::Lists { files, lengths, out, params: &mut [] };
-                // SAFETY: prepared for this number just now; the rest by the contract above.
-                return unsafe { batch::decode_whole(&of.library, of.handle, *state, lists, stream.cast()) };
+                // SAFETY: prepared for this number of pictures; the rest by the contract above.
+                return unsafe { batch::decode_whole(&handle.library, handle.handle, *state, lists, stream.cast()) };
             }
             while params.len() < jobs.len() {
-                params.push(DecodeParams::new(of)?);
+                params.push(DecodeParams::new(handle)?);
             }
             for (params, job) in params.iter_mut().zip(jobs) {
                 params.set_region(job.region)?;
             }
             let mut lists: Vec<_> = params[..jobs.len()].iter().map(|params| params.params).collect();
             let lists = batch::Lists { files, lengths, out, params: &mut lists };
-            // SAFETY: prepared for this number just now; the rest by the contract above.
-            unsafe { batch::decode(&of.library, of.handle, *state, lists, stream.cast()) }
+            // SAFETY: prepared for this number of pictures; the rest by the contract above.
+            unsafe { batch::decode(&handle.library, handle.handle, *state, lists, stream.cast()) }
         })
     }
 }
 
 impl Drop for BatchDecoder {
     fn drop(&mut self) {
-        // SAFETY: made in `new`, ended once; its owner waits for what it was given.
-        self.of.end(|| unsafe { state::destroy(&self.of.library, self.state) });
+        // SAFETY: made in `new`, destroyed once; the owner waits for its work before.
+        self.handle.free(|| unsafe { state::destroy(&self.handle.library, self.state) });
     }
 }
