@@ -7,7 +7,7 @@
 //!        |
 //!   Slab                     mappings of at most 1 GiB, divided into runs of blocks       (slab, piece, extents)
 //!        |          \
-//!   ReadPool         BatchPool                                                                  (read, batch, batch_stock)
+//!   ReadPool         BatchPool                                                      (read, batch, batch_stock)
 //!    ReadLease        BatchSlot -> RowMut ... -> BatchMemory                                    (slot)
 //!    encoded bytes    rows are written in place, then the slot is frozen and delivered
 //! ```

@@ -7,7 +7,6 @@ use super::config::{BATCH_SIZE_MAX, OrderConfig};
 use super::error::{OrderError, OrderWarning};
 use super::ids::Rank;
 use super::partition::reference_end;
-use super::rank::{RankOrder, WorkerOrder};
 use super::resume::{Resume, Start};
 use super::shape::{DataSetShape, Hasher};
 use super::weights::{EpochShares, epoch_shares};
@@ -87,7 +86,7 @@ impl EpochPlan {
         let start = Start::new(config, parallel, epoch, resume)?;
         let args = BatchingArgs { shape, config, shares: &shares, world: parallel, start };
         let mut warnings = Vec::new();
-        let (sequences, batching) = args.build(&mut warnings)?;
+        let (sequences, batching) = Batching::build(&args, &mut warnings)?;
         Ok(Self(Arc::new(Inner {
             shape: shape.clone(),
             config: config.clone(),
@@ -99,32 +98,6 @@ impl EpochPlan {
             batching,
             warnings,
         })))
-    }
-
-    /// The samples of `rank`, batch by batch.
-    ///
-    /// # Panics
-    /// `rank` is not one of this world.
-    pub fn rank(&self, rank: Rank) -> RankOrder {
-        RankOrder::new(self.clone(), rank)
-    }
-
-    /// What the reference's worker process `worker` of `rank` is given: sample ids batch after batch, padded with -1.
-    ///
-    /// # Panics
-    /// `rank` or `worker` is not one of this world.
-    pub fn worker(&self, rank: Rank, worker: u32) -> WorkerOrder {
-        WorkerOrder::new(self.clone(), rank, worker)
-    }
-
-    /// Batches of a rank with at least one sample: what the reference's loader yields.
-    pub fn batches(&self, rank: Rank) -> u64 {
-        self.rank(rank).batches()
-    }
-
-    /// Samples of a rank, repeats included, padding not.
-    pub fn len_of_rank(&self, rank: Rank) -> u64 {
-        self.rank(rank).len_of_rank()
     }
 
     /// Epoch of this plan, from 0.
@@ -182,11 +155,6 @@ impl EpochPlan {
         &self.0.shares
     }
 
-    /// What the reference's `len(dataset)` is: samples of an epoch over parallel ranks, rounded up.
-    pub fn dataset_len(&self) -> u64 {
-        self.0.shares.epoch_size.div_ceil(self.0.parallel.ranks())
-    }
-
     /// Canonical nodes, as resolved.
     pub fn num_canonical_nodes(&self) -> u64 {
         self.0.start.canonical
@@ -220,24 +188,6 @@ impl EpochPlan {
     /// What the reference would have warned of.
     pub fn warnings(&self) -> &[OrderWarning] {
         &self.0.warnings
-    }
-
-    /// The arguments that must not change between a checkpoint and its resumption, as names and values; what is long
-    /// (weights, sizes) stands as a hash. The world may change, and what the checkpoint itself carries is left out.
-    pub fn arguments(&self) -> Vec<(&'static str, String)> {
-        arguments(&self.0.shape, &self.0.config)
-    }
-
-    /// A hash of [`arguments`](Self::arguments).
-    pub fn digest(&self) -> u64 {
-        let mut hash = Hasher::default();
-        for (name, value) in self.arguments() {
-            hash.bytes(name.as_bytes());
-            hash.bytes(b"=");
-            hash.bytes(value.as_bytes());
-            hash.bytes(b"\n");
-        }
-        hash.finish()
     }
 
     pub(super) fn sequences(&self) -> &[Sequence] {
@@ -283,7 +233,8 @@ pub fn shares_of(shape: &DataSetShape, config: &OrderConfig) -> Result<EpochShar
     epoch_shares(&config.weights, &samples, config.epoch_size, config.shuffle_seed)
 }
 
-/// The arguments that must not change between a checkpoint and its resumption, as names and values.
+/// The arguments that must not change between a checkpoint and its resumption, as names and values. Long values (weights,
+/// sizes) are hashed. The world may change, and the values that the checkpoint itself contains are left out.
 pub fn arguments(shape: &DataSetShape, config: &OrderConfig) -> Vec<(&'static str, String)> {
     let mut weights = Hasher::default();
     for weight in &config.weights {

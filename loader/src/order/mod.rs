@@ -48,7 +48,7 @@ pub use config::{
 pub use epoch::{EpochPlan, arguments, shares_of};
 pub use error::{OrderError, OrderWarning};
 pub use ids::{Node, Rank, SampleId, ShardId, StreamId};
-pub use rank::{Planned, RankOrder, WorkerOrder};
+pub use rank::{PlannedSample, RankOrder, WorkerOrder};
 pub use resume::Resume;
 pub use shape::{DataSetShape, SAMPLES_MAX};
 pub use uses::ShardUse;

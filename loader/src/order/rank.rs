@@ -1,13 +1,41 @@
 //! The plan as one rank sees it.
 
-use super::batching::{RankPlace, Slot};
+use super::batching::{RankPlace, RowSource};
 use super::epoch::EpochPlan;
 use super::ids::{Rank, SampleId, StreamId};
 use super::shuffle::Cursor;
 
+impl EpochPlan {
+    /// The samples of `rank`, batch by batch.
+    ///
+    /// # Panics
+    /// `rank` is not one of this world.
+    pub fn rank(&self, rank: Rank) -> RankOrder {
+        RankOrder::new(self.clone(), rank)
+    }
+
+    /// What the reference's worker process `worker` of `rank` is given: sample ids batch after batch, padded with -1.
+    ///
+    /// # Panics
+    /// `rank` or `worker` is not one of this world.
+    pub fn worker(&self, rank: Rank, worker: u32) -> WorkerOrder {
+        WorkerOrder::new(self.clone(), rank, worker)
+    }
+
+    /// Batches of a rank with at least one sample: what the reference's loader yields.
+    pub fn batches(&self, rank: Rank) -> u64 {
+        self.rank(rank).batches()
+    }
+
+    /// Samples of a rank, repeats included, padding not.
+    pub fn len_of_rank(&self, rank: Rank) -> u64 {
+        self.rank(rank).len_of_rank()
+    }
+}
+
 /// A row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedSample {
     /// The sample.
     pub sample: SampleId,
     /// Its stream.
@@ -41,7 +69,7 @@ impl RankOrder {
         // Padding stands at the end: drop the batches that hold nothing else.
         while order.batches > 0 {
             order.move_to(order.batches - 1);
-            if (0..order.plan.batch_size()).any(|column| order.slot(column).is_some()) {
+            if (0..order.plan.batch_size()).any(|column| order.row_source(column).is_some()) {
                 break;
             }
             order.batches -= 1;
@@ -60,7 +88,7 @@ impl RankOrder {
         let Some(last) = self.batches.checked_sub(1) else { return 0 };
         let mut place = self.place.clone();
         self.plan.batching().seek(&mut place, last);
-        let slots = |column| self.plan.batching().slot(self.plan.sequences(), &place, column);
+        let slots = |column| self.plan.batching().row_source(self.plan.sequences(), &place, column);
         let in_last = (0..self.plan.batch_size()).filter(|&column| slots(column).is_some()).count();
         last * self.plan.batch_size() + in_last as u64
     }
@@ -77,13 +105,13 @@ impl RankOrder {
 
     /// Puts the rows of the next batch into `rows`, which is cleared first; `false` when there are no more. The last
     /// batch may have fewer rows than the batch size, none has no row.
-    pub fn next_batch(&mut self, rows: &mut Vec<Planned>) -> bool {
+    pub fn next_batch(&mut self, rows: &mut Vec<PlannedSample>) -> bool {
         rows.clear();
         if self.place.batch >= self.batches {
             return false;
         }
         while self.column < self.plan.batch_size() {
-            let slot = self.slot(self.column);
+            let slot = self.row_source(self.column);
             self.column += 1;
             if let Some(slot) = slot {
                 rows.push(self.planned(slot));
@@ -98,30 +126,30 @@ impl RankOrder {
         self.plan.batching().seek(&mut self.place, batch);
     }
 
-    fn slot(&self, column: u64) -> Option<Slot> {
-        self.plan.batching().slot(self.plan.sequences(), &self.place, column)
+    fn row_source(&self, column: u64) -> Option<RowSource> {
+        self.plan.batching().row_source(self.plan.sequences(), &self.place, column)
     }
 
-    fn planned(&mut self, slot: Slot) -> Planned {
+    fn planned(&mut self, slot: RowSource) -> PlannedSample {
         let sequence = &self.plan.sequences()[slot.sequence];
         let cursor = self.cursors[slot.sequence].get_or_insert_with(|| sequence.shuffle.cursor());
         let draw = cursor.draw(slot.cell.canonical, slot.cell.position);
         let sample = sequence.draws.sample(self.plan.shape(), draw);
         let stream = sequence.stream.unwrap_or_else(|| self.plan.shape().stream_of_sample(sample));
-        Planned { sample, stream, draw, repeat: slot.cell.repeat }
+        PlannedSample { sample, stream, draw, repeat: slot.cell.repeat }
     }
 }
 
 impl Iterator for RankOrder {
-    type Item = Planned;
+    type Item = PlannedSample;
 
-    fn next(&mut self) -> Option<Planned> {
+    fn next(&mut self) -> Option<PlannedSample> {
         while self.place.batch < self.batches {
             if self.column == self.plan.batch_size() {
                 self.move_to(self.place.batch + 1);
                 continue;
             }
-            let slot = self.slot(self.column);
+            let slot = self.row_source(self.column);
             self.column += 1;
             if let Some(slot) = slot {
                 return Some(self.planned(slot));
@@ -163,7 +191,7 @@ impl Iterator for WorkerOrder {
             order.move_to(order.place.batch + self.workers);
         }
         let slot = match order.place.batch < order.batches {
-            true => order.slot(order.column),
+            true => order.row_source(order.column),
             false => None,
         };
         order.column += 1;

@@ -52,7 +52,7 @@ pub(crate) use shard::{CachedShards, FetchEvent, NextPlan, Origin, ShardFetch};
 use crate::delivery::RowMemory;
 use crate::error::Result;
 use crate::memory::{ReadLease, RowMut};
-use crate::order::{Planned, ShardId};
+use crate::order::{PlannedSample, ShardId};
 use crate::sync::Arc;
 use device::direct_rows::EarlySample;
 use sample::batch_builder::BatchBuilder;
@@ -61,7 +61,7 @@ use shard::open_shards::OpenShard;
 /// One sample on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
-    planned: Planned,
+    planned: PlannedSample,
     shard: ShardId,
     /// Number of the sample in its shard.
     index: u32,

@@ -10,7 +10,7 @@ use super::epoch::Shared;
 use super::sample::batch_builder::BatchBuilder;
 use super::{Chunk, Task};
 use crate::error::Result;
-use crate::order::{EpochPlan, Planned, Rank, RankOrder};
+use crate::order::{EpochPlan, PlannedSample, Rank, RankOrder};
 use crate::sync::{Arc, Mutex};
 
 /// Plans an epoch from its beginning.
@@ -32,7 +32,7 @@ impl Refills {
 
     /// The sample to try in the place of batch `number` of the epoch after `tries` others; `None` when there is no
     /// other batch to take one from.
-    fn sample(&self, number: u64, tries: u32) -> Result<Option<Planned>> {
+    fn sample(&self, number: u64, tries: u32) -> Result<Option<PlannedSample>> {
         let mut order = self.order.lock();
         if order.is_none() {
             *order = Some((self.plan)()?.rank(self.rank));
@@ -42,7 +42,7 @@ impl Refills {
             return Ok(None);
         };
         order.seek((number % order.batches() + distance) % order.batches());
-        Ok(order.next().map(|planned| Planned { repeat: true, ..planned }))
+        Ok(order.next().map(|planned| PlannedSample { repeat: true, ..planned }))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use forebay_loader::order::{
-    DataSetShape, EpochPlan, Node, OrderConfig, OrderError, PartitionAlgo, Planned, Rank, Resume, World,
+    DataSetShape, EpochPlan, Node, OrderConfig, OrderError, PartitionAlgo, PlannedSample, Rank, Resume, World,
 };
 
 use super::promises::{ALGOS, METHODS, Picks, batches, ranks};
@@ -53,16 +53,16 @@ impl Setting {
 }
 
 /// Every rank's rows in order.
-fn rows(plan: &EpochPlan) -> Vec<Vec<Planned>> {
+fn rows(plan: &EpochPlan) -> Vec<Vec<PlannedSample>> {
     ranks(plan).map(|rank| batches(plan, rank).concat()).collect()
 }
 
 /// Whether `rest` is what `whole` has behind `seen` rows of each rank. The reference has repeats of its own at the end of
 /// what is left; they are as many and stand where the whole epoch has some.
-fn is_tail(whole: &[Vec<Planned>], rest: &[Vec<Planned>], seen: u64, repeats_may_differ: bool) -> bool {
+fn is_tail(whole: &[Vec<PlannedSample>], rest: &[Vec<PlannedSample>], seen: u64, repeats_may_differ: bool) -> bool {
     whole.iter().zip(rest).all(|(whole, rest)| {
         let tail = whole.get(seen as usize..).unwrap_or_default();
-        let same = |(a, b): (&Planned, &Planned)| a == b || (repeats_may_differ && a.repeat && b.repeat);
+        let same = |(a, b): (&PlannedSample, &PlannedSample)| a == b || (repeats_may_differ && a.repeat && b.repeat);
         tail.len() == rest.len() && tail.iter().zip(rest).all(same)
     })
 }

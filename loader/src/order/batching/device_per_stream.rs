@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::{Batching, BatchingArgs, RankPlace, Sequence, Slot, origins};
+use super::args::BatchingArgs;
+use super::origins;
+use super::sequence::{RankPlace, RowSource, Sequence};
 use crate::order::error::{OrderError, OrderWarning};
 use crate::order::partition::PartitionArgs;
 use crate::order::rng::Generator;
@@ -25,52 +27,53 @@ pub(in crate::order) struct DevicePerStream {
     first: u64,
 }
 
-pub(super) fn build(
-    args: &BatchingArgs<'_>,
-    warnings: &mut Vec<OrderWarning>,
-) -> Result<(Vec<Sequence>, Batching), OrderError> {
-    let canonical = args.start.canonical;
-    if !canonical.is_multiple_of(args.nodes()) {
-        return Err(OrderError::CanonicalNotMultiple { canonical, physical: args.nodes() });
-    }
-    let canonical_per_node = canonical / args.nodes();
-    let deal = |samples| PartitionArgs { nodes: canonical, batch: 1, ..args.partition_args(samples) };
-    let sequences = args.sequence_per_stream(deal, warnings)?;
-    let batch = args.config.batch_size;
-    let mut rows = Vec::with_capacity(sequences.len());
-    for (stream, sequence) in sequences.iter().enumerate() {
-        // All canonical nodes have rows of one length, so all physical nodes have as many.
-        let samples = sequence.partition.deal().len_of_node() * canonical_per_node;
-        let full = samples / batch;
-        if full == 0 {
-            return Err(OrderError::StreamTooSmall { stream: stream as u32, batch });
-        }
-        if !samples.is_multiple_of(batch) {
-            warnings.push(OrderWarning::StreamTailDropped { stream: stream as u32 });
-        }
-        rows.push(full);
-    }
-    // One generator serves all nodes, in order.
-    let mut generator = Generator::new(args.shares_seed());
-    let origins = (0..args.nodes()).map(|_| origins::shuffled(&mut generator, &rows)).collect::<Result<Vec<_>, _>>()?;
-    // At least one row of padding is added even where none is missing, as in the reference.
-    let devices = args.world.ranks();
-    let node_rows: u64 = rows.iter().sum();
-    let node_rows = node_rows + devices - node_rows % devices;
-    let method = DevicePerStream {
-        batch,
-        nodes: args.nodes(),
-        ranks_per_node: args.ranks_per_node(),
-        canonical_per_node,
-        streams: sequences.len(),
-        origins,
-        batches: node_rows / args.ranks_per_node(),
-        first: args.resume_batch(warnings),
-    };
-    Ok((sequences, Batching::DevicePerStream(method)))
-}
-
 impl DevicePerStream {
+    pub(super) fn build(
+        args: &BatchingArgs<'_>,
+        warnings: &mut Vec<OrderWarning>,
+    ) -> Result<(Vec<Sequence>, Self), OrderError> {
+        let canonical = args.start.canonical;
+        if !canonical.is_multiple_of(args.nodes()) {
+            return Err(OrderError::CanonicalNotMultiple { canonical, physical: args.nodes() });
+        }
+        let canonical_per_node = canonical / args.nodes();
+        let deal = |samples| PartitionArgs { nodes: canonical, batch: 1, ..args.partition_args(samples) };
+        let sequences = args.sequence_per_stream(deal, warnings)?;
+        let batch = args.config.batch_size;
+        let mut rows = Vec::with_capacity(sequences.len());
+        for (stream, sequence) in sequences.iter().enumerate() {
+            // All canonical nodes have rows of one length, so all physical nodes have as many.
+            let samples = sequence.partition.deal().len_of_node() * canonical_per_node;
+            let full = samples / batch;
+            if full == 0 {
+                return Err(OrderError::StreamTooSmall { stream: stream as u32, batch });
+            }
+            if !samples.is_multiple_of(batch) {
+                warnings.push(OrderWarning::StreamTailDropped { stream: stream as u32 });
+            }
+            rows.push(full);
+        }
+        // One generator serves all nodes, in order.
+        let mut generator = Generator::new(args.shares_seed());
+        let origins =
+            (0..args.nodes()).map(|_| origins::shuffled(&mut generator, &rows)).collect::<Result<Vec<_>, _>>()?;
+        // At least one row of padding is added even where none is missing, as in the reference.
+        let devices = args.world.ranks();
+        let node_rows: u64 = rows.iter().sum();
+        let node_rows = node_rows + devices - node_rows % devices;
+        let method = DevicePerStream {
+            batch,
+            nodes: args.nodes(),
+            ranks_per_node: args.ranks_per_node(),
+            canonical_per_node,
+            streams: sequences.len(),
+            origins,
+            batches: node_rows / args.ranks_per_node(),
+            first: args.resume_batch(warnings),
+        };
+        Ok((sequences, method))
+    }
+
     /// Global batches of the whole epoch.
     pub(super) fn epoch_batches(&self) -> u64 {
         self.batches
@@ -93,7 +96,7 @@ impl DevicePerStream {
         origins::count_to(place, &self.origins[node as usize], self.streams, row);
     }
 
-    pub(super) fn slot(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<Slot> {
+    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
         let (node, row) = self.source(place);
         if row >= self.origins[node as usize].len() as u64 {
             return None;
@@ -102,7 +105,7 @@ impl DevicePerStream {
         let (canonical, rank, k) = self.place(sample);
         let deal = sequences[place.sequence].partition.deal();
         let cell = deal.rank_cell(node * self.canonical_per_node + canonical, rank, k)?;
-        Some(Slot { sequence: place.sequence, cell })
+        Some(RowSource { sequence: place.sequence, cell })
     }
 
     /// Canonical node of the physical node, rank and index of the rank's place for a sample of a node's stream.

@@ -1,6 +1,6 @@
 //! Which stream each batch is from, in the order the batches are seen.
 
-use super::RankPlace;
+use super::sequence::RankPlace;
 use crate::order::error::OrderError;
 use crate::order::rng::Generator;
 

@@ -1,7 +1,9 @@
 //! Each global batch from one stream. Streams are dealt for this world; their complete global batches are merged in a
 //! random order of streams.
 
-use super::{Batching, BatchingArgs, RankPlace, Sequence, Slot, origins};
+use super::args::BatchingArgs;
+use super::origins;
+use super::sequence::{RankPlace, RowSource, Sequence};
 use crate::order::error::{OrderError, OrderWarning};
 use crate::order::rng::Generator;
 
@@ -15,29 +17,29 @@ pub(in crate::order) struct PerStream {
     first: u64,
 }
 
-pub(super) fn build(
-    args: &BatchingArgs<'_>,
-    warnings: &mut Vec<OrderWarning>,
-) -> Result<(Vec<Sequence>, Batching), OrderError> {
-    let sequences = args.sequence_per_stream(|samples| args.partition_args(samples), warnings)?;
-    let mut batches = Vec::with_capacity(sequences.len());
-    for (stream, Sequence { partition, .. }) in sequences.iter().enumerate() {
-        let full = partition.full_batches();
-        if full == 0 {
-            return Err(OrderError::StreamTooSmall { stream: stream as u32, batch: args.global_batch() });
-        }
-        if full != partition.batches() {
-            warnings.push(OrderWarning::StreamTailDropped { stream: stream as u32 });
-        }
-        batches.push(full);
-    }
-    let origins = origins::shuffled(&mut Generator::new(args.shares_seed()), &batches)?;
-    let first = args.resume_batch(warnings);
-    let method = PerStream { batch: args.config.batch_size, streams: sequences.len(), origins, first };
-    Ok((sequences, Batching::PerStream(method)))
-}
-
 impl PerStream {
+    pub(super) fn build(
+        args: &BatchingArgs<'_>,
+        warnings: &mut Vec<OrderWarning>,
+    ) -> Result<(Vec<Sequence>, Self), OrderError> {
+        let sequences = args.sequence_per_stream(|samples| args.partition_args(samples), warnings)?;
+        let mut batches = Vec::with_capacity(sequences.len());
+        for (stream, Sequence { partition, .. }) in sequences.iter().enumerate() {
+            let full = partition.full_batches();
+            if full == 0 {
+                return Err(OrderError::StreamTooSmall { stream: stream as u32, batch: args.global_batch() });
+            }
+            if full != partition.batches() {
+                warnings.push(OrderWarning::StreamTailDropped { stream: stream as u32 });
+            }
+            batches.push(full);
+        }
+        let origins = origins::shuffled(&mut Generator::new(args.shares_seed()), &batches)?;
+        let first = args.resume_batch(warnings);
+        let method = PerStream { batch: args.config.batch_size, streams: sequences.len(), origins, first };
+        Ok((sequences, method))
+    }
+
     /// Global batches of the whole epoch.
     pub(super) fn epoch_batches(&self) -> u64 {
         self.origins.len() as u64
@@ -51,10 +53,10 @@ impl PerStream {
         origins::count_to(place, &self.origins, self.streams, self.first + place.batch);
     }
 
-    pub(super) fn slot(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<Slot> {
+    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
         let partition = &sequences[place.sequence].partition;
         let cell = partition.cell(place.node, place.rank_of_node, place.row * self.batch + column)?;
-        Some(Slot { sequence: place.sequence, cell })
+        Some(RowSource { sequence: place.sequence, cell })
     }
 
     /// The global batch of this plan that each of a stream's batches becomes, negative if it has been seen.

@@ -1,6 +1,7 @@
 //! All streams together: one sequence, dealt as it stands.
 
-use super::{Batching, BatchingArgs, RankPlace, Sequence, Slot};
+use super::args::BatchingArgs;
+use super::sequence::{RankPlace, RowSource, Sequence};
 use crate::order::error::{OrderError, OrderWarning};
 use crate::order::ids::StreamId;
 
@@ -10,31 +11,31 @@ pub(in crate::order) struct Random {
     batches: u64,
 }
 
-pub(super) fn build(
-    args: &BatchingArgs<'_>,
-    warnings: &mut Vec<OrderWarning>,
-) -> Result<(Vec<Sequence>, Batching), OrderError> {
-    let streams: Vec<(StreamId, u64)> =
-        args.shares.choose.iter().enumerate().map(|(stream, &choose)| (StreamId(stream as u32), choose)).collect();
-    let deal = |samples| {
-        let mut deal = args.partition_args(samples);
-        deal.drop_first = args.start.sample_in_epoch;
-        deal
-    };
-    let sequence = args.sequence(&streams, args.start.block, deal, warnings)?;
-    let method = Random { batch: args.config.batch_size, batches: sequence.partition.batches() };
-    Ok((vec![sequence], Batching::Random(method)))
-}
-
 impl Random {
+    pub(super) fn build(
+        args: &BatchingArgs<'_>,
+        warnings: &mut Vec<OrderWarning>,
+    ) -> Result<(Vec<Sequence>, Self), OrderError> {
+        let streams: Vec<(StreamId, u64)> =
+            args.shares.choose.iter().enumerate().map(|(stream, &choose)| (StreamId(stream as u32), choose)).collect();
+        let deal = |samples| {
+            let mut deal = args.partition_args(samples);
+            deal.drop_first = args.start.sample_in_epoch;
+            deal
+        };
+        let sequence = args.sequence(&streams, args.start.block, deal, warnings)?;
+        let method = Random { batch: args.config.batch_size, batches: sequence.partition.batches() };
+        Ok((vec![sequence], method))
+    }
+
     pub(super) fn batches(&self) -> u64 {
         self.batches
     }
 
     #[inline]
-    pub(super) fn slot(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<Slot> {
+    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
         let k = place.batch * self.batch + column;
         let cell = sequences[0].partition.cell(place.node, place.rank_of_node, k)?;
-        Some(Slot { sequence: 0, cell })
+        Some(RowSource { sequence: 0, cell })
     }
 }

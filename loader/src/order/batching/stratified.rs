@@ -1,7 +1,8 @@
 //! A fixed share of every stream in each global batch. Streams are dealt to a single node, and each gives the next
 //! part of its own to every global batch, one stream after the other.
 
-use super::{Batching, BatchingArgs, RankPlace, Sequence, Slot};
+use super::args::BatchingArgs;
+use super::sequence::{RankPlace, RowSource, Sequence};
 use crate::order::error::{OrderError, OrderWarning};
 use crate::order::partition::PartitionArgs;
 
@@ -15,34 +16,6 @@ pub(in crate::order) struct Stratified {
     batches: u64,
     /// The first global batch that has not been seen.
     first: u64,
-}
-
-pub(super) fn build(
-    args: &BatchingArgs<'_>,
-    warnings: &mut Vec<OrderWarning>,
-) -> Result<(Vec<Sequence>, Batching), OrderError> {
-    let global_batch = args.global_batch();
-    let deal = |samples| PartitionArgs { nodes: 1, batch: 1, ..args.partition_args(samples) };
-    let sequences = args.sequence_per_stream(deal, warnings)?;
-    let portions = portions(&args.shares.proportion, global_batch)?;
-    let mut parts = vec![0];
-    let mut batches = u64::MAX;
-    for (stream, (sequence, &portion)) in sequences.iter().zip(&portions).enumerate() {
-        let samples = sequence.partition.deal().len_of_node();
-        if !samples.is_multiple_of(portion) {
-            warnings.push(OrderWarning::StreamTailDropped { stream: stream as u32 });
-        }
-        batches = batches.min(samples / portion);
-        parts.push(parts[stream] + portion);
-    }
-    let method = Stratified {
-        batch: args.config.batch_size,
-        ranks_per_node: args.ranks_per_node(),
-        parts,
-        batches,
-        first: args.resume_batch(warnings),
-    };
-    Ok((sequences, Batching::Stratified(method)))
 }
 
 /// Each stream's samples in a global batch: its share rounded down, and one more for those that lose most by it. Of
@@ -64,6 +37,34 @@ fn portions(proportion: &[f64], global_batch: u64) -> Result<Vec<u64>, OrderErro
 }
 
 impl Stratified {
+    pub(super) fn build(
+        args: &BatchingArgs<'_>,
+        warnings: &mut Vec<OrderWarning>,
+    ) -> Result<(Vec<Sequence>, Self), OrderError> {
+        let global_batch = args.global_batch();
+        let deal = |samples| PartitionArgs { nodes: 1, batch: 1, ..args.partition_args(samples) };
+        let sequences = args.sequence_per_stream(deal, warnings)?;
+        let portions = portions(&args.shares.proportion, global_batch)?;
+        let mut parts = vec![0];
+        let mut batches = u64::MAX;
+        for (stream, (sequence, &portion)) in sequences.iter().zip(&portions).enumerate() {
+            let samples = sequence.partition.deal().len_of_node();
+            if !samples.is_multiple_of(portion) {
+                warnings.push(OrderWarning::StreamTailDropped { stream: stream as u32 });
+            }
+            batches = batches.min(samples / portion);
+            parts.push(parts[stream] + portion);
+        }
+        let method = Stratified {
+            batch: args.config.batch_size,
+            ranks_per_node: args.ranks_per_node(),
+            parts,
+            batches,
+            first: args.resume_batch(warnings),
+        };
+        Ok((sequences, method))
+    }
+
     /// Global batches of the whole epoch.
     pub(super) fn epoch_batches(&self) -> u64 {
         self.batches
@@ -73,13 +74,13 @@ impl Stratified {
         self.epoch_batches().saturating_sub(self.first)
     }
 
-    pub(super) fn slot(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<Slot> {
+    pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
         let in_batch = (place.node * self.ranks_per_node + place.rank_of_node) * self.batch + column;
         let sequence = self.parts.partition_point(|&start| start <= in_batch) - 1;
         let portion = self.parts[sequence + 1] - self.parts[sequence];
         let index = (self.first + place.batch) * portion + (in_batch - self.parts[sequence]);
         let cell = sequences[sequence].partition.deal().node_cell(0, index)?;
-        Some(Slot { sequence, cell })
+        Some(RowSource { sequence, cell })
     }
 
     /// The global batches of this plan to which a stream's samples from index `first` to `last` go, negative if they

@@ -9,70 +9,17 @@
 //! of samples; rows that were made equal reach further, and here they are dealt too. Behind that refusal the rest is the
 //! tail of the whole epoch to the last repeat; before it, the reference's own repeats stand at the end.
 
+mod args;
 mod orig;
 mod relaxed;
 
+pub(super) use args::{Cell, PartitionArgs, reference_end};
 use orig::Equalise;
 pub(super) use orig::{Deal, canonical_starts};
 use relaxed::Recut;
 
 use super::config::PartitionAlgo;
 use super::error::{OrderError, OrderWarning};
-
-/// A place in the deal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cell {
-    /// The canonical node whose part of the shuffled epoch holds the position.
-    pub(super) canonical: u32,
-    /// Position in the shuffled epoch.
-    pub(super) position: u64,
-    /// The position has its place elsewhere and stands here only to make parts equal.
-    pub(super) repeat: bool,
-}
-
-/// What to deal, and to whom.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PartitionArgs {
-    pub(super) samples: u64,
-    pub(super) canonical: u64,
-    pub(super) nodes: u64,
-    pub(super) ranks_per_node: u64,
-    pub(super) batch: u64,
-    pub(super) drop_first: u64,
-    pub(super) initial_nodes: Option<u64>,
-}
-
-/// The last place at which the reference resumes an epoch of `samples` among so many ranks.
-pub(super) fn reference_end(samples: u64, ranks: u64) -> u64 {
-    // A whole round is added even when nothing is missing, as in the reference.
-    samples + (ranks - samples % ranks)
-}
-
-impl PartitionArgs {
-    fn reference_end(&self) -> u64 {
-        reference_end(self.samples, self.nodes * self.ranks_per_node)
-    }
-
-    /// The last place at which the epoch can end in any world with this global batch: rows of canonical nodes are made
-    /// equal, then ranks, whose number divides the global batch.
-    fn last_end(&self) -> u64 {
-        let filled = self.samples.div_ceil(self.canonical) * self.canonical;
-        let global_batch = (self.nodes * self.ranks_per_node).saturating_mul(self.batch);
-        filled.checked_next_multiple_of(global_batch).unwrap_or(u64::MAX)
-    }
-
-    fn past_end(&self) -> OrderError {
-        OrderError::ResumedPastEnd { resumed: self.drop_first, samples: self.samples }
-    }
-
-    /// Refuses to resume where the reference does.
-    ///
-    /// # Errors
-    /// `ResumedPastEnd`.
-    pub(super) fn refuse_as_reference(&self) -> Result<(), OrderError> {
-        if self.drop_first > self.reference_end() { Err(self.past_end()) } else { Ok(()) }
-    }
-}
 
 /// A deal among all ranks.
 #[derive(Debug)]

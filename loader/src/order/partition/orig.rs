@@ -1,6 +1,6 @@
 //! The deal: rows of canonical nodes, read column by column, to nodes and ranks in turn.
 
-use super::{Cell, PartitionArgs};
+use super::args::{Cell, PartitionArgs};
 use crate::order::error::{OrderError, OrderWarning};
 use std::ops::Range;
 

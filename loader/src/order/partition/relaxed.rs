@@ -1,8 +1,8 @@
 //! A deal for the nodes of the first run, cut anew for the nodes of this one. Every global batch keeps its samples and
 //! their order.
 
+use super::args::{Cell, PartitionArgs};
 use super::orig::{Deal, Equalise};
-use super::{Cell, PartitionArgs};
 use crate::order::error::{OrderError, OrderWarning};
 
 /// A deal cut anew.

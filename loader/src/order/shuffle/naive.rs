@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Cursor, ShuffleArgs};
+use super::args::ShuffleArgs;
+use super::window::Cursor;
 use crate::order::error::OrderError;
 use crate::order::sampling::Permutation;
 
@@ -10,9 +11,9 @@ pub(super) fn permutation(args: &ShuffleArgs<'_>) -> Result<Permutation, OrderEr
     Permutation::new(args.epoch_seed(), args.units.total())
 }
 
-pub(super) struct Reader(pub(super) Arc<Permutation>);
+pub(super) struct NaiveCursor(pub(super) Arc<Permutation>);
 
-impl Cursor for Reader {
+impl Cursor for NaiveCursor {
     fn draw(&mut self, _canonical: u32, position: u64) -> u64 {
         self.0.get(position)
     }

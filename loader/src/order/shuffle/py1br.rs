@@ -6,8 +6,9 @@
 
 use std::ops::Range;
 
+use super::args::ShuffleArgs;
 use super::spans::NodeSpans;
-use super::{ShuffleArgs, Stretch, Window, Windows};
+use super::window::{Stretch, Window, Windows};
 use crate::order::error::OrderError;
 use crate::order::rng::{Generator, Snapshot};
 use crate::order::shape::Steps;

@@ -7,9 +7,10 @@
 
 use std::collections::VecDeque;
 
+use super::args::ShuffleArgs;
 use super::expect::{Spread, before};
 use super::spans::{NodeSpans, Span};
-use super::{ShuffleArgs, Stretch, Window, Windows};
+use super::window::{Stretch, Window, Windows};
 use crate::order::error::{OrderError, OrderWarning};
 use crate::order::rng::{Generator, Snapshot};
 use crate::order::shape::Steps;

@@ -1,8 +1,9 @@
 //! Shards in the run's order, cut at canonical nodes; the parts shuffled in each node; the samples of each part
 //! shuffled. A window is a part.
 
+use super::args::ShuffleArgs;
 use super::spans::NodeSpans;
-use super::{ShuffleArgs, Stretch, Window, Windows};
+use super::window::{Stretch, Window, Windows};
 use crate::order::rng::{Generator, Snapshot};
 use crate::order::shape::Steps;
 

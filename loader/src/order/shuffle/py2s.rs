@@ -1,7 +1,8 @@
 //! As `py1s`, but the samples of a shard are shuffled once before it is cut and once more after. A window is a part.
 
+use super::args::ShuffleArgs;
 use super::spans::{NodeSpans, Span};
-use super::{ShuffleArgs, Stretch, Window, Windows};
+use super::window::{Stretch, Window, Windows};
 use crate::order::rng::{Generator, Snapshot};
 use crate::order::shape::Steps;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::ShuffleArgs;
+use super::args::ShuffleArgs;
 use crate::order::partition::canonical_starts;
 use crate::order::rng::Generator;
 use crate::order::shape::Steps;

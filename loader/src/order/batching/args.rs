@@ -1,0 +1,120 @@
+//! Input of batching, and the sequences made from it.
+
+use super::sequence::Sequence;
+use crate::order::config::{BatchingMethod, OrderConfig, SamplingMethod};
+use crate::order::error::{OrderError, OrderWarning};
+use crate::order::ids::StreamId;
+use crate::order::partition::{Partition, PartitionArgs};
+use crate::order::resume::Start;
+use crate::order::sampling::{Draws, SamplingSeeds};
+use crate::order::shape::DataSetShape;
+use crate::order::shuffle::{Shuffle, ShuffleArgs};
+use crate::order::weights::EpochShares;
+use crate::order::world::World;
+
+/// All that batching is made from.
+pub(in crate::order) struct BatchingArgs<'a> {
+    pub(in crate::order) shape: &'a DataSetShape,
+    pub(in crate::order) config: &'a OrderConfig,
+    pub(in crate::order) shares: &'a EpochShares,
+    pub(in crate::order) world: World,
+    pub(in crate::order) start: Start,
+}
+
+impl BatchingArgs<'_> {
+    pub(super) fn nodes(&self) -> u64 {
+        u64::from(self.world.nodes)
+    }
+
+    pub(super) fn ranks_per_node(&self) -> u64 {
+        u64::from(self.world.ranks_per_node)
+    }
+
+    pub(super) fn global_batch(&self) -> u64 {
+        self.world.ranks() * self.config.batch_size
+    }
+
+    /// Seed of the streams' order, and of the shards' shares: it changes with the epoch only when shuffled.
+    pub(super) fn shares_seed(&self) -> u128 {
+        let epoch = if self.config.shares_follow_epoch() { self.start.epoch } else { 0 };
+        u128::from(self.start.seed) + u128::from(epoch)
+    }
+
+    fn seeds(&self) -> SamplingSeeds {
+        let is_balanced = self.config.sampling_method == SamplingMethod::Balanced;
+        let epoch = if is_balanced { self.start.epoch } else { 0 };
+        SamplingSeeds { shares: self.shares_seed(), picks: u128::from(self.start.seed) + u128::from(epoch) }
+    }
+
+    /// The deal of `samples` among this world, from the first sample.
+    pub(super) fn partition_args(&self, samples: u64) -> PartitionArgs {
+        PartitionArgs {
+            samples,
+            canonical: self.start.canonical,
+            nodes: self.nodes(),
+            ranks_per_node: self.ranks_per_node(),
+            batch: self.config.batch_size,
+            drop_first: 0,
+            initial_nodes: self.start.initial_nodes,
+        }
+    }
+
+    /// A stream's part of the shuffle block.
+    fn stream_block(&self, stream: usize) -> u64 {
+        (self.start.block as f64 * self.shares.proportion[stream]) as u64
+    }
+
+    /// The sequence of `streams`, dealt as `deal` says for its number of draws.
+    pub(super) fn sequence(
+        &self,
+        streams: &[(StreamId, u64)],
+        block: u64,
+        deal: impl Fn(u64) -> PartitionArgs,
+        warnings: &mut Vec<OrderWarning>,
+    ) -> Result<Sequence, OrderError> {
+        let draws = Draws::new(self.shape, streams, self.config.sampling_granularity, self.seeds())?;
+        let partition = Partition::new(self.config.partition_algo, deal(draws.len()), warnings)?;
+        let shuffle = match self.config.shuffle {
+            false => Shuffle::Off,
+            true => {
+                if block == 0 && self.config.batching_method == BatchingMethod::DevicePerStream {
+                    return Err(OrderError::StreamBlockZero { stream: streams[0].0.0 });
+                }
+                let args = ShuffleArgs {
+                    units: &draws.units,
+                    canonical: self.start.canonical,
+                    seed: self.start.seed,
+                    epoch: self.start.epoch,
+                    block,
+                };
+                Shuffle::new(self.config.shuffle_algo, &args, warnings)?
+            }
+        };
+        let stream = (streams.len() == 1).then(|| streams[0].0);
+        Ok(Sequence { stream, draws, partition, shuffle })
+    }
+
+    /// A sequence for each stream.
+    pub(super) fn sequence_per_stream(
+        &self,
+        deal: impl Fn(u64) -> PartitionArgs,
+        warnings: &mut Vec<OrderWarning>,
+    ) -> Result<Vec<Sequence>, OrderError> {
+        let streams = self.shares.choose.iter().enumerate();
+        streams
+            .map(|(stream, &choose)| {
+                let block = self.stream_block(stream);
+                self.sequence(&[(StreamId(stream as u32), choose)], block, &deal, warnings)
+            })
+            .collect()
+    }
+
+    /// The first global batch after `sample_in_epoch`.
+    pub(super) fn resume_batch(&self, warnings: &mut Vec<OrderWarning>) -> u64 {
+        let global_batch = self.global_batch();
+        if !self.start.sample_in_epoch.is_multiple_of(global_batch) {
+            warnings.push(OrderWarning::ResumeRoundedDown { multiple: global_batch });
+        }
+        self.start.sample_in_epoch / global_batch
+    }
+}

@@ -1,0 +1,45 @@
+//! Sequences of draws, and a reader's position among their batches.
+
+use crate::order::ids::StreamId;
+use crate::order::partition::{Cell, Partition};
+use crate::order::sampling::Draws;
+use crate::order::shuffle::Shuffle;
+
+/// A list of draws with its own deal and shuffle.
+#[derive(Debug)]
+pub(in crate::order) struct Sequence {
+    /// The stream of all draws, if there is just one.
+    pub(in crate::order) stream: Option<StreamId>,
+    pub(in crate::order) draws: Draws,
+    pub(in crate::order) partition: Partition,
+    pub(in crate::order) shuffle: Shuffle,
+}
+
+/// Where a rank's reader stands.
+#[derive(Clone, Debug, Default)]
+pub(in crate::order) struct RankPlace {
+    pub(in crate::order) node: u64,
+    pub(in crate::order) rank_of_node: u64,
+    /// Batch of this plan, from 0.
+    pub(in crate::order) batch: u64,
+    /// The sequence of this batch and its row there, for methods that make a batch of one stream.
+    pub(super) sequence: usize,
+    pub(super) row: u64,
+    /// Batches of each sequence among the first `counted` origins.
+    pub(super) counts: Vec<u64>,
+    pub(super) counted: u64,
+}
+
+/// The place of a row of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::order) struct RowSource {
+    pub(in crate::order) sequence: usize,
+    pub(in crate::order) cell: Cell,
+}
+
+impl RankPlace {
+    /// A reader of a rank; it has to be put on a batch first.
+    pub(in crate::order) fn new(node: u64, rank_of_node: u64) -> Self {
+        Self { node, rank_of_node, ..Self::default() }
+    }
+}

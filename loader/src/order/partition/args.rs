@@ -1,0 +1,58 @@
+//! Input and result of a partition.
+
+use crate::order::error::OrderError;
+
+/// A place in the deal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::order) struct Cell {
+    /// The canonical node whose part of the shuffled epoch holds the position.
+    pub(in crate::order) canonical: u32,
+    /// Position in the shuffled epoch.
+    pub(in crate::order) position: u64,
+    /// The position has its place elsewhere and stands here only to make parts equal.
+    pub(in crate::order) repeat: bool,
+}
+
+/// What to deal, and to whom.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::order) struct PartitionArgs {
+    pub(in crate::order) samples: u64,
+    pub(in crate::order) canonical: u64,
+    pub(in crate::order) nodes: u64,
+    pub(in crate::order) ranks_per_node: u64,
+    pub(in crate::order) batch: u64,
+    pub(in crate::order) drop_first: u64,
+    pub(in crate::order) initial_nodes: Option<u64>,
+}
+
+/// The last place at which the reference resumes an epoch of `samples` among so many ranks.
+pub(in crate::order) fn reference_end(samples: u64, ranks: u64) -> u64 {
+    // A whole round is added even when nothing is missing, as in the reference.
+    samples + (ranks - samples % ranks)
+}
+
+impl PartitionArgs {
+    pub(super) fn reference_end(&self) -> u64 {
+        reference_end(self.samples, self.nodes * self.ranks_per_node)
+    }
+
+    /// The last place at which the epoch can end in any world with this global batch: rows of canonical nodes are made
+    /// equal, then ranks, whose number divides the global batch.
+    pub(super) fn last_end(&self) -> u64 {
+        let filled = self.samples.div_ceil(self.canonical) * self.canonical;
+        let global_batch = (self.nodes * self.ranks_per_node).saturating_mul(self.batch);
+        filled.checked_next_multiple_of(global_batch).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn past_end(&self) -> OrderError {
+        OrderError::ResumedPastEnd { resumed: self.drop_first, samples: self.samples }
+    }
+
+    /// Refuses to resume where the reference does.
+    ///
+    /// # Errors
+    /// `ResumedPastEnd`.
+    pub(in crate::order) fn refuse_as_reference(&self) -> Result<(), OrderError> {
+        if self.drop_first > self.reference_end() { Err(self.past_end()) } else { Ok(()) }
+    }
+}
