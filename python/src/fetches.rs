@@ -6,7 +6,7 @@
 
 use crate::{enter, error};
 use forebay_loader::error::Error;
-use forebay_loader::store::{FetchQueue, Fetcher, NextFetch, Wanted};
+use forebay_loader::store::{FetchCommand, FetchQueue, FetchTask, Fetcher};
 use forebay_loader::sync::{Arc, AtomicBool, Ordering};
 use pyo3::prelude::*;
 use std::fs::File;
@@ -59,8 +59,8 @@ impl Fetches {
     fn next(&self, py: Python<'_>) -> PyResult<Option<Next>> {
         let next = enter::enter(py, || Ok(self.queue.next()))?;
         Ok(next.map(|next| match next {
-            NextFetch::Wanted(wanted) => Next::Fetch(Fetch(wanted)),
-            NextFetch::CallOff(number) => Next::CallOff(number),
+            FetchCommand::Fetch(task) => Next::Fetch(Fetch(task)),
+            FetchCommand::Cancel(number) => Next::CallOff(number),
         }))
     }
 
@@ -79,7 +79,7 @@ enum Next {
 
 /// A file that is wanted. Whoever waits for it gets an error when this goes without an answer.
 #[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct Fetch(Wanted);
+pub(crate) struct Fetch(FetchTask);
 
 #[pymethods]
 impl Fetch {
@@ -103,7 +103,7 @@ impl Fetch {
 
     /// Says in which folder the file is being put together, with nothing else in it: its growth is progress.
     fn begin(&self, folder: PathBuf) {
-        self.0.put_together_in(folder);
+        self.0.set_folder(folder);
     }
 
     /// The file is whole and lies at `path`, which may be removed as soon as this returns.

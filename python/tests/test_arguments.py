@@ -37,7 +37,7 @@ torch = pytest.importorskip("torch")
         ("transform", 3, "transform is a function of a batch, but it is 3"),
         ("fields", ["x"], "fields maps names to fields"),
         ("fields", {"x": fb.Scalar("a", dtype="int")}, "fields['x']: 'int' is no type of a field"),
-        ("remote", "s3:/bucket/set", "an address has two slashes behind s3:, so this may mean s3://bucket/set"),
+        ("remote", "s3:/bucket/set", "an address has two slashes after s3:, so this may mean s3://bucket/set"),
         ("local", "s3://bucket/set", "`local` is a folder of this machine, and this is a URL: pass it as `remote`"),
         ("local", "azure-dl://container/set", "`local` is a folder of this machine, and this is a URL: pass it as `remote`"),
         ("streams", [3], "streams is a list of forebay.Stream"),

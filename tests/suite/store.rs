@@ -1,4 +1,4 @@
-//! The store against the object server: what it asks, what it makes of answers, what it costs.
+//! The store against the object server: requests, interpretation of responses, costs.
 
 #[path = "store/file.rs"]
 mod file;
@@ -10,5 +10,3 @@ mod nginx;
 mod rig;
 #[path = "store/s3.rs"]
 mod s3;
-#[path = "store/wrap.rs"]
-mod wrap;

@@ -3,7 +3,7 @@
 use forebay_loader::format::writer::Options;
 use forebay_loader::format::{Compression, HashAlgo, Index, Scratch};
 use forebay_loader::order::{OrderConfig, Rank, Resume, SampleId, ShardId, World, shares_of};
-use forebay_loader::store::{Fetcher, Standing};
+use forebay_loader::store::{FetchStatus, Fetcher};
 use forebay_loader::sync::Arc;
 use forebay_loader::worker::{ATTEMPTS, DataConfig, DataSet, Epoch, SampleReader, StreamPlace, WorkerPlan};
 use forebay_loader::{Error, ErrorKind};
@@ -58,8 +58,8 @@ fn open_with(
 struct Elsewhere(std::path::PathBuf);
 
 impl Fetcher for Elsewhere {
-    fn fetch(&self, key: &str, watch: &dyn Fn(Standing) -> Result<(), Error>) -> Result<File, Error> {
-        watch(Standing::Running { bytes: 0 })?;
+    fn fetch(&self, key: &str, watch: &dyn Fn(FetchStatus) -> Result<(), Error>) -> Result<File, Error> {
+        watch(FetchStatus::Running { bytes: 0 })?;
         File::open(self.0.join(key)).map_err(|e| Error::from_io(e, "not there"))
     }
 }
@@ -173,12 +173,12 @@ struct Overtaken {
 }
 
 impl Fetcher for Overtaken {
-    fn fetch(&self, key: &str, watch: &dyn Fn(Standing) -> Result<(), Error>) -> Result<File, Error> {
+    fn fetch(&self, key: &str, watch: &dyn Fn(FetchStatus) -> Result<(), Error>) -> Result<File, Error> {
         let mut bytes = 0;
         if key != "index.json" {
             std::fs::copy(self.folder.join(key), self.cache.join(key)).expect("copied");
             loop {
-                watch(Standing::Running { bytes })?;
+                watch(FetchStatus::Running { bytes })?;
                 bytes += 1;
                 std::thread::yield_now();
             }

@@ -1,50 +1,50 @@
 //! Memory that a fetch fills.
 //!
-//! The caller makes a [`FetchBuffer`], gives it away with the request and gets it back filled. In between it is cut
-//! into one piece for every ranged request, so that several of them write side by side, each byte once, without locks
-//! and without a copy when the pieces are put together again.
+//! The caller creates a [`FetchBuffer`], passes it to the request and gets it back filled. During the fetch it is split
+//! into one piece per ranged request, so that several of them write in parallel, each byte once, without locks and without
+//! a copy when the pieces are joined.
 
 use bytes::{Bytes, BytesMut};
 
-/// A contiguous region of ordinary memory, initialised, of a fixed length.
+/// Contiguous region of initialised memory of a fixed length.
 #[derive(Debug, Default)]
 pub struct FetchBuffer(BytesMut);
 
 impl FetchBuffer {
-    /// `len` zero bytes. The pages are first touched by the fetch thread that writes them.
+    /// Allocates `len` zero bytes. The pages are first touched by the fetch thread that writes them.
     pub fn zeroed(len: usize) -> Self {
         Self(BytesMut::zeroed(len))
     }
 
-    /// The same memory for another object of `len` bytes; what it held does not matter. Reusing buffers saves the page
-    /// faults, which cost more than the copy.
+    /// Resizes the memory to `len` bytes for another object; its content is unspecified. Reuse of buffers saves page faults,
+    /// which cost more than a copy.
     #[must_use]
     pub fn resized(mut self, len: usize) -> Self {
         self.0.resize(len, 0);
         self
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it holds no bytes.
+    /// Returns true for a buffer without bytes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The bytes, shared and immutable from here on, without a copy.
+    /// Makes the bytes shared and immutable, without a copy.
     pub fn freeze(self) -> Bytes {
         self.0.freeze()
     }
 
-    /// Cuts the region into pieces of `lens` bytes, which sum up to its length.
+    /// Splits the region into pieces of `lens` bytes, which sum up to its length.
     pub(crate) fn split(mut self, lens: &[usize]) -> Vec<BytesMut> {
         lens.iter().map(|&n| self.0.split_to(n)).collect()
     }
 
-    /// Puts pieces together again in the order of the split; no copy, because they are neighbours.
+    /// Joins pieces in the order of the split, without a copy because they are adjacent.
     pub(crate) fn join(pieces: impl IntoIterator<Item = BytesMut>) -> Self {
         let mut whole = BytesMut::new();
         for piece in pieces {
@@ -61,7 +61,7 @@ impl From<Vec<u8>> for FetchBuffer {
 }
 
 impl From<FetchBuffer> for Vec<u8> {
-    /// Without a copy: a buffer that has come back is in one piece and nobody else's.
+    /// Makes no copy: a buffer after its fetch is in one piece and has one owner.
     fn from(buffer: FetchBuffer) -> Self {
         buffer.0.into()
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_comes_back_in_place_after_its_pieces_were_written() {
+    fn a_buffer_is_joined_in_place_after_its_pieces_were_written() {
         let buffer = FetchBuffer::zeroed(10);
         let at = buffer.as_ptr();
         let mut pieces = buffer.split(&[4, 4, 2]);

@@ -1,4 +1,4 @@
-//! What a user can set about fetching.
+//! Settings of fetches.
 
 use super::s3::S3Settings;
 use crate::sync::Arc;
@@ -7,50 +7,50 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Called by every fetch thread as it starts, with its number; pins it to its NUMA node, for example.
+/// Callback of every fetch thread as it starts, with its number. It can pin the thread to its NUMA node.
 pub type ThreadStart = Arc<dyn Fn(usize) + Send + Sync>;
 
-/// How the fetch threads talk to the network.
+/// Sockets of the fetch threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// tokio's readiness-based sockets: the faster one on every measurement so far.
+    /// tokio's readiness-based sockets: faster in every measurement so far.
     #[default]
     Readiness,
-    /// Socket reads and writes through the thread's io_uring. Where io_uring is refused this means `Readiness`.
+    /// Socket reads and writes through the thread's io_uring. Without io_uring this means `Readiness`.
     Uring,
 }
 
 /// Settings of the fetch threads and of every request they make.
 #[derive(Clone)]
 pub struct StoreConfig {
-    /// Threads that fetch. One saturates about 1.4 GiB/s with TLS and 2.7 GiB/s without. The loader sets
+    /// Number of fetch threads. One saturates about 1.4 GiB/s with TLS and 2.7 GiB/s without. The loader sets
     /// [`Topology::fetch_threads_default`](crate::topology::Topology::fetch_threads_default).
     pub fetch_threads: usize,
-    /// Objects are fetched in ranges of at most this many bytes.
+    /// Largest range of an object that is fetched by one request, in bytes.
     pub part_bytes: usize,
-    /// Ranges that one fetch thread has in flight at a time; also its idle connections per host.
+    /// Ranges in flight per fetch thread; also its idle connections per host.
     pub parts_in_flight: usize,
-    /// Total attempts for every range, the first one included: at least 1.
+    /// Total attempts for every range, including the first one: at least 1.
     pub download_retry: u32,
-    /// An attempt fails when no byte arrived for this long.
+    /// Longest time without a byte before an attempt fails.
     pub download_timeout: Duration,
     /// Longest wait before the second attempt; doubles with every further one. The wait itself is drawn below it.
     pub backoff_first: Duration,
-    /// Upper bound of the wait between two attempts, also of one that the server asks for with `Retry-After`.
+    /// Upper bound of the wait between two attempts, also of a `Retry-After` from the server.
     pub backoff_max: Duration,
-    /// Seed of the draws for the waits between attempts.
+    /// Seed of the random waits between attempts.
     pub seed: u64,
     /// `User-Agent` of every request.
     pub user_agent: String,
-    /// Certificates (PEM) to trust beside the system's, for stores with a private authority.
+    /// Certificates (PEM) to trust in addition to the system's, for stores with a private authority.
     pub ca_file: Option<PathBuf>,
-    /// Whether fetch threads use io_uring where the kernel allows it.
+    /// Use io_uring on fetch threads where the kernel allows it.
     pub io_uring: bool,
-    /// Sockets.
+    /// Kind of sockets.
     pub transport: Transport,
     /// Settings of `s3://`; `None` reads the environment and the AWS files when the first `s3://` remote is opened.
     pub s3: Option<S3Settings>,
-    /// Runs first on every fetch thread.
+    /// Called first on every fetch thread.
     pub on_thread_start: Option<ThreadStart>,
 }
 
@@ -76,11 +76,11 @@ impl Default for StoreConfig {
 }
 
 impl StoreConfig {
-    /// Checks every bound.
+    /// Checks all bounds.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) with the sentence that says what to change.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) with a message that names the fix.
     pub fn validate(&self) -> Result<()> {
         let check = |ok: bool, what: &str| if ok { Ok(()) } else { Err(Error::config(what)) };
         check((1..=256).contains(&self.fetch_threads), "fetch_threads must be from 1 to 256")?;
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_attempts_at_all_is_refused_with_what_to_change() {
+    fn zero_attempts_are_rejected_with_the_fix() {
         let config = StoreConfig { download_retry: 0, ..StoreConfig::default() };
         let error = config.validate().expect_err("0 attempts");
         assert!(error.to_string().contains("set it to 1 or more"), "{error}");

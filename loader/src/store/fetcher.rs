@@ -1,4 +1,4 @@
-//! The seam for schemes that the engine does not speak: whoever embeds it fetches whole files.
+//! Interface for schemes that the engine does not support: the program around it fetches whole files.
 
 use super::ticket::Progress;
 use crate::clock::Clock;
@@ -13,47 +13,47 @@ use std::time::Duration;
 /// Longest time without another byte: a fetcher may have no limit of its own.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 
-/// What may lie on disk during a fetch beside twice the file: a fetcher may keep parts and what it puts together from
-/// them, and a little of its own.
-const BESIDE_MAX: u64 = 64 << 20;
+/// Most bytes on disk during a fetch, in addition to twice the file: a fetcher may keep parts and the file assembled from
+/// them, and a few files of its own.
+const EXTRA_BYTES_MAX: u64 = 64 << 20;
 
-/// Fetches files of one remote in ways that the engine knows nothing of, such as a cloud's own library in another
-/// language. What it fetches is checked, unpacked and published like everything else.
+/// Fetches files of one remote without the engine's transports, for example with a cloud's own library in another language.
+/// The files are checked, unpacked and published like all others.
 pub trait Fetcher: fmt::Debug + Send + Sync {
-    /// Fetches all of the file `key`, a path relative to the remote, and waits for it; attempts after a failure are its
-    /// own business. The answer is open at the file's beginning.
+    /// Fetches the whole file `key`, a path relative to the remote, including any retries. Returns it open at its
+    /// beginning.
     ///
-    /// `watch` is told, several times a second, where the fetch stands. Its error calls the fetch off and is returned.
+    /// `watch` is called several times a second with the status. Its error cancels the fetch and is returned.
     ///
     /// # Errors
     ///
-    /// What the last attempt failed with.
-    fn fetch(&self, key: &str, watch: &dyn Fn(Standing) -> Result<()>) -> Result<File>;
+    /// The error of the last attempt.
+    fn fetch(&self, key: &str, watch: &dyn Fn(FetchStatus) -> Result<()>) -> Result<File>;
 }
 
-/// Where a fetch stands.
+/// Status of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It waits for others, which get on or fail within their own limits.
+pub enum FetchStatus {
+    /// It waits for others, which make progress or fail within their own limits.
     Queued,
     /// It has begun.
     Running {
-        /// Bytes that have come, as far as that can be seen.
+        /// Bytes that have arrived, as far as that is visible.
         bytes: u64,
     },
 }
 
-/// What a file should be.
+/// Expected length of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Length {
-    /// It has so many bytes.
+    /// Exactly this many bytes.
     Bytes(u64),
-    /// It is not known; more bytes than these are refused.
+    /// Unknown, at most this many bytes.
     AtMost(u64),
 }
 
 impl Length {
-    fn most(self) -> u64 {
+    fn max(self) -> u64 {
         match self {
             Self::Bytes(bytes) | Self::AtMost(bytes) => bytes,
         }
@@ -71,37 +71,38 @@ impl Length {
     }
 }
 
-/// Fetches `key`, a file of `length`; `watch` is told how far it is, and whether it gets on.
+/// Fetches `key`, a file of `length`. `watch` is called with the progress, and with true if there was some since the last
+/// call.
 ///
 /// # Errors
 ///
-/// As [`Fetcher::fetch`]; `Timeout` when nothing comes any more, `Checksum` for another length, as soon as that can be
-/// seen; what `watch` returns.
+/// Those of [`Fetcher::fetch`] and of `watch`; `Timeout` when no more bytes arrive, `Checksum` for another length, as soon
+/// as that is visible.
 pub(crate) fn fetch_whole(
     fetcher: &dyn Fetcher,
     key: &str,
     length: Length,
     watch: impl Fn(Progress, bool) -> Result<()>,
 ) -> Result<Vec<u8>> {
-    let watched = Watched { length, clock: Clock::system(), last: Mutex::default(), watch };
-    watched.fetch(fetcher, key).context("key", || key)
+    let fetch = WatchedFetch { length, clock: Clock::system(), last: Mutex::default(), watch };
+    fetch.run(fetcher, key).context("key", || key)
 }
 
-/// A fetch and who watches it.
-struct Watched<W> {
+/// Fetch with its time limit and its watcher.
+struct WatchedFetch<W> {
     length: Length,
     clock: Clock,
-    /// Bytes when they last changed, and when that was.
+    /// Number of bytes at its last change, and the time of that change.
     last: Mutex<(u64, Duration)>,
     watch: W,
 }
 
-impl<W: Fn(Progress, bool) -> Result<()>> Watched<W> {
-    fn fetch(&self, fetcher: &dyn Fetcher, key: &str) -> Result<Vec<u8>> {
+impl<W: Fn(Progress, bool) -> Result<()>> WatchedFetch<W> {
+    fn run(&self, fetcher: &dyn Fetcher, key: &str) -> Result<Vec<u8>> {
         *self.last.lock() = (0, self.clock.now());
-        let mut file = fetcher.fetch(key, &|standing| self.look(standing))?;
+        let mut file = fetcher.fetch(key, &|status| self.check(status))?;
         let unreadable = |e| Error::from_io(e, "what was downloaded cannot be read");
-        // Looked at first: a file without end is not read into memory.
+        // The size first: an endless file is not read into memory.
         let bytes = file.metadata().map_err(unreadable)?.len();
         self.length.check(bytes)?;
         let mut whole = Vec::with_capacity(bytes as usize);
@@ -110,13 +111,13 @@ impl<W: Fn(Progress, bool) -> Result<()>> Watched<W> {
         Ok(whole)
     }
 
-    fn look(&self, standing: Standing) -> Result<()> {
+    fn check(&self, status: FetchStatus) -> Result<()> {
         let now = self.clock.now();
         let mut last = self.last.lock();
-        let (bytes, moved) = match standing {
-            // Time counts from the beginning of the fetch; whoever waits for it hears that it is not forgotten.
-            Standing::Queued => (0, true),
-            Standing::Running { bytes } => (bytes, bytes != last.0),
+        let (bytes, moved) = match status {
+            // The time limit starts with the fetch, and waiters for a queued one see progress.
+            FetchStatus::Queued => (0, true),
+            FetchStatus::Running { bytes } => (bytes, bytes != last.0),
         };
         if moved {
             *last = (bytes, now);
@@ -126,9 +127,11 @@ impl<W: Fn(Progress, bool) -> Result<()>> Watched<W> {
         if idle >= IDLE_MAX {
             return Err(Error::new(ErrorKind::Timeout, format!("no byte arrived for {} s", IDLE_MAX.as_secs())));
         }
-        let most = self.length.most();
-        if bytes > most.saturating_mul(2).saturating_add(BESIDE_MAX) {
-            let why = format!("{bytes} bytes have come already, and {most} were expected: the download was called off");
+        let bytes_max = self.length.max();
+        if bytes > bytes_max.saturating_mul(2).saturating_add(EXTRA_BYTES_MAX) {
+            let why = format!(
+                "{bytes} bytes have arrived already, and {bytes_max} were expected: the download was cancelled"
+            );
             return Err(Error::new(ErrorKind::Checksum, why));
         }
         let len = match self.length {
@@ -144,15 +147,15 @@ mod tests {
     use super::*;
     use std::io::{Seek, Write};
 
-    /// Tells `watch` what it is made of, then delivers.
+    /// Calls `watch` with its statuses, then returns its file.
     #[derive(Debug)]
-    struct Shelf(&'static [u8], Vec<(Standing, Duration)>, Clock);
+    struct Shelf(&'static [u8], Vec<(FetchStatus, Duration)>, Clock);
 
     impl Fetcher for Shelf {
-        fn fetch(&self, key: &str, watch: &dyn Fn(Standing) -> Result<()>) -> Result<File> {
-            for (standing, time) in &self.1 {
+        fn fetch(&self, key: &str, watch: &dyn Fn(FetchStatus) -> Result<()>) -> Result<File> {
+            for (status, time) in &self.1 {
                 self.2.advance(*time);
-                watch(*standing)?;
+                watch(*status)?;
             }
             match key {
                 "book" => {
@@ -165,35 +168,35 @@ mod tests {
         }
     }
 
-    fn shelf(standings: impl IntoIterator<Item = Standing>) -> Shelf {
-        after(standings.into_iter().map(|standing| (standing, 0)))
+    fn shelf(statuses: impl IntoIterator<Item = FetchStatus>) -> Shelf {
+        timed(statuses.into_iter().map(|status| (status, 0)))
     }
 
-    /// Standings, each so many seconds after the one before it.
-    fn after(standings: impl IntoIterator<Item = (Standing, u64)>) -> Shelf {
-        let timed = standings.into_iter().map(|(standing, seconds)| (standing, Duration::from_secs(seconds)));
-        Shelf(b"four", timed.collect(), Clock::manual())
+    /// Statuses, each with the seconds since the previous one.
+    fn timed(statuses: impl IntoIterator<Item = (FetchStatus, u64)>) -> Shelf {
+        let statuses = statuses.into_iter().map(|(status, seconds)| (status, Duration::from_secs(seconds)));
+        Shelf(b"four", statuses.collect(), Clock::manual())
     }
 
-    fn running(bytes: u64) -> Standing {
-        Standing::Running { bytes }
+    fn running(bytes: u64) -> FetchStatus {
+        FetchStatus::Running { bytes }
     }
 
-    /// Fetches on the shelf's clock; returns whether each look found that the fetch gets on, too.
+    /// Fetches on the shelf's clock. Returns also, for each check, true if there was progress.
     fn watched(shelf: &Shelf, length: Length) -> (Result<Vec<u8>>, Vec<bool>) {
         let moves = Mutex::new(Vec::new());
         let watch = |_: Progress, moved| {
             moves.lock().push(moved);
             Ok(())
         };
-        let watched = Watched { length, clock: shelf.2.clone(), last: Mutex::default(), watch };
-        let fetched = watched.fetch(shelf, "book");
-        drop(watched);
+        let fetch = WatchedFetch { length, clock: shelf.2.clone(), last: Mutex::default(), watch };
+        let fetched = fetch.run(shelf, "book");
+        drop(fetch);
         (fetched, moves.into_inner())
     }
 
     #[test]
-    fn a_file_of_another_length_is_refused_by_name() {
+    fn a_file_of_another_length_is_rejected_by_name() {
         let fetch = |length| fetch_whole(&shelf([]), "book", length, |_, _| Ok(()));
         assert_eq!(fetch(Length::Bytes(4)).expect("it fits"), b"four");
         assert_eq!(fetch(Length::AtMost(4)).expect("any length up to it"), b"four");
@@ -207,36 +210,36 @@ mod tests {
     }
 
     #[test]
-    fn what_watches_is_told_when_bytes_move_and_can_call_it_off() {
+    fn a_watcher_sees_progress_and_can_cancel_the_fetch() {
         let shelf = shelf([running(0), running(1), running(1)]);
         assert_eq!(watched(&shelf, Length::Bytes(4)).1, [false, true, false]);
-        let off = |_, _| Err(Error::new(ErrorKind::Closed, "over"));
-        let error = fetch_whole(&shelf, "book", Length::Bytes(4), off).expect_err("called off");
+        let cancel = |_, _| Err(Error::new(ErrorKind::Closed, "over"));
+        let error = fetch_whole(&shelf, "book", Length::Bytes(4), cancel).expect_err("cancelled");
         assert_eq!(error.kind(), ErrorKind::Closed);
         let error = fetch_whole(&shelf, "tape", Length::AtMost(9), |_, _| Ok(())).expect_err("missing");
         assert_eq!(error.to_string(), "no such book (key tape)");
     }
 
     #[test]
-    fn the_time_limit_counts_from_the_beginning_of_the_fetch() {
+    fn the_time_limit_starts_with_the_fetch() {
         let long = IDLE_MAX.as_secs() - 1;
-        let patient = after([(Standing::Queued, long), (Standing::Queued, long), (running(0), long)]);
+        let patient = timed([(FetchStatus::Queued, long), (FetchStatus::Queued, long), (running(0), long)]);
         let (fetched, moves) = watched(&patient, Length::Bytes(4));
         assert_eq!(fetched.expect("nothing was late"), b"four");
-        assert_eq!(moves, [true, true, false], "whoever waits for the shard hears of a fetch that waits its turn");
-        let late = after([(Standing::Queued, long), (running(0), 1), (running(0), long)]);
+        assert_eq!(moves, [true, true, false], "waiters for the shard see a queued fetch as progress");
+        let late = timed([(FetchStatus::Queued, long), (running(0), 1), (running(0), long)]);
         let error = watched(&late, Length::Bytes(4)).0.expect_err("idle");
         assert_eq!(error.kind(), ErrorKind::Timeout);
     }
 
     #[test]
-    fn a_fetch_that_brings_far_too_much_is_called_off_while_it_runs() {
-        let most = 2 * 4 + BESIDE_MAX;
-        assert!(watched(&shelf([running(most)]), Length::Bytes(4)).0.is_ok(), "parts may lie beside the file");
+    fn a_fetch_of_far_too_many_bytes_is_cancelled_while_it_runs() {
+        let most = 2 * 4 + EXTRA_BYTES_MAX;
+        assert!(watched(&shelf([running(most)]), Length::Bytes(4)).0.is_ok(), "parts may be stored beside the file");
         let (fetched, moves) = watched(&shelf([running(4), running(most + 1)]), Length::Bytes(4));
         let error = fetched.expect_err("too much");
         assert_eq!(error.kind(), ErrorKind::Checksum);
-        assert!(error.to_string().contains(&format!("{} bytes have come already, and 4 were", most + 1)), "{error}");
+        assert!(error.to_string().contains(&format!("{} bytes have arrived already, and 4 were", most + 1)), "{error}");
         assert_eq!(moves, [true]);
     }
 }

@@ -1,7 +1,8 @@
 //! `file://` and plain paths: a folder as a remote.
 
-use super::source::{Body, Failure, GetRequest, GetResponse, ObjectInfo, Source, Version};
-use super::thread::ThreadContext;
+use super::context::ThreadContext;
+use super::failure::Failure;
+use super::source::{Body, GetRequest, GetResponse, ObjectInfo, Source, Version};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,10 +14,10 @@ use std::path::{Path, PathBuf};
 /// Bytes per read: large enough for a disk, small enough that the thread's other transfers do not starve.
 const READ_BYTES: usize = 1 << 20;
 
-/// Entries of a listing; more is a folder that nobody meant.
+/// Most entries of a listing; a larger folder is a mistake.
 const LIST_MAX: usize = 10_000_000;
 
-/// A folder.
+/// Local or mounted folder.
 #[derive(Debug)]
 pub(crate) struct FileSource {
     root: PathBuf,
@@ -33,32 +34,32 @@ impl FileSource {
 }
 
 fn failed(error: std::io::Error, what: &str, path: &Path) -> Failure {
-    // Interrupted reads of network file systems are worth another attempt, missing files and refusals are not.
-    let retried = matches!(error.raw_os_error(), Some(libc::EIO | libc::ESTALE | libc::ETIMEDOUT | libc::EAGAIN));
-    Failure { error: Error::from_io(error, what).with("path", path.display()), retried, retry_after: None }
+    // Interrupted reads of network file systems are retried, missing files and missing permissions are not.
+    let is_retried = matches!(error.raw_os_error(), Some(libc::EIO | libc::ESTALE | libc::ETIMEDOUT | libc::EAGAIN));
+    Failure { error: Error::from_io(error, what).with("path", path.display()), is_retried, retry_after: None }
 }
 
 #[async_trait(?Send)]
 impl Source for FileSource {
-    async fn get(&self, at: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
-        at.shared.counters.requests.add(1);
+    async fn get(&self, context: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
+        context.shared.counters.requests.add(1);
         let path = self.path(&request.key);
         let file = File::open(&path).map_err(|e| failed(e, "cannot open the file", &path))?;
         let meta = file.metadata().map_err(|e| failed(e, "cannot look at the file", &path))?;
         if !meta.is_file() {
-            return Err(Failure::last(Error::new(ErrorKind::NotFound, "not a file").with("path", path.display())));
+            return Err(Failure::permanent(Error::new(ErrorKind::NotFound, "not a file").with("path", path.display())));
         }
         let total = meta.len();
         let (start, end) = request.range.as_ref().map_or((0, total), |r| (r.start, r.end.min(total)));
         if start > end {
-            let why = format!("the file has {total} bytes, and byte {start} was asked for");
-            return Err(Failure::last(Error::new(ErrorKind::Checksum, why).with("path", path.display())));
+            let why = format!("the file has {total} bytes, and byte {start} was requested");
+            return Err(Failure::permanent(Error::new(ErrorKind::Checksum, why).with("path", path.display())));
         }
         Ok(GetResponse {
             start,
             promised: Some(end - start),
             total: Some(total),
-            // A file that is replaced has another inode, one that is written to another time or length.
+            // A replaced file has a different inode, a modified one a different time or length.
             version: Some(Version::ETag(format!("{}-{}-{}-{total}", meta.ino(), meta.mtime(), meta.mtime_nsec()))),
             body: Box::new(FileBody { file, at: start, end, path }),
         })
@@ -87,7 +88,7 @@ impl Source for FileSource {
                     found.push(ObjectInfo { key, bytes: meta.len() });
                 }
                 if found.len() + folders.len() > LIST_MAX {
-                    return Err(Failure::last(Error::new(ErrorKind::Unsupported, "too many files in the folder")));
+                    return Err(Failure::permanent(Error::new(ErrorKind::Unsupported, "too many files in the folder")));
                 }
             }
         }
@@ -95,13 +96,13 @@ impl Source for FileSource {
         Ok(found)
     }
 
-    async fn put(&self, at: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure> {
-        at.shared.counters.requests.add(1);
+    async fn put(&self, context: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure> {
+        context.shared.counters.requests.add(1);
         let path = self.path(key);
         let folder = path.parent().unwrap_or(&self.root);
         std::fs::create_dir_all(folder).map_err(|e| failed(e, "cannot make the folder", folder))?;
-        // Written beside its final name and renamed: a reader sees all of it or nothing.
-        let draw = at.draws.borrow_mut().next();
+        // Written under another name and renamed, so that readers see all of it or nothing.
+        let draw = context.draws.borrow_mut().next();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let unfinished = path.with_file_name(format!(".{name}.{draw:016x}.tmp"));
         let written = File::create_new(&unfinished)
@@ -124,8 +125,8 @@ struct FileBody {
 #[async_trait(?Send)]
 impl Body for FileBody {
     async fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
-        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
-        let n = out.len().min(left).min(READ_BYTES);
+        let remaining = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let n = out.len().min(remaining).min(READ_BYTES);
         if n == 0 {
             return Ok(0);
         }
@@ -137,7 +138,7 @@ impl Body for FileBody {
             }
         };
         self.at += n as u64;
-        // Lets other transfers and a cancel have their turn.
+        // Other transfers and a cancellation get their turn.
         tokio::task::yield_now().await;
         Ok(n)
     }

@@ -1,4 +1,4 @@
-//! Remote objects: ranges of them into memory that the caller owns.
+//! Fetches of remote objects, in ranges, into memory that the caller owns.
 //!
 //! ```text
 //!  callers (plain threads)                fetch threads: one runtime each
@@ -6,48 +6,52 @@
 //!                     | fetch             parts queue     transfer: attempts, resuming, checks
 //!                     |--- one Part per range --->  worker ---> Source (one exchange)
 //!                     v                                |            file | http | s3
-//!                FetchTicket <--- Job <--- filled -----+            wrap: throttle, count, fault
+//!                FetchTicket <--- Job <--- filled -----+
 //! ```
 //!
-//! * [`Stores`] owns the threads; [`Remote`] is one folder of one scheme; [`FetchTicket`] is one object on its way into a
+//! * [`Stores`] opens remotes; [`Remote`] is one folder of one scheme; [`FetchTicket`] is one object in flight into a
 //!   [`FetchBuffer`]. Nothing here is async for the caller.
-//! * `source` is the one trait behind the schemes: a single exchange, no second attempts. `transfer` stands above it
-//!   and holds, once for all schemes, what must never go wrong: only missing bytes are asked for again, and only of the
-//!   same version of the object; every answer's range is checked; each byte is written once.
+//! * `source` is the trait behind the schemes: single exchanges, without retries. `transfer` above it retries for all
+//!   schemes: only missing bytes are requested again, and only of the same version of the object; the range of every
+//!   response is checked; each byte is written once.
 //! * `http` is a client over hyper and rustls; `s3` adds signatures, credentials and listing; `file` is a folder.
-//! * `thread`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio elsewhere.
-//! * `fetcher` is for schemes beyond these, whose files somebody outside of the engine fetches; `outside` is the queue
-//!   between that somebody and the threads that want files.
+//! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
+//!   elsewhere.
+//! * `fetcher` is the interface for other schemes, whose files a downloader outside of the engine fetches; `external` is
+//!   the queue between it and the threads that need files.
 //!
-//! Bytes are not hashed here: who fetches knows the hash and checks it before anyone sees the bytes.
+//! Bytes are not hashed here: the caller has the hash and compares it before the bytes are used.
 
 mod buffer;
 mod config;
+mod context;
+mod external;
+mod failure;
 mod fetcher;
 mod file;
 mod http;
-mod outside;
 mod queue;
 mod remote;
 mod retry;
 mod s3;
 mod source;
 mod stores;
-mod thread;
+mod threads;
 mod ticket;
 mod transfer;
 mod url;
-mod wrap;
+
+#[cfg(test)]
+mod tests;
 
 pub use buffer::FetchBuffer;
 pub use config::{StoreConfig, ThreadStart, Transport};
-pub use fetcher::{Fetcher, Standing};
+pub use external::{FetchCommand, FetchQueue, FetchTask};
+pub use fetcher::{FetchStatus, Fetcher};
 pub(crate) use fetcher::{Length, fetch_whole};
-pub use outside::{FetchQueue, NextFetch, Wanted};
 pub use remote::Remote;
 pub use s3::S3Settings;
 pub use source::{ObjectInfo, Version};
 pub use stores::Stores;
 pub use ticket::{FetchRequest, FetchTicket, Progress};
 pub(crate) use url::{is_url, shown};
-pub use wrap::{Counts, Faults};

@@ -1,30 +1,29 @@
-//! Work on its way from callers to the fetch threads.
+//! Queue from callers to the fetch threads.
 
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use std::collections::VecDeque;
 use tokio::sync::Notify;
 
-/// A bounded queue that plain threads push into and tasks of several runtimes wait on.
+/// Bounded queue that plain threads push into and tasks of several runtimes wait on.
 pub(crate) struct Queue<T> {
     items: Mutex<VecDeque<T>>,
     ready: Notify,
     len_max: usize,
-    closed: AtomicBool,
+    is_closed: AtomicBool,
 }
 
 impl<T> Queue<T> {
     pub(crate) fn new(len_max: usize) -> Self {
-        Self { items: Mutex::default(), ready: Notify::new(), len_max, closed: AtomicBool::new(false) }
+        Self { items: Mutex::default(), ready: Notify::new(), len_max, is_closed: AtomicBool::new(false) }
     }
 
-    /// Adds all of `items`, in order, at the end or (`ahead`) at the front. Gives them back when the queue is full or
-    /// closed.
+    /// Adds all of `new`, in order, at the end or (`ahead`) at the front. Returns them if the queue is full or closed.
     pub(crate) fn push_all(&self, new: Vec<T>, ahead: bool) -> Result<(), Vec<T>> {
         let n = new.len();
         {
             let mut items = self.items.lock();
-            // Read under the lock: `close` empties the queue under it, so nothing slips in behind.
-            if self.closed.load(Ordering::Acquire) || items.len() + n > self.len_max {
+            // Read under the lock: `close` empties the queue under it, so nothing is added afterwards.
+            if self.is_closed.load(Ordering::Acquire) || items.len() + n > self.len_max {
                 return Err(new);
             }
             if ahead {
@@ -42,8 +41,8 @@ impl<T> Queue<T> {
         loop {
             let woken = self.ready.notified();
             tokio::pin!(woken);
-            // Registered before looking: a push after the look wakes this waiter. One that was woken and finds an item
-            // without waiting passes its wake-up on when it is dropped.
+            // Registered before the check: a push after the check wakes this waiter. A waiter that was woken and finds an
+            // item without waiting passes its wake-up on when it is dropped.
             woken.as_mut().enable();
             if let Some(item) = self.items.lock().pop_front() {
                 return item;
@@ -53,13 +52,13 @@ impl<T> Queue<T> {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Refuses further items and drops those that wait.
+    /// Rejects further items and drops the queued ones.
     pub(crate) fn close(&self) {
         let mut items = self.items.lock();
-        self.closed.store(true, Ordering::Release);
+        self.is_closed.store(true, Ordering::Release);
         let waiting = std::mem::take(&mut *items);
         drop(items);
         // Outside the lock: dropping an item may run a caller's code.

@@ -1,12 +1,11 @@
-//! A remote folder, ready to be asked.
+//! Remote folders.
 
+use super::context::ThreadContext;
 use super::source::{ObjectInfo, Source, Version};
-use super::stores::Inner;
-use super::thread::ThreadContext;
+use super::threads::{Call, FetchThreads, LocalFuture};
 use super::ticket::{FetchRequest, FetchTicket, Job};
 use super::transfer::{self, Part};
 use super::url::check_key;
-use super::wrap::{Around, Count, Counts, Fault, Faults, Throttle};
 use crate::error::Context as _;
 use crate::sync::Arc;
 use crate::{Error, ErrorKind, Result};
@@ -14,59 +13,41 @@ use bytes::Bytes;
 use std::fmt;
 use std::rc::Rc;
 
-/// A remote folder. Cheap to clone; it keeps the fetch threads alive.
+/// Remote folder. Cheap to clone; it keeps the fetch threads alive.
 #[derive(Clone)]
 pub struct Remote {
-    inner: Arc<Inner>,
+    threads: Arc<FetchThreads>,
     source: Arc<dyn Source>,
     name: Arc<str>,
 }
 
 impl Remote {
-    pub(crate) fn new(inner: Arc<Inner>, source: Arc<dyn Source>, name: &str) -> Self {
-        Self { inner, source, name: name.into() }
+    pub(crate) fn new(threads: Arc<FetchThreads>, source: Arc<dyn Source>, name: &str) -> Self {
+        Self { threads, source, name: name.into() }
     }
 
-    /// The remote as the user wrote it.
+    /// Returns the remote as the user wrote it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same remote, all of whose bodies together give at most `bytes_per_s`.
-    #[must_use]
-    pub fn throttled(&self, bytes_per_s: u64) -> Self {
-        self.wrapped(|source| {
-            Arc::new(Around::new(source, Throttle::new(bytes_per_s, self.inner.shared.clock.clone())))
-        })
+    /// Wraps the source, to count or disturb its exchanges.
+    #[cfg(test)]
+    pub(super) fn wrapped(&self, wrap: impl FnOnce(Arc<dyn Source>) -> Arc<dyn Source>) -> Self {
+        Self { threads: self.threads.clone(), source: wrap(self.source.clone()), name: self.name.clone() }
     }
 
-    /// The same remote, and counters of what it is asked through the handle returned here.
-    pub fn counted(&self) -> (Self, Arc<Counts>) {
-        let counts = Arc::new(Counts::default());
-        (self.wrapped(|source| Arc::new(Count::new(source, counts.clone()))), counts)
-    }
-
-    /// The same remote, failing now and then.
-    #[must_use]
-    pub fn faulty(&self, faults: Faults) -> Self {
-        self.wrapped(|source| Arc::new(Around::new(source, Fault::new(faults))))
-    }
-
-    fn wrapped(&self, wrap: impl FnOnce(Arc<dyn Source>) -> Arc<dyn Source>) -> Self {
-        Self { inner: self.inner.clone(), source: wrap(self.source.clone()), name: self.name.clone() }
-    }
-
-    /// Starts fetching an object into the request's memory, in ranges side by side, and returns at once.
+    /// Starts to fetch an object into the request's memory, in parallel ranges, and returns at once.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a key that is no relative path, [`ErrorKind::Closed`] after the stores were closed,
-    /// [`ErrorKind::Full`] when far too many fetches wait already. What happens later comes out of the ticket.
+    /// [`ErrorKind::Config`] for a key that is not a relative path, [`ErrorKind::Closed`] after the stores were closed,
+    /// [`ErrorKind::Full`] when far too many fetches are queued. The ticket returns later errors.
     pub fn fetch(&self, request: FetchRequest) -> Result<FetchTicket> {
         check_key(&request.key).context("remote", || &self.name)?;
         let FetchRequest { key, into, urgent, on_done } = request;
-        let shared = &self.inner.shared;
-        let part_bytes = if self.source.has_ranges() { shared.config.part_bytes } else { usize::MAX };
+        let queues = &self.threads.queues;
+        let part_bytes = if self.source.has_ranges() { queues.context.config.part_bytes } else { usize::MAX };
         let lens = part_lens(into.len(), part_bytes);
         let len = into.len() as u64;
         let job = Job::new(self.source.clone(), self.name.clone(), key, len, lens.len(), on_done);
@@ -77,17 +58,17 @@ impl Remote {
             start += memory.len() as u64;
             Part::new(job.clone(), index, at, memory)
         });
-        match shared.parts.push_all(parts.collect(), urgent) {
+        match queues.parts.push_all(parts.collect(), urgent) {
             Ok(()) => Ok(FetchTicket(job)),
             Err(parts) => {
                 drop(parts);
-                Err(self.refused())
+                Err(self.rejection())
             }
         }
     }
 
-    /// Fetches an object of unknown size that must not be larger than `limit_bytes`, and waits for it. It does not
-    /// queue behind fetches.
+    /// Fetches an object of unknown size that must not be larger than `limit_bytes`, and waits for it. It does not queue
+    /// behind fetches.
     ///
     /// # Errors
     ///
@@ -101,31 +82,33 @@ impl Remote {
             .context("remote", || &self.name)
     }
 
-    /// All objects whose key starts with `prefix` (`""`: all), sorted by key.
+    /// Lists all objects whose key starts with `prefix` (`""`: all), sorted by key.
     ///
     /// # Errors
     ///
-    /// As [`get_small`](Self::get_small); [`ErrorKind::Unsupported`] for `http(s)`.
+    /// Those of [`get_small`](Self::get_small); [`ErrorKind::Unsupported`] for `http(s)`.
     pub fn list(&self, prefix: &str) -> Result<Vec<ObjectInfo>> {
         let (source, start) = (self.source.clone(), prefix.to_owned());
         self.call(move |context| {
-            Box::pin(async move { transfer::again(&context, async || source.list(&context, &start).await).await })
+            Box::pin(
+                async move { transfer::with_retries(&context, async || source.list(&context, &start).await).await },
+            )
         })
         .context("prefix", || prefix)
         .context("remote", || &self.name)
     }
 
-    /// Writes an object as a whole, replacing one of that key: readers see the old one or the new one.
+    /// Writes an object atomically, replacing one of that key: readers see the old one or the new one.
     ///
     /// # Errors
     ///
-    /// As [`get_small`](Self::get_small).
+    /// Those of [`get_small`](Self::get_small).
     pub fn put(&self, key: &str, bytes: impl Into<Bytes>) -> Result<()> {
         check_key(key).context("remote", || &self.name)?;
         let (source, name, bytes) = (self.source.clone(), key.to_owned(), bytes.into());
         self.call(move |context| {
             Box::pin(async move {
-                transfer::again(&context, async || source.put(&context, &name, bytes.clone()).await).await
+                transfer::with_retries(&context, async || source.put(&context, &name, bytes.clone()).await).await
             })
         })
         .context("key", || key)
@@ -135,25 +118,25 @@ impl Remote {
     /// Runs a small job on a fetch thread and waits for it.
     fn call<T: Send + 'static>(
         &self,
-        body: impl FnOnce(Rc<ThreadContext>) -> super::thread::LocalFuture<Result<T>> + Send + 'static,
+        body: impl FnOnce(Rc<ThreadContext>) -> LocalFuture<Result<T>> + Send + 'static,
     ) -> Result<T> {
         let (send, receive) = std::sync::mpsc::sync_channel(1);
-        let call: super::thread::Call = Box::new(move |context| {
+        let call: Call = Box::new(move |context| {
             let work = body(context);
             Box::pin(async move {
-                // Nobody is listening any more: nothing to tell.
+                // Fails if the caller no longer waits.
                 let _ = send.send(work.await);
             })
         });
-        if self.inner.shared.calls.push_all(vec![call], false).is_err() {
-            return Err(self.refused());
+        if self.threads.queues.calls.push_all(vec![call], false).is_err() {
+            return Err(self.rejection());
         }
-        // The sender is dropped without a word only when its thread ends.
+        // The sender is dropped without a result only when its thread ends.
         receive.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Closed, "the store was closed")))
     }
 
-    fn refused(&self) -> Error {
-        let error = if self.inner.shared.parts.is_closed() {
+    fn rejection(&self) -> Error {
+        let error = if self.threads.queues.parts.is_closed() {
             Error::new(ErrorKind::Closed, "the store was closed")
         } else {
             Error::new(ErrorKind::Full, "too many fetches are waiting")
@@ -168,8 +151,8 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// Cuts `len` bytes into parts of about equal size, none above `part_bytes`: a short last part would cost a whole
-/// request for little.
+/// Splits `len` bytes into parts of about equal size, none above `part_bytes`: a short last part would cost a whole request
+/// for little.
 fn part_lens(len: usize, part_bytes: usize) -> Vec<usize> {
     let parts = len.div_ceil(part_bytes);
     (0..parts).map(|i| len / parts + usize::from(i < len % parts)).collect()

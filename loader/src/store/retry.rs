@@ -1,9 +1,9 @@
-//! When another attempt is made and how long it waits.
+//! Waits between attempts.
 
 use super::config::StoreConfig;
 use std::time::Duration;
 
-/// A small generator (SplitMix64) for waits: good enough to spread clients, seedable, 8 bytes.
+/// Seedable random generator (SplitMix64), good enough to spread clients.
 #[derive(Debug)]
 pub(crate) struct Draws(u64);
 
@@ -12,7 +12,7 @@ impl Draws {
         Self(seed)
     }
 
-    /// Uniform over all numbers.
+    /// Returns a number that is uniform over all values.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -21,22 +21,22 @@ impl Draws {
         z ^ (z >> 31)
     }
 
-    /// Uniform in [0, 1).
+    /// Returns a number that is uniform in [0, 1).
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// The wait after `failed` attempts (at least 1): drawn from the upper half of a bound that doubles with every attempt,
-/// so that many ranks that failed together do not come back together; never less than the server asked for.
-pub(crate) fn wait(config: &StoreConfig, failed: u32, asked: Option<Duration>, draws: &mut Draws) -> Duration {
+/// Returns the wait after `failed` attempts (at least 1). It is drawn from the upper half of a bound that doubles with
+/// every attempt, so that ranks that failed together do not retry together, and is at least the `requested` one.
+pub(crate) fn wait(config: &StoreConfig, failed: u32, requested: Option<Duration>, draws: &mut Draws) -> Duration {
     let doublings = failed.saturating_sub(1).min(20);
     let bound = config.backoff_first.saturating_mul(1 << doublings).min(config.backoff_max);
     let drawn = bound.mul_f64(0.5 + 0.5 * draws.unit());
-    drawn.max(asked.unwrap_or_default()).min(config.backoff_max)
+    drawn.max(requested.unwrap_or_default()).min(config.backoff_max)
 }
 
-/// `Retry-After` in seconds. The form with a date is not worth a clock that both sides agree on: it reads as `None`.
+/// Parses `Retry-After` in seconds. The form with a date needs synchronised clocks and reads as `None`.
 pub(crate) fn retry_after(value: Option<&http::HeaderValue>) -> Option<Duration> {
     value?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_asks_for_a_pause_gets_it_up_to_the_bound() {
+    fn a_requested_pause_is_kept_up_to_the_bound() {
         let config = StoreConfig::default();
         let mut draws = Draws::new(1);
         assert_eq!(wait(&config, 1, Some(Duration::from_secs(12)), &mut draws), Duration::from_secs(12));

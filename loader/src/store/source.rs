@@ -1,22 +1,21 @@
-//! The one trait behind every scheme: give me this range of that object.
+//! The trait behind all schemes.
 //!
-//! Retrying, resuming and checking live above it in [`transfer`](super::transfer), once for all schemes; a source does
-//! a single exchange and says what came of it.
+//! A source makes single exchanges. Retries, resumption and checks are in [`transfer`](super::transfer), once for all
+//! schemes.
 
-use super::thread::ThreadContext;
-use crate::{Error, ErrorKind};
+use super::context::ThreadContext;
+use super::failure::Failure;
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::fmt;
 use std::ops::Range;
-use std::time::Duration;
 
-/// What an answer is recognised by when the object is asked for again: its bytes are the same as long as this is.
+/// Version of an object. Its bytes are the same as long as its version is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Version {
     /// A strong entity tag, with its quotation marks.
     ETag(String),
-    /// The time of the last change, where there is no strong tag.
+    /// Time of the last change, where there is no strong tag.
     LastModified(String),
 }
 
@@ -29,86 +28,59 @@ impl fmt::Display for Version {
     }
 }
 
-/// One object in a listing.
+/// Object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectInfo {
-    /// Relative to the remote.
+    /// Key relative to the remote.
     pub key: String,
     /// Size in bytes.
     pub bytes: u64,
 }
 
-/// A single exchange.
+/// Request for a single exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct GetRequest {
-    /// Relative to the remote; checked by [`check_key`](super::url::check_key).
+    /// Key relative to the remote, checked by [`check_key`](super::url::check_key).
     pub(crate) key: String,
     /// `None`: the whole object.
     pub(crate) range: Option<Range<u64>>,
-    /// The object must still be this one.
+    /// Required version of the object.
     pub(crate) version: Option<Version>,
 }
 
-/// The answer's head; the bytes follow through `body`.
+/// Head of a response, with the body to read.
 pub(crate) struct GetResponse {
     /// Offset in the object of the body's first byte.
     pub(crate) start: u64,
-    /// Bytes the body promises; `None` when the sender does not say (chunked).
+    /// Length of the body; `None` if the server does not announce it (chunked).
     pub(crate) promised: Option<u64>,
-    /// Size of the whole object where the answer says it.
+    /// Size of the whole object, if the response contains it.
     pub(crate) total: Option<u64>,
     pub(crate) version: Option<Version>,
     pub(crate) body: Box<dyn Body>,
 }
 
-/// The bytes of an answer.
+/// Body of a response.
 #[async_trait(?Send)]
 pub(crate) trait Body {
-    /// Fills the front of `out`, which is not empty; 0 is the end.
+    /// Fills the front of `out`, which is not empty; returns 0 at the end.
     async fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure>;
 }
 
-/// A remote folder of one scheme. Its methods run on a fetch thread.
+/// Remote folder of one scheme. Its methods run on a fetch thread.
 #[async_trait(?Send)]
 pub(crate) trait Source: fmt::Debug + Send + Sync {
-    /// Asks for (a range of) one object.
-    async fn get(&self, at: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure>;
+    /// Requests one object, or a range of it.
+    async fn get(&self, context: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure>;
 
-    /// Whether asking for ranges is any use here.
+    /// Returns true if ranges can be requested.
     fn has_ranges(&self) -> bool {
         true
     }
 
-    /// All objects whose key starts with `prefix`, sorted by key.
-    async fn list(&self, at: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure>;
+    /// Lists all objects whose key starts with `prefix`, sorted by key.
+    async fn list(&self, context: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure>;
 
-    /// Writes an object as a whole: readers see all of it or nothing.
-    async fn put(&self, at: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure>;
-}
-
-/// Why an exchange failed and whether to try again.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) error: Error,
-    /// Another attempt may succeed.
-    pub(crate) retried: bool,
-    /// The server asked for this pause.
-    pub(crate) retry_after: Option<Duration>,
-}
-
-impl Failure {
-    /// One that another attempt may cure.
-    pub(crate) fn transient(error: Error) -> Self {
-        Self { error, retried: true, retry_after: None }
-    }
-
-    /// One that stays.
-    pub(crate) fn last(error: Error) -> Self {
-        Self { error, retried: false, retry_after: None }
-    }
-
-    /// The network failed.
-    pub(crate) fn network(message: impl Into<String>) -> Self {
-        Self::transient(Error::new(ErrorKind::Network, message))
-    }
+    /// Writes an object atomically: readers see all of it or nothing.
+    async fn put(&self, context: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure>;
 }

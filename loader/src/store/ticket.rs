@@ -1,8 +1,8 @@
-//! What a caller holds while its object is on the way.
+//! Handle of a caller on a fetch in flight.
 //!
-//! A [`Job`] is shared by the [`FetchTicket`] and by the parts that are being fetched. Whichever way a part ends
-//! (filled, failed, cancelled, its thread gone), it comes back to the job exactly once, through
-//! [`Job::part_filled`] or [`Job::fail`], so nobody waits for a part that no longer exists.
+//! A [`Job`] is shared by the [`FetchTicket`] and by the parts that are being fetched. However a part ends (filled, failed,
+//! cancelled, its thread ended), it reports to the job exactly once, through [`Job::part_filled`] or [`Job::fail`], so no
+//! caller waits for a part that no longer exists.
 
 use super::buffer::FetchBuffer;
 use super::source::{Source, Version};
@@ -12,35 +12,35 @@ use bytes::BytesMut;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// One object to fetch.
+/// Object to fetch.
 pub struct FetchRequest {
-    /// Path relative to the remote.
+    /// Key relative to the remote.
     pub key: String,
-    /// Memory to fill, exactly as long as the object is said to be (by the index).
+    /// Memory to fill, exactly as long as the object is by the index.
     pub into: FetchBuffer,
-    /// Go ahead of everything that is queued: somebody waits for this object now.
+    /// Skip the queue, because a caller waits for this object now.
     pub urgent: bool,
-    /// Called once when the ticket has an outcome, from a fetch thread; must not block.
+    /// Called once when the ticket has an outcome, on a fetch thread; must not block.
     pub on_done: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl FetchRequest {
-    /// Fetches `key`, which has `len` bytes, into fresh memory.
+    /// Creates a request for `key`, which has `len` bytes, with new memory.
     pub fn new(key: impl Into<String>, len: usize) -> Self {
         Self { key: key.into(), into: FetchBuffer::zeroed(len), urgent: false, on_done: None }
     }
 }
 
-/// How far a fetch is, for progress lines and stall reports.
+/// Progress of a fetch, for progress lines and stall reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes that have arrived.
     pub bytes: u64,
     /// Bytes of the object.
     pub len: u64,
-    /// Highest attempt any of its ranges has reached; 0 before the first.
+    /// Highest attempt of any of its ranges; 0 before the first.
     pub attempt: u32,
-    /// Since the last byte arrived, or since the request.
+    /// Time since the last byte arrived, or since the request.
     pub idle: Duration,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Job {
     attempt: AtomicU32,
     /// Nanoseconds from `started` to the last byte.
     last_byte_ns: AtomicU64,
-    cancelled: AtomicBool,
+    is_cancelled: AtomicBool,
     /// Wakes parts that wait for bytes when the job is cancelled.
     cancel: Notify,
     state: Mutex<JobState>,
@@ -64,10 +64,10 @@ pub(crate) struct Job {
 }
 
 struct JobState {
-    /// By part, in the order of the object. `None` while it is on the way.
+    /// Memory of each part, in the order of the object; `None` while it is in flight.
     filled: Vec<Option<BytesMut>>,
     missing: usize,
-    /// What the first answer was recognised by; all others must be the same.
+    /// Version in the first response; all others must be the same.
     version: Option<Version>,
     outcome: Option<Result<FetchBuffer>>,
     on_done: Option<Box<dyn FnOnce() + Send>>,
@@ -91,7 +91,7 @@ impl Job {
             bytes: AtomicU64::new(0),
             attempt: AtomicU32::new(0),
             last_byte_ns: AtomicU64::new(0),
-            cancelled: AtomicBool::new(false),
+            is_cancelled: AtomicBool::new(false),
             cancel: Notify::new(),
             state: Mutex::new(JobState {
                 filled: (0..parts).map(|_| None).collect(),
@@ -109,21 +109,22 @@ impl Job {
     }
 
     /// Counts `n` bytes that have just arrived.
-    pub(crate) fn arrived(&self, n: usize) {
+    pub(crate) fn count_bytes(&self, n: usize) {
         self.bytes.fetch_add(n as u64, Ordering::Relaxed);
         self.last_byte_ns.store(self.started.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn attempted(&self, attempt: u32) {
+    /// Notes that a part is at its attempt number `attempt`.
+    pub(crate) fn note_attempt(&self, attempt: u32) {
         self.attempt.fetch_max(attempt, Ordering::Relaxed);
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Acquire)
+        self.is_cancelled.load(Ordering::Acquire)
     }
 
-    /// Returns when the job is cancelled.
-    pub(crate) async fn cancelled(&self) {
+    /// Waits until the job is cancelled.
+    pub(crate) async fn wait_for_cancel(&self) {
         let woken = self.cancel.notified();
         tokio::pin!(woken);
         // Registered before the flag is read: a cancel between the two is seen by one or the other.
@@ -134,11 +135,11 @@ impl Job {
     }
 
     fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Release);
+        self.is_cancelled.store(true, Ordering::Release);
         self.cancel.notify_waiters();
     }
 
-    /// What later requests have to ask for; sets it from the first answer.
+    /// Returns the version that all responses must have, which the first one sets.
     pub(crate) fn version(&self, seen: Option<&Version>) -> Option<Version> {
         let mut state = self.state.lock();
         if state.version.is_none() {
@@ -147,7 +148,7 @@ impl Job {
         state.version.clone()
     }
 
-    /// A part is complete. The last one finishes the job.
+    /// Takes the memory of a complete part. The last one finishes the job.
     pub(crate) fn part_filled(&self, part: usize, memory: BytesMut) {
         let mut state = self.state.lock();
         state.filled[part] = Some(memory);
@@ -159,7 +160,7 @@ impl Job {
         }
     }
 
-    /// A part failed for good, and with it the job; the other parts stop.
+    /// Fails the job with the error of a part; the other parts stop.
     pub(crate) fn fail(&self, error: Error) {
         let state = self.state.lock();
         if state.outcome.is_none() {
@@ -180,7 +181,7 @@ impl Job {
     }
 }
 
-/// A fetch under way. Dropping it cancels the fetch and lets its memory go.
+/// Fetch in flight. Dropping it cancels the fetch and releases its memory.
 pub struct FetchTicket(pub(crate) Arc<Job>);
 
 impl FetchTicket {
@@ -188,7 +189,7 @@ impl FetchTicket {
     ///
     /// # Errors
     ///
-    /// What the last attempt failed with; the message names remote, key, range and attempt.
+    /// The error of the last attempt; the message names remote, key, range and attempt.
     pub fn wait(self) -> Result<FetchBuffer> {
         let mut state = self.0.state.lock();
         loop {
@@ -199,11 +200,11 @@ impl FetchTicket {
         }
     }
 
-    /// Waits for at most `limit`; gives the ticket back when the object is not there yet.
+    /// Waits for the object for at most `limit`.
     ///
     /// # Errors
     ///
-    /// The ticket itself, to go on waiting with.
+    /// The ticket itself when the time is over.
     pub fn wait_timeout(self, limit: Duration) -> Result<Result<FetchBuffer>, Self> {
         let deadline = Instant::now() + limit;
         let mut state = self.0.state.lock();
@@ -211,38 +212,38 @@ impl FetchTicket {
             if let Some(outcome) = state.outcome.take() {
                 return Ok(outcome);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 drop(state);
                 return Err(self);
             }
-            state = self.0.changed.wait_timeout(state, left).0;
+            state = self.0.changed.wait_timeout(state, remaining).0;
         }
     }
 
-    /// Whether [`wait`](Self::wait) returns at once.
+    /// Returns true if [`wait`](Self::wait) returns at once.
     pub fn is_done(&self) -> bool {
         self.0.state.lock().outcome.is_some()
     }
 
-    /// How far it is.
+    /// Returns the progress.
     pub fn progress(&self) -> Progress {
-        let since = self.0.started.elapsed();
+        let elapsed = self.0.started.elapsed();
         let last = Duration::from_nanos(self.0.last_byte_ns.load(Ordering::Relaxed));
         Progress {
             bytes: self.0.bytes.load(Ordering::Relaxed),
             len: self.0.len,
             attempt: self.0.attempt.load(Ordering::Relaxed),
-            idle: since.saturating_sub(last),
+            idle: elapsed.saturating_sub(last),
         }
     }
 
-    /// The object's key.
+    /// Returns the object's key.
     pub fn key(&self) -> &str {
         &self.0.key
     }
 
-    /// Stops the fetch; [`wait`](Self::wait) then gives [`ErrorKind::Closed`] unless it had already finished.
+    /// Stops the fetch; [`wait`](Self::wait) then returns [`ErrorKind::Closed`] unless it had already finished.
     pub fn cancel(&self) {
         self.0.fail(Error::new(ErrorKind::Closed, "the fetch was cancelled"));
     }

@@ -1,38 +1,39 @@
-//! Fetching one part: attempts, resuming, and the checks that every answer has to pass.
+//! Fetch of one part: attempts, resumption, and the checks of every response.
 //!
-//! An attempt asks only for the bytes that are still missing. Every answer is held against what is known already: it
-//! must start at the byte that was asked for, belong to the same version of the object as all other answers, and the
-//! object must be as long as the caller said. Only then do its bytes go into the caller's memory, once.
+//! An attempt requests only the bytes that are still missing. Every response is checked: it must start at the requested
+//! byte and belong to the same version of the object as all others, and the object must have the length that the caller
+//! expects. Only then are its bytes written to the caller's memory, once.
 
+use super::context::ThreadContext;
+use super::failure::Failure;
 use super::retry;
-use super::source::{Failure, GetRequest, GetResponse, Source, Version};
-use super::thread::ThreadContext;
+use super::source::{GetRequest, GetResponse, Source, Version};
 use super::ticket::Job;
 use crate::sync::Arc;
 use crate::{Error, ErrorKind};
 use bytes::BytesMut;
 use std::rc::Rc;
 
-/// Bytes read and thrown away at a time when a server starts earlier than asked.
-const SKIP_BYTES: usize = 64 << 10;
+/// Bytes per read of bodies without memory of their own: small objects, and bytes before the requested range.
+const CHUNK_BYTES: usize = 64 << 10;
 
-/// A range of an object and the memory it goes to.
+/// Range of an object, with the memory for it.
 pub(crate) struct Part {
     job: Arc<Job>,
-    /// Its number in the object.
+    /// Number of the part in the object.
     index: usize,
     /// Offset in the object of the first byte of `memory`.
     start: u64,
     /// Bytes at the front of `memory` that have arrived.
     done: usize,
     memory: BytesMut,
-    /// Somebody has been told how it ended.
-    ended: bool,
+    /// The job knows the outcome.
+    is_reported: bool,
 }
 
 impl Part {
     pub(crate) fn new(job: Arc<Job>, index: usize, start: u64, memory: BytesMut) -> Self {
-        Self { job, index, start, done: 0, memory, ended: false }
+        Self { job, index, start, done: 0, memory, is_reported: false }
     }
 
     fn end(&self) -> u64 {
@@ -44,7 +45,7 @@ impl Part {
     }
 
     fn finish(mut self, result: Result<(), Error>) {
-        self.ended = true;
+        self.is_reported = true;
         match result {
             Ok(()) => self.job.part_filled(self.index, std::mem::take(&mut self.memory)),
             Err(error) => self.job.fail(error),
@@ -54,7 +55,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.is_reported {
             self.job.fail(if std::thread::panicking() {
                 Error::internal("the task that fetched this object panicked")
             } else {
@@ -64,12 +65,12 @@ impl Drop for Part {
     }
 }
 
-/// Fetches `part`, whatever it takes within the configured attempts.
+/// Fetches `part` with the configured number of attempts.
 pub(crate) async fn run(context: Rc<ThreadContext>, mut part: Part) {
     let job = part.job.clone();
     let result = tokio::select! {
         biased;
-        () = job.cancelled() => Err(Error::new(ErrorKind::Closed, "the fetch was cancelled")),
+        () = job.wait_for_cancel() => Err(Error::new(ErrorKind::Closed, "the fetch was cancelled")),
         result = fill(&context, &mut part) => result,
     };
     part.finish(result);
@@ -79,10 +80,10 @@ async fn fill(context: &ThreadContext, part: &mut Part) -> Result<(), Error> {
     let config = &context.shared.config;
     let mut attempt = 1;
     loop {
-        part.job.attempted(attempt);
+        part.job.note_attempt(attempt);
         let Err(failure) = attempt_once(context, part).await else { return Ok(()) };
         let from = part.start + part.done as u64;
-        if !failure.retried || attempt >= config.download_retry {
+        if !failure.is_retried || attempt >= config.download_retry {
             let range = format!("{from}..{}", part.end());
             let attempt = format!("{attempt} of {}", config.download_retry);
             return Err(failure.error.with("range", range).with("attempt", attempt));
@@ -95,8 +96,7 @@ async fn fill(context: &ThreadContext, part: &mut Part) -> Result<(), Error> {
     }
 }
 
-/// Exchanges until the part is full. A server may answer with less than was asked for, as long as every answer brings
-/// something.
+/// Makes exchanges until the part is full. A server may send less than requested, as long as every response has bytes.
 async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Failure> {
     let job = part.job.clone();
     while part.done < part.memory.len() {
@@ -109,32 +109,32 @@ async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Fa
         skip(context, &mut response, from).await?;
         let promised = response.promised.map_or(u64::MAX, |n| n - (from - response.start));
         let before = part.done;
-        let mut left = promised;
-        while part.done < part.memory.len() && left > 0 {
+        let mut remaining = promised;
+        while part.done < part.memory.len() && remaining > 0 {
             let out = &mut part.memory[part.done..];
-            let n = out.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let n = out.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
             let n = read_some(context, &mut response, &mut out[..n]).await?;
             if n == 0 {
                 break;
             }
             part.done += n;
-            left -= n as u64;
-            job.arrived(n);
+            remaining -= n as u64;
+            job.count_bytes(n);
             context.shared.counters.bytes.add(n as u64);
         }
-        let short = part.done == before || left > 0 && response.promised.is_some();
-        if short && part.done < part.memory.len() {
+        let is_short = part.done == before || remaining > 0 && response.promised.is_some();
+        if is_short && part.done < part.memory.len() {
             return Err(Failure::network("the body ended before the bytes it promised"));
         }
     }
     Ok(())
 }
 
-/// Whether this answer belongs to the object that is being fetched.
+/// Checks that a response belongs to the object that is being fetched.
 fn check_head(job: &Job, response: &GetResponse) -> Result<(), Failure> {
     if let Some(total) = response.total.filter(|&total| total != job.len) {
         let why = format!("the object has {total} bytes, and {} were expected", job.len);
-        return Err(Failure::last(Error::new(ErrorKind::Checksum, why)));
+        return Err(Failure::permanent(Error::new(ErrorKind::Checksum, why)));
     }
     check_version(job.version(response.version.as_ref()), response.version.as_ref())
 }
@@ -143,24 +143,24 @@ fn check_version(first: Option<Version>, now: Option<&Version>) -> Result<(), Fa
     match (first, now) {
         (Some(first), Some(now)) if first != *now => {
             let why = format!("the object changed while it was being fetched, from {first} to {now}");
-            Err(Failure::last(Error::new(ErrorKind::Stale, why)))
+            Err(Failure::permanent(Error::new(ErrorKind::Stale, why)))
         }
-        (Some(first), None) => Err(Failure::network(format!("an answer does not say its version, others had {first}"))),
+        (Some(first), None) => Err(Failure::network(format!("an answer has no version, others had {first}"))),
         _ => Ok(()),
     }
 }
 
-/// Reads over bytes in front of `from`, from servers that do not know ranges.
+/// Skips the bytes before `from`, from servers that do not support ranges.
 async fn skip(context: &ThreadContext, response: &mut GetResponse, from: u64) -> Result<(), Failure> {
     let mut ahead = from.checked_sub(response.start).ok_or_else(|| {
-        Failure::network(format!("the answer starts at byte {}, and {from} was asked for", response.start))
+        Failure::network(format!("the answer starts at byte {}, and {from} was requested", response.start))
     })?;
     if response.promised.is_some_and(|n| n < ahead) {
-        return Err(Failure::network("the answer ends before the byte that was asked for"));
+        return Err(Failure::network("the answer ends before the requested byte"));
     }
-    let mut scratch = vec![0; SKIP_BYTES.min(usize::try_from(ahead).unwrap_or(SKIP_BYTES))];
+    let mut scratch = vec![0; CHUNK_BYTES.min(usize::try_from(ahead).unwrap_or(CHUNK_BYTES))];
     while ahead > 0 {
-        let n = scratch.len().min(usize::try_from(ahead).unwrap_or(SKIP_BYTES));
+        let n = scratch.len().min(usize::try_from(ahead).unwrap_or(CHUNK_BYTES));
         match read_some(context, response, &mut scratch[..n]).await? {
             0 => return Err(Failure::network("the body ended before the bytes it promised")),
             n => ahead -= n as u64,
@@ -169,7 +169,7 @@ async fn skip(context: &ThreadContext, response: &mut GetResponse, from: u64) ->
     Ok(())
 }
 
-/// One read under the time limit.
+/// Reads once, under the time limit.
 pub(crate) async fn read_some(
     context: &ThreadContext,
     response: &mut GetResponse,
@@ -185,18 +185,21 @@ pub(crate) async fn read_some(
     }
 }
 
-/// Fetches a small object of unknown size, `limit_bytes` at most.
+/// Fetches a small object of unknown size, at most `limit_bytes`.
 pub(crate) async fn small(
     context: &ThreadContext,
     source: &dyn Source,
     key: &str,
     limit_bytes: usize,
 ) -> Result<(Vec<u8>, Option<Version>), Error> {
-    again(context, async || small_once(context, source, key, limit_bytes).await).await
+    with_retries(context, async || small_once(context, source, key, limit_bytes).await).await
 }
 
-/// Makes attempts at a small job.
-pub(crate) async fn again<T>(context: &ThreadContext, work: impl AsyncFn() -> Result<T, Failure>) -> Result<T, Error> {
+/// Runs a small job with the configured number of attempts.
+pub(crate) async fn with_retries<T>(
+    context: &ThreadContext,
+    work: impl AsyncFn() -> Result<T, Failure>,
+) -> Result<T, Error> {
     let config = &context.shared.config;
     let mut attempt = 1;
     loop {
@@ -204,7 +207,7 @@ pub(crate) async fn again<T>(context: &ThreadContext, work: impl AsyncFn() -> Re
             Ok(found) => return Ok(found),
             Err(failure) => failure,
         };
-        if !failure.retried || attempt >= config.download_retry {
+        if !failure.is_retried || attempt >= config.download_retry {
             return Err(failure.error.with("attempt", format!("{attempt} of {}", config.download_retry)));
         }
         context.shared.counters.retries.add(1);
@@ -222,12 +225,12 @@ async fn small_once(
 ) -> Result<(Vec<u8>, Option<Version>), Failure> {
     let request = GetRequest { key: key.to_owned(), range: None, version: None };
     let mut response = source.get(context, &request).await?;
-    let too_large = || Failure::last(Error::format(format!("the object is larger than {limit_bytes} bytes")));
+    let too_large = || Failure::permanent(Error::format(format!("the object is larger than {limit_bytes} bytes")));
     if response.promised.is_some_and(|n| n > limit_bytes as u64) {
         return Err(too_large());
     }
     let mut bytes = Vec::new();
-    let mut chunk = vec![0; SKIP_BYTES];
+    let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         let n = read_some(context, &mut response, &mut chunk).await?;
         if n == 0 {

@@ -1,11 +1,11 @@
-//! Remote names: which scheme, which place, and how a key becomes a path.
+//! Names of remotes: schemes, places, and the encoding of keys.
 
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::path::PathBuf;
 use url::Url;
 
-/// Where a remote is.
+/// Place of a remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A folder of this machine or of a network file system.
@@ -16,47 +16,47 @@ pub(crate) enum Place {
     S3 { bucket: String, prefix: String },
 }
 
-/// Schemes that are served.
-const SERVED: [&str; 4] = ["file", "http", "https", "s3"];
+/// Supported schemes.
+const SUPPORTED: [&str; 4] = ["file", "http", "https", "s3"];
 
-/// Schemes that are known and not served yet.
-const LATER: [&str; 10] = ["gs", "azure", "azure-dl", "oci", "r2", "hf", "sftp", "dbfs", "alipan", "wasbs"];
+/// Schemes that are known and not supported yet.
+const UNSUPPORTED: [&str; 10] = ["gs", "azure", "azure-dl", "oci", "r2", "hf", "sftp", "dbfs", "alipan", "wasbs"];
 
 impl Place {
     /// Parses `file:///path`, a plain path, `http(s)://host/path` or `s3://bucket/prefix`.
     pub(crate) fn parse(remote: &str) -> Result<Self> {
-        let refuse = |why: &str| Err(Error::config(why.to_owned()).with("remote", shown(remote)));
+        let reject = |why: &str| Err(Error::config(why.to_owned()).with("remote", shown(remote)));
         if remote.is_empty() {
-            return refuse("the remote is empty: give a folder, an http(s):// address or s3://bucket/prefix");
+            return reject("the remote is empty: give a folder, an http(s):// address or s3://bucket/prefix");
         }
         let Some((scheme, rest)) = remote.split_once("://") else {
             return match remote.split_once(':') {
-                Some((scheme, rest)) if SERVED.contains(&scheme) => {
+                Some((scheme, rest)) if SUPPORTED.contains(&scheme) => {
                     let slashes = if scheme == "file" { ":///" } else { "://" };
                     let meant = format!("{scheme}{slashes}{}", rest.trim_start_matches('/'));
                     let (meant, path) = (shown(&meant), shown(remote));
-                    refuse(&format!(
-                        "an address has two slashes behind {scheme}:, so this may mean {meant}, and a path ./{path}"
+                    reject(&format!(
+                        "an address has two slashes after {scheme}:, so this may mean {meant}, and a path ./{path}"
                     ))
                 }
-                Some((scheme, _)) if LATER.contains(&scheme) => later(scheme, remote),
+                Some((scheme, _)) if UNSUPPORTED.contains(&scheme) => unsupported(scheme, remote),
                 _ => Ok(Self::File(PathBuf::from(remote))),
             };
         };
         match scheme {
             "file" => match rest.strip_prefix("localhost").unwrap_or(rest) {
                 path if path.starts_with('/') => Ok(Self::File(PathBuf::from(path))),
-                _ => refuse("a file:// remote needs an absolute path, with three slashes: file:///data/train"),
+                _ => reject("a file:// remote needs an absolute path, with three slashes: file:///data/train"),
             },
             "http" | "https" => {
                 let mut url = Url::parse(remote).map_err(|e| {
                     Error::config("the remote is not a valid address").caused_by(e).with("remote", shown(remote))
                 })?;
                 if !url.username().is_empty() || url.password().is_some() {
-                    return refuse("user names and passwords in a remote's address are not supported");
+                    return reject("user names and passwords in a remote's address are not supported");
                 }
                 if url.query().is_some() || url.fragment().is_some() {
-                    return refuse("a remote is a folder: its address cannot have a query or a fragment");
+                    return reject("a remote is a folder: its address cannot have a query or a fragment");
                 }
                 let path = url.path().trim_end_matches('/').to_owned();
                 url.set_path(&path);
@@ -66,7 +66,7 @@ impl Place {
                 let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
                 let named = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
                 if bucket.is_empty() || !bucket.bytes().all(named) {
-                    return refuse("an s3:// remote needs a bucket name of letters, digits, '.', '-' and '_'");
+                    return reject("an s3:// remote needs a bucket name of letters, digits, '.', '-' and '_'");
                 }
                 let prefix = prefix.trim_matches('/');
                 if !prefix.is_empty() {
@@ -74,20 +74,20 @@ impl Place {
                 }
                 Ok(Self::S3 { bucket: bucket.to_owned(), prefix: prefix.to_owned() })
             }
-            _ if LATER.contains(&scheme) => later(scheme, remote),
-            _ => refuse("unknown scheme: use s3://, http(s)://, file:// or a path"),
+            _ if UNSUPPORTED.contains(&scheme) => unsupported(scheme, remote),
+            _ => reject("unknown scheme: use s3://, http(s)://, file:// or a path"),
         }
     }
 }
 
-/// Refuses a scheme that is known and not served.
-fn later(scheme: &str, remote: &str) -> Result<Place> {
+/// Rejects a scheme that is known and not supported.
+fn unsupported(scheme: &str, remote: &str) -> Result<Place> {
     let message = format!("{scheme}:// remotes are not supported yet: use s3://, http(s)://, file:// or a path");
     Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", shown(remote)))
 }
 
-/// Whether `name` is an address, or meant as one, rather than a path: it starts with a scheme of at least two letters, and a
-/// slash. Python's `_folder` in `shards.py` says the same.
+/// Returns true if `name` is an address, or meant as one, rather than a path: it starts with a scheme of at least two
+/// letters, and a slash. Python's `_folder` in `shards.py` has the same rule.
 pub(crate) fn is_url(name: &str) -> bool {
     let is_scheme = |scheme: &str| {
         scheme.len() > 1
@@ -97,14 +97,14 @@ pub(crate) fn is_url(name: &str) -> bool {
     name.split_once(":/").is_some_and(|(scheme, _)| is_scheme(scheme))
 }
 
-/// Schemes where `@` stands in the name of a place, and nothing secret before it.
+/// Schemes in which `@` is part of a place's name, without secrets before it.
 const WITHOUT_USERS: [&str; 2] = ["oci", "wasbs"];
 
-/// A remote as it may stand in messages and logs: without the user name and password of its address.
+/// Returns a remote for messages and logs, without the user name and password of its address.
 pub(crate) fn shown(remote: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = remote.split_once(':') else { return remote.into() };
-    let is_known = SERVED.contains(&scheme) || LATER.contains(&scheme);
-    // What stands before `://` need not be a scheme that anybody knows.
+    let is_known = SUPPORTED.contains(&scheme) || UNSUPPORTED.contains(&scheme);
+    // The part before `://` need not be a known scheme.
     let is_address = is_known || rest.starts_with("//") || is_url(remote);
     if WITHOUT_USERS.contains(&scheme) || !is_address {
         return remote.into();
@@ -117,10 +117,10 @@ pub(crate) fn shown(remote: &str) -> Cow<'_, str> {
     }
 }
 
-/// Longest key that S3 takes; the other schemes take no longer ones here.
+/// Longest key that S3 accepts; it applies to all schemes.
 const KEY_BYTES_MAX: usize = 1024;
 
-/// Refuses keys that could leave the remote or mean another object on the other side.
+/// Rejects keys that could leave the remote, or that a server could read as another object.
 ///
 /// # Errors
 ///
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_name_a_remote_finds_its_place() {
+    fn every_form_of_a_remote_is_parsed() {
         let s3 = |b: &str, p: &str| Place::S3 { bucket: b.into(), prefix: p.into() };
         assert_eq!(Place::parse("s3://b/a/c/").expect("s3"), s3("b", "a/c"));
         assert_eq!(Place::parse("s3://b").expect("s3"), s3("b", ""));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_that_cannot_work_says_what_to_change() {
+    fn an_invalid_remote_is_an_error_that_names_the_fix() {
         for (remote, hint) in [
             ("", "give a folder"),
             ("file://data/x", "three slashes"),
@@ -185,7 +185,7 @@ mod tests {
             ("s3://b/a/../c", "relative path"),
             ("http://h/x?y=1", "query"),
             ("http://", "not a valid address"),
-            ("s3:/b/x", "two slashes behind s3:, so this may mean s3://b/x, and a path ./s3:/b/x"),
+            ("s3:/b/x", "two slashes after s3:, so this may mean s3://b/x, and a path ./s3:/b/x"),
             ("s3:b/x", "may mean s3://b/x"),
             ("https:/h/x", "may mean https://h/x"),
             ("file:/data/x", "may mean file:///data/x"),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_in_an_address_is_refused_without_being_repeated() {
+    fn a_password_in_an_address_is_rejected_without_being_shown() {
         for remote in ["http://me:secret@h/x", "https:/me:secret@h", "sftp://me:secret@h/a@b", "http://me:secret@h:x/"]
         {
             let error = Place::parse(remote).expect_err("password").to_string();
@@ -215,7 +215,7 @@ mod tests {
 
     /// The same names are in Python's `test_what_is_a_url_is_the_same_everywhere`.
     #[test]
-    fn what_starts_with_a_scheme_is_an_address() {
+    fn a_name_that_starts_with_a_scheme_is_an_address() {
         for name in ["s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x"] {
             assert!(is_url(name), "{name}");
         }

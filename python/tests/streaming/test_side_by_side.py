@@ -102,7 +102,7 @@ def test_a_download_that_goes_on_and_on_is_refused_while_it_does(remote, tmp_pat
 
     dataset = StreamingDataset(remote=f"endless://{remote}", local=str(tmp_path / "local"), batch_size=4)
     bytes_ = os.path.getsize(os.path.join(remote, "shard.00000.mds"))
-    with pytest.raises(OSError, match=rf"bytes have come already, and {bytes_} were expected.*shard\.00000\.mds"):
+    with pytest.raises(OSError, match=rf"bytes have arrived already, and {bytes_} were expected.*shard\.00000\.mds"):
         dataset[0]
     assert ended.wait(60), "its thread was told to stop"
     assert len(calls) == 1, "it is not tried again"

@@ -1,10 +1,10 @@
-//! From a host name to an HTTP/1.1 connection.
+//! Opening of HTTP/1.1 connections.
 
-use super::client::{Origin, Sender};
+use super::pool::{Origin, Sender};
 use super::uring::UringStream;
 use crate::store::config::Transport;
-use crate::store::source::Failure;
-use crate::store::thread::ThreadContext;
+use crate::store::context::ThreadContext;
+use crate::store::failure::Failure;
 use crate::sync::spawn;
 use crate::{Error, ErrorKind};
 use hyper_util::rt::TokioIo;
@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// Addresses of one name that are tried.
+/// Most addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 8;
 
 /// Opens a connection; its background half runs on this thread until either side closes it.
@@ -32,7 +32,7 @@ pub(crate) async fn connect(context: &ThreadContext, origin: &Origin) -> Result<
     secure(context, origin, stream.await?).await
 }
 
-/// TLS where the address asks for it, then HTTP.
+/// Starts TLS if the address requires it, then HTTP.
 async fn secure(
     context: &ThreadContext,
     origin: &Origin,
@@ -42,21 +42,21 @@ async fn secure(
     if !origin.tls {
         return handshake(stream).await;
     }
-    let config = context.shared.tls.config().map_err(Failure::last)?;
+    let config = context.shared.tls.config().map_err(Failure::permanent)?;
     let name = ServerName::try_from(origin.host.trim_matches(['[', ']']).to_owned()).map_err(|e| {
-        Failure::last(Error::config("the host name cannot be checked against a certificate").caused_by(e))
+        Failure::permanent(Error::config("the host name cannot be checked against a certificate").caused_by(e))
     })?;
     let stream = tokio_rustls::TlsConnector::from(config).connect(name, stream).await.map_err(|e| {
-        // A certificate that is not trusted stays so; everything else may be a bad moment.
-        let refused = e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        let trusted = !matches!(refused, Some(rustls::Error::InvalidCertificate(_)));
-        let why = if trusted {
+        // A certificate that is not trusted stays so; other failures may be temporary.
+        let cause = e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        let is_trusted = !matches!(cause, Some(rustls::Error::InvalidCertificate(_)));
+        let why = if is_trusted {
             Error::new(ErrorKind::Network, "the TLS handshake failed")
         } else {
             let why = "the server's certificate is not trusted: set ca_file or SSL_CERT_FILE to its authority";
             Error::new(ErrorKind::Permission, why)
         };
-        Failure { error: why.caused_by(e).with("host", origin), retried: trusted, retry_after: None }
+        Failure { error: why.caused_by(e).with("host", origin), is_retried: is_trusted, retry_after: None }
     })?;
     handshake(stream).await
 }
@@ -65,7 +65,7 @@ async fn handshake(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Res
     let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|e| Failure::transient(Error::new(ErrorKind::Network, "the HTTP connection failed").caused_by(e)))?;
-    // Detached on purpose: it ends when the sender and the body are gone, or with the thread's runtime.
+    // Detached on purpose: it ends when the sender and the body are dropped, or with the thread's runtime.
     drop(tokio::task::spawn_local(async move {
         if let Err(e) = connection.await {
             log::debug!("an HTTP connection ended: {e}");
@@ -78,7 +78,7 @@ fn broken(error: std::io::Error, what: &str, origin: &Origin) -> Failure {
     Failure::transient(Error::new(ErrorKind::Network, what).caused_by(error).with("host", origin))
 }
 
-/// The name's addresses, starting at a drawn one so that connections spread over the servers behind it.
+/// Returns the addresses of the origin's name, starting at a random one so that connections spread over its servers.
 async fn addresses(context: &ThreadContext, origin: &Origin) -> Result<Vec<SocketAddr>, Failure> {
     let found = resolve(origin.host.trim_matches(['[', ']']), origin.port).await;
     let mut addresses = found.map_err(|e| broken(e, "the host name cannot be resolved", origin))?;
@@ -91,7 +91,7 @@ async fn addresses(context: &ThreadContext, origin: &Origin) -> Result<Vec<Socke
     Ok(addresses)
 }
 
-/// The first address that takes a connection.
+/// Opens a connection to the first address that accepts one.
 async fn first_open<S>(
     origin: &Origin,
     addresses: Vec<SocketAddr>,
@@ -107,8 +107,8 @@ async fn first_open<S>(
     Err(broken(last, "cannot connect", origin))
 }
 
-/// Asks the system's resolver, on a thread of its own: it may hang for long, and neither this thread's transfers nor
-/// its end can wait for that.
+/// Resolves a name with the system's resolver, on a new thread: it may hang for long, and neither this thread's transfers
+/// nor its end can wait for that.
 async fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
@@ -117,7 +117,7 @@ async fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
     let (send, receive) = tokio::sync::oneshot::channel();
     spawn("fb-resolve", move || {
         let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        // The connection may have been given up meanwhile.
+        // Fails if the connection is not needed any more.
         let _ = send.send(found);
     })?;
     receive.await.unwrap_or_else(|_| Err(std::io::Error::other("the resolver gave no answer")))

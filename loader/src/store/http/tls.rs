@@ -1,4 +1,4 @@
-//! Certificates: the system's store (`SSL_CERT_FILE` and `SSL_CERT_DIR` honoured) and one more authority if asked.
+//! Trusted certificates: the system's store (with `SSL_CERT_FILE` and `SSL_CERT_DIR`), and the configured authority.
 
 use crate::sync::{Arc, Mutex};
 use crate::{Error, Result};
@@ -7,27 +7,26 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use std::path::PathBuf;
 
-/// TLS settings, made when the first `https` connection needs them: reading some hundred certificates takes time that
-/// plain remotes need not spend.
+/// TLS settings, created for the first `https` connection: reading some hundred certificates takes time.
 #[derive(Debug)]
 pub(crate) struct Tls {
     ca_file: Option<PathBuf>,
-    made: Mutex<Option<Arc<ClientConfig>>>,
+    config: Mutex<Option<Arc<ClientConfig>>>,
 }
 
 impl Tls {
     pub(crate) fn new(ca_file: Option<PathBuf>) -> Self {
-        Self { ca_file, made: Mutex::new(None) }
+        Self { ca_file, config: Mutex::new(None) }
     }
 
-    /// The settings that every connection shares, session tickets included.
+    /// Returns the settings that all connections share, including session tickets.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) when no certificate can be had: then no server could be trusted.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) without any certificate, because no server could be trusted.
     pub(crate) fn config(&self) -> Result<Arc<ClientConfig>> {
-        let mut made = self.made.lock();
-        if let Some(config) = &*made {
+        let mut known = self.config.lock();
+        if let Some(config) = &*known {
             return Ok(config.clone());
         }
         let mut roots = RootCertStore::empty();
@@ -53,10 +52,10 @@ impl Tls {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|e| Error::internal("the TLS library refuses its own defaults").caused_by(e))?
+            .map_err(|e| Error::internal("the TLS library rejects its own defaults").caused_by(e))?
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(made.insert(Arc::new(config)).clone())
+        Ok(known.insert(Arc::new(config)).clone())
     }
 }

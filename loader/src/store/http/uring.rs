@@ -1,8 +1,8 @@
-//! A socket whose reads and writes go through the thread's io_uring, in the clothes of a tokio stream.
+//! Socket with reads and writes through the thread's io_uring, as a tokio stream.
 //!
-//! The ring wants to own a buffer until the kernel is done with it, hyper and rustls lend theirs: so bytes pass through
-//! a buffer of the adapter's own, one copy more than readiness-based sockets need. It is here to be measured against
-//! them, and for kernels on which that comparison comes out the other way.
+//! The ring owns a buffer until the kernel is done with it, while hyper and rustls lend theirs. So bytes pass through a
+//! buffer of the adapter, one copy more than with readiness-based sockets. It exists to be measured against them, and for
+//! kernels on which it is the faster one.
 
 use std::future::Future;
 use std::io;
@@ -13,17 +13,17 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_uring::net::TcpStream;
 
-/// Bytes of the adapter's buffer: what a socket gives at once on a fast network.
+/// Bytes of the adapter's buffer: about one read from a socket on a fast network.
 const BUFFER_BYTES: usize = 128 << 10;
 
 type Operation<T> = Pin<Box<dyn Future<Output = (io::Result<T>, Vec<u8>)>>>;
 
-/// A connected socket.
+/// Connected socket.
 pub(super) struct UringStream {
     stream: Rc<TcpStream>,
-    /// What the last read brought, and how much of it has been taken.
+    /// Bytes of the last read, and how many of them have been consumed.
     received: Vec<u8>,
-    taken: usize,
+    consumed: usize,
     /// Kept across polls: the kernel writes into its buffer until it completes.
     reading: Option<Operation<usize>>,
     writing: Option<Operation<()>>,
@@ -33,7 +33,7 @@ impl UringStream {
     pub(super) async fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = Rc::new(TcpStream::connect(address).await?);
         let _ = stream.set_nodelay(true);
-        Ok(Self { stream, received: Vec::with_capacity(BUFFER_BYTES), taken: 0, reading: None, writing: None })
+        Ok(Self { stream, received: Vec::with_capacity(BUFFER_BYTES), consumed: 0, reading: None, writing: None })
     }
 
     fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -45,7 +45,7 @@ impl UringStream {
 }
 
 impl Drop for UringStream {
-    /// A read in flight holds the socket until the peer speaks or leaves; a shut-down socket ends it now.
+    /// A read in flight keeps the socket open until the peer sends or closes; the shutdown ends it now.
     fn drop(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
@@ -54,11 +54,11 @@ impl Drop for UringStream {
 impl AsyncRead for UringStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.taken == this.received.len() {
+        if this.consumed == this.received.len() {
             let reading = this.reading.get_or_insert_with(|| {
                 let (stream, mut buffer) = (this.stream.clone(), std::mem::take(&mut this.received));
                 buffer.clear();
-                this.taken = 0;
+                this.consumed = 0;
                 Box::pin(async move { stream.read(buffer).await })
             });
             let (result, buffer) = ready!(reading.as_mut().poll(cx));
@@ -69,10 +69,10 @@ impl AsyncRead for UringStream {
                 return Poll::Ready(Err(e));
             }
         }
-        let rest = &this.received[this.taken..];
+        let rest = &this.received[this.consumed..];
         let n = rest.len().min(out.remaining());
         out.put_slice(&rest[..n]);
-        this.taken += n;
+        this.consumed += n;
         Poll::Ready(Ok(()))
     }
 }
@@ -83,7 +83,7 @@ impl AsyncWrite for UringStream {
         let n = bytes.len().min(BUFFER_BYTES);
         let (stream, buffer) = (self.stream.clone(), bytes[..n].to_vec());
         self.writing = Some(Box::pin(async move { stream.write_all(buffer).await }));
-        // Starts it; its end is waited for by the next write or flush.
+        // Starts the write; the next write or flush waits for its end.
         match self.poll_written(cx) {
             Poll::Ready(Err(e)) => Poll::Ready(Err(e)),
             _ => Poll::Ready(Ok(n)),

@@ -1,16 +1,18 @@
-//! What makes an HTTP remote an S3 bucket: addresses, signatures, listing.
+//! Addresses, signatures and listing of S3 buckets.
 //!
-//! The library signs (`AwsAuthorizer`) and finds credentials (its providers: static keys, web identity, container,
-//! instance), because those are many and change; the requests for objects are ours, because they go into the caller's
-//! memory, resume, and count their attempts. Signing costs some 20 µs a request.
+//! object_store signs requests (`AwsAuthorizer`) and finds credentials (static keys, web identity, container, instance),
+//! because those are many and change. The requests for objects are ours, because they write to the caller's memory, resume,
+//! and count their attempts. A signature costs some 20 µs.
 
 use super::bridge::Bridge;
 use super::settings::S3Settings;
 use crate::clock::Clock;
 use crate::stats::Stats;
+use crate::store::context::ThreadContext;
+use crate::store::failure::Failure;
 use crate::store::http::{Authority, meaning};
-use crate::store::source::{Failure, ObjectInfo};
-use crate::store::thread::{Shared, ThreadContext};
+use crate::store::source::ObjectInfo;
+use crate::store::threads::FetchQueues;
 use crate::store::url::encode_path;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::{Error, ErrorKind, Result};
@@ -23,40 +25,40 @@ use object_store::list::{PaginatedListOptions, PaginatedListStore as _};
 use object_store::{RetryConfig, aws::AmazonS3ConfigKey};
 use std::time::Duration;
 
-/// Region until a setting or an answer says otherwise.
+/// Region until a setting or a response names another one.
 const REGION_DEFAULT: &str = "us-east-1";
 
-/// After having found no credentials anywhere, they are not looked for again for this long.
-const NONE_FOUND_FOR: Duration = Duration::from_secs(60);
+/// Time until the next search for credentials after none were found.
+const CREDENTIAL_SEARCH_PAUSE: Duration = Duration::from_secs(60);
 
-/// Objects of one listing; more is a prefix that nobody meant.
+/// Most objects of a listing; a prefix with more is a mistake.
 const LIST_MAX: usize = 10_000_000;
 
-/// One bucket and a prefix in it.
+/// One bucket, with a prefix in it.
 #[derive(Debug)]
-pub(crate) struct S3 {
+pub(crate) struct S3Authority {
     settings: S3Settings,
     bucket: String,
     /// Ends with a slash unless it is empty.
     prefix: String,
     region: Mutex<String>,
     bridge: Bridge,
-    /// The library's store for this bucket, remade when the region turns out to be another one.
+    /// The library's store for this bucket, created anew when the region turns out to be another one.
     library: Mutex<Arc<AmazonS3>>,
-    /// Until when nobody looks for credentials again. Held while looking, so that one looks and the others wait.
-    none_until: tokio::sync::Mutex<Option<Duration>>,
-    /// No credentials were found the last time.
-    unsigned: AtomicBool,
+    /// Earliest time of the next search for credentials. Locked during a search, so that other requests wait for it.
+    next_search: tokio::sync::Mutex<Option<Duration>>,
+    /// The last search found no credentials.
+    is_unsigned: AtomicBool,
     clock: Clock,
     stats: Arc<Stats>,
 }
 
-impl S3 {
-    pub(crate) fn new(shared: &Arc<Shared>, settings: S3Settings, bucket: String, prefix: &str) -> Result<Self> {
+impl S3Authority {
+    pub(crate) fn new(queues: &Arc<FetchQueues>, settings: S3Settings, bucket: String, prefix: &str) -> Result<Self> {
         settings.validate()?;
         let region = settings.region.clone().unwrap_or_else(|| REGION_DEFAULT.to_owned());
-        let bridge = Bridge::new(shared);
-        let library = Arc::new(builder(&settings, &bucket, &region, &bridge).build().map_err(unfit)?);
+        let bridge = Bridge::new(queues);
+        let library = Arc::new(builder(&settings, &bucket, &region, &bridge).build().map_err(inconsistent)?);
         Ok(Self {
             settings,
             bucket,
@@ -64,10 +66,10 @@ impl S3 {
             region: Mutex::new(region),
             bridge,
             library: Mutex::new(library),
-            none_until: tokio::sync::Mutex::new(None),
-            unsigned: AtomicBool::new(false),
-            clock: shared.clock.clone(),
-            stats: shared.stats.clone(),
+            next_search: tokio::sync::Mutex::new(None),
+            is_unsigned: AtomicBool::new(false),
+            clock: queues.context.clock.clone(),
+            stats: queues.context.stats.clone(),
         })
     }
 
@@ -75,7 +77,7 @@ impl S3 {
         self.region.lock().clone()
     }
 
-    /// Scheme, host and path of the bucket, without a slash at the end.
+    /// Returns scheme, host and path of the bucket, without a slash at the end.
     fn bucket_address(&self) -> String {
         if let Some(endpoint) = &self.settings.endpoint {
             return format!("{}/{}", endpoint.trim_end_matches('/'), self.bucket);
@@ -90,7 +92,7 @@ impl S3 {
         }
     }
 
-    /// Credentials to sign with; `None` to ask without.
+    /// Returns the credentials for signatures; `None` to send requests unsigned.
     async fn credential(&self) -> Result<Option<Arc<AwsCredential>>, Failure> {
         if self.settings.anonymous {
             return Ok(None);
@@ -99,32 +101,32 @@ impl S3 {
         if self.settings.names_credentials() {
             let found = library.credentials().get_credential().await;
             return found.map(Some).map_err(|e| {
-                let why = "the credentials that the environment names cannot be had";
+                let why = "the credentials that the environment names cannot be loaded";
                 Failure::transient(Error::new(ErrorKind::Permission, why).caused_by(e))
             });
         }
-        let mut none_until = self.none_until.lock().await;
-        self.unsigned.store(true, Ordering::Relaxed);
-        if self.settings.no_metadata || none_until.is_some_and(|until| self.clock.now() < until) {
+        let mut next_search = self.next_search.lock().await;
+        self.is_unsigned.store(true, Ordering::Relaxed);
+        if self.settings.no_metadata || next_search.is_some_and(|until| self.clock.now() < until) {
             return Ok(None);
         }
         match library.credentials().get_credential().await {
             Ok(found) => {
-                self.unsigned.store(false, Ordering::Relaxed);
+                self.is_unsigned.store(false, Ordering::Relaxed);
                 Ok(Some(found))
             }
             Err(e) => {
                 log::info!("no AWS credentials: {e}");
                 self.stats.note("requests to S3 are not signed: no credentials were found");
-                *none_until = Some(self.clock.now() + NONE_FOUND_FOR);
+                *next_search = Some(self.clock.now() + CREDENTIAL_SEARCH_PAUSE);
                 Ok(None)
             }
         }
     }
 }
 
-/// The library's store, used for its credentials, its listing and its signatures. It makes no second attempts: those
-/// are counted above.
+/// Configures the library's store, which is used for credentials, listing and signatures. It does not retry: attempts are
+/// counted above.
 fn builder(settings: &S3Settings, bucket: &str, region: &str, bridge: &Bridge) -> AmazonS3Builder {
     let mut builder = AmazonS3Builder::new()
         .with_bucket_name(bucket)
@@ -151,12 +153,12 @@ fn builder(settings: &S3Settings, bucket: &str, region: &str, bridge: &Bridge) -
     builder
 }
 
-fn unfit(error: object_store::Error) -> Error {
+fn inconsistent(error: object_store::Error) -> Error {
     Error::config("the S3 settings do not fit together").caused_by(error)
 }
 
 #[async_trait(?Send)]
-impl Authority for S3 {
+impl Authority for S3Authority {
     fn address(&self, key: &str) -> Result<Uri> {
         let address = format!("{}/{}{}", self.bucket_address(), encode_path(&self.prefix), encode_path(key));
         address.parse().map_err(|e| Error::config("not a valid address").caused_by(e).with("address", address))
@@ -172,7 +174,7 @@ impl Authority for S3 {
         AwsAuthorizer::new(&credential, "s3", &region)
             .with_request_payer(self.settings.requester_pays(&self.bucket))
             .try_authorize(&mut signed, None)
-            .map_err(|e| Failure::last(Error::internal("the request cannot be signed").caused_by(e)))?;
+            .map_err(|e| Failure::permanent(Error::internal("the request cannot be signed").caused_by(e)))?;
         *request.headers_mut() = std::mem::take(signed.headers_mut());
         Ok(())
     }
@@ -182,32 +184,33 @@ impl Authority for S3 {
         if !matches!(status.as_u16(), 301 | 307 | 400) {
             return false;
         }
-        let Some(told) = headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok()) else { return false };
-        let sound = !told.is_empty() && told.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        let Some(named) = headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok()) else { return false };
+        let is_valid =
+            !named.is_empty() && named.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         let mut region = self.region.lock();
-        if !sound || *region == told {
+        if !is_valid || *region == named {
             return false;
         }
-        match builder(&self.settings, &self.bucket, told, &self.bridge).build() {
+        match builder(&self.settings, &self.bucket, named, &self.bridge).build() {
             Ok(library) => *self.library.lock() = Arc::new(library),
             Err(_) => return false,
         }
-        log::info!("bucket {} is in {told}, not in {region}", self.bucket);
-        told.clone_into(&mut region);
+        log::info!("bucket {} is in {named}, not in {region}", self.bucket);
+        named.clone_into(&mut region);
         true
     }
 
     fn hint(&self) -> Option<&'static str> {
-        self.unsigned
+        self.is_unsigned
             .load(Ordering::Relaxed)
             .then_some("no credentials were found: set AWS_ACCESS_KEY_ID or AWS_PROFILE")
     }
 
     async fn list(&self, _: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure> {
-        let bridge = self.bridge.another();
+        let bridge = self.bridge.fork();
         let mut found = self.list_pages(&bridge, prefix).await;
         if found.is_err()
-            && let Some((status, headers)) = bridge.last()
+            && let Some((status, headers)) = bridge.last_response()
             && self.learn(status, &headers)
         {
             found = self.list_pages(&bridge, prefix).await;
@@ -218,17 +221,17 @@ impl Authority for S3 {
     }
 }
 
-impl S3 {
+impl S3Authority {
     async fn list_pages(&self, bridge: &Bridge, prefix: &str) -> Result<Vec<ObjectInfo>, Failure> {
         let start = format!("{}{prefix}", self.prefix);
         let signed = self.credential().await?.is_some();
         let credentials = self.library.lock().credentials().clone();
-        // A store of its own for its own bridge, with the credentials that are there already.
+        // A separate store for the bridge, with the credentials that were already found.
         let store = builder(&self.settings, &self.bucket, &self.region(), bridge)
             .with_credentials(credentials)
             .with_skip_signature(!signed)
             .build()
-            .map_err(|e| Failure::last(unfit(e)))?;
+            .map_err(|e| Failure::permanent(inconsistent(e)))?;
         let mut found = Vec::new();
         let mut page_token = None;
         loop {
@@ -240,7 +243,10 @@ impl S3 {
                 Some(ObjectInfo { key, bytes: object.size })
             }));
             if found.len() > LIST_MAX {
-                return Err(Failure::last(Error::new(ErrorKind::Unsupported, "too many objects below the prefix")));
+                return Err(Failure::permanent(Error::new(
+                    ErrorKind::Unsupported,
+                    "too many objects below the prefix",
+                )));
             }
             page_token = page.page_token;
             if page_token.is_none() {
@@ -250,7 +256,7 @@ impl S3 {
     }
 
     fn listing_failed(&self, error: object_store::Error, bridge: &Bridge) -> Failure {
-        let (kind, retried, why) = match bridge.last() {
+        let (kind, is_retried, why) = match bridge.last_response() {
             Some((status, _)) if !status.is_success() => meaning(status),
             _ => (ErrorKind::Network, true, "the bucket cannot be listed"),
         };
@@ -260,6 +266,6 @@ impl S3 {
         {
             error = error.with("hint", hint);
         }
-        Failure { error, retried, retry_after: None }
+        Failure { error, is_retried, retry_after: None }
     }
 }

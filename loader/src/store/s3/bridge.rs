@@ -1,11 +1,13 @@
-//! object_store's requests over our connections: its credential providers and its listing ask through here.
+//! Requests of object_store over our connections, for its credential providers and its listing.
 //!
-//! Its futures have to be `Send` and our connections stay on their thread, so a request becomes a call on a fetch
-//! thread and its answer comes back whole. These are tokens and pages of listings, a few kilobytes to a megabyte.
+//! Its futures have to be `Send` and our connections stay on their thread, so a request becomes a call on a fetch thread
+//! that returns the whole response: a token or a page of a listing, a few kilobytes to a megabyte.
 
-use crate::store::http::{Exchange, HttpBody};
-use crate::store::source::{Body as _, Failure};
-use crate::store::thread::{Call, Shared, ThreadContext};
+use crate::store::context::ThreadContext;
+use crate::store::failure::Failure;
+use crate::store::http::{Exchange, HttpBody, send};
+use crate::store::source::Body as _;
+use crate::store::threads::{Call, FetchQueues};
 use crate::sync::{Arc, Mutex, Weak};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
@@ -18,37 +20,37 @@ use object_store::client::{
 use std::fmt;
 use std::time::Duration;
 
-/// Largest answer that is taken.
+/// Largest response that is accepted.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Metadata services answer at once or are not there.
+/// Time limit for metadata services, which answer at once or do not exist.
 const METADATA_LIMIT: Duration = Duration::from_secs(2);
 
 /// Hosts of metadata services: instance (4 and 6), container.
 const METADATA_HOSTS: [&str; 3] = ["169.254.169.254", "[fd00:ec2::254]", "169.254.170.2"];
 
-/// Sends requests over the fetch threads; holds them weakly, because they hold the sources that hold this.
+/// Sends requests over the fetch threads. The reference is weak, because queued parts own sources that own this.
 #[derive(Clone)]
 pub(super) struct Bridge {
-    shared: Weak<Shared>,
+    queues: Weak<FetchQueues>,
     last: Arc<Mutex<Option<(StatusCode, HeaderMap)>>>,
 }
 
 impl Bridge {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::downgrade(shared), last: Arc::default() }
+    pub(super) fn new(queues: &Arc<FetchQueues>) -> Self {
+        Self { queues: Arc::downgrade(queues), last: Arc::default() }
     }
 
-    /// Another bridge to the same threads, with its own [`last`](Self::last).
-    pub(super) fn another(&self) -> Self {
-        Self { shared: self.shared.clone(), last: Arc::default() }
+    /// Creates a bridge to the same threads, with its own [`last_response`](Self::last_response).
+    pub(super) fn fork(&self) -> Self {
+        Self { queues: self.queues.clone(), last: Arc::default() }
     }
 
-    /// Status and headers of the last answer, which the library's errors do not tell.
-    pub(super) fn last(&self) -> Option<(StatusCode, HeaderMap)> {
+    /// Returns status and headers of the last response, which the library's errors do not contain.
+    pub(super) fn last_response(&self) -> Option<(StatusCode, HeaderMap)> {
         self.last.lock().clone()
     }
 }
@@ -70,21 +72,21 @@ impl HttpService for Bridge {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let closed = || HttpError::new(HttpErrorKind::Unknown, Error::new(ErrorKind::Closed, "the store was closed"));
         let (head, body) = request.into_parts();
-        // Only uploads have bodies in several pieces, and those do not come this way.
+        // Only uploads have bodies in several pieces, and they do not use the bridge.
         let body = body.as_bytes().cloned().unwrap_or_default();
         let request = http::Request::from_parts(head, body);
-        let (send, receive) = tokio::sync::oneshot::channel();
+        let (sender, receiver) = tokio::sync::oneshot::channel();
         let call: Call = Box::new(move |context| {
             Box::pin(async move {
-                // Nobody waits any more when the caller was cancelled.
-                let _ = send.send(exchange(&context, request).await);
+                // Fails if the caller was cancelled.
+                let _ = sender.send(exchange(&context, request).await);
             })
         });
-        let pushed = self.shared.upgrade().map(|shared| shared.calls.push_all(vec![call], false));
+        let pushed = self.queues.upgrade().map(|queues| queues.calls.push_all(vec![call], false));
         if !matches!(pushed, Some(Ok(()))) {
             return Err(closed());
         }
-        match receive.await {
+        match receiver.await {
             Ok(Ok(response)) => {
                 *self.last.lock() = Some((response.status(), response.headers().clone()));
                 Ok(response)
@@ -105,7 +107,7 @@ impl HttpService for Bridge {
 async fn exchange(context: &ThreadContext, request: http::Request<Bytes>) -> Result<HttpResponse, Failure> {
     let is_metadata = request.uri().host().is_some_and(|host| METADATA_HOSTS.contains(&host));
     let limit = if is_metadata { METADATA_LIMIT } else { context.shared.config.download_timeout };
-    let exchange = context.client.send(context, &request, limit).await?;
+    let exchange = send(context, &request, limit).await?;
     let (mut head, ()) = http::Response::new(()).into_parts();
     head.status = exchange.response.status();
     head.headers = exchange.response.headers().clone();
@@ -122,10 +124,12 @@ async fn collect(context: &ThreadContext, exchange: Exchange, limit: Duration) -
             Some(Ok(0)) => return Ok(bytes.into()),
             Some(Ok(n)) => bytes.extend_from_slice(&chunk[..n]),
             Some(Err(failure)) => return Err(failure),
-            None => return Err(Failure::transient(Error::new(ErrorKind::Timeout, "the answer stopped coming"))),
+            None => {
+                return Err(Failure::transient(Error::new(ErrorKind::Timeout, "the answer stopped before its end")));
+            }
         }
         if bytes.len() > ANSWER_BYTES_MAX {
-            return Err(Failure::last(Error::format("the answer is larger than 64 MiB")));
+            return Err(Failure::permanent(Error::format("the answer is larger than 64 MiB")));
         }
     }
 }

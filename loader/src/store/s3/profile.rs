@@ -1,32 +1,32 @@
-//! One profile of `~/.aws/credentials` and `~/.aws/config`.
+//! Profiles of `~/.aws/credentials` and `~/.aws/config`.
 
 use crate::{Error, Result};
 use std::path::Path;
 
-/// Files above this size are not what they should be.
+/// Largest settings file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The settings of one profile, by name.
+/// Settings of one profile, by name.
 #[derive(Debug, Default)]
 pub(super) struct Profile(Vec<(String, String)>);
 
 impl Profile {
-    /// Reads the profile called `name` (`None`: `default`, which need not exist) from both files; the credentials file
-    /// goes first.
+    /// Reads the profile `name` (`None`: `default`, which need not exist) from both files. The credentials file takes
+    /// precedence.
     pub(super) fn load(name: Option<&str>, credentials: Option<&Path>, config: Option<&Path>) -> Result<Self> {
-        let wanted = name.unwrap_or("default");
+        let section_name = name.unwrap_or("default");
         let mut found = false;
         let mut settings = Vec::new();
         for path in [credentials, config].into_iter().flatten() {
             let Some(text) = read(path)? else { continue };
-            let mut inside = false;
+            let mut is_inside = false;
             for line in text.lines() {
                 if let Some(section) = line.trim().strip_prefix('[').and_then(|l| l.split(']').next()) {
-                    // The config file says `[profile name]`, the credentials file `[name]`.
+                    // `[profile name]` in the config file, `[name]` in the credentials file.
                     let section = section.trim();
-                    inside = section.strip_prefix("profile ").unwrap_or(section).trim() == wanted;
-                    found |= inside;
-                } else if inside
+                    is_inside = section.strip_prefix("profile ").unwrap_or(section).trim() == section_name;
+                    found |= is_inside;
+                } else if is_inside
                     // Indented lines belong to a nested setting.
                     && !line.starts_with([' ', '\t', '#', ';'])
                     && let Some((key, value)) = line.split_once('=')
@@ -56,7 +56,7 @@ fn read(path: &Path) -> Result<Option<String>> {
         }
         Ok(_) => std::fs::read_to_string(path).map(Some).map_err(problem),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        // A home directory that is closed to this user has no settings for it either.
+        // A home directory that this user cannot read has no settings for it.
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Ok(None),
         Err(e) => Err(problem(e)),
     }

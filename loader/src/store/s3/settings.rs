@@ -1,11 +1,11 @@
-//! Where S3 is and who asks: the environment and the files that AWS tools share.
+//! Endpoint, region and credentials of S3, from the environment and the files of the AWS tools.
 
 use super::profile::Profile;
 use crate::{Error, Result};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Variables that are handed on to the credential providers as they are.
+/// Variables that are passed to the credential providers unchanged.
 const PROVIDER_VARIABLES: [&str; 9] = [
     "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
@@ -18,13 +18,13 @@ const PROVIDER_VARIABLES: [&str; 9] = [
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 ];
 
-/// Settings of `s3://` remotes. What is not set is asked of the machine: a role for its web identity, its container or
-/// its instance; where there is none, requests are not signed, which public buckets accept.
+/// Settings of `s3://` remotes. Missing credentials come from the machine: a role of its web identity, its container or its
+/// instance. Without any, requests are not signed, which public buckets accept.
 #[derive(Clone, Default)]
 pub struct S3Settings {
     /// Server to use instead of AWS, such as `http://127.0.0.1:9000`; buckets are then part of the path.
     pub endpoint: Option<String>,
-    /// Region of the buckets; `None` starts with `us-east-1` and learns from the server's answer.
+    /// Region of the buckets; `None` starts with `us-east-1` and learns from the server's response.
     pub region: Option<String>,
     /// Access key; set together with `secret_key`.
     pub access_key: Option<String>,
@@ -32,11 +32,11 @@ pub struct S3Settings {
     pub secret_key: Option<String>,
     /// Session token of temporary keys.
     pub token: Option<String>,
-    /// Never sign.
+    /// Never sign requests.
     pub anonymous: bool,
-    /// Buckets whose owner lets the requester pay, or `*` for all.
+    /// Buckets for which the requester pays, or `*` for all.
     pub requester_pays: Vec<String>,
-    /// Do not ask the machine's metadata service.
+    /// Do not use the machine's metadata service.
     pub no_metadata: bool,
     /// Settings of the providers of temporary credentials, by the name of their variable.
     pub providers: Vec<(String, String)>,
@@ -51,7 +51,7 @@ impl S3Settings {
     /// # Errors
     ///
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) when one key of the two is missing or `AWS_PROFILE` names a
-    /// profile that is not there.
+    /// profile that does not exist.
     pub fn from_env() -> Result<Self> {
         Self::read(&|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
@@ -95,7 +95,7 @@ impl S3Settings {
         Ok(settings)
     }
 
-    /// Checks what the parts say together.
+    /// Checks that the settings are consistent.
     pub(super) fn validate(&self) -> Result<()> {
         if self.access_key.is_some() != self.secret_key.is_some() {
             return Err(Error::config(
@@ -123,7 +123,7 @@ impl S3Settings {
         self.requester_pays.iter().any(|paid| paid == "*" || paid == bucket)
     }
 
-    /// Whether somebody has said where credentials come from; if not, having none is no error.
+    /// Returns true if a source of credentials is configured. Otherwise it is no error to have none.
     pub(super) fn names_credentials(&self) -> bool {
         let names = |name: &str| self.providers.iter().any(|(n, _)| n == name);
         self.access_key.is_some()
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_goes_before_the_profile() {
+    fn the_environment_takes_precedence_over_the_profile() {
         let home = tempfile::tempdir().expect("temporary folder");
         std::fs::create_dir(home.path().join(".aws")).expect("made");
         let write =
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_pair_of_keys_is_refused_and_secrets_are_never_shown() {
+    fn half_a_pair_of_keys_is_rejected_and_secrets_are_never_shown() {
         let error = read(&[("AWS_ACCESS_KEY_ID", "E")]).expect_err("half");
         assert!(error.to_string().contains("AWS_SECRET_ACCESS_KEY"), "{error}");
         let error = read(&[("AWS_ACCESS_KEY_ID", "E"), ("AWS_SECRET_ACCESS_KEY", "geheim\n")]).expect_err("line end");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_pays_and_whether_to_sign_come_from_the_environment() {
+    fn requester_pays_and_unsigned_requests_come_from_the_environment() {
         let settings =
             read(&[("MOSAICML_STREAMING_AWS_REQUESTER_PAYS", "a, b"), ("AWS_SKIP_SIGNATURE", "true")]).expect("fine");
         assert!(settings.anonymous && settings.requester_pays("b") && !settings.requester_pays("c"));

@@ -1,18 +1,20 @@
-//! What a server's answer means.
+//! Interpretation of responses.
 
-use super::{Exchange, HttpBody};
+use super::body::HttpBody;
+use super::client::Exchange;
+use crate::store::context::ThreadContext;
+use crate::store::failure::Failure;
 use crate::store::retry::retry_after;
-use crate::store::source::{Body as _, Failure, GetRequest, Version};
-use crate::store::thread::ThreadContext;
+use crate::store::source::{Body as _, GetRequest, Version};
 use crate::{Error, ErrorKind};
 use http::header::{self, HeaderMap};
 use http::{Response, StatusCode, Uri};
 use std::ops::Range;
 
-/// Bytes of an error's body that are read for the message.
+/// Most bytes of an error's body that are read for the message.
 const EXPLANATION_BYTES: usize = 2048;
 
-/// What the head of a good answer says about its body.
+/// Head of a successful response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) start: u64,
@@ -21,33 +23,36 @@ pub(super) struct Head {
     pub(super) version: Option<Version>,
 }
 
-/// Reads the head of a 200 or 206 to `request` and refuses one that contradicts itself or the request.
+/// Reads the head of a 200 or 206 to `request`, and rejects one that contradicts itself or the request.
 pub(super) fn read_head<B>(response: &Response<B>, request: &GetRequest) -> Result<Head, Failure> {
     let headers = response.headers();
     let length = number(headers, &header::CONTENT_LENGTH)?;
     let version = version(headers);
     if response.status() == StatusCode::OK {
-        // The whole object, asked for or not.
+        // The whole object, requested or not.
         return Ok(Head { start: 0, promised: length, total: length, version });
     }
-    let wanted = request.range.as_ref().ok_or_else(|| Failure::network("206 without having asked for a range"))?;
-    let said = text(headers, &header::CONTENT_RANGE).ok_or_else(|| Failure::network("206 without Content-Range"))?;
+    let requested = request.range.as_ref().ok_or_else(|| Failure::network("206 without a requested range"))?;
+    let header = text(headers, &header::CONTENT_RANGE).ok_or_else(|| Failure::network("206 without Content-Range"))?;
     let (range, total) =
-        content_range(said).ok_or_else(|| Failure::network(format!("Content-Range cannot be read: {said:.80}")))?;
+        content_range(header).ok_or_else(|| Failure::network(format!("Content-Range cannot be read: {header:.80}")))?;
     let promised = range.end - range.start;
-    if range.start != wanted.start || range.end > wanted.end {
-        let why =
-            format!("Content-Range says {said:.80}, and bytes {}-{} were asked for", wanted.start, wanted.end - 1);
+    if range.start != requested.start || range.end > requested.end {
+        let why = format!(
+            "Content-Range is {header:.80}, and bytes {}-{} were requested",
+            requested.start,
+            requested.end - 1
+        );
         return Err(Failure::network(why));
     }
     if length.is_some_and(|n| n != promised) {
-        let why = format!("Content-Range says {said:.80} and Content-Length {}", length.unwrap_or_default());
+        let why = format!("Content-Range is {header:.80} and Content-Length {}", length.unwrap_or_default());
         return Err(Failure::network(why));
     }
     Ok(Head { start: range.start, promised: Some(promised), total, version })
 }
 
-/// `bytes 0-99/1000` or `bytes 0-99/*`: the range with its end exclusive, and the object's size.
+/// Parses `bytes 0-99/1000` or `bytes 0-99/*` into the range, its end exclusive, and the object's size.
 fn content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
     let (range, total) = value.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -70,47 +75,48 @@ fn number(headers: &HeaderMap, name: &header::HeaderName) -> Result<Option<u64>,
     number.map(Some).ok_or_else(|| Failure::network(format!("{name} is not a number")))
 }
 
-/// Weak tags do not promise equal bytes, so they are passed over for the time of the last change.
+/// Returns the version of an object. Weak tags do not promise equal bytes, so the time of the last change is used instead.
 fn version(headers: &HeaderMap) -> Option<Version> {
     let tag = text(headers, &header::ETAG).filter(|tag| !tag.starts_with("W/"));
     tag.map(|tag| Version::ETag(tag.to_owned()))
         .or_else(|| text(headers, &header::LAST_MODIFIED).map(|time| Version::LastModified(time.to_owned())))
 }
 
-/// Whether the object is somewhere else. 304 is an answer, and 300 leaves the choice to a person.
+/// Returns true for a redirect that names the new address. 300 leaves the choice to a person, and 304 is none.
 pub(super) fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// Where a redirect from `from` leads.
+/// Returns the target of a redirect from `from`.
 pub(super) fn redirected(from: &Uri, headers: &HeaderMap) -> Result<Uri, Failure> {
-    let last = |kind, why: String| Failure::last(Error::new(kind, why));
-    let to = text(headers, &header::LOCATION).ok_or_else(|| {
-        last(ErrorKind::Config, "a redirect does not say where to: check the remote's address".into())
-    })?;
+    let permanent = |kind, why: String| Failure::permanent(Error::new(kind, why));
+    let to = text(headers, &header::LOCATION)
+        .ok_or_else(|| permanent(ErrorKind::Config, "a redirect has no target: check the remote's address".into()))?;
     let base = url::Url::parse(&from.to_string());
     let to = base
         .and_then(|base| base.join(to))
-        .map_err(|e| last(ErrorKind::Config, format!("a redirect leads to an address that is not valid: {e}")))?;
+        .map_err(|e| permanent(ErrorKind::Config, format!("a redirect leads to an address that is not valid: {e}")))?;
     if !matches!(to.scheme(), "http" | "https") || from.scheme_str() == Some("https") && to.scheme() == "http" {
         let why = format!("the server redirects to {}://, which is less safe than the remote's scheme", to.scheme());
-        return Err(last(ErrorKind::Permission, why));
+        return Err(permanent(ErrorKind::Permission, why));
     }
-    to.as_str().parse().map_err(|_| last(ErrorKind::Config, "a redirect leads to an address that is not valid".into()))
+    to.as_str()
+        .parse()
+        .map_err(|_| permanent(ErrorKind::Config, "a redirect leads to an address that is not valid".into()))
 }
 
-/// The error for every answer that is not the object.
-pub(super) async fn refused(at: &ThreadContext, exchange: Exchange) -> Failure {
+/// Converts a response without the object into an error.
+pub(super) async fn rejection(context: &ThreadContext, exchange: Exchange) -> Failure {
     let status = exchange.response.status();
     let after = retry_after(exchange.response.headers().get(header::RETRY_AFTER));
     let host = exchange.origin.to_string();
-    let detail = explanation(at, exchange).await;
-    let (kind, retried, why) = meaning(status);
+    let detail = explanation(context, exchange).await;
+    let (kind, is_retried, why) = meaning(status);
     let error = Error::new(kind, format!("{why} ({}{detail})", status.as_u16())).with("host", host);
-    Failure { error, retried, retry_after: after }
+    Failure { error, is_retried, retry_after: after }
 }
 
-/// Kind, whether another attempt may help, and the sentence.
+/// Returns the kind of error for a status, true if another attempt may help, and the message.
 pub(crate) fn meaning(status: StatusCode) -> (ErrorKind, bool, &'static str) {
     match status.as_u16() {
         404 | 410 => (ErrorKind::NotFound, false, "there is no such object"),
@@ -123,14 +129,14 @@ pub(crate) fn meaning(status: StatusCode) -> (ErrorKind, bool, &'static str) {
     }
 }
 
-/// What the server has to say, shortened: S3 puts a code and a sentence into XML.
-async fn explanation(at: &ThreadContext, exchange: Exchange) -> String {
-    let mut body = HttpBody::new(at, exchange);
+/// Returns the server's explanation, shortened: S3 sends a code and a sentence in XML.
+async fn explanation(context: &ThreadContext, exchange: Exchange) -> String {
+    let mut body = HttpBody::new(context, exchange);
     let mut text = vec![0; EXPLANATION_BYTES];
     let mut len = 0;
-    let limit = at.shared.config.download_timeout;
+    let limit = context.shared.config.download_timeout;
     while len < text.len() {
-        match at.within(limit, body.read(&mut text[len..])).await {
+        match context.within(limit, body.read(&mut text[len..])).await {
             Some(Ok(n)) if n > 0 => len += n,
             _ => break,
         }
@@ -144,15 +150,15 @@ async fn explanation(at: &ThreadContext, exchange: Exchange) -> String {
     if parts.is_empty() {
         return String::new();
     }
-    let said: String = parts.join(": ").chars().filter(|c| !c.is_control()).take(300).collect();
-    format!(", {said}")
+    let explanation: String = parts.join(": ").chars().filter(|c| !c.is_control()).take(300).collect();
+    format!(", {explanation}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn answer(status: u16, headers: &[(&str, &str)]) -> Response<()> {
+    fn response(status: u16, headers: &[(&str, &str)]) -> Response<()> {
         let mut builder = Response::builder().status(status);
         for (name, value) in headers {
             builder = builder.header(*name, *value);
@@ -160,21 +166,21 @@ mod tests {
         builder.body(()).expect("valid")
     }
 
-    fn asked(range: Range<u64>) -> GetRequest {
+    fn request(range: Range<u64>) -> GetRequest {
         GetRequest { key: "k".into(), range: Some(range), version: None }
     }
 
     #[test]
-    fn a_range_is_taken_only_where_it_was_asked_for() {
-        let good = answer(206, &[("content-range", "bytes 10-19/100"), ("content-length", "10"), ("etag", "\"a\"")]);
-        let head = read_head(&good, &asked(10..20)).expect("good");
+    fn a_range_is_accepted_only_if_it_was_requested() {
+        let good = response(206, &[("content-range", "bytes 10-19/100"), ("content-length", "10"), ("etag", "\"a\"")]);
+        let head = read_head(&good, &request(10..20)).expect("good");
         let version = Some(Version::ETag("\"a\"".into()));
         assert_eq!(head, Head { start: 10, promised: Some(10), total: Some(100), version });
-        let shorter = answer(206, &[("content-range", "bytes 10-14/*")]);
-        assert_eq!(read_head(&shorter, &asked(10..20)).expect("shorter is fine").promised, Some(5));
+        let shorter = response(206, &[("content-range", "bytes 10-14/*")]);
+        assert_eq!(read_head(&shorter, &request(10..20)).expect("shorter is fine").promised, Some(5));
         for (headers, hint) in [
-            (vec![("content-range", "bytes 0-9/100")], "were asked for"),
-            (vec![("content-range", "bytes 10-20/100")], "were asked for"),
+            (vec![("content-range", "bytes 0-9/100")], "were requested"),
+            (vec![("content-range", "bytes 10-20/100")], "were requested"),
             (vec![("content-range", "bytes 10-19/100"), ("content-length", "9")], "Content-Length 9"),
             (vec![("content-range", "bytes 10-19/100"), ("content-length", "-9")], "not a number"),
             (vec![("content-range", "bytes 19-10/100")], "cannot be read"),
@@ -183,28 +189,28 @@ mod tests {
             (vec![("content-range", "rows 10-19/100")], "cannot be read"),
             (vec![], "without Content-Range"),
         ] {
-            let failure = read_head(&answer(206, &headers), &asked(10..20)).expect_err(hint);
+            let failure = read_head(&response(206, &headers), &request(10..20)).expect_err(hint);
             assert!(failure.error.to_string().contains(hint), "{:?}", failure.error);
         }
     }
 
     #[test]
     fn a_weak_tag_is_no_version() {
-        let weak = answer(200, &[("etag", "W/\"a\""), ("last-modified", "Fri, 20 Nov 2026 10:00:00 GMT")]);
+        let weak = response(200, &[("etag", "W/\"a\""), ("last-modified", "Fri, 20 Nov 2026 10:00:00 GMT")]);
         assert!(matches!(version(weak.headers()), Some(Version::LastModified(_))));
-        assert_eq!(version(answer(200, &[("etag", "W/\"a\"")]).headers()), None);
+        assert_eq!(version(response(200, &[("etag", "W/\"a\"")]).headers()), None);
     }
 
     #[test]
     fn a_redirect_may_be_relative_but_never_leaves_tls() {
         let to = |location: &'static str| {
-            let headers = answer(302, &[("location", location)]);
+            let headers = response(302, &[("location", location)]);
             redirected(&Uri::from_static("https://h/a/b"), headers.headers())
         };
         assert_eq!(to("c?d=1").expect("relative").to_string(), "https://h/a/c?d=1");
         assert_eq!(to("https://i:8/x").expect("absolute").to_string(), "https://i:8/x");
         assert_eq!(to("http://h/a").expect_err("downgrade").error.kind(), ErrorKind::Permission);
         assert_eq!(to("file:///etc/passwd").expect_err("scheme").error.kind(), ErrorKind::Permission);
-        assert!(redirected(&Uri::from_static("https://h/"), answer(302, &[]).headers()).is_err());
+        assert!(redirected(&Uri::from_static("https://h/"), response(302, &[]).headers()).is_err());
     }
 }

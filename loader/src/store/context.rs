@@ -1,0 +1,103 @@
+//! State that the fetch threads share, and the state of each thread.
+
+use super::config::StoreConfig;
+use super::http::{ConnectionPool, Tls};
+use super::retry::Draws;
+use crate::clock::Clock;
+use crate::stats::{Counter, Stats};
+use crate::sync::Arc;
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Longest time between two checks of a clock that a test advances.
+const MANUAL_TICK: Duration = Duration::from_millis(1);
+
+/// Counters of all fetch threads, resolved once.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    /// Requests sent, including further attempts and redirects.
+    pub(crate) requests: Arc<Counter>,
+    /// Bytes of objects received.
+    pub(crate) bytes: Arc<Counter>,
+    /// Attempts after the first.
+    pub(crate) retries: Arc<Counter>,
+    /// Connections opened.
+    pub(crate) connections: Arc<Counter>,
+}
+
+impl Counters {
+    fn new(stats: &Stats) -> Self {
+        Self {
+            requests: stats.counter("store_requests"),
+            bytes: stats.counter("store_bytes"),
+            retries: stats.counter("store_retries"),
+            connections: stats.counter("store_connections"),
+        }
+    }
+}
+
+/// Settings and services that all fetch threads share.
+pub(crate) struct StoreContext {
+    pub(crate) config: StoreConfig,
+    pub(crate) clock: Clock,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) counters: Counters,
+    pub(crate) tls: Tls,
+}
+
+impl StoreContext {
+    pub(crate) fn new(config: StoreConfig, clock: Clock, stats: Arc<Stats>) -> Self {
+        Self { counters: Counters::new(&stats), tls: Tls::new(config.ca_file.clone()), config, clock, stats }
+    }
+}
+
+/// State of one fetch thread, which never leaves it.
+pub(crate) struct ThreadContext {
+    pub(crate) shared: Arc<StoreContext>,
+    pub(crate) connections: Rc<ConnectionPool>,
+    pub(crate) draws: RefCell<Draws>,
+    /// This thread's runtime has a ring.
+    pub(crate) has_ring: bool,
+}
+
+impl ThreadContext {
+    /// Creates the state of thread number `index`.
+    pub(crate) fn new(shared: &Arc<StoreContext>, index: usize, has_ring: bool) -> Self {
+        let config = &shared.config;
+        Self {
+            connections: Rc::new(ConnectionPool::new(config.parts_in_flight, shared.clock.clone())),
+            draws: RefCell::new(Draws::new(config.seed ^ ((index as u64) << 32))),
+            has_ring,
+            shared: shared.clone(),
+        }
+    }
+
+    /// Waits for `time`.
+    pub(crate) async fn pause(&self, time: Duration) {
+        if self.shared.clock.is_manual() {
+            self.shared.clock.advance(time);
+            tokio::task::yield_now().await;
+        } else {
+            tokio::time::sleep(time).await;
+        }
+    }
+
+    /// Runs `work` for at most `limit`; `None` when the time is over.
+    pub(crate) async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let clock = &self.shared.clock;
+        if !clock.is_manual() {
+            return tokio::time::timeout(limit, work).await.ok();
+        }
+        let deadline = clock.now() + limit;
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return Some(done),
+                () = tokio::time::sleep(MANUAL_TICK) => if clock.now() >= deadline { return None },
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Addresses, signatures and listing of an HTTP store.
+
+use crate::Error;
+use crate::ErrorKind;
+use crate::store::context::ThreadContext;
+use crate::store::failure::Failure;
+use crate::store::source::ObjectInfo;
+use crate::store::url::encode_path;
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, StatusCode, Uri};
+use std::fmt;
+
+/// Store-specific parts of a request, and listing, which plain HTTP does not have.
+#[async_trait(?Send)]
+pub(crate) trait Authority: fmt::Debug + Send + Sync {
+    /// Returns the address of the object `key`.
+    fn address(&self, key: &str) -> Result<Uri, Error>;
+
+    /// Signs `request`, whose address is absolute. Called again after every redirect.
+    async fn authorize(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure>;
+
+    /// Learns from a response without success; true if the same request should be sent again.
+    fn learn(&self, _status: StatusCode, _headers: &http::HeaderMap) -> bool {
+        false
+    }
+
+    /// Returns a hint for errors about rejected requests.
+    fn hint(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Lists all objects below the remote whose key starts with `prefix`.
+    async fn list(&self, context: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure>;
+}
+
+/// Plain HTTP, without signatures and listing.
+#[derive(Debug)]
+pub(crate) struct PlainAuthority {
+    /// Address of the folder, without a slash at the end.
+    base: String,
+}
+
+impl PlainAuthority {
+    pub(crate) fn new(base: &url::Url) -> Self {
+        Self { base: base.as_str().trim_end_matches('/').to_owned() }
+    }
+}
+
+#[async_trait(?Send)]
+impl Authority for PlainAuthority {
+    fn address(&self, key: &str) -> Result<Uri, Error> {
+        let address = format!("{}/{}", self.base, encode_path(key));
+        address.parse().map_err(|e| Error::config("not a valid address").caused_by(e).with("address", address))
+    }
+
+    async fn authorize(&self, _: &ThreadContext, _: &mut Request<Bytes>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn list(&self, _: &ThreadContext, _: &str) -> Result<Vec<ObjectInfo>, Failure> {
+        let why = "an http(s):// remote cannot be listed: name the objects or use s3:// or a folder";
+        Err(Failure::permanent(Error::new(ErrorKind::Unsupported, why)))
+    }
+}

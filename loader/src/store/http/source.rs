@@ -1,0 +1,131 @@
+//! The source of `http(s)://` and `s3://` remotes.
+
+use super::authority::Authority;
+use super::body::HttpBody;
+use super::client::{Exchange, send};
+use super::response;
+use crate::store::context::ThreadContext;
+use crate::store::failure::Failure;
+use crate::store::source::{GetRequest, GetResponse, ObjectInfo, Source, Version};
+use crate::sync::{Arc, AtomicBool, Ordering};
+use crate::{Error, ErrorKind};
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{Method, Request, StatusCode};
+
+/// Most redirects that one request follows.
+const REDIRECTS_MAX: usize = 5;
+
+/// Folder on an HTTP server.
+#[derive(Debug)]
+pub(crate) struct HttpSource {
+    authority: Arc<dyn Authority>,
+    user_agent: HeaderValue,
+    /// The server answered a range with the whole object. From then on objects are fetched in one piece.
+    has_no_ranges: AtomicBool,
+}
+
+impl HttpSource {
+    pub(crate) fn new(authority: Arc<dyn Authority>, user_agent: &str) -> Result<Self, Error> {
+        let user_agent = HeaderValue::from_str(user_agent)
+            .map_err(|e| Error::config("user_agent must be printable ASCII").caused_by(e))?;
+        Ok(Self { authority, user_agent, has_no_ranges: AtomicBool::new(false) })
+    }
+
+    async fn rejection(&self, context: &ThreadContext, exchange: Exchange) -> Failure {
+        let mut failure = response::rejection(context, exchange).await;
+        if failure.error.kind() == ErrorKind::Permission
+            && let Some(hint) = self.authority.hint()
+        {
+            failure.error = failure.error.with("hint", hint);
+        }
+        failure
+    }
+
+    /// Sends a request, and follows redirects.
+    async fn send(
+        &self,
+        context: &ThreadContext,
+        method: Method,
+        key: &str,
+        headers: &[(header::HeaderName, String)],
+        body: Bytes,
+    ) -> Result<Exchange, Failure> {
+        let limit = context.shared.config.download_timeout;
+        let mut address = self.authority.address(key).map_err(Failure::permanent)?;
+        let mut has_learned = false;
+        for _ in 0..=REDIRECTS_MAX {
+            let mut request = Request::new(body.clone());
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = address.clone();
+            for (name, value) in headers {
+                let value = HeaderValue::from_str(value)
+                    .map_err(|e| Failure::permanent(Error::internal("a header cannot be sent").caused_by(e)))?;
+                request.headers_mut().insert(name, value);
+            }
+            // Signed last, because signatures cover the headers; the user agent is not covered.
+            self.authority.authorize(context, &mut request).await?;
+            request.headers_mut().insert(header::USER_AGENT, self.user_agent.clone());
+            let exchange = send(context, &request, limit).await?;
+            let (status, received) = (exchange.response.status(), exchange.response.headers());
+            if !has_learned && !status.is_success() && self.authority.learn(status, received) {
+                has_learned = true;
+                address = self.authority.address(key).map_err(Failure::permanent)?;
+            } else if response::is_redirect(status) {
+                address = response::redirected(&address, received)?;
+            } else {
+                return Ok(exchange);
+            }
+        }
+        Err(Failure::permanent(Error::new(ErrorKind::Config, format!("more than {REDIRECTS_MAX} redirects"))))
+    }
+}
+
+#[async_trait(?Send)]
+impl Source for HttpSource {
+    async fn get(&self, context: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
+        // Compression on the way would change the number of bytes.
+        let mut headers = vec![(header::ACCEPT_ENCODING, "identity".to_owned())];
+        if let Some(range) = &request.range {
+            headers.push((header::RANGE, format!("bytes={}-{}", range.start, range.end.saturating_sub(1))));
+        }
+        match &request.version {
+            Some(Version::ETag(tag)) => headers.push((header::IF_MATCH, tag.clone())),
+            Some(Version::LastModified(time)) => headers.push((header::IF_UNMODIFIED_SINCE, time.clone())),
+            None => {}
+        }
+        let exchange = self.send(context, Method::GET, &request.key, &headers, Bytes::new()).await?;
+        let status = exchange.response.status();
+        let head = match status {
+            StatusCode::OK | StatusCode::PARTIAL_CONTENT => response::read_head(&exchange.response, request)?,
+            _ => return Err(self.rejection(context, exchange).await),
+        };
+        if status == StatusCode::OK && request.range.as_ref().is_some_and(|r| r.start > 0) {
+            self.has_no_ranges.store(true, Ordering::Relaxed);
+        }
+        Ok(GetResponse {
+            start: head.start,
+            promised: head.promised,
+            total: head.total,
+            version: head.version,
+            body: Box::new(HttpBody::new(context, exchange)),
+        })
+    }
+
+    fn has_ranges(&self) -> bool {
+        !self.has_no_ranges.load(Ordering::Relaxed)
+    }
+
+    async fn list(&self, context: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure> {
+        self.authority.list(context, prefix).await
+    }
+
+    async fn put(&self, context: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure> {
+        let exchange = self.send(context, Method::PUT, key, &[], bytes).await?;
+        if exchange.response.status().is_success() {
+            return Ok(());
+        }
+        Err(self.rejection(context, exchange).await)
+    }
+}

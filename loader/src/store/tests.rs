@@ -1,0 +1,155 @@
+//! Attempts and resumption against a source that fails at random.
+
+use super::context::ThreadContext;
+use super::failure::Failure;
+use super::retry::Draws;
+use super::source::{Body, GetRequest, GetResponse, ObjectInfo, Source};
+use super::{FetchRequest, Remote, StoreConfig, Stores};
+use crate::clock::Clock;
+use crate::stats::Stats;
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// Range in which a body breaks off or has a flipped bit, in bytes from its start.
+const FAULT_BYTES: u64 = 1 << 20;
+
+/// Frequency of failures. The same seed and order of requests give the same failures.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    seed: u64,
+    /// Requests of a thousand without a response.
+    refuse_per_mille: u64,
+    /// Bodies of a thousand that break off.
+    cut_per_mille: u64,
+    /// Bodies of a thousand with a flipped bit.
+    flip_per_mille: u64,
+}
+
+/// Source that fails at random and counts the bytes that it received.
+#[derive(Debug)]
+struct FaultSource {
+    inner: Arc<dyn Source>,
+    faults: Faults,
+    draws: Mutex<Draws>,
+    bytes: Arc<AtomicU64>,
+}
+
+#[async_trait(?Send)]
+impl Source for FaultSource {
+    async fn get(&self, context: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
+        // Always five draws, so that the faults are independent.
+        let [refuse, cut, flip, cut_at, flip_at] = {
+            let mut draws = self.draws.lock();
+            std::array::from_fn(|_| draws.next())
+        };
+        if refuse % 1000 < self.faults.refuse_per_mille {
+            return Err(Failure::network("refused by the test"));
+        }
+        let mut response = self.inner.get(context, request).await?;
+        let reach = response.promised.unwrap_or(FAULT_BYTES).clamp(1, FAULT_BYTES);
+        response.body = Box::new(FaultBody {
+            inner: response.body,
+            at: 0,
+            cut_at: (cut % 1000 < self.faults.cut_per_mille).then_some(cut_at % reach),
+            flip_at: (flip % 1000 < self.faults.flip_per_mille).then_some(flip_at % reach),
+            bytes: self.bytes.clone(),
+        });
+        Ok(response)
+    }
+
+    fn has_ranges(&self) -> bool {
+        self.inner.has_ranges()
+    }
+
+    async fn list(&self, context: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure> {
+        self.inner.list(context, prefix).await
+    }
+
+    async fn put(&self, context: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure> {
+        self.inner.put(context, key, bytes).await
+    }
+}
+
+struct FaultBody {
+    inner: Box<dyn Body>,
+    /// Bytes read so far.
+    at: u64,
+    cut_at: Option<u64>,
+    flip_at: Option<u64>,
+    bytes: Arc<AtomicU64>,
+}
+
+#[async_trait(?Send)]
+impl Body for FaultBody {
+    async fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        let remaining = self.cut_at.map_or(u64::MAX, |cut| cut - self.at);
+        if remaining == 0 {
+            return Err(Failure::network("cut by the test"));
+        }
+        let n = out.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
+        let n = self.inner.read(&mut out[..n]).await?;
+        if let Some(flip) = self.flip_at.and_then(|flip| flip.checked_sub(self.at)).filter(|&flip| flip < n as u64) {
+            out[flip as usize] ^= 1;
+        }
+        self.at += n as u64;
+        self.bytes.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// Bytes that differ at every offset that a mistake could swap.
+fn content(len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+/// A folder with one object of `len` bytes, behind a source with `faults`.
+struct Rig {
+    _folder: tempfile::TempDir,
+    stats: Arc<Stats>,
+    remote: Remote,
+    /// Bytes that passed the source.
+    bytes: Arc<AtomicU64>,
+}
+
+impl Rig {
+    fn new(len: usize, download_retry: u32, faults: Faults) -> Self {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        std::fs::write(folder.path().join("shard"), content(len)).expect("written");
+        let config = StoreConfig {
+            fetch_threads: 2,
+            part_bytes: 100,
+            parts_in_flight: 4,
+            download_retry,
+            ..StoreConfig::default()
+        };
+        let (stats, bytes) = (Arc::new(Stats::default()), Arc::new(AtomicU64::new(0)));
+        let stores = Stores::new(config, &stats, Clock::manual()).expect("threads");
+        let remote = stores.open(folder.path().to_str().expect("UTF-8")).expect("valid");
+        let remote = remote.wrapped(|inner| {
+            Arc::new(FaultSource { inner, faults, draws: Mutex::new(Draws::new(faults.seed)), bytes: bytes.clone() })
+        });
+        Self { _folder: folder, stats, remote, bytes }
+    }
+
+    fn fetch(&self, len: usize) -> Vec<u8> {
+        self.remote.fetch(FetchRequest::new("shard", len)).expect("queued").wait().expect("fetched").into()
+    }
+}
+
+#[test]
+fn a_faulty_source_is_resumed_and_no_byte_is_fetched_twice() {
+    let faults = Faults { seed: 7, refuse_per_mille: 200, cut_per_mille: 300, ..Faults::default() };
+    let rig = Rig::new(20_000, 50, faults);
+    assert_eq!(rig.fetch(20_000), content(20_000));
+    let retries = rig.stats.counter("store_retries").get();
+    assert!(retries > 50, "{retries} retries");
+    assert_eq!(rig.bytes.load(Ordering::Relaxed), 20_000);
+}
+
+#[test]
+fn a_flipped_bit_passes_because_callers_compare_hashes() {
+    let rig = Rig::new(100, 3, Faults { flip_per_mille: 1000, ..Faults::default() });
+    let wrong = rig.fetch(100).iter().zip(content(100)).filter(|(a, b)| **a != *b).count();
+    assert_eq!(wrong, 1);
+}

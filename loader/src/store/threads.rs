@@ -1,0 +1,175 @@
+//! The fetch threads: a single-threaded runtime each, with tokio-uring where the kernel allows it.
+//!
+//! Every thread runs `parts_in_flight` workers that take parts from the common queue, so an object's ranges spread over
+//! all threads, plus one dispatcher for small jobs (listing, `get_small`, credentials), which never wait behind parts.
+
+use super::config::StoreConfig;
+use super::context::{StoreContext, ThreadContext};
+use super::queue::Queue;
+use super::transfer::{self, Part};
+use crate::clock::Clock;
+use crate::stats::Stats;
+use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, Ordering, current, spawn};
+use crate::{Error, ErrorKind, Result};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use tokio::sync::Notify;
+
+/// Future that stays on its thread.
+pub(crate) type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// Small job: becomes a future on the thread that takes it.
+pub(crate) type Call = Box<dyn FnOnce(Rc<ThreadContext>) -> LocalFuture<()> + Send>;
+
+/// Longest queue of parts: 65,536 parts of 8 MiB are half a TiB.
+const QUEUED_PARTS_MAX: usize = 1 << 16;
+
+/// Longest queue of small jobs.
+const QUEUED_CALLS_MAX: usize = 1 << 12;
+
+/// Queues between callers and fetch threads.
+pub(crate) struct FetchQueues {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) parts: Queue<Part>,
+    pub(crate) calls: Queue<Call>,
+    is_stopped: AtomicBool,
+    stop: Notify,
+}
+
+impl FetchQueues {
+    fn new(context: StoreContext) -> Self {
+        Self {
+            context: Arc::new(context),
+            parts: Queue::new(QUEUED_PARTS_MAX),
+            calls: Queue::new(QUEUED_CALLS_MAX),
+            is_stopped: AtomicBool::new(false),
+            stop: Notify::new(),
+        }
+    }
+
+    /// Ends every thread; queued and running fetches fail as closed.
+    fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+        self.parts.close();
+        self.calls.close();
+        self.stop.notify_waiters();
+    }
+
+    async fn wait_for_stop(&self) {
+        let woken = self.stop.notified();
+        tokio::pin!(woken);
+        woken.as_mut().enable();
+        if !self.is_stopped.load(Ordering::Acquire) {
+            woken.await;
+        }
+    }
+}
+
+/// Owner of the fetch threads, which end when this is dropped.
+pub(crate) struct FetchThreads {
+    pub(crate) queues: Arc<FetchQueues>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl FetchThreads {
+    /// Starts the threads that `config` asks for.
+    pub(crate) fn start(config: StoreConfig, stats: &Arc<Stats>, clock: Clock) -> Result<Self> {
+        let count = config.fetch_threads;
+        let queues = Arc::new(FetchQueues::new(StoreContext::new(config, clock, stats.clone())));
+        let started = Self { queues, threads: Mutex::default() };
+        for index in 0..count {
+            let queues = started.queues.clone();
+            let handle = spawn(format!("fb-fetch-{index}"), move || run(queues, index))
+                .map_err(|e| Error::new(ErrorKind::Io, "cannot start a fetch thread").caused_by(e))?;
+            started.threads.lock().push(handle);
+        }
+        Ok(started)
+    }
+
+    /// Ends the threads and waits for them.
+    pub(crate) fn close(&self) {
+        self.queues.stop();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            // The last remote may be dropped in a callback on a fetch thread, which cannot wait for itself.
+            if thread.thread().id() != current().id() && thread.join().is_err() {
+                log::error!("a fetch thread panicked");
+            }
+        }
+    }
+}
+
+impl Drop for FetchThreads {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Checks that this process may create a ring of the size that tokio-uring uses, whose own start panics if it may not.
+fn check_ring(config: &StoreConfig) -> std::io::Result<()> {
+    if !config.io_uring {
+        return Err(std::io::Error::other("turned off by the configuration"));
+    }
+    io_uring::IoUring::new(256).map(drop)
+}
+
+/// Runs a fetch thread until the queues are stopped.
+fn run(queues: Arc<FetchQueues>, index: usize) {
+    let config = &queues.context.config;
+    if let Some(on_start) = &config.on_thread_start {
+        on_start(index);
+    }
+    let ring = check_ring(config).and_then(|()| tokio_uring::Runtime::new(&tokio_uring::builder()));
+    match ring {
+        Ok(runtime) => runtime.block_on(serve(queues, index, true)),
+        Err(why) => {
+            queues.context.stats.note(format!("fetch threads run without io_uring: {why}"));
+            match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => {
+                    tokio::task::LocalSet::new().block_on(&runtime, serve(queues, index, false));
+                }
+                Err(why) => {
+                    log::error!("a fetch thread cannot start its runtime: {why}");
+                    queues.stop();
+                }
+            }
+        }
+    }
+}
+
+async fn serve(queues: Arc<FetchQueues>, index: usize, has_ring: bool) {
+    let context = Rc::new(ThreadContext::new(&queues.context, index, has_ring));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..queues.context.config.parts_in_flight {
+        tasks.spawn_local(work(queues.clone(), context.clone()));
+    }
+    tasks.spawn_local(dispatch(queues.clone(), context));
+    queues.wait_for_stop().await;
+    // Dropping the tasks drops their parts, which fail as closed.
+    tasks.shutdown().await;
+}
+
+/// Fetches parts until it is dropped. Each runs as its own task, so that a panic in one costs that part only.
+async fn work(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {
+    loop {
+        let part = queues.parts.next().await;
+        let mut task = tokio::task::JoinSet::new();
+        task.spawn_local(transfer::run(context.clone(), part));
+        if let Some(Err(why)) = task.join_next().await {
+            log::error!("a fetch task panicked: {why}");
+        }
+    }
+}
+
+async fn dispatch(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {
+    let mut calls = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            call = queues.calls.next() => drop(calls.spawn_local(call(context.clone()))),
+            Some(ended) = calls.join_next(), if !calls.is_empty() => if let Err(why) = ended {
+                log::error!("a store call panicked: {why}");
+            },
+        }
+    }
+}
