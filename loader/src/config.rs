@@ -4,6 +4,7 @@
 //! document and nothing else, so all three speak of the same arguments.
 
 mod json;
+mod options;
 
 use crate::decode::field::FieldSpec;
 use crate::error::{Error, Result};
@@ -12,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 pub use json::parse_bytes;
+pub use options::{ByteSize, OptionInfo, Seconds};
 pub(crate) use json::read;
+use options::options;
 
 /// The largest sample that is read at all unless the user says otherwise: 1 GiB.
 pub const SAMPLE_BYTES_MAX: u64 = 1 << 30;
@@ -24,30 +27,30 @@ const PREFETCH_BYTES: u64 = 8 << 20;
 /// and no more than these.
 const PREFETCH_MAX: u32 = 31;
 
-/// One directory of shards, remote and local, and its weight in the mix.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct StreamConfig {
-    /// URL or path of the shards; `None`: what is in `local` is all there is.
-    pub remote: Option<String>,
-    /// Directory that holds, or will hold, the shards. `None`: a stable folder in the user's cache directory.
-    pub local: Option<PathBuf>,
-    /// Sub-directory of both.
-    pub split: Option<String>,
-    /// Share of this stream in an epoch, relative to the other streams' proportions.
-    pub proportion: Option<f64>,
-    /// How often an epoch sees each sample.
-    pub repeat: Option<f64>,
-    /// How many samples of this stream an epoch has.
-    pub choose: Option<u64>,
-    /// Total attempts per download; `None`: the loader's.
-    pub download_retry: Option<u32>,
-    /// Seconds without a byte; `None`: the loader's.
-    pub download_timeout: Option<f64>,
-    /// Hash that must match when a shard is downloaded or unpacked; `None`: the loader's.
-    pub validate_hash: Option<String>,
-    /// Keep the compressed shard beside the unpacked one; `None`: the loader's.
-    pub keep_zip: Option<bool>,
+options! {
+    /// One directory of shards, remote and local, and its weight in the mix.
+    pub struct StreamConfig {
+        /// URL (`s3://`, `http://`, `https://`, `file://`) or path of the shards. None: all shards are in `local`.
+        pub remote: Option<String> = None,
+        /// Folder that holds the shards, or will. None: a stable folder in the user's cache directory.
+        pub local: Option<PathBuf> = None,
+        /// Sub-folder of both, such as "train".
+        pub split: Option<String> = None,
+        /// Share of an epoch, relative to the other streams' proportions.
+        pub proportion: Option<f64> = None,
+        /// Occurrences of each sample in an epoch: 0.5 takes every second sample.
+        pub repeat: Option<f64> = None,
+        /// Samples of this stream in an epoch.
+        pub choose: Option<u64> = None,
+        /// Total attempts per download.
+        pub download_retry: Option<u32> = None,
+        /// Seconds without a byte before an attempt fails.
+        pub download_timeout: Option<Seconds> = None,
+        /// Hash that must match when a shard is downloaded or unpacked, such as "xxh64".
+        pub validate_hash: Option<String> = None,
+        /// Keep compressed shards beside the unpacked ones.
+        pub keep_zip: Option<bool> = None,
+    }
 }
 
 /// Which process of the training job this is.
@@ -84,140 +87,91 @@ pub enum OnError {
     Skip,
 }
 
-/// A loader's arguments. Names, meanings and defaults are those of the Python `Loader`, but for where the data lies, which
-/// the streams say here, and which process this is, which `world` says. As JSON, sizes may also be text such as `"2gb"`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LoaderConfig {
-    /// The data: at least one stream.
-    pub streams: Vec<StreamConfig>,
-    /// Outputs by name; `None`: every column under its own name, undecoded.
-    pub fields: Option<Vec<(String, FieldSpec)>>,
-    /// Rows per batch and device; required, at least 1.
-    pub batch_size: u32,
-    /// Leave out a last batch that is not full.
-    pub drop_last: bool,
-    /// Add the bool output `repeat`: true for rows that only make ranks equally long.
-    pub mark_repeats: bool,
-    /// Shuffle samples.
-    pub shuffle: bool,
-    /// Seed of the order.
-    pub shuffle_seed: u64,
-    /// Seed of random augmentation; `None`: `shuffle_seed`.
-    pub augment_seed: Option<u64>,
-    /// `naive`, `py1s`, `py2s`, `py1br` or `py1e`.
-    pub shuffle_algo: String,
-    /// Samples per shuffle block; `None`: max(4,000,000 / canonical nodes, 262,144).
-    pub shuffle_block_size: Option<u64>,
-    /// `relaxed` or `orig`.
-    pub partition_algo: String,
-    /// Canonical nodes; `None`: the reference's rule (nodes, or 64 times as many for py1s and py2s).
-    pub num_canonical_nodes: Option<u32>,
-    /// Consecutive ranks that get the same samples.
-    pub replication: Option<u32>,
-    /// Samples per epoch; `None`: what the weights give.
-    pub epoch_size: Option<u64>,
-    /// `balanced` or `fixed`.
-    pub sampling_method: String,
-    /// Samples that are drawn together.
-    pub sampling_granularity: u32,
-    /// `random`, `stratified`, `per_stream` or `device_per_stream`.
-    pub batching_method: String,
-    /// Which process this is.
-    pub world: WorldConfig,
-    /// Leave JPEGs that the batches' device can decode to it. Its pixels may differ from the host's by a few grey levels.
-    pub device_decode: bool,
-    /// Beside `device_decode`: decode threads that would wait for the device take some of its pictures. Which ones depends on
-    /// time, so that pixels may differ by a few grey levels from run to run.
-    pub share_decode: bool,
-    /// Read rows that are a column's stored bytes, of fixed size and of at least 4 KiB, from the shards on local disk right into
-    /// the memory of the batches' device (NVIDIA GPUDirect Storage). The host reads what the device cannot.
-    pub gpu_direct_storage: bool,
-    /// Decode threads; `None`: the CPUs this process may use, divided by its node's processes.
-    pub threads: Option<u32>,
-    /// Bind each decode thread to one CPU.
-    pub pin_threads: bool,
-    /// Batches made ahead of the consumer, at least 1; `None`: 3, and of batches below 2 MiB as many as 8 MiB hold, 31 at most.
-    pub prefetch: Option<u32>,
-    /// Bytes for batches and encoded samples; `None`: see the memory rule in the documentation.
-    #[serde(deserialize_with = "json::size_or_null")]
-    pub memory: Option<u64>,
-    /// Copy samples of up to 16 KiB from mappings of shards that are in the page cache. A disk that fails, or a shard that is
-    /// cut off past its lease, then ends the process (SIGBUS) instead of being an error.
-    pub mmap: bool,
-    /// Samples whose shards are fetched ahead; `None`: enough for `prefetch` batches and at least 8 batches.
-    pub predownload: Option<u64>,
-    /// Bytes of local disk the shards may take; `None`: no limit.
-    #[serde(deserialize_with = "json::size_or_null")]
-    pub cache_limit: Option<u64>,
-    /// Keep compressed shards beside the unpacked ones.
-    pub keep_zip: bool,
-    /// Hash that must match when a shard is downloaded or unpacked.
-    pub validate_hash: Option<String>,
-    /// Total attempts per download; at least 1.
-    pub download_retry: u32,
-    /// Seconds without a byte before an attempt fails.
-    pub download_timeout: f64,
-    /// Threads that talk to the store; `None`: one per 4 CPUs.
-    pub fetch_threads: Option<u32>,
-    /// Seconds without any progress before `next` fails with what it waited for.
-    pub stall_timeout: f64,
-    /// What a bad sample does.
-    pub on_error: OnError,
-    /// Bad samples per epoch that `on_error = skip` forgives.
-    pub max_errors: u64,
-    /// Largest sample that is read, in bytes.
-    #[serde(deserialize_with = "json::size")]
-    pub sample_bytes_max: u64,
-    /// Allow columns of Python pickles; they are delivered as bytes either way.
-    pub allow_unsafe_types: bool,
-    /// Keep a trace of every timed span.
-    pub trace: bool,
-}
-
-impl Default for LoaderConfig {
-    fn default() -> Self {
-        Self {
-            streams: Vec::new(),
-            fields: None,
-            batch_size: 0,
-            drop_last: false,
-            mark_repeats: false,
-            shuffle: false,
-            shuffle_seed: 9176,
-            augment_seed: None,
-            shuffle_algo: "py1e".into(),
-            shuffle_block_size: None,
-            partition_algo: "relaxed".into(),
-            num_canonical_nodes: None,
-            replication: None,
-            epoch_size: None,
-            sampling_method: "balanced".into(),
-            sampling_granularity: 1,
-            batching_method: "random".into(),
-            world: WorldConfig::default(),
-            device_decode: false,
-            share_decode: false,
-            gpu_direct_storage: false,
-            threads: None,
-            pin_threads: false,
-            prefetch: None,
-            memory: None,
-            mmap: false,
-            predownload: None,
-            cache_limit: None,
-            keep_zip: false,
-            validate_hash: None,
-            download_retry: 2,
-            download_timeout: 60.0,
-            fetch_threads: None,
-            stall_timeout: 600.0,
-            on_error: OnError::Raise,
-            max_errors: 0,
-            sample_bytes_max: SAMPLE_BYTES_MAX,
-            allow_unsafe_types: false,
-            trace: false,
-        }
+options! {
+    /// A loader's arguments. Names, meanings and defaults are those of the Python `Loader`. Two are different: the streams
+    /// contain the location of the data, and `world` the ranks.
+    pub struct LoaderConfig {
+        /// The data: at least one stream.
+        pub streams: Vec<StreamConfig> = Vec::new(),
+        /// Outputs of a batch by name. None: every column under its own name, undecoded.
+        pub fields: Option<Vec<(String, FieldSpec)>> = None,
+        /// Rows of a batch on each device.
+        pub batch_size: u32 = 0,
+        /// Leave out a last batch that is not full.
+        pub drop_last: bool = false,
+        /// Add a bool output `repeat`, true for rows that only make ranks equally long.
+        pub mark_repeats: bool = false,
+        /// Shuffle samples, differently in each epoch.
+        pub shuffle: bool = false,
+        /// Seed of the order.
+        pub shuffle_seed: u64 = 9176,
+        /// Seed of random crops and flips. None: `shuffle_seed`.
+        pub augment_seed: Option<u64> = None,
+        /// Shuffle algorithm: "py1e", "py1br", "py1s", "py2s" or "naive".
+        pub shuffle_algo: String = "py1e".into(),
+        /// Samples that are shuffled together. None: max(4,000,000 / canonical nodes, 262,144).
+        pub shuffle_block_size: Option<u64> = None,
+        /// Partition algorithm: "relaxed" or "orig".
+        pub partition_algo: String = "relaxed".into(),
+        /// Nodes that define the order. None: this job's nodes, or 64 times as many for py1s and py2s.
+        pub num_canonical_nodes: Option<u32> = None,
+        /// Number of consecutive ranks that get the same samples.
+        pub replication: Option<u32> = None,
+        /// Samples of an epoch. None: the sum of the streams' shares.
+        pub epoch_size: Option<u64> = None,
+        /// Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws once.
+        pub sampling_method: String = "balanced".into(),
+        /// Samples that are drawn together.
+        pub sampling_granularity: u32 = 1,
+        /// Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
+        pub batching_method: String = "random".into(),
+        /// Rank of this process.
+        pub world: WorldConfig = WorldConfig::default(),
+        /// Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
+        pub device_decode: bool = false,
+        /// With `device_decode`, idle decode threads take pictures too; grey levels may vary between runs.
+        pub share_decode: bool = false,
+        /// Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
+        pub gpu_direct_storage: bool = false,
+        /// Decode threads. None: the CPUs of this process, shared with the node's other ranks.
+        pub threads: Option<u32> = None,
+        /// Bind each decode thread to one CPU.
+        pub pin_threads: bool = false,
+        /// Batches made ahead. None: 3, and more of batches below 2 MiB: as many as 8 MiB hold, at most 31.
+        pub prefetch: Option<u32> = None,
+        /// Bytes for batches and encoded samples, as a number or "2gb". None: a share of the machine's memory.
+        #[serde(deserialize_with = "json::size_or_null")]
+        pub memory: Option<ByteSize> = None,
+        /// Copy samples of up to 16 KiB from memory maps; a failing disk then ends the process with SIGBUS.
+        pub mmap: bool = false,
+        /// Samples whose shards are fetched ahead. None: enough for `prefetch` batches, at least 8 batches.
+        pub predownload: Option<u64> = None,
+        /// Bytes that the shards may take in `local`, as a number or "100gb". None: no limit.
+        #[serde(deserialize_with = "json::size_or_null")]
+        pub cache_limit: Option<ByteSize> = None,
+        /// Keep compressed shards beside the unpacked ones.
+        pub keep_zip: bool = false,
+        /// Hash that must match for each shard, such as "xxh64". None: the cheapest in the index.
+        pub validate_hash: Option<String> = None,
+        /// Total attempts per download.
+        pub download_retry: u32 = 2,
+        /// Seconds without a byte before an attempt fails.
+        pub download_timeout: Seconds = 60.0,
+        /// Threads that talk to the store. None: one per 4 CPUs.
+        pub fetch_threads: Option<u32> = None,
+        /// Seconds without progress before the next batch fails with an error.
+        pub stall_timeout: Seconds = 600.0,
+        /// Reaction to a sample that cannot be read or decoded: "raise", or "skip" to leave it out.
+        pub on_error: OnError = OnError::Raise,
+        /// Samples per epoch and rank that "skip" may leave out.
+        pub max_errors: u64 = 0,
+        /// Largest sample that is read, in bytes or as "1gb".
+        #[serde(deserialize_with = "json::size")]
+        pub sample_bytes_max: ByteSize = SAMPLE_BYTES_MAX,
+        /// Accept columns of Python pickles; they are delivered as bytes.
+        pub allow_unsafe_types: bool = false,
+        /// Record every timed span for `trace_json`.
+        pub trace: bool = false,
     }
 }
 

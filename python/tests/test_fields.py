@@ -100,10 +100,10 @@ def test_numbers_of_other_libraries_are_plain_ones_in_the_document():
     [("2gb", 2 << 30), ("1.5kb", 1536), ("7", 7), (" 10 MiB", 10 << 20), ("3b", 3), (12, 12), (None, None), ("1t", 1 << 40)],
 )
 def test_sizes_are_read_in_powers_of_1024(text, size):
-    assert byte_size(text, "memory") == size
+    assert byte_size("memory", text) == size
 
 
 @pytest.mark.parametrize("text", ["", "gb", "2xb", "two", "-1kb", "nan", "inf", "1bb", -1, True, [2]])
 def test_a_size_that_is_none_names_its_argument(text):
     with pytest.raises(ValueError, match="memory"):
-        byte_size(text, "memory")
+        byte_size("memory", text)

@@ -12,19 +12,55 @@ import math
 import operator
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, Union
 
 from .errors import ConfigError
 
-__all__ = ["U32", "by_name", "byte_size", "flag", "one_of", "path", "real", "reals", "seconds", "text", "whole", "within"]
+__all__ = [
+    "U32",
+    "ByteSize",
+    "Count",
+    "OnError",
+    "Samples",
+    "Seconds",
+    "by_name",
+    "byte_size",
+    "checked",
+    "checks",
+    "flag",
+    "one_of",
+    "path",
+    "real",
+    "reals",
+    "seconds",
+    "text",
+    "whole",
+    "within",
+]
 
 U32 = 1 << 32
 """What the engine's small counts are below."""
 
 _NAMED_MAX = 8
 """A constructor's arguments are listed where they are no more than these: a sentence, not a manual."""
+
+Check = Callable[[str, Any], Any]
+"""Function of an argument's name and value that returns a plain value or raises ConfigError."""
+
+# Types of options. Signatures use them, so that `checks` finds the check of an option in its annotation.
+ByteSize = Union[int, str]
+"""A number of bytes, or a size such as "2gb"."""
+Count = int
+"""A whole number, at least 1, of 32 bits."""
+OnError = str
+""""raise" or "skip"."""
+Samples = int
+"""A whole number, at least 1."""
+Seconds = float
+"""A positive number of seconds."""
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -147,16 +183,49 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:b|([kmgtp])(?:i?b)?)?")
 
 
-def byte_size(value: Any, argument: str) -> int | None:
+def byte_size(name: str, value: Any) -> int | None:
     """Bytes of a size: a number, or text such as "2gb" or "1.5 tb" in powers of 1,024."""
     if value is None:
         return None
     what = 'a number of bytes or a size such as "2gb"'
     match = _SIZE.fullmatch(value.strip().lower()) if isinstance(value, str) else None
-    size = float(match[1]) * 1024 ** "bkmgtp".index(match[2] or "b") if match else real(argument, value, what)
+    size = float(match[1]) * 1024 ** "bkmgtp".index(match[2] or "b") if match else real(name, value, what)
     if not 0 <= size < 2**63:
-        raise ConfigError(f"{argument} is {what}, but it is {value!r}")
+        raise ConfigError(f"{name} is {what}, but it is {value!r}")
     return int(size)
+
+
+_CHECKS: dict[str, Check] = {
+    "bool": flag,
+    "ByteSize": byte_size,
+    "Count": partial(whole, least=1, below=U32),
+    "float": partial(real, what="a number, at least 0", least=0),
+    "int": whole,
+    "OnError": partial(one_of, choices=("raise", "skip")),
+    "Samples": partial(whole, least=1),
+    "Seconds": seconds,
+    "str": text,
+    "str | os.PathLike[str]": path,
+}
+
+
+def checks(annotations: Mapping[str, str], without: Container[str] = ()) -> dict[str, Check]:
+    """Returns the check of each option, which its annotation names; `| None` accepts None too."""
+    table = {}
+    for name, annotation in annotations.items():
+        if name not in without and name != "return":
+            kind = annotation.removesuffix(" | None")
+            table[name] = _CHECKS[kind] if kind == annotation else partial(_none_or, _CHECKS[kind])
+    return table
+
+
+def _none_or(check: Check, name: str, value: Any) -> Any:
+    return None if value is None else check(name, value)
+
+
+def checked(table: Mapping[str, Check], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `values` as plain Python values, each by its check in `table`."""
+    return {name: table[name](name, value) for name, value in values.items()}
 
 
 @contextmanager

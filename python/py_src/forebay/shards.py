@@ -227,7 +227,7 @@ class MDSWriter:
             list(self._columns.items()),
             compression,
             sorted(set(hashes or ())),
-            byte_size(size_limit, "size_limit"),
+            byte_size("size_limit", size_limit),
             exist_ok,
             threads,
             jpeg_row_index,
