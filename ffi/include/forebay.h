@@ -122,40 +122,57 @@ void forebay_string_free(char *string);
 //   where they are not the loader's.
 // * `fields` (null): a list of pairs of an output's name and a field, in the outputs' order; null is every column under its
 //   own name.
-// * `batch_size` (required): rows per batch.
-// * `drop_last` (false): leave out a last batch that is not full.
-// * `mark_repeats` (false): add the output `repeat`, true for rows that only make ranks equally long.
-// * `device_decode` (false): leave JPEGs that a CUDA device can decode to it. `share_decode` (false): decode threads that would
-//   wait for the device take some of them; pixels may then differ by a few grey levels from run to run.
-// * `gpu_direct_storage` (false): read stored rows of fixed size and at least 4 KiB from shards right into a CUDA device's memory.
-// * `on_error` ("raise"): or "skip", and then `max_errors` (0) samples per epoch are left out if they cannot be decoded.
-// * `allow_unsafe_types` (false): accept columns of Python pickles, as bytes.
+// * `batch_size` (required): Rows of a batch on each device.
+// * `drop_last` (false): Leave out a last batch that is not full.
+// * `mark_repeats` (false): Add a bool output `repeat`, true for rows that only make ranks equally long.
+// * `device_decode` (false): Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
+// * `share_decode` (false): With `device_decode`, idle decode threads take pictures too; grey levels may vary between
+//   runs.
+// * `gpu_direct_storage` (false): Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
+// * `on_error` ("raise"): Reaction to a sample that cannot be read or decoded: "raise", or "skip" to leave it out.
+// * `max_errors` (0): Samples per epoch and rank that "skip" may leave out.
+// * `allow_unsafe_types` (false): Accept columns of Python pickles; they are delivered as bytes.
 //
 // The order, equal on all ranks:
 //
-// * `shuffle` (false), `shuffle_seed` (9176), `augment_seed` (null: `shuffle_seed`).
-// * `shuffle_algo` ("py1e"): or "naive", "py1s", "py2s", "py1br"; `shuffle_block_size` (null), in samples.
-// * `partition_algo` ("relaxed"): or "orig"; `num_canonical_nodes` (null: the job's nodes, or 64 times as many for py1s and
-//   py2s).
-// * `epoch_size` (null), in samples; `sampling_method` ("balanced"), or "fixed"; `sampling_granularity` (1).
-// * `batching_method` ("random"): or "stratified", "per_stream", "device_per_stream".
-// * `replication` (null): this many consecutive ranks get the same samples.
+// * `shuffle` (false): Shuffle samples, differently in each epoch.
+// * `shuffle_seed` (9176): Seed of the order.
+// * `augment_seed` (null): Seed of random crops and flips. null: `shuffle_seed`.
+// * `shuffle_algo` ("py1e"): Shuffle algorithm: "py1e", "py1br", "py1s", "py2s" or "naive".
+// * `shuffle_block_size` (null): Samples that are shuffled together. null: max(4,000,000 / canonical nodes, 262,144).
+// * `partition_algo` ("relaxed"): Partition algorithm: "relaxed" or "orig".
+// * `num_canonical_nodes` (null): Nodes that define the order. null: this job's nodes, or 64 times as many for py1s
+//   and py2s.
+// * `epoch_size` (null): Samples of an epoch. null: the sum of the streams' shares.
+// * `sampling_method` ("balanced"): Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws
+//   once.
+// * `sampling_granularity` (1): Samples that are drawn together.
+// * `batching_method` ("random"): Mix of streams in a batch: "random", "stratified", "per_stream" or
+//   "device_per_stream".
+// * `replication` (null): Number of consecutive ranks that get the same samples.
 // * `world`: which process this is, `rank` (0) of `world_size` (1), and on its node `local_rank` (0) of `local_world_size` (1).
 //   The environment is not asked.
 //
 // Threads, memory and disk:
 //
-// * `threads` (null: the CPUs, shared with the node's other ranks), that decode; `pin_threads` (false), each to one CPU.
-// * `prefetch` (null): batches made ahead; null: 3, and of batches below 2 MiB as many as 8 MiB hold, 31 at most.
-//   `predownload` (null): samples whose shards are fetched ahead.
-// * `memory` (null), a size: for batches and encoded samples. `sample_bytes_max` (1073741824), a size: the largest sample.
-// * `mmap` (false): copy small samples from memory maps of shards in the page cache; a disk that fails then ends the process.
-// * `cache_limit` (null), a size: what the shards may take on disk. `keep_zip` (false): keep compressed shards as well.
-// * `validate_hash` (null): the hash that a shard must match when it is downloaded or unpacked.
-// * `fetch_threads` (null): threads that talk to the store.
-// * `download_retry` (2): attempts in all; `download_timeout` (60.0): seconds without a byte before one fails.
-// * `stall_timeout` (600.0): seconds without any progress before `forebay_loader_next` fails.
-// * `trace` (false): keep every timed span.
+// * `threads` (null): Decode threads. null: the CPUs of this process, shared with the node's other ranks.
+// * `pin_threads` (false): Bind each decode thread to one CPU.
+// * `prefetch` (null): Batches made ahead. null: 3, and more of batches below 2 MiB: as many as 8 MiB hold, at most
+//   31.
+// * `predownload` (null): Samples whose shards are fetched ahead. null: enough for `prefetch` batches, at least 8
+//   batches.
+// * `memory` (null): Bytes for batches and encoded samples, as a number or "2gb". null: a share of the machine's
+//   memory.
+// * `sample_bytes_max` (1073741824): Largest sample that is read, in bytes or as "1gb".
+// * `mmap` (false): Copy samples of up to 16 KiB from memory maps; a failing disk then ends the process with SIGBUS.
+// * `cache_limit` (null): Bytes that the shards may take in `local`, as a number or "100gb". null: no limit.
+// * `keep_zip` (false): Keep compressed shards beside the unpacked ones.
+// * `validate_hash` (null): Hash that must match for each shard, such as "xxh64". null: the cheapest in the index.
+// * `fetch_threads` (null): Threads that talk to the store. null: one per 4 CPUs.
+// * `download_retry` (2): Total attempts per download.
+// * `download_timeout` (60.0): Seconds without a byte before an attempt fails.
+// * `stall_timeout` (600.0): Seconds without progress before the next batch fails with an error.
+// * `trace` (false): Record every timed span for `trace_json`.
 //
 // A field is an object with its `kind`, and but for the last the `column` that it reads:
 //

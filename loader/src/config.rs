@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 pub use json::parse_bytes;
-pub use options::{ByteSize, OptionInfo, Seconds};
 pub(crate) use json::read;
 use options::options;
+pub use options::{ByteSize, OptionInfo, Seconds};
 
 /// The largest sample that is read at all unless the user says otherwise: 1 GiB.
 pub const SAMPLE_BYTES_MAX: u64 = 1 << 30;
