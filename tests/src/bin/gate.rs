@@ -3,7 +3,7 @@
 //! Runs all checks, or those that the arguments name. Exits with 1 if a check finds a violation.
 
 use forebay_tests::gate::generated::Verdict;
-use forebay_tests::gate::{Violation, cycles, generated, layering, paths, sources, stubs, tools, words};
+use forebay_tests::gate::{Violation, cycles, generated, layering, options, paths, sources, stubs, tools, words};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -45,6 +45,9 @@ fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
     }
     if wants("stubs") {
         report.add("stubs", stubs::check(&texts));
+    }
+    if wants("options") {
+        report.add("options", options::check(&texts));
     }
     for tool in tools::TOOLS.iter().filter(|t| wants(t.name)) {
         report.add(tool.name, tool.run(root)?);

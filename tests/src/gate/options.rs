@@ -1,0 +1,135 @@
+//! The loader's options, which are declared in `loader/src/config.rs`, against the texts that repeat them.
+//!
+//! ```text
+//! LoaderConfig::OPTIONS, StreamConfig::OPTIONS --> annotation, default and line of Args in Python's Loader
+//!                                             \--> annotation and docstring in Python's Stream
+//!                                              \-> list in the C header's documentation (ffi/src/loader.rs)
+//! ```
+//!
+//! Each check renders the text that it expects and looks for it.
+
+use super::Violation;
+use super::sources::Source;
+use forebay_loader::config::{LoaderConfig, OptionInfo, StreamConfig};
+use serde_json::Value;
+
+const C: &str = "ffi/src/loader.rs";
+const LOADER: &str = "python/py_src/forebay/loader.py";
+const STREAM: &str = "python/py_src/forebay/streams.py";
+
+/// Options whose values Python and C describe in their own words.
+const COMPOSITE: &[&str] = &["streams", "fields", "world"];
+
+/// Returns one violation per option and text that differs from the declaration.
+pub fn check(sources: &[Source]) -> Vec<Violation> {
+    let defaults = serde_json::to_value(LoaderConfig::default()).expect("a config is JSON");
+    let scalar = LoaderConfig::OPTIONS.iter().filter(|option| !COMPOSITE.contains(&option.name));
+    let of_loader = scalar.map(|option| (option, default_of(option, &defaults)));
+    let mut expected: Vec<(&str, String)> = Vec::new();
+    for (option, default) in of_loader {
+        let doc = sentence(option);
+        expected.push((LOADER, format!("\n        {}: {doc}\n", option.name)));
+        expected.push((LOADER, format!("\n        {}{},\n", parameter(option), python_default(&default))));
+        expected.push((C, format!("* `{}` ({default}): {} ", option.name, doc.replace("None:", "null:"))));
+    }
+    for option in StreamConfig::OPTIONS {
+        let doc = sentence(option);
+        expected.push((STREAM, format!("\n    {} = None\n    \"\"\"{doc}\"\"\"\n", parameter(option))));
+        expected.push((C, format!("`{}` (null)", option.name)));
+    }
+    let text_of = |path: &str| sources.iter().find(|source| source.path == path).map(|source| source.text.as_str());
+    let missing = |(path, text): (&str, String)| {
+        let found = text_of(path).is_some_and(|found| match path {
+            C => unwrapped(found).contains(&text),
+            _ => found.contains(&text),
+        });
+        (!found).then(|| Violation {
+            place: path.to_owned(),
+            problem: "an option differs from its declaration in loader/src/config.rs".to_owned(),
+            fix: format!("write `{}`", text.trim()),
+        })
+    };
+    expected.into_iter().filter_map(missing).collect()
+}
+
+/// Sentence of an option, on one line.
+fn sentence(option: &OptionInfo) -> String {
+    option.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+}
+
+/// Default of an option as JSON; `required` for the only option without one.
+fn default_of(option: &OptionInfo, defaults: &Value) -> String {
+    match option.name {
+        "batch_size" => "required".to_owned(),
+        name => defaults[name].to_string(),
+    }
+}
+
+/// `name: annotation` in Python. The annotation selects the check of the value, see `arguments.py`.
+fn parameter(option: &OptionInfo) -> String {
+    let kind: String = option.kind.split_whitespace().collect();
+    let (kind, none) = match kind.strip_prefix("Option<").and_then(|inner| inner.strip_suffix('>')) {
+        Some(inner) => (inner, " | None"),
+        None => (kind.as_str(), ""),
+    };
+    let annotation = match (option.name, kind) {
+        ("remote" | "local", _) => "str | os.PathLike[str]",
+        // Blocks of no samples have no order.
+        ("shuffle_block_size", _) => "Samples",
+        (_, "String") => "str",
+        (_, "f64") => "float",
+        (_, "u32") => "Count",
+        (_, "u64") => "int",
+        (_, same) => same,
+    };
+    format!("{}: {annotation}{none}", option.name)
+}
+
+/// ` = default` in Python.
+fn python_default(default: &str) -> String {
+    match default {
+        "required" => String::new(),
+        "null" => " = None".to_owned(),
+        "true" => " = True".to_owned(),
+        "false" => " = False".to_owned(),
+        "1073741824" => " = 1 << 30".to_owned(),
+        other => format!(" = {other}"),
+    }
+}
+
+/// A doc comment's text on one line.
+fn unwrapped(text: &str) -> String {
+    text.lines().map(|line| line.trim_start_matches("///").trim()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::sources;
+
+    fn repository() -> Vec<Source> {
+        sources::read(&sources::root()).expect("a repository")
+    }
+
+    #[test]
+    fn the_repository_repeats_every_option_as_declared() {
+        assert_eq!(check(&repository()), []);
+    }
+
+    #[test]
+    fn a_changed_default_sentence_or_annotation_is_found() {
+        for (path, from, to) in [
+            (LOADER, "download_retry: Count = 2", "download_retry: Count = 3"),
+            (LOADER, "keep_zip: Keep", "keep_zip: Also keep"),
+            (STREAM, "choose: int", "choose: Count"),
+            (C, "* `drop_last` (false)", "* `drop_last` (true)"),
+        ] {
+            let mut sources = repository();
+            let source = sources.iter_mut().find(|source| source.path == path).expect(path);
+            assert!(source.text.contains(from), "{from}");
+            source.text = source.text.replacen(from, to, 1);
+            let found = check(&sources);
+            assert_eq!(found.iter().map(|v| v.place.as_str()).collect::<Vec<_>>(), [path], "{found:?}");
+        }
+    }
+}
