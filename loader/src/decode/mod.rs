@@ -21,7 +21,8 @@ pub mod field;
 pub mod geometry;
 pub mod image;
 pub mod jpeg;
-
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(unused))]
+mod kernel;
 pub mod normalise;
 pub mod numeric;
 pub mod orientation;

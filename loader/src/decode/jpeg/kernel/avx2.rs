@@ -10,15 +10,14 @@ use std::arch::x86_64::{
     *,
 };
 
-use super::super::band::BandRun;
-use super::super::fallback::Fallback;
-use super::super::mcu_blocks::{McuBlocks, Position};
 use super::super::order::BLOCK;
 use super::colour::{smooth, ycbcr};
+use super::entropy::entropy;
 use super::islow::{FITTING_MAX, passes};
-use super::layout::groups;
+use super::layout::{block_at, groups};
 use super::reduced::pass_to_four;
 use super::{portable, reduced};
+use crate::decode::kernel::{loads, portable_with, stores};
 
 /// Both of a pair in 32 bits.
 type Pairs = Vector;
@@ -68,71 +67,36 @@ passes!("avx2");
 pass_to_four!("avx2");
 smooth!("avx2", 16);
 ycbcr!("avx2", 16);
+entropy!("avx2,bmi1,bmi2,lzcnt", "avx2,bmi1,bmi2,lzcnt,popcnt", true);
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load_row(values: &[i16; 8]) -> __m128i {
-    // SAFETY: the reference covers the 16 bytes that are read, and the load needs no alignment.
-    unsafe { _mm_loadu_si128(values.as_ptr().cast()) }
+loads! { "avx2":
+    load_row([i16; 8]) -> __m128i = _mm_loadu_si128;
+    load_half([u8; 16]) -> __m128i = _mm_loadu_si128;
 }
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn store(bytes: &mut [u8; 32], vector: Vector) {
-    // SAFETY: the reference covers the 32 bytes that are written, and the store needs no alignment.
-    unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), vector) }
+stores! { "avx2":
+    store([u8; 32], Vector) = _mm256_storeu_si256;
+    store_half([u8; 16], __m128i) = _mm_storeu_si128;
 }
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn store_half(bytes: &mut [u8; 16], vector: __m128i) {
-    // SAFETY: the reference covers the 16 bytes that are written, and the store needs no alignment.
-    unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), vector) }
+portable_with! { "avx2":
+    fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize);
+    fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]);
+    fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]);
 }
 
 /// The 16 bytes from `at` on.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load_half(bytes: &[u8], at: usize) -> __m128i {
-    let bytes: &[u8; 16] = bytes[at..].first_chunk().expect("a margin behind the row");
-    // SAFETY: the reference covers the 16 bytes that are read, and the load needs no alignment.
-    unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+fn load_half_at(bytes: &[u8], at: usize) -> __m128i {
+    load_half(bytes[at..].first_chunk().expect("a margin behind the row"))
 }
 
 /// The same as 16-bit values.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn widen(bytes: &[u8], at: usize) -> Vector {
-    _mm256_cvtepu8_epi16(load_half(bytes, at))
-}
-
-/// See [`Kernels::decode`](super::Kernels::decode).
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-pub(super) fn decode(
-    blocks: &McuBlocks<'_>,
-    at: &mut Position<'_>,
-    count: usize,
-    coefficients: &mut [i16],
-) -> Result<(), Fallback> {
-    blocks.decode::<true>(at, count, coefficients)
-}
-
-/// See [`Kernels::skip`](super::Kernels::skip).
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
-    blocks.skip(at, count)
-}
-
-/// See [`Kernels::band`](super::Kernels::band).
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Fallback> {
-    run.read(|number, mask| _pdep_u64(number, mask))
-}
-
-/// See [`Kernels::order`](super::Kernels::order).
-#[target_feature(enable = "avx2")]
-pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
-    portable::order(backwards, out);
+    _mm256_cvtepu8_epi16(load_half_at(bytes, at))
 }
 
 /// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, blocks by pairs.
@@ -149,12 +113,6 @@ pub(super) fn idct_reduced(
         4 => idct_to_four(coefficients, offsets, |block| *block, quantisation, out, stride),
         _ => portable::idct_reduced(side, coefficients, offsets, quantisation, out, stride),
     }
-}
-
-/// See [`Kernels::unstuff`](super::Kernels::unstuff).
-#[target_feature(enable = "avx2")]
-pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
-    portable::unstuff(from, out)
 }
 
 /// Two and two rows after `columns`.
@@ -193,7 +151,7 @@ fn column_pairs(first: [Vector; 2], last: [Vector; 2]) -> [Vector; 4] {
 #[target_feature(enable = "avx2")]
 fn four_rows(first: [Vector; 2], last: [Vector; 2]) -> [Vector; 2] {
     let [a, b, c, d, e, f, g, h] = rows(column_pairs(first, last));
-    let places = _mm256_broadcastsi128_si256(load_half(&COLUMN_PAIRS, 0));
+    let places = _mm256_broadcastsi128_si256(load_half(&COLUMN_PAIRS));
     let columns_0145 = _mm256_shuffle_epi8(_mm256_packs_epi16(pack_32(a, e), pack_32(b, f)), places);
     let columns_2367 = _mm256_shuffle_epi8(_mm256_packs_epi16(pack_32(c, g), pack_32(d, h)), places);
     [unpack_low_16(columns_0145, columns_2367), unpack_high_16(columns_0145, columns_2367)]
@@ -243,14 +201,12 @@ pub(super) fn idct_to_four(
     stride: usize,
 ) -> bool {
     let steps = steps(quantisation);
-    let places = _mm256_broadcastsi128_si256(load_half(&FOUR_BY_FOUR, 0));
+    let places = _mm256_broadcastsi128_si256(load_half(&FOUR_BY_FOUR));
     let both_blocks = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     let mut rows = out.chunks_mut(stride);
     let mut out: [&mut [[u8; 8]]; 4] = std::array::from_fn(|_| rows.next().expect("four rows").as_chunks_mut().0);
     for (group, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
-        let blocks = offsets.map(|offset| {
-            by_pairs(coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks"))
-        });
+        let blocks = offsets.map(|offset| by_pairs(block_at(coefficients, offset)));
         let values = dequantised(blocks.each_ref(), &steps);
         if are_large(&values) {
             let blocks: [[[u8; 4]; 4]; 2] = blocks.map(|block| reduced::block(&block, quantisation).0);
@@ -288,8 +244,7 @@ pub(super) fn idct(
     let steps = steps(quantisation);
     let mut out = groups(out, stride);
     for (group, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
-        let blocks: [&[i16; BLOCK]; 2] =
-            offsets.map(|offset| coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks"));
+        let blocks = offsets.map(|offset| block_at(coefficients, offset));
         let values = dequantised(blocks, &steps);
         if are_large(&values) {
             let out = out.each_mut().map(|row| &mut row[group]);
@@ -307,12 +262,6 @@ pub(super) fn idct(
         }
     }
     true
-}
-
-/// See [`Kernels::smooth_down`](super::Kernels::smooth_down).
-#[target_feature(enable = "avx2")]
-pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
-    portable::smooth_down(near, far, bias, out);
 }
 
 /// Sixteen 16-bit values as bytes, saturated.
@@ -340,7 +289,7 @@ fn write_pixels(out: &mut [u8], values: impl Fn(usize) -> [__m128i; 3]) {
     let pixels = |i: usize, out: &mut [u8; 48]| {
         let colours = values(i);
         for (out, places) in out.as_chunks_mut::<16>().0.iter_mut().zip(&PIXELS) {
-            let part = |c: usize| _mm_shuffle_epi8(colours[c], load_half(&places[c], 0));
+            let part = |c: usize| _mm_shuffle_epi8(colours[c], load_half(&places[c]));
             store_half(out, _mm_or_si128(_mm_or_si128(part(0), part(1)), part(2)));
         }
     };
@@ -359,5 +308,5 @@ fn write_pixels(out: &mut [u8], values: impl Fn(usize) -> [__m128i; 3]) {
 /// See [`Kernels::interleave`](super::Kernels::interleave).
 #[target_feature(enable = "avx2")]
 pub(super) fn interleave(planes: [&[u8]; 3], out: &mut [u8]) {
-    write_pixels(out, |i| planes.map(|plane| load_half(plane, 16 * i)));
+    write_pixels(out, |i| planes.map(|plane| load_half_at(plane, 16 * i)));
 }

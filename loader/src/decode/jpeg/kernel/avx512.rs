@@ -23,14 +23,13 @@ use std::arch::x86_64::{
     *,
 };
 
-use super::super::band::BandRun;
-use super::super::fallback::Fallback;
-use super::super::mcu_blocks::{McuBlocks, Position};
 use super::super::order::{BLOCK, PLACES};
 use super::colour::{smooth, ycbcr};
+use super::entropy::entropy;
 use super::islow::{FITTING_MAX, passes};
-use super::layout::{GROUP, groups};
+use super::layout::{GROUP, block_at, groups};
 use super::{avx2, portable, reduced};
+use crate::decode::kernel::{loads, stores};
 
 /// Both of a pair in 32 bits.
 type Pairs = Vector;
@@ -38,6 +37,20 @@ type Pairs = Vector;
 passes!("avx512f,avx512bw,avx512vnni");
 smooth!("avx512f,avx512bw", 32);
 ycbcr!("avx512f,avx512bw,avx512vbmi", 32);
+entropy!("avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt", "avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt,popcnt", false);
+
+loads! { "avx512f,avx512bw":
+    load_8([u8; 64]) -> Vector = _mm512_loadu_epi8;
+    load_16([i16; 32]) -> Vector = _mm512_loadu_epi16;
+    load_32([i32; 16]) -> Vector = _mm512_loadu_epi32;
+    load_half([u8; 32]) -> __m256i = _mm256_loadu_si256;
+}
+
+stores! { "avx512f,avx512bw":
+    store([u8; 64], Vector) = _mm512_storeu_epi8;
+    store_16([i16; 32], Vector) = _mm512_storeu_epi16;
+    store_half([u8; 32], __m256i) = _mm256_storeu_si256;
+}
 
 /// Where quantisation steps in zigzag order lie by pairs.
 const STEPS: [[i16; 32]; 2] = {
@@ -130,56 +143,11 @@ const PIXELS: [[u8; 64]; 2] = {
     places
 };
 
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn load_16(values: &[i16; 32]) -> Vector {
-    // SAFETY: the reference covers the 64 bytes that are read, and the load needs no alignment.
-    unsafe { _mm512_loadu_epi16(values.as_ptr()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn store_16(values: &mut [i16; 32], vector: Vector) {
-    // SAFETY: the reference covers the 64 bytes that are written, and the store needs no alignment.
-    unsafe { _mm512_storeu_epi16(values.as_mut_ptr(), vector) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn load_8(bytes: &[u8; 64]) -> Vector {
-    // SAFETY: the reference covers the 64 bytes that are read, and the load needs no alignment.
-    unsafe { _mm512_loadu_epi8(bytes.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load_32(values: &[i32; 16]) -> Vector {
-    // SAFETY: the reference covers the 64 bytes that are read, and the load needs no alignment.
-    unsafe { _mm512_loadu_epi32(values.as_ptr()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn store(bytes: &mut [u8; 64], vector: Vector) {
-    // SAFETY: the reference covers the 64 bytes that are written, and the store needs no alignment.
-    unsafe { _mm512_storeu_epi8(bytes.as_mut_ptr().cast(), vector) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn store_half(bytes: &mut [u8; 32], vector: __m256i) {
-    // SAFETY: the reference covers the 32 bytes that are written, and the store needs no alignment.
-    unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), vector) }
-}
-
 /// The 32 bytes from `at` on as 16-bit values.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn widen(bytes: &[u8], at: usize) -> Vector {
-    let bytes: &[u8; 32] = bytes[at..].first_chunk().expect("a margin behind the row");
-    // SAFETY: the reference covers the 32 bytes that are read, and the load needs no alignment.
-    let bytes = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
-    _mm512_cvtepu8_epi16(bytes)
+    _mm512_cvtepu8_epi16(load_half(bytes[at..].first_chunk().expect("a margin behind the row")))
 }
 
 /// See [`Kernels::unstuff`](super::Kernels::unstuff).
@@ -203,29 +171,6 @@ pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
     }
     let (more_read, more_written) = portable::unstuff(&from[read..], &mut out[written..]);
     (read + more_read, written + more_written)
-}
-
-/// See [`Kernels::decode`](super::Kernels::decode).
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt")]
-pub(super) fn decode(
-    blocks: &McuBlocks<'_>,
-    at: &mut Position<'_>,
-    count: usize,
-    coefficients: &mut [i16],
-) -> Result<(), Fallback> {
-    blocks.decode::<false>(at, count, coefficients)
-}
-
-/// See [`Kernels::skip`](super::Kernels::skip).
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt")]
-pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
-    blocks.skip(at, count)
-}
-
-/// See [`Kernels::band`](super::Kernels::band).
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Fallback> {
-    run.read(|number, mask| _pdep_u64(number, mask))
 }
 
 /// See [`Kernels::order`](super::Kernels::order): zigzag order.
@@ -316,8 +261,7 @@ pub(super) fn idct(
     let (margin, too_large) = (set_16(FITTING_MAX + 1), set_16(!(2 * FITTING_MAX + 1)));
     let mut out = groups(out, stride);
     for (group, offsets) in offsets.as_chunks::<GROUP>().0.iter().enumerate() {
-        let blocks: [&[i16; BLOCK]; GROUP] =
-            offsets.map(|offset| coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks"));
+        let blocks = offsets.map(|offset| block_at(coefficients, offset));
         let values = blocks.map(|block| {
             let [low, high] = halves(block);
             [_mm512_mullo_epi16(low, steps[0]), _mm512_mullo_epi16(high, steps[1])]

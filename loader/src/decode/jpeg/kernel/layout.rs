@@ -1,10 +1,18 @@
 //! How kernels lay out rows and groups of blocks.
 
+use super::super::order::BLOCK;
+
 /// Samples that may be read and written behind a row's last one.
 pub(in super::super) const MARGIN: usize = 64;
 
 /// Blocks that are transformed at a time; a row of blocks is filled up to whole groups.
 pub(in super::super) const GROUP: usize = 4;
+
+/// The block at `offset`.
+#[inline(always)]
+pub(super) fn block_at(coefficients: &[i16], offset: u32) -> &[i16; BLOCK] {
+    coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks")
+}
 
 /// `function` of each value. Part of the loop around it for certain, as [`array::map`] is not.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

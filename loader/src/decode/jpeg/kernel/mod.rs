@@ -8,6 +8,8 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod colour;
+#[cfg(target_arch = "x86_64")]
+mod entropy;
 mod islow;
 mod layout;
 #[cfg(target_arch = "aarch64")]
@@ -19,6 +21,7 @@ use super::band::BandRun;
 use super::fallback::Fallback;
 use super::mcu_blocks::{McuBlocks, Position};
 use super::order::BLOCK;
+use crate::decode::kernel::dispatch;
 use crate::decode::vectors::{Level, Vectors};
 use std::sync::LazyLock;
 
@@ -33,24 +36,6 @@ pub(super) struct Kernels {
     vectors: Vectors,
     /// Whether the instruction PDEP takes longer than what does without it.
     deposits_slowly: bool,
-}
-
-/// Runs the kernel of the level: `run!(self, name(arguments))`.
-macro_rules! run {
-    ($kernels:ident, $name:ident($($argument:expr),*)) => {
-        match $kernels.vectors.level() {
-            Level::Portable => portable::$name($($argument),*),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the machine has AVX2 and what comes with it (invariant of `Vectors`).
-            Level::Avx2 => unsafe { avx2::$name($($argument),*) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the machine has the AVX-512 parts that are used (invariant of `Vectors`).
-            Level::Avx512 => unsafe { avx512::$name($($argument),*) },
-            #[cfg(target_arch = "aarch64")]
-            // SAFETY: the machine has NEON (invariant of `Vectors`).
-            Level::Neon => unsafe { neon::$name($($argument),*) },
-        }
-    };
 }
 
 impl Kernels {
@@ -79,7 +64,7 @@ impl Kernels {
     /// marker, or an FF that nothing follows, is not) and written. `out` has at least [`MARGIN`] bytes more than `from`.
     pub(super) fn unstuff(self, from: &[u8], out: &mut [u8]) -> (usize, usize) {
         assert!(out.len() >= from.len() + MARGIN, "room for whole vectors");
-        run!(self, unstuff(from, out))
+        dispatch!(self.vectors.level(), unstuff(from, out))
     }
 
     /// Decodes `count` MCUs one behind the other into `coefficients`, see [`McuBlocks::decode`].
@@ -90,22 +75,22 @@ impl Kernels {
         count: usize,
         coefficients: &mut [i16],
     ) -> Result<(), Fallback> {
-        run!(self, decode(blocks, at, count, coefficients))
+        dispatch!(self.vectors.level(), decode(blocks, at, count, coefficients))
     }
 
     /// Reads over `count` MCUs.
     pub(super) fn skip(self, blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
-        run!(self, skip(blocks, at, count))
+        dispatch!(self.vectors.level(), skip(blocks, at, count))
     }
 
     /// Reads a run of blocks of a progressive picture's AC scan.
     pub(super) fn band(self, run: BandRun<'_, '_>) -> Result<(), Fallback> {
-        if self.deposits_slowly { portable::band(run) } else { run!(self, band(run)) }
+        if self.deposits_slowly { portable::band(run) } else { dispatch!(self.vectors.level(), band(run)) }
     }
 
     /// Puts blocks that are stored from the last coefficient to the first into the order that [`idct`](Self::idct) takes.
     pub(super) fn order(self, backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
-        run!(self, order(backwards, out));
+        dispatch!(self.vectors.level(), order(backwards, out));
     }
 
     /// Dequantises and transforms a row of blocks: that at `offsets[i]` in `coefficients` becomes the `block` columns
@@ -125,9 +110,9 @@ impl Kernels {
     ) -> Result<(), Fallback> {
         assert!(offsets.len().is_multiple_of(GROUP), "whole groups");
         let all_fit = if block == 8 {
-            run!(self, idct(coefficients, offsets, quantisation, out, stride))
+            dispatch!(self.vectors.level(), idct(coefficients, offsets, quantisation, out, stride))
         } else {
-            run!(self, idct_reduced(block, coefficients, offsets, quantisation, out, stride))
+            dispatch!(self.vectors.level(), idct_reduced(block, coefficients, offsets, quantisation, out, stride))
         };
         if all_fit { Ok(()) } else { Err(OUT_OF_RANGE) }
     }
@@ -135,27 +120,27 @@ impl Kernels {
     /// Doubles the columns: two values between each sample's neighbours. `samples` starts with the one before the
     /// first and goes on for [`MARGIN`] bytes behind the one after the last.
     pub(super) fn smooth_across(self, samples: &[u8], out: &mut [u8]) {
-        run!(self, smooth_across(samples, out));
+        dispatch!(self.vectors.level(), smooth_across(samples, out));
     }
 
     /// A row between two: three parts of `near`, one of `far`. The bias is 1 where `far` is above, 2 where it is below.
     pub(super) fn smooth_down(self, near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
-        run!(self, smooth_down(near, far, bias, out));
+        dispatch!(self.vectors.level(), smooth_down(near, far, bias, out));
     }
 
     /// Doubles columns and rows; both rows are as in [`smooth_across`](Self::smooth_across).
     pub(super) fn smooth_both(self, near: &[u8], far: &[u8], out: &mut [u8]) {
-        run!(self, smooth_both(near, far, out));
+        dispatch!(self.vectors.level(), smooth_both(near, far, out));
     }
 
     /// Luma and colour differences to RGB pixels. The rows go on for [`MARGIN`] bytes.
     pub(super) fn ycbcr(self, planes: [&[u8]; 3], out: &mut [u8]) {
-        run!(self, ycbcr(planes, out));
+        dispatch!(self.vectors.level(), ycbcr(planes, out));
     }
 
     /// Three rows of samples to pixels of three bytes. The rows go on for [`MARGIN`] bytes.
     pub(super) fn interleave(self, planes: [&[u8]; 3], out: &mut [u8]) {
-        run!(self, interleave(planes, out));
+        dispatch!(self.vectors.level(), interleave(planes, out));
     }
 }
 

@@ -10,9 +10,10 @@ use super::super::fallback::Fallback;
 use super::super::mcu_blocks::{McuBlocks, Position};
 use super::super::order::BLOCK;
 use super::islow::{FITTING_MAX, passes};
-use super::layout::{each, groups};
+use super::layout::{block_at, each, groups};
 use super::portable;
 use super::reduced::pass_to_four;
+use crate::decode::kernel::{loads, portable_with, stores};
 
 /// Eight pairs: the first of each, the second of each.
 #[derive(Clone, Copy)]
@@ -102,6 +103,26 @@ fn plus_minus(sum: Vector, pairs: Pairs, first: i32, second: i32) -> [Vector; 2]
 passes!("neon");
 pass_to_four!("neon");
 
+loads! { "neon":
+    load([u8; 16]) -> uint8x16_t = vld1q_u8;
+    load_both([i16; 16]) -> int16x8x2_t = vld2q_s16;
+}
+
+stores! { "neon":
+    store_half([u8; 8], uint8x8_t) = vst1_u8;
+    store_pairs([u8; 32], uint8x16x2_t) = vst2q_u8;
+    store_pixels([u8; 48], uint8x16x3_t) = vst3q_u8;
+}
+
+portable_with! { "neon":
+    fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize);
+    fn decode(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize, out: &mut [i16]) -> Result<(), Fallback>;
+    fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback>;
+    fn band(run: BandRun<'_, '_>) -> Result<(), Fallback>;
+    fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]);
+    fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]);
+}
+
 /// Sums as 16 bits, saturated.
 #[inline]
 #[target_feature(enable = "neon")]
@@ -109,78 +130,12 @@ fn pack_32(sums: Vector) -> int16x8_t {
     vqmovn_high_s32(vqmovn_s32(sums.0), sums.1)
 }
 
-#[inline]
-#[target_feature(enable = "neon")]
-fn load(bytes: &[u8; 16]) -> uint8x16_t {
-    // SAFETY: the reference covers the 16 bytes that are read, and the load needs no alignment.
-    unsafe { vld1q_u8(bytes.as_ptr()) }
-}
-
 /// Of eight pairs the first ones and the second ones.
 #[inline]
 #[target_feature(enable = "neon")]
 fn load_pairs(values: &[i16; 16]) -> Pairs {
-    // SAFETY: the reference covers the 32 bytes that are read, and the load needs no alignment beyond an `i16`'s.
-    let int16x8x2_t(first, second) = unsafe { vld2q_s16(values.as_ptr()) };
+    let int16x8x2_t(first, second) = load_both(values);
     Pairs(first, second)
-}
-
-#[inline]
-#[target_feature(enable = "neon")]
-fn store_half(bytes: &mut [u8; 8], vector: uint8x8_t) {
-    // SAFETY: the reference covers the 8 bytes that are written, and the store needs no alignment.
-    unsafe { vst1_u8(bytes.as_mut_ptr(), vector) }
-}
-
-/// Stores 16 pairs.
-#[inline]
-#[target_feature(enable = "neon")]
-fn store_pairs(bytes: &mut [u8; 32], pairs: uint8x16x2_t) {
-    // SAFETY: the reference covers the 32 bytes that are written, and the store needs no alignment.
-    unsafe { vst2q_u8(bytes.as_mut_ptr(), pairs) }
-}
-
-/// Stores 16 pixels.
-#[inline]
-#[target_feature(enable = "neon")]
-fn store_pixels(bytes: &mut [u8; 48], colours: uint8x16x3_t) {
-    // SAFETY: the reference covers the 48 bytes that are written, and the store needs no alignment.
-    unsafe { vst3q_u8(bytes.as_mut_ptr(), colours) }
-}
-
-/// See [`Kernels::unstuff`](super::Kernels::unstuff).
-#[target_feature(enable = "neon")]
-pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
-    portable::unstuff(from, out)
-}
-
-/// See [`Kernels::decode`](super::Kernels::decode).
-#[target_feature(enable = "neon")]
-pub(super) fn decode(
-    blocks: &McuBlocks<'_>,
-    at: &mut Position<'_>,
-    count: usize,
-    coefficients: &mut [i16],
-) -> Result<(), Fallback> {
-    portable::decode(blocks, at, count, coefficients)
-}
-
-/// See [`Kernels::skip`](super::Kernels::skip).
-#[target_feature(enable = "neon")]
-pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
-    portable::skip(blocks, at, count)
-}
-
-/// See [`Kernels::band`](super::Kernels::band).
-#[target_feature(enable = "neon")]
-pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Fallback> {
-    portable::band(run)
-}
-
-/// See [`Kernels::order`](super::Kernels::order).
-#[target_feature(enable = "neon")]
-pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
-    portable::order(backwards, out);
 }
 
 /// Pairs of rows of a block by pairs, times their steps.
@@ -274,7 +229,7 @@ pub(super) fn idct(
     let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&quantisation.as_chunks::<16>().0[i]));
     let mut out = groups(out, stride);
     for (i, offset) in offsets.iter().enumerate() {
-        let block = coefficients[*offset as usize..].first_chunk().expect("offsets are of whole blocks");
+        let block = block_at(coefficients, *offset);
         let values = dequantised(block, &steps);
         seen.add_pairs(values);
         let columns = pairs_of(transposed(each(columns(values), |sums| pack_32(sums))));
@@ -342,8 +297,7 @@ fn idct_to_four(
     let mut rows = out.chunks_mut(stride);
     let mut out: [&mut [[u8; 8]]; 4] = std::array::from_fn(|_| rows.next().expect("four rows").as_chunks_mut().0);
     for (group, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
-        let blocks: [&[i16; BLOCK]; 2] =
-            offsets.map(|offset| coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks"));
+        let blocks = offsets.map(|offset| block_at(coefficients, offset));
         let values = each(blocks, |block| dequantised(block, &steps));
         seen.add_pairs(values[0]);
         seen.add_pairs(values[1]);
@@ -410,12 +364,6 @@ pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
         let [low, high] = each(three_to_one(here, right), |sum| vrshrn_n_u16::<2>(sum));
         uint8x16x2_t(even, vcombine_u8(low, high))
     });
-}
-
-/// See [`Kernels::smooth_down`](super::Kernels::smooth_down).
-#[target_feature(enable = "neon")]
-pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
-    portable::smooth_down(near, far, bias, out);
 }
 
 /// See [`Kernels::smooth_both`](super::Kernels::smooth_both).

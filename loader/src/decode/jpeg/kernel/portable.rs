@@ -5,6 +5,7 @@ use super::super::fallback::Fallback;
 use super::super::mcu_blocks::{McuBlocks, Position};
 use super::super::order::{BLOCK, PLACES, ROWS};
 use super::islow::fits;
+use super::layout::block_at;
 use super::reduced;
 
 /// See [`Kernels::unstuff`](super::Kernels::unstuff).
@@ -162,8 +163,7 @@ pub(super) fn idct(
 ) -> bool {
     let mut all_fit = true;
     for (i, offset) in offsets.iter().enumerate() {
-        let block = coefficients[*offset as usize..].first_chunk().expect("offsets are of whole blocks");
-        let (rows, fits) = idct_block(block, by_pairs, quantisation);
+        let (rows, fits) = idct_block(block_at(coefficients, *offset), by_pairs, quantisation);
         all_fit &= fits;
         for (y, row) in rows.iter().enumerate() {
             out[y * stride + i * 8..][..8].copy_from_slice(row);

@@ -6,6 +6,7 @@
 
 use super::super::order::BLOCK;
 use super::islow::fits;
+use super::layout::block_at;
 
 /// Bits of fraction of the weights.
 const FRACTION: u32 = 13;
@@ -106,8 +107,8 @@ where
 {
     let mut all_fit = true;
     for (i, offset) in offsets.iter().enumerate() {
-        let coefficients = coefficients[*offset as usize..].first_chunk().expect("offsets are of whole blocks");
-        let (samples, fits): ([[u8; SIDE]; SIDE], bool) = block(&by_pairs(coefficients), quantisation);
+        let (samples, fits): ([[u8; SIDE]; SIDE], bool) =
+            block(&by_pairs(block_at(coefficients, *offset)), quantisation);
         all_fit &= fits;
         for (y, row) in samples.iter().enumerate() {
             out[y * stride + i * SIDE..][..SIDE].copy_from_slice(row);

@@ -2,12 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use super::columns::{GROUP, Taps, Windows};
+use super::columns::{GROUP, Taps, Windows, unrolled};
 use super::portable::{self, COLUMN_SHIFT, ROW_SHIFT};
+use crate::decode::kernel::{loads, portable_with, stores};
 use crate::decode::resize::planes::CHUNK;
-
-/// Values of a vector.
-const LANES: usize = 16;
 
 /// Output pixels that have a window of their own.
 const QUAD: usize = 4;
@@ -26,25 +24,21 @@ const PLACES: [[[u8; PIXELS]; 3]; 3] = {
     places
 };
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load(bytes: &[u8; 16]) -> __m128i {
-    // SAFETY: the reference covers the sixteen bytes that are read, and the load needs no alignment.
-    unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+loads! { "avx2":
+    load([u8; 16]) -> __m128i = _mm_loadu_si128;
+    load_8([u8; 32]) -> __m256i = _mm256_loadu_si256;
+    load_16([i16; 16]) -> __m256i = _mm256_loadu_si256;
 }
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load_16(values: &[i16; LANES]) -> __m256i {
-    // SAFETY: the reference covers the 32 bytes that are read, and the load needs no alignment.
-    unsafe { _mm256_loadu_si256(values.as_ptr().cast()) }
+stores! { "avx2":
+    store([u8; 16], __m128i) = _mm_storeu_si128;
+    store_8([u8; 32], __m256i) = _mm256_storeu_si256;
+    store_16([i16; 16], __m256i) = _mm256_storeu_si256;
 }
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load_8(bytes: &[u8; 32]) -> __m256i {
-    // SAFETY: the reference covers the 32 bytes that are read, and the load needs no alignment.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+portable_with! { "avx2":
+    fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]);
+    fn add_row(values: &[i16], weight: i16, sums: &mut [i32]);
 }
 
 /// See [`Kernels::split`](super::Kernels::split).
@@ -62,8 +56,7 @@ pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
         for (out, places) in [r, g, b].into_iter().zip(places) {
             let plane = _mm_or_si128(_mm_shuffle_epi8(first, places[0]), _mm_shuffle_epi8(second, places[1]));
             let plane = _mm_or_si128(plane, _mm_shuffle_epi8(third, places[2]));
-            // SAFETY: `out` is the sixteen bytes that are written, and the store needs no alignment.
-            unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), plane) };
+            store(out, plane);
         }
     }
     portable::split_from(whole, rgb, width, [r, g, b]);
@@ -72,15 +65,8 @@ pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
 /// See [`Kernels::blend_columns`](super::Kernels::blend_columns): each group has four windows.
 #[target_feature(enable = "avx2")]
 pub(super) fn blend_windows(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i16]; 3]) {
-    // A fixed number of pairs lets the compiler unroll the usual cases.
     for (plane, out) in planes.into_iter().zip(out) {
-        match (windows.is_wide, windows.pairs) {
-            (false, 1) => groups::<1, false>(plane, windows, out),
-            (false, 2) => groups::<2, false>(plane, windows, out),
-            (false, 3) => groups::<3, false>(plane, windows, out),
-            (false, _) => groups::<0, false>(plane, windows, out),
-            (true, _) => groups::<0, true>(plane, windows, out),
-        }
+        unrolled!(groups(plane, windows, out));
     }
 }
 
@@ -121,15 +107,8 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(plane: &[u8], windows: &Windo
         let [low, high] = sums.map(|sum| _mm256_srai_epi32::<7>(sum));
         // Packing works within 128-bit lanes: quads 0, 2, 1, 3.
         let values = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi32(low, high));
-        // SAFETY: `out` is sixteen values, the 32 bytes that are written, and the store needs no alignment.
-        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), values) };
+        store_16(out, values);
     }
-}
-
-/// See [`Kernels::blend_columns`](super::Kernels::blend_columns).
-#[target_feature(enable = "avx2")]
-pub(super) fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]) {
-    portable::blend_taps(planes, taps, out);
 }
 
 /// See [`Kernels::blend_rows`](super::Kernels::blend_rows).
@@ -146,12 +125,6 @@ pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out:
         }
         put(sums, out);
     }
-}
-
-/// See [`Kernels::add_row`](super::Kernels::add_row).
-#[target_feature(enable = "avx2")]
-pub(super) fn add_row(values: &[i16], weight: i16, sums: &mut [i32]) {
-    portable::add_row(values, weight, sums);
 }
 
 /// See [`Kernels::blend_rows`](super::Kernels::blend_rows): one row, as it is.
@@ -173,6 +146,5 @@ fn put(sums: [__m256i; 2], out: &mut [u8; CHUNK]) {
     let [low, high] = sums.map(|sum| _mm256_srli_epi16::<7>(_mm256_adds_epi16(sum, round)));
     // Packing works within 128-bit lanes: quarters 0, 2, 1, 3.
     let bytes = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(low, high));
-    // SAFETY: `out` is the 32 bytes that are written, and the store needs no alignment.
-    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), bytes) };
+    store_8(out, bytes);
 }

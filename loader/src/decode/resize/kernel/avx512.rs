@@ -2,8 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::columns::{GROUP, Taps, Windows};
+use super::columns::{GROUP, Taps, Windows, unrolled};
 use super::portable::{self, COLUMN_SHIFT, ROW_SHIFT};
+use crate::decode::kernel::{loads, portable_with, stores};
 use crate::decode::resize::planes::CHUNK;
 
 /// Pixels that are split at a time.
@@ -31,25 +32,20 @@ const HAS: [[u64; 3]; 3] = {
     has
 };
 
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn load_8(bytes: &[u8; 64]) -> __m512i {
-    // SAFETY: the reference covers the 64 bytes that are read, and the load needs no alignment.
-    unsafe { _mm512_loadu_epi8(bytes.as_ptr().cast()) }
+loads! { "avx512f,avx512bw":
+    load_8([u8; 64]) -> __m512i = _mm512_loadu_epi8;
+    load_16([i16; 32]) -> __m512i = _mm512_loadu_epi16;
 }
 
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn load_16(values: &[i16; CHUNK]) -> __m512i {
-    // SAFETY: the reference covers the 64 bytes that are read, and the load needs no alignment.
-    unsafe { _mm512_loadu_epi16(values.as_ptr()) }
+stores! { "avx512f,avx512bw":
+    store_8([u8; 64], __m512i) = _mm512_storeu_epi8;
+    store_half([u8; 32], __m256i) = _mm256_storeu_si256;
+    store_half_16([i16; 16], __m256i) = _mm256_storeu_si256;
 }
 
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn store_8(bytes: &mut [u8; 64], vector: __m512i) {
-    // SAFETY: the reference covers the 64 bytes that are written, and the store needs no alignment.
-    unsafe { _mm512_storeu_epi8(bytes.as_mut_ptr().cast(), vector) }
+portable_with! { "avx512f,avx512bw":
+    fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]);
+    fn add_row(values: &[i16], weight: i16, sums: &mut [i32]);
 }
 
 /// See [`Kernels::split`](super::Kernels::split).
@@ -82,14 +78,7 @@ pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
 /// See [`Kernels::blend_columns`](super::Kernels::blend_columns): each group has one window.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
 pub(super) fn blend_windows(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i16]; 3]) {
-    // A fixed number of pairs lets the compiler unroll the usual cases.
-    match (windows.is_wide, windows.pairs) {
-        (false, 1) => groups::<1, false>(planes, windows, out),
-        (false, 2) => groups::<2, false>(planes, windows, out),
-        (false, 3) => groups::<3, false>(planes, windows, out),
-        (false, _) => groups::<0, false>(planes, windows, out),
-        (true, _) => groups::<0, true>(planes, windows, out),
-    }
+    unrolled!(groups(planes, windows, out));
 }
 
 /// `PAIRS` is `windows.pairs`, or 0 for any number.
@@ -123,16 +112,9 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(planes: [&[u8]; 3], windows: 
         }
         for (out, sum) in [a, b, c].into_iter().zip(sums) {
             let values = _mm512_cvtepi32_epi16(_mm512_srai_epi32::<7>(sum));
-            // SAFETY: `out` is sixteen values, the 32 bytes that are written, and the store needs no alignment.
-            unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), values) };
+            store_half_16(out, values);
         }
     }
-}
-
-/// See [`Kernels::blend_columns`](super::Kernels::blend_columns).
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]) {
-    portable::blend_taps(planes, taps, out);
 }
 
 /// See [`Kernels::blend_rows`](super::Kernels::blend_rows).
@@ -166,12 +148,6 @@ fn sums<const COUNT: usize>(values: &[i16], starts: &[usize], weights: &[i16], a
     sums
 }
 
-/// See [`Kernels::add_row`](super::Kernels::add_row).
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn add_row(values: &[i16], weight: i16, sums: &mut [i32]) {
-    portable::add_row(values, weight, sums);
-}
-
 /// See [`Kernels::blend_rows`](super::Kernels::blend_rows): one row, as it is.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
@@ -185,6 +161,5 @@ pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
 fn put(sum: __m512i, out: &mut [u8; CHUNK]) {
     let sum = _mm512_adds_epi16(sum, _mm512_set1_epi16(1 << (ROW_SHIFT - 1)));
     let bytes = _mm512_cvtepi16_epi8(_mm512_srli_epi16::<7>(sum));
-    // SAFETY: `out` is the 32 bytes that are written, and the store needs no alignment.
-    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), bytes) };
+    store_half(out, bytes);
 }

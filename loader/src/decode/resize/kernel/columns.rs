@@ -49,6 +49,23 @@ pub(super) struct Windows {
     pub is_wide: bool,
 }
 
+/// Calls `groups::<PAIRS, IS_WIDE>` for `windows`: a fixed number of pairs lets the compiler unroll the usual cases.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! unrolled {
+    ($groups:ident($planes:expr, $windows:ident, $out:expr)) => {
+        match ($windows.is_wide, $windows.pairs) {
+            (false, 1) => $groups::<1, false>($planes, $windows, $out),
+            (false, 2) => $groups::<2, false>($planes, $windows, $out),
+            (false, 3) => $groups::<3, false>($planes, $windows, $out),
+            (false, _) => $groups::<0, false>($planes, $windows, $out),
+            (true, _) => $groups::<0, true>($planes, $windows, $out),
+        }
+    };
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) use unrolled;
+
 /// Taps that lie behind each other in a row, any number of them.
 #[derive(Default)]
 pub(super) struct Taps {

@@ -19,6 +19,7 @@ pub(super) use columns::Columns;
 
 use super::planes::{CHUNK, Planes};
 use super::weights::ONE;
+use crate::decode::kernel::dispatch;
 use crate::decode::vectors::{Level, Vectors};
 
 /// From so many rows on their products are added up before they are rounded: each rounding may take half of a fraction's
@@ -29,24 +30,6 @@ pub(super) const MANY_ROWS: usize = 32;
 /// Which kernels run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kernels(Vectors);
-
-/// Runs the kernel of the level: `run!(self, name(arguments))`.
-macro_rules! run {
-    ($kernels:ident, $name:ident($($argument:expr),*)) => {
-        match $kernels.0.level() {
-            Level::Portable => portable::$name($($argument),*),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the machine has AVX2 and what comes with it (invariant of `Vectors`).
-            Level::Avx2 => unsafe { avx2::$name($($argument),*) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the machine has the AVX-512 parts that are used (invariant of `Vectors`).
-            Level::Avx512 => unsafe { avx512::$name($($argument),*) },
-            #[cfg(target_arch = "aarch64")]
-            // SAFETY: the machine has NEON (invariant of `Vectors`).
-            Level::Neon => unsafe { neon::$name($($argument),*) },
-        }
-    };
-}
 
 impl Default for Kernels {
     /// Those that decoders use.
@@ -80,7 +63,7 @@ impl Kernels {
     pub(super) fn split(self, rgb: &[u8], planes: &mut Planes<u8>) {
         let width = planes.width();
         assert!(rgb.len() >= width * 3, "a row of pixels");
-        run!(self, split(rgb, width, planes.each_mut()));
+        dispatch!(self.0.level(), split(rgb, width, planes.each_mut()));
     }
 
     /// Output value i of every plane = sum over its taps of weight * byte, with 7 bits of fraction.
@@ -89,8 +72,8 @@ impl Kernels {
         assert!(planes.stride() >= columns.reach(), "the row goes on behind its last pixel");
         assert!(out.iter().all(|out| out.len() >= len), "the output holds whole chunks");
         match columns.windows() {
-            Some(windows) => run!(self, blend_windows(planes.each(), windows, out)),
-            None => run!(self, blend_taps(planes.each(), columns.taps(), out)),
+            Some(windows) => dispatch!(self.0.level(), blend_windows(planes.each(), windows, out)),
+            None => dispatch!(self.0.level(), blend_taps(planes.each(), columns.taps(), out)),
         }
     }
 
@@ -100,18 +83,18 @@ impl Kernels {
         assert!(!starts.is_empty() && starts.len() == weights.len(), "a weight for every row");
         assert!(starts.iter().all(|start| values.len() >= start + out.len()), "whole rows");
         if starts.len() == 1 {
-            return run!(self, drop_fractions(&values[starts[0]..], out));
+            return dispatch!(self.0.level(), drop_fractions(&values[starts[0]..], out));
         }
         assert!(starts.len() < MANY_ROWS, "many rows are added up");
         // Else a weight does not fit when it is doubled.
         debug_assert!(weights.iter().all(|w| (0..ONE).contains(&i32::from(*w))), "several weights add up to one");
-        run!(self, blend_rows(values, starts, weights, out));
+        dispatch!(self.0.level(), blend_rows(values, starts, weights, out));
     }
 
     /// Adds weight * value to each sum.
     pub(super) fn add_row(self, values: &[i16], weight: i16, sums: &mut [i32]) {
         assert!(values.len() == sums.len() && values.len().is_multiple_of(CHUNK), "whole chunks");
-        run!(self, add_row(values, weight, sums));
+        dispatch!(self.0.level(), add_row(values, weight, sums));
     }
 
     /// Sums of rows whose weights add up to one, as bytes.

@@ -2,12 +2,10 @@
 
 use std::arch::aarch64::*;
 
-use super::columns::{GROUP, Taps, Windows};
+use super::columns::{GROUP, Taps, Windows, unrolled};
 use super::portable::{self, COLUMN_SHIFT, ROW_SHIFT};
+use crate::decode::kernel::{loads, portable_with, stores};
 use crate::decode::resize::planes::CHUNK;
-
-/// Values of a vector.
-const LANES: usize = 8;
 
 /// Output pixels that have a window of their own.
 const QUAD: usize = 4;
@@ -15,25 +13,20 @@ const QUAD: usize = 4;
 /// Pixels that are split at a time.
 const PIXELS: usize = 16;
 
-#[inline]
-#[target_feature(enable = "neon")]
-fn load_8(bytes: &[u8; 16]) -> uint8x16_t {
-    // SAFETY: the reference covers the sixteen bytes that are read, and the load needs no alignment.
-    unsafe { vld1q_u8(bytes.as_ptr()) }
+loads! { "neon":
+    load_8([u8; 16]) -> uint8x16_t = vld1q_u8;
+    load_16([i16; 8]) -> int16x8_t = vld1q_s16;
+    load_pixels([u8; 48]) -> uint8x16x3_t = vld3q_u8;
 }
 
-#[inline]
-#[target_feature(enable = "neon")]
-fn load_16(values: &[i16; LANES]) -> int16x8_t {
-    // SAFETY: the reference covers the sixteen bytes that are read, and the load needs no alignment beyond an `i16`'s.
-    unsafe { vld1q_s16(values.as_ptr()) }
+stores! { "neon":
+    store_8([u8; 16], uint8x16_t) = vst1q_u8;
+    store_half([i16; 4], int16x4_t) = vst1_s16;
 }
 
-#[inline]
-#[target_feature(enable = "neon")]
-fn store_8(bytes: &mut [u8; 16], vector: uint8x16_t) {
-    // SAFETY: the reference covers the sixteen bytes that are written, and the store needs no alignment.
-    unsafe { vst1q_u8(bytes.as_mut_ptr(), vector) }
+portable_with! { "neon":
+    fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]);
+    fn add_row(values: &[i16], weight: i16, sums: &mut [i32]);
 }
 
 /// See [`Kernels::split`](super::Kernels::split).
@@ -44,8 +37,7 @@ pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     let rows = [&mut r[..whole], &mut g[..whole], &mut b[..whole]].map(|plane| plane.as_chunks_mut::<PIXELS>().0);
     let [rows_r, rows_g, rows_b] = rows;
     for (((r, g), b), pixels) in rows_r.iter_mut().zip(rows_g).zip(rows_b).zip(rgb.as_chunks::<{ 3 * PIXELS }>().0) {
-        // SAFETY: `pixels` is the 48 bytes that are read, and the load needs no alignment.
-        let uint8x16x3_t(red, green, blue) = unsafe { vld3q_u8(pixels.as_ptr()) };
+        let uint8x16x3_t(red, green, blue) = load_pixels(pixels);
         store_8(r, red);
         store_8(g, green);
         store_8(b, blue);
@@ -56,15 +48,8 @@ pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
 /// See [`Kernels::blend_columns`](super::Kernels::blend_columns): each group has four windows.
 #[target_feature(enable = "neon")]
 pub(super) fn blend_windows(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i16]; 3]) {
-    // A fixed number of pairs lets the compiler unroll the usual cases.
     for (plane, out) in planes.into_iter().zip(out) {
-        match (windows.is_wide, windows.pairs) {
-            (false, 1) => groups::<1, false>(plane, windows, out),
-            (false, 2) => groups::<2, false>(plane, windows, out),
-            (false, 3) => groups::<3, false>(plane, windows, out),
-            (false, _) => groups::<0, false>(plane, windows, out),
-            (true, _) => groups::<0, true>(plane, windows, out),
-        }
+        unrolled!(groups(plane, windows, out));
     }
 }
 
@@ -93,16 +78,9 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(plane: &[u8], windows: &Windo
                 sums[1] = vmlal_high_s16(sums[1], picked, weights);
             }
             let values = vqrshrn_n_s32::<COLUMN_SHIFT>(vpaddq_s32(sums[0], sums[1]));
-            // SAFETY: `out` is four values, the 8 bytes that are written, and the store needs no alignment beyond an `i16`'s.
-            unsafe { vst1_s16(out.as_mut_ptr(), values) };
+            store_half(out, values);
         }
     }
-}
-
-/// See [`Kernels::blend_columns`](super::Kernels::blend_columns).
-#[target_feature(enable = "neon")]
-pub(super) fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]) {
-    portable::blend_taps(planes, taps, out);
 }
 
 /// See [`Kernels::blend_rows`](super::Kernels::blend_rows).
@@ -119,12 +97,6 @@ pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out:
         }
         put(sums, out);
     }
-}
-
-/// See [`Kernels::add_row`](super::Kernels::add_row).
-#[target_feature(enable = "neon")]
-pub(super) fn add_row(values: &[i16], weight: i16, sums: &mut [i32]) {
-    portable::add_row(values, weight, sums);
 }
 
 /// See [`Kernels::blend_rows`](super::Kernels::blend_rows): one row, as it is.
