@@ -142,7 +142,7 @@ pub unsafe extern "C" fn forebay_loader_new(
 
 fn open(config: LoaderConfig, device: &str) -> Result<Loader, Error> {
     let target = forebay_gpu::open_delivery(device, config.world.local_rank, &forebay_gpu::Libraries::default())?;
-    Loader::with_target(config, target)
+    Loader::with_delivery(config, target)
 }
 
 /// Ends the epoch under way and frees the loader. Batches that were handed out stay valid. NULL is fine, and so is a

@@ -24,12 +24,12 @@ pub struct State {
     pub initial_physical_nodes: Option<u64>,
     /// What only this loader knows; absent in the reference's checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forebay: Option<Own>,
+    pub forebay: Option<ForebayState>,
 }
 
 /// What the order and the augmentation depend on beyond the reference's keys.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Own {
+pub struct ForebayState {
     /// [`STATE_VERSION`] of the writer.
     pub version: u32,
     /// Rows per device.
@@ -43,6 +43,18 @@ pub struct Own {
 }
 
 impl State {
+    /// The checkpoint at `position`.
+    pub(crate) fn new(position: Resume, forebay: ForebayState) -> Self {
+        Self {
+            epoch: position.epoch,
+            sample_in_epoch: position.sample_in_epoch,
+            num_canonical_nodes: position.num_canonical_nodes,
+            shuffle_seed: position.shuffle_seed,
+            initial_physical_nodes: position.initial_physical_nodes,
+            forebay: Some(forebay),
+        }
+    }
+
     /// Reads the JSON of a checkpoint, ours or the reference's.
     ///
     /// # Errors
@@ -73,7 +85,7 @@ impl State {
     /// # Errors
     ///
     /// `State`, listing every argument that differs.
-    pub(crate) fn check(&self, now: &Own) -> Result<()> {
+    pub(crate) fn check(&self, now: &ForebayState) -> Result<()> {
         let Some(then) = &self.forebay else { return Ok(()) };
         if then.version > STATE_VERSION {
             return Err(Error::new(ErrorKind::State, "the checkpoint was written by a newer forebay: upgrade")
@@ -115,9 +127,9 @@ impl State {
 mod tests {
     use super::*;
 
-    fn own() -> Own {
+    fn forebay_state() -> ForebayState {
         let plan = [("shuffle".to_owned(), "true".to_owned())].into();
-        Own { version: STATE_VERSION, batch_size: 4, draws_version: 1, augment_seed: 9, plan }
+        ForebayState { version: STATE_VERSION, batch_size: 4, draws_version: 1, augment_seed: 9, plan }
     }
 
     #[test]
@@ -125,7 +137,7 @@ mod tests {
         let text = r#"{"epoch": 3, "sample_in_epoch": 128, "num_canonical_nodes": 2, "shuffle_seed": 9176, "initial_physical_nodes": null}"#;
         let state = State::from_json(text).expect("theirs");
         assert_eq!((state.epoch, state.sample_in_epoch, state.initial_physical_nodes), (3, 128, None));
-        state.check(&own()).expect("nothing to compare");
+        state.check(&forebay_state()).expect("nothing to compare");
         let e = State::from_json(&text.replace("128", "-1")).expect_err("negative");
         assert_eq!(e.kind(), ErrorKind::State);
         assert!(e.to_string().contains("sample_in_epoch: "), "{e}");
@@ -137,9 +149,13 @@ mod tests {
             r#"{"epoch": 0, "sample_in_epoch": 0, "num_canonical_nodes": 1, "shuffle_seed": 1, "initial_physical_nodes": 1}"#,
         )
         .expect("good");
-        state.forebay = Some(own());
+        state.forebay = Some(forebay_state());
         assert_eq!(State::from_json(&state.to_json()).expect("own"), state);
-        let now = Own { augment_seed: 8, plan: [("shuffle".to_owned(), "false".to_owned())].into(), ..own() };
+        let now = ForebayState {
+            augment_seed: 8,
+            plan: [("shuffle".to_owned(), "false".to_owned())].into(),
+            ..forebay_state()
+        };
         let message = state.check(&now).expect_err("differs").to_string();
         assert!(
             message.contains("shuffle was true and is false")
@@ -148,10 +164,10 @@ mod tests {
             "{message}"
         );
         let [was, is] = ["a", "b"].map(|digest| [("index".to_owned(), digest.to_owned())].into());
-        state.forebay = Some(Own { plan: was, ..own() });
-        let message = state.check(&Own { plan: is, ..own() }).expect_err("other data").to_string();
+        state.forebay = Some(ForebayState { plan: was, ..forebay_state() });
+        let message = state.check(&ForebayState { plan: is, ..forebay_state() }).expect_err("other data").to_string();
         assert!(message.contains("index was a and is b (the data's index.json has changed;"), "{message}");
-        state.forebay = Some(own());
-        state.check(&own()).expect("same");
+        state.forebay = Some(forebay_state());
+        state.check(&forebay_state()).expect("same");
     }
 }

@@ -14,7 +14,7 @@ const TRACE_EVENTS_MAX: usize = 200_000;
 
 /// The three ways a stage spends its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spent {
+pub enum TimeKind {
     /// Working.
     Busy,
     /// Waiting for the stage before it.
@@ -37,32 +37,32 @@ pub struct Stage {
 
 impl Stage {
     /// Adds `time`, which the trace does not show by itself.
-    pub fn spend(&self, how: Spent, time: Duration) {
+    pub fn add_time(&self, how: TimeKind, time: Duration) {
         let counter = match how {
-            Spent::Busy => &self.busy_ns,
-            Spent::Input => &self.input_ns,
-            Spent::Output => &self.output_ns,
+            TimeKind::Busy => &self.busy_ns,
+            TimeKind::Input => &self.input_ns,
+            TimeKind::Output => &self.output_ns,
         };
         counter.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// Runs `body` and counts its time.
-    pub fn timed<T>(&self, how: Spent, body: impl FnOnce() -> T) -> T {
+    pub fn timed<T>(&self, how: TimeKind, body: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = body();
-        self.spent_since(how, start);
+        self.add_time_since(how, start);
         result
     }
 
     /// Counts the time since `start`.
-    pub fn spent_since(&self, how: Spent, start: Instant) {
+    pub fn add_time_since(&self, how: TimeKind, start: Instant) {
         let time = start.elapsed();
-        self.spend(how, time);
+        self.add_time(how, time);
         self.trace(how, start, time);
     }
 
     /// Shows in the trace, if there is one, what [`spend`](Self::spend) is told of together with other spans.
-    pub fn trace(&self, how: Spent, start: Instant, time: Duration) {
+    pub fn trace(&self, how: TimeKind, start: Instant, time: Duration) {
         if let Some(trace) = &self.trace {
             trace.push(self.name, how, start, time);
         }
@@ -265,7 +265,7 @@ struct Trace {
 #[derive(Debug)]
 struct Event {
     stage: &'static str,
-    how: Spent,
+    how: TimeKind,
     thread: String,
     at_ns: u64,
     ns: u64,
@@ -276,7 +276,7 @@ impl Trace {
         Self { start, events: Mutex::new((VecDeque::new(), 0)) }
     }
 
-    fn push(&self, stage: &'static str, how: Spent, at: Instant, time: Duration) {
+    fn push(&self, stage: &'static str, how: TimeKind, at: Instant, time: Duration) {
         let event = Event {
             stage,
             how,
@@ -321,8 +321,8 @@ mod tests {
     fn a_stage_counts_each_way_of_spending_time_apart() {
         let stats = Stats::new(true);
         let stage = stats.stage("decode");
-        stage.spend(Spent::Input, Duration::from_millis(5));
-        stage.timed(Spent::Busy, || stage.done(1, 100));
+        stage.add_time(TimeKind::Input, Duration::from_millis(5));
+        stage.timed(TimeKind::Busy, || stage.done(1, 100));
         let shot = stats.snapshot();
         assert_eq!(shot.stages[0].input, Duration::from_millis(5));
         assert_eq!((shot.stages[0].items, shot.stages[0].bytes), (1, 100));

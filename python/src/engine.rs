@@ -87,7 +87,7 @@ impl Engine {
             // Before a device is asked for.
             config.validate()?;
             let target = open_delivery(&device, config.world.local_rank, &libraries)?;
-            Loader::with_target(config, Arc::new(WithRows::new(target)))
+            Loader::with_delivery(config, Arc::new(WithRows::new(target)))
         })?;
         let loader = Arc::new(loader);
         let rank = loader.config().world.rank;

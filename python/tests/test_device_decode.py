@@ -144,8 +144,8 @@ def test_what_the_device_does_not_take_is_counted_and_said(tmp_path, pictures, d
     assert counters["pictures_refused"] == 32 and counters["pictures_not_for_device"] == 32 + 64
     with loader(pictures, "cuda:0", device_decode=True, fields={"all": fb.Image("image")}) as batches:
         next(iter(batches))
-        assert any("nothing is left to the device's decoder" in note for note in batches.stats()["notes"])
-    assert any("nothing is left to the device's decoder" in record.getMessage() for record in caplog.records)
+        assert any("device_decode has no effect" in note for note in batches.stats()["notes"])
+    assert any("device_decode has no effect" in record.getMessage() for record in caplog.records)
 
 
 def test_without_the_library_the_host_decodes_and_says_so_once(pictures, device, monkeypatch, tmp_path, caplog):

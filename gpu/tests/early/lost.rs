@@ -63,7 +63,7 @@ fn loses_its_device() {
     };
     let host = on_host(&config);
     rig.fail_nth("*", -at.parse::<c_int>().expect("a number"), LOST);
-    match Loader::with_target(config, rig.target.clone()) {
+    match Loader::with_delivery(config, rig.target.clone()) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "{error}"),
         Ok(device) => {
             for _ in 0..2 {

@@ -92,7 +92,7 @@ fn where_cufile_cannot_be_used_it_is_said_once_and_everything_goes_the_usual_way
         ("open", "DRIVER_NOT_INITIALIZED"),
         ("compatible", "compatibility mode"),
         ("library", "FOREBAY_CUFILE_LIBRARY"),
-        ("columns", "no output goes by GPUDirect Storage"),
+        ("columns", "gpu_direct_storage has no effect"),
     ] {
         let (mut rig, cufile) = rig();
         let data = arrays();

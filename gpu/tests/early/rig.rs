@@ -184,7 +184,7 @@ pub(crate) fn on_host(config: &LoaderConfig) -> Loader {
 }
 
 pub(crate) fn on_device(config: &LoaderConfig, rig: &Rig) -> Loader {
-    Loader::with_target(config.clone(), rig.target.clone()).expect("a loader")
+    Loader::with_delivery(config.clone(), rig.target.clone()).expect("a loader")
 }
 
 pub(crate) fn next(loader: &Loader) -> Option<Batch> {

@@ -9,7 +9,7 @@ use super::sample::batch_builder::BatchBuilder;
 use super::{Chunk, Task};
 use crate::error::{Error, Result};
 use crate::order::RankOrder;
-use crate::stats::{Spent, Stage};
+use crate::stats::{Stage, TimeKind};
 use crate::sync::Arc;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -33,11 +33,11 @@ pub(crate) fn schedule(shared: &Shared, pace: Pace, mut order: RankOrder, stage:
     let (mut rows, mut announced) = (Vec::new(), Vec::new());
     let mut position = 0;
     for number in 0.. {
-        let begun = stage.timed(Spent::Output, || shared.reorder.wait_turn(number));
+        let begun = stage.timed(TimeKind::Output, || shared.reorder.wait_turn(number));
         if !begun {
             return Ok(());
         }
-        stage.timed(Spent::Busy, || {
+        stage.timed(TimeKind::Busy, || {
             while window.len() <= pace.predownload && order.next_batch(&mut rows) {
                 if pace.drop_last && rows.len() < pace.batch {
                     // The last one, which nobody gets: its shards are not asked for either.
@@ -60,7 +60,7 @@ pub(crate) fn schedule(shared: &Shared, pace: Pace, mut order: RankOrder, stage:
             shared.reorder.end(number);
             return Ok(());
         };
-        stage.timed(Spent::Busy, || send_batch(shared, number, tasks, pace.chunk))?;
+        stage.timed(TimeKind::Busy, || send_batch(shared, number, tasks, pace.chunk))?;
         stage.done(1, 0);
     }
     Ok(())

@@ -300,7 +300,7 @@ fn same_as_on_the_host(config: LoaderConfig, does: Does) -> Loader {
 
 fn same_with(config: LoaderConfig, target: Arc<Elsewhere>) -> Loader {
     let host = Loader::new(config.clone()).expect("a loader");
-    let elsewhere = Loader::with_target(config, target).expect("a loader");
+    let elsewhere = Loader::with_delivery(config, target).expect("a loader");
     for _ in 0..2 {
         assert!(bytes(&epoch(&elsewhere)) == bytes(&epoch(&host)));
     }
@@ -359,13 +359,13 @@ fn a_device_that_fails_later_is_the_error_of_that_batch() {
     data_of_ordinary_files(SAMPLES, |directory| {
         // A single thread fills one batch after the other, so they are placed in this order.
         let in_order = LoaderConfig { threads: Some(1), ..crops(directory) };
-        let loader = Loader::with_target(in_order, Elsewhere::new(Does::FailLate(1))).expect("a loader");
+        let loader = Loader::with_delivery(in_order, Elsewhere::new(Does::FailLate(1))).expect("a loader");
         loader.start_epoch().expect("started");
         assert!(matches!(loader.next().expect("the first batch"), Next::Batch(_)));
         let error = loader.next().expect_err("the device is lost");
         assert!(error.to_string().contains("the device is lost"), "{error}");
         drop(loader);
-        let loader = Loader::with_target(crops(directory), Elsewhere::new(Does::FailLate(9))).expect("a loader");
+        let loader = Loader::with_delivery(crops(directory), Elsewhere::new(Does::FailLate(9))).expect("a loader");
         loader.start_epoch().expect("started");
         assert!(matches!(loader.next().expect("a batch"), Next::Batch(_)));
         // Ends with batches under way.
@@ -440,7 +440,7 @@ fn decode_threads_take_pictures_off_a_decoder_that_is_behind_if_they_are_to() {
 #[test]
 fn a_device_that_fails_is_the_epoch_s_error() {
     data_of_ordinary_files(SAMPLES, |directory| {
-        let loader = Loader::with_target(crops(directory), Elsewhere::new(Does::Fail)).expect("a loader");
+        let loader = Loader::with_delivery(crops(directory), Elsewhere::new(Does::Fail)).expect("a loader");
         loader.start_epoch().expect("started");
         let error = loader.next().expect_err("the device is lost");
         assert!(error.to_string().contains("the device is lost"), "{error}");
@@ -479,7 +479,7 @@ fn a_bad_picture_is_its_sample_s_error_and_skipped_within_the_budget() {
         assert!(counter(&loader, "pictures_refused") >= 2 * bad);
     }
     let raising = LoaderConfig { shuffle: false, ..crops(dir.path()) };
-    let loader = Loader::with_target(raising, Elsewhere::new(Does::Decode)).expect("a loader");
+    let loader = Loader::with_delivery(raising, Elsewhere::new(Does::Decode)).expect("a loader");
     loader.start_epoch().expect("started");
     let error = loader.next().expect_err("sample 5 is bad");
     assert_eq!(error.kind(), ErrorKind::Decode, "{error}");

@@ -63,7 +63,7 @@ fn loader(dir: &Path, samples: u8, rows: usize) -> (Loader, Arc<Consumer>) {
     let options = Options { size_limit: Some(1 << 10), ..Options::default() };
     forebay_tests::data::images(dir, files, options).expect("a data set");
     let consumer = Arc::new(Consumer { left: Mutex::new(rows), asked_by: Mutex::default() });
-    (Loader::with_target(config(stream(Some(dir), None)), consumer.clone()).expect("a loader"), consumer)
+    (Loader::with_delivery(config(stream(Some(dir), None)), consumer.clone()).expect("a loader"), consumer)
 }
 
 #[test]

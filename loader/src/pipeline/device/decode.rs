@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::sample::batch_builder::BatchBuilder;
 use crate::pipeline::sample::deliver::{Encoded, Ends, Finished, Unended};
-use crate::stats::{Spent, Stage};
+use crate::stats::{Stage, TimeKind};
 use crate::sync::Arc;
 use crossbeam::channel::Receiver;
 use std::time::Instant;
@@ -49,7 +49,7 @@ impl Shared {
             pictures: self.pictures.as_deref(),
             may_be_empty: self.is_alone,
         };
-        let finished = match place.timed(Spent::Busy, || finish(&ends)) {
+        let finished = match place.timed(TimeKind::Busy, || finish(&ends)) {
             Ok(Finished::Refused(pictures)) => return Delivered::Refused(pictures),
             Ok(Finished::UnderWay(unended)) => return Delivered::UnderWay(unended),
             Ok(Finished::Batch(batch, counts)) => {
@@ -93,7 +93,7 @@ pub(crate) fn run(shared: &Shared, batches: &Receiver<Arc<BatchBuilder>>) -> Res
         }
         let waiting = Instant::now();
         let batch = batches.recv();
-        host.stage.spent_since(Spent::Input, waiting);
+        host.stage.add_time_since(TimeKind::Input, waiting);
         let Ok(batch) = batch else { return Ok(()) };
         if let Some(share) = &shared.host_share {
             share.learn(is_behind);

@@ -15,7 +15,7 @@ use crate::delivery::{DirectBatch, DirectStorage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::{Brought, Loaded, Miss};
-use crate::stats::Spent;
+use crate::stats::TimeKind;
 use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering};
 use crossbeam::channel::{Receiver, Sender};
 
@@ -142,7 +142,7 @@ pub(crate) fn run(shared: &Shared, requests: &Receiver<Miss>, loaded: &Sender<Lo
         if shared.run.is_stopped() {
             return Ok(());
         }
-        let read = stage.timed(Spent::Input, || storage.read(shared, &miss));
+        let read = stage.timed(TimeKind::Input, || storage.read(shared, &miss));
         // Little memory says nothing about reads.
         if !storage.is_full() {
             storage.learn(shared, read.is_ok());

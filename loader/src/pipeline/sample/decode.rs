@@ -18,7 +18,7 @@ use crate::pipeline::epoch::Shared;
 use crate::pipeline::sample::batch_builder::BatchBuilder;
 use crate::pipeline::shard::open_shards::OpenShard;
 use crate::pipeline::{Brought, Chunk, Loaded, Miss, Place, Task};
-use crate::stats::{Counter, Spent, Stage};
+use crate::stats::{Counter, Stage, TimeKind};
 use crate::sync::Arc;
 use crossbeam::channel::{Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ impl Done {
 
     fn tell(&mut self, stage: &Stage) {
         let Self { samples, bytes, time } = std::mem::take(self);
-        stage.spend(Spent::Busy, time);
+        stage.add_time(TimeKind::Busy, time);
         stage.done(samples, bytes);
     }
 }
@@ -118,12 +118,12 @@ impl<'a> DecodeThread<'a> {
             let waiting = Instant::now();
             crossbeam::channel::select! {
                 recv(loaded) -> sample => {
-                    self.decode.spent_since(Spent::Input, waiting);
+                    self.decode.add_time_since(TimeKind::Input, waiting);
                     let Ok(sample) = sample else { return Ok(()) };
                     self.loaded(sample)?;
                 }
                 recv(chunks) -> chunk => {
-                    self.decode.spent_since(Spent::Input, waiting);
+                    self.decode.add_time_since(TimeKind::Input, waiting);
                     let Ok(chunk) = chunk else { return Ok(()) };
                     self.chunk(chunk)?;
                 }
@@ -340,7 +340,7 @@ impl<'a> DecodeThread<'a> {
 fn lap(start: &mut Instant, done: &mut Done, stage: &Stage) {
     let now = Instant::now();
     done.time += now - *start;
-    stage.trace(Spent::Busy, *start, now - *start);
+    stage.trace(TimeKind::Busy, *start, now - *start);
     *start = now;
 }
 

@@ -8,7 +8,7 @@ use crate::io::{Completion, IoConfig, ReadRequest, Reader, reader};
 use crate::memory::ReadPool;
 use crate::pipeline::epoch::Shared;
 use crate::pipeline::{Brought, Loaded, Miss};
-use crate::stats::{Counter, Spent, Stage};
+use crate::stats::{Counter, Stage, TimeKind};
 use crate::sync::{Arc, sleep};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::collections::VecDeque;
@@ -123,10 +123,10 @@ impl<'a> ReadThread<'a> {
 
     fn complete(&mut self, done: &mut Vec<Completion>, stage: &Stage) -> Result<()> {
         if self.reader.in_flight() > 0 {
-            stage.timed(Spent::Input, || self.reader.wait(done, LOOK_EVERY))?;
+            stage.timed(TimeKind::Input, || self.reader.wait(done, LOOK_EVERY))?;
         } else if !self.waiting.is_empty() {
             // Every slot is being decoded.
-            stage.timed(Spent::Output, || sleep(LOOK_EVERY));
+            stage.timed(TimeKind::Output, || sleep(LOOK_EVERY));
         }
         for Completion { token, result } in done.drain(..) {
             let token = token as usize;

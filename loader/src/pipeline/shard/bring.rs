@@ -6,7 +6,7 @@ use crate::catalog::Stream;
 use crate::error::{Context, Error, Result};
 use crate::format::{FileInfo, FilePair, Shard};
 use crate::pipeline::run::Run;
-use crate::stats::{Spent, Stats};
+use crate::stats::{Stats, TimeKind};
 use crate::store::Progress;
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ impl ShardFetch<'_> {
                     let stage = self.stats.stage("fetch");
                     let file = pair.stored();
                     let watch = |progress, moved| (self.watch)(FetchEvent::Bytes { file, progress, moved });
-                    let fetched = stage.timed(Spent::Busy, || fetch(self.stream, origin, file, self.run, watch))?;
+                    let fetched = stage.timed(TimeKind::Busy, || fetch(self.stream, origin, file, self.run, watch))?;
                     stage.done(1, file.bytes);
                     (self.watch)(FetchEvent::File);
                     Cow::Owned(fetched.into())
@@ -88,7 +88,7 @@ fn unpack<'a>(shard: &Shard, pair: FilePair<'a>, stored: Cow<'a, [u8]>, stats: &
     let unpack = stats.stage("unpack");
     let mut raw = Vec::new();
     unpack
-        .timed(Spent::Busy, || compression.decompress(&stored, pair.raw.bytes, &mut raw))
+        .timed(TimeKind::Busy, || compression.decompress(&stored, pair.raw.bytes, &mut raw))
         .context("file", || &zip.basename)?;
     unpack.done(1, pair.raw.bytes);
     Ok(Unpacked { pair, raw: raw.into(), zip: Some(stored) })
@@ -109,7 +109,7 @@ impl Brought<'_> {
                 list.push(PublishFile::new(&info.basename, zip));
             }
         }
-        let guard = publish.timed(Spent::Busy, || admission.publish(&list))?;
+        let guard = publish.timed(TimeKind::Busy, || admission.publish(&list))?;
         publish.done(1, self.raw_bytes);
         Ok(guard)
     }

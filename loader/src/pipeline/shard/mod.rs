@@ -26,7 +26,7 @@ use super::epoch::Shared;
 use crate::cache;
 use crate::error::{Error, Result};
 use crate::order::ShardId;
-use crate::stats::Spent;
+use crate::stats::TimeKind;
 use crate::sync::Arc;
 use std::fmt::Debug;
 
@@ -73,10 +73,10 @@ pub(crate) enum Outcome {
 pub(crate) fn run(shared: &Shared) -> Result<()> {
     let stage = shared.stats.stage("shard");
     let mut in_exchange = None;
-    let next_wanted = || stage.timed(Spent::Input, || shared.residency.next_wanted()).map(|(_, shard)| shard);
+    let next_wanted = || stage.timed(TimeKind::Input, || shared.residency.next_wanted()).map(|(_, shard)| shard);
     while let Some(shard) = in_exchange.take().or_else(next_wanted) {
         let outcome = stage
-            .timed(Spent::Busy, || shared.source.make_resident(shard, shared))
+            .timed(TimeKind::Busy, || shared.source.make_resident(shard, shared))
             .map_err(|e| shared.source.describe(e, shard))?;
         if let Outcome::GaveWay(earlier) = outcome {
             in_exchange = Some(earlier);

@@ -1,0 +1,78 @@
+//! Plans of a loader's epochs.
+
+use crate::catalog::Catalog;
+use crate::config::LoaderConfig;
+use crate::decode::DRAWS_VERSION;
+use crate::error::Result;
+use crate::format::HashAlgo;
+use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
+use crate::pipeline::{NextPlan, WholePlan};
+use crate::state::{ForebayState, STATE_VERSION};
+use crate::sync::Arc;
+use std::collections::BTreeMap;
+
+/// Makes the plans of a loader's epochs.
+#[derive(Clone)]
+pub(super) struct Planner {
+    catalog: Arc<Catalog>,
+    order: OrderConfig,
+    pub(super) world: World,
+}
+
+impl Planner {
+    /// # Errors
+    ///
+    /// `Config` for arguments of the order that cannot work.
+    pub(super) fn new(catalog: Arc<Catalog>, order: OrderConfig, world: World) -> Result<Self> {
+        // The plan itself is made later; this check finds mistakes in the arguments now.
+        crate::order::shares_of(catalog.shape(), &order)?;
+        Ok(Self { catalog, order, world })
+    }
+
+    /// Plans `epoch`, or the rest of it if `resume` is a checkpoint of it.
+    pub(super) fn plan(&self, epoch: u64, resume: Option<&Resume>) -> Result<EpochPlan> {
+        Ok(EpochPlan::new(self.catalog.shape(), &self.order, self.world, epoch, resume)?)
+    }
+
+    /// Returns a function that plans the epoch of `plan` from its beginning.
+    pub(super) fn whole_plan(&self, plan: &EpochPlan) -> WholePlan {
+        let (planner, plan) = (self.clone(), plan.clone());
+        Box::new(move || match plan.sample_in_epoch() {
+            0 => Ok(plan.clone()),
+            _ => planner.plan(plan.epoch(), Some(&plan.state(0))),
+        })
+    }
+
+    /// Returns a function that plans the epoch after that of `plan`.
+    pub(super) fn next_plan(&self, plan: &EpochPlan) -> NextPlan {
+        let (planner, epoch, resume) = (self.clone(), plan.epoch() + 1, plan.state(0));
+        Box::new(move || planner.plan(epoch, Some(&resume)))
+    }
+
+    /// Batches of a whole epoch for this rank, with the canonical nodes and seed of `resume`.
+    pub(super) fn batches(&self, config: &LoaderConfig, resume: Option<Resume>) -> Result<u64> {
+        let resume = resume.map(|r| Resume { epoch: 0, sample_in_epoch: 0, ..r });
+        let plan = self.plan(0, resume.as_ref())?;
+        let rank = Rank(config.world.rank);
+        Ok(match config.drop_last {
+            true => plan.len_of_rank(rank) / u64::from(config.batch_size),
+            false => plan.batches(rank),
+        })
+    }
+
+    /// The part of a checkpoint that only this loader reads.
+    pub(super) fn forebay_state(&self, config: &LoaderConfig) -> ForebayState {
+        let plan = crate::order::arguments(self.catalog.shape(), &self.order);
+        let mut plan: BTreeMap<String, String> =
+            plan.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let digests: Vec<&str> = self.catalog.streams().iter().map(|s| s.index_digest.as_str()).collect();
+        plan.insert("index".to_owned(), HashAlgo::Xxh3_64.hex(digests.join(",").as_bytes()));
+        ForebayState {
+            version: STATE_VERSION,
+            batch_size: config.batch_size.into(),
+            draws_version: DRAWS_VERSION,
+            augment_seed: config.augment_seed(),
+            plan,
+        }
+    }
+}
