@@ -1,6 +1,6 @@
 # Targets. `make help` lists them; the scripts are in python/scripts.
 .DEFAULT_GOAL := help
-.PHONY: help run test gate build wheel gpu-report
+.PHONY: help run test gate docs build wheel gpu-report
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -13,6 +13,9 @@ test: ## everything that must pass: gate, Rust, C, Python
 
 gate: ## the checks that run no test: format, lints, docs, layering, drift
 	@python/scripts/system.sh && cargo gate
+
+docs: ## the documentation site, into target/docs
+	@python/scripts/docs.sh
 
 build: ## the extension in place, for PYTHONPATH=python/py_src
 	@python/scripts/system.sh && python/scripts/extension.sh release

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Builds the documentation site from python/docs and the docstrings into target/docs. Warnings are errors. The generator has
+# an environment of its own: shared by all checkouts of this machine, and small, so the site needs neither torch nor Rust.
+. "$(dirname "$0")/lib.sh"
+
+requirements=$root/python/docs/requirements.txt
+python=$(find_python)
+version=$("$python" -c 'import sys; print(sys.version, sys.prefix)')
+hash=$( { cat "$requirements"; echo "$version"; } | sha256sum | cut -c1-12)
+venv=${XDG_CACHE_HOME:-$HOME/.cache}/forebay/docs-$hash
+
+if [ ! -e "$venv/complete" ]; then
+    mkdir -p "$(dirname "$venv")"
+    # Two checkouts may start at once: the second one waits and then finds the environment.
+    exec 9>"$venv.lock"
+    flock 9
+    if [ ! -e "$venv/complete" ]; then
+        say "making the environment $venv (the documentation's generator, about 170 MB, once)"
+        [ -x "$venv/bin/python" ] || "$python" -m venv "$venv" || die "this Python cannot make environments: install python3-venv"
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
+        touch "$venv/complete"
+    fi
+    exec 9>&-
+fi
+
+# The generator announces changes to come in its own later versions: they do not concern pinned ones.
+export NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true
+"$venv/bin/python" -m mkdocs build --quiet --strict --config-file python/mkdocs.yml --site-dir "$target/docs"
+printf 'the site is in %s\n' "$target/docs/index.html"
