@@ -31,4 +31,7 @@ python=$(cat "$logs/python")
 python/scripts/extension.sh dev
 PYTHONPATH=$root/python/py_src "$python" -m pytest -q -p no:cacheprovider python/tests
 
+say "documentation: the site, without warnings"
+python/scripts/docs.sh
+
 say "all tests passed, in $((SECONDS - start)) s"

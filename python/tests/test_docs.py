@@ -1,9 +1,10 @@
 """The documentation: every Python block runs, and the tables name everything that the code has.
 
 A page is README.md or a file of python/docs. Its blocks run in order, in one namespace and in an empty folder with the
-data sets that `folder` makes. A comment `<!-- setup ... -->` on a page holds Python that runs and is not shown.
+data sets that `folder` makes.
 """
 
+import functools
 import pathlib
 import re
 
@@ -21,10 +22,10 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "python" / "docs").glob("*.md"))]
 STAND_INS = {"s3://bucket/": "bucket/", "https://host/": "bucket/", '"/data/': '"local/'}
 """Addresses on the pages, and the folders used in their place."""
 
-LANGUAGES = {"python", "sh", "text", "json"}
+LANGUAGES = {"sh", "text"}
+"""Languages of blocks that are not run."""
 
-PARTS = re.compile(r"^<!-- setup\n(.*?)^-->$|^ *```(\w*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
-"""Hidden setups and code blocks."""
+BLOCK = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
 
 
 def name_of(page):
@@ -34,13 +35,12 @@ def name_of(page):
 def blocks(page):
     """The Python of a page: line and text, in order."""
     text = page.read_text()
-    for part in PARTS.finditer(text):
-        setup, language, shown = part.groups()
-        if setup is None and language != "python":
-            assert language in LANGUAGES, f"{page.name}: a block of the language {language!r} is not run: name it, or add it"
-            continue
-        start = part.start(1 if setup is not None else 3)
-        yield text.count("\n", 0, start), setup if setup is not None else shown
+    for block in BLOCK.finditer(text):
+        language, shown = block.groups()
+        if language == "python":
+            yield text.count("\n", 0, block.start(2)), shown
+        else:
+            assert language in LANGUAGES, f"{page.name}: no test runs a block of the language {language!r}"
 
 
 @pytest.fixture
@@ -84,6 +84,8 @@ def page(request, monkeypatch):
     if request.param.stem == "gpu":
         library = request.getfixturevalue("cuda_library")
         monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(library))
+        # torch does not know the stand-in's device.
+        monkeypatch.setattr(fb, "Loader", functools.partial(fb.Loader, framework="dlpack", memory="64mb"))
         driver = fake_cuda.Driver(library)
         driver.waits_move(True)
         request.addfinalizer(lambda: driver.waits_move(False))
@@ -104,3 +106,48 @@ def test_every_block_of_the_page_runs(page, folder, names):
 def test_the_readme_shows_how_to_write_and_how_to_load():
     shown = "".join(text for _, text in blocks(ROOT / "README.md"))
     assert "fb.MDSWriter(" in shown and "fb.Loader(" in shown and "load_state_dict" in shown
+
+
+def sources(*folders, kinds=("rs", "py")):
+    """The text of a folder's files."""
+    return [file.read_text() for folder in folders for kind in kinds for file in sorted((ROOT / folder).rglob(f"*.{kind}"))]
+
+
+def rows(section):
+    """The names in the first column of the table under `section` of the page about metrics."""
+    _, text = (ROOT / "python" / "docs" / "metrics.md").read_text().split(f"\n## {section}\n")
+    return re.findall(r"^\| `(\w+)` \|", text.partition("\n## ")[0], re.M)
+
+
+@pytest.mark.parametrize(("section", "method"), [("Stages", "stage"), ("Counters", "counter")])
+def test_the_page_about_metrics_has_every_stage_and_counter(section, method):
+    named = [name for text in sources("loader/src", "gpu/src") for name in re.findall(rf'\.{method}\(\s*"(\w+)"', text)]
+    documented = rows(section)
+    assert sorted(documented) == sorted(set(named))
+
+
+def test_the_stages_on_the_page_are_in_the_order_of_stats(folder):
+    with fb.Loader(remote="data/pictures", batch_size=8) as loader:
+        assert list(loader.stats()["stages"]) == rows("Stages")
+
+
+def test_the_page_about_the_environment_has_every_variable():
+    page = set(re.findall(r"`([A-Z][A-Z0-9_]+)`", (ROOT / "python" / "docs" / "environment.md").read_text()))
+    constants = [re.findall(r'VARIABLE: &str =\s*"(FOREBAY_\w+)"', text) for text in sources("loader/src", "gpu/src")]
+    of_forebay = {name for names in constants for name in names}
+    of_s3 = set(re.findall(r'"((?:AWS|S3|MOSAICML)_\w+)"', (ROOT / "loader/src/store/s3/settings.rs").read_text()))
+    launchers = r'"((?:\w+_)?(?:RANK|WORLD_SIZE|SIZE|LOCALRANKID|LOCALNRANKS|TASKS|PROCID|NTASKS|NODE|LOCALID|STEP_ID|NODEID))"'
+    of_launchers = set(re.findall(launchers, (ROOT / "python/py_src/forebay/world.py").read_text()))
+    of_python = {name for text in sources("python/py_src") for name in re.findall(r'environ(?:\.get\(|\[)"(\w+)"', text)}
+    assert len(of_forebay) >= 4 and len(of_s3) > 15 and len(of_launchers) > 15 and len(of_python) > 8
+    assert of_forebay | of_s3 | of_launchers | of_python <= page
+
+
+def test_paths_and_links_in_the_texts_exist():
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    named = re.findall(r"(?<![\w/.-])((?:loader|gpu|ffi|python|bench|tests)/[\w./-]*\w)", contributing)
+    made = {"tests/fuzz/artifacts"}
+    assert [path for path in named if path not in made and not (ROOT / path).exists()] == []
+    for file in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "bench" / "README.md"):
+        for link in re.findall(r"\]\(([^)#]+)", file.read_text()):
+            assert link.startswith("https://") or (file.parent / link).exists(), f"{file.name}: {link}"
