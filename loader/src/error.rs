@@ -47,11 +47,6 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Whether another attempt at the same thing may succeed.
-    pub fn is_retried(self) -> bool {
-        matches!(self, Self::Network | Self::Timeout | Self::Checksum)
-    }
-
     /// The kind's name in lower case, as it stands in messages and logs.
     pub fn name(self) -> &'static str {
         match self {
@@ -228,7 +223,6 @@ mod tests {
             .caused_by(std::io::Error::other("beneath"));
         assert_eq!(e.to_string(), "offset 9 lies behind the end (shard shard.00003.mds, sample 17): beneath");
         assert_eq!(e.kind(), ErrorKind::Format);
-        assert!(!e.kind().is_retried());
         assert_eq!(e.duplicate().to_string(), e.to_string());
     }
 

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &DiskArgs) -> Result<Report> {
         let plain = plain_pread(&files, &load)?;
         report.rows.push(row(group, "plain pread", &plain));
         let mut ways = vec![Engine::Auto, Engine::Pread];
-        if let Err(reason) = forebay_loader::io::probe().uring {
+        if let Err(reason) = forebay_loader::io::probe() {
             ways.remove(0);
             report.skipped.push(Skipped { name: format!("io_uring ({group})"), reason });
         }

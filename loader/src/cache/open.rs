@@ -52,9 +52,9 @@ pub(super) fn open_shard(stream: &StreamState, shard: u32) -> Result<Option<Arc<
 fn open_file(stream: &StreamState, shard: u32, file: &CacheFile) -> Result<Option<OpenFile>> {
     let path = stream.dir.path_of(file);
     // The other files are small and read once; they need no second descriptor.
-    let buffered = io::Directory::buffered_only();
+    let buffered = io::DirFeatures::buffered_only();
     let is_data = std::ptr::eq(file, &raw const stream.dir.shards[shard as usize].raw[0]);
-    let opened = match ShardFile::open(&path, if is_data { &stream.dir.reads } else { &buffered }) {
+    let opened = match ShardFile::open(&path, if is_data { &stream.dir.features } else { &buffered }) {
         Ok(opened) => opened,
         Err(e) if e.kind() == ErrorKind::NotFound && stream.has_remote => return Ok(None),
         Err(e) if e.kind() == ErrorKind::NotFound => return Err(stream.unusable(shard)),

@@ -37,8 +37,8 @@ pub(super) struct SharedDir {
     /// Folders that contain shard files, with the prefix of the names in them: the directory itself first, then, for
     /// merged indexes, those below it.
     pub(super) folders: Vec<(PathBuf, String)>,
-    /// Abilities of the file system, learned from reads.
-    pub(super) reads: Arc<io::Directory>,
+    /// Features of the file system, learned from reads.
+    pub(super) features: Arc<io::DirFeatures>,
     /// Free disk space as set by tests.
     #[cfg(test)]
     pub(super) disk_available: Mutex<Option<u64>>,
@@ -174,7 +174,7 @@ impl SharedDir {
             admission: Mutex::new(()),
             watch: Watch::new(),
             folders,
-            reads: io::Directory::new(),
+            features: io::DirFeatures::new(),
             #[cfg(test)]
             disk_available: Mutex::default(),
             unnamed_files: AtomicBool::new(true),

@@ -122,7 +122,7 @@ impl StreamCache {
 
     /// Lets reads of the shards fill the page cache: for data that fits there and is read again every epoch.
     pub(crate) fn keep_in_page_cache(&self) {
-        self.state.dir.reads.keep_in_page_cache();
+        self.state.dir.features.keep_in_page_cache();
     }
 
     /// Returns the last known state of `shard`. The disk is read the first time; another process may have changed it since.

@@ -1,4 +1,4 @@
-//! An open shard.
+//! Open shards.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::BLOCK_BYTES;
@@ -12,46 +12,45 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// After so many reads in a row out of the page cache, a file is no longer asked before it is read.
+/// Reads in a row from the page cache after which a file is hot: the page cache is no longer queried before a read.
 const HOT_STREAK: u32 = 32;
 
-/// Samples of up to so many bytes may be copied from a mapping once a file is hot: for more, what the system call takes besides
-/// copying no longer counts.
+/// Largest sample that is copied from a mapping of a hot file. For larger ones the cost of a system call is negligible.
 const MAPPED_BYTES_MAX: usize = 16 << 10;
 
-/// Of so many samples in a hot mapping one is asked whether the page cache still has it; touching one that it has not waits
-/// for the disk.
-const ASKED_OF: u64 = 16;
+/// One of this many samples in a hot mapping is checked against the page cache, because an access to a page that has left
+/// it waits for the disk.
+const CHECK_ONE_OF: u64 = 16;
 
-/// What has been learnt about the file system under a folder of shards. One per folder, shared by its files.
+/// Features of the file system under a folder of shards, learned from reads. One per folder, shared by its files.
 #[derive(Debug)]
-pub struct Directory {
-    /// O_DIRECT has not been refused here.
+pub struct DirFeatures {
+    /// O_DIRECT has not failed here.
     direct: AtomicBool,
-    /// RWF_NOWAIT has not been refused here.
+    /// RWF_NOWAIT has not failed here.
     nowait: AtomicBool,
 }
 
-impl Default for Directory {
+impl Default for DirFeatures {
     fn default() -> Self {
         Self { direct: AtomicBool::new(true), nowait: AtomicBool::new(true) }
     }
 }
 
-impl Directory {
-    /// A folder of which nothing is known yet.
+impl DirFeatures {
+    /// Creates the features of a folder of which nothing is known yet.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// A folder whose files are never read past the page cache.
+    /// Creates the features of a folder whose files are never read with O_DIRECT.
     pub fn buffered_only() -> Arc<Self> {
-        let directory = Self::default();
-        directory.direct.store(false, Ordering::Relaxed);
-        Arc::new(directory)
+        let features = Self::default();
+        features.direct.store(false, Ordering::Relaxed);
+        Arc::new(features)
     }
 
-    /// Whether O_DIRECT is still tried.
+    /// Returns true if O_DIRECT is tried.
     pub fn is_direct(&self) -> bool {
         self.direct.load(Ordering::Relaxed)
     }
@@ -62,9 +61,9 @@ impl Directory {
     }
 
     /// Turns O_DIRECT off for all files of the folder.
-    pub(super) fn refuse_direct(&self) {
+    pub(super) fn disable_direct(&self) {
         if self.direct.swap(false, Ordering::Relaxed) {
-            log::info!("the file system refuses O_DIRECT: reads go through the page cache");
+            log::info!("the file system does not support O_DIRECT: reads go through the page cache");
         }
     }
 
@@ -72,36 +71,36 @@ impl Directory {
         self.nowait.load(Ordering::Relaxed)
     }
 
-    fn refuse_nowait(&self) {
+    fn disable_nowait(&self) {
         self.nowait.store(false, Ordering::Relaxed);
     }
 }
 
-/// A shard opened for reading. The file may be unlinked while it is open; its bytes stay readable.
+/// Shard opened for reading. The file may be unlinked while it is open; its bytes stay readable.
 #[derive(Debug)]
 pub struct ShardFile {
     buffered: Arc<OwnedFd>,
-    /// The same file with O_DIRECT, where that can be aligned to our blocks.
+    /// Descriptor with O_DIRECT, if its alignment fits our blocks.
     direct: Option<OwnedFd>,
-    directory: Arc<Directory>,
+    features: Arc<DirFeatures>,
     path: PathBuf,
     len: u64,
-    /// Reads in a row that the page cache answered.
+    /// Number of reads in a row from the page cache.
     hot: AtomicU32,
-    /// How the page cache is asked; found out by the first read.
+    /// Query of the page cache, set up by the first read.
     page_cache: OnceLock<PageCache>,
-    /// Its mapping, if it may have one; made when the file is hot.
+    /// Mapping, if possible; created when the file is hot.
     mapped: OnceLock<Option<LeasedMap>>,
 }
 
-/// Opens a shard in a folder of which nothing is known. A set of shards shares one [`Directory`]:
+/// Opens a shard in a folder of which nothing is known. A set of shards should share one [`DirFeatures`], with
 /// [`ShardFile::open`].
 ///
 /// # Errors
 ///
-/// As [`ShardFile::open`].
+/// Those of [`ShardFile::open`].
 pub fn open(path: impl Into<PathBuf>) -> Result<ShardFile> {
-    ShardFile::open(path, &Directory::new())
+    ShardFile::open(path, &DirFeatures::new())
 }
 
 impl ShardFile {
@@ -110,8 +109,8 @@ impl ShardFile {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`], [`ErrorKind::Permission`]; [`ErrorKind::Full`] when the process has too many open
-    /// files; [`ErrorKind::Format`] for something that is no regular file.
-    pub fn open(path: impl Into<PathBuf>, directory: &Arc<Directory>) -> Result<Self> {
+    /// files; [`ErrorKind::Format`] for anything but a regular file.
+    pub fn open(path: impl Into<PathBuf>, features: &Arc<DirFeatures>) -> Result<Self> {
         let path = path.into();
         let failed = |errno: Errno| match errno {
             Errno::MFILE | Errno::NFILE => Error::new(
@@ -122,19 +121,19 @@ impl ShardFile {
             _ => Error::from_io(errno.into(), "a shard cannot be opened"),
         };
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-        // NONBLOCK: a FIFO in a shard's place must not stop the loader; for a regular file it means nothing.
+        // NONBLOCK: a FIFO in a shard's place must not block the loader; for a regular file it has no effect.
         let buffered = open_retrying(&path, flags | OFlags::NONBLOCK)
             .map_err(|errno| failed(errno).with("path", path.display()))?;
         let stat = rustix::fs::fstat(&buffered).map_err(|errno| failed(errno).with("path", path.display()))?;
         if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
             return Err(Error::format("a shard is not a regular file").with("path", path.display()));
         }
-        let direct = if directory.is_direct() { open_direct(&path, &buffered, directory) } else { None };
+        let direct = if features.is_direct() { open_direct(&path, &buffered, features) } else { None };
         let len = u64::try_from(stat.st_size).unwrap_or(0);
         Ok(Self {
             buffered: Arc::new(buffered),
             direct,
-            directory: directory.clone(),
+            features: features.clone(),
             path,
             len,
             hot: AtomicU32::new(0),
@@ -143,47 +142,47 @@ impl ShardFile {
         })
     }
 
-    /// Length in bytes when the file was opened.
+    /// Returns the length in bytes when the file was opened.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether the file has no bytes.
+    /// Returns true for a file without bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where it was opened.
+    /// Returns the path at which the file was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Descriptors that it holds: one, and another for reads past the page cache.
+    /// Returns the number of descriptors: one, and another for O_DIRECT.
     pub fn descriptors(&self) -> usize {
         1 + usize::from(self.direct.is_some())
     }
 
-    /// Whether misses go past the page cache.
+    /// Returns true if misses are read with O_DIRECT.
     pub fn is_direct(&self) -> bool {
-        self.direct.is_some() && self.directory.is_direct()
+        self.direct.is_some() && self.features.is_direct()
     }
 
-    /// The descriptor that goes through the page cache.
+    /// Returns the descriptor that goes through the page cache.
     pub fn buffered(&self) -> BorrowedFd<'_> {
         self.buffered.as_fd()
     }
 
-    /// Opens the file once more with O_DIRECT, for somebody who reads it elsewhere: whatever has been learnt about reads here.
+    /// Opens the file once more with O_DIRECT, for other ways to read it. Ignores the features learned here.
     ///
     /// # Errors
     ///
-    /// `Unsupported` when the file system refuses O_DIRECT, `NotFound` when the name has gone or is another file's by now; as
-    /// [`open`](Self::open).
+    /// `Unsupported` when the file system does not support O_DIRECT, `NotFound` when the name is gone or belongs to another
+    /// file by now; those of [`open`](Self::open).
     pub fn open_direct_again(&self) -> Result<OwnedFd> {
         let failed = |message: &str, kind| Error::new(kind, message).with("path", self.path.display());
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::DIRECT;
         let file = open_retrying(&self.path, flags).map_err(|errno| match errno {
-            Errno::INVAL => failed("the file system refuses O_DIRECT", ErrorKind::Unsupported),
+            Errno::INVAL => failed("the file system does not support O_DIRECT", ErrorKind::Unsupported),
             _ => {
                 Error::from_io(errno.into(), "a shard cannot be opened with O_DIRECT").with("path", self.path.display())
             }
@@ -195,35 +194,35 @@ impl ShardFile {
         }
     }
 
-    /// The descriptor that goes past it, while that is allowed.
+    /// Returns the descriptor with O_DIRECT, unless that is disabled.
     pub(super) fn direct(&self) -> Option<BorrowedFd<'_>> {
-        self.direct.as_ref().filter(|_| self.directory.is_direct()).map(AsFd::as_fd)
+        self.direct.as_ref().filter(|_| self.features.is_direct()).map(AsFd::as_fd)
     }
 
-    pub(super) fn directory(&self) -> &Directory {
-        &self.directory
+    pub(super) fn features(&self) -> &DirFeatures {
+        &self.features
     }
 
-    /// Whether the page cache has all of the range; `None` where the kernel does not tell.
+    /// Returns true if the page cache has all of the range; `None` if the kernel does not report it.
     fn is_cached(&self, offset: u64, len: usize) -> Option<bool> {
         let page_cache = self.page_cache.get_or_init(|| PageCache::of(self.buffered(), self.len));
         page_cache.is_cached(self.buffered(), offset, len)
     }
 
-    /// Fills `into` from `offset` if the page cache has all of it, on the calling thread and without waiting for a disk;
-    /// false, with `into` unspecified, if not.
+    /// Fills `into` from `offset` if the page cache has all of it, on the calling thread and without waiting for a disk.
+    /// Otherwise returns false, with `into` unspecified.
     pub fn read_cached(&self, offset: u64, into: &mut [u8]) -> bool {
         self.copy_cached(offset, &mut [IoSliceMut::new(into)]) == into.len()
     }
 
-    /// The same for a range that goes to several places, one behind another in the file.
+    /// Reads like [`read_cached`](Self::read_cached) a range into several places, consecutive in the file.
     pub fn read_cached_parts(&self, offset: u64, into: &mut [IoSliceMut<'_>]) -> bool {
         let len: usize = into.iter().map(|part| part.len()).sum();
         self.copy_cached(offset, into) == len
     }
 
-    /// The same for a range whose middle goes to memory that nothing was written to yet. All of `middle` is written when
-    /// the answer is true.
+    /// Reads like [`read_cached`](Self::read_cached) a range whose middle goes to uninitialised memory. If it returns true,
+    /// all of `middle` is initialised.
     pub fn read_cached_around(
         &self,
         offset: u64,
@@ -232,20 +231,20 @@ impl ShardFile {
         after: &mut [u8],
     ) -> bool {
         let (head, middle_len, tail) = (before.len(), middle.len(), after.len());
-        // There is no call that writes to such memory and never waits for the disk: the page cache is asked every time.
+        // No call writes to such memory and never waits for the disk, so the page cache is queried every time.
         if self.is_cached(offset, head + middle_len + tail) != Some(true) {
             self.remember(false);
             return false;
         }
         let middle_at = offset + head as u64;
         let after_at = middle_at + middle_len as u64;
-        // A result that is not the length, errors too, comes again by the ordinary way, which tells what it means.
+        // Short reads and errors are repeated by the ordinary read, which interprets them.
         (head == 0 || rustix::io::pread(&self.buffered, before, offset) == Ok(head))
             && rustix::io::pread(&self.buffered, middle, middle_at).is_ok_and(|(_, rest)| rest.is_empty())
             && (tail == 0 || rustix::io::pread(&self.buffered, after, after_at) == Ok(tail))
     }
 
-    /// Has the CPU fetch the ends of a range that [`read_mapped`](Self::read_mapped) will soon be called for.
+    /// Prefetches into the CPU's cache the ends of a range that [`read_mapped`](Self::read_mapped) will read soon.
     pub fn prefetch(&self, offset: u64, len: usize) {
         if len <= MAPPED_BYTES_MAX
             && let Some(Some(mapped)) = self.mapped.get()
@@ -254,41 +253,41 @@ impl ShardFile {
         }
     }
 
-    /// As [`read_cached`](Self::read_cached) for a small range of a hot file, from a mapping; false where the range is not
-    /// small, the file not hot or not to be mapped. A page that has left the page cache since the file became hot may be waited
-    /// for, and a disk that fails then ends the process.
+    /// Reads like [`read_cached`](Self::read_cached) a small range of a hot file from a mapping. Returns false if the range
+    /// is not small, or the file is not hot or cannot be mapped. It may wait for a page that has left the page cache since
+    /// the file became hot, and a disk that fails then ends the process.
     pub fn read_mapped(&self, offset: u64, into: &mut [u8]) -> bool {
         if into.len() > MAPPED_BYTES_MAX || !self.is_hot() {
             return false;
         }
         let mapped = self.mapped.get_or_init(|| LeasedMap::new(&self.buffered, self.len));
         let Some(mapped) = mapped else { return false };
-        // By a hash, so that it is another sixteenth for other lengths of samples.
-        let is_asked = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) < u64::MAX / ASKED_OF;
-        if is_asked && self.is_cached(offset, into.len()) != Some(true) {
+        // By a hash, so that samples of any length are checked at the same rate.
+        let is_checked = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) < u64::MAX / CHECK_ONE_OF;
+        if is_checked && self.is_cached(offset, into.len()) != Some(true) {
             self.remember(false);
             return false;
         }
         mapped.copy(offset, into)
     }
 
-    /// Copies what the page cache has of the range, if it seems to have all of it; how much that was.
+    /// Copies the range from the page cache, if it seems to have all of it. Returns the number of bytes.
     pub(super) fn copy_cached(&self, offset: u64, into: &mut [IoSliceMut<'_>]) -> usize {
         let len = into.iter().map(|part| part.len()).sum();
-        let nowait = self.directory.is_nowait();
-        let mut known = false;
-        // A file that keeps being hot is not asked: if it turns cold, the first read costs some readahead.
+        let nowait = self.features.is_nowait();
+        let mut is_known = false;
+        // For a hot file the query is skipped: if it turns cold, the first read costs some readahead.
         if !(nowait && self.is_hot()) {
             match self.is_cached(offset, len) {
-                Some(true) => known = true,
+                Some(true) => is_known = true,
                 Some(false) => {
                     self.remember(false);
                     return 0;
                 }
-                // The kernel does not tell. Hot data must not be read from the disk, and asking by RWF_NOWAIT would
-                // fetch what is cold twice (its miss starts readahead of the range): everything goes through the cache.
+                // The kernel does not report it. Hot data must not be read from the disk, and a query with RWF_NOWAIT would
+                // fetch cold data twice (its miss starts readahead of the range), so everything goes through the cache.
                 None => {
-                    self.directory.refuse_direct();
+                    self.features.disable_direct();
                     if !nowait {
                         return 0;
                     }
@@ -300,16 +299,16 @@ impl ShardFile {
             match rustix::io::preadv2(&self.buffered, into, offset, flags) {
                 Ok(read) => break read.min(len),
                 Err(Errno::INTR) => {}
-                // The file system (tmpfs, NFS) or the kernel does not know the flag. What is known to be cached is read
-                // without it.
+                // The file system (tmpfs, NFS) or the kernel does not support the flag. Data that is known to be cached is
+                // read without it.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if !flags.is_empty() => {
-                    self.directory.refuse_nowait();
-                    if !known {
+                    self.features.disable_nowait();
+                    if !is_known {
                         break 0;
                     }
                     flags = ReadWriteFlags::empty();
                 }
-                // EAGAIN: not there. Anything else comes again by the ordinary way, which tells what it means.
+                // EAGAIN: not cached. Other errors are repeated by the ordinary read, which interprets them.
                 Err(_) => break 0,
             }
         };
@@ -317,13 +316,13 @@ impl ShardFile {
         copied
     }
 
-    /// Whether the last reads all came out of the page cache.
+    /// Returns true if the last reads all came from the page cache.
     fn is_hot(&self) -> bool {
         self.hot.load(Ordering::Relaxed) >= HOT_STREAK
     }
 
-    /// Remembers whether the page cache had a read. A lost update between threads costs one question more or less. Nothing is
-    /// written once a file is hot or as long as it is cold: all threads read here, each for every sample.
+    /// Notes if the page cache had a read. A lost update between threads costs one query more or less. Nothing is written
+    /// while a file stays hot or cold, because all threads read this for every sample.
     fn remember(&self, cached: bool) {
         let streak = self.hot.load(Ordering::Relaxed);
         let now = if cached { streak.saturating_add(1).min(HOT_STREAK) } else { 0 };
@@ -344,27 +343,27 @@ fn open_retrying(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::io::retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
 }
 
-/// Opens the file once more with O_DIRECT; `None`, and the folder remembers, where that is refused or wants an
+/// Opens the file once more with O_DIRECT. Returns `None`, and disables it for the folder, if that fails or needs an
 /// alignment above a block.
-fn open_direct(path: &Path, buffered: &OwnedFd, directory: &Directory) -> Option<OwnedFd> {
-    // DIOALIGN tells (Linux 6.1, few file systems) what O_DIRECT needs; 0 means that the file cannot do it at all.
+fn open_direct(path: &Path, buffered: &OwnedFd, features: &DirFeatures) -> Option<OwnedFd> {
+    // DIOALIGN (Linux 6.1, few file systems) is the alignment that O_DIRECT needs; 0 means that the file does not support it.
     if let Ok(stat) = rustix::fs::statx(buffered, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
         && stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0
     {
         let aligned = |align: u32| align > 0 && (align as usize) <= BLOCK_BYTES;
         if !(aligned(stat.stx_dio_mem_align) && aligned(stat.stx_dio_offset_align)) {
-            directory.refuse_direct();
+            features.disable_direct();
             return None;
         }
     }
     match open_retrying(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::DIRECT) {
         Ok(fd) => Some(fd),
-        // EINVAL: the file system cannot do it.
+        // EINVAL: the file system does not support it.
         Err(Errno::INVAL) => {
-            directory.refuse_direct();
+            features.disable_direct();
             None
         }
-        // EMFILE, ENFILE: one descriptor has to do. ENOENT: evicted between the two calls; the first still reads.
+        // EMFILE, ENFILE: one descriptor has to suffice. ENOENT: evicted between the two calls; the first one still reads.
         Err(_) => None,
     }
 }
@@ -374,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_shard_is_told_by_kind() {
+    fn a_file_that_is_not_a_shard_is_an_error_of_its_kind() {
         let folder = tempfile::tempdir().unwrap();
         let missing = open(folder.path().join("shard.00000.mds")).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
@@ -386,15 +385,15 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_refuses_o_direct_is_not_asked_again() {
+    fn o_direct_is_not_tried_again_where_it_has_failed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shard");
         std::fs::write(&path, b"bytes").unwrap();
-        let directory = Directory::new();
-        let first = ShardFile::open(&path, &directory).unwrap();
-        directory.refuse_direct();
-        assert!(!first.is_direct(), "files that are open already obey");
-        assert!(ShardFile::open(&path, &directory).unwrap().direct.is_none());
+        let features = DirFeatures::new();
+        let first = ShardFile::open(&path, &features).unwrap();
+        features.disable_direct();
+        assert!(!first.is_direct(), "it holds for open files too");
+        assert!(ShardFile::open(&path, &features).unwrap().direct.is_none());
         assert_eq!(first.len(), 5);
     }
 
@@ -409,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn small_samples_of_a_hot_file_come_from_its_mapping_and_no_others() {
+    fn only_small_samples_of_a_hot_file_come_from_its_mapping() {
         let folder = tempfile::tempdir().unwrap();
         let bytes: Vec<u8> = (0..100_000_u32).map(|i| ((i * 31) >> 3) as u8).collect();
         std::fs::write(folder.path().join("shard"), &bytes).unwrap();
@@ -428,6 +427,6 @@ mod tests {
             assert!(shard.read_cached(at as u64, &mut small));
         }
         assert!(!shard.read_mapped(0, &mut vec![0; MAPPED_BYTES_MAX + 1]));
-        assert!(!shard.read_mapped(99_999, &mut small), "behind the end");
+        assert!(!shard.read_mapped(99_999, &mut small), "beyond the end");
     }
 }

@@ -1,4 +1,4 @@
-//! Reading samples out of shards on local disk.
+//! Reads of samples from shards on local disk.
 //!
 //! ```text
 //!   ReadRequest { file, offset, into: ReadLease }
@@ -6,48 +6,50 @@
 //!     submit --- all in the page cache? --- copied at once ------------------------+
 //!        | no                                                                      |
 //!        +-- uring: O_DIRECT, fixed buffers, deep queue ---+                       v
-//!        +-- pread: the same reads on a few threads -------+--- Op::step ---> Completion, by wait
+//!        +-- pread: the same reads on a few threads -------+--- ReadOp::step ---> Completion, by wait
 //! ```
 //!
-//! One trait, [`Reader`]; one thread drives each. What happens to a result (short reads, interrupted calls, a file
-//! system that refuses O_DIRECT, every error number) is decided in one place, `op`, for all of them, and one test body
-//! (`tests::contract`) runs for all.
+//! One trait, [`Reader`]; one thread drives each. `op` interprets the results of all readers (short reads, interrupted
+//! calls, a file system without O_DIRECT, every error number), and one test body (`tests::contract`) runs for all.
 //!
-//! * [`reader`] picks the implementation by [`probe`]: a refused io_uring (seccomp, gVisor, locked-memory limits) means
-//!   the pread threads and one note in the statistics.
-//! * Data hot in the page cache is copied on the calling thread, by one call, which is what plain pread costs; asking
-//!   takes 0.2 microseconds and is left out while a file keeps being hot. Registered buffers and queues bring nothing
-//!   there. Cold data goes past the page cache, where a queue of 16 is 2.4 times as fast as one read at a time.
-//! * [`read_exact_at`] and [`write_pieces`] are for the small and the large rest: offset tables, random access, shards.
+//! * [`reader`] selects the implementation by [`probe`]: without io_uring (seccomp, gVisor, locked-memory limits) it is the
+//!   pread threads, with one note in the statistics.
+//! * Data in the page cache is copied on the calling thread, by one call, at the cost of plain pread. A query of the page
+//!   cache takes 0.2 microseconds and is skipped while a file keeps being hot. Registered buffers and queues gain nothing
+//!   there. Cold data is read with O_DIRECT, where a queue of 16 is 2.4 times as fast as one read at a time.
+//! * `blocking` is for all other reads and writes: offset tables, random access, shards.
 
+mod blocking;
 mod file;
 mod op;
 mod pread;
 mod ready;
 mod uring;
-mod whole;
 
 #[cfg(test)]
 mod tests;
 
-pub use file::{Directory, ShardFile, open};
-pub use pread::PreadReader;
-pub use uring::{Probe, UringReader, probe};
-pub use whole::{WRITE_PIECE_BYTES, read_exact_at, read_up_to_at, write_pieces};
+pub use blocking::read_exact_at;
+pub(crate) use blocking::{WRITE_PIECE_BYTES, read_up_to_at, write_pieces};
+pub use file::{DirFeatures, ShardFile, open};
+pub use uring::probe;
 
 use crate::error::Result;
 use crate::memory::{ReadLease, ReadPool};
 use crate::stats::{Counter, Stats};
+use pread::PreadReader;
 use std::sync::Arc;
 use std::time::Duration;
+use uring::UringReader;
 
-/// Reads in flight by default: 16 are enough for one virtual disk, NVMe behind it takes more.
+/// Default number of reads in flight: 16 saturate one virtual disk, NVMe takes more.
 pub const DEPTH_DEFAULT: usize = 64;
 
-/// A ring has at most 32,768 entries; nothing gets faster beyond this depth, and each read in flight holds a slot.
+/// Most reads in flight. A ring has at most 32,768 entries, but nothing is faster beyond this depth, and each read in flight
+/// occupies a slot.
 pub const DEPTH_MAX: usize = 4096;
 
-/// Which way reads go.
+/// Implementation of a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
     /// io_uring where the probe allows it, else pread.
@@ -59,16 +61,16 @@ pub enum Engine {
     Pread,
 }
 
-/// How a reader is made.
+/// Settings of a reader.
 #[derive(Clone, Debug)]
 pub struct IoConfig {
-    /// Which way reads go.
+    /// Implementation.
     pub engine: Engine,
     /// Reads in flight, from 1 to [`DEPTH_MAX`].
     pub depth: usize,
-    /// Threads of the pread reader; 0 reads on the calling thread.
+    /// Number of threads of the pread reader; 0 reads on the calling thread.
     pub pread_threads: usize,
-    /// Ask the page cache before the disk.
+    /// Try the page cache before the disk.
     pub page_cache: bool,
     /// Register the pool's pages with the ring.
     pub fixed_buffers: bool,
@@ -83,66 +85,66 @@ impl Default for IoConfig {
 /// One read: the `into.len()` bytes of `file` from `offset`.
 #[derive(Debug)]
 pub struct ReadRequest {
-    /// The shard; kept open until the read has completed.
+    /// Shard, kept open until the read has completed.
     pub file: Arc<ShardFile>,
-    /// First byte, from the start of the file.
+    /// Offset of the first byte in the file.
     pub offset: u64,
-    /// Where to; its length is how much.
+    /// Memory to fill.
     pub into: ReadLease,
-    /// Comes back with the completion.
+    /// Number that the completion repeats.
     pub token: u64,
 }
 
-/// A finished read.
+/// Finished read.
 #[derive(Debug)]
 pub struct Completion {
-    /// The request's.
+    /// Number of the request.
     pub token: u64,
-    /// The bytes, all of them; or why not, the slot being back in its pool then.
+    /// All bytes, or an error, in which case the slot has returned to its pool.
     pub result: Result<ReadLease>,
 }
 
-/// Reads samples, many at a time, for the one thread that drives it.
+/// Reads many samples at a time, for the one thread that drives it.
 ///
-/// A reader may be made on one thread and moved to another, but once used it stays: a ring belongs to the thread that
-/// submits to it. Dropping a reader waits for the reads in flight and gives their slots back.
+/// A reader may move to another thread before its first use. After that it stays, because a ring belongs to the thread that
+/// submits to it. Dropping a reader waits for the reads in flight and returns their slots.
 pub trait Reader: Send {
-    /// How many more requests may be submitted before [`wait`](Self::wait).
+    /// Returns the number of requests that may be submitted before [`wait`](Self::wait).
     fn room(&self) -> usize;
 
-    /// Requests submitted and not yet handed out as completions.
+    /// Returns the number of submitted requests whose completions have not been returned.
     fn in_flight(&self) -> usize;
 
-    /// How many completions [`wait`](Self::wait) would hand out without asking the kernel: reads that the page cache
-    /// answered, mostly. Whoever takes them before submitting more works on slots that are still in the CPU's cache.
+    /// Returns the number of completions that [`wait`](Self::wait) would return without a system call: mostly reads from the
+    /// page cache. If they are taken before more is submitted, their slots are still in the CPU's cache.
     fn ready(&self) -> usize;
 
-    /// Starts a read. What goes wrong with the read itself, even at once, is told by its completion.
+    /// Starts a read. Errors of the read itself, even immediate ones, are in its completion.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Internal`](crate::ErrorKind::Internal) when there is no room. The slot is back in its pool then.
+    /// [`ErrorKind::Internal`](crate::ErrorKind::Internal) when there is no room. The slot then returns to its pool.
     fn submit(&mut self, request: ReadRequest) -> Result<()>;
 
-    /// Appends finished reads to `done` and returns how many; waits for the first at most `limit`, not at all when
-    /// nothing is in flight. 0 after `limit` has passed.
+    /// Appends finished reads to `done` and returns their number. Waits for the first one at most `limit`, and not at all if
+    /// nothing is in flight. Returns 0 after `limit` has passed.
     ///
     /// # Errors
     ///
-    /// When the engine itself fails; reads in flight stay owned by the reader.
+    /// When the reader itself fails; it still owns the reads in flight.
     fn wait(&mut self, done: &mut Vec<Completion>, limit: Duration) -> Result<usize>;
 
-    /// "io_uring" or "pread".
+    /// Returns "io_uring" or "pread".
     fn name(&self) -> &'static str;
 }
 
-/// The reader that `config` and this machine call for; `pool` is the pool that leases will come from, for registration.
-/// Which way was taken and why becomes a note in `stats`.
+/// Creates the reader that `config` selects and this machine supports. `pool` is the pool of the leases, for registration.
+/// A fallback and its reason become a note in `stats`.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a depth out of range;
-/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) when io_uring was asked for by name and is refused.
+/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) when io_uring was selected by name and is not available.
 pub fn reader(config: &IoConfig, pool: &ReadPool, stats: &Arc<Stats>) -> Result<Box<dyn Reader>> {
     if config.depth == 0 || config.depth > DEPTH_MAX {
         return Err(crate::Error::config(format!("the number of reads in flight must be 1 to {DEPTH_MAX}"))
@@ -158,13 +160,13 @@ pub fn reader(config: &IoConfig, pool: &ReadPool, stats: &Arc<Stats>) -> Result<
     Ok(Box::new(PreadReader::new(config, stats)))
 }
 
-/// What readers count, resolved once.
+/// Counters of a reader, resolved once.
 #[derive(Clone, Debug)]
 struct Counters {
     cached: Arc<Counter>,
     direct: Arc<Counter>,
     buffered: Arc<Counter>,
-    again: Arc<Counter>,
+    continued: Arc<Counter>,
 }
 
 impl Counters {
@@ -173,7 +175,7 @@ impl Counters {
             cached: stats.counter("reads_page_cache"),
             direct: stats.counter("reads_direct"),
             buffered: stats.counter("reads_buffered"),
-            again: stats.counter("reads_continued"),
+            continued: stats.counter("reads_continued"),
         }
     }
 }

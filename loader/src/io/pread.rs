@@ -1,7 +1,7 @@
-//! Plain reads on a few threads, for where io_uring is refused.
+//! Plain reads on a few threads, for systems without io_uring.
 
-use super::op::Op;
-use super::ready::Ready;
+use super::op::ReadOp;
+use super::ready::ReadyQueue;
 use super::{Completion, Counters, IoConfig, ReadRequest, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::Stats;
@@ -9,33 +9,33 @@ use crate::sync::{self, JoinHandle};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::time::Duration;
 
-/// Reads by `pread`: hot data on the calling thread, cold data on threads that start with the first miss.
-pub struct PreadReader {
+/// Reader with `pread`: hot data on the calling thread, cold data on threads that start with the first miss.
+pub(super) struct PreadReader {
     depth: usize,
     threads: usize,
     workers: Option<Workers>,
-    /// Handed to the threads and not yet back.
-    out: usize,
-    ready: Ready,
+    /// Reads that the threads have.
+    submitted: usize,
+    ready: ReadyQueue,
 }
 
 struct Workers {
-    /// `None` while dropping: the threads end when it is closed.
-    ops: Option<Sender<Op>>,
+    /// `None` during the drop: the threads end when the channel is closed.
+    ops: Option<Sender<ReadOp>>,
     done: Receiver<Completion>,
     threads: Vec<JoinHandle<()>>,
     pid: u32,
 }
 
 impl PreadReader {
-    /// A reader with `config.pread_threads` threads; with none, every read is made by `submit` itself.
-    pub fn new(config: &IoConfig, stats: &Stats) -> Self {
+    /// Creates a reader with `config.pread_threads` threads. With none, `submit` makes every read itself.
+    pub(super) fn new(config: &IoConfig, stats: &Stats) -> Self {
         Self {
             depth: config.depth,
             threads: config.pread_threads.min(config.depth),
             workers: None,
-            out: 0,
-            ready: Ready::new(config.page_cache, Counters::new(stats)),
+            submitted: 0,
+            ready: ReadyQueue::new(config.page_cache, Counters::new(stats)),
         }
     }
 
@@ -49,14 +49,14 @@ impl PreadReader {
 
 impl Workers {
     fn start(threads: usize, depth: usize, counters: &Counters) -> Result<Self> {
-        // Both hold every read in flight, so neither side ever waits to send.
-        let (ops, todo) = bounded::<Op>(depth);
+        // Both have room for every read in flight, so neither side ever waits to send.
+        let (ops, queued) = bounded::<ReadOp>(depth);
         let (results, done) = bounded::<Completion>(depth);
         let mut workers = Self { ops: Some(ops), done, threads: Vec::new(), pid: std::process::id() };
         for i in 0..threads {
-            let (todo, results, counters) = (todo.clone(), results.clone(), counters.clone());
+            let (queued, results, counters) = (queued.clone(), results.clone(), counters.clone());
             let body = move || {
-                for mut op in todo {
+                for mut op in queued {
                     let result = op.run(&counters);
                     if results.send(op.finish(result)).is_err() {
                         return;
@@ -65,9 +65,9 @@ impl Workers {
             };
             match sync::spawn(format!("fb-pread-{i}"), body) {
                 Ok(thread) => workers.threads.push(thread),
-                // Fewer threads than asked for do the same work.
+                // Fewer threads than configured do the same work.
                 Err(_) if i > 0 => break,
-                Err(e) => return Err(Error::from_io(e, "the system refuses a thread for reading: check ulimit -u")),
+                Err(e) => return Err(Error::from_io(e, "the system rejects a thread for reading: check ulimit -u")),
             }
         }
         Ok(workers)
@@ -77,7 +77,7 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         self.ops = None;
-        // A forked child has no such threads to wait for.
+        // A forked child does not have these threads.
         if self.pid == std::process::id() {
             self.threads.drain(..).for_each(|thread| {
                 let _ = thread.join();
@@ -92,7 +92,7 @@ impl Reader for PreadReader {
     }
 
     fn in_flight(&self) -> usize {
-        self.out + self.ready.len()
+        self.submitted + self.ready.len()
     }
 
     fn ready(&self) -> usize {
@@ -114,32 +114,32 @@ impl Reader for PreadReader {
             None => false,
         };
         if !sent {
-            return Err(Error::internal("the threads that read have gone"));
+            return Err(Error::internal("the threads that read have ended"));
         }
-        self.out += 1;
+        self.submitted += 1;
         Ok(())
     }
 
     fn wait(&mut self, done: &mut Vec<Completion>, limit: Duration) -> Result<usize> {
         let before = done.len();
-        self.ready.hand_out(done);
-        if self.out > 0
+        self.ready.drain_into(done);
+        if self.submitted > 0
             && let Some(workers) = &self.workers
         {
             if done.len() == before {
                 match workers.done.recv_timeout(limit) {
                     Ok(completion) => {
-                        self.out -= 1;
+                        self.submitted -= 1;
                         done.push(completion);
                     }
                     Err(RecvTimeoutError::Timeout) => return Ok(0),
                     Err(RecvTimeoutError::Disconnected) => {
-                        return Err(Error::new(ErrorKind::Internal, "the threads that read have gone"));
+                        return Err(Error::new(ErrorKind::Internal, "the threads that read have ended"));
                     }
                 }
             }
             while let Ok(completion) = workers.done.try_recv() {
-                self.out -= 1;
+                self.submitted -= 1;
                 done.push(completion);
             }
         }

@@ -1,25 +1,25 @@
-//! Reads that are done and wait to be handed out; reads that the page cache answers are done at once.
+//! Finished reads that wait for [`Reader::wait`](super::Reader::wait). Reads from the page cache finish at once.
 
-use super::op::Op;
+use super::op::ReadOp;
 use super::{Completion, Counters, ReadRequest};
 use std::collections::VecDeque;
 
-/// The front that readers have in common.
-pub(super) struct Ready {
+/// Front end of all readers: completions, and the attempt to read from the page cache.
+pub(super) struct ReadyQueue {
     done: VecDeque<Completion>,
-    /// Ask the page cache before the disk.
+    /// Try the page cache before the disk.
     page_cache: bool,
     pub(super) counters: Counters,
 }
 
-impl Ready {
+impl ReadyQueue {
     pub(super) fn new(page_cache: bool, counters: Counters) -> Self {
         Self { done: VecDeque::new(), page_cache, counters }
     }
 
-    /// Begins a read: gives it back if it has to go to the disk, and keeps its completion otherwise.
-    pub(super) fn begin(&mut self, request: ReadRequest) -> Option<Op> {
-        let mut op = match Op::new(request) {
+    /// Begins a read. Returns it if it has to go to the disk, and keeps its completion otherwise.
+    pub(super) fn begin(&mut self, request: ReadRequest) -> Option<ReadOp> {
+        let mut op = match ReadOp::new(request) {
             Ok(op) => op,
             Err(completion) => {
                 self.done.push_back(completion);
@@ -37,19 +37,19 @@ impl Ready {
         Some(op)
     }
 
-    /// Keeps a completion until it is handed out.
+    /// Keeps a completion.
     pub(super) fn push(&mut self, completion: Completion) {
         self.done.push_back(completion);
     }
 
-    /// Moves all completions to the end of `done`; how many those were.
-    pub(super) fn hand_out(&mut self, done: &mut Vec<Completion>) -> usize {
+    /// Moves all completions to the end of `done` and returns their number.
+    pub(super) fn drain_into(&mut self, done: &mut Vec<Completion>) -> usize {
         let count = self.done.len();
         done.extend(self.done.drain(..));
         count
     }
 
-    /// Completions that are kept.
+    /// Returns the number of completions.
     pub(super) fn len(&self) -> usize {
         self.done.len()
     }

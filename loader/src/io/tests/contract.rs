@@ -1,8 +1,10 @@
-//! What every reader must do, as one test body for all of them.
+//! Contract of all readers, in one test body.
 
 use super::sim::{Script, SimReader};
 use crate::ErrorKind;
-use crate::io::{Completion, Directory, IoConfig, PreadReader, ReadRequest, Reader, ShardFile, UringReader, probe};
+use crate::io::pread::PreadReader;
+use crate::io::uring::UringReader;
+use crate::io::{Completion, DirFeatures, IoConfig, ReadRequest, Reader, ShardFile, probe};
 use crate::memory::{ReadPool, ReadPoolConfig};
 use crate::stats::Stats;
 use std::collections::BTreeMap;
@@ -10,14 +12,14 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than anything here takes, so that only a hang reaches it.
+/// Time limit that only a hang reaches.
 const LONG: Duration = Duration::from_secs(60);
 
 const FILE_BYTES: usize = 3_000_001;
 
 type Make = fn(&IoConfig, &ReadPool, &Arc<Stats>) -> Box<dyn Reader>;
 
-/// The readers under test; io_uring only where this machine allows it.
+/// Returns the readers under test; io_uring only where this machine supports it.
 fn makers() -> Vec<(&'static str, Make)> {
     let mut makers: Vec<(&'static str, Make)> = vec![
         ("pread", |config, _, stats| Box::new(PreadReader::new(config, stats))),
@@ -28,7 +30,7 @@ fn makers() -> Vec<(&'static str, Make)> {
             Box::new(SimReader::new(config.depth, Script { seed: 4, faults: BTreeMap::new() }, stats))
         }),
     ];
-    match probe().uring {
+    match probe() {
         Ok(()) => {
             makers.push(("io_uring", |config, pool, stats| Box::new(UringReader::new(config, pool, stats).unwrap())));
         }
@@ -59,7 +61,7 @@ impl Bench {
         Self { folder, bytes, pool: ReadPool::new(&config).unwrap(), stats: Arc::default() }
     }
 
-    fn file(&self, directory: &Arc<Directory>) -> Arc<ShardFile> {
+    fn file(&self, directory: &Arc<DirFeatures>) -> Arc<ShardFile> {
         Arc::new(ShardFile::open(self.folder.path().join("shard"), directory).unwrap())
     }
 
@@ -67,16 +69,16 @@ impl Bench {
     fn for_all(&self, body: impl Fn(&str, &mut dyn Reader, Arc<ShardFile>)) {
         for (name, make) in makers() {
             for (how, page_cache, directory) in [
-                ("cached", true, Directory::new()),
-                ("direct", false, Directory::new()),
-                ("buffered", false, Directory::buffered_only()),
+                ("cached", true, DirFeatures::new()),
+                ("direct", false, DirFeatures::new()),
+                ("buffered", false, DirFeatures::buffered_only()),
             ] {
                 let config = IoConfig { depth: 8, page_cache, ..Default::default() };
                 let mut reader = make(&config, &self.pool, &self.stats);
                 body(&format!("{name}, {how}"), &mut *reader, self.file(&directory));
                 drop(reader);
                 let state = self.pool.state();
-                assert_eq!(state.free_bytes, state.total_bytes, "{name}, {how}: every slot is back");
+                assert_eq!(state.free_bytes, state.total_bytes, "{name}, {how}: every slot has returned");
             }
         }
     }
@@ -92,7 +94,7 @@ fn drain(reader: &mut dyn Reader) -> Vec<Completion> {
 }
 
 #[test]
-fn every_range_of_a_file_comes_back_as_it_is() {
+fn every_range_of_a_file_is_read_correctly() {
     let bench = Bench::new(4 << 20);
     let end = FILE_BYTES as u64;
     let mut ranges = vec![(0, 1), (0, 4096), (1, 4096), (4095, 2), (4096, 8192), (end - 1, 1), (end, 0), (0, 0)];
@@ -106,7 +108,7 @@ fn every_range_of_a_file_comes_back_as_it_is() {
             }
             let into = bench.pool.lease(*len).unwrap();
             reader.submit(ReadRequest { file: file.clone(), offset: *offset, into, token: token as u64 }).unwrap();
-            // Slots come back as results are looked at, so that the pool is never the bound here.
+            // Slots return as results are checked, so that the pool is never the bound here.
             check(name, &bench, &ranges, done.drain(..));
         }
         check(name, &bench, &ranges, drain(reader).into_iter());
@@ -135,7 +137,7 @@ fn a_sample_with_its_own_mapping_is_read_like_any_other() {
 }
 
 #[test]
-fn a_range_behind_the_end_fails_alone_and_names_the_file() {
+fn a_range_beyond_the_end_fails_alone_and_names_the_file() {
     let bench = Bench::new(1 << 20);
     bench.for_all(|name, reader, file| {
         for (token, offset) in [(0, FILE_BYTES as u64 - 9), (1, u64::MAX), (2, 5)] {
@@ -181,7 +183,7 @@ fn an_evicted_file_stays_readable_while_it_is_open() {
 }
 
 #[test]
-fn a_reader_is_bounded_and_says_so() {
+fn a_reader_is_bounded_and_reports_its_room() {
     let bench = Bench::new(4 << 20);
     bench.for_all(|name, reader, file| {
         let request = |token| ReadRequest {
@@ -202,7 +204,7 @@ fn a_reader_is_bounded_and_says_so() {
 }
 
 #[test]
-fn dropping_a_reader_gives_slots_in_flight_back() {
+fn dropping_a_reader_returns_slots_in_flight() {
     let bench = Bench::new(4 << 20);
     // `for_all` checks the pool after it has dropped the reader.
     bench.for_all(|_, reader, file| {
@@ -210,7 +212,7 @@ fn dropping_a_reader_gives_slots_in_flight_back() {
             let into = bench.pool.lease(100_000).unwrap();
             reader.submit(ReadRequest { file: file.clone(), offset: token * 100_000, into, token }).unwrap();
         }
-        // Some are in the kernel's hands by now, some not.
+        // Some are in the kernel by now, some are not.
         let _ = reader.wait(&mut Vec::new(), Duration::ZERO).unwrap();
         for token in 8..8 + reader.room() as u64 {
             let into = bench.pool.lease(100_000).unwrap();
@@ -220,12 +222,12 @@ fn dropping_a_reader_gives_slots_in_flight_back() {
 }
 
 #[test]
-fn a_reader_made_on_one_thread_serves_another() {
+fn a_reader_made_on_one_thread_works_on_another() {
     let bench = Bench::new(1 << 20);
     for (name, make) in makers() {
         let config = IoConfig { depth: 8, page_cache: false, ..Default::default() };
         let mut reader = make(&config, &bench.pool, &bench.stats);
-        let (file, into) = (bench.file(&Directory::new()), bench.pool.lease(1000).unwrap());
+        let (file, into) = (bench.file(&DirFeatures::new()), bench.pool.lease(1000).unwrap());
         let there = std::thread::spawn(move || {
             reader.submit(ReadRequest { file, offset: 5, into, token: 0 }).unwrap();
             drain(&mut *reader).pop().unwrap().result.unwrap()
@@ -235,9 +237,9 @@ fn a_reader_made_on_one_thread_serves_another() {
 }
 
 #[test]
-fn hot_data_costs_one_read_and_nothing_goes_to_the_disk() {
+fn hot_data_costs_one_read_and_none_of_the_disk() {
     let bench = Bench::new(1 << 20);
-    let file = bench.file(&Directory::new());
+    let file = bench.file(&DirFeatures::new());
     let mut warm = vec![0; FILE_BYTES];
     std::fs::File::open(file.path()).unwrap().read_exact_at(&mut warm, 0).unwrap();
     for (name, make) in makers().into_iter().filter(|(name, _)| *name != "sim") {

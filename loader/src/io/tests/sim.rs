@@ -1,37 +1,37 @@
-//! A reader whose order and faults are scripted: one seed replays a run.
+//! Reader with scripted order and faults: one seed replays a run.
 //!
-//! It reads real files, one call at a time, inside `wait`, in an order drawn from the seed, and lets the script replace
-//! the results of calls. Time does not pass: a wait that nothing can end returns at once, as if its limit had passed.
+//! It reads real files, one call at a time, inside `wait`, in an order drawn from the seed, and the script replaces the
+//! results of calls. Time does not pass: a wait that nothing can end returns at once, as if its limit had passed.
 
 use crate::error::Result;
-use crate::io::op::{Op, Step, no_room};
+use crate::io::op::{ReadOp, Step, no_room};
 use crate::io::{Completion, Counters, ReadRequest, Reader};
 use crate::stats::Stats;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// What happens to one call instead of its success.
+/// Result of a call instead of its success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The call fails with this error number.
     Errno(i32),
-    /// The call brings at most so many bytes.
+    /// The call reads at most this many bytes.
     Short(usize),
-    /// The call never comes back, and neither do later ones of the same read.
+    /// The call never returns, and neither do later ones of the same read.
     Stall,
 }
 
-/// What to do to which call.
+/// Faults of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Script {
-    /// Draws the order of completion.
+    /// Seed of the order of completion.
     pub(super) seed: u64,
     /// Faults by the number of the call, counted from 0 over all reads.
     pub(super) faults: BTreeMap<u64, Fault>,
 }
 
-/// The reader of simulated runs.
+/// Reader of simulated runs.
 pub(super) struct SimReader {
     depth: usize,
     script: Script,
@@ -39,14 +39,14 @@ pub(super) struct SimReader {
     draws: u64,
     /// Calls made so far.
     calls: u64,
-    running: Vec<Op>,
-    stalled: Vec<Op>,
+    running: Vec<ReadOp>,
+    stalled: Vec<ReadOp>,
     ready: VecDeque<Completion>,
     counters: Counters,
 }
 
 impl SimReader {
-    /// A reader with `depth` reads in flight that follows `script`.
+    /// Creates a reader with `depth` reads in flight that follows `script`.
     pub(super) fn new(depth: usize, script: Script, stats: &Stats) -> Self {
         Self {
             depth,
@@ -60,12 +60,12 @@ impl SimReader {
         }
     }
 
-    /// Calls made so far.
+    /// Returns the number of calls so far.
     pub(super) fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// splitmix64: short, and good enough for an order.
+    /// Draws a number below `below` (splitmix64).
     fn draw(&mut self, below: usize) -> usize {
         self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.draws;
@@ -94,7 +94,7 @@ impl SimReader {
             None => rustix::io::pread(next.fd, next.into, next.at),
         };
         let result = match op.step(result) {
-            Step::Again => return self.counters.again.add(1),
+            Step::Continue => return self.counters.continued.add(1),
             Step::Done => Ok(()),
             Step::Failed(e) => Err(e),
         };
@@ -120,7 +120,7 @@ impl Reader for SimReader {
         if self.room() == 0 {
             return Err(no_room(self.depth));
         }
-        match Op::new(request) {
+        match ReadOp::new(request) {
             Err(completion) => self.ready.push_back(completion),
             Ok(op) if op.is_empty() => self.ready.push_back(op.finish(Ok(()))),
             Ok(mut op) => {
@@ -154,12 +154,12 @@ impl Reader for SimReader {
 mod tests {
     use super::*;
     use crate::ErrorKind;
-    use crate::io::{Directory, ShardFile};
+    use crate::io::{DirFeatures, ShardFile};
     use crate::memory::{ReadLease, ReadPool, ReadPoolConfig};
     use std::sync::Arc;
 
-    /// The outcome of reading `len` bytes at `offset` of a file of 40,000 counted bytes, and the calls it took.
-    fn one(directory: &Arc<Directory>, offset: u64, len: usize, faults: &[(u64, Fault)]) -> (Result<ReadLease>, u64) {
+    /// Reads `len` bytes at `offset` of a file of 40,000 counted bytes. Returns the result and the number of calls.
+    fn one(directory: &Arc<DirFeatures>, offset: u64, len: usize, faults: &[(u64, Fault)]) -> (Result<ReadLease>, u64) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), (0..40_000_u32).map(|i| (i % 253) as u8).collect::<Vec<_>>()).unwrap();
         let pool = ReadPool::new(&ReadPoolConfig { bytes: 1 << 20, populate: false, ..Default::default() }).unwrap();
@@ -179,8 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn a_short_read_is_continued_and_not_believed() {
-        for directory in [Directory::new(), Directory::buffered_only()] {
+    fn a_short_read_is_continued() {
+        for directory in [DirFeatures::new(), DirFeatures::buffered_only()] {
             // 4,096 keeps a direct read aligned, 1,000 does not.
             for short in [4096, 1000, 1] {
                 let (result, calls) = one(&directory, 5_001, 20_000, &[(0, Fault::Short(short))]);
@@ -192,18 +192,18 @@ mod tests {
 
     #[test]
     fn an_interrupted_read_is_repeated_but_not_for_ever() {
-        let (result, calls) = one(&Directory::new(), 7, 100, &[(0, Fault::Errno(libc::EINTR))]);
+        let (result, calls) = one(&DirFeatures::new(), 7, 100, &[(0, Fault::Errno(libc::EINTR))]);
         assert!(is_right(&result.unwrap(), 7));
         assert_eq!(calls, 2);
         let endless: Vec<_> = (0..5000).map(|i| (i, Fault::Errno(libc::EAGAIN))).collect();
-        let (result, calls) = one(&Directory::new(), 7, 100, &endless);
+        let (result, calls) = one(&DirFeatures::new(), 7, 100, &endless);
         assert_eq!(result.unwrap_err().kind(), ErrorKind::Io);
         assert_eq!(calls, 1001);
     }
 
     #[test]
     fn einval_turns_o_direct_off_for_the_folder_and_the_read_succeeds() {
-        let directory = Directory::new();
+        let directory = DirFeatures::new();
         let (result, calls) = one(&directory, 5_001, 20_000, &[(0, Fault::Errno(libc::EINVAL))]);
         if calls == 1 {
             eprintln!("skipped: this folder has no O_DIRECT");
@@ -212,7 +212,7 @@ mod tests {
         assert!(is_right(&result.unwrap(), 5_001));
         assert!(!directory.is_direct());
         let (result, _) = one(&directory, 0, 10, &[(0, Fault::Errno(libc::EINVAL))]);
-        assert_eq!(result.unwrap_err().kind(), ErrorKind::Internal, "without O_DIRECT it is a mistake of ours");
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Internal, "without O_DIRECT it is a bug here");
     }
 
     #[test]
@@ -229,20 +229,20 @@ mod tests {
             (libc::EISDIR, ErrorKind::Format),
             (libc::ENODEV, ErrorKind::Io),
         ] {
-            let e = one(&Directory::new(), 0, 100, &[(0, Fault::Errno(number))]).0.unwrap_err();
+            let e = one(&DirFeatures::new(), 0, 100, &[(0, Fault::Errno(number))]).0.unwrap_err();
             assert_eq!(e.kind(), kind, "{number}");
             assert!(e.to_string().contains("path /"), "{e}");
         }
     }
 
     #[test]
-    fn a_read_that_stalls_lets_the_others_pass_and_gives_its_slot_back_in_the_end() {
+    fn a_stalled_read_does_not_block_the_others_and_returns_its_slot_in_the_end() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [1; 1000]).unwrap();
         let pool = ReadPool::new(&ReadPoolConfig { bytes: 1 << 20, populate: false, ..Default::default() }).unwrap();
         let script = Script { seed: 3, faults: BTreeMap::from([(0, Fault::Stall)]) };
         let mut reader = SimReader::new(4, script, &Stats::default());
-        let file = Arc::new(ShardFile::open(file.path(), &Directory::new()).unwrap());
+        let file = Arc::new(ShardFile::open(file.path(), &DirFeatures::new()).unwrap());
         for token in 0..4 {
             let into = pool.lease(10).unwrap();
             reader.submit(ReadRequest { file: file.clone(), offset: token, into, token }).unwrap();
@@ -262,7 +262,7 @@ mod tests {
             let config = ReadPoolConfig { bytes: 1 << 20, populate: false, ..Default::default() };
             let pool = ReadPool::new(&config).unwrap();
             let mut reader = SimReader::new(16, Script { seed, ..Default::default() }, &Stats::default());
-            let file = Arc::new(ShardFile::open(file.path(), &Directory::new()).unwrap());
+            let file = Arc::new(ShardFile::open(file.path(), &DirFeatures::new()).unwrap());
             for token in 0..16 {
                 let into = pool.lease(10).unwrap();
                 reader.submit(ReadRequest { file: file.clone(), offset: token, into, token }).unwrap();

@@ -1,14 +1,14 @@
-//! The table of reads that the kernel may be working on.
+//! Table of the reads that the kernel may be working on.
 //!
-//! Whatever the kernel may touch, slot and descriptor, is owned here from before the call is put into the ring until its
-//! result has come out, whether the read succeeds, fails, or nobody wants it any more.
+//! Slot and descriptor of a read are owned here from before its call enters the ring until its result is there, whether the
+//! read succeeds, fails, or is not needed any more.
 
-use super::super::op::Op;
+use super::super::op::ReadOp;
 
 /// Reads by index; the index is the call's `user_data`.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    slots: Vec<Option<Op>>,
+    slots: Vec<Option<ReadOp>>,
     free: Vec<u32>,
 }
 
@@ -21,8 +21,8 @@ impl InFlight {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes a read in; the read itself when the table is full.
-    pub(super) fn insert(&mut self, op: Op) -> Result<u32, Op> {
+    /// Adds a read; returns it if the table is full.
+    pub(super) fn insert(&mut self, op: ReadOp) -> Result<u32, ReadOp> {
         match self.free.pop() {
             Some(index) => {
                 self.slots[index as usize] = Some(op);
@@ -32,18 +32,18 @@ impl InFlight {
         }
     }
 
-    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Op> {
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut ReadOp> {
         self.slots.get_mut(index as usize)?.as_mut()
     }
 
-    /// Takes a read out, after its last result.
-    pub(super) fn remove(&mut self, index: u32) -> Option<Op> {
+    /// Removes a read, after its last result.
+    pub(super) fn remove(&mut self, index: u32) -> Option<ReadOp> {
         let op = self.slots.get_mut(index as usize)?.take()?;
         self.free.push(index);
         Some(op)
     }
 
-    /// Gives up everything for good: the kernel may still write there.
+    /// Leaks all reads, because the kernel may still write to their slots.
     pub(super) fn leak(&mut self) {
         self.slots.drain(..).flatten().for_each(std::mem::forget);
         self.free.clear();

@@ -1,14 +1,14 @@
-//! Reads by io_uring: a deep queue at a tenth of the CPU that as many threads cost.
+//! Reads with io_uring: a deep queue at a tenth of the CPU time of as many threads.
 //!
-//! * `probe`: whether this process may have a ring at all, and the sentence if not;
-//! * `ring`: the ring itself, every call that is unsafe or has error numbers;
-//! * `in_flight`: owns what the kernel may touch, until the kernel has said that it is done.
+//! * `probe`: checks that this process may use a ring; `refusal`: the errors if it may not;
+//! * `ring`: the ring itself, with every call that is unsafe or has error numbers;
+//! * `in_flight`: owns the memory and descriptors that the kernel may use, until the kernel has reported the result.
 //!
-//! The ring is made disabled, so that the reader can move to its thread; the first use enables it and from then on it
-//! belongs to that thread. The pool's pieces are registered one by one, as the background thread has populated them: to
-//! register a piece without pages would mean to touch it first, seconds for a large pool.
+//! The ring is created disabled, so that the reader can move to its thread. The first use enables it, and from then on it
+//! belongs to that thread. The pool's pieces are registered one by one, as the background thread populates them: the
+//! registration of a piece without pages would populate it first, which takes seconds for a large pool.
 //!
-//! Order of the end: drain, then close, then unmap.
+//! Order of the shutdown: drain, then close, then unmap.
 
 mod in_flight;
 mod probe;
@@ -17,34 +17,34 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-pub use probe::{Probe, probe};
+pub use probe::probe;
 
 use super::op::{Step, no_room};
-use super::ready::Ready;
+use super::ready::ReadyQueue;
 use super::{Completion, Counters, IoConfig, ReadRequest, Reader};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::ReadPool;
 use crate::stats::Stats;
 use in_flight::InFlight;
-use ring::{Registered, Ring};
+use ring::{Registration, Ring};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a dropped reader waits for its reads. A disk that is slower has hung; its slots are then given up for good,
-/// since the kernel may still write into them.
+/// Longest wait of a dropped reader for its reads. A slower disk has hung; the slots are then leaked, because the kernel may
+/// still write to them.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
 
-/// Reads through a ring of its own.
-pub struct UringReader {
+/// Reader with its own ring.
+pub(super) struct UringReader {
     /// Closed first: fields drop in order, after `drop` has drained it.
     ring: Ring,
     in_flight: InFlight,
-    ready: Ready,
-    /// Reads whose next call has not been put into the ring, by their index in the table.
+    ready: ReadyQueue,
+    /// Reads whose next call is not in the ring yet, by their index in the table.
     unsent: VecDeque<u32>,
     depth: usize,
-    /// Filled by each wait and kept for its memory.
+    /// Results of one wait, kept for its memory.
     results: Vec<(u32, rustix::io::Result<usize>)>,
     stats: Arc<Stats>,
     pool: ReadPool,
@@ -52,19 +52,19 @@ pub struct UringReader {
 }
 
 impl UringReader {
-    /// A reader with a ring of `config.depth` entries, whose fixed buffers are the pieces of `pool`.
+    /// Creates a reader with a ring of `config.depth` entries, whose fixed buffers are the pieces of `pool`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) when the process may have no ring, with the likely
-    /// cause.
-    pub fn new(config: &IoConfig, pool: &ReadPool, stats: &Arc<Stats>) -> Result<Self> {
-        probe().into_result()?;
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) when the process may not use a ring, with the
+    /// likely cause.
+    pub(super) fn new(config: &IoConfig, pool: &ReadPool, stats: &Arc<Stats>) -> Result<Self> {
+        probe().map_err(|reason| Error::new(ErrorKind::Unsupported, reason))?;
         let pieces = if config.fixed_buffers { pool.pieces().to_vec() } else { Vec::new() };
         Ok(Self {
             ring: Ring::new(config.depth as u32, pieces)?,
             in_flight: InFlight::new(config.depth),
-            ready: Ready::new(config.page_cache, Counters::new(stats)),
+            ready: ReadyQueue::new(config.page_cache, Counters::new(stats)),
             unsent: VecDeque::new(),
             depth: config.depth,
             results: Vec::new(),
@@ -74,19 +74,19 @@ impl UringReader {
         })
     }
 
-    /// Puts calls into the ring until it is full or none is left.
+    /// Puts calls into the ring until it is full or all are in it.
     fn push(&mut self) {
         while let Some(index) = self.unsent.front().copied() {
             let Some(op) = self.in_flight.get_mut(index) else {
                 self.unsent.pop_front();
                 continue;
             };
-            let ours = op.is_from(&self.pool);
+            let is_own = op.is_from(&self.pool);
             let mut next = op.next();
-            // Another node's slot is not among our fixed buffers.
-            next.piece = next.piece.filter(|_| ours);
-            // SAFETY: slot and file belong to `op`, which stays in the table until `take` has its last result, or for
-            // ever (`InFlight::leak`).
+            // A slot of another node's pool is not among the fixed buffers.
+            next.piece = next.piece.filter(|_| is_own);
+            // SAFETY: slot and file belong to `op`, which stays in the table until `take_results` has its last result, or
+            // for ever (`InFlight::leak`).
             if !unsafe { self.ring.push(index, next) } {
                 return;
             }
@@ -94,13 +94,13 @@ impl UringReader {
         }
     }
 
-    /// Looks at the results of one wait.
-    fn take(&mut self) {
+    /// Processes the results of one wait.
+    fn take_results(&mut self) {
         for (index, result) in self.results.drain(..) {
             let Some(op) = self.in_flight.get_mut(index) else { continue };
             let result = match op.step(result) {
-                Step::Again => {
-                    self.ready.counters.again.add(1);
+                Step::Continue => {
+                    self.ready.counters.continued.add(1);
                     self.unsent.push_back(index);
                     continue;
                 }
@@ -113,11 +113,11 @@ impl UringReader {
         }
     }
 
-    /// Hands calls over and looks at what has come, waiting for it until `until`.
+    /// Submits calls and processes results, waiting for them until `until`.
     fn turn(&mut self, until: Option<Instant>) -> Result<()> {
         self.push();
         let waited = self.ring.wait(until, &mut self.results);
-        self.take();
+        self.take_results();
         waited
     }
 }
@@ -148,18 +148,18 @@ impl Reader for UringReader {
 
     fn wait(&mut self, done: &mut Vec<Completion>, limit: Duration) -> Result<usize> {
         if self.in_flight.len() > 0 {
-            if let Registered::Refused(note) = self.ring.register_next() {
+            if let Registration::Failed(note) = self.ring.register_next() {
                 self.stats.note(note);
             }
-            // Longer waits than an hour come back empty and are asked for again.
+            // Waits are limited to an hour; callers repeat them.
             let until = Some(Instant::now() + limit.min(Duration::from_secs(3600)));
             self.turn(if self.ready.len() == 0 { until } else { None })?;
-            // A read that goes on (short, refused O_DIRECT) is none that has finished: wait for the rest of the limit.
+            // A read that continues (short, or without O_DIRECT) has not finished: wait for the rest of the limit.
             while self.ready.len() == 0 && !self.unsent.is_empty() && until.is_none_or(|u| Instant::now() < u) {
                 self.turn(until)?;
             }
         }
-        Ok(self.ready.hand_out(done))
+        Ok(self.ready.drain_into(done))
     }
 
     fn name(&self) -> &'static str {
@@ -170,10 +170,10 @@ impl Reader for UringReader {
 impl Drop for UringReader {
     fn drop(&mut self) {
         // In a forked child the ring is the parent's: neither drain it nor touch its slots.
-        let ours = self.pid == std::process::id();
+        let is_own = self.pid == std::process::id();
         let until = Instant::now() + DRAIN_MAX;
-        while ours && self.in_flight.len() > 0 && Instant::now() < until {
-            // What goes on is let go: nobody waits for it.
+        while is_own && self.in_flight.len() > 0 && Instant::now() < until {
+            // Reads that would continue are dropped.
             while let Some(index) = self.unsent.pop_front() {
                 self.in_flight.remove(index);
             }
@@ -182,8 +182,8 @@ impl Drop for UringReader {
             }
         }
         if self.in_flight.len() > 0 {
-            if ours {
-                log::error!("{} reads never came back; their memory is given up", self.in_flight.len());
+            if is_own {
+                log::error!("{} reads never completed; their memory is leaked", self.in_flight.len());
             }
             self.in_flight.leak();
         }

@@ -1,27 +1,17 @@
-//! Whether this process may use io_uring.
+//! Check that this process may use io_uring.
 
 use super::ring::Ring;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::sync::OnceLock;
 
-/// What the probe found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Probe {
-    /// Fine, or the sentence that says why not and what would help.
-    pub uring: std::result::Result<(), String>,
-}
-
-impl Probe {
-    /// The finding as a result.
-    pub(super) fn into_result(self) -> Result<()> {
-        self.uring.map_err(|reason| Error::new(ErrorKind::Unsupported, reason))
-    }
-}
-
-/// Tries a small ring for real: set up, one empty operation, closed. Once per process; a forked child asks nobody.
-pub fn probe() -> Probe {
-    static FOUND: OnceLock<Probe> = OnceLock::new();
-    FOUND.get_or_init(|| Probe { uring: attempt().map_err(|e| e.to_string()) }).clone()
+/// Tries a small ring: set-up, one empty operation, close. Done once per process, and not again in its forked children.
+///
+/// # Errors
+///
+/// The reason why this process may not use io_uring, and the fix.
+pub fn probe() -> std::result::Result<(), String> {
+    static FOUND: OnceLock<std::result::Result<(), String>> = OnceLock::new();
+    FOUND.get_or_init(|| attempt().map_err(|e| e.to_string())).clone()
 }
 
 pub(super) fn attempt() -> Result<()> {
@@ -35,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_probe_answers_the_same_twice() {
+    fn the_probe_returns_the_same_result_twice() {
         assert_eq!(probe(), probe());
     }
 }

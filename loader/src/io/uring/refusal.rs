@@ -3,17 +3,17 @@
 use crate::error::{Error, ErrorKind};
 use std::io;
 
-/// Returns the error for a ring that cannot be set up: its likely cause by the error number, and what would help.
+/// Returns the error for a ring that cannot be set up, with its likely cause by the error number and the fix.
 pub(super) fn refused(error: &io::Error) -> Error {
     let text = match error.raw_os_error() {
-        Some(libc::ENOSYS) => "io_uring is not there: a sandbox (gVisor, seccomp) or a kernel before 5.1",
+        Some(libc::ENOSYS) => "io_uring is not available: a sandbox (gVisor, seccomp) or a kernel before 5.1",
         Some(libc::EPERM) => {
-            "io_uring is refused: by the container's seccomp profile, or by the sysctl kernel.io_uring_disabled"
+            "io_uring is blocked: by the container's seccomp profile, or by the sysctl kernel.io_uring_disabled"
         }
         Some(libc::ENOMEM) => "io_uring gets no memory: raise RLIMIT_MEMLOCK (ulimit -l) or the cgroup's limit",
         Some(libc::EINVAL) => "the kernel does not know the io_uring features in use: they came with Linux 5.11",
         Some(libc::EMFILE | libc::ENFILE) => "io_uring gets no file descriptor: raise the limit (ulimit -n)",
-        Some(libc::EACCES) => "io_uring is refused by a security module",
+        Some(libc::EACCES) => "io_uring is blocked by a security module",
         _ => "io_uring cannot be set up",
     };
     Error::new(ErrorKind::Unsupported, text).caused_by(copy(error))

@@ -1,6 +1,6 @@
-//! The ring: every call to the kernel, and every reason to call it safe, in one place.
+//! The ring: every call to the kernel, and the arguments for its safety.
 
-use super::super::op::Next;
+use super::super::op::NextCall;
 use super::refusal::refused;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Piece;
@@ -13,48 +13,48 @@ use std::time::{Duration, Instant};
 /// `user_data` of the probe's empty operation.
 const PING: u64 = u64::MAX;
 
-/// A ring with its fixed buffers.
+/// Ring with its fixed buffers.
 ///
-/// Invariants: `ring` is closed before `pieces` are let go (fields drop in order), so a registered piece is mapped for as
-/// long as it is registered. A call is put into the ring only for a slot and a descriptor that the in-flight table owns,
-/// and the table lets go of them only when `wait` has returned the call's result.
+/// Invariants: `ring` is closed before `pieces` are released (fields drop in order), so a registered piece is mapped for as
+/// long as it is registered. A call enters the ring only for a slot and a descriptor that the in-flight table owns, and the
+/// table releases them only when `wait` has returned the call's result.
 pub(super) struct Ring {
     ring: IoUring,
-    /// The pieces to register, by the pool's index.
+    /// Pieces to register, in the pool's order.
     pieces: Vec<Piece>,
-    /// How many of them are registered: the first ones.
+    /// Number of registered pieces, which are the first ones.
     registered: usize,
-    /// No more registering, after a refusal.
-    gave_up: bool,
+    /// A registration has failed, so no more are tried.
+    has_failed: bool,
     enabled: bool,
 }
 
-/// What came of registering a piece.
+/// Result of a registration.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Registered {
-    /// Nothing to do now.
+pub(super) enum Registration {
+    /// There is no piece to register now.
     Nothing,
-    /// One more piece.
+    /// One more piece is registered.
     One,
-    /// Refused, for good, with the sentence that says why.
-    Refused(String),
+    /// It failed, for this reason, and is not tried again.
+    Failed(String),
 }
 
 impl Ring {
-    /// A ring of `entries`, disabled until its thread enables it.
+    /// Creates a ring of `entries`, disabled until its thread enables it.
     pub(super) fn new(entries: u32, pieces: Vec<Piece>) -> Result<Self> {
         let mut best = IoUring::builder();
-        // One thread submits, and completions are made when it waits (Linux 6.1): no interrupts of the decoder.
+        // One thread submits, and completions run when it waits (Linux 6.1), without interrupting decoder threads.
         best.setup_single_issuer().setup_defer_taskrun().setup_r_disabled();
         let mut plain = IoUring::builder();
         plain.setup_r_disabled();
         let mut last = None;
-        // The last one is for sandboxes that accept no flags at all.
+        // The last one is for sandboxes that support no flags at all.
         for (builder, enabled) in [(best, false), (plain, false), (IoUring::builder(), true)] {
             match builder.build(entries) {
                 // Waiting with a limit needs EXT_ARG (Linux 5.11), and losing completions needs a kernel before NODROP.
                 Ok(ring) if ring.params().is_feature_ext_arg() && ring.params().is_feature_nodrop() => {
-                    return Ok(Self { ring, pieces, registered: 0, gave_up: false, enabled });
+                    return Ok(Self { ring, pieces, registered: 0, has_failed: false, enabled });
                 }
                 Ok(_) => last = Some(io::Error::from_raw_os_error(libc::EINVAL)),
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => last = Some(e),
@@ -64,7 +64,7 @@ impl Ring {
         Err(refused(&last.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
     }
 
-    /// Gives the ring to the calling thread; further calls do nothing.
+    /// Binds the ring to the calling thread; further calls do nothing.
     pub(super) fn enable(&mut self) -> Result<()> {
         if self.enabled {
             return Ok(());
@@ -75,12 +75,12 @@ impl Ring {
             && let Err(e) = self.ring.submitter().register_buffers_sparse(self.pieces.len() as u32)
         {
             log::debug!("no table of fixed buffers: {e}");
-            self.gave_up = true;
+            self.has_failed = true;
         }
         Ok(())
     }
 
-    /// Checks that the kernel knows the operations in use.
+    /// Checks that the kernel supports the operations in use.
     pub(super) fn check_operations(&self) -> Result<()> {
         let mut probe = io_uring::Probe::new();
         self.ring.submitter().register_probe(&mut probe).map_err(|e| refused(&e))?;
@@ -90,7 +90,7 @@ impl Ring {
         }
     }
 
-    /// One empty operation, there and back.
+    /// Runs one empty operation.
     pub(super) fn ping(&mut self) -> Result<()> {
         self.enable()?;
         let entry = opcode::Nop::new().build().user_data(PING);
@@ -104,10 +104,10 @@ impl Ring {
         }
     }
 
-    /// Registers the next piece if it has its pages.
-    pub(super) fn register_next(&mut self) -> Registered {
-        let Some(piece) = self.pieces.get(self.registered).filter(|p| !self.gave_up && p.is_populated()) else {
-            return Registered::Nothing;
+    /// Registers the next piece if it is populated.
+    pub(super) fn register_next(&mut self) -> Registration {
+        let Some(piece) = self.pieces.get(self.registered).filter(|p| !self.has_failed && p.is_populated()) else {
+            return Registration::Nothing;
         };
         let buffer = libc::iovec { iov_base: piece.ptr().as_ptr().cast(), iov_len: piece.len() };
         // SAFETY: the piece is mapped while `self` lives, and the ring is closed before, by the type's invariant.
@@ -115,10 +115,10 @@ impl Ring {
         match result {
             Ok(()) => {
                 self.registered += 1;
-                Registered::One
+                Registration::One
             }
             Err(e) => {
-                self.gave_up = true;
+                self.has_failed = true;
                 let text = match e.raw_os_error() {
                     Some(libc::ENOMEM | libc::EPERM) => {
                         "read slots are not registered with io_uring: raise RLIMIT_MEMLOCK (ulimit -l) to the size of \
@@ -127,36 +127,36 @@ impl Ring {
                     // EFAULT, EOPNOTSUPP: pages that cannot be pinned; EINVAL: a kernel before 5.13.
                     _ => "read slots are not registered with io_uring",
                 };
-                Registered::Refused(format!("{text} ({e}); reads cost 1 to 3 % more CPU"))
+                Registration::Failed(format!("{text} ({e}); reads cost 1 to 3 % more CPU"))
             }
         }
     }
 
-    /// How many pieces are registered.
+    /// Returns the number of registered pieces.
     #[cfg(test)]
     pub(super) fn registered(&self) -> usize {
         self.registered
     }
 
-    /// Puts a read into the ring; false when the ring is full.
+    /// Puts a read into the ring; false if the ring is full.
     ///
     /// # Safety
     ///
-    /// The slot that `next.into` lies in and the file must stay alive and otherwise unused until `wait` has returned a
-    /// result for `index`.
-    pub(super) unsafe fn push(&mut self, index: u32, next: Next<'_>) -> bool {
+    /// The slot of `next.into` and the file must stay alive and otherwise unused until `wait` has returned a result for
+    /// `index`.
+    pub(super) unsafe fn push(&mut self, index: u32, next: NextCall<'_>) -> bool {
         let fd = types::Fd(next.fd.as_raw_fd());
-        // No call is longer than 1 GiB (`Op::next`).
+        // No call is longer than 1 GiB (`ReadOp::next`).
         let (ptr, len) = (next.into.as_mut_ptr(), next.into.len() as u32);
         let entry = match next.piece.filter(|piece| *piece < self.registered) {
             Some(piece) => opcode::ReadFixed::new(fd, ptr, len, piece as u16).offset(next.at).build(),
             None => opcode::Read::new(fd, ptr, len).offset(next.at).build(),
         };
-        // SAFETY: the memory and the descriptor stay valid until the result has come, by this function's contract.
+        // SAFETY: the memory and the descriptor stay valid until the result is there, by this function's contract.
         unsafe { self.ring.submission().push(&entry.user_data(u64::from(index))) }.is_ok()
     }
 
-    /// Hands the calls to the kernel, waits for a result until `until` (`None`: not at all), and appends what has come.
+    /// Submits the calls to the kernel, waits for a result until `until` (`None`: not at all), and appends all results.
     pub(super) fn wait(
         &mut self,
         until: Option<Instant>,
@@ -168,7 +168,7 @@ impl Ring {
             let want = usize::from(results.len() == before && until.is_some());
             let limit = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
             let time = types::Timespec::from(limit);
-            // With nothing to wait for the limit is zero, which still runs what the kernel has put off (DEFER_TASKRUN).
+            // Without a wait the limit is zero, which still runs the kernel's deferred work (DEFER_TASKRUN).
             let args = types::SubmitArgs::new().timespec(&time);
             let entered = self.ring.submitter().submit_with_args(1, &args);
             self.reap(results);
@@ -177,13 +177,13 @@ impl Ring {
                 Err(e) => match e.raw_os_error() {
                     // ETIME: the limit has passed.
                     Some(libc::ETIME) => return Ok(()),
-                    // EINTR: a signal. EAGAIN, EBUSY: the kernel has no room until results have been taken.
+                    // EINTR: a signal. EAGAIN, EBUSY: the kernel has no room until results are taken.
                     Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => {}
-                    // EEXIST: another thread than the one that used the ring first.
+                    // EEXIST: the calling thread is not the first one that used the ring.
                     Some(libc::EEXIST) => {
                         return Err(Error::internal("a reader was used on two threads").caused_by(e));
                     }
-                    _ => return Err(Error::new(ErrorKind::Io, "io_uring refuses to go on").caused_by(e)),
+                    _ => return Err(Error::new(ErrorKind::Io, "io_uring fails").caused_by(e)),
                 },
             }
             if want == 0 || results.len() > before || until.is_none_or(|until| Instant::now() >= until) {
@@ -192,7 +192,7 @@ impl Ring {
         }
     }
 
-    /// Takes results out of the ring. The sign of a result is looked at here and nowhere else.
+    /// Takes results out of the ring. This is the only place that interprets the sign of a result.
     fn reap(&mut self, results: &mut Vec<(u32, rustix::io::Result<usize>)>) {
         for done in self.ring.completion() {
             let result = match done.result() {

@@ -1,4 +1,4 @@
-//! What only the ring can get wrong: being refused, and fixed buffers.
+//! Tests of the ring alone: systems without io_uring, and fixed buffers.
 
 use super::*;
 use crate::ErrorKind;
@@ -26,14 +26,14 @@ fn read_one(reader: &mut dyn Reader, pool: &ReadPool, file: &Arc<crate::io::Shar
     assert!(lease.iter().enumerate().all(|(i, b)| *b == ((offset + i as u64) % 251) as u8));
 }
 
-/// Has every later `io_uring_setup` of the calling thread, and of nobody else, answered with `errno`: what container
-/// profiles (EPERM) and gVisor (ENOSYS) do.
+/// Lets every later `io_uring_setup` of the calling thread alone fail with `errno`, as with container profiles (EPERM) and
+/// gVisor (ENOSYS).
 fn refuse_io_uring(errno: libc::c_int) {
     const fn line(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
         libc::sock_filter { code: code as u16, jt, jf, k }
     }
     let mut program = [
-        // The number of the call stands at offset 0 of what a filter sees.
+        // The number of the call is at offset 0 of the filter's input.
         line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         line(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_io_uring_setup as u32, 0, 1),
         line(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | errno as u32, 0, 0),
@@ -49,7 +49,7 @@ fn refuse_io_uring(errno: libc::c_int) {
 }
 
 #[test]
-fn where_io_uring_is_refused_samples_are_read_with_pread_and_a_note_says_why() {
+fn without_io_uring_samples_are_read_with_pread_and_a_note_has_the_reason() {
     for (errno, words) in [(libc::ENOSYS, "gVisor"), (libc::EPERM, "seccomp profile")] {
         let sandboxed = std::thread::spawn(move || {
             refuse_io_uring(errno);
@@ -65,7 +65,7 @@ fn where_io_uring_is_refused_samples_are_read_with_pread_and_a_note_says_why() {
                 read_one(&mut *reader, &pool, &file, 12_345);
             }
             let notes = stats.snapshot().notes;
-            assert_eq!(notes.len(), 1, "one note, said once: {notes:?}");
+            assert_eq!(notes.len(), 1, "one note, once: {notes:?}");
             assert!(notes[0].starts_with("samples are read with pread: io_uring is"), "{notes:?}");
 
             let by_name = IoConfig { engine: Engine::Uring, ..Default::default() };
@@ -77,8 +77,8 @@ fn where_io_uring_is_refused_samples_are_read_with_pread_and_a_note_says_why() {
 }
 
 #[test]
-fn pieces_become_fixed_buffers_once_they_have_their_pages() {
-    if let Err(reason) = probe().uring {
+fn pieces_become_fixed_buffers_once_they_are_populated() {
+    if let Err(reason) = probe() {
         eprintln!("skipped: {reason}");
         return;
     }
@@ -99,8 +99,8 @@ fn pieces_become_fixed_buffers_once_they_have_their_pages() {
 }
 
 #[test]
-fn without_the_right_to_lock_memory_reads_go_on_unregistered_and_a_note_names_the_limit() {
-    if let Err(reason) = probe().uring {
+fn without_the_right_to_lock_memory_reads_are_unregistered_and_a_note_names_the_limit() {
+    if let Err(reason) = probe() {
         eprintln!("skipped: {reason}");
         return;
     }

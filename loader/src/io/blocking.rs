@@ -1,11 +1,11 @@
-//! Reads and writes that one thread waits for.
+//! Blocking reads and writes.
 
 use crate::error::{Error, ErrorKind, Result};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// One call writes at most this much: a large buffered write stops its thread for tens of milliseconds.
-pub const WRITE_PIECE_BYTES: usize = 1 << 20;
+/// Most bytes per write call: a large buffered write blocks its thread for tens of milliseconds.
+pub(crate) const WRITE_PIECE_BYTES: usize = 1 << 20;
 
 /// Fills `into` with the bytes of `file` from `offset`, through the page cache, on the calling thread.
 ///
@@ -17,18 +17,18 @@ pub fn read_exact_at(file: impl AsFd, into: &mut [u8], offset: u64) -> Result<()
     if filled == into.len() {
         return Ok(());
     }
-    Err(Error::format("a file ends before the bytes that were asked for")
+    Err(Error::format("a file ends before the requested bytes")
         .with("offset", offset)
         .with("bytes", into.len())
         .with("found", filled))
 }
 
-/// The same for as many bytes as the file has from `offset`; how many those are.
+/// Reads up to `into.len()` bytes from `offset`, as many as the file has, and returns their number.
 ///
 /// # Errors
 ///
 /// By the error number.
-pub fn read_up_to_at(file: impl AsFd, into: &mut [u8], offset: u64) -> Result<usize> {
+pub(crate) fn read_up_to_at(file: impl AsFd, into: &mut [u8], offset: u64) -> Result<usize> {
     let (fd, len) = (file.as_fd(), into.len());
     let mut filled = 0;
     while filled < len {
@@ -51,7 +51,7 @@ pub fn read_up_to_at(file: impl AsFd, into: &mut [u8], offset: u64) -> Result<us
 /// # Errors
 ///
 /// [`ErrorKind::Full`] for a full disk, quota or size limit, else by the error number.
-pub fn write_pieces(file: impl AsFd, bytes: &[u8], offset: u64) -> Result<()> {
+pub(crate) fn write_pieces(file: impl AsFd, bytes: &[u8], offset: u64) -> Result<()> {
     let fd = file.as_fd();
     let mut written = 0;
     while written < bytes.len() {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_in_pieces_is_read_back() {
+    fn bytes_written_in_pieces_are_read_back() {
         let file = tempfile::tempfile().unwrap();
         let bytes: Vec<u8> = (0..3 * WRITE_PIECE_BYTES + 17).map(|i| (i % 251) as u8).collect();
         write_pieces(&file, &bytes, 5).unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_device_is_told_apart() {
+    fn a_full_device_has_its_own_kind_of_error() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         assert_eq!(write_pieces(&full, b"x", 0).unwrap_err().kind(), ErrorKind::Full);
     }
