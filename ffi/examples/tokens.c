@@ -4,7 +4,7 @@
  *     cc -I ffi/include ffi/examples/tokens.c -L target/release -lforebay -Wl,-rpath,$PWD/target/release -o tokens
  *     echo '{"streams": [{"local": "data/train"}], "batch_size": 64}' > config.json && ./tokens config.json
  *
- * forebay.h lists everything that the configuration may say.
+ * forebay.h lists all options of the configuration.
  */
 #include "forebay.h"
 #include <stdio.h>

@@ -12,15 +12,15 @@
 /* Defined in dlpack.h, which is needed only to access a tensor's fields. */
 struct DLManagedTensorVersioned;
 
-// How a call went. Everything but OK and END has a message in `forebay_last_error`.
+// Result of a call. Every status except OK and END has a message in `forebay_last_error`.
 typedef enum ForebayStatus {
   // Done.
   FOREBAY_STATUS_OK = 0,
-  // The epoch is over.
+  // End of the epoch.
   FOREBAY_STATUS_END = 1,
-  // A null pointer, a handle that is not alive, text that is not UTF-8, or a number out of range.
+  // A null pointer, a handle that is not live, text that is not UTF-8, or a number out of range.
   FOREBAY_STATUS_INVALID = 2,
-  // An argument or a combination of arguments is wrong: change it.
+  // An argument or a combination of arguments is wrong.
   FOREBAY_STATUS_CONFIG = 3,
   // A file, object or sample does not exist.
   FOREBAY_STATUS_NOT_FOUND = 4,
@@ -28,15 +28,15 @@ typedef enum ForebayStatus {
   FOREBAY_STATUS_PERMISSION = 5,
   // The network failed.
   FOREBAY_STATUS_NETWORK = 6,
-  // Nothing arrived for longer than the time that was set.
+  // No byte arrived within the timeout.
   FOREBAY_STATUS_TIMEOUT = 7,
   // Bytes do not match their recorded size or hash.
   FOREBAY_STATUS_CHECKSUM = 8,
-  // Bytes are not what their format says.
+  // Bytes do not conform to their format.
   FOREBAY_STATUS_FORMAT = 9,
-  // A sample cannot be decoded into the fields that were asked for.
+  // A sample cannot be decoded into the fields of the configuration.
   FOREBAY_STATUS_DECODE = 10,
-  // Something that this build or this machine does not have.
+  // A feature that this build or this machine does not have.
   FOREBAY_STATUS_UNSUPPORTED = 11,
   // No room: disk, memory limit, locked-memory limit.
   FOREBAY_STATUS_FULL = 12,
@@ -46,13 +46,13 @@ typedef enum ForebayStatus {
   FOREBAY_STATUS_STALE = 14,
   // A system call failed for another reason.
   FOREBAY_STATUS_IO = 15,
-  // The loader was closed, no epoch is under way, or this is a forked child.
+  // The loader is closed, no epoch is in progress, or this is a forked child.
   FOREBAY_STATUS_CLOSED = 16,
-  // A fault of the library: please report it.
+  // A bug in the library: please report it.
   FOREBAY_STATUS_INTERNAL = 17,
 } ForebayStatus;
 
-// What an output holds.
+// Kind of an output.
 typedef enum ForebayKind {
   // Rows of equal shape, stacked: `forebay_batch_tensor`.
   FOREBAY_KIND_TENSOR = 0,
@@ -64,15 +64,15 @@ typedef enum ForebayKind {
   FOREBAY_KIND_RAGGED = 3,
 } ForebayKind;
 
-// One batch. Free it with `forebay_batch_free`; tensors taken from it live on their own.
+// One batch. Free it with `forebay_batch_free`; tensors taken from it outlive it.
 typedef struct ForebayBatch ForebayBatch;
 
-// A loader. All its functions may be called from any thread; free it with `forebay_loader_free`.
+// A loader. Its functions may be called from any thread; free it with `forebay_loader_free`.
 typedef struct ForebayLoader ForebayLoader;
 
-// What stands for a batch, and what one output is called and holds.
+// Position and size of a batch.
 typedef struct ForebayBatchInfo {
-  // Epoch it belongs to.
+  // Epoch of the batch.
   uint64_t epoch;
   // Number of the batch in its epoch.
   uint64_t number;
@@ -86,7 +86,7 @@ typedef struct ForebayBatchInfo {
 extern "C" {
 #endif // __cplusplus
 
-// What went wrong in this thread's last call that failed; "" before the first. Valid until this thread's next failure.
+// Message of this thread's last failed call; "" before the first. Valid until this thread's next failure.
 const char *forebay_last_error(void);
 
 // Frees a string that a `char **` of this interface received. NULL is fine.
@@ -96,8 +96,8 @@ const char *forebay_last_error(void);
 // `string` is null or comes from this library and has not been freed.
 void forebay_string_free(char *string);
 
-// Opens a data set. `device` is where batches go: NULL or "cpu", "cuda:0" for that CUDA device, "cuda" for the one of the
-// world's local rank. `config` is a JSON object, for example:
+// Opens a data set. `device` is the device of the batches: NULL or "cpu", "cuda:0" for that CUDA device, "cuda" for
+// the device of the local rank. `config` is a JSON object, for example:
 //
 // ```json
 // {
@@ -110,18 +110,18 @@ void forebay_string_free(char *string);
 // }
 // ```
 //
-// What is left out has the default that stands in brackets; names that are not listed are refused; an error says where in
-// the document it is, such as `streams[0].choose`. Sizes are bytes, as a number or as text such as `"2gb"` in powers of
-// 1,024. Meanings are those of the Python `Loader`, which makes this document.
+// The default of each option is in brackets. Unknown names are an error. An error contains its place in the document,
+// such as `streams[0].choose`. Sizes are bytes, as a number or as text such as `"2gb"` in powers of 1,024. The options
+// are those of the Python `Loader`, which makes this document.
 //
-// The data and what comes out of it:
+// Data and batches:
 //
-// * `streams` (required): a list of objects, each with `remote` (null), a URL or path, `local` (null), a folder on disk, or
-//   both; `split` (null), a sub-folder of both; at most one of `proportion` (null), `repeat` (null) and `choose` (null), the
-//   weight in the mix; and `download_retry` (null), `download_timeout` (null), `validate_hash` (null) and `keep_zip` (null)
-//   where they are not the loader's.
-// * `fields` (null): a list of pairs of an output's name and a field, in the outputs' order; null is every column under its
-//   own name.
+// * `streams` (required): a list of objects, each with `remote` (null), a URL or path, `local` (null), a folder on
+//   disk, or both; `split` (null), a sub-folder of both; at most one of `proportion` (null), `repeat` (null) and
+//   `choose` (null), the weight in the mix; and `download_retry` (null), `download_timeout` (null), `validate_hash`
+//   (null) and `keep_zip` (null) where they are not the loader's.
+// * `fields` (null): a list of pairs of an output's name and a field, in the outputs' order; null is every column
+//   under its own name.
 // * `batch_size` (required): Rows of a batch on each device.
 // * `drop_last` (false): Leave out a last batch that is not full.
 // * `mark_repeats` (false): Add a bool output `repeat`, true for rows that only make ranks equally long.
@@ -133,7 +133,7 @@ void forebay_string_free(char *string);
 // * `max_errors` (0): Samples per epoch and rank that "skip" may leave out.
 // * `allow_unsafe_types` (false): Accept columns of Python pickles; they are delivered as bytes.
 //
-// The order, equal on all ranks:
+// Order, equal on all ranks:
 //
 // * `shuffle` (false): Shuffle samples, differently in each epoch.
 // * `shuffle_seed` (9176): Seed of the order.
@@ -150,8 +150,8 @@ void forebay_string_free(char *string);
 // * `batching_method` ("random"): Mix of streams in a batch: "random", "stratified", "per_stream" or
 //   "device_per_stream".
 // * `replication` (null): Number of consecutive ranks that get the same samples.
-// * `world`: which process this is, `rank` (0) of `world_size` (1), and on its node `local_rank` (0) of `local_world_size` (1).
-//   The environment is not asked.
+// * `world`: this process, `rank` (0) of `world_size` (1), and on its node `local_rank` (0) of `local_world_size` (1).
+//   The environment is not read.
 //
 // Threads, memory and disk:
 //
@@ -174,19 +174,19 @@ void forebay_string_free(char *string);
 // * `stall_timeout` (600.0): Seconds without progress before the next batch fails with an error.
 // * `trace` (false): Record every timed span for `trace_json`.
 //
-// A field is an object with its `kind`, and but for the last the `column` that it reads:
+// A field is an object with its `kind` and, except for `joint`, the `column` that it reads:
 //
-// * `image`: `ops` (none), a list of operations; `dtype` ("uint8"), or "float16", "bfloat16", "float32"; `layout` ("NCHW"),
-//   or "NHWC"; `tolerant` (false) of damaged JPEGs; `apply_exif_orientation` (false);
-//   `scaled_decode` (false): decode JPEGs at a half, a quarter or an eighth where the first resize makes them at least so
-//   much smaller, both ways, which is not exact; those that a CUDA device decodes are exact.
+// * `image`: `ops` (none), a list of operations; `dtype` ("uint8"), or "float16", "bfloat16", "float32"; `layout`
+//   ("NCHW"), or "NHWC"; `tolerant` (false) of damaged JPEGs; `apply_exif_orientation` (false); `scaled_decode`
+//   (false): decode JPEGs at a half, a quarter or an eighth if the first resize reduces both sides by at least that
+//   factor. This is not exact; pictures that a CUDA device decodes are exact.
 // * `mask`: labels; `ops` (none); `dtype` ("int64").
 // * `scalar`: a number; `dtype` (null: the column's).
-// * `tokens`: `length` (required); `dtype` ("int64"); `pad` (null), the id that fills short rows; `stored` (null), the type of
-//   the ids in a column of bytes.
+// * `tokens`: `length` (required); `dtype` ("int64"); `pad` (null), the id that fills short rows; `stored` (null), the
+//   type of the ids in a column of bytes.
 // * `array`: `dtype` (null: the column's).
-// * `text`, `json`, `bytes`: as stored.
-// * `joint`: `fields`, as above, of images and masks that share their random draws.
+// * `text`, `json`, `bytes`: the stored value.
+// * `joint`: `fields`, images and masks as above, which share their random draws.
 //
 // An operation is an object with its `op`; sizes are `[height, width]` in pixels:
 //
@@ -202,15 +202,14 @@ enum ForebayStatus forebay_loader_new(const char *config,
                                       const char *device,
                                       struct ForebayLoader **loader);
 
-// Ends the epoch under way and frees the loader. Batches that were handed out stay valid. NULL is fine, and so is a
-// handle that has been freed.
+// Ends the current epoch and frees the loader. Delivered batches stay valid. NULL is fine, and so is a freed handle.
 void forebay_loader_free(struct ForebayLoader *loader);
 
-// Ends the epoch under way, if there is one, and begins the next, or the position that was loaded.
+// Ends the current epoch, if there is one, and starts the next, or resumes the loaded position.
 enum ForebayStatus forebay_loader_start_epoch(const struct ForebayLoader *loader);
 
-// Waits for the next batch, which `forebay_batch_free` frees. At the epoch's end the answer is FOREBAY_STATUS_END and
-// `batch` receives NULL.
+// Waits for the next batch, which `forebay_batch_free` frees. At the end of the epoch returns FOREBAY_STATUS_END and
+// writes NULL to `batch`.
 //
 // # Safety
 //
@@ -218,15 +217,15 @@ enum ForebayStatus forebay_loader_start_epoch(const struct ForebayLoader *loader
 enum ForebayStatus forebay_loader_next(const struct ForebayLoader *loader,
                                        struct ForebayBatch **batch);
 
-// The position after the batches handed out so far, as JSON that `forebay_loader_load_state` takes.
+// Writes the position after the batches delivered so far, as JSON for `forebay_loader_load_state`.
 //
 // # Safety
 //
 // `state` is null or may be written.
 enum ForebayStatus forebay_loader_state(const struct ForebayLoader *loader, char **state);
 
-// Makes the next epoch resume `state`, and ends the epoch under way. With `strict`, arguments that would change the
-// order are refused with FOREBAY_STATUS_STATE.
+// Ends the current epoch and makes the next one resume `state`. With `strict`, arguments that would change the order
+// give FOREBAY_STATUS_STATE.
 //
 // # Safety
 //
@@ -235,8 +234,8 @@ enum ForebayStatus forebay_loader_load_state(const struct ForebayLoader *loader,
                                              const char *state,
                                              bool strict);
 
-// The figures so far as JSON: `elapsed` and, for each of `stages`, `busy`, `input` and `output` in seconds, `items` and
-// `bytes`; `counters` by name; `notes`.
+// Writes the figures so far as JSON: `elapsed` and, for each of `stages`, `busy`, `input` and `output` in seconds,
+// `items` and `bytes`; `counters` by name; `notes`.
 //
 // # Safety
 //
@@ -247,7 +246,7 @@ enum ForebayStatus forebay_loader_stats(const struct ForebayLoader *loader,
 // Frees a batch. NULL is fine, and so is a handle that has been freed.
 void forebay_batch_free(struct ForebayBatch *batch);
 
-// What batch this is and how large.
+// Writes position and size of a batch to `info`.
 //
 // # Safety
 //
@@ -255,7 +254,7 @@ void forebay_batch_free(struct ForebayBatch *batch);
 enum ForebayStatus forebay_batch_info(const struct ForebayBatch *batch,
                                       struct ForebayBatchInfo *info);
 
-// The number of the output called `name`.
+// Writes the number of the output `name` to `output`.
 //
 // # Safety
 //
@@ -264,7 +263,7 @@ enum ForebayStatus forebay_batch_find(const struct ForebayBatch *batch,
                                       const char *name,
                                       size_t *output);
 
-// Name and kind of an output, each if its place is not NULL. The name is valid until the batch is freed.
+// Writes name and kind of an output, each if its pointer is not NULL. The name is valid until the batch is freed.
 //
 // # Safety
 //
@@ -274,9 +273,9 @@ enum ForebayStatus forebay_batch_output(const struct ForebayBatch *batch,
                                         const char **name,
                                         enum ForebayKind *kind);
 
-// An output as a DLPack tensor, which shares the batch's memory and outlives the batch and the loader. The caller
-// calls its deleter once. `stream` is DLPack's number of the stream that will read it, 0 for its default, -1 for none;
-// host memory does not look at it.
+// Writes an output as a DLPack tensor, which shares the batch's memory and outlives the batch and the loader. The
+// caller calls its deleter once. `stream` is DLPack's number of the stream that will read it, 0 for its default, -1
+// for none; it is ignored for host memory.
 //
 // # Safety
 //
@@ -286,7 +285,7 @@ enum ForebayStatus forebay_batch_tensor(const struct ForebayBatch *batch,
                                         int64_t stream,
                                         struct DLManagedTensorVersioned **tensor);
 
-// One row of an output that is not a tensor. The bytes are valid until the batch is freed.
+// Writes one row of an output that is not a tensor. The bytes are valid until the batch is freed.
 //
 // # Safety
 //

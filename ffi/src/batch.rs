@@ -1,4 +1,4 @@
-//! `forebay_batch_*`.
+//! Functions `forebay_batch_*`.
 
 use crate::handles::Handles;
 use crate::status::{Answer, Failure, ForebayStatus, Out, guard, text_at};
@@ -6,13 +6,13 @@ use forebay_loader::batch::{Batch, Output, RowBytes};
 use forebay_loader::dlpack::{DlManagedTensorVersioned, export_versioned};
 use std::ffi::{CString, c_char};
 
-/// One batch. Free it with `forebay_batch_free`; tensors taken from it live on their own.
+/// One batch. Free it with `forebay_batch_free`; tensors taken from it outlive it.
 #[derive(Debug)]
 pub struct ForebayBatch {
     _private: (),
 }
 
-/// What an output holds.
+/// Kind of an output.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForebayKind {
@@ -26,11 +26,11 @@ pub enum ForebayKind {
     Ragged = 3,
 }
 
-/// What stands for a batch, and what one output is called and holds.
+/// Position and size of a batch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ForebayBatchInfo {
-    /// Epoch it belongs to.
+    /// Epoch of the batch.
     pub epoch: u64,
     /// Number of the batch in its epoch.
     pub number: u64,
@@ -40,13 +40,14 @@ pub struct ForebayBatchInfo {
     pub outputs: usize,
 }
 
-struct Held {
+/// Batch behind a handle.
+struct NamedBatch {
     batch: Batch,
-    /// The outputs' names as C reads them.
+    /// Names of the outputs as C strings.
     names: Vec<CString>,
 }
 
-impl Held {
+impl NamedBatch {
     fn output(&self, number: usize) -> Answer<&Output> {
         let found = self.batch.outputs.get(number).map(|(_, output)| output);
         found.ok_or_else(|| {
@@ -56,14 +57,14 @@ impl Held {
     }
 }
 
-static BATCHES: Handles<Held> = Handles::new("batch", 2);
+static BATCHES: Handles<NamedBatch> = Handles::new("batch", 2);
 
-/// A handle for `batch`.
+/// Returns a handle for `batch`.
 pub(crate) fn handle_of(batch: Batch) -> Answer<*mut ForebayBatch> {
     let names = batch.outputs.iter().map(|(name, _)| CString::new(name.as_bytes()));
     let names: Result<Vec<_>, _> = names.collect();
-    let names = names.map_err(|_| Failure::invalid("an output's name holds a NUL"))?;
-    Ok(BATCHES.insert(Held { batch, names }))
+    let names = names.map_err(|_| Failure::invalid("an output's name contains a NUL"))?;
+    Ok(BATCHES.insert(NamedBatch { batch, names }))
 }
 
 /// Frees a batch. NULL is fine, and so is a handle that has been freed.
@@ -75,7 +76,7 @@ pub extern "C" fn forebay_batch_free(batch: *mut ForebayBatch) {
     });
 }
 
-/// What batch this is and how large.
+/// Writes position and size of a batch to `info`.
 ///
 /// # Safety
 ///
@@ -92,7 +93,7 @@ pub unsafe extern "C" fn forebay_batch_info(batch: *const ForebayBatch, info: *m
     })
 }
 
-/// The number of the output called `name`.
+/// Writes the number of the output `name` to `output`.
 ///
 /// # Safety
 ///
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn forebay_batch_find(
     })
 }
 
-/// Name and kind of an output, each if its place is not NULL. The name is valid until the batch is freed.
+/// Writes name and kind of an output, each if its pointer is not NULL. The name is valid until the batch is freed.
 ///
 /// # Safety
 ///
@@ -148,9 +149,9 @@ pub unsafe extern "C" fn forebay_batch_output(
     })
 }
 
-/// An output as a DLPack tensor, which shares the batch's memory and outlives the batch and the loader. The caller
-/// calls its deleter once. `stream` is DLPack's number of the stream that will read it, 0 for its default, -1 for none;
-/// host memory does not look at it.
+/// Writes an output as a DLPack tensor, which shares the batch's memory and outlives the batch and the loader. The
+/// caller calls its deleter once. `stream` is DLPack's number of the stream that will read it, 0 for its default, -1
+/// for none; it is ignored for host memory.
 ///
 /// # Safety
 ///
@@ -175,7 +176,7 @@ pub unsafe extern "C" fn forebay_batch_tensor(
     })
 }
 
-/// One row of an output that is not a tensor. The bytes are valid until the batch is freed.
+/// Writes one row of an output that is not a tensor. The bytes are valid until the batch is freed.
 ///
 /// # Safety
 ///

@@ -1,33 +1,33 @@
 //! Loaders and batches by handle.
 //!
-//! A handle looks like a pointer to C but is a number that is never used twice. It is looked up in a table and never
-//! followed, so a freed or mistaken handle is an error and not a crash; and a call that is under way keeps its loader
-//! alive when another thread frees it.
+//! In C a handle is a pointer, but its value is a number that is never reused. It is looked up in a table and never
+//! dereferenced, so a freed or wrong handle is an error and not a crash. A call in progress keeps its loader alive when
+//! another thread frees it.
 
 use crate::status::{Answer, Failure};
 use forebay_loader::sync::{Arc, Mutex};
 use std::collections::BTreeMap;
 
-/// Live things of one kind.
+/// Live objects of one kind.
 pub(crate) struct Handles<T> {
     what: &'static str,
     /// The remainder by 16 of its handles, so that a batch's handle is never a loader's.
     kind: usize,
-    table: Mutex<Table<T>>,
+    table: Mutex<HandleTable<T>>,
 }
 
-struct Table<T> {
+struct HandleTable<T> {
     issued: usize,
     live: BTreeMap<usize, Arc<T>>,
 }
 
 impl<T> Handles<T> {
-    /// No handles yet. `kind` is under 16 and differs between tables.
+    /// Makes an empty table. `kind` is below 16 and differs between tables.
     pub(crate) const fn new(what: &'static str, kind: usize) -> Self {
-        Self { what, kind, table: Mutex::new(Table { issued: 0, live: BTreeMap::new() }) }
+        Self { what, kind, table: Mutex::new(HandleTable { issued: 0, live: BTreeMap::new() }) }
     }
 
-    /// A handle for `value`.
+    /// Returns a handle for `value`.
     pub(crate) fn insert<P>(&self, value: T) -> *mut P {
         let mut table = self.table.lock();
         table.issued += 1;
@@ -36,19 +36,22 @@ impl<T> Handles<T> {
         std::ptr::without_provenance_mut(handle)
     }
 
-    /// What `handle` stands for.
+    /// Returns the object of `handle`.
     pub(crate) fn get<P>(&self, handle: *const P) -> Answer<Arc<T>> {
         let found = self.table.lock().live.get(&handle.addr()).cloned();
         found.ok_or_else(|| match handle.is_null() {
             true => Failure::invalid(format!("the {} is NULL", self.what)),
-            false => Failure::invalid(format!("this is not a {}, or one that has been freed", self.what)),
+            false => Failure::invalid(format!(
+                "the handle is not a live {}: it was freed, or belongs to another kind of object",
+                self.what
+            )),
         })
     }
 
-    /// Forgets `handle`; false if it was none.
+    /// Removes `handle`; returns false if it was not live.
     pub(crate) fn remove<P>(&self, handle: *const P) -> bool {
         let gone = self.table.lock().live.remove(&handle.addr());
-        // Dropped without the lock: ending a loader joins its threads.
+        // Dropped after the lock is released, because ending a loader joins its threads.
         gone.is_some()
     }
 }
@@ -58,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_freed_handle_is_an_error_and_never_comes_back() {
+    fn a_freed_handle_is_an_error_and_is_never_reused() {
         let (numbers, others) = (Handles::new("number", 1), Handles::<u8>::new("other", 2));
         let first: *mut u8 = numbers.insert(7u8);
         assert_eq!(*numbers.get(first).expect("alive"), 7);

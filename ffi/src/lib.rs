@@ -1,14 +1,14 @@
-//! The C interface: what `include/forebay.h` declares.
+//! The C interface that `include/forebay.h` declares.
 //!
 //! ```text
 //! status    codes, the thread's last error, and the guard that every function's body runs in
-//! handles   loaders and batches by handle; a handle is a number and is looked up, never followed
+//! handles   loaders and batches by handle; a handle is a number that is looked up, never dereferenced
 //! loader    forebay_loader_*: new, start_epoch, next, state, load_state, stats
 //! batch     forebay_batch_*: outputs by name and number, tensors as DLPack, rows of text and bytes
 //! ```
 //!
-//! The functions convert, guard and forward. A handle that was freed, that belongs to something else or that is NULL is
-//! answered with `FOREBAY_STATUS_INVALID`; what a pointer to memory points at, the caller answers for.
+//! The functions convert, guard and forward. A handle that is freed, NULL or of another kind gives
+//! `FOREBAY_STATUS_INVALID`. The caller is responsible for the memory behind other pointers.
 
 mod batch;
 mod handles;

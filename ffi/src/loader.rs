@@ -1,4 +1,4 @@
-//! `forebay_loader_*`.
+//! Functions `forebay_loader_*`.
 
 use crate::batch::{self, ForebayBatch};
 use crate::handles::Handles;
@@ -9,7 +9,7 @@ use forebay_loader::{Error, Loader, LoaderConfig, Next};
 use serde_json::{Map, Value, json};
 use std::ffi::c_char;
 
-/// A loader. All its functions may be called from any thread; free it with `forebay_loader_free`.
+/// A loader. Its functions may be called from any thread; free it with `forebay_loader_free`.
 #[derive(Debug)]
 pub struct ForebayLoader {
     _private: (),
@@ -17,8 +17,8 @@ pub struct ForebayLoader {
 
 static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 
-/// Opens a data set. `device` is where batches go: NULL or "cpu", "cuda:0" for that CUDA device, "cuda" for the one of the
-/// world's local rank. `config` is a JSON object, for example:
+/// Opens a data set. `device` is the device of the batches: NULL or "cpu", "cuda:0" for that CUDA device, "cuda" for
+/// the device of the local rank. `config` is a JSON object, for example:
 ///
 /// ```json
 /// {
@@ -31,18 +31,18 @@ static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 /// }
 /// ```
 ///
-/// What is left out has the default that stands in brackets; names that are not listed are refused; an error says where in
-/// the document it is, such as `streams[0].choose`. Sizes are bytes, as a number or as text such as `"2gb"` in powers of
-/// 1,024. Meanings are those of the Python `Loader`, which makes this document.
+/// The default of each option is in brackets. Unknown names are an error. An error contains its place in the document,
+/// such as `streams[0].choose`. Sizes are bytes, as a number or as text such as `"2gb"` in powers of 1,024. The options
+/// are those of the Python `Loader`, which makes this document.
 ///
-/// The data and what comes out of it:
+/// Data and batches:
 ///
-/// * `streams` (required): a list of objects, each with `remote` (null), a URL or path, `local` (null), a folder on disk, or
-///   both; `split` (null), a sub-folder of both; at most one of `proportion` (null), `repeat` (null) and `choose` (null), the
-///   weight in the mix; and `download_retry` (null), `download_timeout` (null), `validate_hash` (null) and `keep_zip` (null)
-///   where they are not the loader's.
-/// * `fields` (null): a list of pairs of an output's name and a field, in the outputs' order; null is every column under its
-///   own name.
+/// * `streams` (required): a list of objects, each with `remote` (null), a URL or path, `local` (null), a folder on
+///   disk, or both; `split` (null), a sub-folder of both; at most one of `proportion` (null), `repeat` (null) and
+///   `choose` (null), the weight in the mix; and `download_retry` (null), `download_timeout` (null), `validate_hash`
+///   (null) and `keep_zip` (null) where they are not the loader's.
+/// * `fields` (null): a list of pairs of an output's name and a field, in the outputs' order; null is every column
+///   under its own name.
 /// * `batch_size` (required): Rows of a batch on each device.
 /// * `drop_last` (false): Leave out a last batch that is not full.
 /// * `mark_repeats` (false): Add a bool output `repeat`, true for rows that only make ranks equally long.
@@ -54,7 +54,7 @@ static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 /// * `max_errors` (0): Samples per epoch and rank that "skip" may leave out.
 /// * `allow_unsafe_types` (false): Accept columns of Python pickles; they are delivered as bytes.
 ///
-/// The order, equal on all ranks:
+/// Order, equal on all ranks:
 ///
 /// * `shuffle` (false): Shuffle samples, differently in each epoch.
 /// * `shuffle_seed` (9176): Seed of the order.
@@ -71,8 +71,8 @@ static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 /// * `batching_method` ("random"): Mix of streams in a batch: "random", "stratified", "per_stream" or
 ///   "device_per_stream".
 /// * `replication` (null): Number of consecutive ranks that get the same samples.
-/// * `world`: which process this is, `rank` (0) of `world_size` (1), and on its node `local_rank` (0) of `local_world_size` (1).
-///   The environment is not asked.
+/// * `world`: this process, `rank` (0) of `world_size` (1), and on its node `local_rank` (0) of `local_world_size` (1).
+///   The environment is not read.
 ///
 /// Threads, memory and disk:
 ///
@@ -95,19 +95,19 @@ static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 /// * `stall_timeout` (600.0): Seconds without progress before the next batch fails with an error.
 /// * `trace` (false): Record every timed span for `trace_json`.
 ///
-/// A field is an object with its `kind`, and but for the last the `column` that it reads:
+/// A field is an object with its `kind` and, except for `joint`, the `column` that it reads:
 ///
-/// * `image`: `ops` (none), a list of operations; `dtype` ("uint8"), or "float16", "bfloat16", "float32"; `layout` ("NCHW"),
-///   or "NHWC"; `tolerant` (false) of damaged JPEGs; `apply_exif_orientation` (false);
-///   `scaled_decode` (false): decode JPEGs at a half, a quarter or an eighth where the first resize makes them at least so
-///   much smaller, both ways, which is not exact; those that a CUDA device decodes are exact.
+/// * `image`: `ops` (none), a list of operations; `dtype` ("uint8"), or "float16", "bfloat16", "float32"; `layout`
+///   ("NCHW"), or "NHWC"; `tolerant` (false) of damaged JPEGs; `apply_exif_orientation` (false); `scaled_decode`
+///   (false): decode JPEGs at a half, a quarter or an eighth if the first resize reduces both sides by at least that
+///   factor. This is not exact; pictures that a CUDA device decodes are exact.
 /// * `mask`: labels; `ops` (none); `dtype` ("int64").
 /// * `scalar`: a number; `dtype` (null: the column's).
-/// * `tokens`: `length` (required); `dtype` ("int64"); `pad` (null), the id that fills short rows; `stored` (null), the type of
-///   the ids in a column of bytes.
+/// * `tokens`: `length` (required); `dtype` ("int64"); `pad` (null), the id that fills short rows; `stored` (null), the
+///   type of the ids in a column of bytes.
 /// * `array`: `dtype` (null: the column's).
-/// * `text`, `json`, `bytes`: as stored.
-/// * `joint`: `fields`, as above, of images and masks that share their random draws.
+/// * `text`, `json`, `bytes`: the stored value.
+/// * `joint`: `fields`, images and masks as above, which share their random draws.
 ///
 /// An operation is an object with its `op`; sizes are `[height, width]` in pixels:
 ///
@@ -145,8 +145,7 @@ fn open(config: LoaderConfig, device: &str) -> Result<Loader, Error> {
     Loader::with_delivery(config, target)
 }
 
-/// Ends the epoch under way and frees the loader. Batches that were handed out stay valid. NULL is fine, and so is a
-/// handle that has been freed.
+/// Ends the current epoch and frees the loader. Delivered batches stay valid. NULL is fine, and so is a freed handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_loader_free(loader: *mut ForebayLoader) {
     guard(|| {
@@ -155,7 +154,7 @@ pub extern "C" fn forebay_loader_free(loader: *mut ForebayLoader) {
     });
 }
 
-/// Ends the epoch under way, if there is one, and begins the next, or the position that was loaded.
+/// Ends the current epoch, if there is one, and starts the next, or resumes the loaded position.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_loader_start_epoch(loader: *const ForebayLoader) -> ForebayStatus {
     guard(|| {
@@ -164,8 +163,8 @@ pub extern "C" fn forebay_loader_start_epoch(loader: *const ForebayLoader) -> Fo
     })
 }
 
-/// Waits for the next batch, which `forebay_batch_free` frees. At the epoch's end the answer is FOREBAY_STATUS_END and
-/// `batch` receives NULL.
+/// Waits for the next batch, which `forebay_batch_free` frees. At the end of the epoch returns FOREBAY_STATUS_END and
+/// writes NULL to `batch`.
 ///
 /// # Safety
 ///
@@ -185,12 +184,12 @@ pub unsafe extern "C" fn forebay_loader_next(
                 Ok(ForebayStatus::Ok)
             }
             Next::End => Ok(ForebayStatus::End),
-            Next::Pending => Err(Failure::from(Error::internal("a wait without a limit ended early"))),
+            Next::Pending => Err(Failure::from(Error::internal("a wait without a timeout ended early"))),
         }
     })
 }
 
-/// The position after the batches handed out so far, as JSON that `forebay_loader_load_state` takes.
+/// Writes the position after the batches delivered so far, as JSON for `forebay_loader_load_state`.
 ///
 /// # Safety
 ///
@@ -205,8 +204,8 @@ pub unsafe extern "C" fn forebay_loader_state(loader: *const ForebayLoader, stat
     })
 }
 
-/// Makes the next epoch resume `state`, and ends the epoch under way. With `strict`, arguments that would change the
-/// order are refused with FOREBAY_STATUS_STATE.
+/// Ends the current epoch and makes the next one resume `state`. With `strict`, arguments that would change the order
+/// give FOREBAY_STATUS_STATE.
 ///
 /// # Safety
 ///
@@ -226,8 +225,8 @@ pub unsafe extern "C" fn forebay_loader_load_state(
     })
 }
 
-/// The figures so far as JSON: `elapsed` and, for each of `stages`, `busy`, `input` and `output` in seconds, `items` and
-/// `bytes`; `counters` by name; `notes`.
+/// Writes the figures so far as JSON: `elapsed` and, for each of `stages`, `busy`, `input` and `output` in seconds,
+/// `items` and `bytes`; `counters` by name; `notes`.
 ///
 /// # Safety
 ///

@@ -5,17 +5,17 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How a call went. Everything but OK and END has a message in `forebay_last_error`.
+/// Result of a call. Every status except OK and END has a message in `forebay_last_error`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForebayStatus {
     /// Done.
     Ok = 0,
-    /// The epoch is over.
+    /// End of the epoch.
     End = 1,
-    /// A null pointer, a handle that is not alive, text that is not UTF-8, or a number out of range.
+    /// A null pointer, a handle that is not live, text that is not UTF-8, or a number out of range.
     Invalid = 2,
-    /// An argument or a combination of arguments is wrong: change it.
+    /// An argument or a combination of arguments is wrong.
     Config = 3,
     /// A file, object or sample does not exist.
     NotFound = 4,
@@ -23,15 +23,15 @@ pub enum ForebayStatus {
     Permission = 5,
     /// The network failed.
     Network = 6,
-    /// Nothing arrived for longer than the time that was set.
+    /// No byte arrived within the timeout.
     Timeout = 7,
     /// Bytes do not match their recorded size or hash.
     Checksum = 8,
-    /// Bytes are not what their format says.
+    /// Bytes do not conform to their format.
     Format = 9,
-    /// A sample cannot be decoded into the fields that were asked for.
+    /// A sample cannot be decoded into the fields of the configuration.
     Decode = 10,
-    /// Something that this build or this machine does not have.
+    /// A feature that this build or this machine does not have.
     Unsupported = 11,
     /// No room: disk, memory limit, locked-memory limit.
     Full = 12,
@@ -41,9 +41,9 @@ pub enum ForebayStatus {
     Stale = 14,
     /// A system call failed for another reason.
     Io = 15,
-    /// The loader was closed, no epoch is under way, or this is a forked child.
+    /// The loader is closed, no epoch is in progress, or this is a forked child.
     Closed = 16,
-    /// A fault of the library: please report it.
+    /// A bug in the library: please report it.
     Internal = 17,
 }
 
@@ -69,12 +69,12 @@ impl From<ErrorKind> for ForebayStatus {
     }
 }
 
-/// A failed call: its code and its message.
+/// Failed call: its status and its message.
 #[derive(Debug)]
 pub(crate) struct Failure(ForebayStatus, String);
 
 impl Failure {
-    /// The caller passed something that cannot be.
+    /// Failure for an invalid argument of the caller.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self(ForebayStatus::Invalid, message.into())
     }
@@ -86,7 +86,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What a body in the guard answers.
+/// Result of a body in the guard.
 pub(crate) type Answer<T = ForebayStatus> = Result<T, Failure>;
 
 thread_local! {
@@ -94,13 +94,13 @@ thread_local! {
 }
 
 fn remember(message: String) {
-    // A message may quote data that holds a NUL; C would see only what stands before it.
+    // A message may quote data that contains a NUL, which would end the text in C.
     let message = CString::new(message.replace('\0', "\u{fffd}")).unwrap_or_default();
-    // At a thread's very end there is nobody left to read it.
+    // While a thread ends, its last error is gone and no code can read it.
     let _ = LAST.try_with(|last| last.replace(message));
 }
 
-/// Runs a function's body: failures become code and message, and no panic unwinds into C.
+/// Runs a function's body: failures become status and message, and no panic unwinds into C.
 pub(crate) fn guard(body: impl FnOnce() -> Answer) -> ForebayStatus {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(status)) => status,
@@ -111,13 +111,13 @@ pub(crate) fn guard(body: impl FnOnce() -> Answer) -> ForebayStatus {
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            remember(format!("a fault of the library, please report it: {text}"));
+            remember(format!("a bug in the library, please report it: {text}"));
             ForebayStatus::Internal
         }
     }
 }
 
-/// The text at `text`.
+/// Returns the text at `text`.
 ///
 /// # Safety
 ///
@@ -131,39 +131,39 @@ pub(crate) unsafe fn text_at<'a>(text: *const c_char, what: &str) -> Answer<&'a 
     text.to_str().map_err(|e| Failure::invalid(format!("{what} is not UTF-8: {e}")))
 }
 
-/// A place for an answer that has been checked, so that nothing is made that cannot be handed over.
+/// Checked pointer for a result. It is checked before the result is made, so that no result is lost.
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// The place `out`.
+    /// Checks the pointer `out`.
     ///
     /// # Safety
     ///
-    /// `out` is null or may be written while the answer lives.
+    /// `out` is null or may be written while the result lives.
     pub(crate) unsafe fn new(out: *mut T, what: &str) -> Answer<Self> {
         match out.is_null() {
-            true => Err(Failure::invalid(format!("{what} is NULL: there is no place for the answer"))),
+            true => Err(Failure::invalid(format!("{what} is NULL: the result cannot be written"))),
             false => Ok(Self(out)),
         }
     }
 
-    /// Writes the answer.
+    /// Writes the result.
     pub(crate) fn put(&self, value: T) {
-        // SAFETY: not null and writable by the contract of `new`; what lay there is plain data and needs no drop.
+        // SAFETY: not null and writable by the contract of `new`; the old value is plain data and needs no drop.
         unsafe { self.0.write(value) };
     }
 }
 
-/// `text` as a string of its own, which `forebay_string_free` frees.
+/// Copies `text` to a string that `forebay_string_free` frees.
 pub(crate) fn leak(text: String) -> Answer<*mut c_char> {
-    let text = CString::new(text).map_err(|_| Failure::invalid("the text holds a NUL"))?;
+    let text = CString::new(text).map_err(|_| Failure::invalid("the text contains a NUL"))?;
     Ok(text.into_raw())
 }
 
-/// What went wrong in this thread's last call that failed; "" before the first. Valid until this thread's next failure.
+/// Message of this thread's last failed call; "" before the first. Valid until this thread's next failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_last_error() -> *const c_char {
-    // At a thread's very end the answer is an empty text.
+    // While a thread ends, the message is empty.
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
@@ -190,11 +190,11 @@ mod tests {
         assert_eq!(status, ForebayStatus::Internal);
         // SAFETY: the last error is a C string of this thread.
         let message = unsafe { text_at(forebay_last_error(), "the message") }.expect("UTF-8");
-        assert_eq!(message, "a fault of the library, please report it: shard 7");
+        assert_eq!(message, "a bug in the library, please report it: shard 7");
     }
 
     #[test]
-    fn a_message_with_a_nul_is_told_whole() {
+    fn a_message_with_a_nul_is_complete() {
         guard(|| Err(Failure::invalid("a\0b")));
         // SAFETY: the last error is a C string of this thread.
         assert_eq!(unsafe { text_at(forebay_last_error(), "the message") }.expect("UTF-8"), "a\u{fffd}b");

@@ -6,46 +6,46 @@ use forebay_loader::format::{self, Compression, HashAlgo};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Most that a stream of unknown size may unpack to: more than any shard, and less than what would be taken for a wrong
-/// address.
+/// Upper bound of the unpacked size of a stream of unknown size: more than any shard has, and still a valid allocation
+/// size.
 const RAW_BYTES_MAX: u64 = 1 << 40;
 
 /// Lowest, highest and default level.
 type Levels = (u8, u8, u8);
 
-/// Families of compression by name, which is the file's extension too, each with its levels if it has any.
+/// Returns the compression families: name, which is also the file extension, and levels if it has any.
 #[pyfunction]
 pub(crate) fn compressions() -> Vec<(&'static str, Option<Levels>)> {
     CompressionAlgo::ALL.into_iter().map(|algo| (algo.name(), algo.levels())).collect()
 }
 
-/// `data` compressed as `name` says, such as "zstd:3".
+/// Compresses `data` with the algorithm and level in `name`, such as "zstd:3".
 #[pyfunction]
 pub(crate) fn compress<'py>(py: Python<'py>, name: &str, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let packed = enter::enter(py, || Compression::parse(name)?.compress(data))?;
     Ok(PyBytes::new(py, &packed))
 }
 
-/// What `data`, compressed as `name` says, holds.
+/// Unpacks `data`, which is compressed with `name`.
 #[pyfunction]
 pub(crate) fn decompress<'py>(py: Python<'py>, name: &str, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let raw = enter::enter(py, || Compression::parse(name)?.decompress_all(data, RAW_BYTES_MAX))?;
     Ok(PyBytes::new(py, &raw))
 }
 
-/// Names of the hashes.
+/// Returns the names of the hashes.
 #[pyfunction]
 pub(crate) fn hashes() -> Vec<&'static str> {
     HashAlgo::ALL.into_iter().map(HashAlgo::name).collect()
 }
 
-/// The hash called `name` of `data`, in hexadecimal digits.
+/// Returns the hash `name` of `data` in hexadecimal digits.
 #[pyfunction]
 pub(crate) fn hex_digest(py: Python<'_>, name: &str, data: &[u8]) -> PyResult<String> {
     enter::enter(py, || Ok(HashAlgo::parse(name)?.hex(data)))
 }
 
-/// The offset table of a shard whose samples have these sizes and start at `first`, with `config` behind it.
+/// Returns the offset table of a shard whose samples have these sizes and start at `first`, followed by `config`.
 #[pyfunction]
 pub(crate) fn offset_table<'py>(
     py: Python<'py>,

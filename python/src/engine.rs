@@ -1,4 +1,4 @@
-//! The engine's loader, one for each device.
+//! Loader of the engine, one for each device.
 
 use crate::rows::{Row, WithRows};
 use crate::tensor::Tensor;
@@ -15,19 +15,19 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::path::PathBuf;
 
-/// A loader of the engine.
+/// Loader of the engine.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Engine {
-    /// None once it is closed. Locked in the process that made it only: in a forked child nobody might unlock it.
+    /// None after `close`. Locked only in the process that made it: a forked child may inherit it locked for ever.
     loader: Mutex<Option<Arc<Loader>>>,
-    /// What is still told when it is closed.
+    /// Figures that stay available after `close`.
     last: OnceLock<Last>,
     rank: u32,
-    /// The process that made it.
+    /// Process that made it.
     pid: u32,
 }
 
-/// What a closed loader has left behind.
+/// Figures of a closed loader.
 struct Last {
     epoch: u64,
     stats: Snapshot,
@@ -61,11 +61,11 @@ impl Drop for Engine {
     fn drop(&mut self) {
         let loader = self.loader.get_mut().take();
         if self.pid != std::process::id() {
-            // A forked child has a copy of the loader but not its threads: whoever waits for them waits for ever.
+            // A forked child has a copy of the loader but not its threads; joining them would block for ever.
             std::mem::forget(loader);
             return;
         }
-        // The threads are waited for without the interpreter's lock; at the interpreter's end there is none to let go.
+        // Threads are joined without the interpreter's lock. While the interpreter ends there is no lock to release.
         let mut loader = Some(loader);
         Python::try_attach(|py| py.detach(|| drop(loader.take())));
         drop(loader);
@@ -74,17 +74,17 @@ impl Drop for Engine {
 
 #[pymethods]
 impl Engine {
-    /// Opens the data set that the JSON document `config` describes, for batches on `device`.
+    /// Opens the data set of the JSON document `config` for batches on `device`.
     #[new]
     fn new(py: Python<'_>, config: &str, device: &str) -> PyResult<Self> {
         let (config, device) = (config.to_owned(), device.to_owned());
-        // Wheels bring NVIDIA's libraries to where Python looks for packages.
+        // Wheels install NVIDIA's libraries in Python's package folders.
         let packages = py.import("sys")?.getattr("path")?.extract::<Vec<Bound<'_, PyAny>>>()?;
         let packages = packages.iter().filter_map(|folder| folder.extract::<PathBuf>().ok()).collect();
         let libraries = Libraries { packages, ..Libraries::default() };
         let loader = enter::apart(py, move || {
             let config = LoaderConfig::from_json(&config)?;
-            // Before a device is asked for.
+            // Before a device is opened.
             config.validate()?;
             let target = open_delivery(&device, config.world.local_rank, &libraries)?;
             Loader::with_delivery(config, Arc::new(WithRows::new(target)))
@@ -94,12 +94,12 @@ impl Engine {
         Ok(Self { loader: Mutex::new(Some(loader)), last: OnceLock::new(), rank, pid: std::process::id() })
     }
 
-    /// Batches of a whole epoch.
+    /// Number of batches of a whole epoch.
     fn batches(&self, py: Python<'_>) -> PyResult<u64> {
         enter::enter(py, || self.loader()?.batches())
     }
 
-    /// The epoch that the next start runs.
+    /// Epoch that the next `start` runs.
     #[getter]
     fn epoch(&self, py: Python<'_>) -> PyResult<u64> {
         enter::enter(py, || match self.last.get() {
@@ -108,13 +108,13 @@ impl Engine {
         })
     }
 
-    /// Starts the next epoch, or the loaded position.
+    /// Starts the next epoch, or resumes the loaded position.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         let loader = enter::enter(py, || self.loader())?;
         enter::apart(py, move || loader.start_epoch())
     }
 
-    /// The next batch's outputs by name; None at the epoch's end.
+    /// Returns the next batch's outputs by name; None at the end of the epoch.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let next = enter::wait(py, || match self.loader()?.next_within(enter::SIGNALS_EVERY)? {
             Next::Batch(batch) => Ok(Some(Some(batch))),
@@ -124,7 +124,7 @@ impl Engine {
         next.map(|batch| outputs(py, batch)).transpose()
     }
 
-    /// Where the loader stands, as JSON; with `before_last` where it stood before the last batch.
+    /// Returns the loader's position as JSON; with `before_last`, the position before the last batch.
     fn state_dict(&self, py: Python<'_>, before_last: bool) -> PyResult<String> {
         enter::enter(py, || {
             let loader = self.loader()?;
@@ -133,22 +133,22 @@ impl Engine {
         })
     }
 
-    /// Goes on where the JSON document `state` was taken.
+    /// Makes the next `start` resume the position of the JSON document `state`.
     fn load_state_dict(&self, py: Python<'_>, state: &str, strict: bool) -> PyResult<()> {
         enter::enter(py, || self.loader()?.load_state(&State::from_json(state)?, strict))
     }
 
-    /// What every stage did so far, as JSON.
+    /// Returns the figures of all stages as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
         enter::enter(py, || self.snapshot().map(|stats| to_json(&stats)))
     }
 
-    /// The same as Prometheus text.
+    /// Returns the same figures as Prometheus text.
     fn prometheus(&self, py: Python<'_>) -> PyResult<String> {
         enter::enter(py, || Ok(self.snapshot()?.prometheus(&format!("rank=\"{}\"", self.rank))))
     }
 
-    /// The trace, if one was asked for.
+    /// Returns the trace, if tracing is on.
     fn trace_json(&self, py: Python<'_>) -> PyResult<Option<String>> {
         enter::enter(py, || match self.last.get() {
             Some(last) => Ok(last.trace.clone()),
@@ -156,7 +156,7 @@ impl Engine {
         })
     }
 
-    /// Ends it: threads, files, locks and pools are gone, unless another thread is still in a call.
+    /// Ends the loader: threads, files, locks and pools are gone, unless another thread is still in a call.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         enter::enter(py, || {
             if self.last.get().is_some() {
@@ -164,7 +164,7 @@ impl Engine {
             }
             let loader = self.loader()?;
             loader.close()?;
-            // In this order: whoever finds no loader finds what it has left.
+            // In this order, so that a thread that finds no loader finds its last figures.
             let last = Last::of(&loader)?;
             self.last.get_or_init(|| last);
             self.loader.lock().take();
@@ -173,7 +173,7 @@ impl Engine {
     }
 }
 
-/// A batch as a dict, in the order of the fields.
+/// Returns a batch as a dict in the order of the fields.
 fn outputs(py: Python<'_>, batch: Batch) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     for (name, output) in batch.outputs {
@@ -193,13 +193,13 @@ fn outputs(py: Python<'_>, batch: Batch) -> PyResult<Bound<'_, PyDict>> {
     Ok(dict)
 }
 
-/// A row of bytes: the object that it was read into, or a copy.
+/// Returns a row of bytes: the object that it was read into, or a copy.
 fn object(py: Python<'_>, row: RowBytes) -> PyResult<Py<PyBytes>> {
     match row {
         RowBytes::Own(bytes) => Ok(PyBytes::new(py, &bytes).unbind()),
         RowBytes::Given(row) => match row.into_any().downcast::<Row>() {
             Ok(row) => Ok(row.into_object()),
-            Err(_) => Err(error::to_python(py, &Error::internal("a row in memory that Python did not give"))),
+            Err(_) => Err(error::to_python(py, &Error::internal("a row in memory that is not Python's"))),
         },
     }
 }
@@ -208,7 +208,7 @@ fn bytes<'py>(py: Python<'py>, rows: &[Vec<u8>]) -> PyResult<Bound<'py, PyList>>
     PyList::new(py, rows.iter().map(|row| PyBytes::new(py, row)))
 }
 
-/// Arrays that each have a shape of their own, in MDS's encoding of type, dimensions and values.
+/// Arrays of different shapes, each in the MDS encoding of type, dimensions and values.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Ragged {
     rows: Py<PyList>,

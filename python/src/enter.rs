@@ -1,4 +1,4 @@
-//! The one way from Python into the engine: without the interpreter's lock, with Ctrl-C, with our errors.
+//! The only way from Python into the engine: releases the interpreter's lock, handles signals, converts errors.
 
 use crate::{error, logging};
 use forebay_loader::{Error, Result, sync};
@@ -6,28 +6,28 @@ use pyo3::prelude::*;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long the engine is waited for before Python gets a look at its signals: short for a person, and four wake-ups a
-/// second, which thousands of waiting processes can afford.
+/// Interval between two checks of Python's signals during a wait. Short enough for Ctrl-C; four wake-ups per second are
+/// cheap even for thousands of waiting processes.
 pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(250);
 
-/// Runs `body` without the interpreter's lock; what it logged reaches Python's loggers afterwards.
+/// Runs `body` without the interpreter's lock, then passes its log lines to Python's loggers.
 ///
 /// # Errors
 ///
-/// The engine's, as an exception of `forebay.errors`.
+/// The engine's error, as an exception of `forebay.errors`.
 pub(crate) fn enter<T: Send>(py: Python<'_>, body: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     let result = py.detach(body);
     logging::deliver(py);
     result.map_err(|e| error::to_python(py, &e))
 }
 
-/// Like [`enter`] for a wait without end: `body` is called again and again, each time for about [`SIGNALS_EVERY`], until
-/// it has something, and between the calls Python's signal handlers run.
+/// Like [`enter`], for a wait of any length: calls `body`, which takes about [`SIGNALS_EVERY`], until it returns a
+/// value. Python's signal handlers run between the calls.
 ///
 /// # Errors
 ///
-/// The engine's, what a signal handler raises, KeyboardInterrupt above all, and what a log handler raised before: in its own
-/// call, what that call had taken would be lost.
+/// The engine's error; an exception of a signal handler, such as KeyboardInterrupt; or an exception that a log handler
+/// raised in an earlier call. It is not raised in that call, because the batch of that call would be lost.
 pub(crate) fn wait<T: Send>(py: Python<'_>, mut body: impl FnMut() -> Result<Option<T>> + Send) -> PyResult<T> {
     loop {
         if let Some(e) = logging::raised() {
@@ -40,20 +40,20 @@ pub(crate) fn wait<T: Send>(py: Python<'_>, mut body: impl FnMut() -> Result<Opt
     }
 }
 
-/// Like [`enter`] for a call that may take long and cannot be asked in between: it runs in a thread of its own, and
-/// Python's signal handlers run meanwhile. After an interrupt the thread goes on until `body` ends, and drops what it gives.
+/// Like [`enter`], for a long call that cannot be split: `body` runs in a thread of its own while Python's signal
+/// handlers run here. After an interrupt the thread continues until `body` ends, and drops the result.
 ///
 /// # Errors
 ///
-/// The engine's, what a signal handler raises, and a thread that the system refuses.
+/// The engine's error, an exception of a signal handler, or the system's refusal to start a thread.
 pub(crate) fn apart<T: Send + 'static>(
     py: Python<'_>,
     body: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
-    let refused = |e| error::to_python(py, &Error::from_io(e, "the system refuses a thread"));
+    let refused = |e| error::to_python(py, &Error::from_io(e, "the system cannot start a thread"));
     sync::spawn("forebay-call", move || {
-        // Nobody listens any more after an interrupt.
+        // After an interrupt the receiver is gone.
         let _ = sender.send(body());
     })
     .map_err(refused)?;

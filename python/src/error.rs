@@ -1,4 +1,4 @@
-//! The engine's errors as Python's: `forebay.errors` holds the classes, found by the kind's name.
+//! Conversion of errors. The Python classes are in `forebay.errors` and are found by the name of the error's kind.
 
 use forebay_loader::{Error, ErrorKind};
 use pyo3::exceptions::{PyFileNotFoundError, PyPermissionError, PyTimeoutError};
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::fmt;
 
-/// The exception for `error`. What Python code raised while the engine waited for it comes out as it was, with a note.
+/// Returns the exception for `error`. An exception that Python code raised for the engine stays the same, with a note.
 pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     let raised = std::iter::successors(std::error::Error::source(error), |e| e.source());
     if let Some(raised) = raised.filter_map(|e| e.downcast_ref::<Raised>()).next() {
@@ -14,7 +14,7 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     }
     match build(py, error) {
         Ok(exception) => PyErr::from_value(exception),
-        // Only while the interpreter goes down can the module be missing; then this is the error that counts.
+        // The module is missing only while the interpreter shuts down; then this is the relevant error.
         Err(broken) => broken,
     }
 }
@@ -27,10 +27,10 @@ fn build<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     maker.bind(py).call1((error.kind().name(), error.to_string(), context))
 }
 
-/// An exception of Python code that worked for the engine, on its way back to Python.
+/// Exception of Python code that the engine called, on its way back to Python.
 #[derive(Debug)]
 struct Raised {
-    /// Its class and message: engine threads, which print errors, must not ask the interpreter.
+    /// Class and message as text, because engine threads print errors without access to the interpreter.
     text: String,
     exception: PyErr,
 }
@@ -44,21 +44,21 @@ impl fmt::Display for Raised {
 impl std::error::Error for Raised {}
 
 impl Raised {
-    /// The exception, with a note (from Python 3.11 on) of what it happened to.
+    /// Returns the exception with a note of its context (Python 3.11 and later).
     fn noted(&self, py: Python<'_>, error: &Error) -> PyErr {
         let facts: Vec<String> = error.context().iter().map(|(name, value)| format!("{name} {value}")).collect();
         let note = format!("{} ({})", error.message(), facts.join(", "));
         let value = self.exception.value(py);
         let has_it = |notes: Bound<'_, PyAny>| notes.contains(&note).unwrap_or(false);
         if !value.getattr("__notes__").is_ok_and(has_it) {
-            // An exception without notes is still the right one.
+            // The exception is correct without the note too.
             let _ = value.call_method1("add_note", (&note,));
         }
         self.exception.clone_ref(py)
     }
 }
 
-/// The engine's error for an exception that Python code raised when it was asked to fetch something.
+/// Returns the engine's error for an exception that a downloader in Python raised.
 pub(crate) fn from_python(py: Python<'_>, exception: PyErr) -> Error {
     let kind = if exception.is_instance_of::<PyFileNotFoundError>(py) {
         ErrorKind::NotFound

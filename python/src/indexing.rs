@@ -1,4 +1,4 @@
-//! Row indexes of JPEGs for Python: what stands behind a shard's samples, and copies of data sets that have it.
+//! Row indexes of JPEGs for Python: the trailer of a shard, and copies of data sets with row indexes.
 
 use crate::enter;
 use forebay_loader::decode::jpeg;
@@ -10,8 +10,8 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use std::path::Path;
 
-/// What stands behind the samples of a shard whose columns have these sizes (None: they vary) and hold JPEGs or not, and
-/// whose samples end at `samples_end` in its file. Nothing where that would be more than readers take.
+/// Returns the trailer after the samples of a shard, which end at `samples_end` in its file. Each column has a size
+/// (None: it varies) and a flag for JPEGs. The trailer is empty if it would exceed the limit of readers.
 #[pyfunction]
 pub(crate) fn row_index_trailer<'py>(
     py: Python<'py>,
@@ -31,20 +31,20 @@ pub(crate) fn row_index_trailer<'py>(
     Ok(PyBytes::new(py, &trailer))
 }
 
-/// A progressive JPEG file as a baseline one of the same pixels; any other file as it is.
+/// Returns a progressive JPEG file as a baseline file with the same pixels; any other file unchanged.
 #[pyfunction]
 pub(crate) fn jpeg_to_baseline<'py>(py: Python<'py>, file: PyBackedBytes) -> PyResult<Bound<'py, PyBytes>> {
     let baseline = enter::enter(py, || jpeg::to_baseline(&file))?;
     Ok(PyBytes::new(py, baseline.as_deref().unwrap_or(&file)))
 }
 
-/// A data set copied shard by shard, with row indexes.
+/// Copy of a data set with row indexes, made shard by shard.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct IndexedCopy(indexing::IndexedCopy);
 
 #[pymethods]
 impl IndexedCopy {
-    /// Begins to copy the folder `source` to the folder `out`.
+    /// Starts the copy of the folder `source` in the folder `out`.
     #[new]
     fn new(py: Python<'_>, source: String, out: String, transcode: bool) -> PyResult<Self> {
         let begun = || indexing::IndexedCopy::begin(Path::new(&source), Path::new(&out), transcode);
@@ -56,14 +56,14 @@ impl IndexedCopy {
         self.0.shards()
     }
 
-    /// Copies shard `number`; any thread may. Counts of JPEGs, of those indexed and of those rewritten, bytes of the samples
-    /// and of their index.
+    /// Copies shard `number`; callable on any thread. Returns the counts of JPEGs, of indexed and of rewritten ones,
+    /// and the bytes of the samples and of their index.
     fn shard(&self, py: Python<'_>, number: usize) -> PyResult<(u64, u64, u64, u64, u64)> {
         let copied = enter::enter(py, || self.0.shard(number))?;
         Ok((copied.jpegs, copied.indexed, copied.transcoded, copied.sample_bytes, copied.index_bytes))
     }
 
-    /// Writes the index, when all shards are copied.
+    /// Writes the index after all shards are copied.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         enter::enter(py, || self.0.finish().map(drop))
     }

@@ -1,18 +1,18 @@
-//! `forebay._forebay`: the extension module beneath the Python package.
+//! Extension module `forebay._forebay` of the Python package.
 //!
-//! It converts, guards and forwards; what there is to decide is decided in the engine or in the package above.
+//! It converts, guards and forwards. Decisions are made in the engine or in the Python package.
 //!
 //! ```text
 //! package forebay (Python): arguments, world, iterators
 //!        |  JSON, bytes                          ^  Tensor, lists           ^ forebay.errors
 //!     engine, order, codec, indexing, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
 //!     worker ----------------enter--> engine crate --> values (dicts of Python's and numpy's own types)
-//!     fetches <---requests for files of schemes that the engine does not speak---'
+//!     fetches <---requests for files of schemes that the engine does not support---'
 //! ```
 //!
-//! Every call into the engine goes through [`enter`]: it lets go of the interpreter's lock, looks at signals while it waits,
-//! turns errors into exceptions ([`error`]) and hands log lines to Python ([`logging`]). `unsafe` stands in [`capsule`]
-//! and [`rows`] only.
+//! Every call into the engine goes through [`enter`]: it releases the interpreter's lock, checks signals during waits,
+//! converts errors to exceptions ([`error`]) and passes log lines to Python ([`logging`]). Only [`capsule`] and
+//! [`rows`] use `unsafe`.
 
 mod capsule;
 mod codec;
@@ -31,7 +31,7 @@ mod values;
 mod worker;
 mod writer;
 
-/// The module that Python loads.
+/// Module that Python loads.
 #[pyo3::pymodule]
 mod _forebay {
     use pyo3::prelude::*;

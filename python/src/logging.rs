@@ -1,25 +1,25 @@
-//! The engine's log lines on their way to Python's `logging`, under the logger `forebay`.
+//! Transfer of the engine's log lines to Python's `logging`, logger `forebay`.
 //!
-//! Engine threads never touch the interpreter: one that waited for its lock while `close` joins that thread would wait
-//! for ever. They leave lines here, in a bounded queue, and whoever is inside Python anyway takes them along.
+//! Engine threads never call the interpreter: a thread that waits for its lock while `close` joins it would be a
+//! deadlock. They put lines into a bounded queue, and threads that come from Python deliver them.
 
 use forebay_loader::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use log::{LevelFilter, Log, Metadata, Record};
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 
-/// Lines that wait; more are dropped and counted.
+/// Capacity of the queue in lines; further lines are dropped and counted.
 const LINES_MAX: usize = 1000;
 
-/// Looks at the lock before a line is dropped: who holds it moves a few words and lets go.
+/// Attempts to take the lock before a line is dropped. Its holder moves a few words and releases it.
 const LOCK_TRIES: u32 = 1000;
 
 struct Queue {
-    /// Python's level number and the text. A forked child may inherit the lock held, by a thread that it does not have, so
-    /// nobody waits for it without end.
+    /// Python's level number and the text. A forked child may inherit the lock in the locked state, so no thread waits
+    /// for it without a limit.
     lines: Mutex<VecDeque<(u8, String)>>,
     dropped: AtomicU64,
-    /// What a handler raised while lines were delivered.
+    /// Exception of a handler during a delivery.
     raised: Mutex<Option<PyErr>>,
 }
 
@@ -63,14 +63,15 @@ impl Log for Queue {
     fn flush(&self) {}
 }
 
-/// Takes the engine's lines from now on. A second call, or another logger in the process, changes nothing.
+/// Installs the logger. A second call, or another logger in the process, changes nothing.
 pub(crate) fn start() {
     if log::set_logger(&QUEUE).is_ok() {
         log::set_max_level(LevelFilter::Info);
     }
 }
 
-/// Gives what waits to Python. What a handler raises waits for [`raised`]: the call that delivers has something to return.
+/// Delivers the queued lines to Python. An exception of a handler is kept for [`raised`], because the delivering call
+/// has a result to return.
 pub(crate) fn deliver(py: Python<'_>) {
     let Some(lines) = QUEUE.lines().map(|mut lines| std::mem::take(&mut *lines)) else { return };
     if let Err(e) = give(py, lines) {
@@ -78,7 +79,7 @@ pub(crate) fn deliver(py: Python<'_>) {
     }
 }
 
-/// What a handler raised in an earlier call.
+/// Takes the exception that a handler raised in an earlier call.
 pub(crate) fn raised() -> Option<PyErr> {
     QUEUE.raised.lock().take()
 }

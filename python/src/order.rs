@@ -1,4 +1,4 @@
-//! The order's functions over whole arrays: numbers go in as lists, arrays come out as the memory of int64s.
+//! Order functions over whole arrays. Arguments are lists of numbers; results are arrays as int64 memory.
 
 use crate::enter;
 use forebay_loader::Error;
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 use std::ffi::CString;
 
-/// The draw at each position of the shuffled epoch.
+/// Returns the draw at each position of the shuffled epoch.
 #[pyfunction]
 pub(crate) fn shuffle<'py>(
     py: Python<'py>,
@@ -28,7 +28,7 @@ pub(crate) fn shuffle<'py>(
     array(py, &draws, |draw| draw as i64)
 }
 
-/// The deal of `samples`: its shape (nodes, ranks, workers, batches, batch) and its positions, -1 where there is none.
+/// Distributes `samples`: returns the shape (nodes, ranks, workers, batches, batch) and the positions, -1 for none.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the Python function above names them")]
 pub(crate) fn partition<'py>(
@@ -48,7 +48,7 @@ pub(crate) fn partition<'py>(
     Ok((shape, array(py, &ids, |id| id)?))
 }
 
-/// How many samples an epoch sees of each shard.
+/// Returns the number of samples of each shard in an epoch.
 #[pyfunction]
 pub(crate) fn sample_shards(
     py: Python<'_>,
@@ -63,7 +63,7 @@ pub(crate) fn sample_shards(
     array(py, &shares, |share| share as i64)
 }
 
-/// The resampled epoch of some of a data set's streams: the draws of each shuffle unit, and the sample of each draw.
+/// Resamples an epoch of some streams: returns the draws of each shuffle unit and the sample of each draw.
 #[pyfunction]
 pub(crate) fn resample<'py>(
     py: Python<'py>,
@@ -81,7 +81,7 @@ pub(crate) fn resample<'py>(
     Ok((array(py, &units, |unit| unit as i64)?, array(py, &samples, |sample| sample as i64)?))
 }
 
-/// The ids of an epoch for a whole world, in the shape of [`partition`]. `plan` is what decides them.
+/// Returns the ids of an epoch for the whole world in the shape of [`partition`]. `plan` determines them.
 #[pyfunction]
 pub(crate) fn epoch_ids<'py>(
     py: Python<'py>,
@@ -90,7 +90,7 @@ pub(crate) fn epoch_ids<'py>(
 ) -> PyResult<([u64; 5], Bound<'py, PyByteArray>)> {
     let (shape, ids, warnings) = enter::enter(py, || {
         let plan = plan.plan(&sizes)?;
-        // A program that calls the reference's function gets its refusal too.
+        // Direct callers of the reference's function get its error too.
         plan.refuse_as_reference()?;
         let world = plan.world();
         let mut ids = Vec::new();
@@ -107,7 +107,7 @@ pub(crate) fn epoch_ids<'py>(
     Ok((shape, array(py, &ids, |id| id)?))
 }
 
-/// What decides the ids of an epoch, resolved: nothing here has a default.
+/// Arguments that determine the ids of an epoch, all of them resolved.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct PlanArguments {
@@ -130,7 +130,7 @@ pub(crate) struct PlanArguments {
 }
 
 impl PlanArguments {
-    /// The order, each stream's part of an epoch, and where the epoch starts.
+    /// Returns the order, each stream's part of the epoch, and the position where the epoch starts.
     pub(crate) fn resolve(&self) -> Result<(OrderConfig, EpochShares, Resume), Error> {
         let order = OrderConfig {
             shuffle: self.shuffle,
@@ -160,7 +160,7 @@ impl PlanArguments {
         Ok((order, shares, start))
     }
 
-    /// The world to deal to.
+    /// Returns the ranks and workers that share the samples.
     pub(crate) fn world(&self) -> World {
         shape_of(self.world)
     }
@@ -176,7 +176,7 @@ fn shape_of((nodes, ranks_per_node, workers_per_rank): (u32, u32, u32)) -> World
     World { nodes, ranks_per_node, workers_per_rank }
 }
 
-/// int64s in memory that numpy takes as it is and may write to.
+/// Returns int64 memory that numpy can use without a copy and may write to.
 fn array<'py, T: Copy>(py: Python<'py>, items: &[T], number: impl Fn(T) -> i64) -> PyResult<Bound<'py, PyByteArray>> {
     PyByteArray::new_with(py, 8 * items.len(), |bytes| {
         for (place, &item) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(items) {
@@ -186,7 +186,7 @@ fn array<'py, T: Copy>(py: Python<'py>, items: &[T], number: impl Fn(T) -> i64) 
     })
 }
 
-/// What the user should look into as a warning, the rest as log lines: the reference does the same.
+/// Issues warnings that concern the user as Python warnings, the others as log lines, like the reference.
 pub(crate) fn warn(py: Python<'_>, warnings: &[OrderWarning]) -> PyResult<()> {
     for warning in warnings {
         let text = warning.to_string();

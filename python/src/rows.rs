@@ -1,8 +1,8 @@
-//! `bytes` objects that the engine fills: a sample goes from the page cache right to where Python reads it.
+//! `bytes` objects that the engine fills: a sample is copied once, from the page cache to the memory that Python reads.
 //!
-//! An object is made here without contents, under the interpreter's lock, by a thread of Python's that is inside `next`.
-//! From then on its [`Row`] is the only reference, so engine threads may write without the lock, until the object goes into
-//! a batch and becomes immutable, as Python has it.
+//! A Python thread inside `next` makes an object without contents, under the interpreter's lock. Its [`Row`] is then
+//! the only reference, so engine threads may write to it without the lock. The object becomes immutable when it enters
+//! a batch, as Python requires.
 
 use forebay_loader::Result;
 use forebay_loader::delivery::{
@@ -19,23 +19,22 @@ use std::any::Any;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// Just below the largest block that glibc learns from.
+/// Size of a block that raises glibc's threshold: just below its maximum.
 const TEACHING_BYTES: usize = 31 << 20;
 
-/// Where another target takes batches, with rows of bytes in Python's memory.
+/// Delivery of another device, with rows of bytes in Python's memory.
 #[derive(Debug)]
 pub(crate) struct WithRows(Arc<dyn Delivery>);
 
 impl WithRows {
-    /// Batches go to `target`.
+    /// Wraps `target`.
     ///
-    /// From now on this process keeps up to twice 31 MiB of what it has freed, if it does not already. By default glibc
-    /// gives memory back to the system whenever 128 KiB are free, so every batch of bytes would be made of pages that the
-    /// kernel has to zero first: a third of the time of a cached sample of 92 kB. The first large block that is freed
-    /// raises that limit, as `mallopt(3)` describes; whoever has trained for a while has freed one. Other allocators do
-    /// nothing with it.
+    /// The process then keeps up to 2 x 31 MiB of freed memory. By default glibc returns memory to the system when 128
+    /// KiB are free, so each batch of bytes would use pages that the kernel has to zero first: a third of the time of a
+    /// cached sample of 92 kB. The first large block that is freed raises that threshold, see `mallopt(3)`. A process
+    /// that has trained for a while has freed one anyway. Other allocators ignore it.
     pub(crate) fn new(target: Arc<dyn Delivery>) -> Self {
-        // Nothing is written to it, so it has no pages. Without it everything works, slower.
+        // It is never written, so it takes no pages. If it fails, all works, only slower.
         let _ = Python::try_attach(|py| Row::new(py, TEACHING_BYTES).is_ok());
         Self(target)
     }
@@ -83,10 +82,10 @@ impl RowAllocator for WithRows {
     }
 }
 
-/// A `bytes` object in the making.
+/// `bytes` object that is not complete yet.
 ///
-/// Invariant: `bytes .. bytes + len` are the contents of `object`, which lives as long as `self` and to which nobody else
-/// has a reference.
+/// Invariant: `bytes .. bytes + len` are the contents of `object`, which lives as long as `self` and has no other
+/// reference.
 #[derive(Debug)]
 pub(crate) struct Row {
     object: Py<PyBytes>,
@@ -94,20 +93,20 @@ pub(crate) struct Row {
     len: usize,
 }
 
-// SAFETY: by the type's invariant the contents belong to this value alone, on whatever thread; the object itself is
-// touched under the interpreter's lock only, which `Py` sees to.
+// SAFETY: by the type's invariant the contents belong to this value alone, on any thread; `Py` accesses the object
+// itself under the interpreter's lock only.
 unsafe impl Send for Row {}
 // SAFETY: `&Row` gives no access to the contents.
 unsafe impl Sync for Row {}
 
 impl Row {
-    /// An object of `len` bytes that nobody has written to.
+    /// Makes an object of `len` bytes that are not written yet.
     fn new(py: Python<'_>, len: usize) -> Result<Self> {
         let refused = || Error::new(ErrorKind::Full, "Python has no memory for a row of bytes").with("bytes", len);
         let size = isize::try_from(len).map_err(|_| refused())?;
-        // SAFETY: the lock is held; without a source the contents are left as they are.
+        // SAFETY: the lock is held; without a source the contents stay uninitialised.
         let object = unsafe { ffi::PyBytes_FromStringAndSize(std::ptr::null(), size) };
-        // SAFETY: the call gives a new reference, or NULL with an exception, which `from_owned_ptr_or_err` takes.
+        // SAFETY: the call returns a new reference, or NULL with an exception; `from_owned_ptr_or_err` handles both.
         let object = unsafe { Bound::from_owned_ptr_or_err(py, object) }.map_err(|_| refused())?;
         let object = object.cast_into::<PyBytes>().map_err(|_| Error::internal("bytes that are none"))?;
         // SAFETY: the lock is held and the object is a bytes object.
@@ -116,7 +115,7 @@ impl Row {
         Ok(Self { object: object.unbind(), bytes, len })
     }
 
-    /// The object, which the engine has filled.
+    /// Returns the object, which the engine has filled.
     pub(crate) fn into_object(self) -> Py<PyBytes> {
         self.object
     }
@@ -124,8 +123,8 @@ impl Row {
 
 impl RowMemory for Row {
     fn bytes_mut(&mut self) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: the contents are ours alone by the type's invariant, and `MaybeUninit` asks for no values. Of the empty
-        // object, which Python shares, no byte is lent.
+        // SAFETY: the contents belong to this value alone by the type's invariant, and `MaybeUninit` needs no values.
+        // The empty object, which Python shares, has no bytes to write.
         unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.len) }
     }
 

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use std::path::PathBuf;
 
-/// A parsed index.json.
+/// Parsed index.json.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Index(Arc<format::Index>);
 
@@ -33,13 +33,13 @@ impl Index {
         enter::enter(py, || format::Index::parse(text, file)).map(|index| Self(Arc::new(index)))
     }
 
-    /// A clause for an error about a folder without an index.
+    /// Returns a clause for an error about a folder without an index.
     #[staticmethod]
     fn describe_folder(py: Python<'_>, folder: PathBuf) -> PyResult<String> {
         enter::enter(py, || Ok(format::index::describe_folder(&folder)))
     }
 
-    /// Samples in all shards.
+    /// Number of samples in all shards.
     fn __len__(&self) -> usize {
         self.0.samples() as usize
     }
@@ -56,13 +56,13 @@ impl Index {
         bytes.max().unwrap_or(0)
     }
 
-    /// A column whose values are Python pickles, if there is one.
+    /// Column whose values are Python pickles, if there is one.
     fn pickled_column(&self) -> Option<&str> {
         let mut columns = self.0.shards.iter().flat_map(|shard| &shard.layout.columns);
         columns.find(|column| !column.encoding.is_safe()).map(|column| column.name.as_str())
     }
 
-    /// The shards as JSON: samples, columns, compression and files of each.
+    /// Returns the shards as JSON: samples, columns, compression and files of each.
     fn describe(&self) -> String {
         let shards = self.0.shards.iter().map(|shard| {
             let columns: Vec<(&str, String)> =
@@ -83,12 +83,12 @@ impl Index {
         serde_json::Value::from_iter(shards).to_string()
     }
 
-    /// The offset table of shard `shard`, from the front of its first file.
+    /// Parses the offset table of shard `shard`, which is at the front of its first file.
     fn offsets(&self, py: Python<'_>, shard: usize, front: &[u8]) -> PyResult<Offsets> {
         enter::enter(py, || self.shard(shard)?.offsets(front)).map(Offsets)
     }
 
-    /// File `file` of shard `shard`, unpacked.
+    /// Unpacks file `file` of shard `shard`.
     fn unpack<'py>(&self, py: Python<'py>, shard: usize, file: usize, packed: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         let raw = enter::enter(py, || {
             let shard = self.shard(shard)?;
@@ -103,7 +103,7 @@ impl Index {
         Ok(PyBytes::new(py, &raw))
     }
 
-    /// The columns of one sample's bytes: name, kind of value, value.
+    /// Returns the columns of one sample's bytes: name, kind of value, value.
     fn decode<'py>(&self, py: Python<'py>, shard: usize, sample: &[u8]) -> PyResult<Bound<'py, PyList>> {
         let raise = |e: Error| crate::error::to_python(py, &e);
         let layout = &self.shard(shard).map_err(raise)?.layout;
@@ -118,7 +118,7 @@ impl Index {
     }
 }
 
-/// The samples of one shard's files, which are opened for each read.
+/// Samples of one shard, whose files are opened for each read.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct SingleShard {
     shard: worker::SingleShard,
@@ -127,7 +127,7 @@ pub(crate) struct SingleShard {
 
 #[pymethods]
 impl SingleShard {
-    /// The only shard of `index`, with its files below `folder`. `decoder_of` as for `Reader`.
+    /// Reads the only shard of `index`, whose files are below `folder`. `decoder_of` as for `Reader`.
     #[new]
     fn new(py: Python<'_>, index: &Index, folder: PathBuf, decoder_of: &Bound<'_, PyAny>) -> PyResult<Self> {
         let shard = enter::enter(py, || Ok(worker::SingleShard::new(index.shard(0)?.clone(), &folder)))?;
@@ -135,7 +135,7 @@ impl SingleShard {
         Ok(Self { shard, decoders })
     }
 
-    /// Sample `index`, a dict of its columns.
+    /// Returns sample `index` as a dict of its columns.
     fn sample<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Bound<'py, PyDict>> {
         let mut buffer = Vec::new();
         let bytes = enter::enter(py, || self.shard.read(index, &mut buffer))?;
@@ -143,19 +143,19 @@ impl SingleShard {
     }
 }
 
-/// Where the samples of one shard lie.
+/// Offset table of one shard.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Offsets(format::OffsetTable);
 
 #[pymethods]
 impl Offsets {
-    /// Offset in the data file and length of sample `i`, in bytes.
+    /// Returns offset in the data file and length of sample `i`, in bytes.
     fn range(&self, py: Python<'_>, i: usize) -> PyResult<(u64, u32)> {
         enter::enter(py, || self.0.range(i))
     }
 }
 
-/// A value in Python's own types; what needs numpy or Pillow is a tuple of its parts.
+/// Returns a value in Python's own types; a value that needs numpy or Pillow as a tuple of its parts.
 fn to_python<'py>(py: Python<'py>, value: &Value<'_>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Bytes(b) | Value::Jpeg(b) | Value::Png(b) | Value::Pickle(b) => PyBytes::new(py, b).into_any(),

@@ -1,4 +1,4 @@
-//! One output of a batch, for any library that speaks DLPack.
+//! One output of a batch, for any library that supports DLPack.
 
 use crate::{capsule, enter};
 use forebay_loader::batch;
@@ -7,7 +7,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
-/// A tensor that shares its batch's memory; consumed by `torch.from_dlpack`, `numpy.from_dlpack` and their like.
+/// Tensor that shares its batch's memory, for `torch.from_dlpack`, `numpy.from_dlpack` and similar functions.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Tensor(batch::Tensor);
 
@@ -19,27 +19,27 @@ impl Tensor {
 
 #[pymethods]
 impl Tensor {
-    /// The sizes, rows first.
+    /// Sizes, rows first.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.0.shape())
     }
 
-    /// The type's name, such as "float32".
+    /// Name of the type, such as "float32".
     #[getter]
     fn dtype(&self) -> &'static str {
         self.0.dtype().name()
     }
 
-    /// Device type and number, as DLPack counts them: (1, 0) is host memory, (2, n) a CUDA device.
+    /// Device type and number of DLPack: (1, 0) is host memory, (2, n) a CUDA device.
     fn __dlpack_device__(&self) -> (i32, i32) {
         let device = dlpack::device(self.0.device());
         (device.device_type, device.device_id)
     }
 
-    /// A capsule with the tensor. The consumer's stream waits for the bytes; nothing is copied.
+    /// Returns a capsule with the tensor. The consumer's stream waits for the bytes; nothing is copied.
     ///
-    /// A TypeError would make torch try again with fewer arguments, so what cannot be done is a BufferError.
+    /// Unsupported requests raise BufferError: after a TypeError torch would retry with fewer arguments.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -50,11 +50,13 @@ impl Tensor {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         if copy == Some(true) {
-            return Err(PyBufferError::new_err("a batch is handed over as it lies: copy=True is the consumer's to do"));
+            return Err(PyBufferError::new_err(
+                "a batch is delivered without a copy: copy=True is not supported, copy the tensor afterwards",
+            ));
         }
         if dl_device.is_some_and(|wanted| wanted != self.__dlpack_device__()) {
             return Err(PyBufferError::new_err(
-                "a batch is handed over where it lies: move it to the device afterwards",
+                "a batch is delivered on its own device: move it to another device afterwards",
             ));
         }
         let tensor = self.0.clone();

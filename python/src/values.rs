@@ -1,4 +1,4 @@
-//! Samples as Python's dicts: the engine's values for the encodings it decodes itself, Python functions for the others.
+//! Samples as Python dicts: the engine decodes the encodings that it supports, Python functions decode the others.
 
 use crate::error;
 use forebay_loader::error::Error;
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple};
 
-/// How each column of each layout becomes a Python value.
+/// Decoders of the columns of each layout.
 pub(crate) struct Decoders {
     layouts: Vec<Columns>,
     scratch: Mutex<Scratch>,
@@ -17,12 +17,12 @@ pub(crate) struct Decoders {
 
 struct Columns {
     layout: Arc<Layout>,
-    /// Name, and the function that decodes it where that is not the engine.
+    /// Name, and the Python function that decodes the column; `None`: the engine decodes it.
     columns: Vec<(Py<PyString>, Option<Py<PyAny>>)>,
 }
 
 impl Decoders {
-    /// `decoder_of` is asked once for each column: it gets an encoding's name, and whether the format is a text format.
+    /// `decoder_of` is called once for each column of a binary format, with the name of its encoding.
     pub(crate) fn new(layouts: &[Arc<Layout>], decoder_of: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = decoder_of.py();
         let of_layout = |layout: &Arc<Layout>| {
@@ -39,11 +39,11 @@ impl Decoders {
         Ok(Self { layouts, scratch: Mutex::default() })
     }
 
-    /// The columns of a sample of layout `layout`, in their stored order.
+    /// Returns the columns of a sample of layout `layout` in their stored order.
     pub(crate) fn sample<'py>(&self, py: Python<'py>, layout: usize, bytes: &[u8]) -> PyResult<Bound<'py, PyDict>> {
         let raise = |e: Error| error::to_python(py, &e);
         let Columns { layout, columns } = &self.layouts[layout];
-        // Taken out rather than locked: a decoder in Python may read another sample meanwhile.
+        // Taken rather than locked, because a decoder in Python may read another sample during this call.
         let mut scratch = std::mem::take(&mut *self.scratch.lock());
         let dict = PyDict::new(py);
         let parts = layout.split(bytes, &mut scratch).map_err(raise)?;
@@ -74,7 +74,7 @@ fn value<'py>(py: Python<'py>, encoding: &Encoding, bytes: &[u8], column: &str) 
     })
 }
 
-/// numpy's functions and types, looked up once.
+/// Functions and types of numpy, looked up once.
 struct Numpy {
     frombuffer: Py<PyAny>,
     /// In the order of [`DType::STORED`].
@@ -106,7 +106,7 @@ impl Numpy {
         }
     }
 
-    /// A read-only array over bytes of its own.
+    /// Returns a read-only array over bytes of its own.
     fn array<'py>(&self, py: Python<'py>, array: &Array<'_>) -> PyResult<Bound<'py, PyAny>> {
         let dtype = self.dtypes[place(array.dtype)].bind(py);
         let flat = self.frombuffer.bind(py).call1((PyBytes::new(py, &array.data), dtype))?;
@@ -117,7 +117,7 @@ impl Numpy {
     }
 }
 
-/// The place of `dtype` in [`DType::STORED`].
+/// Index of `dtype` in [`DType::STORED`].
 fn place(dtype: DType) -> usize {
     DType::STORED.iter().position(|d| *d == dtype).unwrap_or_default()
 }

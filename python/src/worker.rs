@@ -1,4 +1,4 @@
-//! Samples for `forebay.streaming`: read on the calling thread, in whichever process that is.
+//! Samples for `forebay.streaming`, read on the calling thread of any process.
 
 use crate::enter;
 use crate::fetches::{Fetches, Outside};
@@ -14,8 +14,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::VecDeque;
 
-/// Puts a stream's index.json into its local folder, if it is not there. With `fetches`, that is asked for the file, as
-/// one of stream 0.
+/// Downloads a stream's index.json into its local folder, if it is missing. With `fetches`, that queue fetches it, as a
+/// file of stream 0.
 #[pyfunction]
 pub(crate) fn install_index(py: Python<'_>, stream: &str, fetches: Option<Bound<'_, Fetches>>) -> PyResult<()> {
     let stream = enter::enter(py, || StreamPlace::from_json(stream))?;
@@ -29,7 +29,7 @@ pub(crate) fn install_index(py: Python<'_>, stream: &str, fetches: Option<Bound<
     enter::apart(py, move || stream.install_index(fetcher.as_deref()))
 }
 
-/// Samples of an epoch, and of each stream in it, with the stream's share. A weight is its name and its value.
+/// Returns the samples of an epoch, and the samples and the share of each stream. A weight is its name and its value.
 #[pyfunction]
 pub(crate) fn epoch_shares(
     py: Python<'_>,
@@ -54,7 +54,7 @@ pub(crate) fn epoch_shares(
     })
 }
 
-/// Streams and their indexes: plain memory, which a fork may copy.
+/// Streams and their indexes. Plain memory, which a fork may copy.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct DataSet(Arc<worker::DataSet>);
 
@@ -67,13 +67,13 @@ impl DataSet {
     }
 }
 
-/// Samples of a data set for the process that makes this.
+/// Reader of a data set's samples in the process that makes it.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Reader {
-    /// None only while it is dropped.
+    /// None only during the drop.
     inner: Option<Arc<SampleReader>>,
     decoders: Arc<Decoders>,
-    /// Asked for the files of streams that the engine does not fetch itself.
+    /// Queue for the files of streams that the engine does not fetch itself.
     fetches: Option<Py<Fetches>>,
     pid: u32,
 }
@@ -89,8 +89,8 @@ impl Reader {
 
 #[pymethods]
 impl Reader {
-    /// Opens the local folders. `decoder_of` gives the function that decodes an encoding, or None where the engine does;
-    /// `outside` is the queue for files of the streams whose numbers stand beside it.
+    /// Opens the local folders. `decoder_of` returns the function that decodes an encoding, or None for the engine's;
+    /// `outside` is the queue for files, and the numbers of the streams that use it.
     #[new]
     fn new(py: Python<'_>, data: &DataSet, decoder_of: &Bound<'_, PyAny>, outside: Option<Outside>) -> PyResult<Self> {
         let data = data.0.clone();
@@ -101,7 +101,7 @@ impl Reader {
         Ok(Self { inner: Some(Arc::new(reader)), decoders, fetches, pid: std::process::id() })
     }
 
-    /// Sample `id`, a dict of its columns; its shard is fetched if it is not here, up to `attempts` times.
+    /// Returns sample `id` as a dict of its columns; fetches its shard if it is not resident, up to `attempts` times.
     fn sample<'py>(&self, py: Python<'py>, id: u64, attempts: u32) -> PyResult<Bound<'py, PyDict>> {
         let mut buffer = Vec::new();
         let found = enter::enter(py, || self.inner()?.read(SampleId(id), &mut buffer))?;
@@ -116,14 +116,14 @@ impl Reader {
         self.decoders.sample(py, found.layout, &buffer[..found.bytes])
     }
 
-    /// Sample `id` if its shard is on local disk, else None.
+    /// Returns sample `id` if its shard is resident, else None.
     fn sample_here<'py>(&self, py: Python<'py>, id: u64) -> PyResult<Option<Bound<'py, PyDict>>> {
         let mut buffer = Vec::new();
         let found = enter::enter(py, || self.inner()?.read(SampleId(id), &mut buffer))?;
         found.map(|found| self.decoders.sample(py, found.layout, &buffer[..found.bytes])).transpose()
     }
 
-    /// Fetches shard `shard` if it is not here. With `blocking` unset, not when another process is at it.
+    /// Fetches shard `shard` if it is not resident. Without `blocking`, skips a shard that another process is fetching.
     fn fetch(&self, py: Python<'_>, shard: u32, blocking: bool) -> PyResult<()> {
         let reader = enter::enter(py, || self.inner().cloned())?;
         serve(py, self.fetches.as_ref())?;
@@ -133,12 +133,12 @@ impl Reader {
         })
     }
 
-    /// Removes shard `shard` from the local folder; False when it is not there, or in use.
+    /// Evicts shard `shard`; returns False if it is not resident or in use.
     fn evict(&self, py: Python<'_>, shard: u32) -> PyResult<bool> {
         enter::enter(py, || self.inner()?.evict(ShardId(shard)))
     }
 
-    /// Removes the least recently used shard, and says which; None when there is none that can be fetched again.
+    /// Evicts the least recently used shard and returns its number; None if no shard can be fetched again.
     fn evict_coldest(&self, py: Python<'_>) -> PyResult<Option<u32>> {
         enter::enter(py, || Ok(self.inner()?.evict_coldest()?.map(|shard| shard.0)))
     }
@@ -153,7 +153,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let reader = self.inner.take();
         if self.pid != std::process::id() {
-            // A forked child has a copy of the reader but not its threads: whoever waits for them waits for ever.
+            // A forked child has a copy of the reader but not its threads; joining them would block for ever.
             std::mem::forget(reader);
             return;
         }
@@ -161,13 +161,13 @@ impl Drop for Reader {
     }
 }
 
-/// The order of an epoch for all workers of a rank.
+/// Order of an epoch for all workers of a rank.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Plan(WorkerPlan);
 
 #[pymethods]
 impl Plan {
-    /// Plans what `arguments` say for `rank`.
+    /// Plans the epoch of `arguments` for `rank`.
     #[new]
     fn new(py: Python<'_>, data: &DataSet, arguments: PlanArguments, rank: u32) -> PyResult<Self> {
         let plan = enter::enter(py, || {
@@ -178,29 +178,29 @@ impl Plan {
         Ok(Self(plan))
     }
 
-    /// The ids of `worker`, padded with -1, as the bytes of int64.
+    /// Returns the ids of `worker`, padded with -1, as the bytes of int64.
     fn ids<'py>(&self, py: Python<'py>, worker: u32) -> PyResult<Bound<'py, PyBytes>> {
         let ids = enter::enter(py, || Ok(self.0.ids(worker).flat_map(i64::to_ne_bytes).collect::<Vec<u8>>()))?;
         Ok(PyBytes::new(py, &ids))
     }
 }
 
-/// The samples of one worker in one epoch: an iterator of dicts.
+/// Samples of one worker in one epoch, as an iterator of dicts.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Samples {
-    /// None once it was closed.
+    /// None after the end.
     state: Mutex<Option<State>>,
     decoders: Arc<Decoders>,
-    /// As the reader's.
+    /// The reader's queue.
     fetches: Option<Py<Fetches>>,
     pid: u32,
 }
 
 struct State {
     epoch: Epoch,
-    /// Samples that a call was to bring and did not, for Ctrl-C or an error: they come next. One for each thread at most.
+    /// Samples that a call has taken but not returned, after Ctrl-C or an error; returned next. At most one per thread.
     owed: VecDeque<SampleId>,
-    /// Holds one sample; kept from sample to sample.
+    /// Buffer of one sample, reused for each sample.
     buffer: Vec<u8>,
 }
 
@@ -213,7 +213,7 @@ impl State {
     }
 }
 
-/// What the next sample needs.
+/// Next step of an iteration.
 enum Step {
     Read(Vec<u8>, Found),
     Fetch(Arc<SampleReader>, SampleId, Vec<u8>),
@@ -233,7 +233,7 @@ impl Samples {
         let Some(inner) = &mut *state else { return Ok(None) };
         let result = body(inner);
         if !matches!(result, Ok(Some(_))) {
-            // Over, or failed: the thread that fetches ahead goes with it.
+            // At the end or after an error, the prefetch thread is dropped too.
             *state = None;
         }
         result
@@ -242,7 +242,7 @@ impl Samples {
 
 #[pymethods]
 impl Samples {
-    /// The samples of `worker` under `plan`, with shards fetched `predownload` samples ahead.
+    /// Starts `worker` of `plan`, with shards fetched `predownload` samples ahead.
     #[new]
     fn new(py: Python<'_>, reader: &Reader, plan: &Plan, worker: u32, predownload: usize) -> PyResult<Self> {
         let inner = enter::enter(py, || reader.inner().cloned())?;
@@ -257,7 +257,7 @@ impl Samples {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        // The lock is held only without the interpreter's: whoever has both would make the other wait for ever.
+        // This lock is never held together with the interpreter's: two threads with one each would deadlock.
         let mut fetches_ahead = false;
         let step = enter::enter(py, || {
             let step = self.with(|state| {
@@ -293,7 +293,7 @@ impl Samples {
         sample
     }
 
-    /// The next sample's id, without reading it; None at the end.
+    /// Returns the next sample's id without reading the sample; None at the end.
     fn next_id(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         let mut fetches_ahead = false;
         let id = enter::enter(py, || {
@@ -326,12 +326,12 @@ impl Drop for Samples {
     }
 }
 
-/// Sees to it that files which the engine does not fetch itself are fetched.
+/// Starts the thread that fetches the files of streams without an engine transport.
 fn serve(py: Python<'_>, fetches: Option<&Py<Fetches>>) -> PyResult<()> {
     fetches.map_or(Ok(()), |fetches| Fetches::serve(fetches.bind(py)))
 }
 
-/// Fetches a sample's shard in a thread of its own, so that Ctrl-C is heard, and reads the sample.
+/// Fetches a sample's shard in a thread of its own, so that Ctrl-C works, and reads the sample.
 fn fetch_and_read(
     py: Python<'_>,
     reader: Arc<SampleReader>,
@@ -345,7 +345,7 @@ fn fetch_and_read(
     })
 }
 
-/// Drops what may wait for threads, without the interpreter's lock where there is one to let go of.
+/// Drops a value whose drop may join threads. Releases the interpreter's lock first, if there is an interpreter.
 fn drop_detached<T: Send>(value: T) {
     let mut value = Some(value);
     Python::try_attach(|py| py.detach(|| drop(value.take())));

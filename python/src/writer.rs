@@ -1,4 +1,4 @@
-//! The MDS writer for Python: values arrive as their kind and plain parts, and go on as the engine's.
+//! MDS writer for Python: converts values from their kind and plain parts to the engine's type.
 
 use crate::{enter, error};
 use forebay_loader::error::{Error, Result};
@@ -10,7 +10,7 @@ use forebay_loader::sync::{Arc, Mutex};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// Writes shards and an index into a directory.
+/// Writer of shards and an index in a directory.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct MdsWriter(Mutex<Option<Writer>>);
 
@@ -60,7 +60,7 @@ impl MdsWriter {
         })
     }
 
-    /// Writes what is left and the index.
+    /// Writes the last shard and the index.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         enter::enter(py, || match self.0.lock().take() {
             Some(writer) => writer.finish().map(drop),
@@ -81,7 +81,7 @@ fn finished() -> Error {
     Error::config("this writer is finished: make another one, for another folder")
 }
 
-/// The engine's value; everything is copied, so that the interpreter's lock can be let go.
+/// Returns the engine's value. All parts are copied, so that the interpreter's lock can be released.
 fn from_python(kind: &str, parts: &Bound<'_, PyAny>) -> PyResult<Value<'static>> {
     Ok(match kind {
         "bytes" => Value::Bytes(parts.extract::<Vec<u8>>()?.into()),
