@@ -1,4 +1,4 @@
-//! Memory that starts where a cache line does: what lies in it line by line takes one access, not two.
+//! Memory aligned to cache lines. Data that is read line by line takes one access per line this way, not two.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,16 +7,16 @@ use super::pixels::fit;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Numbers in memory that is kept from one picture to the next.
+/// Vector that starts at a cache line, and keeps its memory from one picture to the next.
 #[derive(Default)]
 pub(super) struct AlignedVec<T> {
     memory: Vec<T>,
-    /// The first number at the start of a line.
+    /// Index of the first number at the start of a line.
     start: usize,
 }
 
 impl<T> AlignedVec<T> {
-    /// Numbers that may lie before the first line.
+    /// Upper bound of the numbers before the first line.
     const BEFORE: usize = LINE / size_of::<T>() - 1;
 }
 
@@ -24,7 +24,7 @@ impl<T: Copy + Default> AlignedVec<T> {
     /// Makes room for at least `len` numbers, contents unspecified.
     pub(super) fn fit(&mut self, len: usize) {
         fit(&mut self.memory, len + Self::BEFORE, T::default());
-        // Where the offset cannot be told, any start will do.
+        // If the offset cannot be computed, the vector is unaligned but correct.
         self.start = self.memory.as_ptr().align_offset(LINE).min(Self::BEFORE);
     }
 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_start_at_a_line_however_their_room_grows_and_shrinks() {
+    fn numbers_stay_aligned_when_the_vector_grows_and_shrinks() {
         let (mut bytes, mut words) = (AlignedVec::<u8>::default(), AlignedVec::<i16>::default());
         assert!(bytes.is_empty() && words.is_empty());
         for len in [1, 63, 64, 1000, 3, 70 << 20, 100] {
@@ -61,6 +61,6 @@ mod tests {
             words[len - 1] = 1;
             assert_eq!((bytes.as_ptr() as usize % LINE, words.as_ptr() as usize % LINE), (0, 0), "{len}");
         }
-        assert!(bytes.len() == 100 && words.len() == 100, "what the large one left is given back");
+        assert!(bytes.len() == 100 && words.len() == 100, "the memory of the large one is released");
     }
 }

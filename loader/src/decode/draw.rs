@@ -1,43 +1,43 @@
 //! Random draws that belong to a sample, not to a thread.
 //!
 //! Every random operation draws from Philox4x32-10, a counter-based generator: the numbers are a pure function of
-//! (augment seed, epoch, stream, draw, output field, operation). Who decodes the sample, in which order, after which
-//! resume, does not enter, so crops and flips are the same on one GPU and on a thousand.
+//! (augment seed, epoch, stream, draw, output field, operation). They do not depend on the thread, the order of
+//! decoding or a resume, so crops and flips are the same on one GPU and on a thousand.
 
-/// The version of everything in this file and of the parameter distributions in `geometry`. It is part of a
-/// checkpoint: another version means other crops for the rest of the run.
+/// Version of this file and of the parameter distributions in `geometry`. It is part of a checkpoint: another version
+/// means other crops for the rest of the run.
 pub const DRAWS_VERSION: u32 = 1;
 
-/// Which occurrence of which sample is decoded.
+/// Identifies one occurrence of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DrawKey {
     /// The epoch, from 0.
     pub epoch: u64,
     /// The stream's number among the data set's streams.
     pub stream: u32,
-    /// The index in the epoch's resampled list before partitioning, so two occurrences of an oversampled sample differ.
+    /// Index in the epoch's resampled list before partitioning, so two occurrences of an oversampled sample differ.
     pub draw: u64,
 }
 
-/// An operation that draws. The numbers are part of [`DRAWS_VERSION`].
+/// Operation that draws. The numbers are part of [`DRAWS_VERSION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum RandomOp {
     /// The box of a random-resized crop.
     ResizedCrop = 1,
-    /// Whether to flip.
+    /// The decision to flip.
     HorizontalFlip = 2,
 }
 
-/// The draws of one output field (or of one `Joint`, whose fields share them).
+/// Draws of one output field (or of one `Joint`, whose fields share them).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldDraws {
     key: u64,
 }
 
 impl FieldDraws {
-    /// The draws of the field called `name` under `augment_seed`. The name and not the position counts, so that
-    /// adding a field leaves the others' crops alone.
+    /// Returns the draws of the field `name` under `augment_seed`. The name counts, not the position, so that another
+    /// field in the list does not change this one's crops.
     pub fn new(augment_seed: u64, name: &str) -> Self {
         // FNV-1a: short, stable, and names are not hostile.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
@@ -47,12 +47,12 @@ impl FieldDraws {
         Self { key: mix(mix(augment_seed) ^ hash) }
     }
 
-    /// The numbers for the `occurrence`-th operation of one kind in the field's list.
+    /// Returns the numbers for the `occurrence`-th operation of one kind in the field's list.
     pub fn of(self, key: DrawKey, operation: RandomOp, occurrence: u32) -> Draws {
         let absorbed = mix(mix(self.key ^ key.epoch) ^ u64::from(key.stream));
         Draws {
             key: [absorbed as u32, (absorbed >> 32) as u32],
-            // The last word is left for the block number in the low half.
+            // The low half of the last word is the block number.
             counter: [key.draw as u32, (key.draw >> 32) as u32, operation as u32, occurrence << BLOCK_BITS],
             block: [0; 4],
             used: 4,
@@ -60,10 +60,11 @@ impl FieldDraws {
     }
 }
 
-/// Blocks of four words that one operation may draw; the longest, ten tries of four numbers, needs 20.
+/// Bits of the block number within one operation. The longest operation, ten tries of four numbers, needs 20 blocks of
+/// four words.
 const BLOCK_BITS: u32 = 16;
 
-/// A stream of random numbers.
+/// Stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Draws {
     key: [u32; 2],

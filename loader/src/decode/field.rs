@@ -1,6 +1,6 @@
-//! What the user asks for: which columns become which outputs, and through which operations.
+//! Field specifications: the columns that become outputs, and the operations on them.
 //!
-//! The types are the JSON document that the shells hand over: `{"kind": "image", "column": "image", "ops": [...]}`.
+//! The types mirror the JSON document of the bindings: `{"kind": "image", "column": "image", "ops": [...]}`.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,19 +23,19 @@ pub enum FieldSpec {
         /// The order of the dimensions.
         #[serde(default)]
         layout: Layout,
-        /// Whether a damaged or truncated JPEG is decoded as far as it can be read; else it is an error.
+        /// If true, a damaged or truncated JPEG is decoded as far as possible. Otherwise it is an error.
         #[serde(default)]
         tolerant: bool,
-        /// Whether a JPEG is turned and mirrored as its EXIF data says, before the operations.
+        /// If true, a JPEG is rotated and mirrored by its EXIF orientation before the operations.
         #[serde(default)]
         apply_exif_orientation: bool,
-        /// Whether a JPEG is decoded at a half, a quarter or an eighth where the first resize makes it at least so much
-        /// smaller, both ways: not exact.
+        /// If true, a JPEG is decoded at a half, a quarter or an eighth of its size when the first resize shrinks it at
+        /// least that much in both directions. Faster, but not exact.
         #[serde(default)]
         scaled_decode: bool,
     },
     /// A picture of labels, as for segmentation: stored values unchanged, one channel, nearest neighbour. In a `Joint`
-    /// with its picture it is cut and mirrored alike.
+    /// with its picture it gets the same crops and flips.
     Mask {
         /// The column: a PNG of one channel (grey or palette), or `pil` of mode L or P.
         column: String,
@@ -60,13 +60,13 @@ pub enum FieldSpec {
         column: String,
         /// Tokens in a row.
         length: usize,
-        /// What comes out.
+        /// Type of the output.
         #[serde(default = "int64")]
         dtype: DType,
-        /// Fills rows of shorter samples at the end; without it a shorter sample is an error.
+        /// Padding at the end of shorter samples; without it a shorter sample is an error.
         #[serde(default)]
         pad: Option<i64>,
-        /// What a `bytes` column holds; an `ndarray` says it itself.
+        /// Element type of a `bytes` column; an `ndarray` has its own.
         #[serde(default)]
         stored: Option<DType>,
     },
@@ -93,7 +93,7 @@ pub enum FieldSpec {
         /// The column.
         column: String,
     },
-    /// Fields whose random operations get the same draws: a picture and its mask. Each becomes an output of its own.
+    /// Fields whose random operations share their draws: a picture and its mask. Each becomes an output of its own.
     Joint {
         /// The outputs by name.
         fields: Vec<(String, FieldSpec)>,
@@ -120,7 +120,7 @@ pub enum Layout {
     Nhwc,
 }
 
-/// What `Resize` is given.
+/// Argument of `Resize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a size is one number of pixels, or [height, width]")]
 pub enum ResizeTo {
@@ -130,15 +130,15 @@ pub enum ResizeTo {
     Exact([u32; 2]),
 }
 
-/// An operation on a picture. Names, parameters and distributions are torchvision's.
+/// Operation on a picture. Names, parameters and distributions are torchvision's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Op {
     /// Cuts a random box and resizes it.
     RandomResizedCrop {
-        /// Height and width that come out.
+        /// Height and width of the result.
         size: [u32; 2],
-        /// Smallest and largest share of the picture's area.
+        /// Smallest and largest fraction of the picture's area.
         #[serde(default = "crop_scale")]
         scale: [f64; 2],
         /// Smallest and largest width / height of the box.
@@ -152,7 +152,7 @@ pub enum Op {
     },
     /// Cuts the middle; black borders where the picture is smaller.
     CenterCrop {
-        /// Height and width that come out.
+        /// Height and width of the result.
         size: [u32; 2],
     },
     /// Mirrors left to right.
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_document_of_the_shells_is_understood() {
+    fn the_json_document_of_the_bindings_is_parsed() {
         let json = r#"[["x", {"kind": "image", "column": "image", "ops": [
                 {"op": "random_resized_crop", "size": [224, 224]}, {"op": "random_horizontal_flip", "p": 0.5},
                 {"op": "resize", "size": 256}, {"op": "resize", "size": [3, 4]}, {"op": "center_crop", "size": [1, 2]},
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_argument_is_refused_by_name() {
+    fn an_unknown_argument_is_rejected_by_name() {
         let e = serde_json::from_str::<FieldSpec>(r#"{"kind": "text", "column": "a", "colour": 1}"#).unwrap_err();
         assert!(e.to_string().contains("colour"), "{e}");
     }

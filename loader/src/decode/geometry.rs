@@ -1,8 +1,8 @@
-//! Where pixels come from: the geometric operations of a field, resolved for one picture.
+//! Geometric operations of a field, resolved for one picture.
 //!
 //! A list of operations becomes as few [`Stage`]s as possible, nearly always one: *crop* an integer box, *resize* it,
-//! keep a *window* of the result, perhaps mirrored. The stage says what nobody needs to compute: pixels outside the
-//! box are not decoded, and pixels outside the window are not resized. Parameters are drawn as torchvision draws them.
+//! keep a *window* of the result, and mirror it if needed. The stage limits the work: pixels outside the box are not
+//! decoded, and pixels outside the window are not resized. Parameters are drawn as in torchvision.
 
 use super::draw::{DrawKey, FieldDraws, RandomOp};
 use super::field::{Op, ResizeTo};
@@ -31,7 +31,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// All of a picture.
+    /// Returns the region that covers the whole picture.
     pub fn all(size: Size) -> Self {
         Self { x: 0, y: 0, w: size.w, h: size.h }
     }
@@ -42,8 +42,8 @@ impl Region {
     }
 }
 
-/// How much smaller than stored a JPEG is decoded: its blocks of 8 x 8 pixels become blocks of 8, 4, 2 or 1 across and down. A
-/// pixel is the mean of those that it stands for, but for subsampled colours, which are made smaller by less.
+/// Reduced size at which a JPEG is decoded: its blocks of 8 x 8 pixels become blocks of 8, 4, 2 or 1 in each direction.
+/// A pixel is the mean of the stored pixels that it replaces; subsampled colours are reduced by less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// As large as stored.
@@ -58,7 +58,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// The smallest at which `stage` has nothing to enlarge, either way.
+    /// Returns the smallest scale at which `stage` enlarges neither side.
     pub fn of(stage: &Stage) -> Self {
         let Stage { crop, resized, .. } = *stage;
         let fits = |scale: &Self| {
@@ -68,7 +68,7 @@ impl Scale {
         [Self::Eighth, Self::Quarter, Self::Half].into_iter().find(fits).unwrap_or_default()
     }
 
-    /// Stored pixels across, and down, that become one.
+    /// Stored pixels per decoded pixel, in each direction.
     pub fn divisor(self) -> u32 {
         match self {
             Self::Full => 1,
@@ -78,41 +78,41 @@ impl Scale {
         }
     }
 
-    /// The size that a picture of `size` is decoded to.
+    /// Size that a picture of `size` is decoded to.
     pub fn size(self, size: Size) -> Size {
         Size { w: size.w.div_ceil(self.divisor()), h: size.h.div_ceil(self.divisor()) }
     }
 }
 
-/// How the pixels lie that a stage finds where a picture was decoded smaller.
+/// Positions of the pixels of a picture that was decoded at a reduced size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// Pixels across, and down, of those that the stage counts in, for which one stands.
+    /// Full-size pixels per decoded pixel, in each direction. A stage's coordinates are in full-size pixels.
     pub by: u32,
-    /// So many of them lie left of the picture in the first column: the last column that was decoded may stand for pixels beside
-    /// the picture, and is the first where that is turned round.
+    /// Full-size pixels of the first column that are left of the picture. The last decoded column may extend beyond the
+    /// picture, and it becomes the first if the picture is mirrored.
     pub left: u32,
-    /// The same of rows above the picture.
+    /// Full-size pixels of the first row that are above the picture.
     pub above: u32,
 }
 
 impl Grid {
-    /// One for one.
+    /// A picture decoded at its full size.
     pub const FULL: Self = Self { by: 1, left: 0, above: 0 };
 }
 
-/// A box that may lie outside of what it looks at; what is outside is black.
+/// Box that may reach beyond the picture; the outside is black.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Left column, may be negative.
     pub x: i64,
     /// Top row, may be negative.
     pub y: i64,
-    /// The size that comes out.
+    /// Size of the window.
     pub size: Size,
 }
 
-/// How a picture is resized.
+/// Resampling filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
     /// Antialiased bilinear, for pictures.
@@ -122,26 +122,26 @@ pub enum Filter {
     Nearest,
 }
 
-/// One step from picture to picture: crop, resize, look through a window, mirror.
+/// One step from picture to picture: crop, resize, keep a window, mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// What is cut out of the source before anything else.
+    /// Box that is cut out of the source first.
     pub crop: Region,
-    /// What the cut-out is resized to; equal to its size when there is no resize.
+    /// Size that the box is resized to; its own size if there is no resize.
     pub resized: Size,
-    /// What is kept of the resized picture, in unmirrored coordinates.
+    /// Part of the resized picture that is kept, in unmirrored coordinates.
     pub window: Window,
-    /// Whether the window comes out mirrored left to right.
+    /// True if the window is mirrored left to right.
     pub flip: bool,
 }
 
 impl Stage {
-    /// The stage that changes nothing.
+    /// Returns a stage that changes nothing.
     pub fn identity(size: Size) -> Self {
         Self { crop: Region::all(size), resized: size, window: Window { x: 0, y: 0, size }, flip: false }
     }
 
-    /// The size that comes out.
+    /// Size of the result.
     pub fn output(&self) -> Size {
         self.window.size
     }
@@ -158,14 +158,14 @@ impl Stage {
             && y + i64::from(size.h) <= i64::from(self.resized.h)
     }
 
-    /// Cuts `region` out of what this stage puts out, if that is still one stage.
+    /// Adds a crop to this stage; returns false if that takes another stage. `region` is a part of this stage's output.
     fn then_crop(&mut self, region: Region) -> bool {
         if self.is_resized() || !self.window_is_inside() {
             return false;
         }
         let x = if self.flip { self.window.size.w - region.x - region.w } else { region.x };
         self.crop = Region {
-            // Not resized and inside, so the window's corner counts in the source's pixels.
+            // Not resized and inside, so the window's corner is in the source's pixels.
             x: self.crop.x + self.window.x as u32 + x,
             y: self.crop.y + self.window.y as u32 + region.y,
             w: region.w,
@@ -177,10 +177,11 @@ impl Stage {
     }
 }
 
-/// Resolves `ops` for a picture of `size`. `stages` is cleared first and holds at least one stage afterwards.
+/// Resolves `ops` for a picture of `size` into `stages`, which is cleared first and holds at least one stage
+/// afterwards.
 ///
 /// # Errors
-/// A size that comes out above `pixels_max`.
+/// A result of more than `pixels_max` pixels.
 pub fn resolve(
     ops: &[Op],
     size: Size,
@@ -210,7 +211,7 @@ pub fn resolve(
                 let window = center(current, Size { h: size[0], w: size[1] });
                 let inside = i64::from(window.size.w) <= i64::from(current.w)
                     && i64::from(window.size.h) <= i64::from(current.h);
-                // A window may not show again what an earlier window has cut off.
+                // A window must not bring back pixels that an earlier window has cut off.
                 if !inside && stage.window != (Window { x: 0, y: 0, size: stage.resized }) {
                     stages.push(stage);
                     stage = Stage::identity(current);
@@ -250,8 +251,8 @@ fn resize(stage: &mut Stage, stages: &mut Vec<Stage>, to: Size) {
     stage.window = Window { x: 0, y: 0, size: to };
 }
 
-/// The size after torchvision's `Resize`: with one number the short side gets it and the long side follows, cut to an
-/// integer.
+/// Returns the size after torchvision's `Resize`: one number is the short side, and the long side keeps the ratio,
+/// rounded down.
 pub fn resize_to(size: Size, to: ResizeTo) -> Size {
     match to {
         ResizeTo::Exact([h, w]) => Size { w, h },
@@ -263,7 +264,8 @@ pub fn resize_to(size: Size, to: ResizeTo) -> Size {
     }
 }
 
-/// torchvision's `CenterCrop`: where the picture is smaller, black borders, the odd pixel right and below.
+/// Returns the window of torchvision's `CenterCrop`: a smaller picture gets black borders, the odd pixel right and
+/// below.
 fn center(size: Size, to: Size) -> Window {
     let corner = |have: u32, want: u32| {
         if want > have {
@@ -275,8 +277,8 @@ fn center(size: Size, to: Size) -> Window {
     Window { x: corner(size.w, to.w), y: corner(size.h, to.h), size: to }
 }
 
-/// The box of torchvision's `RandomResizedCrop`: an area uniform in `scale`, a ratio log-uniform in `ratio`, ten tries,
-/// else the largest centred box whose ratio is allowed.
+/// Returns the box of torchvision's `RandomResizedCrop`: an area uniform in `scale`, a ratio log-uniform in `ratio`,
+/// ten tries, else the largest centred box with an allowed ratio.
 fn resized_crop(
     size: Size,
     scale: [f64; 2],
@@ -373,7 +375,7 @@ mod tests {
         assert_eq!(s.len(), 2);
         assert_eq!(s[0].output(), Size { w: 90, h: 100 });
         assert!(s[1].crop.x + s[1].crop.w <= 90 && s[1].crop.y + s[1].crop.h <= 100);
-        // Going back to the larger window must not bring back what the smaller one cut off.
+        // The larger window must not bring back pixels that the smaller one cut off.
         let ops = [Op::CenterCrop { size: [10, 10] }, Op::CenterCrop { size: [20, 20] }];
         assert_eq!(stages(&ops, SIZE, 0).len(), 2);
     }
@@ -408,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resize_beyond_the_limit_is_refused() {
+    fn a_resize_beyond_the_limit_is_rejected() {
         let mut out = Vec::new();
         let op = [Op::Resize { size: ResizeTo::Short(100_000) }];
         let e = resolve(&op, SIZE, FieldDraws::new(0, ""), DrawKey::default(), 1 << 20, &mut out).unwrap_err();

@@ -1,4 +1,4 @@
-//! A picture's way from file to row: size, stages, region, resize, normalise.
+//! Decoding of one picture: size, stages, region, resize, normalise, row.
 
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
@@ -13,58 +13,57 @@ use super::row::{EncodedPicture, Row};
 use super::{pil, png, webp};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a picture may cost.
+/// Limits on the cost of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Pixels in a source picture, and in what it is resized to. A small file can claim a huge picture.
+    /// Upper bound of the pixels of a source picture and of a resized one. A small file can claim a huge picture.
     pub pixels_max: u64,
 }
 
 impl Default for Limits {
-    /// Pillow refuses pictures above this, too: 512 MiB of RGB. While a progressive JPEG is decoded, its thread has up to 16 bytes
-    /// for each of its pixels.
+    /// Pillow's own limit: 512 MiB of RGB. A thread that decodes a progressive JPEG needs up to 16 bytes per pixel.
     fn default() -> Self {
         Self { pixels_max: 178_956_970 }
     }
 }
 
-/// How a column stores pictures.
+/// Stored form of a column's pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageEncoding {
-    /// A JPEG, PNG or WebP file; its first bytes say which, whatever the column is called.
+    /// A JPEG, PNG or WebP file. Its first bytes decide, not the column's encoding.
     File,
     /// The MDS encoding `pil`.
     Raw,
 }
 
-/// How files are read, where there is a choice.
+/// Options for reading files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Damaged and truncated JPEG files are decoded as far as they can be read.
+    /// Decode damaged and truncated JPEG files as far as possible.
     pub tolerant: bool,
-    /// JPEG files are turned and mirrored as their EXIF data says, before any operation.
+    /// Rotate and mirror JPEG files by their EXIF orientation, before any operation.
     pub apply_exif_orientation: bool,
-    /// JPEG files are decoded to a half, a quarter or an eighth of their size where that is still no smaller than what the
-    /// first resize makes of them: faster, and not exact.
+    /// Decode JPEG files at a half, a quarter or an eighth of their size if that is no smaller than the first resize
+    /// makes them: faster, and not exact.
     pub scaled_decode: bool,
 }
 
-/// A field of pictures, ready to be decoded.
+/// Compiled field of pictures.
 #[derive(Clone, Debug)]
 pub struct ImageField {
-    /// How the column stores them.
+    /// Stored form of the pictures.
     pub encoding: ImageEncoding,
-    /// What their values are.
+    /// Meaning of the pixel values.
     pub content: Content,
-    /// What happens to them.
+    /// Operations in order.
     pub ops: Vec<Op>,
-    /// Where the random operations get their numbers.
+    /// Source of the random operations' numbers.
     pub draws: FieldDraws,
-    /// How pixels are written.
+    /// Writer of the output rows.
     pub writer: PictureWriter,
-    /// How files are read.
+    /// Options for reading files.
     pub reading: ReadOptions,
-    /// What a picture may cost.
+    /// Limits on the cost of a picture.
     pub limits: Limits,
 }
 
@@ -79,48 +78,48 @@ enum Format {
 /// A stored picture.
 struct File<'a> {
     bytes: &'a [u8],
-    /// The row index of a JPEG, or nothing.
+    /// Row index of a JPEG; may be empty.
     index: &'a [u8],
     format: Format,
     stored_size: Size,
     orientation: Orientation,
 }
 
-/// One thread's decoder: keeps memory and library state from picture to picture.
+/// Decoder of one thread. It keeps memory and library state from picture to picture.
 #[derive(Default)]
 pub struct ImageDecoder {
     jpeg: Decoder,
     resizer: Resizer,
     stages: Vec<Stage>,
     source: Pixels,
-    /// What one step hands to the next, where there is more than one.
+    /// Result of a step if another step follows.
     between: Pixels,
-    /// Since they were last taken.
+    /// Counts since the last [`take_counts`](Self::take_counts).
     counts: PictureCounts,
-    /// The size of the sample's last picture, and what its operations draw from.
+    /// Draws and size of the sample's previous picture.
     joint: Option<(FieldDraws, Size)>,
 }
 
-/// What happened to pictures.
+/// Counts of pictures that were decoded in a special way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PictureCounts {
-    /// Damaged ones that were decoded, for fields that tolerate them.
+    /// Damaged pictures that were decoded, for fields that tolerate them.
     pub damaged: u64,
-    /// Those that were decoded smaller.
+    /// Pictures that were decoded at a reduced size.
     pub scaled: u64,
 }
 
 impl ImageDecoder {
-    /// An idle decoder.
+    /// Makes a decoder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Decodes `bytes` as `field` says, with the draws of `key`, into `row`: a fixed row of exactly the picture's size,
-    /// or a ragged one that says its shape. `index` is the row index of a JPEG, or nothing.
+    /// Decodes `bytes` for `field`, with the draws of `key`, into `row`: a fixed row of exactly the picture's size, or
+    /// a ragged row, which records its shape. `index` is the row index of a JPEG; it may be empty.
     ///
     /// # Errors
-    /// Bytes that are not a picture of a supported kind or are damaged, pictures above the limits, a fixed row of
+    /// Bytes that are not a picture of a supported kind, damaged pictures, pictures above the limits, a fixed row of
     /// another size.
     pub fn decode(
         &mut self,
@@ -148,7 +147,7 @@ impl ImageDecoder {
             && !have_same_ratio(size, other)
         {
             let message = "the pictures of a Joint do not show the same scene: their sides have different ratios. A picture that \
-                           EXIF data turns needs a mask that is turned as well";
+                           EXIF data rotates needs a mask that is rotated as well";
             return Err(
                 Error::decode(message).with("sizes", format!("{}x{} and {}x{}", other.w, other.h, size.w, size.h))
             );
@@ -168,7 +167,7 @@ impl ImageDecoder {
         let scale = if may_scale { Scale::of(&self.stages[0]) } else { Scale::Full };
         let file = File { bytes, index, format, stored_size, orientation };
         match self.decode_source(&file, field, scale) {
-            // Of lossless files there is no smaller picture.
+            // A lossless JPEG cannot be decoded at a reduced size.
             Err(error) if scale != Scale::Full && error.kind() == ErrorKind::Unsupported => {
                 self.decode_source(&file, field, Scale::Full)?;
             }
@@ -200,18 +199,20 @@ impl ImageDecoder {
                 &mut **out
             }
             Row::Var(out) => start_ragged(out, field.writer.dtype(), field.writer.shape(output).as_slice())?,
-            Row::Sized(_) | Row::Filled => return Err(Error::internal("only bytes have memory of their length")),
+            Row::Sized(_) | Row::Filled => {
+                return Err(Error::internal("a picture cannot be decoded into memory of this kind"));
+            }
         };
         self.resizer.run(&self.source, |y, row| field.writer.write(out, output, y, row));
         Ok(())
     }
 
-    /// What became of row indexes since the last call.
+    /// Returns the use of row indexes since the last call.
     pub fn take_row_index_counts(&mut self) -> RowIndexCounts {
         self.jpeg.take_row_index_counts()
     }
 
-    /// The picture's size, from its header.
+    /// Reads the picture's size from its header.
     fn size(&mut self, bytes: &[u8], format: Format) -> Result<Size> {
         match format {
             Format::Jpeg => self.jpeg.size(bytes),
@@ -221,7 +222,7 @@ impl ImageDecoder {
         }
     }
 
-    /// Decodes at `scale` at least what the first stage needs of the picture into `source`, and plans that stage.
+    /// Plans the first stage, and decodes at `scale` at least the part that it needs into `source`.
     fn decode_source(&mut self, file: &File<'_>, field: &ImageField, scale: Scale) -> Result<()> {
         let &File { stored_size, orientation, .. } = file;
         let (grid, size) = (orientation.grid(stored_size, scale), scale.size(stored_size));
@@ -234,7 +235,8 @@ impl ImageDecoder {
         Ok(())
     }
 
-    /// Decodes at least `region` of the stored picture at `scale` into `source`; what is no JPEG has the full scale only.
+    /// Decodes at least `region` of the stored picture at `scale` into `source`. Only JPEGs have other scales than the
+    /// full one.
     fn decode_region(&mut self, file: &File<'_>, field: &ImageField, scale: Scale, region: Region) -> Result<()> {
         let Self { jpeg, source, .. } = self;
         let &File { bytes, index, format, .. } = file;
@@ -254,18 +256,18 @@ impl ImageDecoder {
         }
     }
 
-    /// The counts since the last call.
+    /// Returns the counts since the last call.
     pub fn take_counts(&mut self) -> PictureCounts {
         std::mem::take(&mut self.counts)
     }
 
-    /// The next picture is another sample's.
+    /// Starts the next sample.
     pub fn start_sample(&mut self) {
         self.joint = None;
     }
 }
 
-/// Whether one is the other made smaller or larger, its sides rounded by less than a pixel of the smaller one.
+/// Returns true if both sizes have the same ratio, up to a rounding of less than one pixel of the smaller picture.
 fn have_same_ratio(a: Size, b: Size) -> bool {
     let across = u64::from(a.w) * u64::from(b.h);
     let down = u64::from(b.w) * u64::from(a.h);

@@ -1,4 +1,4 @@
-//! From stored bytes to the rows of a batch: `&[u8]` in, `&mut [u8]` out, nothing else.
+//! Decoding of stored bytes into the rows of a batch: `&[u8]` in, `&mut [u8]` out, nothing else.
 //!
 //! ```text
 //! FieldSpec (JSON) --compile, once--> FieldPlan --decoder(), per thread--> SampleDecoder
@@ -10,9 +10,9 @@
 //!   text, bytes               copied                                                                      -> row
 //! ```
 //!
-//! Everything here is pure: what comes out is a function of the bytes, the plan and the [`DrawKey`]. A decoder owns
-//! its memory and its libraries' state, and keeps both from sample to sample. Bytes are not trusted: whatever they
-//! claim ends in an [`Error`](crate::Error) that says what is wrong, and memory is bounded by [`Limits`].
+//! Everything here is pure: the result is a function of the bytes, the plan and the [`DrawKey`]. A decoder owns its
+//! memory and its libraries' state, and keeps both from sample to sample. Bytes are not trusted: any damage ends in an
+//! [`Error`](crate::Error) that describes it, and memory is bounded by [`Limits`].
 
 mod aligned;
 mod compile;

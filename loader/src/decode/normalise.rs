@@ -1,4 +1,4 @@
-//! From 8-bit pixels to the batch: element type, normalisation and layout, written straight into the caller's row.
+//! Output of 8-bit pixels: element type, normalisation and layout, written straight into the caller's row.
 
 use half::f16;
 
@@ -16,7 +16,7 @@ enum Order {
     Labels,
 }
 
-/// How one field's pixels are written.
+/// Writer of one field's pictures.
 #[derive(Clone, Debug)]
 pub struct PictureWriter {
     dtype: DType,
@@ -24,18 +24,18 @@ pub struct PictureWriter {
     /// value = grey level * scale + offset, per channel.
     scale: [f32; 3],
     offset: [f32; 3],
-    /// float16 per channel and grey level: a table is faster than a conversion without F16C, and exact.
+    /// The float16 of each channel and grey level: without F16C a table is faster than a conversion, and as exact.
     halves: Vec<[u16; 256]>,
 }
 
 impl PictureWriter {
-    /// A writer of `dtype` in `layout`. Floats are grey levels / 255, then normalised with `mean` and `std`.
+    /// Makes a writer of `dtype` in `layout`. Floats are grey levels / 255, then normalised with `mean` and `std`.
     ///
     /// # Errors
-    /// An element type pictures cannot have; normalisation of bytes; a `std` that is not above 0.
+    /// An element type that pictures cannot have; normalisation of bytes; a `std` that is not above 0.
     pub fn new(dtype: DType, layout: Layout, normalise: Option<([f32; 3], [f32; 3])>) -> Result<Self> {
         if !matches!(dtype, DType::UInt8 | DType::Float16 | DType::BFloat16 | DType::Float32) {
-            return Err(Error::config("pictures come as uint8, float16, bfloat16 or float32").with("dtype", dtype));
+            return Err(Error::config("pictures must be uint8, float16, bfloat16 or float32").with("dtype", dtype));
         }
         if dtype == DType::UInt8 && normalise.is_some() {
             return Err(Error::config("Normalize needs a float dtype: pass dtype=\"float32\" (or float16, bfloat16)"));
@@ -71,13 +71,13 @@ impl PictureWriter {
         Ok(Self { dtype, order, scale, offset, halves })
     }
 
-    /// A writer of labels: one channel, values as they are.
+    /// Makes a writer of labels: one channel, values unchanged.
     ///
     /// # Errors
     /// A type that is not an integer, or too small for 255.
     pub fn labels(dtype: DType) -> Result<Self> {
         if dtype.is_float() || dtype == DType::Int8 {
-            return Err(Error::config("labels come as integers that hold 255").with("dtype", dtype));
+            return Err(Error::config("labels must be integers that hold 255").with("dtype", dtype));
         }
         Ok(Self { dtype, order: Order::Labels, scale: [1.0; 3], offset: [0.0; 3], halves: Vec::new() })
     }
@@ -87,7 +87,7 @@ impl PictureWriter {
         self.dtype
     }
 
-    /// The form of pictures of `size`; `None` for labels.
+    /// Returns the form of pictures of `size`; `None` for labels.
     pub fn form(&self, size: Size) -> Option<PictureForm> {
         let layout = match self.order {
             Order::Planes => Layout::Nchw,
@@ -97,7 +97,7 @@ impl PictureWriter {
         Some(PictureForm { size, dtype: self.dtype, layout, scale: self.scale, offset: self.offset })
     }
 
-    /// The shape of a picture of `size`.
+    /// Returns the shape of a picture of `size`.
     pub fn shape(&self, size: Size) -> Shape {
         let (w, h) = (size.w as usize, size.h as usize);
         match self.order {
@@ -112,7 +112,7 @@ impl PictureWriter {
         self.shape(size).as_slice().iter().product::<usize>() * self.dtype.size()
     }
 
-    /// Writes row `y` of a picture of `size`, its red, green and blue, into `out`, which is the whole picture.
+    /// Writes row `y` of a picture of `size`, given as its red, green and blue, into `out`, which is the whole picture.
     pub fn write(&self, out: &mut [u8], size: Size, y: u32, row: [&[u8]; 3]) {
         let (w, h, y) = (size.w as usize, size.h as usize, y as usize);
         let item = self.dtype.size();
@@ -129,7 +129,7 @@ impl PictureWriter {
 
     fn plane(&self, out: &mut [u8], row: &[u8], c: usize) {
         let (scale, offset) = (self.scale[c], self.offset[c]);
-        // Through i32: that conversion to float is one instruction everywhere.
+        // From i32 the conversion to float is one instruction on every CPU.
         let value = |level: u8| i32::from(level) as f32 * scale + offset;
         match self.dtype {
             DType::UInt8 => out.copy_from_slice(row),
@@ -172,7 +172,7 @@ impl PictureWriter {
     }
 }
 
-/// What pictures of one output come out as.
+/// Form of the pictures of one output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PictureForm {
     /// Columns and rows.
@@ -181,13 +181,13 @@ pub struct PictureForm {
     pub dtype: DType,
     /// The order of the dimensions.
     pub layout: Layout,
-    /// A value is a grey level times this, per channel; `uint8` stays the grey level.
+    /// Factor per channel from grey level to value; `uint8` pictures keep the grey level.
     pub scale: [f32; 3],
-    /// Added after that.
+    /// Offset per channel, added after that.
     pub offset: [f32; 3],
 }
 
-/// The dimensions of one picture in a batch.
+/// Dimensions of one picture in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Three, in the layout's order.
@@ -215,7 +215,7 @@ fn labels(out: &mut [u8], item: usize, row: &[u8]) {
     }
 }
 
-/// Nearest bfloat16, ties to even. Values here are finite, so no NaN needs care and the loop vectorises.
+/// Nearest bfloat16, ties to even. Values here are finite, so NaN needs no care and the loop vectorises.
 fn bfloat16(value: f32) -> u16 {
     let bits = value.to_bits();
     ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_work_are_refused() {
+    fn invalid_settings_are_rejected() {
         assert!(PictureWriter::new(DType::UInt8, Layout::Nchw, Some((MEAN, STD))).is_err());
         assert!(PictureWriter::new(DType::Int32, Layout::Nchw, None).is_err());
         assert!(PictureWriter::new(DType::Float32, Layout::Nchw, Some((MEAN, [0.0, 1.0, 1.0]))).is_err());

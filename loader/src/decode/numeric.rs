@@ -1,7 +1,8 @@
-//! Numbers: stored bytes of one type to elements of another, checked.
+//! Checked conversion of stored numbers to the elements of a batch.
 //!
-//! Stored values are little-endian, elements in a batch are the machine's. A value that the target cannot hold is an
-//! error, never a wrapped number: integers must fit, and a fraction does not become an integer. Narrower floats round.
+//! Stored values are little-endian, elements have the machine's byte order. A value that the output type cannot hold is
+//! an error, never a wrapped number: integers must fit, and a fraction does not become an integer. Narrower floats
+//! round.
 
 use half::{bf16, f16};
 use std::num::IntErrorKind;
@@ -9,7 +10,7 @@ use std::num::IntErrorKind;
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
 
-/// A value of any type, without loss.
+/// A number of any type, without loss.
 #[derive(Clone, Copy)]
 enum Wide {
     Signed(i64),
@@ -17,7 +18,7 @@ enum Wide {
     Float(f64),
 }
 
-/// An element type of this module's loops. Everything inlines, so a widening copy becomes a vector loop.
+/// Element type of this module's loops. Everything inlines, so a widening copy becomes a vector loop.
 trait Element: Copy + Default {
     const SIZE: usize;
     fn read(bytes: &[u8]) -> Self;
@@ -47,7 +48,8 @@ macro_rules! integer {
                 match wide {
                     Wide::Signed(v) => Self::try_from(v).ok(),
                     Wide::Unsigned(v) => Self::try_from(v).ok(),
-                    // `as` saturates, so the way back differs for whatever does not fit or has a fraction.
+                    // `as` saturates, so the conversion back differs for every value that does not fit or has a
+                    // fraction.
                     Wide::Float(v) => Some(v as Self).filter(|i| {
                         *i as f64 == v && (*i != Self::MAX || v < Self::MAX as f64 + 1.0 && size_of::<Self>() < 8)
                     }),
@@ -118,10 +120,10 @@ macro_rules! with_type {
 /// Converts stored elements of type `from` into elements of type `to`; the counts must agree.
 ///
 /// # Errors
-/// Counts that do not agree; a value that `to` cannot hold, with its index.
+/// Counts that differ; a value that `to` cannot hold, with its index.
 pub fn convert(stored: &[u8], from: DType, out: &mut [u8], to: DType) -> Result<()> {
     if !stored.len().is_multiple_of(from.size()) || stored.len() / from.size() * to.size() != out.len() {
-        return Err(Error::decode("the number of stored elements is not the one that was expected")
+        return Err(Error::decode("the sample has an unexpected number of stored elements")
             .with("bytes", stored.len())
             .with("dtype", from)
             .with("expected", out.len() / to.size()));
@@ -138,7 +140,7 @@ pub fn convert(stored: &[u8], from: DType, out: &mut [u8], to: DType) -> Result<
         let (f, t) = (from.size(), to.size());
         !with_type!(from, convert_from; &stored[i * f..][..f], &mut out[i * t..][..t], to)
     });
-    Err(Error::decode("a number does not fit the type that was asked for")
+    Err(Error::decode("a number does not fit the requested type")
         .with("element", index.unwrap_or(0))
         .with("stored", from)
         .with("dtype", to))
@@ -169,8 +171,8 @@ pub fn fill(value: i64, out: &mut [u8], to: DType) -> Result<()> {
     Ok(())
 }
 
-/// A number written as text, as in JSONL, CSV and the encodings `str_int` and `str_float`, stored as `of`, one of
-/// int64 and float64, into one element of `out`.
+/// Parses a number in text, as in JSONL, CSV and the encodings `str_int` and `str_float`, as type `of` (int64 or
+/// float64), and converts it to one element of `out`.
 ///
 /// # Errors
 /// Text that is not such a number; a value that `to` cannot hold.

@@ -1,12 +1,12 @@
-//! How a camera was held: the orientation in a JPEG's EXIF data, and what it does to regions and pixels.
+//! Orientation of the camera: the value in a JPEG's EXIF data, and its effect on regions and pixels.
 
 use super::geometry::{Grid, Region, Scale, Size};
 use super::pixels::Pixels;
 
-/// EXIF's orientation: how the stored picture is turned and mirrored into what one should see.
+/// EXIF orientation: rotation and mirroring from the stored picture to the upright one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orientation {
-    /// Rows become columns, before mirroring in the stored picture.
+    /// Rows become columns. Mirroring comes before that, in the stored picture.
     is_transposed: bool,
     /// The stored picture is read from right to left.
     from_right: bool,
@@ -15,7 +15,7 @@ pub struct Orientation {
 }
 
 impl Orientation {
-    /// The orientation that EXIF gives this number; none for a number that it does not have.
+    /// Returns the orientation with this number in EXIF; none for unknown numbers.
     fn of(number: u16) -> Self {
         Self {
             is_transposed: (5..=8).contains(&number),
@@ -24,23 +24,23 @@ impl Orientation {
         }
     }
 
-    /// What the EXIF segment of a JPEG file says: the first segment's first directory. Files without one, and damaged
-    /// EXIF data, are as they are stored.
+    /// Reads the orientation from the first directory of a JPEG file's first EXIF segment. Files without one, and with
+    /// damaged EXIF data, keep their stored orientation.
     pub fn of_jpeg(bytes: &[u8]) -> Self {
         exif(bytes).and_then(number).map_or(Self::default(), Self::of)
     }
 
-    /// Whether the picture is as it is stored.
+    /// Returns true if the stored picture is upright.
     pub fn is_stored(self) -> bool {
         self == Self::default()
     }
 
-    /// The size of a picture that is stored with `size`.
+    /// Returns the upright size of a picture with the stored size `size`.
     pub fn oriented(self, size: Size) -> Size {
         if self.is_transposed { Size { w: size.h, h: size.w } } else { size }
     }
 
-    /// How the pixels of a picture that is stored with `size` lie in the oriented one, when it is decoded at `scale`.
+    /// Returns the grid of a picture with the stored size `size` that is decoded at `scale`.
     pub fn grid(self, size: Size, scale: Scale) -> Grid {
         let by = scale.divisor();
         let beside = |side: u32, is_turned: bool| if is_turned { side.next_multiple_of(by) - side } else { 0 };
@@ -49,7 +49,7 @@ impl Orientation {
         Grid { by, left, above }
     }
 
-    /// Where `region` of the oriented picture lies in the stored one, which has `size`.
+    /// Maps `region` of the upright picture to the stored one, which has `size`.
     pub fn stored(self, region: Region, size: Size) -> Region {
         let Region { x, y, w, h } = region;
         let (x, y, w, h) = if self.is_transposed { (y, x, h, w) } else { (x, y, w, h) };
@@ -61,7 +61,7 @@ impl Orientation {
         }
     }
 
-    /// Writes `region` of the oriented picture to `out`. `stored` holds at least that part of the stored picture, which
+    /// Writes `region` of the upright picture to `out`. `stored` holds at least that part of the stored picture, which
     /// has `size`.
     pub fn apply(self, stored: &Pixels, size: Size, region: Region, out: &mut Pixels) {
         let part = self.stored(region, size);
@@ -81,13 +81,13 @@ impl Orientation {
     }
 }
 
-/// The TIFF data of a JPEG's first EXIF segment before its first scan.
+/// Returns the TIFF data of a JPEG's first EXIF segment before its first scan.
 fn exif(bytes: &[u8]) -> Option<&[u8]> {
     let mut rest = bytes.strip_prefix(&[0xff, 0xd8])?;
     loop {
         let [0xff, code, high, low, ..] = *rest else { return None };
         if code == 0xff {
-            // Filling.
+            // Fill byte.
             rest = &rest[1..];
             continue;
         }
@@ -102,7 +102,7 @@ fn exif(bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The orientation's number, from TIFF's first directory.
+/// Reads the orientation's number from TIFF's first directory.
 fn number(tiff: &[u8]) -> Option<u16> {
     const ORIENTATION: u16 = 0x112;
     const SHORT: u16 = 3;
@@ -123,7 +123,7 @@ fn number(tiff: &[u8]) -> Option<u16> {
     let entry = (0..count).map(|i| directory + 2 + 12 * i).find(|at| short(*at) == Some(ORIENTATION))?;
     match short(entry + 2)? {
         SHORT => short(entry + 8),
-        // The standard does not allow it, and readers take it.
+        // The standard does not allow it, but readers accept it.
         LONG => u16::try_from(long(entry + 8)?).ok(),
         _ => None,
     }
@@ -133,7 +133,7 @@ fn number(tiff: &[u8]) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// A file that is all header: this orientation in either byte order, behind another segment.
+    /// File without pixels: this orientation in either byte order, after another segment.
     fn file(number: u16, is_big: bool) -> Vec<u8> {
         let short = |v: u16| if is_big { v.to_be_bytes() } else { v.to_le_bytes() };
         let long = |v: u32| if is_big { v.to_be_bytes() } else { v.to_le_bytes() };
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_how_it_is_turned_in_either_byte_order() {
+    fn the_orientation_is_read_in_either_byte_order() {
         for number in 1..=8 {
             assert_eq!(Orientation::of_jpeg(&file(number, true)), Orientation::of(number));
             assert_eq!(Orientation::of_jpeg(&file(number, false)), Orientation::of(number));
@@ -170,9 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_or_senseless_header_means_no_orientation() {
+    fn a_truncated_or_invalid_header_means_no_orientation() {
         let whole = file(6, false);
-        // Up to the end of the value, nothing is said.
+        // Without the end of the value there is no orientation.
         for cut in 0..whole.len() - 4 {
             assert!(Orientation::of_jpeg(&whole[..cut]).is_stored(), "{cut}");
         }

@@ -19,18 +19,19 @@ fn parse(bytes: &[u8]) -> Result<(Size, encoding::Pixels<'_>)> {
 /// Returns the picture's size.
 ///
 /// # Errors
-/// A broken header, a side of 0, or too few or too many bytes of pixels.
+/// A broken header, a side of 0, or a number of bytes that does not fit the size.
 pub fn size(bytes: &[u8]) -> Result<Size> {
     Ok(parse(bytes)?.0)
 }
 
-/// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped. Labels come out in all three channels.
+/// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped. Labels are written to all three
+/// channels.
 ///
 /// # Errors
-/// Too few bytes, or a mode whose pixels are not bytes (or whose palette the encoding has lost).
+/// A broken header, or a mode whose pixels are not bytes or whose palette the encoding does not store.
 pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixels) -> Result<()> {
     let (size, raw) = parse(bytes)?;
-    // Of all these modes the header's check has compared the size with the bytes.
+    // For all of these modes, the parser has compared the size with the number of bytes.
     let channels: usize = match &*raw.mode {
         "L" => 1,
         "P" if content == Content::Labels => 1,
@@ -47,7 +48,7 @@ pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixel
     }
     let stride = size.w as usize * channels;
     if region.x + region.w > size.w || region.y + region.h > size.h {
-        return Err(Error::internal("a region outside of the picture was asked for"));
+        return Err(Error::internal("the region is outside of the picture"));
     }
     let out = pixels.start(region, 3);
     let rows = out.chunks_exact_mut(region.w as usize * 3).zip(raw.data.chunks_exact(stride).skip(region.y as usize));
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_become_rgb_and_regions_are_cut_out() {
+    fn modes_are_converted_to_rgb_and_regions_are_cropped() {
         let mut pixels = Pixels::new();
         let grey = picture(2, 2, "L", &[1, 2, 3, 4]);
         decode(&grey, Region { x: 1, y: 0, w: 1, h: 2 }, Content::Colours, &mut pixels).unwrap();

@@ -1,5 +1,5 @@
-//! PNG through the `png` crate: every colour type and depth, as 8-bit RGB; alpha is dropped. Of 16 bits the upper 8
-//! stay (Pillow clips a grey picture of 16 bits at 255, which leaves it white).
+//! PNG through the `png` crate: every colour type and depth, as 8-bit RGB; alpha is dropped. Of 16 bits the upper 8 are
+//! kept. (Pillow clips 16-bit grey values at 255, so the picture becomes white.)
 
 use std::io::Cursor;
 
@@ -11,14 +11,14 @@ use crate::error::{Error, ErrorKind, Result};
 /// The first bytes of every PNG file.
 pub const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
-/// What the crate may allocate beside the pixels: row buffers and chunks such as palettes.
+/// Limit on the crate's memory beside the pixels: row buffers and chunks such as palettes.
 const LIMIT_BYTES: usize = 64 << 20;
 
 fn damaged(e: png::DecodingError) -> Error {
     Error::decode("the PNG cannot be decoded").caused_by(e)
 }
 
-/// The picture's size, from the header alone.
+/// Reads the picture's size from the header alone.
 ///
 /// # Errors
 /// Bytes that are not a PNG header.
@@ -30,8 +30,8 @@ pub fn size(bytes: &[u8]) -> Result<Size> {
     }
 }
 
-/// Decodes `region`, which lies inside the picture. Rows below it are not looked at, unless the file is interlaced.
-/// Labels, the stored values of one channel, come out in all three.
+/// Decodes `region` of the picture. Rows below it are not decoded, unless the file is interlaced. Labels, the stored
+/// values of one channel, are written to all three.
 ///
 /// # Errors
 /// Damaged or truncated data.
@@ -46,7 +46,7 @@ pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixel
     let mut reader = decoder.read_info().map_err(damaged)?;
     let (w, h) = reader.info().size();
     if region.x + region.w > w || region.y + region.h > h {
-        return Err(Error::internal("a region outside of the picture was asked for"));
+        return Err(Error::internal("the region is outside of the picture"));
     }
     let (colour, depth) = reader.output_color_type();
     let is_label = matches!(colour, png::ColorType::Grayscale | png::ColorType::Indexed);

@@ -9,7 +9,8 @@ pub(super) fn rgb_row(row: &[u8], channels: usize, out: &mut [u8]) {
     }
 }
 
-/// One channel of Pillow's CMYK to RGB: white without black ink, times what the ink leaves.
+/// One channel of Pillow's CMYK to RGB: the white that the black ink leaves, times the fraction that the coloured ink
+/// leaves.
 pub(super) fn rgb_channel(ink: u8, black: u8) -> u8 {
     let white = 255 - u32::from(black);
     let product = u32::from(ink) * white + 128;

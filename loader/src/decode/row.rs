@@ -5,35 +5,35 @@ use std::mem::MaybeUninit;
 use super::geometry::{Size, Stage};
 use crate::error::{Error, Result};
 
-/// Where one output of one sample goes.
+/// Destination of one output of one sample.
 pub enum Row<'a> {
     /// A row of the batch's tensor, exactly as long as the output's shape and type say.
     Fixed(&'a mut [u8]),
-    /// Memory of its own; what was in it is replaced.
+    /// A buffer, whose contents are replaced.
     Var(&'a mut Vec<u8>),
-    /// Memory that was got for just this value, of its length.
+    /// Uninitialised memory with the length of the value.
     Sized(&'a mut [MaybeUninit<u8>]),
-    /// The value is there already: it was read straight into its place.
+    /// Nothing to do: the value was read straight into its place.
     Filled,
-    /// As `Fixed`, for a picture that another decoder may take: what it does not take is decoded as into `Fixed`.
+    /// As `Fixed`, for a picture that another decoder may take. If it does not, the picture is decoded here.
     Encodable(&'a mut [u8], &'a mut dyn PictureTaker),
 }
 
-/// A picture that is left to another decoder: what to make of its file.
+/// Picture for another decoder: its file's length, and the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodedPicture {
     /// Bytes of the file.
     pub bytes: usize,
-    /// The stored picture's size.
+    /// Size of the stored picture.
     pub size: Size,
-    /// What becomes of it, with the antialiased bilinear filter.
+    /// Operations, with the antialiased bilinear filter.
     pub stage: Stage,
 }
 
-/// Takes pictures for another decoder.
+/// Interface to another decoder of pictures.
 pub trait PictureTaker {
-    /// Takes `picture` by keeping its `file`, in `row` (the memory of the decoded picture) or elsewhere. False: it does not,
-    /// and the picture is to be decoded.
+    /// Takes `picture` by keeping its `file`, in `row` (the memory of the decoded picture) or elsewhere. Returns false
+    /// if it does not, and the picture is decoded here.
     fn take(&mut self, picture: EncodedPicture, file: &[u8], row: &mut [u8]) -> bool;
 }
 

@@ -1,10 +1,9 @@
-//! WebP through the `image-webp` crate: lossy and lossless, as 8-bit RGB; alpha is dropped. Of an animation the first frame
-//! on a black canvas, as Pillow shows it.
+//! WebP through the `image-webp` crate: lossy and lossless, as 8-bit RGB; alpha is dropped. An animation becomes its
+//! first frame on a black canvas, as in Pillow.
 //!
-//! The crate is given one frame as a file of its own, whatever stood around it ([`container`]): what is not looked at here
-//! (alpha planes, profiles, later frames) costs nothing, and sizes are compared before memory is taken. Beside the pixels,
-//! at most 12 bytes each, the crate takes memory for Huffman tables: a hostile file can make it some hundred times its own
-//! bytes.
+//! The crate gets one frame as a file of its own, without the other chunks ([`container`]): alpha planes, profiles and
+//! later frames cost nothing, and sizes are compared before memory is allocated. Beside the pixels, at most 12 bytes
+//! each, the crate allocates Huffman tables: a hostile file can make them some hundred times its own size.
 
 mod container;
 
@@ -25,25 +24,26 @@ fn damaged(e: DecodingError) -> Error {
     Error::decode("the WebP cannot be decoded").caused_by(e)
 }
 
-/// The picture's size, from the headers of file and frame.
+/// Reads the picture's size from the headers of file and frame.
 ///
 /// # Errors
-/// Bytes that are not WebP, a file that is shorter than it says, headers that contradict each other.
+/// Bytes that are not WebP, a truncated file, headers that contradict each other.
 pub fn size(bytes: &[u8]) -> Result<Size> {
     Ok(Frame::first(bytes)?.canvas.size())
 }
 
-/// Decodes the picture and keeps `region`, which lies inside it. The format has no way to decode less.
+/// Decodes the picture, and keeps `region` of it. The format has no way to decode less.
 ///
 /// # Errors
-/// Damaged or truncated data. Labels: three channels cannot say which one holds them, and lossy compression changes them.
+/// Damaged or truncated data. Labels: it is unknown which of the three channels would hold them, and lossy compression
+/// changes them.
 pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixels) -> Result<()> {
     if content == Content::Labels {
         return Err(Error::new(ErrorKind::Unsupported, "a WebP cannot hold labels: it always has three channels"));
     }
     let frame = Frame::first(bytes)?;
     if region.x + region.w > frame.canvas.w || region.y + region.h > frame.canvas.h {
-        return Err(Error::internal("a region outside of the picture was asked for"));
+        return Err(Error::internal("the region is outside of the picture"));
     }
     let file = match bytes.get(12..12 + frame.chunk.len()) {
         Some(chunk) if std::ptr::eq(chunk, frame.chunk) => Cow::Borrowed(bytes),
@@ -106,7 +106,7 @@ mod tests {
             (ColorType::L8, &[1_u8, 2][..], [2, 2, 2]),
             (ColorType::La8, &[1, 2, 3, 4], [3, 3, 3]),
             (ColorType::Rgb8, &[1, 2, 3, 4, 5, 6], [4, 5, 6]),
-            // What is transparent keeps its colour.
+            // Transparent pixels keep their colour.
             (ColorType::Rgba8, &[1, 2, 3, 4, 5, 6, 7, 0], [5, 6, 7]),
         ] {
             let bytes = file(colour, 2, 1, data);
@@ -160,7 +160,7 @@ mod tests {
                 assert!(size(&bytes[..cut]).is_err(), "{cut}");
             }
         }
-        // The container says that all is there, the picture says otherwise.
+        // The container is complete, the picture is not.
         let body = &plain[20..];
         for cut in 0..body.len() - 4 {
             assert!(decoded(&riff(&[(*b"VP8L", &body[..cut])]), all).is_err(), "{cut}");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_refused() {
+    fn labels_are_rejected() {
         let bytes = file(ColorType::L8, 2, 1, &[1, 2]);
         let one = Region { x: 1, y: 0, w: 1, h: 1 };
         let e = decode(&bytes, one, Content::Labels, &mut Pixels::new()).unwrap_err();

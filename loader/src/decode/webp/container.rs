@@ -1,9 +1,9 @@
-//! The RIFF container of WebP: which of its chunks is decoded, and whether the sizes that it states agree.
+//! RIFF container of WebP: finds the chunk to decode, and checks that the sizes agree.
 //!
 //! ```text
 //! RIFF size WEBP --+-- VP8 | VP8L                                   one frame, nothing else
 //!                  +-- VP8X (canvas) ... VP8 | VP8L ...             one frame of the canvas' size
-//!                  +-- VP8X (canvas) ... ANMF (place VP8 | VP8L)... frames that lie on the canvas
+//!                  +-- VP8X (canvas) ... ANMF (place VP8 | VP8L)... frames on the canvas
 //! ```
 
 use crate::decode::geometry::{Region, Size};
@@ -18,19 +18,19 @@ const FRAMES: &[&[u8]] = &[b"VP8 ", b"VP8L"];
 /// The flag of an animation in `VP8X`.
 const ANIMATED: u32 = 2;
 
-/// Whether these are the first bytes of a WebP file.
+/// Returns true if `bytes` starts as a WebP file does.
 pub fn is_webp(bytes: &[u8]) -> bool {
     bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP")
 }
 
-/// The frame that a file is decoded to.
+/// Frame that a file is decoded to.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
-    /// Its chunk `VP8 ` or `VP8L`, with name and length.
+    /// Chunk `VP8 ` or `VP8L`, with name and length.
     pub chunk: &'a [u8],
-    /// Where it lies on the canvas; its own header has this size, too.
+    /// Region of the canvas that it covers; its own header has the same size.
     pub place: Region,
-    /// The picture.
+    /// Region of the whole picture.
     pub canvas: Region,
 }
 
@@ -43,7 +43,7 @@ struct Chunk<'a> {
     all: &'a [u8],
 }
 
-/// The chunks in `rest`, one behind the other.
+/// Iterator over the chunks in `rest`.
 struct Chunks<'a> {
     rest: &'a [u8],
 }
@@ -56,7 +56,7 @@ fn truncated() -> Error {
     Error::decode("the WebP ends early")
 }
 
-/// A little-endian number of `count` bytes, 4 at most.
+/// Reads a little-endian number of `count` bytes, at most 4.
 fn number(bytes: &[u8], at: usize, count: usize) -> Result<u32> {
     let bytes = bytes.get(at..at + count).ok_or_else(truncated)?;
     Ok(bytes.iter().rev().fold(0, |sum, b| sum << 8 | u32::from(*b)))
@@ -81,7 +81,7 @@ impl<'a> Iterator for Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// The next chunk of one of these names.
+    /// Returns the next chunk with one of these names.
     fn named(&mut self, names: &[&[u8]]) -> Result<Chunk<'a>> {
         let is_named = |chunk: &Result<Chunk<'_>>| chunk.as_ref().map_or(true, |chunk| names.contains(&chunk.name));
         self.find(is_named).ok_or_else(|| malformed("a chunk is missing"))?
@@ -92,7 +92,7 @@ impl<'a> Frame<'a> {
     /// Finds the first frame.
     ///
     /// # Errors
-    /// Not WebP, a file or chunk that is shorter than it says, a frame whose own size is another than the file says.
+    /// Bytes that are not WebP, a truncated file or chunk, a frame whose own size differs from the file's.
     pub(super) fn first(bytes: &'a [u8]) -> Result<Self> {
         if !is_webp(bytes) {
             return Err(malformed("no WebP signature"));
@@ -127,7 +127,7 @@ impl<'a> Frame<'a> {
 }
 
 impl Chunk<'_> {
-    /// The size in a frame's own header.
+    /// Reads the size in a frame's own header.
     fn frame_size(&self) -> Result<Size> {
         const SIDE: u32 = 0x3fff;
         let size = match (self.name, self.body) {
@@ -144,7 +144,7 @@ impl Chunk<'_> {
     }
 }
 
-/// A file of this chunk alone.
+/// Returns a file with only this chunk.
 pub(super) fn file(chunk: &[u8]) -> Vec<u8> {
     let mut file = Vec::with_capacity(12 + chunk.len());
     file.extend(b"RIFF");
@@ -168,7 +168,7 @@ pub(super) mod tests {
         out
     }
 
-    /// A file of these chunks.
+    /// Returns a file with these chunks.
     pub(in super::super) fn riff(chunks: &[Named<'_>]) -> Vec<u8> {
         file(&chunks.iter().flat_map(|c| chunk(*c)).collect::<Vec<_>>())
     }
@@ -183,7 +183,7 @@ pub(super) mod tests {
         body
     }
 
-    /// An extended file: a frame's chunk behind others.
+    /// Returns an extended file: a frame's chunk after others.
     pub(in super::super) fn extended(size: Size, flags: u8, before: &[Named<'_>], frame: &[u8]) -> Vec<u8> {
         let mut chunks = chunk((*b"VP8X", &canvas(size, flags)));
         chunks.extend(before.iter().flat_map(|c| chunk(*c)));
@@ -191,7 +191,7 @@ pub(super) mod tests {
         file(&chunks)
     }
 
-    /// An animation of frames, each a chunk and its place.
+    /// Returns an animation of frames, each a place and a chunk.
     pub(in super::super) fn animation(size: Size, frames: &[(Region, &[u8])]) -> Vec<u8> {
         let frames: Vec<Vec<u8>> = frames
             .iter()
@@ -209,7 +209,7 @@ pub(super) mod tests {
         riff(&chunks)
     }
 
-    /// The header of a frame.
+    /// Returns the header of a frame.
     fn lossless(w: u32, h: u32) -> Vec<u8> {
         let mut body = vec![0x2f];
         body.extend(((w - 1) | ((h - 1) << 14)).to_le_bytes());
@@ -227,7 +227,7 @@ pub(super) mod tests {
     fn a_frame_is_found_with_its_size_and_place() {
         let simple = riff(&[(*b"VP8 ", &lossy(0x4000 + 7, 5)), (*b"EXIF", b"x")]);
         let frame = Frame::first(&simple).unwrap();
-        // The upper two bits of a side say how it should be scaled.
+        // The upper two bits of a side are a hint for scaling.
         assert_eq!(frame.canvas, Region { x: 0, y: 0, w: 7, h: 5 });
         assert_eq!(frame.chunk.len(), HEADER + 10);
         let chunk = chunk((*b"VP8L", &lossless(16384, 1)));
