@@ -77,7 +77,7 @@ fn value<'py>(py: Python<'py>, encoding: &Encoding, bytes: &[u8], column: &str) 
 /// Functions and types of numpy, looked up once.
 struct Numpy {
     frombuffer: Py<PyAny>,
-    /// In the order of [`DType::STORED`].
+    /// In the order of [`DType::stored`].
     types: Vec<Py<PyAny>>,
     dtypes: Vec<Py<PyAny>>,
 }
@@ -87,7 +87,7 @@ impl Numpy {
         static NUMPY: PyOnceLock<Numpy> = PyOnceLock::new();
         NUMPY.get_or_try_init(py, || {
             let numpy = py.import("numpy")?;
-            let types: Vec<_> = DType::STORED.iter().map(|d| numpy.getattr(d.name())).collect::<PyResult<_>>()?;
+            let types: Vec<_> = DType::stored().map(|d| numpy.getattr(d.name())).collect::<PyResult<_>>()?;
             let dtypes = types.iter().map(|t| Ok(numpy.getattr("dtype")?.call1((t,))?.unbind()));
             Ok(Self {
                 frombuffer: numpy.getattr("frombuffer")?.unbind(),
@@ -117,7 +117,7 @@ impl Numpy {
     }
 }
 
-/// Index of `dtype` in [`DType::STORED`].
+/// Index of `dtype` in [`DType::stored`].
 fn place(dtype: DType) -> usize {
-    DType::STORED.iter().position(|d| *d == dtype).unwrap_or_default()
+    DType::stored().position(|d| d == dtype).unwrap_or_default()
 }

@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn all_28_names_parse_and_print_back() {
-        let scalars = DType::STORED.map(DType::name);
+        let scalars = DType::stored().map(DType::name);
         let names: Vec<_> = PLAIN.iter().map(|(name, _)| *name).chain(scalars).chain(["ndarray", "pkl"]).collect();
         assert_eq!(names.len(), 28);
         for name in names {

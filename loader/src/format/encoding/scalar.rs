@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn every_type_reads_back_what_it_writes() {
-        for dtype in DType::STORED {
+        for dtype in DType::stored() {
             let mut bytes = Vec::new();
             Scalar::of_int(dtype, 100).unwrap().write(&mut bytes);
             assert_eq!(bytes.len(), dtype.size());
