@@ -10,53 +10,58 @@ use xxhash_rust::{xxh3::Xxh3, xxh32::Xxh32, xxh64::Xxh64};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// A hash algorithm by its name in the index.
-///
-/// The variants stand in the order of their names, which is the order the reference wants them listed in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the variants are the names of the algorithms")]
-pub enum HashAlgo {
-    Blake2b,
-    Blake2s,
-    Md5,
-    Sha1,
-    Sha224,
-    Sha256,
-    Sha384,
-    Sha3_224,
-    Sha3_256,
-    Sha3_384,
-    Sha3_512,
-    Sha512,
-    Xxh128,
-    Xxh32,
-    Xxh3_128,
-    Xxh3_64,
-    Xxh64,
+/// Declares [`HashAlgo`]: each variant with its name in the index and the length of its hexadecimal digest.
+macro_rules! algorithms {
+    ($($variant:ident, $name:literal, $hex_len:literal;)*) => {
+        /// Hash algorithm of files. The variants are in the order of their names, as the reference lists them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "the variants are the names of the algorithms")]
+        pub enum HashAlgo {
+            $($variant,)*
+        }
+
+        impl HashAlgo {
+            /// All algorithms, in the order of their names.
+            pub const ALL: [Self; 17] = [$(Self::$variant),*];
+
+            /// Name in the index.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// Length of the hexadecimal digest in characters.
+            pub fn hex_len(self) -> usize {
+                match self {
+                    $(Self::$variant => $hex_len,)*
+                }
+            }
+        }
+    };
+}
+
+algorithms! {
+    Blake2b, "blake2b", 128;
+    Blake2s, "blake2s", 64;
+    Md5, "md5", 32;
+    Sha1, "sha1", 40;
+    Sha224, "sha224", 56;
+    Sha256, "sha256", 64;
+    Sha384, "sha384", 96;
+    Sha3_224, "sha3_224", 56;
+    Sha3_256, "sha3_256", 64;
+    Sha3_384, "sha3_384", 96;
+    Sha3_512, "sha3_512", 128;
+    Sha512, "sha512", 128;
+    Xxh128, "xxh128", 32;
+    Xxh32, "xxh32", 8;
+    Xxh3_128, "xxh3_128", 32;
+    Xxh3_64, "xxh3_64", 16;
+    Xxh64, "xxh64", 16;
 }
 
 impl HashAlgo {
-    /// Every algorithm, in the order of the names.
-    pub const ALL: [Self; 17] = [
-        Self::Blake2b,
-        Self::Blake2s,
-        Self::Md5,
-        Self::Sha1,
-        Self::Sha224,
-        Self::Sha256,
-        Self::Sha384,
-        Self::Sha3_224,
-        Self::Sha3_256,
-        Self::Sha3_384,
-        Self::Sha3_512,
-        Self::Sha512,
-        Self::Xxh128,
-        Self::Xxh32,
-        Self::Xxh3_128,
-        Self::Xxh3_64,
-        Self::Xxh64,
-    ];
-
     /// The algorithm called `name`.
     ///
     /// # Errors
@@ -67,43 +72,6 @@ impl HashAlgo {
             let known: Vec<_> = Self::ALL.iter().map(|algo| algo.name()).collect();
             Error::new(ErrorKind::Unsupported, format!("`{name}` is no hash we know; known are {}", known.join(", ")))
         })
-    }
-
-    /// The name in the index.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Blake2b => "blake2b",
-            Self::Blake2s => "blake2s",
-            Self::Md5 => "md5",
-            Self::Sha1 => "sha1",
-            Self::Sha224 => "sha224",
-            Self::Sha256 => "sha256",
-            Self::Sha384 => "sha384",
-            Self::Sha3_224 => "sha3_224",
-            Self::Sha3_256 => "sha3_256",
-            Self::Sha3_384 => "sha3_384",
-            Self::Sha3_512 => "sha3_512",
-            Self::Sha512 => "sha512",
-            Self::Xxh128 => "xxh128",
-            Self::Xxh32 => "xxh32",
-            Self::Xxh3_128 => "xxh3_128",
-            Self::Xxh3_64 => "xxh3_64",
-            Self::Xxh64 => "xxh64",
-        }
-    }
-
-    /// Length of the hexadecimal digest in characters.
-    pub fn hex_len(self) -> usize {
-        match self {
-            Self::Xxh32 => 8,
-            Self::Xxh64 | Self::Xxh3_64 => 16,
-            Self::Md5 | Self::Xxh128 | Self::Xxh3_128 => 32,
-            Self::Sha1 => 40,
-            Self::Sha224 | Self::Sha3_224 => 56,
-            Self::Blake2s | Self::Sha256 | Self::Sha3_256 => 64,
-            Self::Sha384 | Self::Sha3_384 => 96,
-            Self::Blake2b | Self::Sha512 | Self::Sha3_512 => 128,
-        }
     }
 
     /// Rank by cost, cheapest first: the xxHash family runs at memory speed; SHA-1 and SHA-256 have instructions of
@@ -190,18 +158,13 @@ impl Hasher {
     /// The lowercase hexadecimal digest; xxHash values are written big-endian (their canonical form).
     pub fn finish_hex(self) -> String {
         match self.0 {
-            State::Digest(digest) => hex(&digest.finalize()),
-            State::Xxh32(xxh) => hex(&xxh.digest().to_be_bytes()),
-            State::Xxh64(xxh) => hex(&xxh.digest().to_be_bytes()),
-            State::Xxh3(xxh) => hex(&xxh.digest().to_be_bytes()),
-            State::Xxh128(xxh) => hex(&xxh.digest128().to_be_bytes()),
+            State::Digest(digest) => hex::encode(digest.finalize()),
+            State::Xxh32(xxh) => hex::encode(xxh.digest().to_be_bytes()),
+            State::Xxh64(xxh) => hex::encode(xxh.digest().to_be_bytes()),
+            State::Xxh3(xxh) => hex::encode(xxh.digest().to_be_bytes()),
+            State::Xxh128(xxh) => hex::encode(xxh.digest128().to_be_bytes()),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]).map(char::from).collect()
 }
 
 #[cfg(test)]

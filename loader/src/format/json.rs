@@ -22,8 +22,8 @@ pub fn parse(bytes: &[u8]) -> Result<Json> {
     serde_json::from_slice(bytes).map_err(|e| Error::format("not valid JSON").caused_by(e))
 }
 
-/// Appends `value` as `json.dumps` prints it, keys in their order or sorted by code point.
-pub fn write(value: &Json, sort_keys: bool, out: &mut String) {
+/// Appends `value` as `json.dumps(sort_keys=True)` prints it. Keys are sorted by code point.
+pub fn write(value: &Json, out: &mut String) {
     match value {
         Json::Null => out.push_str("null"),
         Json::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
@@ -36,21 +36,19 @@ pub fn write(value: &Json, sort_keys: bool, out: &mut String) {
             out.push('[');
             for (i, item) in items.iter().enumerate() {
                 out.push_str(if i == 0 { "" } else { ", " });
-                write(item, sort_keys, out);
+                write(item, out);
             }
             out.push(']');
         }
         Json::Object(map) => {
             out.push('{');
             let mut entries: Vec<_> = map.iter().collect();
-            if sort_keys {
-                entries.sort_by_key(|(key, _)| *key);
-            }
+            entries.sort_by_key(|(key, _)| *key);
             for (i, (key, item)) in entries.into_iter().enumerate() {
                 out.push_str(if i == 0 { "" } else { ", " });
                 write_str(key, out);
                 out.push_str(": ");
-                write(item, sort_keys, out);
+                write(item, out);
             }
             out.push('}');
         }
@@ -310,9 +308,9 @@ impl<'a> Scanner<'a> {
 mod tests {
     use super::*;
 
-    fn dumps(text: &str, sort_keys: bool) -> String {
+    fn dumps(text: &str) -> String {
         let mut out = String::new();
-        write(&parse(text.as_bytes()).unwrap(), sort_keys, &mut out);
+        write(&parse(text.as_bytes()).unwrap(), &mut out);
         out
     }
 
@@ -320,10 +318,10 @@ mod tests {
     fn text_comes_out_as_python_prints_it() {
         let text = r#"{"b":[1,-2,3.0,1e-5,1e16,true,null],"a":{"é":"\u0000\u007f\"\\\n😀/"},"c":18446744073709551615}"#;
         assert_eq!(
-            dumps(text, true),
+            dumps(text),
             r#"{"a": {"\u00e9": "\u0000\u007f\"\\\n\ud83d\ude00/"}, "b": [1, -2, 3.0, 1e-05, 1e+16, true, null], "c": 18446744073709551615}"#
         );
-        assert_eq!(dumps(r#"{"b":[],"a":{}}"#, false), r#"{"b": [], "a": {}}"#);
+        assert_eq!(dumps(r#"{"b":[],"a":{}}"#), r#"{"a": {}, "b": []}"#);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use forebay_loader::format::index::merge::{Part, merge};
+use forebay_loader::format::{INDEX_BASENAME, Index};
 
 use super::copy::{self, Seen};
 
@@ -47,10 +47,21 @@ fn text_formats_read_and_write_as_the_reference() {
 }
 
 #[test]
-fn indexes_merge_as_the_reference_merges_them() {
+fn an_index_that_the_reference_merged_has_the_shards_of_all_parts() {
     let merged = folder().join("merge");
-    let read = |path: &Path| std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let indexes = ["000", "001", "002"].map(|part| (part, read(&merged.join(part).join("index.json"))));
-    let parts: Vec<_> = indexes.iter().map(|(directory, bytes)| Part { directory, bytes }).collect();
-    assert_eq!(merge(&parts).unwrap().as_bytes(), read(&merged.join("index.json")));
+    let read = |path: &Path| {
+        let bytes = std::fs::read(path.join(INDEX_BASENAME)).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        Index::parse(&bytes, INDEX_BASENAME).unwrap()
+    };
+    let mut shards = Vec::new();
+    for part in ["000", "001", "002"] {
+        shards.extend(read(&merged.join(part)).shards.into_iter().map(|mut shard| {
+            shard.raw_data.basename = format!("{part}/{}", shard.raw_data.basename).into();
+            if let Some(zip) = &mut shard.zip_data {
+                zip.basename = format!("{part}/{}", zip.basename).into();
+            }
+            shard
+        }));
+    }
+    assert_eq!(read(&merged).shards, shards);
 }

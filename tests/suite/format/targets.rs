@@ -3,10 +3,9 @@
 //!
 //! Where two inputs are needed (an index and a file), the first two bytes of the input say how long the first is.
 
-use forebay_loader::format::index::merge::{Part, merge};
 use forebay_loader::format::{Compression, Encoding, Index, Layout, OffsetTable, Scratch, Trailer, XsvKind, json};
 
-/// An index: whatever parses must print and parse back to the same, and merge.
+/// An index: whatever parses must print and parse back to the same.
 pub(crate) fn index(bytes: &[u8]) {
     let Ok(index) = Index::parse(bytes, "index.json") else { return };
     let again = Index::parse(index.to_json().as_bytes(), "again").expect("what we print, we parse");
@@ -17,7 +16,6 @@ pub(crate) fn index(bytes: &[u8]) {
         }
         assert!(shard.table_bytes() <= shard.table_file().bytes);
     }
-    let _ = merge(&[Part { directory: "a", bytes }, Part { directory: "b", bytes }]);
 }
 
 /// An MDS shard with one column of every encoding that could be there.

@@ -18,17 +18,17 @@ impl Digests {
     pub fn new<S: AsRef<str>>(hashes: impl IntoIterator<Item = (HashAlgo, S)>) -> Self {
         let mut bytes = Vec::new();
         for (algo, hex) in hashes {
-            let hex = hex.as_ref().as_bytes();
+            let hex = hex.as_ref();
             assert_eq!(hex.len(), algo.hex_len(), "a {} digest of another length", algo.name());
             bytes.push(HashAlgo::ALL.iter().position(|known| *known == algo).expect("all are listed") as u8);
-            bytes.extend(hex.chunks_exact(2).map(|pair| nibble(pair[0]) << 4 | nibble(pair[1])));
+            bytes.extend(hex::decode(hex).expect("hexadecimal digits"));
         }
         Self(bytes.into())
     }
 
     /// Algorithms and digests as lowercase hexadecimal digits.
     pub fn iter(&self) -> impl Iterator<Item = (HashAlgo, String)> {
-        self.raw().map(|(algo, digest)| (algo, hex(digest)))
+        self.raw().map(|(algo, digest)| (algo, hex::encode(digest)))
     }
 
     /// The algorithms.
@@ -38,7 +38,7 @@ impl Digests {
 
     /// The digest under `algo`, as lowercase hexadecimal digits.
     pub fn get(&self, algo: HashAlgo) -> Option<String> {
-        self.raw().find(|(known, _)| *known == algo).map(|(_, digest)| hex(digest))
+        self.raw().find(|(known, _)| *known == algo).map(|(_, digest)| hex::encode(digest))
     }
 
     fn raw(&self) -> impl Iterator<Item = (HashAlgo, &[u8])> {
@@ -51,19 +51,6 @@ impl Digests {
             Some((algo, digest))
         })
     }
-}
-
-fn nibble(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        b'a'..=b'f' => digit - b'a' + 10,
-        _ => panic!("a digest with a character that is no lowercase hexadecimal digit"),
-    }
-}
-
-fn hex(digest: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).expect("below 16");
-    digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl Index {
         let mut out = String::from("{\"shards\": [");
         for (i, entry) in self.shards.iter().enumerate() {
             out.push_str(if i == 0 { "" } else { ", " });
-            json::write(&shard(entry), true, &mut out);
+            json::write(&shard(entry), &mut out);
         }
         out.push_str("], \"version\": 2}");
         out
@@ -92,6 +92,6 @@ impl Index {
 
 fn dump(value: Json) -> String {
     let mut out = String::new();
-    json::write(&value, true, &mut out);
+    json::write(&value, &mut out);
     out
 }

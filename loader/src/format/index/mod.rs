@@ -3,12 +3,10 @@
 //! * [`Index`], [`Shard`], [`FileInfo`], [`Digests`] — the index as values, and where a shard keeps its offset table;
 //! * `parse` — from bytes, checked, entry by entry as `root` streams them; `emit` — to the bytes that the reference's writer would have written;
 //! * [`describe_folder`] — for an error, where there is no index;
-//! * [`merge`] — several indexes into one for their parent directory.
 
 mod digests;
 mod emit;
 mod folder;
-pub mod merge;
 mod object;
 mod parse;
 mod root;

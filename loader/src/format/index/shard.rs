@@ -48,7 +48,7 @@ pub struct Shard {
 /// One file of a shard. Small, because an index may list a hundred thousand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInfo {
-    /// Path relative to the index: a name, after [`merge`] with directories before it. Checked to stay below the index.
+    /// Path relative to the index: a name, in a merged index with directories before it. Checked to stay below the index.
     pub basename: Arc<str>,
     /// Size in bytes.
     pub bytes: u64,
