@@ -1,7 +1,7 @@
-//! The data set: streams, their shards, and where each lies. How a loader comes to its streams' indexes is in `open`.
+//! Data set of a loader: streams, their shards, and the places of both. `open` fetches the streams' indexes.
 //!
-//! Opening a catalogue fetches every stream's `index.json` (or reads the cached one and compares), opens its cache
-//! directory and numbers all shards in the order of the streams. No shard is touched.
+//! Opening a catalogue fetches every stream's `index.json` (or reads the cached one and compares it), opens its cache
+//! directory and numbers all shards in the order of the streams. No shard is read.
 
 mod open;
 mod stream;
@@ -22,10 +22,10 @@ pub(crate) use stream::{IndexedStream, Rules, Stream, files_of};
 #[derive(Debug)]
 pub(crate) struct Catalog {
     streams: Vec<Stream>,
-    /// First shard of each stream, and the number of all at the end.
+    /// First shard of each stream, followed by the number of all shards.
     first_shard: Vec<u32>,
     shape: DataSetShape,
-    /// The distinct layouts of all shards, usually one.
+    /// Distinct layouts of all shards, usually one.
     layouts: Vec<Arc<Layout>>,
     /// Index into `layouts` of each shard.
     layout_of: Vec<u16>,
@@ -36,7 +36,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// What the index, the cache directory or the store says, with the stream's name.
+    /// Errors of the index, the cache directory or the store, with the stream's name.
     pub(crate) fn open(config: &LoaderConfig, stats: &Arc<Stats>, clock: &Clock, topology: &Topology) -> Result<Self> {
         let opened = Opener { config, stats, clock, topology }.open_all()?;
         check_cache_limit(config.cache_limit, &opened)?;
@@ -52,7 +52,7 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// What the cache directory says, and `Config` for an index that cannot be used, with the stream's name.
+    /// Errors of the cache directory, and `Config` for an index that cannot be used, with the stream's name.
     pub(crate) fn assemble(opened: Vec<IndexedStream>, rules: &Rules, stats: &Stats) -> Result<Self> {
         let group = CacheGroup::new(rules.cache_limit);
         let mut streams: Vec<Stream> = Vec::new();
@@ -70,7 +70,7 @@ impl Catalog {
         for stream in &streams {
             first_shard.push(first_shard[first_shard.len() - 1] + stream.index.shards.len() as u32);
             for shard in &stream.index.shards {
-                // Shards of one index share their layout, so the last one fits nearly always.
+                // Shards of one index share their layout, so the last layout nearly always matches.
                 let known = layouts.iter().rposition(|l| Arc::ptr_eq(l, &shard.layout) || **l == *shard.layout);
                 let known = known.unwrap_or_else(|| {
                     layouts.push(shard.layout.clone());
@@ -87,12 +87,12 @@ impl Catalog {
         &self.shape
     }
 
-    /// The streams in their order.
+    /// Streams in their order.
     pub(crate) fn streams(&self) -> &[Stream] {
         &self.streams
     }
 
-    /// The distinct layouts of the shards.
+    /// Distinct layouts of the shards.
     pub(crate) fn layouts(&self) -> &[Arc<Layout>] {
         &self.layouts
     }
@@ -102,13 +102,13 @@ impl Catalog {
         self.layout_of[shard.index()].into()
     }
 
-    /// The stream of `shard` and the shard's number in it.
+    /// Returns the stream of `shard` and the shard's number in it.
     pub(crate) fn locate(&self, shard: ShardId) -> (&Stream, u32) {
         let stream = self.first_shard.partition_point(|first| *first <= shard.0) - 1;
         (&self.streams[stream], shard.0 - self.first_shard[stream])
     }
 
-    /// The entry of `shard` in its index.
+    /// Returns the entry of `shard` in its index.
     pub(crate) fn shard(&self, shard: ShardId) -> &Shard {
         let (stream, local) = self.locate(shard);
         &stream.index.shards[local as usize]
@@ -119,7 +119,7 @@ impl Catalog {
         self.streams.iter().flat_map(|s| &s.index.shards).map(Shard::raw_bytes).sum()
     }
 
-    /// Bytes of a sample on average, unpacked.
+    /// Mean bytes of a sample, unpacked.
     pub(crate) fn sample_bytes_mean(&self) -> u64 {
         self.raw_bytes() / self.shape.num_samples().max(1)
     }
@@ -131,8 +131,8 @@ impl Catalog {
     }
 }
 
-/// Refuses a limit under which the cache could not hold all indexes and the largest shard: with those, one shard after
-/// the other can take its turn.
+/// Rejects a limit under which the cache cannot hold all indexes and the largest shard, which is enough to use one
+/// shard after the other.
 fn check_cache_limit(limit: Option<u64>, streams: &[IndexedStream]) -> Result<()> {
     let Some(limit) = limit else { return Ok(()) };
     let cached = || streams.iter().filter(|stream| stream.has_remote);
@@ -146,7 +146,7 @@ fn check_cache_limit(limit: Option<u64>, streams: &[IndexedStream]) -> Result<()
     }
     Err(Error::config(format!(
         "cache_limit is {limit} bytes and must be at least {needed}: {bytes} for the largest shard and {index_bytes} for \
-         index.json; several times as much keeps shards from being fetched again and again"
+         index.json; several times as much keeps shards from being fetched repeatedly"
     ))
     .with("shard", &shard.raw_data.basename))
 }

@@ -162,7 +162,7 @@ def test_what_is_a_url_is_the_same_everywhere(open_folder, tmp_path, monkeypatch
     [
         ({"hashes": "xxh64"}, r"hashes is a list, such as \['xxh64'\]"),
         ({"jpeg_row_index": True}, 'for columns of the encoding "jpeg", and there is none'),
-        ({"columns": {"x": "jpg"}}, "`jpg` is no encoding we know; known are bytes, str, int,"),
+        ({"columns": {"x": "jpg"}}, "`jpg` is not a known encoding; known are bytes, str, int,"),
     ],
 )
 def test_a_writer_refuses_what_it_could_not_do(tmp_path, arguments, sentence):

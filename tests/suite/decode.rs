@@ -1,5 +1,5 @@
-//! Pictures against Pillow and torchvision: files recorded by `tests/oracle/decode_golden.py`. And damaged WebP files
-//! ([`webp`]), and JPEGs that are decoded smaller ([`scaled`]).
+//! Pictures against Pillow and torchvision: files recorded by `tests/oracle/decode_golden.py`. Also damaged WebP files
+//! ([`webp`]), and JPEGs that are decoded at a reduced size ([`scaled`]).
 
 #![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
 
@@ -80,7 +80,7 @@ fn decode(case: &Case, file: &[u8]) -> Vec<u8> {
     values.to_vec()
 }
 
-/// Resizes in the operations: each may add its own rounding. Labels are never rounded.
+/// Number of resizes among the operations. Each may add its own rounding. Labels are never rounded.
 fn resizes(case: &Case) -> u8 {
     if case.layout == "mask" {
         return 0;
@@ -89,13 +89,13 @@ fn resizes(case: &Case) -> u8 {
 }
 
 #[test]
-fn pictures_come_out_as_torchvision_makes_them() {
+fn pictures_equal_torchvisions() {
     let (mut values, mut off, mut off_by_more, mut seen) = (0_u64, 0_u64, 0_u64, 0);
     for (case, file, want) in cases().iter().filter(|c| c.0.dtype == DType::UInt8) {
         let got = decode(case, file);
         assert_eq!(got.len(), want.len(), "{}", case.file);
         let worst = got.iter().zip(want).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
-        // Without a resize there is nothing to round; the promise for one is two levels.
+        // Without a resize nothing is rounded; the documented bound for one resize is two levels.
         assert!(worst <= 2 * resizes(case), "{}: {worst} levels off, {:?}", case.file, case.ops);
         if resizes(case) <= 1 {
             values += got.len() as u64;
@@ -110,12 +110,12 @@ fn pictures_come_out_as_torchvision_makes_them() {
 }
 
 #[test]
-fn normalised_pictures_come_out_as_torchvision_makes_them() {
+fn normalised_pictures_equal_torchvisions() {
     let mut seen = 0;
     for (case, file, want) in cases().iter().filter(|c| c.0.dtype == DType::Float32) {
         let got = decode(case, file);
         assert_eq!(got.len(), want.len(), "{}", case.file);
-        // A grey level is 1 / 255 / std, at least 0.0171 of it with the recorded std.
+        // A grey level is 1 / 255 / std, which is 0.0176 at most with the recorded std.
         let tolerance = if resizes(case) > 0 { 2.0 * 0.0176 } else { 1e-6 };
         for (i, (a, b)) in got.as_chunks().0.iter().zip(want.as_chunks().0).enumerate() {
             let (a, b) = (f32::from_ne_bytes(*a), f32::from_le_bytes(*b));

@@ -1,4 +1,4 @@
-//! From a loader's arguments to its streams' indexes: fetched, or read from the cache and compared.
+//! Opening of a loader's streams: their indexes are fetched, or read from the cache and compared.
 
 use super::stream::{IndexedStream, files_of};
 use crate::cache::{IndexCheck, WaitPolicy, install_index};
@@ -13,13 +13,13 @@ use crate::topology::{CpuSet, Topology, affinity};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// An index above this is refused: 1 GiB describes some two million shards.
+/// Upper bound of an index: 1 GiB describes some two million shards.
 const INDEX_BYTES_MAX: usize = 1 << 30;
 
-/// Streams opened side by side: enough to hide a store's latency behind hundreds of streams.
+/// Streams that are opened at the same time: enough to hide a store's latency with hundreds of streams.
 const STREAMS_AT_ONCE: usize = 16;
 
-/// Opens the streams of a loader.
+/// Opener of a loader's streams.
 pub(super) struct Opener<'a> {
     pub(super) config: &'a LoaderConfig,
     pub(super) stats: &'a Arc<Stats>,
@@ -45,11 +45,12 @@ impl Opener<'_> {
         Ok(all)
     }
 
-    /// One set of fetch threads for each distinct pair of download settings; usually one, and none without a remote.
+    /// Starts one set of fetch threads for each distinct pair of download settings; usually one, and none without a
+    /// remote.
     fn stores(&self) -> Result<Vec<((u32, f64), Stores)>> {
         let mut stores: Vec<((u32, f64), Stores)> = Vec::new();
         for stream in self.config.streams.iter().filter(|s| s.remote.is_some()) {
-            let key = self.download(stream);
+            let key = self.download_settings(stream);
             if stores.iter().all(|(k, _)| *k != key) {
                 stores.push((key, Stores::new(self.store_config(key), self.stats, self.clock.clone())?));
             }
@@ -69,13 +70,13 @@ impl Opener<'_> {
             download_retry,
             download_timeout: Duration::from_secs_f64(download_timeout),
             seed: self.config.shuffle_seed,
-            on_thread_start: Some(self.placing(fetch_threads)),
+            on_thread_start: Some(self.thread_binder(fetch_threads)),
             ..StoreConfig::default()
         }
     }
 
-    /// Binds each of the fetch threads to its node, the threads being spread over the nodes.
-    fn placing(&self, fetch_threads: usize) -> ThreadStart {
+    /// Returns a function that binds the fetch threads to NUMA nodes, evenly.
+    fn thread_binder(&self, fetch_threads: usize) -> ThreadStart {
         let world = self.config.world;
         let homes = self.topology.spread(fetch_threads, world.local_rank as usize, world.local_world_size as usize);
         let cpus: Vec<Option<CpuSet>> = homes.into_iter().map(|home| self.topology.pin_set(home)).collect();
@@ -83,7 +84,7 @@ impl Opener<'_> {
         Arc::new(move |thread| affinity::place_current_thread(cpus[thread].as_ref(), |why| stats.note(why)))
     }
 
-    fn download(&self, stream: &StreamConfig) -> (u32, f64) {
+    fn download_settings(&self, stream: &StreamConfig) -> (u32, f64) {
         let retry = stream.download_retry.unwrap_or(self.config.download_retry);
         (retry, stream.download_timeout.unwrap_or(self.config.download_timeout))
     }
@@ -106,7 +107,7 @@ impl Opener<'_> {
     ) -> Result<IndexedStream> {
         let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
-        let key = self.download(stream);
+        let key = self.download_settings(stream);
         let remote = match stream.remote {
             Some(_) => stores.iter().find(|(k, _)| *k == key).map(|(_, s)| s.open(name)).transpose()?,
             None => None,
@@ -134,7 +135,7 @@ impl Opener<'_> {
             return opened(None, path, &bytes);
         };
         if let (None, Some(folder)) = (&stream.local, local_folder(name)) {
-            // A folder on this machine is read where it lies, unless its shards must be unpacked somewhere.
+            // A folder on this machine is read in place, unless its shards must be unpacked.
             if !folder.join(INDEX_BASENAME).exists() {
                 let message = match folder.is_dir() {
                     true => "the folder that `remote` and `split` name holds no index.json: it is no data set",
@@ -173,11 +174,11 @@ impl Opener<'_> {
     }
 }
 
-/// `root` and `split` as one URL or path, without slashes at the end or two in a row where they meet.
+/// Joins `root` and `split` to one URL or path, without trailing or repeated slashes.
 fn join(root: &str, split: &str) -> String {
     let (folder, split) = (root.trim_end_matches('/'), split.trim_matches('/'));
     match (split.is_empty(), folder.is_empty() || folder.ends_with(':')) {
-        // The root of a file system, or nothing at all.
+        // The root of a file system, or an empty path.
         (true, true) => root.to_owned(),
         (true, false) => folder.to_owned(),
         (false, _) if root.is_empty() => split.to_owned(),
@@ -185,7 +186,7 @@ fn join(root: &str, split: &str) -> String {
     }
 }
 
-/// The folder behind a remote that lies on this machine.
+/// Returns the folder of a remote on this machine.
 fn local_folder(remote: &str) -> Option<PathBuf> {
     match remote.split_once("://") {
         None => Some(remote.into()),
@@ -194,7 +195,7 @@ fn local_folder(remote: &str) -> Option<PathBuf> {
     }
 }
 
-/// Where a remote is cached when the user names no place: the same folder every time.
+/// Returns the default cache folder of a remote, which is the same every time.
 fn default_local(remote: &str) -> Result<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
     let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));

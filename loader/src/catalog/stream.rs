@@ -1,4 +1,4 @@
-//! One stream: after its index has been read, and after its cache directory has been opened.
+//! Streams: with an index that has been read, and with an open cache directory.
 
 use crate::cache::{CacheFile, CacheGroup, ShardFiles, ShardSet, StreamCache, StreamCacheConfig};
 use crate::clock::Clock;
@@ -9,56 +9,56 @@ use crate::store::Remote;
 use crate::sync::Arc;
 use std::path::PathBuf;
 
-/// One opened stream.
+/// Opened stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// The stream as the user wrote it, for messages.
+    /// The user's name of the stream, for messages.
     pub(crate) name: String,
     pub(crate) remote: Option<Remote>,
     pub(crate) dir: StreamCache,
-    /// What the stream's index says.
+    /// Parsed index of the stream.
     pub(crate) index: Arc<Index>,
-    /// Hash that every download must match, if one was asked for.
+    /// Hash that every download must match, if one is configured.
     pub(crate) validate_hash: Option<HashAlgo>,
     /// Digest of the index, for checkpoints.
     pub(crate) index_digest: String,
 }
 
-/// A stream whose index has been read.
+/// Stream whose index has been read.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexedStream {
-    /// The stream as the user wrote it, for messages.
+    /// The user's name of the stream, for messages.
     pub(crate) name: String,
-    /// Where absent shards come from, if that is known already; see `has_remote`.
+    /// Source of missing shards, if it is open already; see `has_remote`.
     pub(crate) remote: Option<Remote>,
-    /// Whether absent shards can be fetched.
+    /// True if missing shards can be fetched.
     pub(crate) has_remote: bool,
-    /// Its directory on local disk.
+    /// Directory on local disk.
     pub(crate) path: PathBuf,
     pub(crate) index: Arc<Index>,
-    /// The files of its shards; see [`files_of`].
+    /// Files of its shards; see [`files_of`].
     pub(crate) files: Arc<ShardSet>,
     pub(crate) index_bytes: u64,
     /// Digest of the index's bytes, for checkpoints.
     pub(crate) digest: String,
-    /// Keep compressed shards beside the unpacked ones.
+    /// Keep compressed shards next to the unpacked ones.
     pub(crate) keep_zip: bool,
-    /// Hash that every download must match, if one was asked for.
+    /// Hash that every download must match, if one is configured.
     pub(crate) validate_hash: Option<HashAlgo>,
 }
 
-/// What holds for all streams of a catalogue.
+/// Settings for all streams of a catalogue.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
-    /// Bytes of local disk that the shards of all streams together may take.
+    /// Limit on the bytes of local disk for the shards of all streams together.
     pub(crate) cache_limit: Option<u64>,
-    /// Whether columns of Python pickles are allowed.
+    /// True if columns of Python pickles are allowed.
     pub(crate) allow_unsafe_types: bool,
     pub(crate) clock: Clock,
 }
 
 impl IndexedStream {
-    /// Bytes that `shard` takes in the cache.
+    /// Bytes of `shard` in the cache.
     pub(super) fn bytes_of(&self, shard: &Shard) -> u64 {
         let zip = if self.keep_zip { shard.zip_bytes().unwrap_or(0) } else { 0 };
         shard.raw_bytes().saturating_add(zip)
@@ -84,11 +84,8 @@ impl IndexedStream {
         if let (Some(algo), true) = (self.validate_hash, self.has_remote) {
             let mut stored = self.index.shards.iter().flat_map(|s| s.files().map(|pair| pair.stored()));
             if let Some(file) = stored.find(|f| f.hash(algo).is_none()) {
-                return Err(Error::config(format!(
-                    "validate_hash is {}, which the index does not record",
-                    algo.name()
-                ))
-                .with("file", &file.basename));
+                return Err(Error::config(format!("validate_hash is {}, which is not in the index", algo.name()))
+                    .with("file", &file.basename));
             }
         }
         let config = StreamCacheConfig {
@@ -112,7 +109,7 @@ impl IndexedStream {
     }
 }
 
-/// The files of all shards of an index, as the cache has them: data first. The names are shared with the index.
+/// Returns the files of all shards of an index in the cache's form: data first. The names are shared with the index.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! From the fields that the user asks for to a [`FieldPlan`]: everything is checked here, before any thread starts.
+//! Compilation of the user's fields to a [`FieldPlan`]. Everything is checked here, before any thread starts.
 
 use std::sync::Arc;
 
@@ -15,8 +15,9 @@ use crate::format::Column;
 use crate::format::encoding::{DType, Encoding};
 
 impl FieldPlan {
-    /// Compiles `fields` for a data set with `columns`, with the default [`Limits`]. Without fields every column comes
-    /// out under its own name: numbers as scalars, arrays as arrays, strings as text, everything else as bytes.
+    /// Compiles `fields` for a data set with `columns`, with the default [`Limits`]. Without fields every column
+    /// becomes an output with its own name: numbers as scalars, arrays as arrays, strings as text, everything else as
+    /// bytes.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Config`]: a column that does not exist or whose encoding does not fit the field, arguments
@@ -25,7 +26,7 @@ impl FieldPlan {
         Self::compile_within(fields, columns, augment_seed, Limits::default())
     }
 
-    /// The same with other limits.
+    /// Compiles with other limits.
     ///
     /// # Errors
     /// As [`compile`](Self::compile).
@@ -113,10 +114,7 @@ impl FieldPlan {
                 let source = match &column.encoding {
                     Encoding::Array(kind) => TokenSource::Array(kind.clone()),
                     Encoding::Bytes => TokenSource::Bytes(stored.ok_or_else(|| {
-                        unsuitable(
-                            column,
-                            "a bytes column does not say what its tokens are: pass e.g. stored=\"uint16\"",
-                        )
+                        unsuitable(column, "a bytes column has no element type: pass e.g. stored=\"uint16\"")
                     })?),
                     _ => return Err(unsuitable(column, "a Tokens field needs an ndarray or bytes column")),
                 };
@@ -207,11 +205,11 @@ impl FieldPlan {
     }
 }
 
-/// Refuses fields that would draw differently although they are to share their draws: a mask beside its picture would show
-/// another part of the scene.
+/// Rejects fields of a Joint with different random operations: a mask would show another part of the scene than its
+/// picture.
 fn check_joint(fields: &[(String, FieldSpec)]) -> Result<()> {
     let drawn = |spec: &FieldSpec| match spec {
-        // The size that comes out, and what draws nothing, may differ.
+        // Sizes and deterministic operations may differ.
         FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. } => ops
             .iter()
             .filter_map(|op| match *op {
@@ -271,7 +269,7 @@ fn default_field(column: &Column) -> FieldSpec {
 /// Mean and standard deviation per channel.
 type Normalise = ([f32; 3], [f32; 3]);
 
-/// Checks the operations' arguments; gives the size that comes out, if it does not depend on the picture, and the
+/// Checks the operations' arguments. Returns the size of the result, if it does not depend on the picture, and the
 /// normalisation.
 fn check_ops(ops: &[Op], limits: Limits) -> Result<(Option<Size>, Option<Normalise>)> {
     let mut size = None;

@@ -1,4 +1,4 @@
-//! From what the user asks for to what is done per sample: checked once, before any thread starts.
+//! Compiled fields of a data set: outputs, and the work per sample.
 
 use super::field::Layout;
 use super::geometry::Size;
@@ -8,27 +8,27 @@ use super::ragged::elements;
 use crate::format::Column;
 use crate::format::encoding::{ArrayType, DType};
 
-/// One output of the batch.
+/// Output of the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Its key in the batch.
+    /// Key in the batch.
     pub name: String,
-    /// The element type; of ragged arrays without a fixed type, text and bytes: `uint8`.
+    /// Element type; `uint8` for text, bytes and ragged arrays without a fixed type.
     pub dtype: DType,
-    /// What a row of it is.
+    /// Kind of its rows.
     pub shape: RowShape,
 }
 
-/// What a row of an output is.
+/// Kind of an output's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowShape {
-    /// A row of a tensor, with these dimensions behind the batch's; none for a scalar.
+    /// A row of a tensor, with these dimensions after the batch's; none for a scalar.
     Fixed(Vec<usize>),
     /// UTF-8 text of any length.
     Text,
     /// Bytes of any length.
     Bytes,
-    /// An array with its own type and shape: see [`crate::decode::ragged::read_ragged`].
+    /// An array with its own type and shape, see [`crate::decode::ragged::read_ragged`].
     RaggedArray,
 }
 
@@ -42,23 +42,23 @@ impl Output {
     }
 }
 
-/// An output whose rows are the bytes of a column as they are stored, so that they can be read straight into place.
+/// Output whose rows are the stored bytes of a column, so that they can be read straight into place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectColumn {
-    /// Its number among the outputs.
+    /// Number among the outputs.
     pub output: usize,
-    /// Its column's number in the index. No other output needs it.
+    /// Number of its column in the index. No other output needs the column.
     pub column: usize,
     /// Bytes of a sample before the column.
     pub before: usize,
-    /// Bytes of a sample behind the column.
+    /// Bytes of a sample after the column.
     pub after: usize,
 }
 
-/// Where a scalar comes from.
+/// Stored form of a scalar.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NumberSource {
-    /// Stored elements.
+    /// A stored element.
     Binary(DType),
     /// Text of an int64 or a float64.
     Text(DType),
@@ -73,7 +73,7 @@ pub(super) enum TokenSource {
     Bytes(DType),
 }
 
-/// What is done for one output.
+/// Work for one output.
 #[derive(Debug)]
 pub(super) enum Work {
     Image(ImageField),
@@ -85,7 +85,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// Whether a row, where it is as long as the stored value, is the stored value.
+    /// Returns true if a row of the stored value's length is the stored value.
     fn is_copy(&self) -> bool {
         let as_stored =
             |stored: DType, out: DType| stored == out && (cfg!(target_endian = "little") || out.size() == 1);
@@ -103,7 +103,7 @@ impl Work {
     }
 }
 
-/// One output's column and work.
+/// Column and work of one output.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) column: usize,
@@ -119,16 +119,16 @@ pub struct FieldPlan {
 }
 
 impl FieldPlan {
-    /// Whether pictures are decoded: everything else costs little more than copying it.
+    /// Returns true if pictures are decoded. Everything else costs little more than a copy.
     pub fn has_pictures(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.work, Work::Image(_)))
     }
 
-    /// For each output, the form of its pictures, where all are colours of one size.
+    /// Returns the form of each output's pictures, if all are colours of one size.
     pub fn picture_forms(&self) -> impl Iterator<Item = Option<PictureForm>> + '_ {
         self.steps.iter().zip(&self.outputs).map(|(step, output)| match (&step.work, &output.shape) {
             (Work::Image(field), RowShape::Fixed(shape)) => {
-                // Three dimensions: the channels stand first or last.
+                // Three dimensions, with the channels first or last.
                 let [a, b, c] = shape[..] else { return None };
                 let form = |w, h| field.writer.form(Size { w: u32::try_from(w).ok()?, h: u32::try_from(h).ok()? });
                 let planes = form(c, b)?;
@@ -138,8 +138,8 @@ impl FieldPlan {
         })
     }
 
-    /// The output that can be read straight into place, the largest if there are several. `around` tells how many bytes
-    /// of every sample stand before and behind a column, if that is the same for all.
+    /// Returns the output that can be read straight into place, the largest if there are several. `around` returns the
+    /// bytes of every sample before and after a column, if they are the same for all samples.
     pub fn direct(&self, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<DirectColumn> {
         let found = self.steps.iter().enumerate().filter_map(|(output, step)| {
             let alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
@@ -149,8 +149,8 @@ impl FieldPlan {
         found.max_by_key(|d| self.outputs[d.output].row_bytes().unwrap_or(usize::MAX))
     }
 
-    /// The outputs whose rows are a column's stored bytes and of fixed size, each with its column's number in the index. No
-    /// other output needs these columns.
+    /// Returns the outputs of fixed size whose rows are a column's stored bytes, each with its column's number in the
+    /// index. No other output needs these columns.
     pub fn stored(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.steps.iter().enumerate().filter_map(|(output, step)| {
             let alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
@@ -159,7 +159,7 @@ impl FieldPlan {
         })
     }
 
-    /// The outputs, in the order of the fields.
+    /// Outputs, in the order of the fields.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
     }

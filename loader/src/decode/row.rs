@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 
 /// Destination of one output of one sample.
 pub enum Row<'a> {
-    /// A row of the batch's tensor, exactly as long as the output's shape and type say.
+    /// A row of the batch's tensor. Its length must match the output's shape and type.
     Fixed(&'a mut [u8]),
     /// A buffer, whose contents are replaced.
     Var(&'a mut Vec<u8>),

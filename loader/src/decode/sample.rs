@@ -1,4 +1,4 @@
-//! Decodes one sample: the columns' bytes into the rows of a batch.
+//! Decoding of one sample: from the columns' bytes to the rows of a batch.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use super::row::Row;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::encoding::{ArrayType, DType};
 
-/// One thread's decoder for a [`FieldPlan`]. It keeps its memory from sample to sample: after the largest sample has
-/// been seen, JPEGs, numbers, text and bytes allocate nothing here.
+/// Decoder of one thread for a [`FieldPlan`]. It keeps its memory from sample to sample: after the largest sample,
+/// JPEGs, numbers, text and bytes allocate nothing here.
 pub struct SampleDecoder {
     plan: Arc<FieldPlan>,
     images: ImageDecoder,
-    /// The current array's.
+    /// Shape of the current array.
     shape: Vec<usize>,
 }
 
@@ -29,13 +29,13 @@ impl FieldPlan {
 }
 
 impl SampleDecoder {
-    /// Decodes one sample. `column` gives a column's stored bytes by its number in the index and is asked for those that
-    /// the plan uses; `rows` are the outputs' in [`FieldPlan::outputs`]' order. On failure the rows' contents are
+    /// Decodes one sample. `column` returns a column's stored bytes by its number in the index, and is called for the
+    /// plan's columns; `rows` are in the order of [`FieldPlan::outputs`]. After a failure the rows' contents are
     /// unspecified.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Decode`] or [`crate::ErrorKind::Unsupported`] for what is wrong with the sample, naming
-    /// field and column; [`crate::ErrorKind::Internal`] for rows and columns that are not the plan's.
+    /// [`crate::ErrorKind::Decode`] or [`crate::ErrorKind::Unsupported`] for a bad sample, with field and column;
+    /// [`crate::ErrorKind::Internal`] for rows and columns that are not the plan's.
     pub fn decode<'c, 'r>(
         &mut self,
         column: impl Fn(usize) -> Option<&'c [u8]>,
@@ -45,9 +45,9 @@ impl SampleDecoder {
         self.decode_indexed(column, |_| &[], key, rows)
     }
 
-    /// As [`decode`](Self::decode), where `index` says what the shard's index has about the sample's value in a column:
-    /// of a JPEG its row index, which spares decoding what lies above the region and right of it; nothing where there is
-    /// no index. What comes out is the same.
+    /// Decodes one sample as [`decode`](Self::decode) does. `index` returns the entry of a column in the shard's value
+    /// index; it may be empty. For a JPEG it is the row index, which saves decoding above and to the right of the
+    /// region. The result is the same.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).
@@ -72,7 +72,7 @@ impl SampleDecoder {
         if rows.next().is_some() { Err(mismatch()) } else { Ok(()) }
     }
 
-    /// Decodes the picture `file` for output number `output` alone, as [`decode`](Self::decode) would, into `row`.
+    /// Decodes the picture `file` for output number `output` alone, as [`decode`](Self::decode) does, into `row`.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).
@@ -82,7 +82,7 @@ impl SampleDecoder {
             return Err(Error::internal("there is no such output").with("output", output));
         };
         let Work::Image(field) = &step.work else {
-            return Err(Error::internal("the output is no picture").with("output", output));
+            return Err(Error::internal("the output is not a picture").with("output", output));
         };
         images.start_sample();
         images
@@ -91,18 +91,18 @@ impl SampleDecoder {
             .context("field", || &named.name)
     }
 
-    /// What happened to pictures since the last call.
+    /// Returns the counts of pictures since the last call.
     pub fn take_picture_counts(&mut self) -> PictureCounts {
         self.images.take_counts()
     }
 
-    /// What became of row indexes since the last call.
+    /// Returns the use of row indexes since the last call.
     pub fn take_row_index_counts(&mut self) -> RowIndexCounts {
         self.images.take_row_index_counts()
     }
 }
 
-/// A stored value, and what the shard's index says about it.
+/// Stored value with its entry in the shard's value index.
 struct Value<'a> {
     bytes: &'a [u8],
     index: &'a [u8],
@@ -135,7 +135,7 @@ fn step_into(
             let out = match row {
                 Row::Fixed(out) => &mut **out,
                 Row::Var(out) => start_ragged(out, to, shape)?,
-                _ => return Err(Error::internal("an array has no memory of that kind")),
+                _ => return Err(Error::internal("an array cannot be decoded into memory of this kind")),
             };
             numeric::convert(values, from, out, to)
         }

@@ -1,4 +1,4 @@
-//! Columns, and where they lie in one sample: what the formats' splitting fills in and readers look up.
+//! Columns, and their places in one sample.
 
 use std::ops::Range;
 
@@ -9,29 +9,29 @@ use super::encoding::Encoding;
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// How its values are stored. The text formats' `str`, `int` and `float` are [`Encoding::Str`],
-    /// [`Encoding::StrInt`] and [`Encoding::StrFloat`].
+    /// Encoding of its values. The text formats' `str`, `int` and `float` are [`Encoding::Str`], [`Encoding::StrInt`]
+    /// and [`Encoding::StrFloat`].
     pub encoding: Encoding,
-    /// Bytes of every value, if that is fixed; else each sample says.
+    /// Bytes of every value, if they are fixed; otherwise each sample stores them.
     pub size: Option<u32>,
 }
 
 impl Column {
-    /// Column of an MDS shard, whose encoding decides about a fixed size.
+    /// Makes a column of an MDS shard. Its size is the encoding's.
     pub fn new(name: impl Into<String>, encoding: Encoding) -> Self {
         Self { name: name.into(), size: encoding.fixed_size(), encoding }
     }
 }
 
-/// Where the columns of one sample lie; reused from sample to sample.
+/// Places of the columns of one sample; reused from sample to sample.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(super) spans: Vec<Span>,
-    /// Bytes that do not stand in the sample as they are, such as unescaped JSON strings.
+    /// Bytes that differ from the sample's, such as unescaped JSON strings.
     pub(super) side: Vec<u8>,
 }
 
-/// A column's bytes.
+/// Place of a column's bytes.
 #[derive(Clone, Debug)]
 pub(super) enum Span {
     /// In the sample.
@@ -48,7 +48,7 @@ pub struct SampleColumns<'a> {
 }
 
 impl<'a> SampleColumns<'a> {
-    /// `scratch` as a split of `sample` left it.
+    /// `scratch` is the result of splitting `sample`.
     pub(super) fn new(sample: &'a [u8], scratch: &'a Scratch) -> Self {
         Self { sample, scratch }
     }
@@ -58,16 +58,16 @@ impl<'a> SampleColumns<'a> {
         self.scratch.spans.len()
     }
 
-    /// Whether there is no column.
+    /// Returns true if there is no column.
     pub fn is_empty(&self) -> bool {
         self.scratch.spans.is_empty()
     }
 
-    /// The bytes of column `i` of the layout, as its encoding takes them.
+    /// Returns the bytes of column `i` of the layout, as its encoding reads them.
     ///
     /// # Panics
     ///
-    /// When the layout has no column `i`.
+    /// If the layout has no column `i`.
     pub fn get(&self, i: usize) -> &'a [u8] {
         match &self.scratch.spans[i] {
             Span::Sample(range) => &self.sample[range.clone()],
@@ -75,7 +75,7 @@ impl<'a> SampleColumns<'a> {
         }
     }
 
-    /// The columns' bytes in their order.
+    /// Iterates over the columns' bytes.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> {
         let this = *self;
         (0..this.len()).map(move |i| this.get(i))

@@ -1,20 +1,20 @@
 //! Whole-file compression: br, bz2, gz, snappy and zstd, each with its levels, named as in the index (`zstd:3`).
 //!
-//! Unpacking never trusts the compressed bytes about their size: the caller gives the raw size that the index declares
-//! and gets exactly that many bytes or an error, so a bomb costs no more memory than the index admits to.
+//! Unpacking never trusts a size in the compressed bytes: the caller passes the raw size from the index, and gets
+//! exactly that many bytes or an error. So a decompression bomb costs no more memory than the index declares.
 
 use std::fmt;
 use std::io::{Read, Write};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Piece in which streaming codecs hand over their output.
+/// Output buffer of the streaming codecs.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Log2 of brotli's window; 22 is the largest without the large-window extension and the default everywhere.
+/// Log2 of brotli's window; 22 is the default and the largest without the large-window extension.
 const BROTLI_WINDOW_LOG: u32 = 22;
 
-/// An algorithm family.
+/// Family of compression algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the variants are the names of the algorithms")]
 pub enum CompressionAlgo {
@@ -29,7 +29,7 @@ impl CompressionAlgo {
     /// All families.
     pub const ALL: [Self; 5] = [Self::Brotli, Self::Bzip2, Self::Gzip, Self::Snappy, Self::Zstd];
 
-    /// The name in the index, also the file name's extension.
+    /// Name in the index, and extension of the file name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Brotli => "br",
@@ -40,7 +40,7 @@ impl CompressionAlgo {
         }
     }
 
-    /// Lowest and highest level (inclusive) and the one meant when none is given; none for a family without levels.
+    /// Lowest level, highest level (inclusive) and default; `None` for a family without levels.
     pub fn levels(self) -> Option<(u8, u8, u8)> {
         match self {
             Self::Brotli => Some((0, 11, 11)),
@@ -52,7 +52,7 @@ impl CompressionAlgo {
     }
 }
 
-/// An algorithm and, if one is named, its level.
+/// Algorithm with an optional level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Compression {
     algo: CompressionAlgo,
@@ -60,7 +60,7 @@ pub struct Compression {
 }
 
 impl Compression {
-    /// The compression called `text`: a family, or a family, a colon and a level without leading zeros.
+    /// Parses a family, or a family, a colon and a level without leading zeros.
     ///
     /// # Errors
     ///
@@ -74,14 +74,14 @@ impl Compression {
             Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "`{text}` is no compression we know; known are br[:0-11], bz2[:1-9], gz[:0-9], snappy, zstd[:1-22]"
+                    "`{text}` is not a known compression; known are br[:0-11], bz2[:1-9], gz[:0-9], snappy, zstd[:1-22]"
                 ),
             )
         };
         let algo = CompressionAlgo::ALL.into_iter().find(|algo| algo.name() == name).ok_or_else(unsupported)?;
         let Some(level) = level else { return Ok(Self { algo, level: None }) };
         let (low, high, _) = algo.levels().ok_or_else(unsupported)?;
-        // The reference knows the texts by heart, so `zstd:03` and `zstd:+3` are strangers.
+        // The reference compares whole texts, so `zstd:03` and `zstd:+3` are unknown to it.
         let number = level.parse::<u8>().ok().filter(|n| n.to_string() == level && (low..=high).contains(n));
         Ok(Self { algo, level: Some(number.ok_or_else(unsupported)?) })
     }
@@ -91,7 +91,7 @@ impl Compression {
         self.algo
     }
 
-    /// What the compressed file's name ends with, without the dot.
+    /// Extension of the compressed file's name, without the dot.
     pub fn extension(self) -> &'static str {
         self.algo.name()
     }
@@ -100,13 +100,13 @@ impl Compression {
         self.level.or_else(|| self.algo.levels().map(|(_, _, default)| default)).unwrap_or(0)
     }
 
-    /// Compresses `raw` in one shot. Reproducible: nothing of the clock or the machine enters the output.
+    /// Compresses `raw` in one call. The output depends on nothing else.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Internal`] when a codec refuses, which none does for bytes in memory.
+    /// [`ErrorKind::Internal`] if a codec fails, which none does for bytes in memory.
     pub fn compress(self, raw: &[u8]) -> Result<Vec<u8>> {
-        let failed = |e: std::io::Error| Error::internal(format!("{self} refused to compress")).caused_by(e);
+        let failed = |e: std::io::Error| Error::internal(format!("{self} failed to compress")).caused_by(e);
         let level = u32::from(self.level());
         match self.algo {
             CompressionAlgo::Brotli => {
@@ -126,16 +126,17 @@ impl Compression {
             }
             CompressionAlgo::Snappy => snap::raw::Encoder::new()
                 .compress_vec(raw)
-                .map_err(|e| Error::internal(format!("{self} refused to compress")).caused_by(e)),
+                .map_err(|e| Error::internal(format!("{self} failed to compress")).caused_by(e)),
             CompressionAlgo::Zstd => zstd::bulk::compress(raw, i32::from(self.level())).map_err(failed),
         }
     }
 
-    /// Unpacks `packed` into exactly the whole of `out`.
+    /// Unpacks `packed` into `out`, which it must fill exactly.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] when the stream is damaged, or holds fewer or more bytes than `out`; `out` then holds rubbish.
+    /// [`ErrorKind::Format`] if the stream is damaged, or holds fewer or more bytes than `out`. The contents of `out`
+    /// are then unspecified.
     pub fn decompress_into(self, packed: &[u8], out: &mut [u8]) -> Result<()> {
         match self.algo {
             CompressionAlgo::Brotli => self.drain(brotli::Decompressor::new(packed, BUFFER_BYTES), out),
@@ -150,7 +151,7 @@ impl Compression {
                 Ok(())
             }
             CompressionAlgo::Zstd => {
-                // A stream that holds more than `out` fails here, with libzstd's own words.
+                // A stream that holds more than `out` fails here, with libzstd's own message.
                 let expected = out.len();
                 let written = zstd::bulk::decompress_to_buffer(packed, out).map_err(|e| self.damaged().caused_by(e))?;
                 if written == expected { Ok(()) } else { Err(self.wrong_size(expected, written)) }
@@ -158,7 +159,7 @@ impl Compression {
         }
     }
 
-    /// Unpacks `packed`, of which the index says that it holds `raw_bytes`, into `out`, which is cleared first.
+    /// Unpacks `packed` into `out`, which is cleared first. The index declares that it holds `raw_bytes`.
     ///
     /// # Errors
     ///
@@ -171,7 +172,7 @@ impl Compression {
             Error::new(ErrorKind::Full, format!("no memory for {raw_bytes} unpacked bytes")).caused_by(e)
         })?;
         if self.algo == CompressionAlgo::Zstd {
-            // libzstd fills memory that is not initialised, which saves writing all of it twice.
+            // libzstd writes to uninitialised memory, which saves writing all of it twice.
             let written = zstd::bulk::Decompressor::new()
                 .and_then(|mut codec| codec.decompress_to_buffer(packed, out))
                 .map_err(|e| self.damaged().caused_by(e));
@@ -185,11 +186,11 @@ impl Compression {
         self.decompress_into(packed, out).inspect_err(|_| out.clear())
     }
 
-    /// Unpacks `packed`, of which nobody says how much it holds, up to `raw_bytes_max`.
+    /// Unpacks `packed`, whose raw size is unknown, up to `raw_bytes_max`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] when the stream is damaged or holds more than `raw_bytes_max`.
+    /// [`ErrorKind::Format`] if the stream is damaged or holds more than `raw_bytes_max`.
     pub fn decompress_all(self, packed: &[u8], raw_bytes_max: u64) -> Result<Vec<u8>> {
         let mut raw = Vec::new();
         let mut read = |reader: &mut dyn Read| -> Result<()> {
@@ -205,7 +206,7 @@ impl Compression {
             CompressionAlgo::Bzip2 => read(&mut bzip2::read::MultiBzDecoder::new(packed))?,
             CompressionAlgo::Gzip => read(&mut flate2::read::MultiGzDecoder::new(packed))?,
             CompressionAlgo::Snappy => {
-                // The stream says how much it holds, and cannot hold more than 4 GiB.
+                // The stream declares its size, which is at most 4 GiB.
                 let declared = snap::raw::decompress_len(packed).map_err(|e| self.damaged().caused_by(e))?;
                 let declared = declared as u64;
                 if declared > raw_bytes_max {
@@ -222,7 +223,7 @@ impl Compression {
         Ok(raw)
     }
 
-    /// Fills `out` from `reader` and makes sure that nothing is left.
+    /// Fills `out` from `reader`, which must end there.
     fn drain(self, mut reader: impl Read, out: &mut [u8]) -> Result<()> {
         let mut filled = 0;
         while filled < out.len() {
@@ -233,7 +234,7 @@ impl Compression {
                 Err(e) => return Err(self.damaged().caused_by(e)),
             }
         }
-        // Reading on checks the trailer (length, CRC) too.
+        // The read after the last byte checks the trailer (length, CRC), too.
         match reader.read(&mut [0u8; 1]) {
             Ok(0) => Ok(()),
             Ok(_) => Err(Error::format(format!("the {self} stream holds more than the declared {} bytes", out.len()))),
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn every_algorithm_gives_back_what_it_took() {
+    fn every_algorithm_restores_its_input() {
         for text in ["br:5", "br:0", "bz2", "gz", "gz:0", "snappy", "zstd", "zstd:1", "zstd:19"] {
             let compression = Compression::parse(text).unwrap();
             for raw in [sample(), Vec::new(), vec![9]] {
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_longer_or_shorter_than_declared_is_refused() {
+    fn a_stream_that_is_longer_or_shorter_than_declared_is_rejected() {
         let raw = sample();
         for text in ["br:1", "bz2:1", "gz:1", "snappy", "zstd"] {
             let compression = Compression::parse(text).unwrap();
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_stream_is_refused_at_every_length() {
+    fn a_truncated_stream_is_rejected_at_every_length() {
         let raw = sample();
         for text in ["br:1", "bz2:1", "gz:1", "snappy", "zstd"] {
             let compression = Compression::parse(text).unwrap();

@@ -1,4 +1,4 @@
-//! The 17 file hashes an index may list, under the names Python's `hashlib` and `xxhash` give them.
+//! The 17 hashes of files that an index may list, under their names in Python's `hashlib` and `xxhash`.
 
 use blake2::{Blake2b512, Blake2s256};
 use md5::Md5;
@@ -62,7 +62,7 @@ algorithms! {
 }
 
 impl HashAlgo {
-    /// The algorithm called `name`.
+    /// Returns the algorithm with this name.
     ///
     /// # Errors
     ///
@@ -70,12 +70,12 @@ impl HashAlgo {
     pub fn parse(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|algo| algo.name() == name).ok_or_else(|| {
             let known: Vec<_> = Self::ALL.iter().map(|algo| algo.name()).collect();
-            Error::new(ErrorKind::Unsupported, format!("`{name}` is no hash we know; known are {}", known.join(", ")))
+            Error::new(ErrorKind::Unsupported, format!("`{name}` is not a known hash; known are {}", known.join(", ")))
         })
     }
 
-    /// Rank by cost, cheapest first: the xxHash family runs at memory speed; SHA-1 and SHA-256 have instructions of
-    /// their own on current processors; SHA-3 is the slowest everywhere.
+    /// Rank by cost, cheapest first: the xxHash family runs at memory speed; SHA-1 and SHA-256 have CPU instructions on
+    /// current processors; SHA-3 is the slowest everywhere.
     fn cost(self) -> u8 {
         match self {
             Self::Xxh3_64 => 0,
@@ -97,7 +97,7 @@ impl HashAlgo {
         }
     }
 
-    /// The lowercase hexadecimal digest of `bytes`.
+    /// Returns the digest of `bytes` as lowercase hexadecimal digits.
     pub fn hex(self, bytes: &[u8]) -> String {
         let mut hasher = Hasher::new(self);
         hasher.update(bytes);
@@ -105,12 +105,12 @@ impl HashAlgo {
     }
 }
 
-/// The cheapest algorithm of a list, or none of an empty one.
+/// Returns the cheapest algorithm of a list; `None` for an empty one.
 pub fn cheapest(algos: impl IntoIterator<Item = HashAlgo>) -> Option<HashAlgo> {
     algos.into_iter().min_by_key(|algo| algo.cost())
 }
 
-/// A running hash.
+/// Hash in progress.
 pub struct Hasher(State);
 
 enum State {
@@ -123,7 +123,7 @@ enum State {
 }
 
 impl Hasher {
-    /// The hash of nothing yet.
+    /// Starts a hash.
     pub fn new(algo: HashAlgo) -> Self {
         Self(match algo {
             HashAlgo::Blake2b => State::Digest(Box::new(Blake2b512::default())),
@@ -155,7 +155,7 @@ impl Hasher {
         }
     }
 
-    /// The lowercase hexadecimal digest; xxHash values are written big-endian (their canonical form).
+    /// Returns the digest as lowercase hexadecimal digits. xxHash values are written big-endian (their canonical form).
     pub fn finish_hex(self) -> String {
         match self.0 {
             State::Digest(digest) => hex::encode(digest.finalize()),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn well_known_digests_come_out() {
+    fn well_known_digests_are_computed() {
         assert_eq!(HashAlgo::Md5.hex(b""), "d41d8cd98f00b204e9800998ecf8427e");
         assert_eq!(HashAlgo::Sha1.hex(b"abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
         assert_eq!(HashAlgo::Xxh64.hex(b""), "ef46db3751d8e999");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_hash_like_the_whole() {
+    fn hashing_in_pieces_gives_the_digest_of_the_whole() {
         let bytes: Vec<u8> = (0..5000u32).map(|i| (i * 7) as u8).collect();
         for algo in HashAlgo::ALL {
             let mut hasher = Hasher::new(algo);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cheapest_of_a_list_is_found_wherever_it_stands() {
+    fn the_cheapest_of_a_list_is_found_at_any_place() {
         assert_eq!(cheapest([HashAlgo::Sha1, HashAlgo::Xxh64]), Some(HashAlgo::Xxh64));
         assert_eq!(cheapest([]), None);
     }

@@ -1,8 +1,9 @@
-//! JSON as Python's `json` module writes and reads it.
+//! JSON in the dialect of Python's `json` module.
 //!
-//! Index files and shard headers are compared byte for byte with the reference's, so the writer follows `json.dumps`:
-//! `", "` and `": "` between items, everything outside printable ASCII escaped, floats as `repr` prints them. The scanner
-//! finds the values of a flat object without building it, bounds nesting, and knows Python's `NaN` and `Infinity`.
+//! Index files and shard headers must equal the reference's byte for byte, so the writer follows `json.dumps`: `", "`
+//! and `": "` between items, everything outside printable ASCII escaped, floats as in `repr`. The scanner finds the
+//! values of a flat object without building it, bounds nesting, and accepts Python's `NaN` and `Infinity`, which
+//! serde_json does not.
 
 use std::ops::Range;
 
@@ -10,10 +11,10 @@ use serde_json::Value as Json;
 
 use crate::error::{Error, Result};
 
-/// Deepest nesting of arrays and objects that is read; serde_json stops at the same depth.
+/// Upper bound of the nesting of arrays and objects; serde_json has the same.
 pub const DEPTH_MAX: usize = 128;
 
-/// Parses a document, however it nests down to [`DEPTH_MAX`].
+/// Parses a document that nests down to [`DEPTH_MAX`].
 ///
 /// # Errors
 ///
@@ -22,7 +23,7 @@ pub fn parse(bytes: &[u8]) -> Result<Json> {
     serde_json::from_slice(bytes).map_err(|e| Error::format("not valid JSON").caused_by(e))
 }
 
-/// Appends `value` as `json.dumps(sort_keys=True)` prints it. Keys are sorted by code point.
+/// Appends `value` in the form of `json.dumps(sort_keys=True)`. Keys are sorted by code point.
 pub fn write(value: &Json, out: &mut String) {
     match value {
         Json::Null => out.push_str("null"),
@@ -55,17 +56,17 @@ pub fn write(value: &Json, out: &mut String) {
     }
 }
 
-/// Which words stand for the floats that have no digits.
+/// Spelling of the floats without digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloatWords {
-    /// `NaN`, `Infinity`: what `json.dumps` prints.
+    /// `NaN`, `Infinity`, as in `json.dumps`.
     Json,
-    /// `nan`, `inf`: what `str` prints.
+    /// `nan`, `inf`, as in `str`.
     Str,
 }
 
-/// `float` as Python's `repr` prints it: the shortest digits that read back the same, with an exponent below 1e-4 and
-/// from 1e16 on.
+/// Prints `float` as Python's `repr` does: the shortest digits that read back as the same number, with an exponent
+/// below 1e-4 and from 1e16 on.
 pub fn python_float(float: f64, words: FloatWords) -> String {
     if !float.is_finite() {
         let word = match (words, float.is_nan()) {
@@ -76,7 +77,7 @@ pub fn python_float(float: f64, words: FloatWords) -> String {
         };
         return format!("{}{word}", if float < 0.0 { "-" } else { "" });
     }
-    // `{:e}` gives the shortest digits as `d.ddde±x`; only their arrangement differs from Python's.
+    // `{:e}` prints the shortest digits as `d.ddde±x`; only their arrangement differs from Python's.
     let text = format!("{float:e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -107,23 +108,23 @@ pub fn write_str(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Checks that `bytes` are one JSON document as Python's `json.loads` takes it.
+/// Checks that `bytes` are one JSON document that Python's `json.loads` accepts.
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] with the byte where it goes wrong.
+/// [`crate::ErrorKind::Format`] with the position of the error.
 pub fn check(bytes: &[u8]) -> Result<()> {
     let mut scanner = Scanner::new(bytes);
     scanner.value(0)?;
     scanner.end()
 }
 
-/// Calls `entry(key, value)` for each entry of the object that `bytes` are, with the ranges of the key's text (its quotes
-/// included) and of the value's.
+/// Calls `entry(key, value)` for each entry of the object in `bytes`, with the ranges of the key (its quotes included)
+/// and of the value.
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] when `bytes` are not one object; what `entry` returns.
+/// [`crate::ErrorKind::Format`] if `bytes` are not one object; errors of `entry`.
 pub fn scan_object(bytes: &[u8], mut entry: impl FnMut(Range<usize>, Range<usize>) -> Result<()>) -> Result<()> {
     let mut scanner = Scanner::new(bytes);
     scanner.space();
@@ -147,7 +148,7 @@ pub fn scan_object(bytes: &[u8], mut entry: impl FnMut(Range<usize>, Range<usize
     scanner.end()
 }
 
-/// The text of a string token, its quotes included.
+/// Returns the text of a string token, which includes its quotes.
 ///
 /// # Errors
 ///
@@ -156,7 +157,7 @@ pub fn unescape(token: &[u8]) -> Result<String> {
     serde_json::from_slice(token).map_err(|e| Error::format("not a JSON string").caused_by(e))
 }
 
-/// A cursor over JSON text. Strings are delimited here and unescaped elsewhere.
+/// Cursor over JSON text. It finds the ends of strings, but does not unescape them.
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -171,8 +172,8 @@ impl<'a> Scanner<'a> {
         self.bytes.get(self.at).copied()
     }
 
-    fn wrong(&self, wanted: &str) -> Error {
-        Error::format(format!("not valid JSON: {wanted} expected")).with("byte", self.at)
+    fn wrong(&self, expected: &str) -> Error {
+        Error::format(format!("not valid JSON: {expected} expected")).with("byte", self.at)
     }
 
     fn space(&mut self) {
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn text_comes_out_as_python_prints_it() {
+    fn text_is_printed_as_in_python() {
         let text = r#"{"b":[1,-2,3.0,1e-5,1e16,true,null],"a":{"é":"\u0000\u007f\"\\\n😀/"},"c":18446744073709551615}"#;
         assert_eq!(
             dumps(text),
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scanner_takes_what_python_takes() {
+    fn the_scanner_accepts_what_python_accepts() {
         for text in ["1", "-0.5e+3", " [1, {\"a\": [NaN, -Infinity]}, \"\\\"\"] ", "{}", "\"\"", "null"] {
             check(text.as_bytes()).unwrap();
         }
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_come_out_as_python_prints_them() {
+    fn floats_are_printed_as_in_python() {
         for (float, text) in [
             (0.0, "0.0"),
             (-0.0, "-0.0"),
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_refused_and_does_not_overflow_the_stack() {
+    fn deep_nesting_is_rejected_and_does_not_overflow_the_stack() {
         let deep = "[".repeat(1 << 20);
         assert!(check(deep.as_bytes()).unwrap_err().message().contains("deeper"));
         assert!(parse(deep.as_bytes()).is_err());
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_gives_its_entries_by_range() {
+    fn an_object_is_scanned_entry_by_entry() {
         let text = br#" {"a": "x\"y", "b" : [1, 2]} "#;
         let mut seen = Vec::new();
         scan_object(text, |key, value| {

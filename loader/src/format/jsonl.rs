@@ -1,11 +1,12 @@
-//! JSONL samples: one JSON object each. A column's bytes are its text unescaped, or its number as it is written.
+//! JSONL samples: one JSON object each. A column's bytes are its unescaped text, or its number as written.
 
 use super::columns::{Column, Scratch, Span};
 use super::encoding::Encoding;
 use super::json;
 use crate::error::{Error, Result};
 
-/// Divides `sample` into `columns`, which are sorted by name. Keys that are no column are passed over; of a key twice the last counts, as in Python.
+/// Splits `sample` into `columns`, which are sorted by name. Other keys are ignored; the last of two equal keys counts,
+/// as in Python.
 pub(super) fn split(columns: &[Column], newline: &str, sample: &[u8], scratch: &mut Scratch) -> Result<()> {
     let Some(object) = sample.strip_suffix(newline.as_bytes()) else {
         return Err(Error::format(format!("the sample does not end with its newline {newline:?}")));
@@ -22,7 +23,7 @@ pub(super) fn split(columns: &[Column], newline: &str, sample: &[u8], scratch: &
         } else {
             plain
         };
-        // Many keys times many columns would take long if each key were compared with each column.
+        // A linear search would take long with many keys and many columns.
         if let Ok(i) = columns.binary_search_by(|column| column.name.as_bytes().cmp(name)) {
             spans[i] = Span::Sample(value);
         }
@@ -36,7 +37,7 @@ pub(super) fn split(columns: &[Column], newline: &str, sample: &[u8], scratch: &
     Ok(())
 }
 
-/// The column's bytes behind the JSON value at `range`.
+/// Returns the column's bytes for the JSON value at `range`.
 fn content(column: &Column, object: &[u8], range: std::ops::Range<usize>, side: &mut Vec<u8>) -> Result<Span> {
     let token = &object[range.clone()];
     let start = side.len();
@@ -46,7 +47,7 @@ fn content(column: &Column, object: &[u8], range: std::ops::Range<usize>, side: 
             return Ok(Span::Sample(range.start + 1..range.end - 1));
         }
         (Encoding::Str, Some(b'"')) => side.extend(json::unescape(token)?.bytes()),
-        // Python's bool is an int, so a writer lets it through.
+        // Python's bool is an int, so the reference's writer accepts it.
         (Encoding::StrInt, Some(b't')) => side.push(b'1'),
         (Encoding::StrInt, Some(b'f')) => side.push(b'0'),
         (Encoding::StrInt | Encoding::StrFloat, Some(b'-' | b'0'..=b'9' | b'N' | b'I')) => {
@@ -54,7 +55,7 @@ fn content(column: &Column, object: &[u8], range: std::ops::Range<usize>, side: 
         }
         (encoding, Some(_)) => {
             let shown = String::from_utf8_lossy(&token[..token.len().min(40)]).into_owned();
-            return Err(Error::format(format!("`{shown}` is no {}", super::xsv::text_type(encoding))));
+            return Err(Error::format(format!("`{shown}` is not a value of type {}", super::xsv::text_type(encoding))));
         }
     }
     Ok(Span::Side(start..side.len()))
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_out_as_their_columns_decode_them() {
+    fn values_are_read_by_their_columns_encodings() {
         let layout = layout();
         let mut scratch = Scratch::default();
         for (text, float, int, string) in [
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_that_lies_names_the_column() {
+    fn an_error_in_a_sample_names_the_column() {
         let layout = layout();
         for (text, words) in [
             ("{\"f\": 1, \"i\": 1, \"s\": \"\"}\n", "newline"),

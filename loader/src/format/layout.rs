@@ -1,4 +1,4 @@
-//! What all shards of a data set have in common: format and columns.
+//! Properties that the shards of a data set share: format and columns.
 
 use super::columns::{Column, SampleColumns, Scratch};
 use super::encoding::Encoding;
@@ -7,28 +7,28 @@ use super::{jsonl, xsv};
 use crate::error::{Error, Result};
 use std::ops::Range;
 
-/// The file format of a shard.
+/// File format of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ShardFormat {
     /// Binary samples, offsets at the front of the same file.
     Mds,
-    /// One JSON object a sample, each followed by `newline`; offsets in a `.meta` file.
+    /// One JSON object per sample, each followed by `newline`; offsets in a `.meta` file.
     Jsonl {
-        /// What follows every sample; may be empty.
+        /// Text after every sample; may be empty.
         newline: String,
     },
-    /// One row of text a sample, after a row of column names; offsets in a `.meta` file.
+    /// One row of text per sample, after a row of column names; offsets in a `.meta` file.
     Xsv {
-        /// Which of the three names the format goes by.
+        /// Name of the format in the index.
         kind: XsvKind,
-        /// What stands between two cells; never empty.
+        /// Text between two cells; never empty.
         separator: String,
-        /// What follows every row; never empty.
+        /// Text after every row; never empty.
         newline: String,
     },
 }
 
-/// The names under which separated values are stored.
+/// Names of formats of separated values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum XsvKind {
     /// Any separator, recorded in the index.
@@ -40,7 +40,7 @@ pub enum XsvKind {
 }
 
 impl XsvKind {
-    /// The separator that the name implies.
+    /// Returns the separator that the name implies.
     pub fn separator(self) -> Option<&'static str> {
         match self {
             Self::Xsv => None,
@@ -51,7 +51,7 @@ impl XsvKind {
 }
 
 impl ShardFormat {
-    /// The name in the index and in file names.
+    /// Name in the index and in file names.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Mds => "mds",
@@ -62,48 +62,48 @@ impl ShardFormat {
         }
     }
 
-    /// Whether the offsets lie in a `.meta` file of their own.
+    /// Returns true if the offsets are in a separate `.meta` file.
     pub fn is_split(&self) -> bool {
         !matches!(self, Self::Mds)
     }
 }
 
-/// Format and columns, shared by all shards that have the same.
+/// Format and columns, shared by all shards with the same ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
-    /// The file format.
+    /// File format.
     pub format: ShardFormat,
-    /// The columns, in the order in which their values are stored; those of JSONL sorted by name.
+    /// Columns, in the order of their values; those of JSONL are sorted by name.
     pub columns: Vec<Column>,
 }
 
 impl Layout {
-    /// MDS with these columns, sorted by name as the format has it.
+    /// Makes a layout of MDS with these columns, which the format sorts by name.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] for a column that stands twice.
+    /// [`crate::ErrorKind::Config`] for a repeated column.
     pub fn mds(columns: impl IntoIterator<Item = (String, Encoding)>) -> Result<Self> {
         let columns = columns.into_iter().map(|(name, encoding)| Column::new(name, encoding));
         Ok(Self { format: ShardFormat::Mds, columns: sorted(columns)? })
     }
 
-    /// JSONL with these columns, whose types are `str`, `int` and `float`.
+    /// Makes a layout of JSONL with these columns, whose types are `str`, `int` and `float`.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] for another type or a column that stands twice.
+    /// [`crate::ErrorKind::Config`] for another type or a repeated column.
     pub fn jsonl<'a>(columns: impl IntoIterator<Item = (&'a str, &'a str)>, newline: &str) -> Result<Self> {
         Ok(Self { format: ShardFormat::Jsonl { newline: newline.to_owned() }, columns: text_columns(columns)? })
     }
 
-    /// Separated values with these columns, whose types are `str`, `int` and `float`. `separator` counts for
-    /// [`XsvKind::Xsv`] only, the others imply theirs.
+    /// Makes a layout of separated values with these columns, whose types are `str`, `int` and `float`. `separator` is
+    /// used for [`XsvKind::Xsv`] only; the others imply theirs.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] for another type, a column that stands twice, an empty separator or newline, or a
-    /// column name that contains either.
+    /// [`crate::ErrorKind::Config`] for another type, a repeated column, an empty separator or newline, or a column
+    /// name that contains either.
     pub fn xsv<'a>(
         kind: XsvKind,
         columns: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -123,17 +123,17 @@ impl Layout {
         Ok(Self { format, columns })
     }
 
-    /// The place of the column called `name`.
+    /// Returns the place of the column with this name.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// Bytes that stand before and behind the value of column `column` in every sample; `None` where that depends on the
-    /// sample. A reader that knows them brings the value to where it is wanted, and the rest elsewhere.
+    /// Returns the bytes before and after the value of column `column` in every sample; `None` if they depend on the
+    /// sample. A reader can then read the value into its destination, and the rest elsewhere.
     ///
     /// # Panics
     ///
-    /// When the layout has no column `column`.
+    /// If the layout has no column `column`.
     pub fn around(&self, column: usize) -> Option<(usize, usize)> {
         match self.format {
             ShardFormat::Mds => mds::around(&self.columns, column),
@@ -141,21 +141,21 @@ impl Layout {
         }
     }
 
-    /// Divides the bytes of one sample into its columns. `scratch` is overwritten and can be used again and again.
+    /// Splits the bytes of one sample into its columns. `scratch` is overwritten and can be reused.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`], naming the column, when the bytes are not a sample of this layout.
+    /// [`crate::ErrorKind::Format`] with the column, if the bytes are not a sample of this layout.
     pub fn split<'a>(&self, sample: &'a [u8], scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
         self.divide(sample, &[], scratch)
     }
 
-    /// Where the value of column `column` lies in a sample of `sample_bytes` bytes, if it can be told without the sample's
-    /// bytes: for columns of fixed size with no column of variable size before them, or none behind them.
+    /// Returns the place of the value of column `column` in a sample of `sample_bytes` bytes, if it does not depend on
+    /// the sample's bytes: for columns of fixed size with no column of variable size before them, or none after them.
     ///
     /// # Panics
     ///
-    /// When the layout has no column `column`.
+    /// If the layout has no column `column`.
     pub fn fixed_place(&self, column: usize, sample_bytes: usize) -> Option<Range<usize>> {
         match self.format {
             ShardFormat::Mds => mds::fixed_place(&self.columns, column, sample_bytes),
@@ -163,13 +163,13 @@ impl Layout {
         }
     }
 
-    /// Bytes of every sample, if that is fixed.
+    /// Returns the bytes of every sample, if they are fixed.
     pub fn sample_bytes(&self) -> Option<usize> {
         let sizes = || self.columns.iter().map(|column| column.size.map(|size| size as usize)).sum();
         if self.format == ShardFormat::Mds { sizes() } else { None }
     }
 
-    /// The same for a sample from which the columns `apart` were left out; they come out empty.
+    /// Splits a sample without the columns `omitted`, which become empty.
     ///
     /// # Errors
     ///
@@ -177,23 +177,23 @@ impl Layout {
     pub fn split_around<'a>(
         &self,
         around: &'a [u8],
-        apart: &[OmittedColumn],
+        omitted: &[OmittedColumn],
         scratch: &'a mut Scratch,
     ) -> Result<SampleColumns<'a>> {
-        self.divide(around, apart, scratch)
+        self.divide(around, omitted, scratch)
     }
 
     fn divide<'a>(
         &self,
         sample: &'a [u8],
-        apart: &[OmittedColumn],
+        omitted: &[OmittedColumn],
         scratch: &'a mut Scratch,
     ) -> Result<SampleColumns<'a>> {
         scratch.spans.clear();
         scratch.side.clear();
-        match (&self.format, apart) {
-            (ShardFormat::Mds, apart) => mds::split(&self.columns, sample, apart, scratch)?,
-            (_, [_, ..]) => return Err(Error::internal("a column of a text format was read apart")),
+        match (&self.format, omitted) {
+            (ShardFormat::Mds, omitted) => mds::split(&self.columns, sample, omitted, scratch)?,
+            (_, [_, ..]) => return Err(Error::internal("a column of a text format was omitted")),
             (ShardFormat::Jsonl { newline }, []) => jsonl::split(&self.columns, newline, sample, scratch)?,
             (ShardFormat::Xsv { separator, newline, .. }, []) => {
                 xsv::split(&self.columns, separator, newline, sample, scratch)?;
@@ -214,12 +214,12 @@ fn text_columns<'a>(columns: impl IntoIterator<Item = (&'a str, &'a str)>) -> Re
     sorted(columns.into_iter().map(column).collect::<Result<Vec<_>>>()?)
 }
 
-/// Sorted by name, byte by byte, which is by code point as Python sorts.
+/// Sorts by name. Byte order is code point order, which Python uses.
 fn sorted(columns: impl IntoIterator<Item = Column>) -> Result<Vec<Column>> {
     let mut columns: Vec<_> = columns.into_iter().collect();
     columns.sort_by(|a, b| a.name.cmp(&b.name));
     match columns.windows(2).find(|pair| pair[0].name == pair[1].name) {
-        Some(pair) => Err(Error::config("a column stands twice").with("column", &pair[0].name)),
+        Some(pair) => Err(Error::config("a column name is used twice").with("column", &pair[0].name)),
         None => Ok(columns),
     }
 }

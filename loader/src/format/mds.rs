@@ -7,24 +7,24 @@ use std::ops::Range;
 /// Bytes of a size at the front of a sample.
 const SIZE_BYTES: usize = 4;
 
-/// A column that lies elsewhere.
+/// Column whose value was read elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OmittedColumn {
-    /// Its place among the columns.
+    /// Place among the columns.
     pub column: usize,
-    /// How many bytes it is taken to have.
+    /// Bytes of the value.
     pub bytes: usize,
 }
 
-/// What stands before and behind column `at` in every sample: `None` when that depends on the sample.
+/// Returns the bytes before and after column `at` in every sample; `None` if they depend on the sample.
 pub(super) fn around(columns: &[Column], at: usize) -> Option<(usize, usize)> {
     let fixed = |columns: &[Column]| columns.iter().map(|c| c.size.map(|size| size as usize)).sum::<Option<usize>>();
     let head = if columns[at].size.is_none() { SIZE_BYTES } else { 0 };
     Some((head + fixed(&columns[..at])?, fixed(&columns[at + 1..])?))
 }
 
-/// Where the values of column `at`, if they are all equally long, begin in a sample of `sample_bytes` bytes; `None` also when
-/// that is told neither by the columns before it nor by those behind it, or when the sample is too short.
+/// Returns the place of column `at` in a sample of `sample_bytes` bytes, if its values have a fixed size; `None` if
+/// both the columns before it and those after it have variable sizes, or if the sample is too short.
 pub(super) fn fixed_place(columns: &[Column], at: usize, sample_bytes: usize) -> Option<Range<usize>> {
     let fixed = |columns: &[Column]| columns.iter().map(|c| c.size.map(|size| size as usize)).sum::<Option<usize>>();
     let size = columns[at].size? as usize;
@@ -36,9 +36,9 @@ pub(super) fn fixed_place(columns: &[Column], at: usize, sample_bytes: usize) ->
     Some(start..start + size).filter(|place| place.end <= sample_bytes)
 }
 
-/// Divides `sample` into `columns`; it must be used up exactly. The columns `apart` are left out of `sample`, their sizes are
-/// not, and come out empty.
-pub(super) fn split(columns: &[Column], sample: &[u8], apart: &[OmittedColumn], scratch: &mut Scratch) -> Result<()> {
+/// Splits `sample` into `columns`, which must cover it exactly. The columns `omitted` are not in `sample`, but their
+/// sizes are; they become empty.
+pub(super) fn split(columns: &[Column], sample: &[u8], omitted: &[OmittedColumn], scratch: &mut Scratch) -> Result<()> {
     let head_bytes = SIZE_BYTES * columns.iter().filter(|column| column.size.is_none()).count();
     let mut sizes = sample.get(..head_bytes).unwrap_or_default().chunks_exact(SIZE_BYTES);
     let mut start = head_bytes;
@@ -50,17 +50,17 @@ pub(super) fn split(columns: &[Column], sample: &[u8], apart: &[OmittedColumn], 
                 None => return Err(Error::format("the sample ends before its sizes").with("column", &column.name)),
             },
         };
-        let size = match apart.iter().find(|apart| apart.column == i) {
-            Some(apart) if apart.bytes == size as usize => 0,
-            Some(apart) => {
-                let message = format!("{size} bytes are declared and {} are left", apart.bytes);
+        let size = match omitted.iter().find(|omitted| omitted.column == i) {
+            Some(omitted) if omitted.bytes == size as usize => 0,
+            Some(omitted) => {
+                let message = format!("{size} bytes are declared and {} remain", omitted.bytes);
                 return Err(Error::format(message).with("column", &column.name));
             }
             None => size,
         };
         let end = start.checked_add(size as usize).filter(|&end| end <= sample.len()).ok_or_else(|| {
             let rest = sample.len().saturating_sub(start);
-            Error::format(format!("{size} bytes are declared and {rest} are left")).with("column", &column.name)
+            Error::format(format!("{size} bytes are declared and {rest} remain")).with("column", &column.name)
         })?;
         scratch.spans.push(Span::Sample(start..end));
         start = end;
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_divides_without_the_column_that_lies_elsewhere() {
+    fn a_sample_is_split_without_an_omitted_column() {
         let layout = layout(&[("a", "int"), ("b", "bytes"), ("c", "int8")]);
         let (before, after) = layout.around(1).unwrap();
         assert_eq!((before, after), (12, 1));
@@ -112,15 +112,15 @@ mod tests {
         let columns = layout.split_around(&around, &[OmittedColumn { column: 1, bytes: 3 }], &mut scratch).unwrap();
         assert_eq!(columns.iter().collect::<Vec<_>>(), [&b"12345678"[..], b"", b"!"]);
         let e = layout.split_around(&around, &[OmittedColumn { column: 1, bytes: 4 }], &mut scratch).unwrap_err();
-        assert_eq!(e.to_string(), "3 bytes are declared and 4 are left (column b)");
+        assert_eq!(e.to_string(), "3 bytes are declared and 4 remain (column b)");
     }
 
     #[test]
-    fn several_columns_may_lie_elsewhere() {
+    fn several_columns_may_be_omitted() {
         let layout = layout(&[("a", "int"), ("b", "bytes"), ("c", "int8")]);
-        let apart = [OmittedColumn { column: 0, bytes: 8 }, OmittedColumn { column: 2, bytes: 1 }];
+        let omitted = [OmittedColumn { column: 0, bytes: 8 }, OmittedColumn { column: 2, bytes: 1 }];
         let mut scratch = Scratch::default();
-        let columns = layout.split_around(b"\x03\0\0\0xyz", &apart, &mut scratch).unwrap();
+        let columns = layout.split_around(b"\x03\0\0\0xyz", &omitted, &mut scratch).unwrap();
         assert_eq!(columns.iter().collect::<Vec<_>>(), [&b""[..], b"xyz", b""]);
     }
 
@@ -130,13 +130,13 @@ mod tests {
         let place = |column| one.fixed_place(column, 4 + 9 + 100 + 9);
         assert_eq!([0, 1, 2, 3, 4].map(place), [Some(4..5), Some(5..13), None, Some(113..121), Some(121..122)]);
         assert_eq!(one.fixed_place(3, 12), None, "its sizes alone leave no room");
-        assert_eq!(one.fixed_place(1, 12), None, "it would end behind the sample");
+        assert_eq!(one.fixed_place(1, 12), None, "it would end after the sample");
         let two = layout(&[("a", "bytes"), ("b", "int"), ("c", "bytes")]);
-        assert_eq!(two.fixed_place(1, 100), None, "it lies between two that vary");
+        assert_eq!(two.fixed_place(1, 100), None, "it is between two columns of variable size");
     }
 
     #[test]
-    fn what_surrounds_a_column_is_known_only_beside_columns_of_fixed_size() {
+    fn the_bytes_around_a_column_are_known_only_next_to_columns_of_fixed_size() {
         let fixed = layout(&[("a", "int"), ("b", "int8")]);
         assert_eq!((fixed.around(0), fixed.around(1)), (Some((0, 1)), Some((8, 0))));
         let two = layout(&[("a", "str"), ("b", "bytes")]);
@@ -144,11 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_lie_name_the_column() {
+    fn a_wrong_size_names_the_column() {
         let layout = layout(&[("a", "str"), ("b", "bytes")]);
         let mut sample = vec![1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
         sample.extend(b"xy");
         let e = layout.split(&sample, &mut Scratch::default()).unwrap_err();
-        assert_eq!(e.to_string(), "4294967295 bytes are declared and 1 are left (column b)");
+        assert_eq!(e.to_string(), "4294967295 bytes are declared and 1 remain (column b)");
     }
 }

@@ -1,25 +1,25 @@
-//! The file formats, byte for byte those of MosaicML `streaming`: index, shards, encodings, compression, hashes.
+//! The file formats of MosaicML `streaming`, byte for byte: index, shards, encodings, compression, hashes.
 //!
 //! ```text
 //!   index.json --Index::parse--> Index { shards: [Shard { layout: Arc<Layout>, files, samples, .. }] }
 //!                                           |
 //!        small bytes at the front of one file (Shard::table_file, Shard::table_bytes)
 //!                                           |
-//!                              Shard::offsets --> OffsetTable::range(i)      where sample i lies in the data file
+//!                              Shard::offsets --> OffsetTable::range(i)      range of sample i in the data file
 //!                                                        |
 //!                              Layout::split --> SampleColumns::get(c)       the bytes of each of its columns
 //!                                                        |
 //!                              Encoding::decode --> Value
 //! ```
 //!
-//! Every format goes through these four steps, so that the pipeline treats all alike: MDS keeps its offsets at the front
-//! of the shard, JSONL and XSV in a `.meta` file beside it.
+//! Every format goes through these four steps, so that the pipeline handles all in the same way: MDS keeps its offsets
+//! at the front of the shard, JSONL and XSV in a separate `.meta` file.
 //!
-//! Behind the last sample of an MDS shard may stand a [`trailer`] with an index of its values.
+//! After the last sample of an MDS shard there may be a [`trailer`] with an index of its values.
 //!
 //! Everything here is pure: bytes in, values out, no clock, no file. The one exception is [`writer`], whose threads
-//! hand files to a sink. Nothing read is trusted: lengths are checked before anything is allocated for them, nesting is
-//! bounded, names cannot leave their directory, and an error names file and field.
+//! pass files to a sink. Input is not trusted: lengths are checked before memory is allocated for them, nesting is
+//! bounded, names cannot leave their directory, and errors contain file and field.
 
 mod columns;
 pub mod compress;

@@ -1,20 +1,20 @@
-//! The offset table at the front of an MDS shard or of a `.meta` file: `u32 n | u32 offset[0..=n]`, little-endian.
+//! Offset table at the front of an MDS shard or of a `.meta` file: `u32 n | u32 offset[0..=n]`, little-endian.
 
 use crate::error::{Error, Result};
 
-/// Where each sample of a shard lies in its data file: checked, so that ranges neither overlap nor leave the file.
+/// Places of a shard's samples in its data file: checked, so that ranges neither overlap nor leave the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetTable {
-    /// One more than there are samples; never decreasing; the last is where the samples end in the data file.
+    /// One more than there are samples; never decreasing; the last is the end of the samples.
     offsets: Box<[u32]>,
 }
 
-/// The table of a shard whose samples have these sizes in bytes and start at offset `first` of the data file, with
-/// `config` behind it.
+/// Encodes the table of a shard whose samples have these sizes in bytes and start at offset `first` of the data file.
+/// `config` follows the table.
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Config`] when the data file passes 4 GiB, which its offsets cannot express.
+/// [`crate::ErrorKind::Config`] if the data file is larger than 4 GiB, which its offsets cannot express.
 pub fn offset_table(sizes: &[u32], first: u64, config: &[u8]) -> Result<Vec<u8>> {
     let end = sizes.iter().fold(first, |end, &size| end.saturating_add(size.into()));
     let (Ok(_), Ok(count)) = (u32::try_from(end), u32::try_from(sizes.len())) else {
@@ -33,9 +33,11 @@ pub fn offset_table(sizes: &[u32], first: u64, config: &[u8]) -> Result<Vec<u8>>
     Ok(table)
 }
 
-/// The error of a shard that its offsets cannot express.
+/// Returns the error for a shard that is too large for its offsets.
 pub(super) fn too_large(bytes: u64) -> Error {
-    Error::config(format!("a shard of {bytes} bytes passes the 4 GiB that its offsets can express; set a size limit"))
+    Error::config(format!(
+        "a shard of {bytes} bytes is larger than the 4 GiB that its offsets can express; set a size limit"
+    ))
 }
 
 impl OffsetTable {
@@ -44,12 +46,12 @@ impl OffsetTable {
         samples.saturating_add(2).saturating_mul(4)
     }
 
-    /// The table at the front of `front`, of a shard for which the index declares `samples` samples and a data file of
-    /// `data_bytes`. Samples start at `first_min` or later, and end with the file, unless it `may_have_trailer`.
+    /// Parses the table at the start of `front`. The index declares `samples` samples and a data file of `data_bytes`.
+    /// Samples start at `first_min` or later, and end with the file, unless it `may_have_trailer`.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`], naming the field, when `front` is too short or the table contradicts the index.
+    /// [`crate::ErrorKind::Format`] with the field, if `front` is too short or the table contradicts the index.
     pub fn parse(front: &[u8], samples: u64, first_min: u64, data_bytes: u64, may_have_trailer: bool) -> Result<Self> {
         let (count, rest) = front
             .split_first_chunk::<4>()
@@ -59,7 +61,7 @@ impl OffsetTable {
             return Err(Error::format(format!("the file counts {count} samples where the index declares {samples}"))
                 .with("field", "samples"));
         }
-        // `front` bounds what is allocated: its length is known to hold all offsets before any is stored.
+        // `front` bounds the allocation: it is known to hold all offsets before any is stored.
         let offsets = (count as usize)
             .checked_add(1)
             .and_then(|n| n.checked_mul(4))
@@ -85,7 +87,7 @@ impl OffsetTable {
         Ok(Self { offsets })
     }
 
-    /// Where the last sample ends in the data file.
+    /// End of the last sample in the data file.
     pub fn end(&self) -> u64 {
         self.offsets[self.len()].into()
     }
@@ -95,16 +97,16 @@ impl OffsetTable {
         self.offsets.len() - 1
     }
 
-    /// Whether the shard has no sample.
+    /// Returns true if the shard has no sample.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Offset in the data file and length of sample `i`, both in bytes.
+    /// Returns the offset in the data file and the length of sample `i`, both in bytes.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::NotFound`] when there is no such sample.
+    /// [`crate::ErrorKind::NotFound`] if there is no such sample.
     pub fn range(&self, i: usize) -> Result<(u64, u32)> {
         match (self.offsets.get(i), i.checked_add(1).and_then(|next| self.offsets.get(next))) {
             (Some(&start), Some(&end)) => Ok((start.into(), end - start)),
@@ -120,7 +122,7 @@ impl OffsetTable {
         self.offsets.len() * 4
     }
 
-    /// The longest sample in bytes.
+    /// Bytes of the longest sample.
     pub fn sample_bytes_max(&self) -> u32 {
         self.offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
     }
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_come_out_and_the_end_is_checked() {
+    fn ranges_are_returned_and_the_end_is_checked() {
         let table = OffsetTable::parse(&table(&[2, 16, 20, 20, 99]), 2, 16, 20, false).unwrap();
         assert_eq!((table.len(), table.is_empty(), table.sample_bytes_max()), (2, false, 4));
         assert_eq!(table.range(0).unwrap(), (16, 4));
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_lies_is_refused_by_field() {
+    fn an_invalid_table_is_rejected_with_the_field() {
         for (words, samples, field) in [
             (&[][..], 1, "samples"),
             (&[2, 16, 20, 24], 1, "samples"),
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trailer_may_stand_behind_the_samples_and_not_the_other_way_round() {
+    fn a_trailer_may_follow_the_samples_but_samples_may_not_pass_the_end_of_the_file() {
         let parse = |end| OffsetTable::parse(&table(&[1, 16, end]), 1, 16, 24, true);
         assert_eq!((parse(20).unwrap().end(), parse(24).unwrap().end()), (20, 24));
         assert!(parse(25).is_err());

@@ -1,18 +1,18 @@
-//! What may stand behind the last sample of an MDS shard: an index of the values of some of its columns.
+//! Optional trailer of an MDS shard, after the last sample: an index of the values of some columns.
 //!
-//! The offset table says where the last sample ends, and readers that know of nothing behind it do not look there. The
+//! The offset table contains the end of the last sample, so readers without support for trailers ignore the rest. The
 //! trailer is part of the shard's file: of its size and of its hashes.
 //!
 //! ```text
 //! u8[8]   "FBVALIDX"
 //! u32     version: 1
 //! u32     k, columns that have an index
-//! u64     XXH3-64 of all that follows, to the end of the file
+//! u64     XXH3-64 of the rest of the file
 //! k times
 //!   u32              the column's place among the shard's columns, ascending
 //!   u32              bytes of its entries
-//!   u32[samples + 1] where each sample's entry starts among them, and where the last one ends
-//!   entries          what they are is said by the column's encoding; one of 0 bytes says nothing
+//!   u32[samples + 1] start of each sample's entry among them, and the end of the last one
+//!   entries          their meaning depends on the column's encoding; 0 bytes mean no entry
 //! ```
 //!
 //! All numbers are little-endian. The entries of a `jpeg` column are row indexes
@@ -30,31 +30,30 @@ const VERSION: u32 = 1;
 /// Bytes before the columns.
 const HEAD_BYTES: usize = 24;
 
-/// Bytes of the longest trailer that is read: an index of more would be no index.
+/// Upper bound of a trailer's bytes. A larger index would save nothing.
 pub const TRAILER_BYTES_MAX: u64 = 64 << 20;
 
-/// The indexes of a shard's columns while they are made.
+/// Builder of the indexes of a shard's columns.
 #[derive(Debug, Default)]
 pub struct TrailerWriter {
-    columns: Vec<Entries>,
+    columns: Vec<ColumnEntries>,
 }
 
 #[derive(Debug)]
-struct Entries {
+struct ColumnEntries {
     column: u32,
     starts: Vec<u32>,
     bytes: Vec<u8>,
 }
 
 impl TrailerWriter {
-    /// An index for each of `columns`: their places among the shard's columns, ascending.
+    /// Starts an index for each of `columns`, which are places among the shard's columns, ascending.
     pub fn new(columns: &[usize]) -> Self {
-        let entries = |column: &usize| Entries { column: *column as u32, starts: vec![0], bytes: Vec::new() };
+        let entries = |column: &usize| ColumnEntries { column: *column as u32, starts: vec![0], bytes: Vec::new() };
         Self { columns: columns.iter().map(entries).collect() }
     }
 
-    /// Adds the next sample's entry for the `number`-th column with an index: `append` puts its bytes behind those that
-    /// are there.
+    /// Adds the next sample's entry for the `number`-th column with an index: `append` appends its bytes.
     ///
     /// # Errors
     ///
@@ -62,16 +61,16 @@ impl TrailerWriter {
     ///
     /// # Panics
     ///
-    /// When there is no such column.
+    /// If there is no such column.
     pub fn push(&mut self, number: usize, append: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
-        let Entries { starts, bytes, .. } = &mut self.columns[number];
+        let ColumnEntries { starts, bytes, .. } = &mut self.columns[number];
         append(bytes);
         let end = u32::try_from(bytes.len()).map_err(|_| Error::config("an index of 4 GiB: make smaller shards"))?;
         starts.push(end);
         Ok(())
     }
 
-    /// The trailer; nothing where no entry says anything.
+    /// Returns the trailer; no bytes if all entries are empty.
     pub fn finish(self) -> Vec<u8> {
         if self.columns.iter().all(|column| column.bytes.is_empty()) {
             return Vec::new();
@@ -81,7 +80,7 @@ impl TrailerWriter {
         out.extend(VERSION.to_le_bytes());
         out.extend((self.columns.len() as u32).to_le_bytes());
         out.extend([0; 8]);
-        for Entries { column, starts, bytes } in self.columns {
+        for ColumnEntries { column, starts, bytes } in self.columns {
             out.extend(column.to_le_bytes());
             out.extend((bytes.len() as u32).to_le_bytes());
             starts.iter().for_each(|start| out.extend(start.to_le_bytes()));
@@ -93,7 +92,7 @@ impl TrailerWriter {
     }
 }
 
-/// The trailer of a shard, as it is stored.
+/// Parsed trailer of a shard.
 #[derive(Debug)]
 pub struct Trailer {
     bytes: Box<[u8]>,
@@ -104,32 +103,32 @@ pub struct Trailer {
 #[derive(Debug)]
 struct Column {
     column: u32,
-    /// Where its starts and its entries lie.
+    /// Offset of its starts.
     starts: usize,
     entries: Range<usize>,
 }
 
 impl Trailer {
-    /// The trailer of a shard of `samples` samples.
+    /// Parses the trailer of a shard with `samples` samples.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for bytes that are none or whose hash is not theirs, [`crate::ErrorKind::Unsupported`]
-    /// for another version. Such a shard is read without.
+    /// [`crate::ErrorKind::Format`] for bytes that are not a trailer or do not match their hash,
+    /// [`crate::ErrorKind::Unsupported`] for another version. Such a shard is read without its trailer.
     pub fn parse(bytes: Box<[u8]>, samples: usize) -> Result<Self> {
         let mut rest = Rest(&bytes);
         if rest.take(8)? != MAGIC {
-            return Err(Error::format("what stands behind the last sample is no trailer"));
+            return Err(Error::format("the bytes after the last sample are not a trailer"));
         }
         let version = rest.word()?;
         if version != VERSION {
-            let error = Error::format("a trailer of another version").of_kind(crate::ErrorKind::Unsupported);
+            let error = Error::format("unknown version of a trailer").of_kind(crate::ErrorKind::Unsupported);
             return Err(error.with("version", version));
         }
         let count = rest.word()?;
         let hash = rest.take(8)?;
         if hash != xxh3_64(rest.0).to_le_bytes() {
-            return Err(Error::format("the trailer is damaged: its hash is another"));
+            return Err(Error::format("the trailer is damaged: its hash differs"));
         }
         let table = samples.checked_add(1).and_then(|n| n.checked_mul(4)).ok_or_else(too_short)?;
         let mut columns: Vec<Column> = Vec::new();
@@ -151,8 +150,7 @@ impl Trailer {
         Ok(Self { samples, columns, bytes })
     }
 
-    /// What the index says about the value of `sample` in `column`; nothing where it says nothing, or nothing that makes
-    /// sense.
+    /// Returns the entry for the value of `sample` in `column`; no bytes if there is none or if it is invalid.
     pub fn entry(&self, column: usize, sample: usize) -> &[u8] {
         let find = || {
             let column = self.columns.iter().find(|c| c.column as usize == column)?;
@@ -164,13 +162,13 @@ impl Trailer {
         find().unwrap_or_default()
     }
 
-    /// Bytes that it takes in memory.
+    /// Bytes of memory that the trailer takes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.len()
     }
 }
 
-/// What is left to be parsed.
+/// Remaining bytes to parse.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -187,7 +185,7 @@ impl<'a> Rest<'a> {
 }
 
 fn too_short() -> Error {
-    Error::format("the trailer is shorter than it says")
+    Error::format("the trailer is truncated")
 }
 
 #[cfg(test)]
@@ -206,7 +204,7 @@ mod tests {
         Trailer::parse(bytes.into(), 3)
     }
 
-    /// `bytes` with the hash that belongs to them.
+    /// Returns `bytes` with the correct hash.
     fn rehashed(mut bytes: Vec<u8>) -> Vec<u8> {
         let hash = xxh3_64(&bytes[HEAD_BYTES..]).to_le_bytes();
         bytes[16..24].copy_from_slice(&hash);
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trailer_is_what_its_format_says() {
+    fn a_trailer_is_written_in_its_documented_format() {
         let mut body = vec![0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0];
         body.extend(b"abc");
         body.extend([3, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]);
@@ -226,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_back_by_column_and_sample() {
+    fn entries_are_found_by_column_and_sample() {
         let trailer = parse(&written()).unwrap();
         let of = |column| (0..4).map(|sample| trailer.entry(column, sample)).collect::<Vec<_>>();
         assert_eq!(of(0), [&b"ab"[..], b"", b"c", b""]);
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_says_nothing_takes_no_bytes() {
+    fn an_index_without_entries_takes_no_bytes() {
         let mut writer = TrailerWriter::new(&[0]);
         writer.push(0, |_| {}).unwrap();
         assert!(writer.finish().is_empty());
@@ -243,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changed_byte_is_noticed() {
+    fn any_changed_byte_is_detected() {
         let bytes = written();
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
@@ -257,22 +255,22 @@ mod tests {
     }
 
     #[test]
-    fn a_trailer_that_lies_with_the_right_hash_is_refused_or_says_nothing() {
+    fn an_invalid_trailer_with_the_right_hash_is_rejected_or_has_no_entry() {
         let bytes = written();
-        // Another number of samples, columns twice or out of order, more columns or entries than there are bytes.
+        // Another number of samples, repeated or unordered columns, more columns or entries than there are bytes.
         assert!(Trailer::parse(bytes.clone().into(), 4).is_err());
         assert!(Trailer::parse(bytes.clone().into(), usize::MAX).is_err());
         for (at, value) in [(12, 3), (12, 1), (24, 3), (24, 9), (28, 200), (28, 255), (51, 0)] {
-            let mut lie = bytes.clone();
-            lie[at] = value;
-            assert!(parse(&rehashed(lie)).is_err(), "{value} at {at}");
+            let mut forged = bytes.clone();
+            forged[at] = value;
+            assert!(parse(&rehashed(forged)).is_err(), "{value} at {at}");
         }
-        // Entries that start where there are none or end before they start.
+        // ColumnEntries that start after the end or end before they start.
         for value in 0..=255 {
             for at in 32..48 {
-                let mut lie = bytes.clone();
-                lie[at] = value;
-                let trailer = parse(&rehashed(lie)).unwrap();
+                let mut forged = bytes.clone();
+                forged[at] = value;
+                let trailer = parse(&rehashed(forged)).unwrap();
                 for sample in 0..3 {
                     let entry = trailer.entry(0, sample);
                     assert!(entry.is_empty() || b"abc".windows(entry.len()).any(|w| w == entry));

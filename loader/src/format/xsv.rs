@@ -4,7 +4,7 @@ use super::columns::{Column, Scratch, Span};
 use super::encoding::Encoding;
 use crate::error::{Error, Result};
 
-/// The text formats' name of an encoding: `str`, `int` or `float`.
+/// Returns the text formats' name of an encoding: `str`, `int` or `float`.
 pub(super) fn text_type(encoding: &Encoding) -> &'static str {
     match encoding {
         Encoding::StrInt => "int",
@@ -13,7 +13,7 @@ pub(super) fn text_type(encoding: &Encoding) -> &'static str {
     }
 }
 
-/// The encoding that a text format calls `name`.
+/// Parses a type of a text format.
 ///
 /// # Errors
 ///
@@ -23,11 +23,11 @@ pub(super) fn parse_text_type(name: &str) -> Result<Encoding> {
         "str" => Ok(Encoding::Str),
         "int" => Ok(Encoding::StrInt),
         "float" => Ok(Encoding::StrFloat),
-        _ => Err(Error::config(format!("`{name}` is no type of a text format; write str, int or float"))),
+        _ => Err(Error::config(format!("`{name}` is not a type of a text format; write str, int or float"))),
     }
 }
 
-/// Divides `sample` into `columns`: as many cells, no more and no fewer.
+/// Splits `sample` into `columns`: exactly one cell for each.
 pub(super) fn split(
     columns: &[Column],
     separator: &str,
@@ -61,7 +61,7 @@ mod tests {
     use crate::format::layout::{Layout, ShardFormat, XsvKind};
 
     #[test]
-    fn a_row_has_as_many_cells_as_columns_or_is_refused() {
+    fn a_row_without_one_cell_per_column_is_rejected() {
         let column = |(name, encoding): (&str, Encoding)| Column { name: name.into(), encoding, size: None };
         let columns = [("a", Encoding::StrInt), ("b", Encoding::Str), ("c", Encoding::Str)].map(column).into();
         let format = ShardFormat::Xsv { kind: XsvKind::Xsv, separator: "::".into(), newline: "\n".into() };

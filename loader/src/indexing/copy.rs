@@ -1,4 +1,4 @@
-//! A copy of a data set whose shards have row indexes.
+//! Copy of a data set, with row indexes in its shards.
 
 use super::JpegRows;
 use crate::decode::jpeg;
@@ -11,11 +11,11 @@ use crate::sync::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Copies an MDS data set from one folder to another: the same samples in the same shards, hence in the same order when
-/// they are loaded, with a row index for every JPEG that can have one. Compression and hashes are the source's.
+/// Copies an MDS data set from one folder to another: the same samples in the same shards, hence in the same order in a
+/// loader, with a row index for every JPEG that can have one. Compression and hashes are the source's.
 ///
-/// Shards are copied one by one, by any number of threads at once, each of which holds its shard in memory. The index
-/// comes last, so that a copy that was broken off does not look like a data set.
+/// Shards are copied one by one, by any number of threads, each of which holds its shard in memory. The index is
+/// written last, so that an aborted copy does not look like a data set.
 #[derive(Debug)]
 pub struct IndexedCopy {
     from: PathBuf,
@@ -25,30 +25,30 @@ pub struct IndexedCopy {
     copied: Mutex<Vec<Option<Shard>>>,
 }
 
-/// What became of one shard.
+/// Report on one shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopiedShard {
     /// Values of its `jpeg` columns.
     pub jpegs: u64,
-    /// Those that have a row index now.
+    /// Values with a row index.
     pub indexed: u64,
-    /// Those that were progressive and are baseline now.
+    /// Values that were progressive and are now baseline.
     pub transcoded: u64,
-    /// Bytes of the samples, as they are stored unpacked.
+    /// Bytes of the samples, unpacked.
     pub sample_bytes: u64,
-    /// Bytes of the index behind them.
+    /// Bytes of the index after them.
     pub index_bytes: u64,
 }
 
 impl IndexedCopy {
-    /// A copy of the data set in the folder `from` to the folder `to`, which is new or empty. With `transcode`, progressive
+    /// Starts a copy from the folder `from` to the folder `to`, which is new or empty. With `transcode`, progressive
     /// JPEGs are rewritten as baseline, without loss, so that they can have an index, too.
     ///
     /// # Errors
     ///
-    /// What is wrong with the source's index; `Unsupported` for shards that are not MDS; `Config` for a data set without
-    /// JPEG columns, a folder that is not empty or an environment that names no vector instructions; what the file system
-    /// says.
+    /// Errors in the source's index; `Unsupported` for shards that are not MDS; `Config` for a data set without JPEG
+    /// columns, a folder that is not empty or an environment variable with unknown vector instructions; failures of the
+    /// file system.
     pub fn begin(from: &Path, to: &Path, transcode: bool) -> Result<Self> {
         check_environment()?;
         let file = from.join(INDEX_BASENAME);
@@ -61,7 +61,7 @@ impl IndexedCopy {
         let text = fs::read(&file).map_err(unreadable).context("file", || file.display())?;
         let index = Index::parse(&text, &file.display().to_string())?;
         if let Some(shard) = index.shards.iter().find(|shard| shard.layout.format != ShardFormat::Mds) {
-            let message = "only MDS shards have room for an index behind their samples";
+            let message = "only MDS shards have room for an index after their samples";
             return Err(Error::new(ErrorKind::Unsupported, message).with("file", &shard.raw_data.basename));
         }
         let mut columns = index.shards.iter().flat_map(|shard| &shard.layout.columns);
@@ -74,7 +74,7 @@ impl IndexedCopy {
         Ok(Self { from: from.to_owned(), sink: LocalDir::create(to, false)?, index, transcode, copied })
     }
 
-    /// How many shards there are.
+    /// Number of shards.
     pub fn shards(&self) -> usize {
         self.index.shards.len()
     }
@@ -83,8 +83,8 @@ impl IndexedCopy {
     ///
     /// # Errors
     ///
-    /// `NotFound` for a file or shard that is not there; `Checksum` or `Format` for a shard that is not what the index says;
-    /// what the file system says.
+    /// `NotFound` for a missing file or shard; `Checksum` or `Format` for a shard that differs from the index; failures
+    /// of the file system.
     pub fn shard(&self, number: usize) -> Result<CopiedShard> {
         let shard =
             self.index.shards.get(number).ok_or_else(|| {
@@ -96,11 +96,11 @@ impl IndexedCopy {
         })
     }
 
-    /// Writes the index, once all shards are copied.
+    /// Writes the index after all shards have been copied.
     ///
     /// # Errors
     ///
-    /// `Config` when a shard was not copied; what the file system says.
+    /// `Config` if a shard has not been copied; failures of the file system.
     pub fn finish(&self) -> Result<Index> {
         let shards: Option<Vec<Shard>> = self.copied.lock().iter().cloned().collect();
         let shards = shards.ok_or_else(|| Error::config("not all shards were copied: there is no index yet"))?;
@@ -120,8 +120,8 @@ impl IndexedCopy {
         let Samples { mut report, bytes, sizes, .. } = samples;
         let mut rest = &bytes[..];
         let each = sizes.iter().map(|size| {
-            let (sample, behind) = rest.split_at(*size as usize);
-            rest = behind;
+            let (sample, after) = rest.split_at(*size as usize);
+            rest = after;
             sample
         });
         let trailer = trailer_of(&JpegRows, &shard.layout, each)?;
@@ -130,7 +130,7 @@ impl IndexedCopy {
         report.sample_bytes = bytes.len() as u64;
         report.index_bytes = trailer.len() as u64;
         report.indexed = count_entries(shard, &trailer)?;
-        // What stands between offsets and samples, the settings, stays as it is.
+        // The settings between offsets and samples are unchanged.
         let settings = &raw[shard.table_bytes() as usize..first as usize];
         let head = offset_table(&sizes, first, settings)?;
         let (raw_data, zip_data) = store_file(
@@ -143,10 +143,10 @@ impl IndexedCopy {
         Ok((Shard { raw_data, zip_data, ..shard.clone() }, report))
     }
 
-    /// The shard's raw file, compared with the index.
+    /// Reads the shard's raw file, and compares it with the index.
     fn read(&self, shard: &Shard) -> Result<Vec<u8>> {
         let pair = FilePair { raw: &shard.raw_data, zip: shard.zip_data.as_ref() };
-        // Either may be here: a cache holds unpacked files only.
+        // Either may exist: a cache holds unpacked files only.
         let is_packed = pair.zip.is_some_and(|zip| self.from.join(&*zip.basename).exists());
         let stored = if is_packed { pair.stored() } else { pair.raw };
         let path = self.from.join(&*stored.basename);
@@ -155,17 +155,17 @@ impl IndexedCopy {
             if bytes == stored.bytes {
                 return Ok(());
             }
-            let message = "a shard's file does not have the size that the index says";
+            let message = "a shard's file does not have the size in the index";
             Err(Error::format(message).with("bytes", bytes).with("expected", stored.bytes))
         };
-        // Before it is read, so that no other file fills the memory.
+        // Checked before reading, so that a wrong file cannot fill the memory.
         has_size(fs::metadata(&path).map_err(fail)?.len())?;
         let bytes = fs::read(&path).map_err(fail)?;
         has_size(bytes.len() as u64)?;
         if let Some(algo) = hash::cheapest(stored.hashes.algos())
             && stored.hash(algo) != Some(algo.hex(&bytes))
         {
-            let error = Error::new(ErrorKind::Checksum, "a shard's file is damaged: its hash is not the index's");
+            let error = Error::new(ErrorKind::Checksum, "a shard's file is damaged: its hash differs from the index");
             return Err(error.with("hash", algo.name()));
         }
         match shard.compression.filter(|_| is_packed) {
@@ -179,7 +179,7 @@ impl IndexedCopy {
     }
 }
 
-/// The samples of the copy.
+/// Samples of the copied shard.
 struct Samples<'a> {
     shard: &'a Shard,
     report: CopiedShard,
@@ -218,7 +218,7 @@ impl Samples<'_> {
     }
 }
 
-/// Values that have an entry in a trailer that was just made.
+/// Counts the values with an entry in a new trailer.
 fn count_entries(shard: &Shard, trailer: &[u8]) -> Result<u64> {
     if trailer.is_empty() {
         return Ok(0);

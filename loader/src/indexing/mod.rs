@@ -1,8 +1,8 @@
-//! Row indexes in data sets: what a writer puts behind the samples of its shards, and data sets that get it afterwards.
+//! Row indexes in data sets: written with a new data set, or added to a copy.
 //!
 //! * [`JpegRows`] — the [`ValueIndex`] of `jpeg` columns: [`decode::jpeg`](crate::decode::jpeg) makes the entries,
-//!   [`format::trailer`](crate::format::trailer) says how they are stored;
-//! * [`IndexedCopy`] — a data set copied shard by shard, with indexes.
+//!   [`format::trailer`](crate::format::trailer) defines their storage;
+//! * [`IndexedCopy`] — copy of a data set, shard by shard, with indexes.
 
 mod copy;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use crate::format::writer::{Entries, ValueIndex};
 
 pub use copy::{CopiedShard, IndexedCopy};
 
-/// A row index for every value of a `jpeg` column that can have one.
+/// Row index for every value of a `jpeg` column that can have one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JpegRows;
 
@@ -26,7 +26,7 @@ impl ValueIndex for JpegRows {
     fn entries(&self) -> Entries<'_> {
         let mut indexer = RowIndexer::default();
         Box::new(move |value, out| {
-            // A value that gets none is decoded as it always was.
+            // A value without an entry is decoded in the ordinary way.
             let _ = indexer.append(value, out);
         })
     }

@@ -15,7 +15,7 @@ fn picture(number: u32, progressive: bool) -> Vec<u8> {
     encode(&rgb, size, 80, Subsampling::S420, progressive).unwrap()
 }
 
-/// Pictures 0 to 29; of every ten the fourth is progressive and the fifth is none.
+/// Pictures 0 to 29; of every ten the fourth is progressive and the fifth is not a picture.
 fn value(number: u32) -> Vec<u8> {
     match number % 10 {
         4 => b"no picture".to_vec(),
@@ -56,7 +56,7 @@ fn copy(from: &Path, to: &Path, transcode: bool) -> (Index, Vec<CopiedShard>) {
     (copy.finish().unwrap(), shards)
 }
 
-/// A shard's raw bytes.
+/// Raw bytes of a shard.
 fn raw(folder: &Path, shard: &Shard) -> Vec<u8> {
     let mut raw = Vec::new();
     match (&shard.zip_data, shard.compression) {
@@ -70,7 +70,7 @@ fn raw(folder: &Path, shard: &Shard) -> Vec<u8> {
 }
 
 #[test]
-fn a_copy_is_what_the_writer_would_have_written_with_an_index() {
+fn a_copy_equals_the_output_of_a_writer_with_an_index() {
     for compression in [None, Some("zstd")] {
         let root = tempfile::tempdir().unwrap();
         let [plain, written, copied] = ["plain", "written", "copied"].map(|name| root.path().join(name));
@@ -120,7 +120,7 @@ fn entries_belong_to_the_values_that_can_have_one() {
 }
 
 #[test]
-fn a_copy_counts_what_it_did_and_can_make_progressive_pictures_baseline() {
+fn a_copy_counts_its_work_and_can_make_progressive_pictures_baseline() {
     let root = tempfile::tempdir().unwrap();
     let [plain, kept, transcoded, again] = ["plain", "kept", "transcoded", "again"].map(|n| root.path().join(n));
     write(&plain, &options(Some("zstd"), false));
@@ -145,13 +145,13 @@ fn a_copy_counts_what_it_did_and_can_make_progressive_pictures_baseline() {
             number += 1;
         }
     }
-    // An index that is there already is made anew.
+    // An existing index is replaced.
     let (once_more, _) = copy(&transcoded, &again, true);
     assert_eq!(once_more, index);
 }
 
 #[test]
-fn what_cannot_be_copied_is_refused_and_leaves_no_index() {
+fn a_copy_that_fails_leaves_no_index() {
     let root = tempfile::tempdir().unwrap();
     let [plain, lines] = ["plain", "lines"].map(|name| root.path().join(name));
     let index = write(&plain, &options(None, false));
@@ -162,9 +162,9 @@ fn what_cannot_be_copied_is_refused_and_leaves_no_index() {
     assert_eq!(copy.shard(99).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(copy.finish().unwrap_err().kind(), ErrorKind::Config);
     assert!(!to("part").join(INDEX_BASENAME).exists());
-    // Into a folder that holds something.
+    // Into a folder that is not empty.
     assert_eq!(IndexedCopy::begin(&plain, &to("part"), false).unwrap_err().kind(), ErrorKind::Config);
-    // A shard that is damaged or cut.
+    // A damaged or truncated shard.
     let shard = plain.join(&*index.shards[1].raw_data.basename);
     let mut bytes = fs::read(&shard).unwrap();
     let last = bytes.len() - 1;
@@ -175,7 +175,7 @@ fn what_cannot_be_copied_is_refused_and_leaves_no_index() {
     fs::write(&shard, &bytes[..last]).unwrap();
     let e = IndexedCopy::begin(&plain, &to("cut"), false).unwrap().shard(1).unwrap_err();
     assert!(e.to_string().contains("size"), "{e}");
-    // Nothing there, and another format.
+    // No data set, and another format.
     assert_eq!(IndexedCopy::begin(&to("absent"), &to("x"), false).unwrap_err().kind(), ErrorKind::NotFound);
     let layout = Layout::jsonl([("text", "str")], "\n").unwrap();
     let mut writer =

@@ -1,4 +1,4 @@
-//! From the arguments to what the parts want: the order's configuration, the fields' plans, the memory's sizes.
+//! Conversion of the arguments: the order's configuration, and the fields' plans.
 
 use crate::catalog::Catalog;
 pub use crate::config::parse_bytes;
@@ -9,7 +9,7 @@ use crate::format::Layout;
 use crate::order::{OrderConfig, Weight, World};
 use crate::sync::Arc;
 
-/// The order's configuration and world.
+/// Returns the order's configuration and world.
 pub(super) fn order_of(config: &LoaderConfig) -> Result<(OrderConfig, World)> {
     let weight = |s: &StreamConfig| match (s.proportion, s.repeat, s.choose) {
         (Some(p), _, _) => Weight::Proportion(p),
@@ -36,7 +36,7 @@ pub(super) fn order_of(config: &LoaderConfig) -> Result<(OrderConfig, World)> {
     Ok((order, World { nodes: config.world.nodes(), ranks_per_node, workers_per_rank: 1 }))
 }
 
-/// A plan of the fields for each layout of the data set; all have the same outputs.
+/// Compiles the fields for each layout of the data set; all plans have the same outputs.
 pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<Arc<FieldPlan>>> {
     let compile =
         |layout: &Arc<Layout>| FieldPlan::compile(config.fields.as_deref(), &layout.columns, config.augment_seed());

@@ -1,5 +1,5 @@
-//! Pictures that are decoded smaller before they are resized (`scaled_decode`): close to what comes out without, in every
-//! orientation, and in the same place.
+//! Pictures that are decoded at a reduced size before they are resized (`scaled_decode`): close to the exact result, in
+//! every orientation, and at the same place.
 
 use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::jpeg::{Subsampling, encode};
@@ -7,7 +7,7 @@ use forebay_loader::decode::{DrawKey, FieldPlan, FieldSpec, Row};
 use forebay_loader::format::{Column, Encoding};
 use serde_json::{Value, json};
 
-/// Waves along and across, long beside the pixels of a smaller picture, other ones in each channel.
+/// Waves in both directions, long compared with the pixels of a reduced picture, different in each channel.
 fn waves(size: Size) -> Vec<u8> {
     let mut rgb = Vec::new();
     for y in 0..size.h {
@@ -21,8 +21,8 @@ fn waves(size: Size) -> Vec<u8> {
     rgb
 }
 
-/// The file with an EXIF segment that says how the camera was held.
-fn held(jpeg: &[u8], orientation: u8) -> Vec<u8> {
+/// Adds an EXIF segment with this orientation to a file.
+fn with_orientation(jpeg: &[u8], orientation: u8) -> Vec<u8> {
     let mut exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0".to_vec();
     exif.extend([orientation, 0, 0, 0, 0, 0, 0]);
     let mut out = jpeg[..2].to_vec();
@@ -45,7 +45,7 @@ fn decode(file: &[u8], ops: &Value, draw: u64, is_scaled: bool) -> Vec<u8> {
     out
 }
 
-/// The mean difference of two pictures, in grey levels, and the largest.
+/// Returns the mean and the largest difference of two pictures, in grey levels.
 fn difference(a: &[u8], b: &[u8]) -> (f64, u8) {
     let differences = a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
     let sum: u64 = differences.clone().map(u64::from).sum();
@@ -53,24 +53,24 @@ fn difference(a: &[u8], b: &[u8]) -> (f64, u8) {
 }
 
 #[test]
-fn a_picture_decoded_smaller_is_close_to_the_exact_one_and_in_its_place() {
+fn a_reduced_decode_is_close_to_the_exact_result_and_at_the_same_place() {
     let lists = [
         json!([{"op": "random_resized_crop", "size": [60, 50], "scale": [0.3, 1.0]}, {"op": "random_horizontal_flip"}]),
         json!([{"op": "resize", "size": 70}, {"op": "center_crop", "size": [64, 64]}]),
         json!([{"op": "resize", "size": [100, 90]}, {"op": "random_resized_crop", "size": [32, 32]}]),
     ];
     let mut changed = 0;
-    // No side is a whole number of smaller pixels.
+    // No side is a whole number of reduced pixels.
     for (w, h, progressive) in [(501, 383, false), (389, 517, false), (611, 405, true)] {
         let size = Size { w, h };
         let jpeg = encode(&waves(size), size, 97, Subsampling::S420, progressive).unwrap();
         for orientation in 1..=8 {
-            let file = held(&jpeg, orientation);
+            let file = with_orientation(&jpeg, orientation);
             for ops in &lists {
                 for draw in 0..3 {
                     let (exact, scaled) = (decode(&file, ops, draw, false), decode(&file, ops, draw, true));
                     let (mean, most) = difference(&exact, &scaled);
-                    // A shift by half a pixel of the stored picture is more.
+                    // A shift by half a pixel of the stored picture would be larger.
                     assert!(mean < 0.6 && most <= 5, "{w}x{h} {orientation} {ops} {draw}: {mean} {most}");
                     changed += u32::from(exact != scaled);
                 }
@@ -81,7 +81,7 @@ fn a_picture_decoded_smaller_is_close_to_the_exact_one_and_in_its_place() {
 }
 
 #[test]
-fn a_joint_of_pictures_of_other_shapes_is_refused() {
+fn a_joint_of_pictures_with_different_ratios_is_rejected() {
     let joint = json!({"kind": "joint", "fields": [
         ["x", {"kind": "image", "column": "a", "ops": [{"op": "resize", "size": [8, 8]}], "apply_exif_orientation": true}],
         ["y", {"kind": "image", "column": "b", "ops": [{"op": "resize", "size": [8, 8]}]}]]});
@@ -98,17 +98,18 @@ fn a_joint_of_pictures_of_other_shapes_is_refused() {
     };
     let (picture, half, other) = (file(101, 61), file(51, 30), file(61, 101));
     pair(&picture, &half).unwrap();
-    // Of another sample.
+    // Pictures of another sample.
     pair(&other, &other).unwrap();
-    pair(&held(&picture, 6), &other).unwrap();
-    for (first, second) in [(&picture, &other), (&held(&picture, 6), &picture), (&picture, &file(101, 80))] {
-        let refused = pair(first, second).unwrap_err().to_string();
-        assert!(refused.contains("do not show the same scene") && refused.contains("EXIF"), "{refused}");
+    pair(&with_orientation(&picture, 6), &other).unwrap();
+    for (first, second) in [(&picture, &other), (&with_orientation(&picture, 6), &picture), (&picture, &file(101, 80))]
+    {
+        let error = pair(first, second).unwrap_err().to_string();
+        assert!(error.contains("do not show the same scene") && error.contains("EXIF"), "{error}");
     }
 }
 
 #[test]
-fn where_nothing_gets_half_as_large_or_less_the_pixels_are_exact() {
+fn without_a_reduction_to_half_or_less_the_pixels_are_exact() {
     let size = Size { w: 200, h: 140 };
     let file = encode(&waves(size), size, 90, Subsampling::S420, false).unwrap();
     for ops in [

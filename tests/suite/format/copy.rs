@@ -1,4 +1,4 @@
-//! Reads a data set of the reference's value by value, checks each value, and writes it again.
+//! Reads a data set of the reference value by value, checks each value, and writes it again.
 
 use std::path::Path;
 
@@ -7,20 +7,20 @@ use forebay_loader::format::writer::{LocalDir, Options};
 use forebay_loader::format::{FileInfo, INDEX_BASENAME, Index, Scratch, Shard, Value, Writer};
 use serde_json::{Value as Json, json};
 
-/// What one set held.
+/// Numbers of samples and values in a set.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct Counts {
     pub(crate) samples: usize,
     pub(crate) values: usize,
 }
 
-/// Reads `set/data`, compares each value with `set/expected.json`, writes the same into `ours`, and compares the files:
-/// uncompressed ones and the index byte for byte, compressed ones after unpacking.
+/// Reads `set/data`, compares each value with `set/expected.json`, writes the same values into `ours`, and compares the
+/// files: uncompressed ones and the index byte for byte, compressed ones after unpacking.
 ///
 /// # Panics
 ///
 /// On any difference.
-pub(crate) fn check(set: &Path, ours: &Path) -> Seen {
+pub(crate) fn check(set: &Path, ours: &Path) -> Counts {
     let theirs = set.join("data");
     let expected: Vec<Json> = serde_json::from_slice(&read(&set.join("expected.json"))).unwrap();
     let text = read(&theirs.join(INDEX_BASENAME));
@@ -28,7 +28,7 @@ pub(crate) fn check(set: &Path, ours: &Path) -> Seen {
     assert_eq!(index.to_json().as_bytes(), text, "{}: the index prints back as it was", set.display());
     assert_eq!(index.samples() as usize, expected.len());
 
-    let mut seen = Seen::default();
+    let mut seen = Counts::default();
     let mut writer = None;
     for shard in &index.shards {
         let writer = writer.get_or_insert_with(|| copy_writer(shard, ours));
@@ -81,7 +81,7 @@ fn for_each_sample(shard: &Shard, dir: &Path, mut sample: impl FnMut(&[Value<'_>
     }
 }
 
-/// A raw file, unpacked if it is stored compressed, with its sizes and hashes checked.
+/// Reads a raw file, unpacked if necessary, and checks sizes and hashes.
 fn raw(shard: &Shard, raw: &FileInfo, zip: Option<&FileInfo>, dir: &Path) -> Vec<u8> {
     let check = |info: &FileInfo, bytes: &[u8]| {
         assert_eq!(info.bytes, bytes.len() as u64, "{}", info.basename);
@@ -115,7 +115,7 @@ fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// A value in the form in which `tests/oracle/format_sets.py` writes it down.
+/// Returns a value in the form of `tests/oracle/format_sets.py`.
 fn describe(value: &Value<'_>) -> Json {
     match value {
         Value::Bytes(bytes) => json!({"bytes": hex(bytes)}),

@@ -1,5 +1,5 @@
-//! A writer that dies in the middle of a file: the system kills a child process (SIGXFSZ) at the first byte of any file
-//! past a limit, so where it dies is no matter of chance.
+//! Writers killed in the middle of a file: the system kills a child process (SIGXFSZ) at the first byte of any file
+//! past a limit, so the place does not depend on chance.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -10,7 +10,7 @@ use forebay_loader::format::{Encoding, INDEX_BASENAME, Index, Layout, Value, Wri
 const CHILD_DIR: &str = "FOREBAY_CRASH_DIR";
 const CHILD_SIZE_LIMIT: &str = "FOREBAY_CRASH_SIZE_LIMIT";
 
-/// What the children do: 200 samples of 100 bytes in shards of the size that the environment says.
+/// Body of the child processes: writes 200 samples of 100 bytes in shards of the size in the environment.
 #[test]
 #[ignore = "the other tests call it in a process of its own"]
 fn child() {
@@ -25,7 +25,7 @@ fn child() {
     writer.finish().unwrap();
 }
 
-/// Runs the child with files limited to `blocks` of 512 bytes (as POSIX has it).
+/// Runs the child with files limited to `blocks` of 512 bytes (as in POSIX).
 fn run_child(dir: &Path, size_limit: u64, blocks: &str) -> ExitStatus {
     Command::new("sh")
         .args([
@@ -67,7 +67,7 @@ fn a_writer_killed_in_the_middle_of_the_index_leaves_no_index() {
 }
 
 #[test]
-fn a_writer_left_alone_leaves_a_whole_data_set() {
+fn a_writer_that_is_not_killed_leaves_a_complete_data_set() {
     let dir = tempfile::tempdir().unwrap();
     assert!(run_child(dir.path(), 600, "unlimited").success());
     let index = Index::parse(&std::fs::read(dir.path().join(INDEX_BASENAME)).unwrap(), INDEX_BASENAME).unwrap();

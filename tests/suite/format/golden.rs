@@ -4,20 +4,20 @@ use std::path::{Path, PathBuf};
 
 use forebay_loader::format::{INDEX_BASENAME, Index};
 
-use super::copy::{self, Seen};
+use super::copy::{self, Counts};
 
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/format/golden")
 }
 
-fn check(name: &str) -> Seen {
+fn check(name: &str) -> Counts {
     let ours = tempfile::tempdir().unwrap();
     copy::check(&folder().join(name), ours.path())
 }
 
 #[test]
 fn every_encoding_reads_and_writes_as_the_reference() {
-    assert_eq!(check("mds_every_encoding"), Seen { samples: 12, values: 12 * 31 });
+    assert_eq!(check("mds_every_encoding"), Counts { samples: 12, values: 12 * 31 });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Damaged files. Good ones (recorded data sets, and seeds in `data/format/seeds`) are cut, flipped, spliced and
-//! stretched by a generator with a fixed seed, and every target takes each of them. What the fuzzers under `tests/fuzz`
-//! find joins the seeds.
+//! extended by a generator with a fixed seed, and every target gets each of them. Findings of the fuzzers under
+//! `tests/fuzz` are added to the seeds.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -9,13 +9,13 @@ use forebay_loader::format::Index;
 
 use super::{golden, targets};
 
-/// Damaged inputs for each good one, unless `FOREBAY_HOSTILE_ROUNDS` says otherwise. All targets together take a second.
+/// Damaged inputs per good one; `FOREBAY_HOSTILE_ROUNDS` overrides it. All targets together take a second.
 const ROUNDS: u64 = 400;
 
-/// Numbers that lengths and offsets like to go wrong at.
+/// Numbers that are often wrong for lengths and offsets.
 const EDGES: [u32; 10] = [0, 1, 3, 4, 0x7f, 0x80, 0xffff, 0x7fff_ffff, 0xffff_fffe, 0xffff_ffff];
 
-/// A generator of the xorshift family: small, and the same everywhere.
+/// Random generator of the xorshift family: small, and the same on every machine.
 struct Dice(u64);
 
 impl Dice {
@@ -78,7 +78,7 @@ fn run(name: &str, target: fn(&[u8]), mut good: Vec<Vec<u8>>) {
     }
 }
 
-/// The recorded sets of one format: index, and the raw files of the fullest shard.
+/// Returns the recorded sets of one format: index, and the raw files of the shard with the most samples.
 fn recorded(name: &str) -> Vec<(Index, Vec<Vec<u8>>)> {
     let mut folders: Vec<_> = std::fs::read_dir(golden::folder()).unwrap().map(|e| e.unwrap().path()).collect();
     folders.sort();
@@ -98,7 +98,7 @@ fn recorded(name: &str) -> Vec<(Index, Vec<Vec<u8>>)> {
     sets
 }
 
-/// A `.meta` file and its data file as one input.
+/// Joins a `.meta` file and its data file to one input.
 fn joined(files: &[Vec<u8>]) -> Vec<u8> {
     let len = u16::try_from(files[0].len()).unwrap();
     [&len.to_le_bytes()[..], &files[0], &files[1]].concat()

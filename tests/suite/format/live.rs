@@ -1,4 +1,4 @@
-//! The comparison with an installed reference, over as many random data sets as one wants:
+//! Comparison with an installed reference, over any number of random data sets:
 //!
 //! ```text
 //! FOREBAY_ORACLE_PYTHON=.../bin/python FOREBAY_ORACLE_SETS=2000 cargo test -p forebay-tests --test format -- --ignored live
@@ -35,7 +35,7 @@ fn random_data_sets_of_the_reference_copy_byte_for_byte_and_it_reads_ours() {
         samples += seen.samples;
         values += seen.values;
         if seen.samples == 0 {
-            // A set without samples has no columns to copy, only its index.
+            // A set without samples has only an index, and no columns to copy.
             std::fs::create_dir_all(set.join("ours")).unwrap();
             std::fs::copy(set.join("data/index.json"), set.join("ours/index.json")).unwrap();
         }

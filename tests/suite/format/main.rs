@@ -1,11 +1,11 @@
-//! The formats against the reference's own files, and against files that lie.
+//! The formats against the reference's own files, and against damaged files.
 //!
-//! * `golden` — data sets recorded from the reference read to the same values, and our copies are the same bytes;
-//! * `live` — the same over random data sets that an installed reference writes, and the reference reads ours (ignored
-//!   unless asked for);
+//! * `golden` — data sets recorded from the reference are read to the same values, and our copies are the same bytes;
+//! * `live` — the same with random data sets from an installed reference, which also reads ours (ignored by default);
 //! * `hostile` — thousands of damaged files, deterministic: errors, no panic, no hang, no memory beyond the input's size;
 //! * `crash` — writers killed in the middle of a file;
-//! * `copy` — what the first two share; `targets` — what the last shares with the fuzzers under `tests/fuzz`.
+//! * `copy` — helpers of the first two; `targets` — functions that `hostile` shares with the fuzzers under
+//!   `tests/fuzz`.
 
 #![allow(clippy::unwrap_used, reason = "a suite fails by panicking")]
 

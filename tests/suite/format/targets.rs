@@ -1,14 +1,14 @@
-//! One function per kind of file that somebody else may have written. Each takes any bytes and must come back: the
-//! fuzzers under `tests/fuzz` call them with random bytes, `hostile` with damaged good ones.
+//! One function per kind of file from other programs. Each must return for any bytes: the fuzzers under `tests/fuzz`
+//! call them with random bytes, `hostile` with damaged good ones.
 //!
-//! Where two inputs are needed (an index and a file), the first two bytes of the input say how long the first is.
+//! If two inputs are needed (an index and a file), the first two bytes of the input are the length of the first.
 
 use forebay_loader::format::{Compression, Encoding, Index, Layout, OffsetTable, Scratch, Trailer, XsvKind, json};
 
-/// An index: whatever parses must print and parse back to the same.
+/// An index: if it parses, it must be printed and parsed to the same value.
 pub(crate) fn index(bytes: &[u8]) {
     let Ok(index) = Index::parse(bytes, "index.json") else { return };
-    let again = Index::parse(index.to_json().as_bytes(), "again").expect("what we print, we parse");
+    let again = Index::parse(index.to_json().as_bytes(), "again").expect("an index that we print is valid");
     assert_eq!(index, again);
     for shard in &index.shards {
         for name in shard.files().flat_map(|f| [Some(f.raw), f.zip]).flatten().map(|f| &f.basename) {
@@ -18,7 +18,7 @@ pub(crate) fn index(bytes: &[u8]) {
     }
 }
 
-/// An MDS shard with one column of every encoding that could be there.
+/// An MDS shard with one column of every possible encoding.
 pub(crate) fn mds(bytes: &[u8]) {
     let names = [
         "bytes",
@@ -63,7 +63,7 @@ pub(crate) fn xsv(bytes: &[u8]) {
     samples(&layout, meta, data, 0);
 }
 
-/// A compressed file: the first byte picks the compression, the next two the raw size that the index would declare.
+/// A compressed file: the first byte selects the compression, the next two are the raw size that the index declares.
 pub(crate) fn compression(bytes: &[u8]) {
     let [pick, low, high, packed @ ..] = bytes else { return };
     let names = ["br", "bz2", "gz", "snappy", "zstd"];
@@ -82,7 +82,7 @@ fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at(usize::from(u16::from_le_bytes(*len)).min(rest.len()))
 }
 
-/// Every sample of a shard whose index agrees with the file about its number of samples.
+/// Reads every sample of a shard whose index agrees with the file about its number of samples.
 fn samples(layout: &Layout, front: &[u8], data: &[u8], first_min: u64) {
     let count = front.first_chunk::<4>().map_or(0, |n| u32::from_le_bytes(*n));
     let Ok(table) = OffsetTable::parse(front, count.into(), first_min, data.len() as u64, true) else { return };
@@ -99,7 +99,7 @@ fn samples(layout: &Layout, front: &[u8], data: &[u8], first_min: u64) {
         for (column, bytes) in layout.columns.iter().zip(columns.iter()) {
             let Ok(value) = column.encoding.decode(bytes) else { continue };
             let mut again = Vec::new();
-            // Floats and big ints as text may come back in another spelling, so only their success counts.
+            // Floats and big ints in text may have several spellings, so only the success counts.
             let _ = column.encoding.encode(&value, &mut again);
         }
     }

@@ -16,7 +16,7 @@ fn compile(json: &str, columns: &[Column]) -> Result<Arc<FieldPlan>> {
     FieldPlan::compile(Some(&fields(json)), columns, 1)
 }
 
-/// Decodes with rows of the right kind; fixed rows come back as bytes too.
+/// Decodes with rows of the right kind. Fixed rows are returned as bytes, too.
 fn decode(plan: &Arc<FieldPlan>, columns: &[&[u8]], draw: u64) -> Result<Vec<Vec<u8>>> {
     let mut out: Vec<Vec<u8>> = plan.outputs().iter().map(|o| vec![0xee; o.row_bytes().unwrap_or(3)]).collect();
     let rows = out.iter_mut().zip(plan.outputs());
@@ -25,7 +25,7 @@ fn decode(plan: &Arc<FieldPlan>, columns: &[&[u8]], draw: u64) -> Result<Vec<Vec
     Ok(out)
 }
 
-/// A raw picture whose red is the column, green the row.
+/// Raw picture: red is the column, green is the row.
 fn ramp(w: u32, h: u32) -> Vec<u8> {
     let mut out = Vec::new();
     for word in [w, h, 3] {
@@ -41,7 +41,7 @@ fn ramp(w: u32, h: u32) -> Vec<u8> {
 }
 
 #[test]
-fn without_fields_every_column_comes_out_by_its_kind() {
+fn without_fields_every_column_is_delivered_by_its_kind() {
     let columns = [
         column("image", "jpeg"),
         column("class", "int"),
@@ -82,7 +82,7 @@ fn without_fields_every_column_comes_out_by_its_kind() {
 }
 
 #[test]
-fn tokens_widen_pad_and_refuse_what_does_not_fit() {
+fn tokens_are_widened_and_padded_and_too_many_are_rejected() {
     let columns = [column("t", "ndarray:uint16"), column("b", "bytes")];
     let plan = compile(
         r#"[["a", {"kind": "tokens", "column": "t", "length": 4, "pad": -1}],
@@ -163,7 +163,7 @@ fn two_resizes_equal_two_passes() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_before_it_starts() {
+fn fields_that_cannot_work_are_rejected_at_compile_time() {
     let columns = [
         column("i", "jpeg"),
         column("n", "int"),
@@ -238,7 +238,7 @@ fn a_bad_sample_names_field_and_column() {
 }
 
 #[test]
-fn a_claim_of_too_many_pixels_is_refused_before_memory_is_taken() {
+fn a_header_with_too_many_pixels_is_rejected_before_memory_is_allocated() {
     let spec = fields(r#"[["x", {"kind": "image", "column": "a"}]]"#);
     let limits = Limits { pixels_max: 100 };
     let plan = FieldPlan::compile_within(Some(&spec), &[column("a", "pil")], 0, limits).unwrap();
@@ -270,7 +270,7 @@ fn a_mask_is_cut_like_its_picture_and_keeps_its_labels() {
         let labels: Vec<i64> = out[1].chunks_exact(8).map(|c| i64::from_ne_bytes(c.try_into().unwrap())).collect();
         for (red, label) in out[0][..16 * 20].iter().zip(labels) {
             let expected = if f64::from(*red) < 44.5 { 3 } else { 200 };
-            // Where the border runs through a pixel either label is near.
+            // At the border both labels are correct.
             assert!(label == expected || red.abs_diff(44) <= 3, "{red} {label}");
             assert!(label == 3 || label == 200);
         }
@@ -292,13 +292,13 @@ fn a_decoder_can_move_to_its_thread() {
     assert_eq!(value.join().unwrap(), 5);
 }
 
-/// The direct output where 4 bytes stand before each column and none behind it.
+/// Returns the direct output if 4 bytes precede each column and none follow it.
 fn direct(json: &str, columns: &[Column]) -> Option<usize> {
     compile(json, columns).unwrap().direct(|_| Some((4, 0))).map(|d| d.output)
 }
 
 #[test]
-fn what_is_handed_out_as_it_is_stored_is_read_straight_into_place() {
+fn outputs_equal_to_the_stored_bytes_are_read_straight_into_place() {
     let columns = [column("b", "bytes"), column("n", "int"), column("t", "ndarray:uint16:4")];
     let number = r#"["n", {"kind": "scalar", "column": "n"}]"#;
     let bytes = r#"["b", {"kind": "bytes", "column": "b"}]"#;
@@ -307,11 +307,11 @@ fn what_is_handed_out_as_it_is_stored_is_read_straight_into_place() {
     assert_eq!(direct(&format!("[{array}, {number}]"), &columns), Some(0));
     assert_eq!(direct(&format!("[{array}, {bytes}]"), &columns), Some(1), "the larger one");
     let plan = compile(&format!("[{bytes}]"), &columns).unwrap();
-    assert_eq!(plan.direct(|_| None), None, "what stands around the column differs between samples");
+    assert_eq!(plan.direct(|_| None), None, "the bytes around the column differ between samples");
 }
 
 #[test]
-fn what_is_changed_or_used_twice_is_not_read_straight_into_place() {
+fn converted_or_shared_columns_are_not_read_straight_into_place() {
     let columns = [column("b", "bytes"), column("t", "ndarray:uint16:4"), column("r", "ndarray:uint16")];
     let wider = r#"[["t", {"kind": "array", "column": "t", "dtype": "int64"}]]"#;
     let own_shape = r#"[["r", {"kind": "array", "column": "r"}]]"#;

@@ -117,7 +117,7 @@ impl<'a> Frame<'a> {
             (Chunks { rest: frames }.named(FRAMES)?, place)
         };
         if frame.frame_size()? != place.size() {
-            return Err(malformed("a frame of another size than the file says"));
+            return Err(malformed("a frame's size differs from the file's"));
         }
         if place.x + place.w > w || place.y + place.h > h {
             return Err(malformed("a frame beside the canvas"));

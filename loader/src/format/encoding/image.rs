@@ -1,24 +1,24 @@
-//! The image encodings that need no codec: raw pixels with a header, and lists of encoded images.
+//! Image encodings without a codec: raw pixels with a header, and lists of encoded images.
 
 use std::borrow::Cow;
 
 use super::value::Pixels;
 use crate::error::{Error, Result};
 
-/// Most elements of a list. An element may be empty, so that its size of four bytes costs a value of many more; real lists
+/// Upper bound of a list's elements. An empty element takes four bytes in the file but far more in memory; real lists
 /// are video frames.
 const ELEMENTS_MAX: u32 = 1 << 20;
 
-/// Reads a little-endian u32 off the front.
+/// Reads a little-endian u32, and returns it with the remaining bytes.
 fn take_u32<'a>(bytes: &'a [u8], field: &str) -> Result<(u32, &'a [u8])> {
     let (head, rest) =
         bytes.split_first_chunk::<4>().ok_or_else(|| Error::format(format!("the value ends before its {field}")))?;
     Ok((u32::from_le_bytes(*head), rest))
 }
 
-/// A length as the u32 it is stored as.
+/// Converts a length to the u32 that is stored.
 fn length(len: usize, what: &str) -> Result<[u8; 4]> {
-    let len = u32::try_from(len).map_err(|_| Error::config(format!("{what} passes 4 GiB")))?;
+    let len = u32::try_from(len).map_err(|_| Error::config(format!("{what} is larger than 4 GiB")))?;
     Ok(len.to_le_bytes())
 }
 
@@ -38,11 +38,11 @@ pub(super) fn encode_pixels(pixels: &Pixels<'_>, out: &mut Vec<u8>) -> Result<()
 }
 
 impl<'a> Pixels<'a> {
-    /// Reads the value of a column of the encoding `pil`.
+    /// Reads a value of the encoding `pil`.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for a broken header, or for pixels that are not as many as size and mode say.
+    /// [`crate::ErrorKind::Format`] for a broken header, and for pixels that do not fit size and mode.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
         let (width, rest) = take_u32(bytes, "width")?;
         let (height, rest) = take_u32(rest, "height")?;
@@ -68,9 +68,9 @@ fn wrong_pixels(kind: fn(&'static str) -> Error, width: u32, height: u32, mode: 
         .with("bytes", bytes)
 }
 
-/// Bytes of one row under Pillow's modes; none for a mode that we do not know, whose rows stay unchecked.
+/// Bytes of one row in Pillow's modes; `None` for unknown modes, whose size is not checked.
 fn row_bytes(mode: &str, width: u32) -> Option<u128> {
-    // Wide, since width times height times four passes 64 bits when both lie.
+    // u128, because a false width times a false height times four can overflow 64 bits.
     let width = u128::from(width);
     Some(match mode {
         "1" => width.div_ceil(8),
@@ -92,7 +92,8 @@ pub(super) fn encode_blobs(blobs: &[Cow<'_, [u8]>], out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Calls `element` for each blob. The table of sizes is checked against the bytes there are before anything grows.
+/// Calls `element` for each blob. The table of sizes is checked against the number of bytes before anything is
+/// allocated.
 pub(super) fn decode_blobs<'a, T>(bytes: &'a [u8], mut element: impl FnMut(&'a [u8]) -> Result<T>) -> Result<Vec<T>> {
     let (count, rest) = take_u32(bytes, "number of elements")?;
     if count > ELEMENTS_MAX {
@@ -117,13 +118,13 @@ pub(super) fn decode_blobs<'a, T>(bytes: &'a [u8], mut element: impl FnMut(&'a [
     Ok(elements)
 }
 
-/// The newer list: a reserved word of zeros before the count.
+/// Appends the newer list, which has a reserved word of zeros before the count.
 pub(super) fn encode_list(blobs: &[Cow<'_, [u8]>], out: &mut Vec<u8>) -> Result<()> {
     out.extend([0; 4]);
     encode_blobs(blobs, out)
 }
 
-/// As [`decode_blobs`]; the reserved word may hold anything, as the reference reads past it.
+/// Decodes the newer list. The reserved word is ignored, as in the reference.
 pub(super) fn decode_list<'a, T>(bytes: &'a [u8], element: impl FnMut(&'a [u8]) -> Result<T>) -> Result<Vec<T>> {
     let (_, rest) = take_u32(bytes, "reserved word")?;
     decode_blobs(rest, element)

@@ -1,10 +1,11 @@
-//! How a column's value becomes bytes: the encodings of MDS, and the three text types of JSONL and XSV.
+//! Encodings between a column's values and bytes: those of MDS, and the three text types of JSONL and XSV.
 //!
 //! * [`dtype`](DType) — number types; [`scalar`](Scalar) — single numbers;
-//! * [`value`](Value) — what a column holds, borrowed from the sample where it can be;
+//! * [`value`](Value) — value of a column, borrowed from the sample if possible;
 //! * `ndarray` — arrays; `image` — raw pixels and lists of images.
 //!
-//! Images stay encoded here: `jpeg` and `png` values are files, which `decode` turns into pixels. Pickles stay pickles.
+//! Images stay encoded here: `jpeg` and `png` values are files, which `decode` converts to pixels. Pickles stay
+//! pickles.
 
 mod dtype;
 mod image;
@@ -60,11 +61,11 @@ pub enum Encoding {
     Json,
     /// A Python pickle: never decoded here.
     Pickle,
-    /// An encoding that somebody added to the reference under this name: bytes to us.
+    /// An encoding that users registered with the reference under this name: only its bytes can be read.
     Custom(String),
 }
 
-/// The two spellings that mean the same; the index keeps the one it was written with.
+/// The two spellings of one encoding. The index keeps the original one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the variants are the spellings")]
 pub enum JpegArrayName {
@@ -92,11 +93,12 @@ const PLAIN: [(&str, Encoding); 15] = [
 ];
 
 impl Encoding {
-    /// The encoding called `name` in an index or by a user.
+    /// Parses the name of an encoding, from an index or from a user.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a name that is not one of the reference's, or a wrong dtype or shape after `ndarray:`.
+    /// [`ErrorKind::Config`] for a name that the reference does not have, and for a wrong dtype or shape after
+    /// `ndarray:`.
     pub fn parse(name: &str) -> Result<Self> {
         if let Some((_, encoding)) = PLAIN.iter().find(|(plain, _)| *plain == name) {
             return Ok(encoding.clone());
@@ -113,7 +115,7 @@ impl Encoding {
             _ => {
                 let known: Vec<&str> = PLAIN.iter().map(|(name, _)| *name).collect();
                 let message = format!(
-                    "`{name}` is no encoding we know; known are {}, pkl, ndarray and numpy's numbers, such as uint16",
+                    "`{name}` is not a known encoding; known are {}, pkl, ndarray and numpy's numbers, such as uint16",
                     known.join(", ")
                 );
                 Err(Error::config(message))
@@ -121,7 +123,7 @@ impl Encoding {
         }
     }
 
-    /// Bytes of every value, if that is fixed.
+    /// Bytes of every value, if they are fixed.
     pub fn fixed_size(&self) -> Option<u32> {
         match self {
             Self::Int => Some(8),
@@ -131,17 +133,17 @@ impl Encoding {
         }
     }
 
-    /// Whether decoding runs no code that the data brings along.
+    /// Returns true unless decoding would run code from the data.
     pub fn is_safe(&self) -> bool {
         !matches!(self, Self::Pickle)
     }
 
-    /// Appends `value` to `out`. [`Value::Bytes`] go in as they are, under every encoding.
+    /// Appends `value` to `out`. [`Value::Bytes`] are stored unchanged under every encoding.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] when the value is of another type, does not fit, or a fixed-size column gets another size;
-    /// `out` may then hold a part of the value.
+    /// [`ErrorKind::Config`] if the value has another type or does not fit, or if a value of a fixed-size column has
+    /// another size; `out` may then hold a part of the value.
     pub fn encode(&self, value: &Value<'_>, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         self.encode_unchecked(value, out)?;
@@ -190,11 +192,11 @@ impl Encoding {
         Ok(())
     }
 
-    /// The value that `bytes` hold. Nothing is copied but numbers and tables of lists.
+    /// Decodes `bytes`. Only numbers and tables of lists are copied.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] when the bytes are not what the encoding writes; [`ErrorKind::Unsupported`] for
+    /// [`ErrorKind::Format`] for bytes that the encoding does not write; [`ErrorKind::Unsupported`] for
     /// [`Custom`](Self::Custom).
     pub fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Value<'a>> {
         self.decode_inner(bytes).map_err(|e| e.with("encoding", self))
@@ -205,22 +207,23 @@ impl Encoding {
             Self::Bytes => Value::Bytes(bytes.into()),
             Self::Str => Value::Str(text(bytes)?.into()),
             Self::Int => Value::Int(i64::from_le_bytes(
-                bytes.try_into().map_err(|_| Error::format(format!("{} bytes are no int64", bytes.len())))?,
+                bytes.try_into().map_err(|_| Error::format(format!("{} bytes are not an int64", bytes.len())))?,
             )),
             Self::Scalar(dtype) => Value::Scalar(
                 Scalar::read(*dtype, bytes)
-                    .ok_or_else(|| Error::format(format!("{} bytes are no {self}", bytes.len())))?,
+                    .ok_or_else(|| Error::format(format!("{} bytes are not a {self}", bytes.len())))?,
             ),
             Self::StrInt => parse_int(text(bytes)?)?,
             Self::StrFloat => {
                 let text = text(bytes)?.trim();
                 Value::Float(
-                    text.parse().map_err(|e| Error::format(format!("`{}` is no float", brief(text))).caused_by(e))?,
+                    text.parse()
+                        .map_err(|e| Error::format(format!("`{}` is not a float", brief(text))).caused_by(e))?,
                 )
             }
             Self::StrDecimal => match text(bytes)?.trim() {
                 text if is_decimal(text) => Value::Decimal(text.into()),
-                text => return Err(Error::format(format!("`{}` is no decimal number", brief(text)))),
+                text => return Err(Error::format(format!("`{}` is not a decimal number", brief(text)))),
             },
             Self::Array(kind) => Value::Array(kind.decode(bytes)?),
             Self::Pil => Value::Pixels(Pixels::read(bytes)?),
@@ -229,7 +232,7 @@ impl Encoding {
             Self::JpegArray(_) => {
                 let list = image::decode_blobs(bytes, |blob| Ok(Value::Jpeg(blob.into())))?;
                 if list.is_empty() {
-                    return Err(Error::format("an array of no images"));
+                    return Err(Error::format("an array without images"));
                 }
                 Value::List(list)
             }
@@ -245,7 +248,7 @@ impl Encoding {
             Self::Custom(name) => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
-                    format!("`{name}` is no encoding we know; read its bytes"),
+                    format!("`{name}` is not a known encoding; read its bytes"),
                 ));
             }
         })
@@ -264,7 +267,7 @@ impl fmt::Display for Encoding {
     }
 }
 
-/// The elements of a list as bytes: those that are bytes already are not copied.
+/// Returns the elements of a list as bytes. Elements that are bytes already are not copied.
 fn blobs<'a>(element: &Encoding, items: &'a [Value<'_>]) -> Result<Vec<Cow<'a, [u8]>>> {
     items
         .iter()
@@ -291,7 +294,7 @@ fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|e| Error::format("the text is not UTF-8").caused_by(e))
 }
 
-/// Enough of a text to recognise it in a message.
+/// Shortens a text for a message.
 fn brief(text: &str) -> &str {
     text.char_indices().nth(40).map_or(text, |(end, _)| &text[..end])
 }
@@ -306,11 +309,12 @@ fn parse_int(text: &str) -> Result<Value<'_>> {
     match text.parse() {
         Ok(int) => Ok(Value::Int(int)),
         Err(_) if is_integer(text) => Ok(Value::BigInt(text.into())),
-        Err(e) => Err(Error::format(format!("`{}` is no int", brief(text))).caused_by(e)),
+        Err(e) => Err(Error::format(format!("`{}` is not an int", brief(text))).caused_by(e)),
     }
 }
 
-/// What Python's `Decimal` reads: digits with at most one point and an exponent, infinity, or NaN with digits.
+/// Returns true if Python's `Decimal` accepts the text: digits with at most one point and an exponent, infinity, or NaN
+/// with digits.
 fn is_decimal(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let lower = unsigned.to_ascii_lowercase();
@@ -395,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_type_is_refused() {
+    fn a_value_of_another_type_is_rejected() {
         for (name, value) in [
             ("str", Value::Int(1)),
             ("int", Value::Float(1.0)),

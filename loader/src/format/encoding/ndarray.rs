@@ -14,19 +14,19 @@ use super::dtype::DType;
 use super::value::Array;
 use crate::error::{Error, Result};
 
-/// Axes that the header's six bits can count.
+/// Upper bound of the axes, which the header counts in six bits.
 const AXES_MAX: usize = 63;
 
-/// What a column fixes about its arrays.
+/// Element type and shape of a column's arrays, as far as the column fixes them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct ArrayType {
     dtype: Option<DType>,
-    /// Only ever with a dtype.
+    /// Only with a dtype.
     shape: Option<Vec<usize>>,
 }
 
 impl ArrayType {
-    /// The type behind `ndarray:`; `config` may be empty.
+    /// Parses the text after `ndarray:`, which may be empty.
     pub(super) fn parse(config: &str) -> Result<Self> {
         if config.is_empty() {
             return Ok(Self::default());
@@ -36,26 +36,28 @@ impl ArrayType {
             None => (config, None),
         };
         let dtype = DType::from_name(dtype)
-            .ok_or_else(|| Error::config(format!("`{dtype}` is no element type; write int32, float64 ...")))?;
+            .ok_or_else(|| Error::config(format!("`{dtype}` is not an element type; write int32, float64 ...")))?;
         let Some(shape) = shape else { return Ok(Self { dtype: Some(dtype), shape: None }) };
         let shape: Vec<usize> = shape
             .split(',')
             .map(|d| d.trim().parse::<usize>().ok().filter(|&d| d > 0))
             .collect::<Option<_>>()
             .filter(|shape: &Vec<usize>| shape.len() <= AXES_MAX)
-            .ok_or_else(|| Error::config(format!("`{shape}` is no shape; write positive numbers as in 3,224,224")))?;
+            .ok_or_else(|| {
+                Error::config(format!("`{shape}` is not a shape; write positive numbers as in 3,224,224"))
+            })?;
         values_bytes(dtype, &shape)
             .filter(|&bytes| u32::try_from(bytes).is_ok())
-            .ok_or_else(|| Error::config("an array of this shape passes 4 GiB, more than a sample can hold"))?;
+            .ok_or_else(|| Error::config("an array of this shape is larger than 4 GiB, the limit of a sample"))?;
         Ok(Self { dtype: Some(dtype), shape: Some(shape) })
     }
 
-    /// The element type, if the column fixes it.
+    /// Element type, if the column fixes it.
     pub fn dtype(&self) -> Option<DType> {
         self.dtype
     }
 
-    /// The shape, if the column fixes it.
+    /// Shape, if the column fixes it.
     pub fn shape(&self) -> Option<&[usize]> {
         self.shape.as_deref()
     }
@@ -108,7 +110,7 @@ impl ArrayType {
         Ok(Array { dtype, shape, data: data.into() })
     }
 
-    /// Reads a stored array: returns its type and its elements, and replaces `shape` with its shape.
+    /// Reads a stored array: returns its type and its elements in C order, and replaces `shape` with its shape.
     ///
     /// # Errors
     ///
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_stored_is_refused() {
+    fn invalid_arrays_and_types_are_rejected() {
         let any = ArrayType::default();
         let mut out = Vec::new();
         for shape in [&[][..], &[0, 3], &[1; 64]] {
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_whose_product_wraps_is_refused() {
+    fn a_shape_whose_product_overflows_is_rejected() {
         let mut bytes = vec![8, 2 << 2 | 3];
         bytes.extend((1u64 << 32).to_le_bytes());
         bytes.extend((1u64 << 32).to_le_bytes());

@@ -1,26 +1,26 @@
-//! What a column holds, between the bytes of a shard and a program's own types.
+//! Values of columns, between the bytes of a shard and a program's own types.
 
 use std::borrow::Cow;
 
 use super::dtype::DType;
 use super::scalar::Scalar;
 
-/// A column's value. Decoded values borrow from the sample wherever the bytes can stay where they are.
+/// Value of a column. Decoded values borrow from the sample if possible.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// Bytes as they are. Given to a writer they are stored as is under every encoding.
+    /// Raw bytes. A writer stores them unchanged under every encoding.
     Bytes(Cow<'a, [u8]>),
     /// Text.
     Str(Cow<'a, str>),
     /// A Python int that fits in 64 bits.
     Int(i64),
-    /// A Python int that does not: its decimal digits, a `-` before them if negative.
+    /// A larger Python int: its decimal digits, with a `-` if negative.
     BigInt(Cow<'a, str>),
     /// A Python float.
     Float(f64),
     /// A number with a numpy type.
     Scalar(Scalar),
-    /// A decimal number as text, as Python's `Decimal` reads and prints it.
+    /// A decimal number as text, in the form of Python's `Decimal`.
     Decimal(Cow<'a, str>),
     /// An array.
     Array(Array<'a>),
@@ -34,12 +34,12 @@ pub enum Value<'a> {
     List(Vec<Value<'a>>),
     /// A JSON document as text.
     Json(Cow<'a, str>),
-    /// A Python pickle. Unpickling runs code that the file brings along, so this library never does.
+    /// A Python pickle. Unpickling runs code from the file, so this library never does it.
     Pickle(Cow<'a, [u8]>),
 }
 
 impl Value<'_> {
-    /// The kind's name, for messages.
+    /// Name of the kind, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Bytes(_) => "bytes",
@@ -83,18 +83,18 @@ impl From<f64> for Value<'_> {
     }
 }
 
-/// An array in C order, little-endian.
+/// Array in C order, little-endian.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array<'a> {
     /// Element type.
     pub dtype: DType,
     /// Elements along each axis, slowest first.
     pub shape: Vec<usize>,
-    /// The elements; `shape`'s product times the element's size, in bytes.
+    /// The elements; their number is the product of `shape`.
     pub data: Cow<'a, [u8]>,
 }
 
-/// An unpacked image as Pillow's `tobytes` gives it.
+/// Raw image in the form of Pillow's `tobytes`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pixels<'a> {
     /// Columns.

@@ -1,20 +1,20 @@
-//! The hashes that an index lists for a file.
+//! Hashes that an index lists for a file.
 
 use crate::format::HashAlgo;
 
 /// Hashes of one file by algorithm, in the order of the index.
 ///
-/// One allocation, none where there are no hashes: for each hash the place of its algorithm in [`HashAlgo::ALL`], then the
+/// One allocation, or none without hashes: for each hash the place of its algorithm in [`HashAlgo::ALL`], then the
 /// digest's bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Digests(Box<[u8]>);
 
 impl Digests {
-    /// Algorithms and digests as lowercase hexadecimal digits.
+    /// Makes a list of algorithms and digests, which are lowercase hexadecimal digits.
     ///
     /// # Panics
     ///
-    /// When a digest has another length than its algorithm's, or other characters: whoever reads an index checks them.
+    /// If a digest has the wrong length or other characters. The parser of the index checks both.
     pub fn new<S: AsRef<str>>(hashes: impl IntoIterator<Item = (HashAlgo, S)>) -> Self {
         let mut bytes = Vec::new();
         for (algo, hex) in hashes {
@@ -26,17 +26,17 @@ impl Digests {
         Self(bytes.into())
     }
 
-    /// Algorithms and digests as lowercase hexadecimal digits.
+    /// Iterates over algorithms and digests, which are lowercase hexadecimal digits.
     pub fn iter(&self) -> impl Iterator<Item = (HashAlgo, String)> {
         self.raw().map(|(algo, digest)| (algo, hex::encode(digest)))
     }
 
-    /// The algorithms.
+    /// Iterates over the algorithms.
     pub fn algos(&self) -> impl Iterator<Item = HashAlgo> {
         self.raw().map(|(algo, _)| algo)
     }
 
-    /// The digest under `algo`, as lowercase hexadecimal digits.
+    /// Returns the digest under `algo` as lowercase hexadecimal digits.
     pub fn get(&self, algo: HashAlgo) -> Option<String> {
         self.raw().find(|(known, _)| *known == algo).map(|(_, digest)| hex::encode(digest))
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_of_all_algorithms_come_back_in_their_order() {
+    fn digests_of_all_algorithms_keep_their_order() {
         let hashes: Vec<_> = HashAlgo::ALL.into_iter().rev().map(|algo| (algo, algo.hex(b"content"))).collect();
         let digests = Digests::new(hashes.clone());
         assert_eq!(digests.iter().collect::<Vec<_>>(), hashes);

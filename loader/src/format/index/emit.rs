@@ -1,4 +1,4 @@
-//! The index as the reference writes it: keys sorted, one line, ASCII.
+//! Writing of the index in the reference's form: keys sorted, one line, ASCII.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -7,7 +7,7 @@ use crate::format::json;
 use crate::format::layout::{Layout, ShardFormat, XsvKind};
 use crate::format::{Compression, HashAlgo, xsv};
 
-/// What a writer was told, as it stands in every shard's entry and in every shard's header.
+/// Settings of a writer, which are in every shard's entry of the index and in every shard's header.
 pub(in crate::format) struct ShardSettings<'a> {
     pub(in crate::format) layout: &'a Layout,
     pub(in crate::format) compression: Option<Compression>,
@@ -15,7 +15,7 @@ pub(in crate::format) struct ShardSettings<'a> {
     pub(in crate::format) size_limit: Option<u64>,
 }
 
-/// The settings as the JSON that shard headers carry.
+/// Returns the settings as the JSON in shard headers.
 pub(in crate::format) fn config(settings: &ShardSettings<'_>) -> String {
     dump(Json::Object(config_map(settings)))
 }
@@ -77,7 +77,7 @@ fn shard(shard: &Shard) -> Json {
 }
 
 impl Index {
-    /// The bytes that the reference's writer writes for the same index.
+    /// Returns the same text that the reference's writer produces for this index.
     pub fn to_json(&self) -> String {
         // One shard at a time, so that the tree of a large index never exists as a whole.
         let mut out = String::from("{\"shards\": [");

@@ -1,15 +1,15 @@
-//! What there is where an index is missed.
+//! Description of a folder without an index, for errors.
 
 use std::path::Path;
 
 use super::shard::INDEX_BASENAME;
 
-/// How many data sets are named.
+/// Upper bound of the data sets in a message.
 const NAMED: usize = 5;
 
-/// A clause about a folder without an index, for an error: the data sets in it, or beside it where there is no such folder.
+/// Returns a clause about a folder without an index: the data sets in it, or next to it if it does not exist.
 pub fn describe_folder(dir: &Path) -> String {
-    // A path of one name, or of none, lies in the working folder.
+    // A path without a parent is in the working directory.
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     let dir = &std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     if dir.is_dir() {
@@ -25,7 +25,7 @@ pub fn describe_folder(dir: &Path) -> String {
     }
 }
 
-/// Names of folders in `dir` that have an index, in order; `None` where it cannot be read.
+/// Names of folders in `dir` with an index, sorted; `None` if `dir` cannot be read.
 fn data_sets(dir: &Path) -> Option<Vec<String>> {
     let is_set = |entry: &std::fs::DirEntry| entry.path().join(INDEX_BASENAME).is_file();
     let sets = std::fs::read_dir(dir).ok()?.filter_map(|entry| entry.ok().filter(is_set));
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_without_a_folder_lies_in_the_working_one() {
+    fn a_path_without_a_parent_is_in_the_working_directory() {
         // Tests run in the crate's folder, which holds no data set.
         assert_eq!(describe_folder(Path::new("")), "the folder holds no data set; MDSWriter makes one");
         assert_eq!(describe_folder(Path::new("Cargo")), "there is no such folder");
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn data_sets_in_a_folder_and_beside_a_missing_one_are_named() {
+    fn data_sets_in_a_folder_or_next_to_a_missing_one_are_listed() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(describe_folder(root.path()), "the folder holds no data set; MDSWriter makes one");
         assert_eq!(describe_folder(&root.path().join("tain")), "there is no such folder");

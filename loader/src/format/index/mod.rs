@@ -1,8 +1,9 @@
-//! `index.json`: which shards a data set has, what files they are, and what is in them.
+//! `index.json`: the shards of a data set, their files and columns.
 //!
-//! * [`Index`], [`Shard`], [`FileInfo`], [`Digests`] — the index as values, and where a shard keeps its offset table;
-//! * `parse` — from bytes, checked, entry by entry as `root` streams them; `emit` — to the bytes that the reference's writer would have written;
-//! * [`describe_folder`] — for an error, where there is no index;
+//! * [`Index`], [`Shard`], [`FileInfo`], [`Digests`] — the index as values, with the place of a shard's offset table;
+//! * `parse` — from bytes, checked, entry by entry as `root` streams them; `emit` — to the bytes of the reference's
+//!   writer;
+//! * [`describe_folder`] — for errors about a missing index.
 
 mod digests;
 mod emit;

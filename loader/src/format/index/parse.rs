@@ -1,5 +1,5 @@
-//! Reads and checks an index. What is checked here, later stages rely on: names stay below the index and are used once,
-//! raw files fit the 32-bit offsets, sample counts fit the files, and lists of columns agree.
+//! Parser of the index. Later stages rely on its checks: names stay below the index and are unique, raw files fit the
+//! 32-bit offsets, sample counts fit the files, and lists of columns agree.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::format::layout::{Layout, ShardFormat, XsvKind};
 use crate::format::table::OffsetTable;
 use crate::format::{Compression, Encoding, HashAlgo, json, xsv};
 
-/// Longest path that Linux takes, and longest name within it, in bytes.
+/// Length limits of Linux for a path and for a name in it, in bytes.
 const PATH_BYTES_MAX: usize = 4095;
 const NAME_BYTES_MAX: usize = 255;
 
-/// Keys of every shard's entry, and those that a format adds.
+/// Keys of every shard's entry, and of single formats.
 const COMMON_KEYS: [&str; 8] =
     ["version", "format", "compression", "hashes", "size_limit", "samples", "raw_data", "zip_data"];
 const MDS_KEYS: [&str; 3] = ["column_names", "column_encodings", "column_sizes"];
@@ -31,7 +31,7 @@ const XSV_KEYS: [&str; 6] = ["raw_meta", "zip_meta", "column_names", "column_enc
 impl Index {
     /// Parses an index; `file` is its name in errors.
     ///
-    /// Unknown keys beside `version` and `shards` are passed over; unknown keys inside a shard are errors, both as in the
+    /// Unknown keys next to `version` and `shards` are ignored; unknown keys inside a shard are errors, both as in the
     /// reference. An index without shards is valid and holds no sample.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ fn index(bytes: &[u8]) -> Result<Index> {
         Err(e) if e.is_data() => return Err(describe_mistake(bytes, e)),
         Err(e) => return Err(Error::format("not valid JSON").caused_by(e)),
     };
-    // Another version may well have other entries, so it comes before what is wrong with those.
+    // Another version may have other entries, so the version is checked before errors in the entries are reported.
     version(&JsonObject(&fields))?;
     let Some(shards) = parsed.shards.transpose()? else {
         return Err(Error::format("the field is missing").with("field", "shards"));
@@ -59,7 +59,7 @@ fn index(bytes: &[u8]) -> Result<Index> {
     Ok(Index { shards })
 }
 
-/// What is wrong with a JSON document that is no object with a list.
+/// Returns the error for a JSON document that is not an object with a list of shards.
 fn describe_mistake(bytes: &[u8], error: serde_json::Error) -> Error {
     let describe = || -> Result<()> {
         let root = json::parse(bytes)?;
@@ -72,7 +72,7 @@ fn describe_mistake(bytes: &[u8], error: serde_json::Error) -> Error {
     describe().err().unwrap_or_else(|| Error::format("not valid JSON").caused_by(error))
 }
 
-/// The shards read so far, or what was wrong with one of them; `None` before the list begins.
+/// Shards that have been read, or the error in one of them; `None` before the list begins.
 #[derive(Default)]
 struct ShardList {
     shards: Option<Result<Vec<Shard>>>,
@@ -159,7 +159,7 @@ fn shard(entry: &Json, previous: Option<&Shard>) -> Result<Shard> {
     Ok(shard)
 }
 
-/// Sizes and presence of files against each other and against the number of samples.
+/// Checks sizes and presence of files against each other and against the number of samples.
 fn check_files(shard: &Shard) -> Result<()> {
     let wrong = |field: &str, what: String| Err(Error::format(what).with("field", field));
     if shard.layout.format.is_split() && shard.raw_meta.is_none() {
@@ -205,7 +205,7 @@ fn size_limit(object: &JsonObject<'_>) -> Result<Option<u64>> {
     }
 }
 
-/// `100kb` and the like, with powers of 1,024.
+/// Parses sizes such as `100kb`, in powers of 1,024.
 fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let (digits, factor) = [("kb", 1u64 << 10), ("mb", 1 << 20), ("gb", 1 << 30), ("tb", 1 << 40), ("b", 1), ("", 1)]
@@ -251,7 +251,7 @@ fn layout(object: &JsonObject<'_>) -> Result<Layout> {
     };
     let mut names = HashSet::new();
     match layout.columns.iter().find(|column| !names.insert(column.name.as_str())) {
-        Some(column) => Err(Error::format("a column stands twice").with("column", &column.name)),
+        Some(column) => Err(Error::format("a column name is used twice").with("column", &column.name)),
         None => Ok(layout),
     }
 }
@@ -268,7 +268,7 @@ fn mds_columns(object: &JsonObject<'_>) -> Result<Vec<Column>> {
     for ((name, encoding), size) in names.into_iter().zip(encodings).zip(sizes) {
         let size = match size {
             Json::Null => None,
-            // The reference reads a size of 0 as none at all.
+            // The reference treats a size of 0 as no size.
             size => Some(
                 size.as_u64()
                     .and_then(|size| u32::try_from(size).ok())
@@ -277,7 +277,7 @@ fn mds_columns(object: &JsonObject<'_>) -> Result<Vec<Column>> {
                     .context("column", || name)?,
             ),
         };
-        // A name that we do not know may be one that its users added: its bytes can still be had.
+        // An unknown name may be an encoding that users registered: its bytes can be read.
         let encoding = Encoding::parse(encoding).unwrap_or_else(|_| Encoding::Custom(encoding.to_owned()));
         if !matches!(encoding, Encoding::Custom(_)) && encoding.fixed_size() != size {
             let words = |size: Option<u32>| size.map_or_else(|| "null".to_owned(), |size| size.to_string());
@@ -318,21 +318,21 @@ fn text_column(name: &str, encoding: &str, field: &str) -> Result<Column> {
     Ok(Column { name: name.to_owned(), encoding, size: None })
 }
 
-/// Refuses a path that leaves the index's directory, or that the cache uses for something else.
+/// Rejects a path that leaves the index's directory, or that the cache uses for its own files.
 fn check_basename(path: &str) -> Result<()> {
-    let refuse = |why: &str| Err(Error::format(format!("the file name {} {why}", Brief(&Json::from(path)))));
+    let reject = |why: &str| Err(Error::format(format!("the file name {} {why}", Brief(&Json::from(path)))));
     if path.is_empty() || path.len() > PATH_BYTES_MAX || path.split('/').any(|name| name.len() > NAME_BYTES_MAX) {
-        return refuse("is empty or longer than a file system takes");
+        return reject("is empty or longer than a file system takes");
     }
     if path.split('/').any(|name| matches!(name, "" | "." | "..")) {
-        return refuse("is not a plain path below the index");
+        return reject("is not a plain path below the index");
     }
     if path.chars().any(char::is_control) || path.contains('\\') {
-        return refuse("has control characters or backslashes in it");
+        return reject("has control characters or backslashes in it");
     }
     let name = path.rsplit('/').next().unwrap_or(path);
     if name == INDEX_BASENAME || name.ends_with(".tmp") {
-        return refuse("is one that belongs to the cache");
+        return reject("is one that belongs to the cache");
     }
     Ok(())
 }
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_indexes_are_refused_with_file_and_field() {
+    fn hostile_indexes_are_rejected_with_file_and_field() {
         for (text, from, to, field) in [
             (MDS, "\"version\": 2}", "\"version\": 1}", "field version"),
             (MDS, "\"samples\": 3", "\"samples\": -3", "field samples"),
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_leave_their_directory_are_refused() {
+    fn names_that_leave_their_directory_are_rejected() {
         for name in [
             "",
             "/etc/passwd",
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_index_is_described() {
+    fn json_that_is_not_an_index_is_described() {
         let entry = &MDS["{\"shards\": [".len()..MDS.len() - "], \"version\": 2}".len()];
         for (text, says) in [
             ("[]".to_owned(), "an index is a JSON object"),
@@ -495,7 +495,7 @@ mod tests {
             ("{\"shards\": []}".to_owned(), "field version"),
             ("{\"shards\": 3, \"version\": 2}".to_owned(), "a list is expected, not 3"),
             ("{\"shards\": {}, \"version\": 1}".to_owned(), "version 1 is not supported"),
-            // The version stands behind entries that only it explains.
+            // The version comes after the entries.
             ("{\"shards\": [3], \"version\": 1}".to_owned(), "version 1 is not supported"),
             (format!("{{\"shards\": [{entry}, 3], \"version\": 2}}"), "a shard is a JSON object (shard 1"),
             (format!("{MDS} x"), "not valid JSON"),
@@ -503,13 +503,13 @@ mod tests {
             let e = parse(&text).unwrap_err();
             assert!(e.to_string().contains(says), "{text}: {e}");
         }
-        // Of two lists the last counts.
+        // The last of two lists counts.
         let twice = format!("{{\"shards\": [{entry}], \"shards\": [], \"version\": 2}}");
         assert_eq!(parse(&twice).unwrap().shards, []);
     }
 
     #[test]
-    fn deep_json_is_refused() {
+    fn deep_json_is_rejected() {
         let e = parse(&format!("{{\"version\": 2, \"shards\": {}", "[".repeat(100_000))).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Format);
     }

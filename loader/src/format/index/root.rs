@@ -1,22 +1,22 @@
-//! The outermost object of an index, read as a stream: of a hundred thousand entries only one stands as a tree at a time.
+//! Streaming reader of the index's outermost object: only one of its many entries at a time exists as a tree.
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value as Json};
 use std::fmt;
 
-/// What becomes of the list `shards`.
+/// Receiver of the entries of the list `shards`.
 pub(super) trait ShardEntries {
-    /// A list begins: of two lists of that name the last counts, as in every JSON object.
+    /// Starts a list. If there are two lists, the last counts, as for every key in JSON.
     fn begin(&mut self);
-    /// Its next entry.
+    /// Takes the next entry.
     fn take(&mut self, entry: Json);
 }
 
-/// Reads an index: its other fields that count come back, the entries go to `entries`.
+/// Reads an index: passes the entries to `entries`, and returns its other fields that matter.
 ///
 /// # Errors
 ///
-/// What is no JSON. An error of the kind `is_data` says that the root is no object, or `shards` no list.
+/// Invalid JSON. An error of the kind `is_data` means that the root is not an object, or `shards` not a list.
 pub(super) fn read(bytes: &[u8], entries: &mut impl ShardEntries) -> serde_json::Result<Map<String, Json>> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let fields = json.deserialize_map(Root(entries))?;

@@ -15,37 +15,37 @@ pub const INDEX_BASENAME: &str = "index.json";
 /// The version of the formats here; there is no other.
 pub const VERSION: u64 = 2;
 
-/// A data set's index.
+/// Index of a data set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Index {
-    /// The shards in their order.
+    /// Shards in their order.
     pub shards: Vec<Shard>,
 }
 
-/// One shard.
+/// Entry of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Format and columns; shards with the same share one.
+    /// Format and columns; equal ones are shared between shards.
     pub layout: Arc<Layout>,
     /// Number of samples.
     pub samples: u64,
-    /// How the zip files are compressed, if they are.
+    /// Compression of the zip files, if there are any.
     pub compression: Option<Compression>,
-    /// Hash algorithms that the writer was told to use; shards with the same share one list.
+    /// Hash algorithms in the writer's settings; equal lists are shared between shards.
     pub hashes: Arc<[HashAlgo]>,
     /// The writer's limit on a shard's raw size in bytes, if it had one.
     pub size_limit: Option<u64>,
-    /// The data file, uncompressed.
+    /// Uncompressed data file.
     pub raw_data: FileInfo,
-    /// The data file as it is stored, if it is compressed.
+    /// Compressed data file, if the shard is compressed.
     pub zip_data: Option<FileInfo>,
-    /// The file with the offsets, uncompressed, in a format that keeps them apart.
+    /// Uncompressed file with the offsets, in formats that keep them separately.
     pub raw_meta: Option<Box<FileInfo>>,
-    /// That file as it is stored, if it is compressed.
+    /// Compressed file with the offsets, if the shard is compressed.
     pub zip_meta: Option<Box<FileInfo>>,
 }
 
-/// One file of a shard. Small, because an index may list a hundred thousand.
+/// File of a shard. Small, because an index may list a hundred thousand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInfo {
     /// Path relative to the index: a name, in a merged index with directories before it. Checked to stay below the index.
@@ -57,13 +57,13 @@ pub struct FileInfo {
 }
 
 impl FileInfo {
-    /// The recorded digest under `algo`, as lowercase hexadecimal digits.
+    /// Returns the recorded digest under `algo` as lowercase hexadecimal digits.
     pub fn hash(&self, algo: HashAlgo) -> Option<String> {
         self.hashes.get(algo)
     }
 }
 
-/// One file of a shard, raw and as it is stored.
+/// File of a shard, raw and compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePair<'a> {
     /// Uncompressed.
@@ -73,7 +73,7 @@ pub struct FilePair<'a> {
 }
 
 impl<'a> FilePair<'a> {
-    /// The file that lies in the store: the compressed one if there is one.
+    /// Returns the file in the store: the compressed one if there is one.
     pub fn stored(self) -> &'a FileInfo {
         self.zip.unwrap_or(self.raw)
     }
@@ -87,7 +87,7 @@ impl Index {
 }
 
 impl Shard {
-    /// The files of the shard: first the one with the offsets, if it is apart, then the data.
+    /// Returns the files of the shard: the separate file with the offsets, if there is one, then the data.
     pub fn files(&self) -> impl Iterator<Item = FilePair<'_>> {
         let meta = self.raw_meta.as_deref().map(|raw| FilePair { raw, zip: self.zip_meta.as_deref() });
         meta.into_iter().chain([FilePair { raw: &self.raw_data, zip: self.zip_data.as_ref() }])
@@ -103,12 +103,12 @@ impl Shard {
         self.files().map(|pair| pair.zip.map(|zip| zip.bytes)).sum()
     }
 
-    /// Size of the files that lie in the store, in bytes.
+    /// Size of the files in the store, in bytes.
     pub fn stored_bytes(&self) -> u64 {
         self.files().map(|pair| pair.stored().bytes).sum()
     }
 
-    /// The raw file that starts with the offset table.
+    /// Returns the raw file that starts with the offset table.
     pub fn table_file(&self) -> &FileInfo {
         self.raw_meta.as_deref().unwrap_or(&self.raw_data)
     }
@@ -118,14 +118,14 @@ impl Shard {
         OffsetTable::bytes(self.samples)
     }
 
-    /// The offset table, from the first [`table_bytes`](Self::table_bytes) bytes (or more) of
+    /// Parses the offset table from the first [`table_bytes`](Self::table_bytes) bytes (or more) of
     /// [`table_file`](Self::table_file).
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] with file and field, when the table is cut off or contradicts the index.
+    /// [`crate::ErrorKind::Format`] with file and field, if the table is truncated or contradicts the index.
     pub fn offsets(&self, front: &[u8]) -> Result<OffsetTable> {
-        // In a split format samples lie in the other file, which has no table in front of them.
+        // In a split format the samples are in the other file, which has no table before them.
         let (first_min, may_have_trailer) = match self.raw_meta {
             Some(_) => (0, false),
             None => (self.table_bytes(), true),

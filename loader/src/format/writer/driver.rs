@@ -1,4 +1,4 @@
-//! Cuts samples into shards and hands full shards to threads.
+//! Cuts samples into shards, and passes full shards to threads.
 
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 
@@ -16,28 +16,28 @@ use crate::format::table::too_large;
 use crate::format::{Compression, HashAlgo};
 use crate::sync::{Arc, AtomicBool, JoinHandle, Ordering, spawn};
 
-/// The reference's limit on a shard's raw size, in bytes.
+/// Default limit on a shard's raw size in bytes, as in the reference.
 pub const SIZE_LIMIT_DEFAULT: u64 = 1 << 26;
 
-/// Most worker threads. Each holds a shard and its compressed form in memory.
+/// Upper bound of the worker threads. Each holds a shard and its compressed form in memory.
 const THREADS_MAX: usize = 32;
 
-/// How to write shards.
+/// Settings of a [`Writer`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Compress every file so.
+    /// Compression of every file.
     pub compression: Option<Compression>,
-    /// Record these hashes of every file, raw and compressed. Sorted by name, none twice.
+    /// Hashes to record of every file, raw and compressed. Sorted by name, without repetition.
     pub hashes: Vec<HashAlgo>,
-    /// Largest raw size of a shard in bytes, below 2^32, inclusive; a larger sample gets a shard of its own. None puts
-    /// everything into one shard.
+    /// Largest raw size of a shard in bytes (inclusive), below 2^32; a larger sample gets a shard of its own. `None`
+    /// puts all samples into one shard.
     pub size_limit: Option<u64>,
     /// Threads that hash, compress and store; 0 means as many as there are CPUs.
     ///
-    /// Up to `threads + 2` shards are in memory at once: one with each, one waiting, one under construction.
+    /// Up to `threads + 2` shards are in memory at once: one per thread, one queued, one under construction.
     pub threads: usize,
-    /// What stands behind the samples of MDS shards. It does not count against the size limit, so that the shards hold the
-    /// same samples with it and without.
+    /// Index of values after the samples of MDS shards. It does not count against the size limit, so that the shards
+    /// hold the same samples with and without it.
     pub index: Option<Arc<dyn ValueIndex>>,
 }
 
@@ -50,7 +50,7 @@ impl Default for Options {
 impl Options {
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] when the size limit or the hashes are not as their fields say.
+    /// [`crate::ErrorKind::Config`] if the size limit or the hashes break the rules of their fields.
     fn check(&self) -> Result<()> {
         if !self.hashes.is_sorted_by(|a, b| a < b) {
             return Err(Error::config("Hashes must be unique and in sorted order"));
@@ -64,43 +64,43 @@ impl Options {
     }
 }
 
-/// Writes a data set. Without [`finish`](Self::finish) there is no index, hence no data set.
+/// Writer of a data set. Without [`finish`](Self::finish) there is no index, hence no data set.
 pub struct Writer {
     plan: Arc<Plan>,
     samples: Samples,
-    /// What the samples count against the size limit.
+    /// Bytes that count against the size limit so far.
     limit_bytes: u64,
     scratch: Scratch,
-    /// Shards handed out so far, also the next shard's number.
+    /// Shards that have been queued, and number of the next one.
     shards: usize,
     workers: Option<Workers>,
 }
 
-/// What all threads know.
+/// Data of all threads.
 struct Plan {
     layout: Arc<Layout>,
     options: Options,
     frame: Frame,
     sink: Box<dyn Sink>,
-    /// Set by the first failure, and by a writer that is dropped: work that is still queued is then pointless.
+    /// Set by the first failure, and by a writer that is dropped: queued work is then pointless.
     stopped: AtomicBool,
 }
 
 struct Workers {
     jobs: Sender<(usize, Samples)>,
-    /// Not bounded, or a full one would stop the workers that empty `jobs`. Holds at most one entry a shard, which the
+    /// Unbounded: a full channel would stop the workers that empty `jobs`. Holds at most one entry per shard, which the
     /// index needs anyway.
     results: Receiver<(usize, Result<Shard>)>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// A writer of samples of `layout` into `sink`.
+    /// Starts a writer of samples of `layout` into `sink`.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] when `options` are not as their fields say; [`crate::ErrorKind::Io`] when the system
-    /// refuses a thread.
+    /// [`crate::ErrorKind::Config`] if `options` break the rules of their fields; [`crate::ErrorKind::Io`] if a thread
+    /// cannot be started.
     pub fn new(layout: Layout, sink: Box<dyn Sink>, options: Options) -> Result<Self> {
         options.check()?;
         let frame = Frame::new(&ShardSettings {
@@ -115,7 +115,7 @@ impl Writer {
         Ok(Self { plan, samples: Samples::default(), limit_bytes, scratch: Scratch::default(), shards: 0, workers })
     }
 
-    /// Format and columns; [`write`](Self::write) takes values in the order of its columns.
+    /// Format and columns. [`write`](Self::write) takes values in the order of the columns.
     pub fn layout(&self) -> &Layout {
         &self.plan.layout
     }
@@ -124,15 +124,15 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`], with the column, for a value that its column does not take; the sample is then not
-    /// added and writing can go on. Or the failure of a thread, after which nothing more can be written.
+    /// [`crate::ErrorKind::Config`] with the column, for a value that its column does not accept: the sample is not
+    /// added, and writing can continue. Or the failure of a thread, after which nothing more can be written.
     pub fn write(&mut self, values: &[Value<'_>]) -> Result<()> {
         let start = self.samples.bytes.len();
         sample::encode(&self.plan.layout, values, &mut self.scratch, &mut self.samples.bytes)?;
-        self.added(start)
+        self.count_sample(start)
     }
 
-    /// Adds a sample of values by name, in any order; those that are no column are passed over.
+    /// Adds a sample of values by name, in any order. Names that are not a column are ignored.
     ///
     /// # Errors
     ///
@@ -150,22 +150,23 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write), and [`crate::ErrorKind::Config`] for bytes that are no sample of the layout.
+    /// As [`write`](Self::write), and [`crate::ErrorKind::Config`] for bytes that are not a sample of the layout.
     pub fn write_encoded(&mut self, sample: &[u8]) -> Result<()> {
         self.plan.layout.split(sample, &mut self.scratch).map_err(|e| e.of_kind(crate::ErrorKind::Config))?;
         let start = self.samples.bytes.len();
         self.samples.bytes.extend_from_slice(sample);
-        self.added(start)
+        self.count_sample(start)
     }
 
-    /// The sample from `start` to the end of the samples' bytes was added: flushes those before it if the shard is full.
-    fn added(&mut self, start: usize) -> Result<()> {
+    /// Counts the sample that was added from `start` to the end of the samples' bytes, and flushes the samples before
+    /// it if the shard is full.
+    fn count_sample(&mut self, start: usize) -> Result<()> {
         let bytes = (self.samples.bytes.len() - start) as u64;
         let counted = bytes + self.plan.frame.limit_bytes_per_sample();
         let mut before = start as u64;
         let mut count = self.samples.sizes.len() as u64;
         if self.plan.options.size_limit.is_some_and(|limit| limit < self.limit_bytes + counted) {
-            // The reference flushes whatever it has, even nothing: a first sample that is too large leaves an empty shard.
+            // The reference flushes even an empty shard: a first sample that is too large leaves one.
             let sample = self.samples.bytes.split_off(start);
             self.flush()?;
             self.samples.bytes = sample;
@@ -185,7 +186,7 @@ impl Writer {
         }
     }
 
-    /// Hands the samples so far to a thread, waiting until one takes or queues them.
+    /// Queues the samples so far for a thread, and waits while the queue is full.
     fn flush(&mut self) -> Result<()> {
         let samples = std::mem::take(&mut self.samples);
         self.limit_bytes = self.plan.frame.limit_bytes();
@@ -201,7 +202,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What stopped the threads.
+    /// Returns the failure that stopped the threads.
     fn failure(&mut self) -> Error {
         let collected = self.workers.take().map(Workers::join);
         let first = collected.and_then(|results| results.into_iter().find_map(|(_, result)| result.err()));
@@ -210,11 +211,11 @@ impl Writer {
         })
     }
 
-    /// Writes what is left, waits for all shards and writes the index, which it returns.
+    /// Writes the remaining samples, waits for all shards, writes the index and returns it.
     ///
     /// # Errors
     ///
-    /// The first failure of a thread or of the sink; there is then no index.
+    /// The first failure of a thread or of the sink. There is then no index.
     pub fn finish(mut self) -> Result<Index> {
         if !self.samples.sizes.is_empty() {
             self.flush()?;
@@ -249,7 +250,7 @@ impl Workers {
             0 => crate::topology::cpu_count(),
             threads => threads,
         };
-        // One waiting job keeps a thread from idling while the next shard fills; more would only take memory.
+        // One queued job keeps a thread busy while the next shard fills; more would only take memory.
         let (jobs, queue) = bounded::<(usize, Samples)>(1);
         let (done, results) = unbounded();
         let mut workers = Self { jobs, results, threads: Vec::new() };
@@ -264,22 +265,22 @@ impl Workers {
                     if result.is_err() {
                         plan.stopped.store(true, Ordering::Release);
                     }
-                    // Nobody listens once the writer is gone.
+                    // The receiver may be gone: a dropped writer needs no results.
                     let _ = done.send((number, result));
                 }
             };
             let thread = spawn(format!("fb-write-{i}"), body)
-                .map_err(|e| Error::from_io(e, "the system refuses a thread for the writer"))?;
+                .map_err(|e| Error::from_io(e, "a thread of the writer cannot be started"))?;
             workers.threads.push(thread);
         }
         Ok(workers)
     }
 
-    /// Lets the threads finish what is queued, ends them and returns their results in any order.
+    /// Waits until the threads have finished the queued shards, and returns their results in any order.
     fn join(self) -> Vec<(usize, Result<Shard>)> {
         drop(self.jobs);
         for thread in self.threads {
-            // A thread that panicked left no result, which the caller notices.
+            // A thread that panicked has no result, which the caller detects.
             let _ = thread.join();
         }
         self.results.try_iter().collect()

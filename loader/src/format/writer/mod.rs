@@ -1,4 +1,4 @@
-//! Writing data sets: samples in, shards and an index out, byte for byte as the reference writes them.
+//! Writing of data sets: samples in, shards and an index out, byte for byte as the reference writes them.
 //!
 //! ```text
 //!   write(values) -- sample: encode --> Shard under construction
@@ -10,13 +10,13 @@
 //! ```
 //!
 //! * `sample` — one sample's values to bytes, pure;
-//! * `shard` — the samples of one shard to its raw files, pure;
-//! * [`ValueIndex`] — makes what stands behind the samples, if it was asked for; `values` puts it together;
-//! * [`Sink`] — where files go; [`LocalDir`] is a directory;
+//! * `shard` — one shard's samples to its raw files, pure;
+//! * [`ValueIndex`] — optional index of values after the samples; `values` builds the trailer;
+//! * [`Sink`] — destination of the files; [`LocalDir`] is a directory;
 //! * `driver` — [`Writer`]: cuts shards, runs the threads, writes the index.
 //!
-//! A file appears under its name whole or not at all, and the index appears after every shard, so a crash at any point
-//! leaves nothing that looks finished.
+//! A file appears under its name completely or not at all, and the index appears after every shard, so a crash at any
+//! point leaves no data set that looks complete.
 
 mod driver;
 mod sample;

@@ -1,4 +1,4 @@
-//! One sample's values to the bytes that stand in a shard.
+//! Encoding of one sample's values to the bytes in a shard.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use crate::format::encoding::{Encoding, Value};
 use crate::format::json::{self, FloatWords};
 use crate::format::layout::{Layout, ShardFormat};
 
-/// Appends the sample of `values`, one for each column of `layout` in its order. `scratch` is overwritten.
+/// Appends the sample with `values`, one for each column of `layout` in its order. `scratch` is overwritten.
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Config`], with the column, for a value that its column does not take; `out` is then as before.
+/// [`crate::ErrorKind::Config`] with the column, for a value that its column does not accept; `out` is then unchanged.
 pub fn encode(layout: &Layout, values: &[Value<'_>], scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
     if values.len() != layout.columns.len() {
         return Err(Error::config(format!("{} values for {} columns", values.len(), layout.columns.len())));
@@ -22,7 +22,7 @@ pub fn encode(layout: &Layout, values: &[Value<'_>], scratch: &mut Scratch, out:
         ShardFormat::Mds => mds(&layout.columns, values, out),
         ShardFormat::Jsonl { newline } => jsonl(&layout.columns, newline, values, out),
         ShardFormat::Xsv { separator, newline, .. } => xsv(&layout.columns, separator, newline, values, out)
-            .and_then(|cells| reads_back(layout, &out[start..], &cells, scratch)),
+            .and_then(|cells| check_reads_back(layout, &out[start..], &cells, scratch)),
     };
     encoded.inspect_err(|_| out.truncate(start))
 }
@@ -62,7 +62,7 @@ fn jsonl(columns: &[Column], newline: &str, values: &[Value<'_>], out: &mut Vec<
     Ok(())
 }
 
-/// Returns where the cells lie in what it appends.
+/// Appends a row, and returns the places of its cells relative to the row's start.
 fn xsv(
     columns: &[Column],
     separator: &str,
@@ -93,12 +93,12 @@ fn xsv(
     Ok(cells)
 }
 
-/// With separators of several characters, the end of a value and the separator after it can read as a separator that
-/// starts earlier. Such a row would come back as other cells, so it is refused.
-fn reads_back(layout: &Layout, row: &[u8], cells: &[Range<usize>], scratch: &mut Scratch) -> Result<()> {
+/// With separators of several characters, the end of a value and the separator after it can look like a separator that
+/// starts earlier. Such a row would be read as other cells, so it is rejected.
+fn check_reads_back(layout: &Layout, row: &[u8], cells: &[Range<usize>], scratch: &mut Scratch) -> Result<()> {
     let columns = layout.split(row, scratch).map_err(|e| e.of_kind(crate::ErrorKind::Config))?;
     if columns.iter().ne(cells.iter().map(|cell| &row[cell.clone()])) {
-        return Err(Error::config("the row would not read back as it was written; use another separator"));
+        return Err(Error::config("the row would be read back as other cells; use another separator"));
     }
     Ok(())
 }
@@ -112,5 +112,6 @@ fn push_text(encoding: &Encoding, value: &Value<'_>, text: &mut String) -> Resul
 
 fn wrong_type(column: &Column, value: &Value<'_>) -> Error {
     let name = crate::format::xsv::text_type(&column.encoding);
-    Error::config(format!("a value of type {} is no {name}", value.kind())).with("column", &column.name)
+    Error::config(format!("a value of type {} is not a value of type {name}", value.kind()))
+        .with("column", &column.name)
 }

@@ -1,15 +1,15 @@
-//! The samples of one shard to its raw files.
+//! Conversion of one shard's samples to its raw files.
 
 use crate::error::Result;
 use crate::format::index::{ShardSettings, config};
 use crate::format::layout::{Layout, ShardFormat};
 use crate::format::table::offset_table;
 
-/// The part of a shard's files that is the same for all shards of a data set.
+/// Parts of a shard's files that are the same for all shards of a data set.
 pub(super) struct Frame {
-    /// The settings as JSON; stands behind the offsets.
+    /// Settings as JSON, which follow the offsets.
     config: Vec<u8>,
-    /// The row of column names of the XSV formats, else nothing.
+    /// Row of column names of the XSV formats; otherwise empty.
     names: Vec<u8>,
     is_split: bool,
 }
@@ -29,12 +29,12 @@ impl Frame {
         if self.is_split { 0 } else { 8 + self.config.len() as u64 }
     }
 
-    /// Bytes that each sample counts in addition to its own: its offset, where that is in the same file.
+    /// Bytes that count per sample in addition to its own: its offset, if that is in the same file.
     pub(super) fn limit_bytes_per_sample(&self) -> u64 {
         if self.is_split { 0 } else { 4 }
     }
 
-    /// Size of the data file of `samples` samples with `bytes` bytes together.
+    /// Size of the data file of `samples` samples with `bytes` bytes in total.
     pub(super) fn data_file_bytes(&self, samples: u64, bytes: u64) -> u64 {
         let front = if self.is_split { self.names.len() as u64 } else { 8 + 4 * samples + self.config.len() as u64 };
         front + bytes
@@ -47,38 +47,38 @@ fn names(layout: &Layout) -> Vec<u8> {
     (names.join(separator) + newline).into_bytes()
 }
 
-/// Samples waiting for their shard to fill.
+/// Samples of the shard under construction.
 #[derive(Default)]
 pub(super) struct Samples {
-    /// The samples one after the other.
+    /// Bytes of all samples.
     pub(super) bytes: Vec<u8>,
     /// Size of each in bytes.
     pub(super) sizes: Vec<u32>,
 }
 
-/// A shard's raw files. The data file is in pieces, so that the samples need not be copied behind their header: what
-/// stands before them, they themselves, and their trailer.
+/// Raw files of a shard. The data file is in pieces, so that the samples need not be copied after their header: the
+/// header, the samples, and the trailer.
 pub(super) struct RawFiles {
     pub(super) data: [Vec<u8>; 3],
     pub(super) meta: Option<Vec<u8>>,
 }
 
 impl Samples {
-    /// The samples, one after the other.
+    /// Iterates over the samples.
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &self.bytes[..];
         self.sizes.iter().map(move |size| {
-            let (sample, behind) = rest.split_at(*size as usize);
-            rest = behind;
+            let (sample, after) = rest.split_at(*size as usize);
+            rest = after;
             sample
         })
     }
 
-    /// The files of a shard of these samples, with `trailer` behind them.
+    /// Returns the files of a shard with these samples, followed by `trailer`.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] when the samples pass 4 GiB, which their offsets cannot express.
+    /// [`crate::ErrorKind::Config`] if the samples are larger than 4 GiB, which their offsets cannot express.
     pub(super) fn into_files(self, frame: &Frame, trailer: Vec<u8>) -> Result<RawFiles> {
         let count = self.sizes.len() as u64;
         let end = frame.data_file_bytes(count, self.bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! Where a writer's files go.
+//! Destinations of a writer's files.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -9,16 +9,16 @@ use crate::error::{Context, Error, Result};
 use crate::format::INDEX_BASENAME;
 use crate::sync::Mutex;
 
-/// A place that takes whole files. Workers call it at once from several threads.
+/// Destination of whole files. Several workers call it at the same time.
 pub trait Sink: Send + Sync {
-    /// Stores the file `basename` of the bytes of all `pieces` in turn: whole, or not under this name.
+    /// Stores the concatenated `pieces` as the file `basename`: completely, or not under this name.
     ///
     /// # Errors
     ///
-    /// Why it could not; the writer then stops and writes no index.
+    /// Any failure; the writer then stops and writes no index.
     fn put(&self, basename: &str, pieces: &[&[u8]]) -> Result<()>;
 
-    /// Stores the index, after every other file is where a crash cannot take it away any more.
+    /// Stores the index, after all other files are safe from a crash.
     ///
     /// # Errors
     ///
@@ -26,25 +26,25 @@ pub trait Sink: Send + Sync {
     fn finish(&self, index: &[u8]) -> Result<()>;
 }
 
-/// A directory. Files are written as `<name>.tmp`, flushed to the disk and renamed.
+/// Directory as a destination. Files are written as `<name>.tmp`, flushed to the disk and renamed.
 #[derive(Debug)]
 pub struct LocalDir {
     path: PathBuf,
-    /// Folders below that got files, and those on the way to them.
+    /// Subfolders with new files, and their parents.
     folders: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl LocalDir {
-    /// The directory at `path`, made if it is not there. One that holds anything is refused, or with `overwrite`
-    /// emptied, its index first.
+    /// Creates the directory at `path` unless it exists. A directory that is not empty is rejected, or emptied with
+    /// `overwrite`, its index first.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] for a directory that is not empty; what the file system says.
+    /// [`crate::ErrorKind::Config`] for a directory that is not empty; failures of the file system.
     pub fn create(path: impl Into<PathBuf>, overwrite: bool) -> Result<Self> {
         let path = path.into();
         let on_path = |e: std::io::Error, what: &str| Error::from_io(e, what).with("directory", path.display());
-        fs::create_dir_all(&path).map_err(|e| on_path(e, "the output directory cannot be made"))?;
+        fs::create_dir_all(&path).map_err(|e| on_path(e, "the output directory cannot be created"))?;
         let mut entries =
             fs::read_dir(&path).map_err(|e| on_path(e, "the output directory cannot be read"))?.peekable();
         if entries.peek().is_some() {
@@ -52,7 +52,7 @@ impl LocalDir {
                 return Err(Error::config("Directory is not empty: name a new or an empty one")
                     .with("directory", path.display()));
             }
-            // Without its index, a data set that is only half removed does not look whole.
+            // Without its index, a partly removed data set does not look complete.
             match fs::remove_file(path.join(INDEX_BASENAME)) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                     return Err(on_path(e, "the old index cannot be removed"));
@@ -67,7 +67,7 @@ impl LocalDir {
         Ok(Self { path, folders: Mutex::default() })
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -76,7 +76,7 @@ impl LocalDir {
         let temporary = self.path.join(format!("{basename}.tmp"));
         let written = (|| {
             if let Some(folder) = temporary.parent() {
-                // Shards of merged indexes lie in folders.
+                // Shards of merged indexes are in subfolders.
                 fs::create_dir_all(folder)?;
                 let below = folder.ancestors().take_while(|folder| *folder != self.path);
                 self.folders.lock().extend(below.map(Path::to_owned));
@@ -89,13 +89,13 @@ impl LocalDir {
             fs::rename(&temporary, self.path.join(basename))
         })();
         if written.is_err() {
-            // The first failure is the one to report; a remnant is recognised by its name.
+            // The first failure is reported; a leftover is recognised by its name.
             let _ = fs::remove_file(&temporary);
         }
         written
     }
 
-    /// Flushes the names of all files, those in folders below first.
+    /// Flushes the names of all files, those in subfolders first.
     fn sync(&self) -> std::io::Result<()> {
         for folder in self.folders.lock().iter().rev() {
             File::open(folder)?.sync_all()?;

@@ -1,4 +1,4 @@
-//! One file of a shard on its way to the sink.
+//! Storing of one file of a shard.
 
 use super::sink::Sink;
 use crate::error::Result;
@@ -6,11 +6,12 @@ use crate::format::hash::Hasher;
 use crate::format::index::{Digests, FileInfo};
 use crate::format::{Compression, HashAlgo};
 
-/// Stores the file of `pieces`, compressed if asked for, and describes it for the index: raw, and as it was stored.
+/// Stores the concatenated `pieces`, compressed if requested, and returns the index's entries of the raw file and of
+/// the compressed one.
 ///
 /// # Errors
 ///
-/// What the compression or the sink says.
+/// Failures of the compression or the sink.
 pub fn store_file(
     sink: &dyn Sink,
     compression: Option<Compression>,

@@ -11,14 +11,14 @@ use crate::format::{Compression, Index};
 
 type NamedBytes = (String, Vec<u8>);
 
-/// Files in the order in which they came, and what to refuse.
+/// Stored files in the order of their arrival, and the file to reject.
 #[derive(Clone, Default)]
-struct Memory {
+struct MemorySink {
     files: Arc<Mutex<Vec<NamedBytes>>>,
-    refuse: Option<&'static str>,
+    rejected: Option<&'static str>,
 }
 
-impl Memory {
+impl MemorySink {
     fn file(&self, name: &str) -> Vec<u8> {
         let files = self.files.lock().unwrap();
         files.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("no file {name}")).1.clone()
@@ -29,9 +29,9 @@ impl Memory {
     }
 }
 
-impl Sink for Memory {
+impl Sink for MemorySink {
     fn put(&self, basename: &str, pieces: &[&[u8]]) -> Result<()> {
-        if self.refuse.is_some_and(|name| basename.contains(name)) {
+        if self.rejected.is_some_and(|name| basename.contains(name)) {
             return Err(Error::new(ErrorKind::Full, "no room").with("file", basename));
         }
         self.files.lock().unwrap().push((basename.to_owned(), pieces.concat()));
@@ -52,8 +52,8 @@ fn limited(size_limit: u64) -> Options {
 }
 
 #[test]
-fn the_documented_shard_comes_out_byte_for_byte() {
-    let memory = Memory::default();
+fn the_documented_shard_is_written_byte_for_byte() {
+    let memory = MemorySink::default();
     let mut writer = Writer::new(id_and_sample(), Box::new(memory.clone()), limited(256)).unwrap();
     for i in 0..10i64 {
         let id = format!("{i:06}");
@@ -84,7 +84,7 @@ fn a_first_sample_that_is_too_large_leaves_an_empty_shard() {
         Layout::jsonl([("a", "str")], "\n").unwrap(),
         Layout::xsv(XsvKind::Csv, [("a", "str")], "", "\n").unwrap(),
     ] {
-        let memory = Memory::default();
+        let memory = MemorySink::default();
         let mut writer = Writer::new(layout, Box::new(memory.clone()), limited(300)).unwrap();
         for size in [1000, 1, 1000] {
             writer.write(&[Value::Str("x".repeat(size).into())]).unwrap();
@@ -99,8 +99,8 @@ fn a_first_sample_that_is_too_large_leaves_an_empty_shard() {
 }
 
 #[test]
-fn nothing_written_is_an_index_of_28_bytes() {
-    let memory = Memory::default();
+fn an_empty_data_set_has_an_index_of_28_bytes() {
+    let memory = MemorySink::default();
     Writer::new(id_and_sample(), Box::new(memory.clone()), Options::default()).unwrap().finish().unwrap();
     assert_eq!(memory.file("index.json"), b"{\"shards\": [], \"version\": 2}");
 }
@@ -108,7 +108,7 @@ fn nothing_written_is_an_index_of_28_bytes() {
 #[test]
 fn compressed_shards_unpack_to_the_uncompressed_ones() {
     let write = |compression: Option<&str>| {
-        let memory = Memory::default();
+        let memory = MemorySink::default();
         let options = Options {
             compression: compression.map(|c| Compression::parse(c).unwrap()),
             hashes: vec![HashAlgo::Sha1, HashAlgo::Xxh64],
@@ -132,7 +132,7 @@ fn compressed_shards_unpack_to_the_uncompressed_ones() {
                 assert_eq!(zip.hash(HashAlgo::Sha1).unwrap(), HashAlgo::Sha1.hex(&bytes));
                 shard.compression.unwrap().decompress(&bytes, pair.raw.bytes, &mut out).unwrap();
                 assert_eq!(pair.raw.hash(HashAlgo::Xxh64).unwrap(), HashAlgo::Xxh64.hex(&out));
-                // The settings behind the offsets name the compression, so only the data file is the same.
+                // The settings after the offsets contain the compression, so only the data file is the same.
                 if pair.raw.basename == shard.raw_data.basename {
                     assert_eq!(out, raw.file(&original.raw.basename));
                 }
@@ -142,8 +142,8 @@ fn compressed_shards_unpack_to_the_uncompressed_ones() {
 }
 
 #[test]
-fn a_refused_sample_is_not_there_and_writing_goes_on() {
-    let memory = Memory::default();
+fn a_rejected_sample_is_not_written_and_writing_continues() {
+    let memory = MemorySink::default();
     let mut writer = Writer::new(id_and_sample(), Box::new(memory.clone()), limited(4096)).unwrap();
     writer.write(&[Value::Str("a".into()), Value::Int(1)]).unwrap();
     let e = writer.write(&[Value::Str("b".into()), Value::Float(1.0)]).unwrap_err();
@@ -158,9 +158,9 @@ fn a_refused_sample_is_not_there_and_writing_goes_on() {
 }
 
 #[test]
-fn rows_that_would_read_back_otherwise_are_refused() {
+fn rows_that_would_be_read_back_as_other_cells_are_rejected() {
     let layout = Layout::xsv(XsvKind::Xsv, [("a", "str"), ("b", "str")], "::", "\r\n").unwrap();
-    let mut writer = Writer::new(layout, Box::new(Memory::default()), limited(4096)).unwrap();
+    let mut writer = Writer::new(layout, Box::new(MemorySink::default()), limited(4096)).unwrap();
     writer.write(&["x".into(), "y".into()]).unwrap();
     for (a, b) in [("a::b", ""), ("a:", "b"), ("", "\r\n"), ("a", "b\r\n")] {
         assert_eq!(writer.write(&[a.into(), b.into()]).unwrap_err().kind(), ErrorKind::Config, "{a} {b}");
@@ -170,8 +170,8 @@ fn rows_that_would_read_back_otherwise_are_refused() {
 }
 
 #[test]
-fn a_failing_sink_surfaces_and_there_is_no_index() {
-    let memory = Memory { refuse: Some("00001"), ..Memory::default() };
+fn a_failure_of_the_sink_is_returned_and_there_is_no_index() {
+    let memory = MemorySink { rejected: Some("00001"), ..MemorySink::default() };
     let mut writer = Writer::new(id_and_sample(), Box::new(memory.clone()), limited(256)).unwrap();
     let mut failed = None;
     for i in 0..1000 {
@@ -187,8 +187,8 @@ fn a_failing_sink_surfaces_and_there_is_no_index() {
 }
 
 #[test]
-fn a_failure_of_the_last_shard_surfaces_in_finish() {
-    let memory = Memory { refuse: Some("00000"), ..Memory::default() };
+fn a_failure_of_the_last_shard_is_returned_by_finish() {
+    let memory = MemorySink { rejected: Some("00000"), ..MemorySink::default() };
     let mut writer = Writer::new(id_and_sample(), Box::new(memory.clone()), limited(256)).unwrap();
     writer.write(&["000000".into(), Value::Int(0)]).unwrap();
     assert_eq!(writer.finish().unwrap_err().kind(), ErrorKind::Full);
@@ -197,7 +197,7 @@ fn a_failure_of_the_last_shard_surfaces_in_finish() {
 
 #[test]
 fn a_dropped_writer_leaves_no_index() {
-    let memory = Memory::default();
+    let memory = MemorySink::default();
     let mut writer = Writer::new(id_and_sample(), Box::new(memory.clone()), limited(256)).unwrap();
     (0..20).for_each(|i| writer.write(&["000000".into(), Value::Int(i)]).unwrap());
     drop(writer);
@@ -205,8 +205,8 @@ fn a_dropped_writer_leaves_no_index() {
 }
 
 #[test]
-fn settings_that_cannot_work_are_refused() {
-    let new = |options| Writer::new(id_and_sample(), Box::new(Memory::default()), options).err().map(|e| e.kind());
+fn invalid_settings_are_rejected() {
+    let new = |options| Writer::new(id_and_sample(), Box::new(MemorySink::default()), options).err().map(|e| e.kind());
     assert_eq!(new(limited(0)), Some(ErrorKind::Config));
     assert_eq!(new(limited(1 << 32)), Some(ErrorKind::Config));
     for hashes in [vec![HashAlgo::Xxh64, HashAlgo::Sha1], vec![HashAlgo::Sha1; 2]] {
@@ -219,7 +219,7 @@ fn settings_that_cannot_work_are_refused() {
 }
 
 #[test]
-fn a_directory_holds_whole_files_only_and_is_not_overwritten_unasked() {
+fn a_directory_holds_complete_files_only_and_is_not_overwritten_by_default() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("deep/set");
     let write = |overwrite| {
@@ -243,7 +243,7 @@ fn a_directory_holds_whole_files_only_and_is_not_overwritten_unasked() {
 }
 
 #[test]
-fn a_directory_that_refuses_names_the_file() {
+fn a_failed_write_to_a_directory_names_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let sink = LocalDir::create(dir.path(), false).unwrap();
     // A directory in the way of the temporary file makes the write fail for any user.

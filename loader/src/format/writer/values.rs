@@ -1,4 +1,4 @@
-//! The index of values behind a shard's samples: whoever knows what the values are makes the entries.
+//! Index of values after a shard's samples. An implementation of [`ValueIndex`] creates the entries.
 
 use std::fmt;
 
@@ -11,22 +11,22 @@ use crate::format::trailer::{TRAILER_BYTES_MAX, TrailerWriter};
 /// Appends the entry of one value, or nothing.
 pub type Entries<'a> = Box<dyn FnMut(&[u8], &mut Vec<u8>) + 'a>;
 
-/// Makes indexes of values.
+/// Source of value indexes.
 pub trait ValueIndex: fmt::Debug + Send + Sync {
-    /// Whether columns of this encoding get an index.
+    /// Returns true if columns of this encoding get an index.
     fn covers(&self, encoding: &Encoding) -> bool;
 
-    /// What makes the entries of one shard.
+    /// Returns a function that makes the entries of one shard.
     fn entries(&self) -> Entries<'_>;
 }
 
-/// The [`trailer`](crate::format::trailer) of a shard of these samples: nothing where no value gets an entry, and nothing
-/// but for MDS, the only format that has room for one.
+/// Makes the [`trailer`](crate::format::trailer) of a shard with these samples. It is empty if no value gets an entry,
+/// and for all formats but MDS, which have no room for one.
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] for bytes that are no sample of `layout`; [`crate::ErrorKind::Config`] for an index of
-/// 4 GiB and more.
+/// [`crate::ErrorKind::Format`] for bytes that are not a sample of `layout`; [`crate::ErrorKind::Config`] for an index
+/// of 4 GiB and more.
 pub fn trailer_of<'a>(
     index: &dyn ValueIndex,
     layout: &Layout,
@@ -48,15 +48,15 @@ pub fn trailer_of<'a>(
     Ok(trailer.finish())
 }
 
-/// `trailer`, unless readers would refuse it or the shard with it: a shard is then one without an index, which costs speed
-/// only. `samples_end` is the size in bytes of the shard's file without it.
+/// Returns `trailer`, unless readers would reject it or its shard: the shard then has no index, which only costs speed.
+/// `samples_end` is the size in bytes of the shard's file without it.
 pub fn trailer_that_fits(trailer: Vec<u8>, samples_end: u64) -> Vec<u8> {
     let bytes = trailer.len() as u64;
     if fits(bytes, samples_end) {
         return trailer;
     }
     log::warn!(
-        "a shard gets no index of its values: {bytes} bytes behind {samples_end} are too many. Make smaller shards"
+        "a shard gets no index of its values: {bytes} bytes after {samples_end} are too many. Make smaller shards"
     );
     Vec::new()
 }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trailer_that_makes_itself_or_its_shard_unreadable_is_left_out() {
+    fn a_trailer_that_would_be_unreadable_is_omitted() {
         let max = u64::from(u32::MAX);
         assert!(fits(0, max) && fits(1, max - 1) && fits(TRAILER_BYTES_MAX, 0));
         assert!(!fits(1, max) && !fits(2, max - 1) && !fits(TRAILER_BYTES_MAX + 1, 0) && !fits(1, u64::MAX));
