@@ -211,7 +211,7 @@ impl Encoding {
             )),
             Self::Scalar(dtype) => Value::Scalar(
                 Scalar::read(*dtype, bytes)
-                    .ok_or_else(|| Error::format(format!("{} bytes are not a {self}", bytes.len())))?,
+                    .ok_or_else(|| Error::format(format!("{} bytes are not one {self}", bytes.len())))?,
             ),
             Self::StrInt => parse_int(text(bytes)?)?,
             Self::StrFloat => {

@@ -112,6 +112,5 @@ fn push_text(encoding: &Encoding, value: &Value<'_>, text: &mut String) -> Resul
 
 fn wrong_type(column: &Column, value: &Value<'_>) -> Error {
     let name = crate::format::xsv::text_type(&column.encoding);
-    Error::config(format!("a value of type {} is not a value of type {name}", value.kind()))
-        .with("column", &column.name)
+    Error::config(format!("a value of type {} cannot be stored as {name}", value.kind())).with("column", &column.name)
 }
