@@ -114,6 +114,12 @@ impl Catalog {
         &stream.index.shards[local as usize]
     }
 
+    /// Adds the file name and stream of `shard` to `error`.
+    pub(crate) fn describe(&self, error: Error, shard: ShardId) -> Error {
+        let (stream, local) = self.locate(shard);
+        error.with("shard", &stream.index.shards[local as usize].raw_data.basename).with("stream", &stream.name)
+    }
+
     /// Bytes of all shards, unpacked.
     pub(crate) fn raw_bytes(&self) -> u64 {
         self.streams.iter().flat_map(|s| &s.index.shards).map(Shard::raw_bytes).sum()

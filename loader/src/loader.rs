@@ -27,7 +27,7 @@ use crate::decode::FieldPlan;
 use crate::delivery::{Delivery, HostDelivery};
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::{Rank, Resume};
-use crate::pipeline::{BatchLayout, CachedShards, Epoch, EpochParts, HostShare, OpenShards, Pace, Refills, Taken};
+use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, HostShare, OpenShards, Pace, Refills, Taken};
 use crate::state::State;
 use crate::stats::{Snapshot, Stats, TimeKind};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -221,7 +221,6 @@ impl Loader {
             log::warn!("{warning}");
         }
         let rank = Rank(self.config.world.rank);
-        let order = plan.rank(rank);
         let batch = self.config.batch_size as usize;
         let pools = self.pools()?;
         let threads = pools.threads();
@@ -229,30 +228,27 @@ impl Loader {
         let ahead = u64::from(self.prefetch) + 1;
         let global = plan.parallel_world().ranks() * batch as u64;
         let features = self.features.get_or_init(|| self.features());
-        let parts = EpochParts {
-            epoch: plan.epoch(),
+        let setup = EpochSetup {
+            rank,
+            next_plan: self.planner.next_plan(&plan),
+            refills: Refills::new(self.planner.whole_plan(&plan), rank),
             first_batch: plan.sample_in_epoch() / global,
-            shape: self.catalog.shape().clone(),
+            is_alone: self.planner.world.ranks() == 1,
+            catalog: self.catalog.clone(),
+            open_shards: self.open.clone(),
             fields: self.fields.clone(),
             layout: self.layout.clone(),
             batches: pools.batches,
-            open: self.open.clone(),
-            source: Arc::new(CachedShards::new(
-                self.catalog.clone(),
-                plan.clone(),
-                self.planner.next_plan(&plan),
-                rank,
-                self.stats.clone(),
-            )),
-            target: self.delivery.clone(),
-            pictures: features.pictures.clone(),
-            host_share: self.host_share.clone(),
-            storage: features.storage.clone().inspect(|storage| storage.retry()),
-            slot_copies: features.slot_copies.clone().inspect(|copies| copies.retry()),
+            workers: pools.crews,
+            delivery: self.delivery.clone(),
+            device: DeviceFeatures {
+                pictures: features.pictures.clone(),
+                host_share: self.host_share.clone(),
+                storage: features.storage.clone().inspect(|storage| storage.retry()),
+                slot_copies: features.slot_copies.clone().inspect(|copies| copies.retry()),
+            },
             stats: self.stats.clone(),
             on_error: self.config.on_error,
-            is_alone: self.planner.world.ranks() == 1,
-            refills: Refills::new(self.planner.whole_plan(&plan), rank),
             max_errors: self.config.max_errors,
             sample_bytes_max: self.config.sample_bytes_max,
             ahead,
@@ -264,9 +260,9 @@ impl Loader {
                 predownload: self.predownload(),
                 chunk: self.chunk(threads),
             },
-            crews: pools.crews,
+            plan: plan.clone(),
         };
-        position.start(plan, Epoch::start(parts, order)?);
+        position.start(plan, Epoch::start(setup)?);
         Ok(())
     }
 
@@ -400,7 +396,7 @@ impl Loader {
             catalog: &self.catalog,
             fields: &self.fields,
             layout: &self.layout,
-            delivery: &*self.delivery,
+            delivery: &self.delivery,
             stats: &self.stats,
         };
         negotiation.run()

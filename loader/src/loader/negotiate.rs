@@ -4,7 +4,7 @@ use crate::catalog::Catalog;
 use crate::config::LoaderConfig;
 use crate::decode::FieldPlan;
 use crate::delivery::{Delivery, PictureDecoder};
-use crate::pipeline::{BatchLayout, COPIED_BYTES_MIN, EarlyColumns, ROW_BYTES_MIN, SlotCopies, Storage};
+use crate::pipeline::{BatchLayout, COPIED_BYTES_MIN, DirectColumns, ROW_BYTES_MIN, SlotCopies, StorageReader};
 use crate::stats::Stats;
 use crate::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(super) struct Features {
     /// Decodes pictures on the device.
     pub(super) pictures: Option<Arc<dyn PictureDecoder>>,
     /// Reads rows from local disk into device memory.
-    pub(super) storage: Option<Arc<Storage>>,
+    pub(super) storage: Option<Arc<StorageReader>>,
     /// Copies rows from read slots to the device.
     pub(super) slot_copies: Option<Arc<SlotCopies>>,
 }
@@ -21,11 +21,11 @@ pub(super) struct Features {
 /// Input of the choice.
 pub(super) struct Negotiation<'a> {
     pub(super) config: &'a LoaderConfig,
-    pub(super) catalog: &'a Catalog,
+    pub(super) catalog: &'a Arc<Catalog>,
     pub(super) fields: &'a [Arc<FieldPlan>],
     pub(super) layout: &'a BatchLayout,
-    pub(super) delivery: &'a dyn Delivery,
-    pub(super) stats: &'a Stats,
+    pub(super) delivery: &'a Arc<dyn Delivery>,
+    pub(super) stats: &'a Arc<Stats>,
 }
 
 impl Negotiation<'_> {
@@ -66,11 +66,11 @@ impl Negotiation<'_> {
         }
     }
 
-    fn storage(&self) -> Option<Arc<Storage>> {
+    fn storage(&self) -> Option<Arc<StorageReader>> {
         if !self.config.gpu_direct_storage {
             return None;
         }
-        let Some(columns) = EarlyColumns::of_layouts(self.fields, self.catalog.layouts(), ROW_BYTES_MIN) else {
+        let Some(columns) = DirectColumns::of_layouts(self.fields, self.catalog.layouts(), ROW_BYTES_MIN) else {
             self.warn_and_note(
                 "gpu_direct_storage has no effect: no output is the stored bytes of an array of fixed size of at least 4 KiB \
                  in MDS shards",
@@ -80,7 +80,8 @@ impl Negotiation<'_> {
         match self.delivery.direct_storage() {
             Ok(reader) => {
                 self.stats.note(format!("rows of fixed size are read by {}", reader.describe()));
-                Some(Arc::new(Storage::new(reader, columns)))
+                let (delivery, catalog) = (self.delivery.clone(), self.catalog.clone());
+                Some(Arc::new(StorageReader::new(reader, columns, delivery, catalog, self.stats.clone())))
             }
             Err(error) => {
                 self.warn_and_note(format!("GPUDirect Storage is not used: {error}"));
@@ -92,8 +93,8 @@ impl Negotiation<'_> {
 
     fn slot_copies(&self) -> Option<Arc<SlotCopies>> {
         self.delivery.direct_rows()?;
-        let columns = EarlyColumns::of_layouts(self.fields, self.catalog.layouts(), COPIED_BYTES_MIN)?;
-        Some(Arc::new(SlotCopies::new(columns, self.stats.counter("rows_copied_early"))))
+        let columns = DirectColumns::of_layouts(self.fields, self.catalog.layouts(), COPIED_BYTES_MIN)?;
+        Some(Arc::new(SlotCopies::new(columns, self.delivery.clone(), self.stats.clone())))
     }
 
     fn warn_and_note(&self, sentence: impl Into<String>) {

@@ -1,449 +1,314 @@
-//! The threads of one epoch and what they share.
+//! Wiring of one epoch: makes the stages, starts their threads, and ends them.
 
-use super::device::direct_rows::SlotCopies;
-use super::device::direct_storage::Storage;
-use super::device::split::HostShare;
-use super::device::{decode as place, direct_storage as stored};
-use super::refill::Refills;
+use super::chunk::Chunk;
+use super::device::decode::PictureStage;
+use super::dispatch::Dispatcher;
+use super::refill::{Refiller, Refills};
 use super::reorder::{Reorder, Taken};
 use super::run::Run;
-use super::sample::batch_builder::{BatchBuilder, BatchLayout};
-use super::sample::consumer_memory::Wanted;
-use super::sample::decode::DecodeThread;
-use super::sample::read;
-use super::schedule::{Pace, schedule};
+use super::sample::batch_builder::BatchBuilder;
+use super::sample::batch_layout::BatchLayout;
+use super::sample::consumer_memory::ConsumerMemory;
+use super::sample::decode::{DecodeStage, DeviceFeatures};
+use super::sample::deliver::DeliverStage;
+use super::schedule::{Pace, Scheduler};
+use super::sender::StageSender;
+use super::shard::janitor::Janitor;
 use super::shard::open_shards::OpenShards;
 use super::shard::residency::Residency;
-use super::shard::{self, ShardSource};
-use super::{Chunk, Task};
+use super::shard::source::{NextPlan, ShardSource};
+use super::shard::stage::ShardStage;
+use super::skip::SkipBudget;
+use super::stall::StallWatch;
+use super::threads::Threads;
+use super::workers::NumaWorkers;
 use crate::batch::Batch;
+use crate::catalog::Catalog;
 use crate::config::OnError;
 use crate::decode::FieldPlan;
-use crate::delivery::{Delivery, PictureDecoder};
-use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{BatchPool, ReadPool};
-use crate::order::{DataSetShape, RankOrder, SampleId, ShardId};
-use crate::stats::{Counter, Stats};
-use crate::sync::{Arc, AtomicU64, JoinHandle, Mutex, Ordering, spawn};
-use crate::topology::{CpuSet, affinity};
-use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use crate::delivery::Delivery;
+use crate::error::Result;
+use crate::memory::BatchPool;
+use crate::order::{EpochPlan, Rank};
+use crate::stats::Stats;
+use crate::sync::{Arc, Mutex};
+use crossbeam::channel::unbounded;
 use std::time::{Duration, Instant};
 
-/// Everything an epoch is made of; the parts outlive it.
-pub(crate) struct EpochParts {
-    pub(crate) epoch: u64,
+/// Arguments of [`Epoch::start`]. Everything behind an `Arc` outlives the epoch.
+pub(crate) struct EpochSetup {
+    pub(crate) plan: EpochPlan,
+    pub(crate) rank: Rank,
+    pub(crate) next_plan: NextPlan,
+    pub(crate) refills: Refills,
     /// Number of the run's first batch in the epoch: not 0 after a resume.
     pub(crate) first_batch: u64,
-    pub(crate) shape: DataSetShape,
+    /// True if there are no other ranks, which would wait for a rank with fewer batches.
+    pub(crate) is_alone: bool,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) open_shards: Arc<OpenShards>,
     /// One plan for each layout of the data set's shards, all with the same outputs.
     pub(crate) fields: Vec<Arc<FieldPlan>>,
     pub(crate) layout: Arc<BatchLayout>,
     pub(crate) batches: BatchPool,
-    pub(crate) open: Arc<OpenShards>,
-    pub(crate) source: Arc<dyn ShardSource>,
-    pub(crate) target: Arc<dyn Delivery>,
-    /// What decodes pictures at the target, if anything is to.
-    pub(crate) pictures: Option<Arc<dyn PictureDecoder>>,
-    /// Which of those the decode threads take all the same, if they are to.
-    pub(crate) host_share: Option<Arc<HostShare>>,
-    /// What reads rows at the target, if anything is to.
-    pub(crate) storage: Option<Arc<Storage>>,
-    /// Copies rows to the target from where they were read to, if anything does.
-    pub(crate) slot_copies: Option<Arc<SlotCopies>>,
+    pub(crate) workers: Vec<NumaWorkers>,
+    pub(crate) delivery: Arc<dyn Delivery>,
+    pub(crate) device: DeviceFeatures,
     pub(crate) stats: Arc<Stats>,
     pub(crate) on_error: OnError,
     pub(crate) max_errors: u64,
-    /// Whether there are no other ranks, which would wait for one with fewer batches.
-    pub(crate) is_alone: bool,
-    /// What stands in emptied batches where there are.
-    pub(crate) refills: Refills,
     pub(crate) sample_bytes_max: u64,
-    /// Batches under way, the one the consumer waits for included.
+    /// Batches in flight, including the one that the consumer waits for.
     pub(crate) ahead: u64,
     pub(crate) stall_timeout: Duration,
-    /// The threads of the sample plane.
-    pub(crate) crews: Vec<NumaWorkers>,
-    /// Threads of the shard plane.
     pub(crate) shard_threads: usize,
     pub(crate) pace: Pace,
 }
 
-/// The threads of the sample plane on one NUMA node: a read thread, and the decode threads whose misses it reads into
-/// the node's slots.
-#[derive(Clone)]
-pub(crate) struct NumaWorkers {
-    pub(crate) reads: ReadPool,
-    /// The CPUs that the read thread is bound to.
-    pub(crate) read_cpus: Option<CpuSet>,
-    /// One entry for each decode thread: the CPUs that it is bound to.
-    pub(crate) decode_cpus: Vec<Option<CpuSet>>,
-}
+/// Counters that every epoch reports, used or not.
+const COUNTERS: &[&str] = &[
+    "samples_skipped",
+    "batches_refilled",
+    "batches_unpooled",
+    "pictures_on_device",
+    "pictures_on_engines",
+    "pictures_refused",
+    "pictures_shared",
+    "pictures_not_for_device",
+    "device_decode_fallbacks",
+    "rows_gpu_direct",
+    "rows_gpu_direct_refused",
+    "gpu_direct_storage_fallbacks",
+];
 
-/// What the threads of one epoch share.
-pub(crate) struct Shared {
-    parts: EpochParts,
-    pub(crate) run: Arc<Run>,
-    pub(crate) residency: Residency<Chunk>,
-    pub(crate) reorder: Reorder<Result<Batch>>,
-    /// Chunks that wait for the consumer's memory.
-    pub(crate) wanted: Wanted,
-    /// Where ready chunks go; taken away at the end so that decode threads see it.
-    chunks: Mutex<Option<Sender<Chunk>>>,
-    /// Where batches go whose pictures the target decodes; taken away at the end, too.
-    encoded: Mutex<Option<Sender<Arc<BatchBuilder>>>>,
-    skipped: AtomicU64,
-    skipped_count: Arc<Counter>,
-    /// Emptied batches that were delivered with a repeated sample.
-    pub(crate) batches_refilled: Arc<Counter>,
-    /// Batches that lie outside the pool.
-    pub(crate) batches_unpooled: Arc<Counter>,
-    /// Pictures that were left to the target's decoder and not refused.
-    pub(crate) pictures_on_device: Arc<Counter>,
-    /// Those of them that an engine made for nothing else decoded.
-    pub(crate) pictures_on_engines: Arc<Counter>,
-    /// Pictures that the target's decoder refused.
-    pub(crate) pictures_refused: Arc<Counter>,
-    /// How often something of the target's decoder was given up.
-    pub(crate) device_decode_fallbacks: Arc<Counter>,
-    /// Rows that the target has read from their files.
-    pub(crate) rows_gpu_direct: Arc<Counter>,
-    /// Rows that it did not read and the host did.
-    pub(crate) rows_gpu_direct_refused: Arc<Counter>,
-    /// How often the target's reading was given up: for a file, or altogether.
-    pub(crate) gpu_direct_storage_fallbacks: Arc<Counter>,
-}
-
-impl std::ops::Deref for Shared {
-    type Target = EpochParts;
-
-    fn deref(&self) -> &EpochParts {
-        &self.parts
-    }
-}
-
-impl Shared {
-    /// The shard of `sample`, and the sample's number in it.
-    pub(crate) fn locate(&self, sample: SampleId) -> Result<(ShardId, u32)> {
-        self.shape.locate(sample).ok_or_else(|| {
-            Error::internal("the plan names a sample that the data does not have").with("sample", sample.0)
-        })
-    }
-
-    /// Sends `chunk` to the decode threads, now or as soon as its shards are resident.
-    pub(crate) fn dispatch(&self, chunk: Chunk) {
-        if self.residency.are_resident(chunk.samples.iter().map(|task| task.shard)) {
-            self.send(chunk);
-            return;
-        }
-        for (shard, piece) in chunk.cut() {
-            if let Some(ready) = self.residency.park(piece, shard) {
-                self.send(ready);
-            }
-        }
-    }
-
-    pub(crate) fn send(&self, chunk: Chunk) {
-        if let Some(chunks) = &*self.chunks.lock() {
-            // An error means that the decode threads are gone, which only a stop brings about.
-            let _ = chunks.send(chunk);
-        }
-    }
-
-    /// Whether pictures are left to the target's decoder at the moment.
-    pub(crate) fn leaves_pictures(&self) -> bool {
-        self.pictures.as_ref().is_some_and(|pictures| pictures.is_open())
-    }
-
-    /// Hands a batch with files to the thread that places such.
-    pub(crate) fn place_later(&self, batch: Arc<BatchBuilder>) {
-        if let Some(encoded) = &*self.encoded.lock() {
-            // An error means that the thread is gone, which only a stop brings about.
-            let _ = encoded.send(batch);
-        }
-    }
-
-    /// `error` with what it happened to.
-    pub(crate) fn describe(&self, error: Error, task: &Task) -> Error {
-        let error = self
-            .source
-            .describe(error, task.shard)
-            .with("sample in shard", task.index)
-            .with("sample", task.planned.sample.0);
-        match self.on_error {
-            OnError::Raise if is_about_sample(&error) => {
-                error.with("to leave such samples out", "on_error=\"skip\" with max_errors")
-            }
-            _ => error,
-        }
-    }
-
-    /// Forgives a bad sample, counts it and says so; gives the error back where it may not be skipped.
-    pub(crate) fn forgive(&self, error: Error) -> Result<()> {
-        if self.on_error != OnError::Skip || !is_about_sample(&error) {
-            return Err(error);
-        }
-        let before = self.skipped.fetch_add(1, Ordering::Relaxed);
-        if before >= self.max_errors {
-            return Err(error.with("the epoch has more bad samples than max_errors", self.max_errors));
-        }
-        self.skipped_count.add(1);
-        let level = if before < SKIPS_WARNED { log::Level::Warn } else { log::Level::Debug };
-        log::log!(level, "a sample was skipped: {error}");
-        if before + 1 == SKIPS_WARNED {
-            log::warn!(
-                "this epoch has skipped {SKIPS_WARNED} samples: further ones are counted, and logged for debugging"
-            );
-        }
-        Ok(())
-    }
-}
-
-/// So many skipped samples of an epoch have a warning each.
-const SKIPS_WARNED: u64 = 10;
-
-/// Whether a sample is bad, and not the way to it.
-fn is_about_sample(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Decode | ErrorKind::Format | ErrorKind::Unsupported | ErrorKind::Checksum)
-}
-
-/// A running epoch. Dropping it stops and joins every thread, but those that wait for a device which does not answer.
+/// Running epoch. Dropping it ends it as [`end`](Self::end) does.
 pub(crate) struct Epoch {
-    shared: Arc<Shared>,
-    threads: Mutex<Vec<Thread>>,
-    /// The process whose threads these are.
+    parts: Arc<ConsumerParts>,
+    threads: Threads,
+    /// Process that the threads belong to.
     pid: u32,
-    watch: Mutex<Watch>,
 }
 
-/// One of its threads.
-struct Thread {
-    handle: JoinHandle<()>,
-    /// Ends with the thread, if that may wait for a device.
-    ended: Option<Receiver<()>>,
+/// Parts of the stages that the consumer uses, to take batches and to end the epoch.
+struct ConsumerParts {
+    run: Arc<Run>,
+    reorder: Arc<Reorder<Result<Batch>>>,
+    consumer_memory: Arc<ConsumerMemory>,
+    stall: StallWatch,
+    dispatcher: Arc<Dispatcher>,
+    pictures: Arc<StageSender<Arc<BatchBuilder>>>,
+    residency: Arc<Residency<Chunk>>,
+    source: Arc<ShardSource>,
+    open_shards: Arc<OpenShards>,
+    janitor: Arc<Janitor>,
+    batches: BatchPool,
 }
 
-/// A device that has not answered for so long, after all others have ended, is not waited for any more.
-const DEVICE_WAIT_MAX: Duration = Duration::from_secs(10);
-
-/// What is known about a stall.
-#[derive(Default)]
-struct Watch {
-    /// Progress seen last.
-    progress: u64,
-    /// How long the consumer has waited since it moved. The time between its calls is its own.
-    waited: Duration,
-    /// Whether the log has been told.
-    warned: bool,
+impl ConsumerParts {
+    /// Wakes every thread of the epoch, after a stop.
+    fn wake(&self) {
+        self.dispatcher.close();
+        self.pictures.close();
+        self.consumer_memory.clear();
+        self.residency.close();
+        self.source.wake();
+        self.janitor.close();
+        self.reorder.stop();
+        self.batches.wake();
+    }
 }
 
 impl Epoch {
-    /// Starts the threads.
+    /// Starts the epoch of `setup.plan`.
     ///
     /// # Errors
     ///
-    /// `Full` when the system refuses a thread.
-    pub(crate) fn start(parts: EpochParts, order: RankOrder) -> Result<Self> {
+    /// When the system rejects a thread.
+    pub(crate) fn start(setup: EpochSetup) -> Result<Self> {
+        let EpochSetup { plan, rank, next_plan, refills, first_batch, is_alone, catalog, open_shards, .. } = setup;
+        let EpochSetup { fields, layout, batches, workers, delivery, device, stats, pace, .. } = setup;
+        let (epoch, order) = (plan.epoch(), plan.rank(rank));
+        COUNTERS.iter().for_each(|name| drop(stats.counter(name)));
         let run = Run::new();
-        let (chunks, chunks_end) = unbounded();
-        let (encoded, encoded_end) = unbounded();
-        let shared = Arc::new(Shared {
+        let reorder = Arc::new(Reorder::new(setup.ahead));
+        let residency = Arc::new(Residency::new(catalog.shape().num_shards(), open_shards.may_be_evicted()));
+        let (chunks, chunk_queue) = unbounded();
+        let dispatcher = Arc::new(Dispatcher::new(residency.clone(), StageSender::new(chunks)));
+        let (pictures, picture_queue) = unbounded();
+        let pictures = Arc::new(StageSender::new(pictures));
+
+        let source = Arc::new(ShardSource::new(
+            (catalog.clone(), open_shards.clone()),
+            residency.clone(),
+            run.clone(),
+            (plan, next_plan, rank),
+            stats.clone(),
+        ));
+        let janitor = Arc::new(Janitor::new(open_shards.clone(), source.clone()));
+        let shards = Arc::new(ShardStage {
+            catalog: catalog.clone(),
+            residency: residency.clone(),
+            source: source.clone(),
+            dispatcher: dispatcher.clone(),
             run: run.clone(),
-            residency: Residency::new(parts.shape.num_shards(), parts.open.may_be_evicted()),
-            reorder: Reorder::new(parts.ahead),
-            wanted: Wanted::default(),
-            chunks: Mutex::new(Some(chunks)),
-            encoded: Mutex::new(Some(encoded)),
-            skipped: AtomicU64::new(0),
-            skipped_count: parts.stats.counter("samples_skipped"),
-            batches_refilled: parts.stats.counter("batches_refilled"),
-            batches_unpooled: parts.stats.counter("batches_unpooled"),
-            pictures_on_device: parts.stats.counter("pictures_on_device"),
-            pictures_on_engines: parts.stats.counter("pictures_on_engines"),
-            pictures_refused: parts.stats.counter("pictures_refused"),
-            device_decode_fallbacks: parts.stats.counter("device_decode_fallbacks"),
-            rows_gpu_direct: parts.stats.counter("rows_gpu_direct"),
-            rows_gpu_direct_refused: parts.stats.counter("rows_gpu_direct_refused"),
-            gpu_direct_storage_fallbacks: parts.stats.counter("gpu_direct_storage_fallbacks"),
-            parts,
+            stage: stats.stage("shard"),
         });
-        let weak = Arc::downgrade(&shared);
+        let scheduler = Scheduler {
+            pace,
+            catalog: catalog.clone(),
+            layout,
+            batches: batches.clone(),
+            residency: residency.clone(),
+            reorder: reorder.clone(),
+            dispatcher: dispatcher.clone(),
+            run: run.clone(),
+            stage: stats.stage("schedule"),
+            batches_unpooled: stats.counter("batches_unpooled"),
+        };
+        let deliver = Arc::new(DeliverStage {
+            epoch,
+            first_batch,
+            may_be_empty: is_alone,
+            delivery: delivery.clone(),
+            reorder: reorder.clone(),
+            refiller: Refiller {
+                refills,
+                is_alone,
+                first_batch,
+                catalog: catalog.clone(),
+                residency: residency.clone(),
+                dispatcher: dispatcher.clone(),
+            },
+            pictures: pictures.clone(),
+            stage: stats.stage("place"),
+            batches_refilled: stats.counter("batches_refilled"),
+        });
+        let skip = Arc::new(SkipBudget::new(catalog, setup.on_error, setup.max_errors, &stats));
+        let memory = ConsumerMemory::new(delivery.clone(), dispatcher.clone(), reorder.clone(), run.clone());
+        let consumer_memory = Arc::new(memory);
+        let picture_stage = device.pictures.clone().map(|decoder| {
+            let (device, stages) = ((decoder, device.host_share.clone()), (deliver.clone(), skip.clone()));
+            PictureStage::new(device, fields.clone(), stages, (run.clone(), stats.clone()))
+        });
+        let stall = StallWatch {
+            run: run.clone(),
+            residency: residency.clone(),
+            source: source.clone(),
+            reorder: reorder.clone(),
+            delivery: delivery.clone(),
+            decodes_on_device: picture_stage.is_some(),
+            first_batch,
+            timeout: setup.stall_timeout,
+            wait: Mutex::default(),
+        };
+        let decode = Arc::new(DecodeStage {
+            epoch,
+            fields,
+            sample_bytes_max: setup.sample_bytes_max,
+            open_shards: open_shards.clone(),
+            residency: residency.clone(),
+            source: source.clone(),
+            dispatcher: dispatcher.clone(),
+            consumer_memory: consumer_memory.clone(),
+            skip,
+            deliver,
+            run: run.clone(),
+            stats: stats.clone(),
+            device,
+        });
+
+        let threads = Threads::new(run.clone());
+        let parts = Arc::new(ConsumerParts {
+            run: run.clone(),
+            reorder,
+            consumer_memory,
+            stall,
+            dispatcher,
+            pictures,
+            residency,
+            source,
+            open_shards,
+            janitor: janitor.clone(),
+            batches,
+        });
+        // Weak: the parts hold the run.
+        let weak = Arc::downgrade(&parts);
         run.on_stop(move || {
-            if let Some(shared) = weak.upgrade() {
-                shared.chunks.lock().take();
-                shared.encoded.lock().take();
-                shared.wanted.clear();
-                shared.residency.close();
-                shared.source.stop();
-                shared.reorder.stop();
-                shared.batches.wake();
+            if let Some(parts) = weak.upgrade() {
+                parts.wake();
             }
         });
-        let epoch = Self { shared, threads: Mutex::default(), pid: std::process::id(), watch: Mutex::default() };
-        epoch.thread("fb-schedule", "schedule", move |shared| {
-            let stage = shared.stats.stage("schedule");
-            schedule(shared, shared.pace, order, &stage)
-        })?;
-        for i in 0..epoch.shared.shard_threads {
-            epoch.thread(&format!("fb-shard-{i}"), "shard", shard::run)?;
+        // From here on an error ends the threads that have been started.
+        let epoch = Self { parts, threads, pid: std::process::id() };
+        epoch.threads.start("fb-schedule", "schedule", move || scheduler.run(order))?;
+        epoch.threads.start("fb-janitor", "shard", move || janitor.run())?;
+        for i in 0..setup.shard_threads {
+            let shards = shards.clone();
+            epoch.threads.start(&format!("fb-shard-{i}"), "shard", move || shards.run())?;
         }
-        if epoch.shared.pictures.is_some() {
-            epoch.device_thread("fb-place", "place", move |shared| place::run(shared, &encoded_end))?;
+        if let Some(stage) = picture_stage {
+            epoch.threads.start_for_device("fb-place", "place", move || stage.run(&picture_queue))?;
         }
-        for number in 0..epoch.shared.crews.len() {
-            epoch.crew(number, &chunks_end)?;
+        let mut first_thread = 0;
+        for (node, workers_of_node) in workers.iter().enumerate() {
+            workers_of_node.start((node, workers.len()), first_thread, &decode, &chunk_queue, &epoch.threads)?;
+            first_thread += workers_of_node.decode_cpus.len();
         }
         Ok(epoch)
     }
 
-    /// Starts the threads of one node. Any crew takes any chunk; what it misses stays with the crew.
-    fn crew(&self, number: usize, chunks: &Receiver<Chunk>) -> Result<()> {
-        let (misses, misses_end) = unbounded();
-        let (stored, stored_end) = unbounded();
-        let (loaded, loaded_end) = unbounded();
-        if self.shared.storage.is_some() {
-            let threads = Storage::threads(self.shared.crews.len());
-            for i in 0..threads {
-                let (stored_end, loaded) = (stored_end.clone(), loaded.clone());
-                self.device_thread(&format!("fb-gds-{}", number * threads + i), "storage", move |shared| {
-                    stored::run(shared, &stored_end, &loaded)
-                })?;
-            }
-        }
-        let place = |shared: &Shared, cpus: &Option<CpuSet>| {
-            affinity::place_current_thread(cpus.as_ref(), |why| shared.stats.note(why));
-        };
-        self.thread(&format!("fb-read-{number}"), "read", move |shared| {
-            place(shared, &shared.crews[number].read_cpus);
-            read::run(shared, number, &misses_end, &loaded)
-        })?;
-        let first: usize = self.shared.crews[..number].iter().map(|crew| crew.decode_cpus.len()).sum();
-        for i in 0..self.shared.crews[number].decode_cpus.len() {
-            let (chunks, loaded_end) = (chunks.clone(), loaded_end.clone());
-            let (misses, stored) = (misses.clone(), stored.clone());
-            let name = format!("fb-decode-{}", first + i);
-            let body = move |shared: &Shared| {
-                place(shared, &shared.crews[number].decode_cpus[i]);
-                DecodeThread::new(shared, misses, stored).run(&chunks, &loaded_end)
-            };
-            // The device's memory for early rows is asked for there, and a driver may have that wait for the device.
-            match self.shared.target.direct_rows() {
-                Some(_) => self.device_thread(&name, "decode", body)?,
-                None => self.thread(&name, "decode", body)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn thread(
-        &self,
-        name: &str,
-        stage: &'static str,
-        body: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
-    ) -> Result<()> {
-        self.start_thread(name, stage, None, body)
-    }
-
-    /// The same for one that may wait for a device.
-    fn device_thread(
-        &self,
-        name: &str,
-        stage: &'static str,
-        body: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
-    ) -> Result<()> {
-        let (working, ended) = bounded::<()>(0);
-        self.start_thread(name, stage, Some(ended), move |shared| {
-            let answer = body(shared);
-            drop(working);
-            answer
-        })
-    }
-
-    fn start_thread(
-        &self,
-        name: &str,
-        stage: &'static str,
-        ended: Option<Receiver<()>>,
-        body: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
-    ) -> Result<()> {
-        let shared = self.shared.clone();
-        let handle = spawn(name, move || shared.run.clone().guard(stage, || body(&shared))).map_err(|e| {
-            Error::from_io(e, "a thread could not be started: lower `threads` or raise the process limit")
-        })?;
-        self.threads.lock().push(Thread { handle, ended });
-        Ok(())
-    }
-
-    /// The next batch, waiting at most `limit` for it.
+    /// Takes the next batch, waiting at most `limit` for it.
     ///
     /// # Errors
     ///
-    /// What made the batch or the epoch fail; `Timeout` when nothing has moved for the stall timeout.
+    /// The failure of the batch or the epoch; `Timeout` when nothing has moved for the stall timeout.
     pub(crate) fn take(&self, limit: Duration) -> Result<Taken<Batch>> {
+        let ConsumerParts { run, reorder, consumer_memory, stall, .. } = &*self.parts;
         let begun = Instant::now();
         let taken = loop {
-            self.shared.give_rows()?;
-            match self.shared.reorder.take(limit.saturating_sub(begun.elapsed())) {
-                // Called for the sake of rows, which are given before anything else is waited for.
-                Taken::Pending if !self.shared.wanted.is_empty() => {}
+            consumer_memory.allocate()?;
+            match reorder.take(limit.saturating_sub(begun.elapsed())) {
+                // Interrupted for rows, which are allocated before the next wait.
+                Taken::Pending if !consumer_memory.is_empty() => {}
                 taken => break taken,
             }
         };
         // Rows of later batches: they are filled while the consumer works on this one.
-        self.shared.give_rows()?;
+        consumer_memory.allocate()?;
         let taken = match taken {
             Taken::Item(Ok(batch)) => Taken::Item(batch),
             Taken::Item(Err(error)) => {
-                // It stays the answer from now on: the batch after this one would hide the gap.
-                self.shared.run.fail(error);
+                // Every later call fails too: the next batch would hide the gap.
+                run.fail(error);
                 Taken::Stopped
             }
             Taken::End => Taken::End,
             Taken::Pending => Taken::Pending,
             Taken::Stopped => Taken::Stopped,
         };
-        if let Some(failure) = self.shared.run.failure() {
+        if let Some(failure) = run.failure() {
             return Err(failure);
         }
         if matches!(taken, Taken::Pending) {
-            self.watch_for_stall(begun.elapsed())?;
+            stall.add(begun.elapsed())?;
         }
         Ok(taken)
     }
 
-    /// Stops and joins every thread, but those that wait for a device which does not answer; whoever waits in
-    /// [`take`](Self::take) gets [`Taken::Stopped`].
+    /// Stops and joins every thread, except those that wait for a device which does not answer. A wait in
+    /// [`take`](Self::take) returns [`Taken::Stopped`].
     pub(crate) fn end(&self) {
         if self.pid != std::process::id() {
-            // A forked child: there are no threads to join, and locks may be held by threads that do not exist here.
-            std::mem::forget(self.shared.clone());
+            // A forked child has no threads to join, and a lock may be held by a thread that does not exist here.
+            std::mem::forget(self.parts.clone());
             return;
         }
-        self.shared.run.stop();
-        let threads = std::mem::take(&mut *self.threads.lock());
-        if threads.is_empty() {
-            // Ended before: what is open or kept by now is the next epoch's.
-            return;
+        self.parts.run.stop();
+        if self.threads.join() {
+            // Only the first time: shards that are open or kept later belong to the next epoch.
+            self.parts.source.release_all();
+            self.parts.open_shards.close_all();
         }
-        let (for_device, others): (Vec<_>, Vec<_>) = threads.into_iter().partition(|thread| thread.ended.is_some());
-        // Bodies catch panics, so the only error left is one in the guard itself.
-        others.into_iter().for_each(|thread| drop(thread.handle.join()));
-        let last = Instant::now() + DEVICE_WAIT_MAX;
-        let mut left_behind = 0;
-        for Thread { handle, ended } in for_device {
-            let left = last.saturating_duration_since(Instant::now());
-            if ended.is_some_and(|ended| ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout)) {
-                left_behind += 1;
-            } else {
-                let _ = handle.join();
-            }
-        }
-        if left_behind > 0 {
-            log::warn!(
-                "the device does not answer: {left_behind} threads that wait for it are left behind, with their batches' memory"
-            );
-        }
-        self.shared.source.ended();
-        self.shared.open.rest();
     }
 }
 
@@ -451,52 +316,7 @@ impl Drop for Epoch {
     fn drop(&mut self) {
         self.end();
         if self.pid != std::process::id() {
-            self.threads.get_mut().drain(..).for_each(std::mem::forget);
-        }
-    }
-}
-
-/// After a wait this long the target is asked whether it still takes work.
-const CHECK_AFTER: Duration = Duration::from_secs(1);
-
-/// A wait this long is worth a log line that names the culprit.
-const STALL_WARNING: Duration = Duration::from_secs(30);
-
-impl Epoch {
-    /// Adds a wait of `waited` in vain, unless something has moved since the last one.
-    fn watch_for_stall(&self, waited: Duration) -> Result<()> {
-        let mut watch = self.watch.lock();
-        let progress = self.shared.run.progress();
-        if progress != watch.progress {
-            *watch = Watch { progress, ..Watch::default() };
-            return Ok(());
-        }
-        watch.waited += waited;
-        let still = watch.waited;
-        if still >= self.shared.stall_timeout {
-            let message = format!("nothing has moved for {} s: {}", still.as_secs(), self.culprit());
-            return Err(Error::new(ErrorKind::Timeout, message)
-                .with("batch", self.shared.first_batch + self.shared.reorder.next()));
-        }
-        if still >= CHECK_AFTER {
-            // What waits for the device would wait for ever.
-            self.shared.target.check()?;
-        }
-        if still >= STALL_WARNING && !watch.warned {
-            watch.warned = true;
-            log::warn!("no progress for {} s: {}", still.as_secs(), self.culprit());
-        }
-        Ok(())
-    }
-
-    /// What the next batch waits for.
-    fn culprit(&self) -> String {
-        match self.shared.residency.awaited() {
-            Some(shard) => self.shared.source.awaited(shard),
-            None if self.shared.pictures.is_some() => {
-                "samples of the next batch are being read, or decoded here or on the device".to_owned()
-            }
-            None => "samples of the next batch are being read or decoded".to_owned(),
+            self.threads.forget();
         }
     }
 }

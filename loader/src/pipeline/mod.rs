@@ -1,151 +1,77 @@
-//! One epoch under way: threads, queues, and what flows between them.
+//! One running epoch: its stages, and the queues between them.
 //!
 //! ```text
 //!  schedule --announce--> residency --wanted--> shard plane (fetch, unpack, publish)
 //!      |                      |                        |
-//!      | chunk (all shards    | chunks that waited <---+ resident
+//!      | chunk (all shards    | parked chunks <--------+ resident
 //!      |  resident)           v
 //!      +----------------> [chunks] --> decode threads --miss--> read thread (ring)
 //!                                        ^   |                      |
-//!                                        |   +--last row--> place --|--> reorder --> Loader::next
+//!                                        |   +--last row--> deliver --> reorder --> Loader::next
 //!                                        +------- [loaded] <--------+
 //! ```
 //!
-//! Rows that the target reads from files itself take the same way, by threads of their own in the read thread's place.
+//! Files that a JPEG sample in the page cache crosses, from the plan to its batch, in this order:
 //!
-//! * `schedule` walks the plan and hands out chunks of rows, batch after batch.
-//! * `residency` knows which shards are on disk and parks the chunks that must wait.
-//! * `shard` is the shard plane, `sample` the sample plane, `open` the descriptors between them.
-//! * `reorder` puts batches back into plan order and sets the pace.
-//! * `refill` says what stands in a batch that lost every sample.
-//! * `shutdown` is how everything ends.
+//! 1. `order/rank.rs`: the rank's order, as planned samples;
+//! 2. `pipeline/schedule.rs`: planned samples are located, announced, and cut into chunks, each with its part of the batch slot;
+//! 3. `pipeline/shard/residency.rs`: a chunk passes if its shards are resident;
+//! 4. `pipeline/dispatch.rs`: the queue of the decode threads;
+//! 5. `pipeline/sample/decode.rs`: the decode loop;
+//! 6. `pipeline/sample/page_cache.rs`: the sample's range, and its bytes from the page cache;
+//! 7. `pipeline/shard/open_shard.rs`: the shard's descriptor and offset table;
+//! 8. `io/file.rs`: the read;
+//! 9. `pipeline/sample/decoder.rs`: the sample's columns, and a sink for each output's row;
+//! 10. `decode/sample.rs`: each column to its output;
+//! 11. `decode/image.rs`: the picture, in `decode/jpeg` and `decode/resize`;
+//! 12. `pipeline/sample/tally.rs`: the chunk's reads, for residency and statistics;
+//! 13. `pipeline/sample/batch_builder.rs`: the count of rows, which shows the last one;
+//! 14. `pipeline/sample/deliver.rs`: the filled slot becomes a batch;
+//! 15. `pipeline/reorder.rs`: the batch waits for its turn, in which `Loader::next` takes it.
 //!
-//! Where the target decodes pictures, batches with files go to a thread that places them, since the target may make it wait.
+//! A device adds the stages in [`device`]. Pictures may stay encoded in the slot; such a batch goes to a thread that submits it to
+//! the device's decoder instead of to `deliver`. Rows that are the stored bytes of a column may go to the device before their
+//! batch is filled, from the read slot or, by threads of their own in place of the read thread, from the file.
 //!
-//! Decode threads and a read thread with its pool of read slots make a crew. There is one on every NUMA node that has
-//! decode threads: crews share the queue of chunks, and each has queues of its own for what it misses and has loaded.
+//! The other files are `task` and `chunk` (the items), `shard` (the shard plane), `refill` (batches that lost every sample), `skip`
+//! (bad samples), `stall`, `run` (stop and failure), `threads`, `workers` (the threads of one NUMA node), `sender`, and `epoch`,
+//! which makes the stages and connects them. Stages never use `epoch`.
 //!
-//! Bounds: at most `prefetch + 1` batches are under way, so chunks, misses and loaded samples are bounded by their rows;
-//! read slots are bounded by their pools; shards under way by the shard plane's threads and byte budget.
+//! Decode threads and a read thread with its pool of read slots work on each NUMA node that has decode threads. The nodes share
+//! the queue of chunks; misses and loaded samples stay on their node.
+//!
+//! Bounds: at most `prefetch + 1` batches are in flight, so chunks, misses and loaded samples are bounded by their rows; read slots
+//! are bounded by their pools; shards in progress by the shard plane's threads and byte budget.
 
+mod chunk;
 mod device;
+mod dispatch;
 mod epoch;
 mod refill;
 mod reorder;
 mod run;
 mod sample;
 mod schedule;
+mod sender;
 mod shard;
+mod skip;
+mod stall;
+mod task;
+mod threads;
+mod workers;
 
-pub(crate) use device::direct_rows::{COPIED_BYTES_MIN, EarlyColumns, SlotCopies};
-pub(crate) use device::direct_storage::{ROW_BYTES_MIN, Storage};
+pub(crate) use device::direct_rows::{COPIED_BYTES_MIN, DirectColumns, SlotCopies};
+pub(crate) use device::direct_storage::{ROW_BYTES_MIN, StorageReader};
 pub(crate) use device::split::HostShare;
-pub(crate) use epoch::{Epoch, EpochParts, NumaWorkers};
+pub(crate) use epoch::{Epoch, EpochSetup};
 pub(crate) use refill::{Refills, WholePlan};
 pub(crate) use reorder::Taken;
 pub(crate) use run::Run;
-pub(crate) use sample::batch_builder::BatchLayout;
+pub(crate) use sample::batch_layout::BatchLayout;
+pub(crate) use sample::decode::DeviceFeatures;
 pub(crate) use schedule::Pace;
-pub(crate) use shard::open_shards::{OpenShards, read_offsets};
-pub(crate) use shard::{CachedShards, FetchEvent, NextPlan, Origin, ShardFetch};
-
-use crate::delivery::RowMemory;
-use crate::error::Result;
-use crate::memory::{ReadLease, RowMut};
-use crate::order::{PlannedSample, ShardId};
-use crate::sync::Arc;
-use device::direct_rows::EarlySample;
-use sample::batch_builder::BatchBuilder;
-use shard::open_shards::OpenShard;
-
-/// One sample on its way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Task {
-    planned: PlannedSample,
-    shard: ShardId,
-    /// Number of the sample in its shard.
-    index: u32,
-    /// Its place among the rank's samples of this run, from 0.
-    position: u64,
-}
-
-/// Consecutive rows of one batch, all of whose shards are resident when it reaches a decode thread.
-#[derive(Debug)]
-pub(crate) struct Chunk {
-    batch: Arc<BatchBuilder>,
-    /// Row of the first sample in the batch.
-    first_row: usize,
-    samples: Vec<Task>,
-    /// The rows' places: one per fixed output, covering all samples of the chunk.
-    rows: Vec<RowMut>,
-    /// The consumer's memory for each sample's row of bytes, once it was asked for: see [`sample::consumer_memory`].
-    given: Option<Vec<Option<Box<dyn RowMemory>>>>,
-}
-
-impl Chunk {
-    /// Cuts it where the shard changes, into chunks that the batch counts.
-    fn cut(self) -> Vec<(ShardId, Chunk)> {
-        let Self { batch, mut first_row, samples, mut rows, mut given } = self;
-        let runs: Vec<&[Task]> = samples.chunk_by(|a, b| a.shard == b.shard).collect();
-        // The whole is counted already.
-        batch.add_chunks(runs.len() - 1);
-        let pieces = runs.into_iter().map(|run| {
-            let len = run.len();
-            let piece = Chunk {
-                batch: batch.clone(),
-                first_row,
-                samples: run.to_vec(),
-                rows: rows
-                    .iter_mut()
-                    .zip(batch.row_bytes())
-                    .map(|(rows, bytes)| rows.split_front(len * bytes))
-                    .collect(),
-                given: given.as_mut().map(|given| given.drain(..len).collect()),
-            };
-            first_row += len;
-            (run[0].shard, piece)
-        });
-        pieces.collect()
-    }
-}
-
-/// Where one sample goes.
-#[derive(Debug)]
-pub(crate) struct Place {
-    /// Its row of each fixed output.
-    fixed: Vec<RowMut>,
-    /// The consumer's memory for its row of bytes.
-    given: Option<Box<dyn RowMemory>>,
-}
-
-/// A sample that was not in the page cache.
-#[derive(Debug)]
-pub(crate) struct Miss {
-    batch: Arc<BatchBuilder>,
-    row: usize,
-    task: Task,
-    place: Place,
-    open: Arc<OpenShard>,
-    offset: u64,
-    bytes: usize,
-    /// How it is read, if some of its rows go right to the target.
-    stored: Option<EarlySample>,
-}
-
-/// A [`Miss`] whose bytes have been read.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    miss: Miss,
-    brought: Result<Brought>,
-}
-
-/// Where bytes have been read to.
-#[derive(Debug)]
-pub(crate) enum Brought {
-    /// To memory of the host.
-    Bytes(ReadLease),
-    /// To the target: what else is needed of the sample is to be read now.
-    AtTarget,
-    /// Nowhere: the sample is to be read by the host.
-    Refused,
-}
+pub(crate) use shard::fetch::{FetchEvent, Origin, ShardFetch};
+pub(crate) use shard::open_shard::read_offsets;
+pub(crate) use shard::open_shards::OpenShards;
+pub(crate) use shard::source::NextPlan;
+pub(crate) use workers::NumaWorkers;

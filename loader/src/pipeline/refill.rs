@@ -1,37 +1,40 @@
-//! What stands in a batch that lost every sample, where other ranks would wait for it.
+//! Refilled batches: a repeated sample in a batch that lost every sample.
 //!
-//! Ranks take equally many steps, so a batch may get shorter but not go. One that lost all its samples gets a sample of
-//! another batch of this rank's epoch, marked as a repeat, in row 0. Which one depends on the batch's number in the epoch
-//! alone, so that it is the same whatever the threads do and wherever a run was resumed: the first sample of the next
-//! batch, else of the one 2, 4, 8 ... behind it, round the end of the epoch. Near batches have their shards on disk; far
-//! ones are tried in case that a whole stretch of the data is bad.
+//! All ranks take the same number of steps, so a batch may become shorter but must not be left out. A batch that lost all
+//! its samples gets, in row 0, a sample of another batch of this rank's epoch, marked as a repeat. The choice depends only
+//! on the batch's number in the epoch, so that runs agree whatever their threads do and however they were resumed: the first
+//! sample of the next batch, or else of the batch 2, 4, 8 ... after it, wrapping around at the end of the epoch. The shards
+//! of near batches are likely to be on disk; far ones are tried in case a whole stretch of the data is bad.
 
-use super::epoch::Shared;
+use super::chunk::Chunk;
+use super::dispatch::Dispatcher;
 use super::sample::batch_builder::BatchBuilder;
-use super::{Chunk, Task};
+use super::shard::residency::Residency;
+use super::task::Task;
+use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::order::{EpochPlan, PlannedSample, Rank, RankOrder};
 use crate::sync::{Arc, Mutex};
 
-/// Plans an epoch from its beginning.
+/// Makes the plan of an epoch from its beginning.
 pub(crate) type WholePlan = Box<dyn Fn() -> Result<EpochPlan> + Send + Sync>;
 
-/// The samples that this rank may repeat.
+/// Samples that this rank may repeat.
 pub(crate) struct Refills {
     plan: WholePlan,
     rank: Rank,
-    /// The rank's order from the beginning of the epoch, made with the first question: it is rarely asked.
+    /// The rank's order from the beginning of the epoch, made at the first use, which is rare.
     order: Mutex<Option<RankOrder>>,
 }
 
 impl Refills {
-    /// The samples of `rank` in the epoch that `plan` plans.
+    /// Samples of `rank` in the epoch that `plan` plans.
     pub(crate) fn new(plan: WholePlan, rank: Rank) -> Self {
         Self { plan, rank, order: Mutex::default() }
     }
 
-    /// The sample to try in the place of batch `number` of the epoch after `tries` others; `None` when there is no
-    /// other batch to take one from.
+    /// Returns the sample to try in batch `number` of the epoch after `tries` others; `None` when there is no other batch
+    /// to take one from.
     fn sample(&self, number: u64, tries: u32) -> Result<Option<PlannedSample>> {
         let mut order = self.order.lock();
         if order.is_none() {
@@ -46,13 +49,25 @@ impl Refills {
     }
 }
 
-impl Shared {
-    /// Sends a sample on its way into `batch`, whose rows are all done; false when it is not an emptied one, may stay
-    /// empty, or has no sample left to try.
+/// Gives batches that lost every sample another one.
+pub(crate) struct Refiller {
+    pub(crate) refills: Refills,
+    /// True if there are no other ranks, which would wait for a rank with fewer batches.
+    pub(crate) is_alone: bool,
+    /// Number of the run's first batch in the epoch.
+    pub(crate) first_batch: u64,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) residency: Arc<Residency<Chunk>>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+}
+
+impl Refiller {
+    /// Dispatches a sample for `batch`, whose rows are all done. Returns false if the batch has rows, may stay empty, or has no
+    /// sample left to try.
     ///
     /// # Errors
     ///
-    /// `Config` for an order that cannot be.
+    /// `Config` for an order that cannot be planned.
     pub(crate) fn refill(&self, batch: &Arc<BatchBuilder>) -> Result<bool> {
         if self.is_alone || !batch.is_emptied() {
             return Ok(false);
@@ -63,11 +78,11 @@ impl Shared {
             "batch {number} lost all its samples; other ranks would wait for it, so sample {} is repeated there",
             planned.sample.0
         );
-        let (shard, index) = self.locate(planned.sample)?;
-        let task = Task { planned, shard, index, position: batch.first_position };
+        let task = Task::new(planned, batch.first_position, self.catalog.shape())?;
         let rows = batch.reopen()?;
-        self.residency.announce_again(shard, task.position);
-        self.dispatch(Chunk { batch: batch.clone(), first_row: 0, samples: vec![task], rows, given: None });
+        self.residency.announce_again(task.shard, task.position);
+        let (batch, samples) = (batch.clone(), vec![task]);
+        self.dispatcher.dispatch(Chunk { batch, first_row: 0, samples, rows, consumer_rows: None });
         Ok(true)
     }
 }
@@ -87,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_tried_near_by_first_then_further_on_round_the_end() {
+    fn near_samples_are_tried_first_then_farther_ones_around_the_end() {
         let refills = refills(20, 2);
         let tried = |number| -> Vec<u64> {
             (0..).map_while(|tries| refills.sample(number, tries).expect("a plan")).map(|p| p.sample.0).collect()

@@ -1,80 +1,80 @@
-//! Batches finish in any order and leave in plan order.
+//! Reorder queue: batches finish in any order and leave in plan order.
 //!
-//! [`Reorder`] is also where the pace is set: a batch may be begun when fewer than `ahead` batches lie between it and
-//! the one the consumer takes next. So the number of batches in memory is bounded without ever waiting for the consumer
-//! to drop a tensor.
+//! [`Reorder`] also limits the prefetch: a batch may begin when there are fewer than `ahead` batches between it and the one
+//! that the consumer takes next. This bounds the number of batches in memory without ever waiting for the consumer to drop
+//! a tensor.
 
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The producer is woken when this part of the items that may be under way may be begun: with small items waking would cost
-/// as much as they do.
+/// The producer is woken when one `WAKE_AT`th of the items that may be in flight may begin. Waking it for every item costs
+/// as much as small items themselves.
 const WAKE_AT: u64 = 4;
 
-/// An ordered hand-over of items numbered from 0.
+/// Queue that delivers items in the order of their numbers, which start at 0.
 #[derive(Debug)]
 pub(crate) struct Reorder<T> {
-    state: Mutex<State<T>>,
-    /// Something for the consumer.
+    state: Mutex<ReorderState<T>>,
+    /// Notified when the consumer's next item is there.
     filled: Condvar,
-    /// Something for the producer.
+    /// Notified when further items may begin.
     taken: Condvar,
-    /// Items that may be begun and not yet taken; at least 1.
+    /// Items that may have begun and not been taken; at least 1.
     ahead: u64,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct ReorderState<T> {
     waiting: BTreeMap<u64, T>,
-    /// The consumer's next item.
+    /// Number of the consumer's next item.
     next: u64,
-    /// Items in all, once it is known.
+    /// Total number of items, once it is known.
     end: Option<u64>,
-    /// The consumer is wanted for something else.
-    called: bool,
+    /// The consumer must return with [`Taken::Pending`].
+    interrupted: bool,
     stopped: bool,
-    /// Threads that wait for an item and for their turn. Waking costs a system call, whether somebody waits or not.
+    /// Threads that wait for an item, and for their turn. Waking costs a system call even if no thread waits.
     consumers: usize,
     producers: usize,
-    /// No turn before this is waited for.
-    wanted: u64,
+    /// Lowest turn that a producer waits for.
+    turn_wanted: u64,
 }
 
-/// What the consumer gets.
+/// Result of taking an item.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken<T> {
     /// The next item.
     Item(T),
-    /// There are no more.
+    /// All items have been taken.
     End,
-    /// Nothing yet; call again.
+    /// The item is not there yet: take again.
     Pending,
     /// The run was stopped.
     Stopped,
 }
 
 impl<T> Reorder<T> {
-    /// An empty hand-over in which `ahead` items may be under way.
+    /// An empty queue in which `ahead` items may be in flight.
     pub(crate) fn new(ahead: u64) -> Self {
-        let state = State {
+        let state = ReorderState {
             waiting: BTreeMap::new(),
             next: 0,
             end: None,
-            called: false,
+            interrupted: false,
             stopped: false,
             consumers: 0,
             producers: 0,
-            wanted: 0,
+            turn_wanted: 0,
         };
         Self { state: Mutex::new(state), filled: Condvar::new(), taken: Condvar::new(), ahead: ahead.max(1) }
     }
 
-    /// Waits until item `number` may be begun; false if the run was stopped.
+    /// Waits until item `number` may begin; returns false if the run was stopped.
     pub(crate) fn wait_turn(&self, number: u64) -> bool {
         let mut state = self.state.lock();
         while !state.stopped && number >= state.next + self.ahead {
-            state.wanted = if state.producers == 0 { number } else { state.wanted.min(number) };
+            state.turn_wanted = if state.producers == 0 { number } else { state.turn_wanted.min(number) };
             state.producers += 1;
             state = self.taken.wait(state);
             state.producers -= 1;
@@ -82,7 +82,7 @@ impl<T> Reorder<T> {
         !state.stopped
     }
 
-    /// Hands item `number` over.
+    /// Adds item `number`.
     pub(crate) fn put(&self, number: u64, item: T) {
         let mut state = self.state.lock();
         if state.stopped {
@@ -90,14 +90,14 @@ impl<T> Reorder<T> {
         }
         let is_next = number == state.next;
         let old = state.waiting.insert(number, item);
-        debug_assert!(old.is_none(), "item {number} came twice");
+        debug_assert!(old.is_none(), "item {number} was added twice");
         if is_next {
             self.wake_consumers(state);
         }
     }
 
-    /// Ends a change. Whoever is woken while the lock is held would only wait for that.
-    fn wake_consumers(&self, state: MutexGuard<'_, State<T>>) {
+    /// Releases the lock, then wakes consumers: one that wakes earlier would only wait for the lock.
+    fn wake_consumers(&self, state: MutexGuard<'_, ReorderState<T>>) {
         let are_waiting = state.consumers > 0;
         drop(state);
         if are_waiting {
@@ -105,22 +105,21 @@ impl<T> Reorder<T> {
         }
     }
 
-    /// There are `count` items and no more.
+    /// Sets the total number of items.
     pub(crate) fn end(&self, count: u64) {
         let mut state = self.state.lock();
         state.end = Some(count);
         self.wake_consumers(state);
     }
 
-    /// Has whoever waits in [`take`](Self::take), or else the next one, come back with [`Taken::Pending`] unless there is an
-    /// item.
-    pub(crate) fn call(&self) {
+    /// Makes the current call of [`take`](Self::take), or else the next one, return [`Taken::Pending`] unless it has an item.
+    pub(crate) fn interrupt(&self) {
         let mut state = self.state.lock();
-        state.called = true;
+        state.interrupted = true;
         self.wake_consumers(state);
     }
 
-    /// Wakes everybody for good and drops what nobody will take.
+    /// Ends all waits, now and later, and drops the items.
     pub(crate) fn stop(&self) {
         let mut state = self.state.lock();
         state.stopped = true;
@@ -138,10 +137,10 @@ impl<T> Reorder<T> {
             let next = state.next;
             if let Some(item) = state.waiting.remove(&next) {
                 state.next += 1;
-                let turns = (state.next + self.ahead).saturating_sub(state.wanted);
-                let is_worth = state.producers > 0 && turns >= (self.ahead / WAKE_AT).max(1);
+                let turns = (state.next + self.ahead).saturating_sub(state.turn_wanted);
+                let wakes_producers = state.producers > 0 && turns >= (self.ahead / WAKE_AT).max(1);
                 drop(state);
-                if is_worth {
+                if wakes_producers {
                     self.taken.notify_all();
                 }
                 return Taken::Item(item);
@@ -152,7 +151,7 @@ impl<T> Reorder<T> {
             if state.stopped {
                 return Taken::Stopped;
             }
-            if std::mem::take(&mut state.called) {
+            if std::mem::take(&mut state.interrupted) {
                 return Taken::Pending;
             }
             state.consumers += 1;
@@ -182,7 +181,7 @@ mod tests {
     const NOW: Duration = Duration::ZERO;
 
     #[test]
-    fn items_leave_in_order_whatever_order_they_come_in() {
+    fn items_leave_in_order_whatever_the_order_of_their_arrival() {
         let r = Reorder::new(3);
         r.put(2, 'c');
         r.put(0, 'a');
@@ -194,9 +193,9 @@ mod tests {
     }
 
     #[test]
-    fn a_call_brings_the_consumer_back_once_and_items_go_first() {
+    fn an_interrupt_ends_one_wait_and_items_go_first() {
         let r = Reorder::new(2);
-        r.call();
+        r.interrupt();
         r.put(0, 'a');
         assert_eq!(r.take(Duration::MAX), Taken::Item('a'));
         assert_eq!(r.take(Duration::MAX), Taken::Pending);
@@ -213,7 +212,7 @@ mod models {
     const FOR_EVER: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn only_so_many_items_are_begun_ahead_of_the_consumer_and_all_leave_in_order() {
+    fn items_that_begin_ahead_of_the_consumer_are_limited_and_all_leave_in_order() {
         const ITEMS: u64 = 6;
         const AHEAD: u64 = 2;
         model(|| {

@@ -1,7 +1,7 @@
-//! How an epoch ends: by its last batch, by the user, or by a failure.
+//! Stop flag, failure and progress of one epoch.
 //!
-//! Every thread of an epoch holds the same [`Run`]. Stopping it sets a flag and then calls every registered waker, so a
-//! thread that sleeps on any condition wakes up and sees the flag. A panic in a stage is a failure of the epoch, never
+//! Every thread of an epoch holds the same [`Run`]. Stopping it sets a flag and then calls every registered waker, so that
+//! a thread that sleeps on any condition wakes up and sees the flag. A panic in a stage is a failure of the epoch, never
 //! of the process.
 
 use crate::error::{Error, ErrorKind, Result};
@@ -10,13 +10,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 type Waker = Box<dyn Fn() + Send + Sync>;
 
-/// The life of one epoch, shared by its threads.
+/// Stop flag, first failure and progress of one epoch.
 #[derive(Default)]
 pub(crate) struct Run {
     stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
     wakers: Mutex<Vec<Waker>>,
-    /// Samples read, decoded and shards published: moves whenever anything moves.
+    /// Grows with every sample that is read or decoded and every shard that is published.
     progress: AtomicU64,
 }
 
@@ -27,26 +27,26 @@ impl std::fmt::Debug for Run {
 }
 
 impl Run {
-    /// A run that goes on.
+    /// A run that has not stopped.
     pub(crate) fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Whether threads should return.
+    /// True if threads must return.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// `Closed` once the run has stopped, for use with `?`.
+    /// Checks for a stop, for use with `?`.
     ///
     /// # Errors
     ///
-    /// `Closed`.
+    /// `Closed` after the run has stopped.
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_stopped() { Err(Error::new(ErrorKind::Closed, "the epoch was stopped")) } else { Ok(()) }
     }
 
-    /// Ends the run; wakes everybody.
+    /// Ends the run and wakes all its threads.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         for wake in self.wakers.lock().iter() {
@@ -54,7 +54,7 @@ impl Run {
         }
     }
 
-    /// Ends the run with `error`; the first failure counts, and `Closed` is an echo of a stop, not a failure.
+    /// Ends the run with `error`. Only the first failure is kept; `Closed` after a stop is an echo of it, not a failure.
     pub(crate) fn fail(&self, error: Error) {
         if error.kind() != ErrorKind::Closed || !self.is_stopped() {
             let mut failure = self.failure.lock();
@@ -65,15 +65,15 @@ impl Run {
         self.stop();
     }
 
-    /// What ended the run early, if something did.
+    /// Returns the error that ended the run, if one did.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.failure.lock().as_ref().map(Error::duplicate)
     }
 
-    /// Calls `wake` when the run stops; at once if it has.
+    /// Calls `wake` when the run stops; immediately if it has stopped.
     pub(crate) fn on_stop(&self, wake: impl Fn() + Send + Sync + 'static) {
-        // The flag is read under the lock that `stop` takes after setting it: either `stop` sees this waker, or we see
-        // the flag.
+        // The flag is read under the lock that `stop` takes after it has set the flag: either `stop` calls this waker, or
+        // the flag is seen here.
         let mut wakers = self.wakers.lock();
         if self.is_stopped() {
             wake();
@@ -81,12 +81,12 @@ impl Run {
         wakers.push(Box::new(wake));
     }
 
-    /// Something moved.
+    /// Records progress.
     pub(crate) fn advance(&self) {
         self.progress.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often something moved.
+    /// Returns a number that grows with progress.
     pub(crate) fn progress(&self) -> u64 {
         self.progress.load(Ordering::Relaxed)
     }
@@ -176,7 +176,7 @@ mod models {
     }
 
     #[test]
-    fn of_two_failures_at_once_one_is_kept_and_everybody_returns() {
+    fn of_two_failures_at_once_one_is_kept_and_all_stages_return() {
         model(|| {
             let run = Run::new();
             let stages = ["read", "decode"].map(|stage| {

@@ -239,7 +239,7 @@ impl SampleReader {
         let remotes = self.remotes()?;
         let (number, _) = self.stream_of(id);
         let origin = match self.fetcher(number) {
-            Some(fetcher) => Some(Origin::Outside(&**fetcher)),
+            Some(fetcher) => Some(Origin::External(&**fetcher)),
             None => remotes[number].as_ref().map(Origin::Store),
         };
         let shard = self.catalog.shard(id);
@@ -249,7 +249,7 @@ impl SampleReader {
             }
         };
         let way = ShardFetch { stream, origin, run, stats: &self.stats, watch: &watch };
-        let brought = way.bring(shard, packed.as_deref())?;
+        let brought = way.fetch(shard, packed.as_deref())?;
         brought.publish(admission, &self.stats).map(Some)
     }
 

@@ -1,178 +1,273 @@
-//! The thread that hands batches to a target which decodes pictures itself.
+//! Picture stage: batches whose pictures the device decodes.
 //!
-//! Such a target may make its caller wait, which decode threads must not. What it refuses is decoded here: few files in an
-//! ordinary data set, since decode threads leave only those to it that look as it likes them.
+//! Submitting such a batch may block, which decode threads must not, so a thread of its own does it. Pictures that the device
+//! leaves undecoded are decoded by this thread: they are few in ordinary data, since decode threads leave only pictures
+//! encoded that the device's decoder supports.
 
-use crate::decode::{DrawKey, SampleDecoder};
-use crate::error::Result;
-use crate::pipeline::epoch::Shared;
-use crate::pipeline::sample::batch_builder::BatchBuilder;
-use crate::pipeline::sample::deliver::{Encoded, Ends, Finished, Unended};
-use crate::stats::{Stage, TimeKind};
+use super::part::EncodedRow;
+use super::split::HostShare;
+use crate::batch::Batch;
+use crate::decode::{FieldPlan, SampleDecoder};
+use crate::delivery::{DecodeOutcome, EncodedBatch, InFlightBatch, PictureDecoder, RowPicture};
+use crate::error::{Error, Result};
+use crate::pipeline::run::Run;
+use crate::pipeline::sample::batch_builder::{BatchBuilder, FilledBatch};
+use crate::pipeline::sample::deliver::DeliverStage;
+use crate::pipeline::skip::SkipBudget;
+use crate::stats::{Counter, Stats, TimeKind};
 use crate::sync::Arc;
 use crossbeam::channel::Receiver;
 use std::time::Instant;
 
-/// What delivering a batch comes to.
-#[derive(Debug)]
-pub(crate) enum Delivered {
-    /// Its consumer can take it.
-    Done,
-    /// Its target's decoder refuses these pictures.
-    Refused(Vec<Encoded>),
-    /// Its target works on it.
-    UnderWay(Unended),
+/// Picture stage.
+pub(crate) struct PictureStage {
+    decoder: Arc<dyn PictureDecoder>,
+    /// Decode threads' share of the pictures, adjusted here.
+    share: Option<Arc<HostShare>>,
+    fields: Vec<Arc<FieldPlan>>,
+    deliver: Arc<DeliverStage>,
+    skip: Arc<SkipBudget>,
+    run: Arc<Run>,
+    stats: Arc<Stats>,
+    /// Counts pictures that the device has decoded.
+    on_device: Arc<Counter>,
+    /// Counts those that a dedicated decoding engine has decoded.
+    on_engines: Arc<Counter>,
+    /// Counts pictures that the device left undecoded.
+    undecoded: Arc<Counter>,
+    /// Counts how often a part of the device's decoder was given up.
+    fallbacks: Arc<Counter>,
 }
 
-impl Shared {
-    /// Delivers a batch whose rows are all done.
-    pub(crate) fn deliver(&self, batch: &BatchBuilder, place: &Stage) -> Delivered {
-        self.finish(batch, place, |ends| batch.finish(ends))
+/// Batch whose pictures the device decodes.
+struct InFlight {
+    batch: Arc<BatchBuilder>,
+    in_flight: InFlightBatch,
+    encoded: Vec<EncodedRow>,
+    /// Rows that were skipped, ascending.
+    skipped: Vec<usize>,
+}
+
+/// Result of one step of a batch.
+enum Progress {
+    /// The consumer can take the batch.
+    Delivered,
+    /// These pictures must be decoded on the host.
+    Undecoded(Vec<EncodedRow>),
+    InFlight(InFlight),
+}
+
+impl PictureStage {
+    /// Stage that submits batches to `decoder`.
+    pub(crate) fn new(
+        (decoder, share): (Arc<dyn PictureDecoder>, Option<Arc<HostShare>>),
+        fields: Vec<Arc<FieldPlan>>,
+        (deliver, skip): (Arc<DeliverStage>, Arc<SkipBudget>),
+        (run, stats): (Arc<Run>, Arc<Stats>),
+    ) -> Self {
+        Self {
+            decoder,
+            share,
+            fields,
+            deliver,
+            skip,
+            run,
+            on_device: stats.counter("pictures_on_device"),
+            on_engines: stats.counter("pictures_on_engines"),
+            undecoded: stats.counter("pictures_refused"),
+            fallbacks: stats.counter("device_decode_fallbacks"),
+            stats,
+        }
     }
 
-    /// Delivers a batch that was under way.
-    fn deliver_unended(&self, batch: &BatchBuilder, unended: Unended, place: &Stage) -> Delivered {
-        self.finish(batch, place, |ends| batch.end(ends, unended))
-    }
-
-    fn finish(
-        &self,
-        batch: &BatchBuilder,
-        place: &Stage,
-        finish: impl FnOnce(&Ends<'_>) -> Result<Finished>,
-    ) -> Delivered {
-        let is_refilled = batch.refills() > 0;
-        let ends = Ends {
-            epoch: self.epoch,
-            first_batch: self.first_batch,
-            target: &*self.target,
-            pictures: self.pictures.as_deref(),
-            may_be_empty: self.is_alone,
-        };
-        let finished = match place.timed(TimeKind::Busy, || finish(&ends)) {
-            Ok(Finished::Refused(pictures)) => return Delivered::Refused(pictures),
-            Ok(Finished::UnderWay(unended)) => return Delivered::UnderWay(unended),
-            Ok(Finished::Batch(batch, counts)) => {
-                self.pictures_on_device.add(counts.on_device);
-                self.pictures_on_engines.add(counts.on_engines);
-                self.batches_refilled.add(u64::from(is_refilled));
-                Ok(batch)
+    /// Submits batches until there are no more or the run stops. A batch in flight is waited for when the next one has been
+    /// submitted, or at once if there is none.
+    pub(crate) fn run(&self, batches: &Receiver<Arc<BatchBuilder>>) -> Result<()> {
+        let decoders = self.fields.iter().map(|fields| fields.decoder()).collect();
+        let mut host = HostDecoder { stage: self, decoders, file: Vec::new() };
+        let mut before: Option<InFlight> = None;
+        loop {
+            let is_behind = !batches.is_empty();
+            if let Some(in_flight) = before.take_if(|_| !is_behind) {
+                host.complete(in_flight)?;
+                continue;
             }
+            let waiting = Instant::now();
+            let batch = batches.recv();
+            self.deliver.stage.add_time_since(TimeKind::Input, waiting);
+            let Ok(batch) = batch else { return Ok(()) };
+            if let Some(share) = &self.share {
+                share.adjust(is_behind);
+            }
+            if self.run.is_stopped() {
+                return Ok(());
+            }
+            let progress = self.submit(&batch);
+            if let Some(in_flight) = before.take() {
+                host.complete(in_flight)?;
+            }
+            before = host.follow(&batch, progress)?;
+        }
+    }
+
+    /// Submits a batch whose rows are all done.
+    fn submit(&self, batch: &Arc<BatchBuilder>) -> Progress {
+        self.step(batch, || {
+            let Some(filled) = self.deliver.take(batch)? else { return Ok(Step::Batch(self.deliver.empty(batch))) };
+            let mut encoded = batch.device.take_encoded();
+            encoded.retain(|row| filled.skipped.binary_search(&row.picture.row).is_err());
+            if encoded.is_empty() {
+                return self.deliver.place(batch, filled).map(Step::Batch);
+            }
+            encoded.sort_unstable_by_key(|row| (row.picture.output, row.picture.row));
+            let FilledBatch { slot, kept, skipped } = filled;
+            let pictures: Vec<RowPicture> = encoded.iter().map(|row| row.picture).collect();
+            let outcome = self.decoder.submit(EncodedBatch {
+                slot,
+                bytes: batch.layout.bytes,
+                outputs: &batch.layout.places,
+                rows: &kept,
+                pictures: &pictures,
+                on_device: batch.device.take_device_rows(batch.rows)?,
+            })?;
+            Ok(Step::Outcome { outcome, encoded, skipped })
+        })
+    }
+
+    /// Waits for a batch in flight.
+    fn wait(&self, InFlight { batch, in_flight, encoded, skipped }: InFlight) -> Progress {
+        self.step(&batch, || Ok(Step::Outcome { outcome: self.decoder.wait(in_flight)?, encoded, skipped }))
+    }
+
+    /// Times one step of `batch` and delivers the batch if the step completes it.
+    fn step(&self, batch: &Arc<BatchBuilder>, step: impl FnOnce() -> Result<Step>) -> Progress {
+        let progress = self.deliver.stage.timed(TimeKind::Busy, || {
+            let (outcome, encoded, skipped) = match step()? {
+                Step::Batch(batch) => return Ok(Ok(batch)),
+                Step::Outcome { outcome, encoded, skipped } => (outcome, encoded, skipped),
+            };
+            match outcome {
+                DecodeOutcome::InFlight(in_flight) => {
+                    Ok(Err(Progress::InFlight(InFlight { batch: batch.clone(), in_flight, encoded, skipped })))
+                }
+                DecodeOutcome::Done { memory, on_engines } => {
+                    let delivered = self.deliver.batch(batch, &memory, &skipped)?;
+                    self.on_device.add(encoded.len() as u64);
+                    self.on_engines.add(on_engines as u64);
+                    Ok(Ok(delivered))
+                }
+                DecodeOutcome::Rejected { slot, pictures, on_device } => {
+                    batch.restore_slot(slot);
+                    let (undecoded, encoded) = partition(encoded, &pictures)?;
+                    batch.device.set_undecoded(encoded, on_device);
+                    Ok(Err(Progress::Undecoded(undecoded)))
+                }
+            }
+        });
+        let delivered = match progress {
+            Ok(Err(progress)) => return progress,
+            Ok(Ok(delivered)) => Ok(delivered),
             Err(error) => Err(error),
         };
-        place.done(1, self.layout.bytes() as u64);
-        self.reorder.put(batch.number, finished);
-        Delivered::Done
+        self.deliver.put(batch, delivered);
+        Progress::Delivered
     }
 
-    /// Logs and counts what the target's decoder has given up.
-    fn tell_fallbacks(&self) {
-        for sentence in self.pictures.iter().flat_map(|pictures| pictures.take_fallbacks()) {
+    /// Logs and counts the parts of the device's decoder that were given up.
+    fn report_fallbacks(&self) {
+        for sentence in self.decoder.take_fallbacks() {
             log::warn!("{sentence}");
             self.stats.note(sentence);
-            self.device_decode_fallbacks.add(1);
+            self.fallbacks.add(1);
         }
     }
 }
 
-/// Places batches until there are no more or the run stops. One that is under way is ended when the next one has been placed
-/// beside it, or at once where none waits.
-pub(crate) fn run(shared: &Shared, batches: &Receiver<Arc<BatchBuilder>>) -> Result<()> {
-    let mut host = HostDecoder {
-        shared,
-        stage: shared.stats.stage("place"),
-        decoders: shared.fields.iter().map(|fields| fields.decoder()).collect(),
-        file: Vec::new(),
-    };
-    let mut before: Option<(Arc<BatchBuilder>, Unended)> = None;
-    loop {
-        let is_behind = !batches.is_empty();
-        if let Some((batch, unended)) = before.take_if(|_| !is_behind) {
-            host.end(&batch, unended)?;
-            continue;
-        }
-        let waiting = Instant::now();
-        let batch = batches.recv();
-        host.stage.add_time_since(TimeKind::Input, waiting);
-        let Ok(batch) = batch else { return Ok(()) };
-        if let Some(share) = &shared.host_share {
-            share.learn(is_behind);
-        }
-        if shared.run.is_stopped() {
-            return Ok(());
-        }
-        let delivered = shared.deliver(&batch, &host.stage);
-        if let Some((batch, unended)) = before.take() {
-            host.end(&batch, unended)?;
-        }
-        before = host.follow(&batch, delivered)?.map(|unended| (batch, unended));
-    }
+/// Result of a step before it is interpreted.
+enum Step {
+    Batch(Batch),
+    Outcome { outcome: DecodeOutcome, encoded: Vec<EncodedRow>, skipped: Vec<usize> },
 }
 
-/// Decodes what the target's decoder refuses.
+/// Splits `encoded` into the pictures with these numbers, which are undecoded, and the others.
+fn partition(encoded: Vec<EncodedRow>, undecoded: &[usize]) -> Result<(Vec<EncodedRow>, Vec<EncodedRow>)> {
+    let (mut taken, mut others) = (Vec::new(), Vec::new());
+    for (number, picture) in encoded.into_iter().enumerate() {
+        if undecoded.contains(&number) { taken.push(picture) } else { others.push(picture) }
+    }
+    if taken.is_empty() {
+        return Err(Error::internal("a device's decoder returned a batch and none of its pictures"));
+    }
+    Ok((taken, others))
+}
+
+/// Decodes pictures that the device left undecoded.
 struct HostDecoder<'a> {
-    shared: &'a Shared,
-    stage: Arc<Stage>,
+    stage: &'a PictureStage,
     /// One for each layout of the data set's shards.
     decoders: Vec<SampleDecoder>,
-    /// The current picture's file.
+    /// File of the current picture.
     file: Vec<u8>,
 }
 
 impl HostDecoder<'_> {
-    /// Delivers `batch`, which was under way.
-    fn end(&mut self, batch: &Arc<BatchBuilder>, unended: Unended) -> Result<()> {
-        let mut unended = Some(unended);
-        while let Some(under_way) = unended.take() {
-            let delivered = self.shared.deliver_unended(batch, under_way, &self.stage);
-            unended = self.follow(batch, delivered)?;
+    /// Waits for a batch in flight and delivers it.
+    fn complete(&mut self, in_flight: InFlight) -> Result<()> {
+        let mut waiting = Some(in_flight);
+        while let Some(in_flight) = waiting.take() {
+            let batch = in_flight.batch.clone();
+            let progress = self.stage.wait(in_flight);
+            waiting = self.follow(&batch, progress)?;
         }
         Ok(())
     }
 
-    /// Has refused pictures decoded here and delivers the batch again, up to where it is under way. Each round takes pictures off
-    /// the target's decoder, so there is a last one.
-    fn follow(&mut self, batch: &Arc<BatchBuilder>, mut delivered: Delivered) -> Result<Option<Unended>> {
+    /// Decodes undecoded pictures and submits the batch again until it is delivered or in flight. Each round takes pictures
+    /// from the device's decoder, so the number of rounds is bounded.
+    fn follow(&mut self, batch: &Arc<BatchBuilder>, mut progress: Progress) -> Result<Option<InFlight>> {
+        let stage = self.stage;
         loop {
-            self.shared.tell_fallbacks();
-            self.shared.run.advance();
-            let refused = match delivered {
-                Delivered::Done => return Ok(None),
-                Delivered::UnderWay(unended) => return Ok(Some(unended)),
-                Delivered::Refused(refused) => refused,
+            stage.report_fallbacks();
+            stage.run.advance();
+            let undecoded = match progress {
+                Progress::Delivered => return Ok(None),
+                Progress::InFlight(in_flight) => return Ok(Some(in_flight)),
+                Progress::Undecoded(undecoded) => undecoded,
             };
-            self.shared.pictures_refused.add(refused.len() as u64);
-            for picture in &refused {
-                if self.shared.run.is_stopped() {
+            stage.undecoded.add(undecoded.len() as u64);
+            for row in &undecoded {
+                if stage.run.is_stopped() {
                     return Ok(None);
                 }
-                self.decode(batch, picture);
+                self.decode(batch, row);
             }
-            if self.shared.refill(batch)? {
-                // It comes back when its new row is in.
+            if stage.deliver.refiller.refill(batch)? {
+                // The batch returns to this stage or is delivered when its new row is done.
                 return Ok(None);
             }
-            delivered = self.shared.deliver(batch, &self.stage);
+            progress = stage.submit(batch);
         }
     }
 
-    /// Decodes a picture into its row; a bad one is skipped within the budget, or the batch's failure.
-    fn decode(&mut self, batch: &BatchBuilder, picture: &Encoded) {
-        let Self { shared, decoders, file, .. } = self;
-        let Encoded { at, task, layout_number } = picture;
-        let key = DrawKey { epoch: shared.epoch, stream: task.planned.stream.0, draw: task.planned.draw };
+    /// Decodes a picture into its row.
+    fn decode(&mut self, batch: &BatchBuilder, row: &EncodedRow) {
+        let Self { stage, decoders, file } = self;
+        let EncodedRow { picture, task, layout_number } = row;
+        let key = task.draw_key(stage.deliver.epoch);
         let decoder = &mut decoders[*layout_number];
-        let output = batch.output_of_fixed(at.output);
-        let Err(error) = batch.replace(at, file, |file, row| decoder.decode_picture(output, file, key, row)) else {
-            return;
-        };
-        let error = shared.describe(error, task);
-        if batch.is_skipped(at.row) {
-            return;
-        }
-        match shared.forgive(error) {
-            Ok(()) => batch.skip(at.row),
-            Err(error) => batch.fail(at.row, error),
+        let output = batch.layout.output_of_fixed(picture.output);
+        let place = batch.layout.places[picture.output];
+        let decoded = batch.rewrite(|slot| {
+            // The file is usually in the row that the picture is written to.
+            file.clear();
+            file.extend_from_slice(&slot[picture.at..][..picture.picture.bytes]);
+            let row = &mut slot[place.offset + picture.row * place.row_bytes..][..place.row_bytes];
+            decoder.decode_picture(output, file, key, row)
+        });
+        if let Err(error) = decoded
+            && !batch.is_skipped(picture.row)
+        {
+            stage.skip.settle(batch, picture.row, task, error);
         }
     }
 }

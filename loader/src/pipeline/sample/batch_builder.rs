@@ -1,205 +1,54 @@
-//! A batch while it is being filled, and what it becomes.
+//! Batch while it is being filled.
 //!
-//! All outputs of fixed shape lie one behind another in one slot of the batch pool, each aligned for any device copy. Behind
-//! them there may be room for files that are left to the target's decoder and are longer than their rows.
-//! Decode threads write rows in place, in any order; the one that finishes the last row has the slot turned into a batch
-//! ([`deliver`](super::deliver)).
+//! Decode threads write rows in place, in any order. The thread that finishes the last row has the batch
+//! [delivered](super::deliver).
 
-use super::deliver::Encoded;
+use super::batch_layout::{BatchLayout, Shape};
 use crate::batch::RowBytes;
-use crate::decode::{DType, EncodedPicture, FieldPlan, RowShape};
-use crate::delivery::{DeviceRows, DirectBatch, DirectRows, OutputLayout, RowPicture};
 use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
-use crate::pipeline::Task;
+use crate::pipeline::device::part::DevicePart;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use std::ops::Range;
 
-/// Outputs start at multiples of this many bytes: a cache line pair, and what device copies like.
-const OUTPUT_ALIGN_BYTES: usize = 256;
-
-/// Where every output of a batch lies.
-#[derive(Debug)]
-pub(crate) struct BatchLayout {
-    pub(crate) outputs: Vec<Place>,
-    /// Rows of a full batch.
-    rows: usize,
-    /// Bytes of all outputs.
-    pub(crate) bytes: usize,
-    /// Bytes behind them for files.
-    room_bytes: usize,
-    /// Index of the `repeat` output.
-    pub(crate) repeat: Option<usize>,
-    /// Bytes of one row of each fixed output that is decoded.
-    row_bytes: Vec<usize>,
-    /// The fixed outputs, as a target sees them.
-    pub(crate) places: Vec<OutputLayout>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) name: Arc<str>,
-    pub(crate) shape: Shape,
-}
-
-#[derive(Debug)]
-pub(crate) enum Shape {
-    Fixed { dtype: DType, row: Vec<i64>, row_bytes: usize, offset: usize },
-    Text,
-    Bytes,
-    Ragged,
-}
-
-impl Place {
-    /// Bytes of one row, if its shape is fixed.
-    fn row_bytes(&self) -> Option<usize> {
-        match self.shape {
-            Shape::Fixed { row_bytes, .. } => Some(row_bytes),
-            Shape::Text | Shape::Bytes | Shape::Ragged => None,
-        }
-    }
-}
-
-impl BatchLayout {
-    /// The layout of batches of `rows` rows of what `plan` decodes, with a `repeat` output at the end if asked for.
-    ///
-    /// # Errors
-    ///
-    /// `Config` when a batch would not fit into memory addresses.
-    pub(crate) fn new(plan: &FieldPlan, rows: usize, mark_repeats: bool) -> Result<Self> {
-        let mut layout = Self {
-            outputs: Vec::new(),
-            rows,
-            bytes: 0,
-            room_bytes: 0,
-            repeat: None,
-            row_bytes: Vec::new(),
-            places: Vec::new(),
-        };
-        for output in plan.outputs() {
-            match &output.shape {
-                RowShape::Fixed(row) => layout.push_fixed(&output.name, output.dtype, row)?,
-                RowShape::Text => layout.push(&output.name, Shape::Text),
-                RowShape::Bytes => layout.push(&output.name, Shape::Bytes),
-                RowShape::RaggedArray => layout.push(&output.name, Shape::Ragged),
-            }
-        }
-        layout.row_bytes = layout.outputs.iter().filter_map(Place::row_bytes).collect();
-        if mark_repeats {
-            layout.repeat = Some(layout.outputs.len());
-            layout.push_fixed("repeat", DType::UInt8, &[])?;
-        }
-        let fixed = layout.outputs.iter().zip(plan.picture_forms().chain(std::iter::once(None)));
-        layout.places = fixed
-            .filter_map(|(place, form)| match place.shape {
-                Shape::Fixed { row_bytes, offset, .. } => Some(OutputLayout { offset, row_bytes, form }),
-                Shape::Text | Shape::Bytes | Shape::Ragged => None,
-            })
-            .collect();
-        Ok(layout)
-    }
-
-    fn push(&mut self, name: &str, shape: Shape) {
-        self.outputs.push(Place { name: name.into(), shape });
-    }
-
-    fn push_fixed(&mut self, name: &str, dtype: DType, row: &[usize]) -> Result<()> {
-        let too_large = || Error::config("a batch of this output is too large").with("output", name);
-        let elements = row.iter().try_fold(1usize, |n, d| n.checked_mul(*d)).ok_or_else(too_large)?;
-        let row_bytes = elements.checked_mul(dtype.size()).ok_or_else(too_large)?;
-        let bytes = row_bytes.checked_mul(self.rows).filter(|b| *b < isize::MAX as usize / 2).ok_or_else(too_large)?;
-        let offset = self.bytes.next_multiple_of(OUTPUT_ALIGN_BYTES);
-        self.bytes = offset + bytes;
-        let row = row.iter().map(|d| *d as i64).collect();
-        self.push(name, Shape::Fixed { dtype, row, row_bytes, offset });
-        Ok(())
-    }
-
-    /// The same with room for files of pictures, for samples of `sample_bytes` stored bytes on average, in slots of at most
-    /// `slot_bytes_max` bytes. What finds no room is decoded on the host.
-    pub(crate) fn with_room(self, sample_bytes: u64, slot_bytes_max: u64) -> Self {
-        let mean = sample_bytes as f64;
-        // Files that are longer than a row of r bytes need E[b; b > r] per row. That is at most the mean m, and at most
-        // E[b b] / r, hence of the order of m m / r. For 6,000 photographs, m = 93 kB: 37 of these 57 kB for r = 151 kB, and
-        // 12 of 14 kB for r = 602 kB.
-        let of_row = |place: &OutputLayout| mean * (mean / place.row_bytes.max(1) as f64).min(1.0);
-        let of_rows: f64 = self.places.iter().filter(|place| place.form.is_some()).map(of_row).sum();
-        let wanted = (of_rows * self.rows as f64) as u64;
-        let room_bytes = wanted.min(slot_bytes_max.saturating_sub(self.bytes() as u64)) as usize;
-        Self { room_bytes, ..self }
-    }
-
-    /// Bytes of one batch; at least 1, so that a batch of lists has a slot too.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.max(1)
-    }
-
-    /// Bytes of one batch slot.
-    pub(crate) fn slot_bytes(&self) -> usize {
-        self.bytes() + self.room_bytes
-    }
-
-    /// Writes the first rows of the `repeat` output, if there is one. No row of the slot is out.
-    fn mark(&self, slot: &mut BatchSlot, repeats: &[bool]) {
-        if let Some(Shape::Fixed { offset, .. }) = self.repeat.map(|i| &self.outputs[i].shape)
-            && let Some(bytes) = slot.bytes_mut()
-        {
-            for (byte, repeat) in bytes[*offset..].iter_mut().zip(repeats) {
-                *byte = u8::from(*repeat);
-            }
-        }
-    }
-
-    /// For each decoded output of fixed rows, whether its pictures may be left to the target's decoder.
-    pub(crate) fn has_pictures(&self) -> impl Iterator<Item = bool> + '_ {
-        self.places[..self.row_bytes.len()].iter().map(|place| place.form.is_some())
-    }
-
-    /// How many of the outputs are decoded (all but `repeat`).
-    fn decoded(&self) -> &[Place] {
-        &self.outputs[..self.repeat.unwrap_or(self.outputs.len())]
-    }
-}
-
-/// A batch that is being filled.
+/// Batch that is being filled.
 #[derive(Debug)]
 pub(crate) struct BatchBuilder {
-    /// Its number in this run, from 0.
+    /// Number in this run, from 0.
     pub(crate) number: u64,
-    /// The position of its first row among the rank's samples of this run, from 0.
+    /// Position of its first row among the rank's samples of this run, from 0.
     pub(crate) first_position: u64,
     pub(crate) layout: Arc<BatchLayout>,
+    /// Rows that the plan has for it.
     pub(crate) rows: usize,
-    pub(crate) slot: Mutex<Option<BatchSlot>>,
-    /// What is left of the room behind the rows.
-    room: Mutex<Option<RowMut>>,
-    /// Rows not yet decoded or given up, and chunks not yet put down: a chunk holds on to the slot until then.
-    left: AtomicUsize,
+    slot: Mutex<Option<BatchSlot>>,
+    /// Rows that are neither decoded nor skipped, and chunks that are in progress: a chunk borrows the slot until it ends.
+    remaining: AtomicUsize,
     /// One list per output without fixed shape, in the order of the outputs.
-    pub(crate) lists: Vec<Mutex<Vec<RowBytes>>>,
-    pub(crate) outcome: Mutex<Outcome>,
-    /// Pictures that are left to the target's decoder.
-    pub(crate) encoded: Mutex<Vec<Encoded>>,
-    /// What the target has of the batch while pictures that its decoder refused are decoded on the host.
-    pub(crate) decoded: Mutex<Option<DeviceRows>>,
-    /// Rows that the target has before the others, once there are some.
-    pub(crate) at_target: Mutex<AtTarget>,
+    lists: Vec<Mutex<Vec<RowBytes>>>,
+    outcome: Mutex<RowOutcomes>,
+    /// Pictures and rows that go to a device by another way than the slot. Empty for batches in host memory.
+    pub(crate) device: DevicePart,
 }
 
-/// Rows of a batch that are at its target.
+/// Outcomes of the rows, other than success.
 #[derive(Debug, Default)]
-pub(crate) struct AtTarget {
-    pub(crate) memory: Option<Arc<dyn DirectBatch>>,
-    /// Output among those with fixed rows, and row.
-    pub(crate) rows: Vec<(usize, usize)>,
+struct RowOutcomes {
+    skipped: Vec<usize>,
+    /// Number of times that the batch was reopened.
+    refills: u32,
+    /// Error of the lowest row that failed.
+    failure: Option<(usize, Error)>,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Outcome {
+/// Contents of a batch whose rows are all done.
+#[derive(Debug)]
+pub(crate) struct FilledBatch {
+    pub(crate) slot: BatchSlot,
+    /// Rows that the batch keeps, ascending.
+    pub(crate) kept: Vec<usize>,
+    /// Rows that were skipped, ascending.
     pub(crate) skipped: Vec<usize>,
-    /// How often the batch was reopened.
-    pub(crate) refills: u32,
-    pub(crate) failure: Option<(usize, Error)>,
 }
 
 impl BatchBuilder {
@@ -211,12 +60,11 @@ impl BatchBuilder {
         repeats: &[bool],
     ) -> Arc<Self> {
         let rows = repeats.len();
-        layout.mark(&mut slot, repeats);
-        let is_list = |p: &&Place| !matches!(p.shape, Shape::Fixed { .. });
+        layout.mark_repeats(&mut slot, repeats);
         let lists = layout
             .outputs
             .iter()
-            .filter(is_list)
+            .filter(|output| !matches!(output.shape, Shape::Fixed { .. }))
             .map(|_| Mutex::new((0..rows).map(|_| RowBytes::Own(Vec::new())).collect()))
             .collect();
         Arc::new(Self {
@@ -224,28 +72,25 @@ impl BatchBuilder {
             first_position,
             rows,
             slot: Mutex::new(Some(slot)),
-            room: Mutex::default(),
-            left: AtomicUsize::new(rows),
+            remaining: AtomicUsize::new(rows),
             lists,
             outcome: Mutex::default(),
-            encoded: Mutex::default(),
-            decoded: Mutex::default(),
-            at_target: Mutex::default(),
+            device: DevicePart::default(),
             layout,
         })
     }
 
-    /// The places of the fixed outputs for each of the `chunks` of rows: one [`RowMut`] per chunk and output. Opens the room
-    /// for files.
+    /// Splits the slot into the memory of the fixed outputs for each of the `chunks` of rows: one [`RowMut`] per chunk and
+    /// output. Also opens the room for files of pictures.
     ///
     /// # Errors
     ///
     /// `Internal` when the chunks overlap.
-    pub(crate) fn places(&self, chunks: &[Range<usize>]) -> Result<Vec<Vec<RowMut>>> {
+    pub(crate) fn split_rows(&self, chunks: &[Range<usize>]) -> Result<Vec<Vec<RowMut>>> {
         let mut ranges = Vec::new();
         for chunk in chunks {
-            for place in self.layout.decoded() {
-                if let Shape::Fixed { row_bytes, offset, .. } = place.shape {
+            for output in self.layout.decoded() {
+                if let Shape::Fixed { row_bytes, offset, .. } = output.shape {
                     ranges.push(offset + chunk.start * row_bytes..offset + chunk.end * row_bytes);
                 }
             }
@@ -256,7 +101,7 @@ impl BatchBuilder {
         let mut all = slot.rows(&ranges)?.into_iter();
         if self.layout.room_bytes > 0 {
             let room = self.layout.bytes()..self.layout.slot_bytes();
-            *self.room.lock() = slot.rows(std::slice::from_ref(&room))?.pop();
+            self.device.set_room(slot.rows(std::slice::from_ref(&room))?.pop());
         }
         Ok(chunks.iter().map(|_| all.by_ref().take(per_chunk).collect()).collect())
     }
@@ -266,135 +111,40 @@ impl BatchBuilder {
         &self.layout.row_bytes
     }
 
-    /// For each decoded output, whether it has a fixed shape.
-    pub(crate) fn fixed(&self) -> impl Iterator<Item = bool> + '_ {
-        self.layout.decoded().iter().map(|p| matches!(p.shape, Shape::Fixed { .. }))
+    /// Offset in the batch of `row` of fixed output number `output`.
+    pub(crate) fn row_offset(&self, output: usize, row: usize) -> usize {
+        let place = &self.layout.places[output];
+        place.offset + row * place.row_bytes
     }
 
-    /// Keeps a row of the outputs without fixed shape.
+    /// Stores a row of the outputs without fixed shape.
     pub(crate) fn put_lists(&self, row: usize, values: impl IntoIterator<Item = RowBytes>) {
         for (list, value) in self.lists.iter().zip(values) {
             list.lock()[row] = value;
         }
     }
 
-    /// For each output of fixed rows, whether its pictures may be left to the target's decoder.
-    pub(crate) fn has_pictures(&self) -> impl Iterator<Item = bool> + '_ {
-        self.layout.has_pictures()
+    /// Takes the lists, without their `skipped` rows (ascending).
+    pub(crate) fn take_lists(&self, skipped: &[usize]) -> impl Iterator<Item = Vec<RowBytes>> {
+        self.lists.iter().map(|list| {
+            let mut list = std::mem::take(&mut *list.lock());
+            let mut row = 0..;
+            list.retain(|_| row.next().is_some_and(|row| skipped.binary_search(&row).is_err()));
+            list
+        })
     }
 
-    /// Which of all outputs the fixed output number `fixed` is.
-    pub(crate) fn output_of_fixed(&self, fixed: usize) -> usize {
-        let mut outputs = self.fixed().enumerate().filter(|(_, is_fixed)| *is_fixed);
-        outputs.nth(fixed).map_or(usize::MAX, |(output, _)| output)
-    }
-
-    /// Room for a file of `bytes` bytes that is longer than its row, if there is some left.
-    pub(crate) fn room(&self, bytes: usize) -> Option<RowMut> {
-        self.room.lock().as_mut().filter(|room| room.len() >= bytes).map(|room| room.split_front(bytes))
-    }
-
-    /// Gives up what is left of the room: the slot is filled.
-    pub(crate) fn close_room(&self) {
-        *self.room.lock() = None;
-    }
-
-    /// Notes that a row's picture of fixed output number `output` is still a file, `apart` bytes behind the slot's start or
-    /// else at the start of its row.
-    pub(crate) fn put_encoded(
-        &self,
-        (output, row): (usize, usize),
-        (picture, apart): (EncodedPicture, Option<usize>),
-        task: Task,
-        layout_number: usize,
-    ) {
-        let place = &self.layout.places[output];
-        let at = apart.unwrap_or(place.offset + row * place.row_bytes);
-        self.encoded.lock().push(Encoded { at: RowPicture { output, row, at, picture }, task, layout_number });
-    }
-
-    /// Bytes of the batch before `row` of fixed output number `output`.
-    pub(crate) fn place_of(&self, output: usize, row: usize) -> usize {
-        let place = &self.layout.places[output];
-        place.offset + row * place.row_bytes
-    }
-
-    /// The batch's memory at the target, which `early` sets aside with the first call; `None` where there is none without
-    /// waiting.
-    ///
-    /// # Errors
-    ///
-    /// What `early` says.
-    pub(crate) fn at_target(&self, early: &dyn DirectRows, may_wait: bool) -> Result<Option<Arc<dyn DirectBatch>>> {
-        // Who has the lock may be waiting for the device.
-        let at_target = if may_wait { Some(self.at_target.lock()) } else { self.at_target.try_lock() };
-        let Some(mut at_target) = at_target else { return Ok(None) };
-        if at_target.memory.is_none() {
-            at_target.memory = early.allocate(self.layout.bytes(), may_wait)?;
-        }
-        Ok(at_target.memory.clone())
-    }
-
-    /// Notes that these rows (fixed output, row) are at the target.
-    pub(crate) fn put_at_target(&self, rows: impl Iterator<Item = (usize, usize)>) {
-        self.at_target.lock().rows.extend(rows);
-    }
-
-    /// Whether there are pictures that are still files.
-    pub(crate) fn has_encoded(&self) -> bool {
-        !self.encoded.lock().is_empty()
-    }
-
-    /// Whether row `row` was given up.
+    /// True if row `row` was skipped.
     pub(crate) fn is_skipped(&self, row: usize) -> bool {
         self.outcome.lock().skipped.contains(&row)
     }
 
-    /// Gives row `row` up; the batch gets shorter.
+    /// Skips row `row`; the batch becomes shorter.
     pub(crate) fn skip(&self, row: usize) {
         self.outcome.lock().skipped.push(row);
     }
 
-    /// Whether all rows are done and were given up.
-    pub(crate) fn is_emptied(&self) -> bool {
-        let outcome = self.outcome.lock();
-        outcome.failure.is_none() && outcome.skipped.len() == self.rows
-    }
-
-    /// How often the batch was reopened.
-    pub(crate) fn refills(&self) -> u32 {
-        self.outcome.lock().refills
-    }
-
-    /// Opens row 0 of an emptied batch for another sample, a repeat, which counts as a row and a chunk to be done: its
-    /// place in each fixed output.
-    ///
-    /// # Errors
-    ///
-    /// `Internal` while a row is out.
-    pub(crate) fn reopen(&self) -> Result<Vec<RowMut>> {
-        let mut outcome = self.outcome.lock();
-        outcome.skipped.retain(|row| *row != 0);
-        outcome.refills += 1;
-        drop(outcome);
-        self.encoded.lock().clear();
-        *self.decoded.lock() = None;
-        *self.at_target.lock() = AtTarget::default();
-        self.close_room();
-        let mut slot = self.slot.lock();
-        if let Some(slot) = slot.as_mut() {
-            if !slot.reclaim() {
-                return Err(Error::internal("a batch was reopened before its rows were done"));
-            }
-            self.layout.mark(slot, &[true]);
-        }
-        drop(slot);
-        // Relaxed: the count was zero, so nobody else touches it until the new chunk has been sent.
-        self.left.store(2, Ordering::Relaxed);
-        Ok(self.places(std::slice::from_ref(&(0..1)))?.pop().unwrap_or_default())
-    }
-
-    /// Row `row` makes the whole batch fail. The lowest row's error is the one that is reported, whatever the threads.
+    /// Makes the whole batch fail because of row `row`. The error of the lowest such row is reported, whatever the threads.
     pub(crate) fn fail(&self, row: usize, error: Error) {
         let mut outcome = self.outcome.lock();
         if outcome.failure.as_ref().is_none_or(|(first, _)| row < *first) {
@@ -402,15 +152,90 @@ impl BatchBuilder {
         }
     }
 
-    /// There are `chunks` more chunks of this batch.
-    pub(crate) fn add_chunks(&self, chunks: usize) {
-        // Relaxed: the caller holds a chunk or rows of its own, so the count cannot reach zero meanwhile.
-        self.left.fetch_add(chunks, Ordering::Relaxed);
+    /// True if all rows were skipped.
+    pub(crate) fn is_emptied(&self) -> bool {
+        let outcome = self.outcome.lock();
+        outcome.failure.is_none() && outcome.skipped.len() == self.rows
     }
 
-    /// So many rows and chunks are done, and their [`RowMut`]s gone; true for the caller that must finish the batch.
+    /// Number of times that the batch was reopened.
+    pub(crate) fn refills(&self) -> u32 {
+        self.outcome.lock().refills
+    }
+
+    /// Opens row 0 of an emptied batch for another sample, a repeat. Returns its memory in each fixed output. One row and one
+    /// chunk then remain.
+    ///
+    /// # Errors
+    ///
+    /// `Internal` while a row is in use.
+    pub(crate) fn reopen(&self) -> Result<Vec<RowMut>> {
+        let mut outcome = self.outcome.lock();
+        outcome.skipped.retain(|row| *row != 0);
+        outcome.refills += 1;
+        drop(outcome);
+        self.device.reset();
+        let mut slot = self.slot.lock();
+        if let Some(slot) = slot.as_mut() {
+            if !slot.reclaim() {
+                return Err(Error::internal("a batch was reopened before its rows were done"));
+            }
+            self.layout.mark_repeats(slot, &[true]);
+        }
+        drop(slot);
+        // Relaxed: the count was zero, so no other thread touches it until the new chunk has been sent.
+        self.remaining.store(2, Ordering::Relaxed);
+        Ok(self.split_rows(std::slice::from_ref(&(0..1)))?.pop().unwrap_or_default())
+    }
+
+    /// Adds `chunks` to the chunks in progress.
+    pub(crate) fn add_chunks(&self, chunks: usize) {
+        // Relaxed: the caller has a chunk or rows of its own, so the count cannot reach zero meanwhile.
+        self.remaining.fetch_add(chunks, Ordering::Relaxed);
+    }
+
+    /// Counts rows and chunks that are done and have dropped their [`RowMut`]s. Returns true for the caller that must finish
+    /// the batch.
     pub(crate) fn done(&self, rows_and_chunks: usize) -> bool {
-        // AcqRel: the finisher sees every other thread's rows.
-        self.left.fetch_sub(rows_and_chunks, Ordering::AcqRel) == rows_and_chunks
+        // AcqRel: the thread that finishes the batch sees every other thread's rows.
+        self.remaining.fetch_sub(rows_and_chunks, Ordering::AcqRel) == rows_and_chunks
+    }
+
+    /// Takes the slot out, with the list of rows to keep; `None` if every row was skipped.
+    ///
+    /// # Errors
+    ///
+    /// The lowest failed row and its failure.
+    pub(crate) fn take_filled(&self) -> Result<Option<FilledBatch>, (usize, Error)> {
+        let mut outcome = self.outcome.lock();
+        if let Some(failure) = outcome.failure.take() {
+            return Err(failure);
+        }
+        let mut skipped = outcome.skipped.clone();
+        drop(outcome);
+        if skipped.len() == self.rows {
+            return Ok(None);
+        }
+        skipped.sort_unstable();
+        let kept = (0..self.rows).filter(|row| skipped.binary_search(row).is_err()).collect();
+        self.device.close_room();
+        let slot = self.slot.lock().take().expect("a batch is finished once");
+        Ok(Some(FilledBatch { slot, kept, skipped }))
+    }
+
+    /// Puts a slot back that [`take_filled`](Self::take_filled) took, so that rows can be rewritten.
+    pub(crate) fn restore_slot(&self, slot: BatchSlot) {
+        *self.slot.lock() = Some(slot);
+    }
+
+    /// Calls `write` with the whole slot, while no row is in use.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `write`; `Internal` while a row is in use.
+    pub(crate) fn rewrite<T>(&self, write: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
+        let mut slot = self.slot.lock();
+        let bytes = slot.as_mut().and_then(BatchSlot::bytes_mut);
+        write(bytes.ok_or_else(|| Error::internal("a picture was decoded before its batch was filled"))?)
     }
 }

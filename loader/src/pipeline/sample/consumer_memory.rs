@@ -1,67 +1,91 @@
 //! Rows of bytes in the consumer's own memory.
 //!
-//! A Python `bytes` object has memory of its own, made under the interpreter's lock. To copy a sample there from memory of
-//! ours costs as much as reading it, so it is read right into the object. Engine threads never take the consumer's locks:
-//! a decode thread works out how long the rows of a chunk are and puts the chunk aside here, whoever is inside
-//! `Loader::next` gets the memory from the [`RowAllocator`](crate::delivery::RowAllocator), and the chunk goes back to the decode
-//! threads. Nobody waits for it but the chunk itself: the consumer is called when it waits for a batch, and otherwise
-//! looks whenever it takes one. A chunk that asks while the consumer works on a batch is so put off to the next call, and
-//! has the step after that to be filled in: it belongs to a batch that is taken `prefetch` calls later, so nobody waits
-//! for it with a `prefetch` of 1 or more, and with 0 nothing is filled ahead in any case.
+//! A Python `bytes` object has memory of its own, allocated under the interpreter's lock. Copying a sample there costs as
+//! much as reading it, so samples are read straight into the object. Engine threads never take the consumer's locks: a decode
+//! thread computes the lengths of a chunk's rows and parks the chunk here, a thread inside `Loader::next` allocates the memory
+//! with the [`RowAllocator`](crate::delivery::RowAllocator), and the chunk returns to the decode threads.
+//!
+//! Only the chunk waits. The consumer is interrupted if it waits for a batch, and otherwise allocates whenever it takes one. A
+//! chunk that is parked while the consumer works on a batch waits for the next call, and is filled during the step after it: it
+//! belongs to a batch that is taken `prefetch` calls later, so no call waits for it with a `prefetch` of 1 or more, and with 0
+//! no batch is filled ahead in any case.
 
+use crate::batch::Batch;
+use crate::delivery::Delivery;
 use crate::error::Result;
-use crate::pipeline::Chunk;
-use crate::pipeline::epoch::Shared;
-use crate::sync::Mutex;
+use crate::pipeline::chunk::Chunk;
+use crate::pipeline::dispatch::Dispatcher;
+use crate::pipeline::reorder::Reorder;
+use crate::pipeline::run::Run;
+use crate::sync::{Arc, Mutex};
 
-/// Chunks that wait for memory, in the order of asking. Bounded by the batches under way.
-#[derive(Debug, Default)]
-pub(crate) struct Wanted(Mutex<Vec<(Chunk, Vec<Option<usize>>)>>);
-
-impl Wanted {
-    /// Whether no chunk waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
-    }
-
-    /// Lets go of all chunks.
-    pub(crate) fn clear(&self) {
-        let chunks = std::mem::take(&mut *self.0.lock());
-        // Dropped outside of the lock: rows go back to their batch.
-        drop(chunks);
-    }
+/// Chunks that wait for the consumer's memory.
+pub(crate) struct ConsumerMemory {
+    delivery: Arc<dyn Delivery>,
+    dispatcher: Arc<Dispatcher>,
+    reorder: Arc<Reorder<Result<Batch>>>,
+    run: Arc<Run>,
+    /// Chunks in the order of their requests, with the length of each sample's row. Bounded by the batches in flight.
+    waiting: Mutex<Vec<(Chunk, Vec<Option<usize>>)>>,
 }
 
-impl Shared {
-    /// Puts `chunk` aside until the consumer has given memory for its rows of bytes; `lengths` has one entry for each
-    /// sample, `None` where the length is not known.
-    pub(crate) fn want_rows(&self, chunk: Chunk, lengths: Vec<Option<usize>>) {
-        self.wanted.0.lock().push((chunk, lengths));
-        if self.run.is_stopped() {
-            // Whoever stopped the run may have looked before this one came.
-            self.wanted.clear();
-        }
-        self.reorder.call();
+impl ConsumerMemory {
+    /// No chunk waits.
+    pub(crate) fn new(
+        delivery: Arc<dyn Delivery>,
+        dispatcher: Arc<Dispatcher>,
+        reorder: Arc<Reorder<Result<Batch>>>,
+        run: Arc<Run>,
+    ) -> Self {
+        Self { delivery, dispatcher, reorder, run, waiting: Mutex::default() }
     }
 
-    /// Gets memory for all chunks that wait for it. Called by the consumer's threads alone.
+    /// True if the consumer allocates rows of bytes itself.
+    pub(crate) fn is_available(&self) -> bool {
+        self.delivery.row_allocator().is_some()
+    }
+
+    /// Parks `chunk` until the consumer has allocated its rows of bytes; `lengths` has one entry per sample, `None` where the
+    /// length is not known.
+    pub(crate) fn request(&self, chunk: Chunk, lengths: Vec<Option<usize>>) {
+        self.waiting.lock().push((chunk, lengths));
+        if self.run.is_stopped() {
+            // The stop may have cleared the list before this chunk was added.
+            self.clear();
+        }
+        self.reorder.interrupt();
+    }
+
+    /// Allocates memory for all waiting chunks. Only the consumer's threads may call this.
     ///
     /// # Errors
     ///
-    /// What the consumer says, which ends the run.
-    pub(crate) fn give_rows(&self) -> Result<()> {
-        let Some(source) = self.target.row_allocator() else { return Ok(()) };
-        let waiting = std::mem::take(&mut *self.wanted.0.lock());
+    /// Errors of the allocator, which end the run.
+    pub(crate) fn allocate(&self) -> Result<()> {
+        let Some(allocator) = self.delivery.row_allocator() else { return Ok(()) };
+        let waiting = std::mem::take(&mut *self.waiting.lock());
         for (mut chunk, lengths) in waiting {
-            match source.allocate(&lengths) {
-                Ok(rows) => chunk.given = Some(rows),
+            match allocator.allocate(&lengths) {
+                Ok(rows) => chunk.consumer_rows = Some(rows),
                 Err(error) => {
                     self.run.fail(error.duplicate());
                     return Err(error);
                 }
             }
-            self.send(chunk);
+            self.dispatcher.send(chunk);
         }
         Ok(())
+    }
+
+    /// True if no chunk waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.lock().is_empty()
+    }
+
+    /// Drops all waiting chunks.
+    pub(crate) fn clear(&self) {
+        let chunks = std::mem::take(&mut *self.waiting.lock());
+        // Dropped without the lock: rows return to their batch.
+        drop(chunks);
     }
 }

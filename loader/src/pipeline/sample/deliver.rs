@@ -1,293 +1,171 @@
-//! From a filled slot to a batch at its target.
+//! Deliver stage: from a filled batch to the consumer.
 
-use super::batch_builder::{AtTarget, BatchBuilder, Shape};
+use super::batch_builder::{BatchBuilder, FilledBatch};
+use super::batch_layout::{BatchLayout, Shape};
 use crate::batch::{Batch, Output, RowBytes, Tensor};
-use crate::delivery::{
-    DecodeOutcome, Delivery, DeviceRows, EncodedBatch, InFlightBatch, PartialBatch, PictureDecoder, RowPicture,
-    TensorMemory,
-};
+use crate::delivery::{Delivery, TensorMemory};
 use crate::error::{Error, Result};
-use crate::memory::BatchSlot;
-use crate::pipeline::Task;
+use crate::pipeline::device::direct_rows;
+use crate::pipeline::refill::Refiller;
+use crate::pipeline::reorder::Reorder;
+use crate::pipeline::sender::StageSender;
+use crate::stats::{Counter, Stage, TimeKind};
 use crate::sync::Arc;
 
-/// A picture in the making that is still a file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Encoded {
-    /// Where it is and what becomes of it; its output counts those of fixed rows.
-    pub(crate) at: RowPicture,
-    /// The sample that it is of.
-    pub(crate) task: Task,
-    /// The layout of the sample's shard.
-    pub(crate) layout_number: usize,
-}
-
-/// Where a batch goes.
-pub(crate) struct Ends<'a> {
+/// Deliver stage. Any thread that finishes a batch delivers it.
+pub(crate) struct DeliverStage {
     pub(crate) epoch: u64,
     /// Number of the run's first batch in the epoch.
     pub(crate) first_batch: u64,
-    pub(crate) target: &'a dyn Delivery,
-    /// Decodes what is still a file.
-    pub(crate) pictures: Option<&'a dyn PictureDecoder>,
-    /// Whether a batch without rows is one.
+    /// Batches without rows are allowed.
     pub(crate) may_be_empty: bool,
+    pub(crate) delivery: Arc<dyn Delivery>,
+    pub(crate) reorder: Arc<Reorder<Result<Batch>>>,
+    pub(crate) refiller: Refiller,
+    /// Queue of batches with pictures that the device decodes.
+    pub(crate) pictures: Arc<StageSender<Arc<BatchBuilder>>>,
+    pub(crate) stage: Arc<Stage>,
+    /// Counts emptied batches that were delivered with a repeated sample.
+    pub(crate) batches_refilled: Arc<Counter>,
 }
 
-/// What finishing a batch comes to.
-#[derive(Debug)]
-pub(crate) enum Finished {
-    /// A batch, and what became of its pictures that were files.
-    Batch(Batch, PictureCounts),
-    /// The target's decoder does not take these pictures: they are to be decoded into their rows.
-    Refused(Vec<Encoded>),
-    /// The target works on its pictures: what comes of it is to be asked for, by [`BatchBuilder::end`].
-    UnderWay(Unended),
-}
-
-/// A batch that its target works on.
-#[derive(Debug)]
-pub(crate) struct Unended {
-    under_way: InFlightBatch,
-    /// Its pictures that were files.
-    encoded: Vec<Encoded>,
-    /// The rows that it does not have, ascending.
-    skipped: Vec<usize>,
-}
-
-/// Pictures of a batch that its target decodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PictureCounts {
-    /// All of them.
-    pub(crate) on_device: u64,
-    /// Those that a decoder made for nothing else decodes.
-    pub(crate) on_engines: u64,
-}
-
-impl BatchBuilder {
-    /// Turns the filled slot into a batch at its target.
+impl DeliverStage {
+    /// Counts rows and chunks of `batch` that are done, and hands the batch on when it has no more.
     ///
     /// # Errors
     ///
-    /// The failure of the lowest failed row; what the target says; `Decode` when every row was skipped, unless the
-    /// batch may be empty: then it has no rows and no outputs.
-    pub(crate) fn finish(&self, ends: &Ends<'_>) -> Result<Finished> {
-        let (number, planned_rows) = (ends.first_batch + self.number, self.rows as u64);
-        let mut outcome = self.outcome.lock();
-        if let Some((row, error)) = outcome.failure.take() {
-            return Err(error.with("batch", number).with("row", row));
+    /// `Config` for an order that cannot be planned, for a batch that lost all its samples.
+    pub(crate) fn done(&self, batch: &Arc<BatchBuilder>, rows_and_chunks: usize) -> Result<()> {
+        if !batch.done(rows_and_chunks) || self.refiller.refill(batch)? {
+            return Ok(());
         }
-        let (mut skipped, refills) = (outcome.skipped.clone(), outcome.refills);
-        drop(outcome);
-        skipped.sort_unstable();
-        let rows = self.rows - skipped.len();
-        if rows == 0 {
-            if ends.may_be_empty {
-                let batch = Batch { epoch: ends.epoch, number, rows, outputs: Vec::new(), planned_rows };
-                return Ok(Finished::Batch(batch, PictureCounts::default()));
-            }
+        if batch.device.has_encoded() {
+            self.pictures.send(batch.clone());
+        } else {
+            self.deliver(batch);
+        }
+        Ok(())
+    }
+
+    /// Delivers a batch in which no picture is encoded.
+    fn deliver(&self, batch: &BatchBuilder) {
+        let delivered = self.stage.timed(TimeKind::Busy, || match self.take(batch)? {
+            Some(filled) => self.place(batch, filled),
+            None => Ok(self.empty(batch)),
+        });
+        self.put(batch, delivered);
+    }
+
+    /// Hands a delivered batch, or its failure, to the consumer.
+    pub(crate) fn put(&self, batch: &BatchBuilder, delivered: Result<Batch>) {
+        self.batches_refilled.add(u64::from(delivered.is_ok() && batch.refills() > 0));
+        self.stage.done(1, batch.layout.bytes() as u64);
+        self.reorder.put(batch.number, delivered);
+    }
+
+    /// Takes the contents of `batch`, whose rows are all done; `None` if it has no rows and may be empty.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the lowest failed row; `Decode` when every row was skipped and the batch may not be empty.
+    pub(crate) fn take(&self, batch: &BatchBuilder) -> Result<Option<FilledBatch>> {
+        let number = self.first_batch + batch.number;
+        let filled = batch.take_filled().map_err(|(row, error)| error.with("batch", number).with("row", row))?;
+        if filled.is_none() && !self.may_be_empty {
             return Err(Error::decode(
                 "every sample of a batch was skipped, and there is no other one to repeat in its place, without which the \
                  other ranks would wait: repair the data, or choose a larger batch_size",
             )
             .with("batch", number)
-            .with("tried", refills));
+            .with("tried", batch.refills()));
         }
-        self.close_room();
-        let slot = self.slot.lock().take().expect("a batch is finished once");
-        let kept: Vec<usize> = (0..self.rows).filter(|row| skipped.binary_search(row).is_err()).collect();
-        let mut encoded = std::mem::take(&mut *self.encoded.lock());
-        encoded.retain(|picture| skipped.binary_search(&picture.at.row).is_err());
-        let decoded = match self.take_at_target()? {
-            Some(read) => Some(read),
-            None => self.decoded.lock().take(),
-        };
-        match ends.pictures.filter(|_| !encoded.is_empty()) {
-            None => {
-                let memory = self.place(slot, &kept, decoded, ends)?;
-                self.batch(ends, &memory, &skipped, PictureCounts::default())
-            }
-            Some(pictures) => {
-                encoded.sort_unstable_by_key(|picture| (picture.at.output, picture.at.row));
-                let placed = self.place_encoded(slot, &kept, &encoded, decoded, pictures)?;
-                self.placed(ends, placed, encoded, skipped)
-            }
-        }
+        Ok(filled)
     }
 
-    /// What came of a batch that was under way.
+    /// Places the contents of a batch in which no picture is encoded.
     ///
     /// # Errors
     ///
-    /// What the target says.
-    pub(crate) fn end(&self, ends: &Ends<'_>, unended: Unended) -> Result<Finished> {
-        let Unended { under_way, encoded, skipped } = unended;
-        let pictures = ends.pictures.ok_or_else(|| Error::internal("a batch is under way to no decoder"))?;
-        self.placed(ends, pictures.wait(under_way)?, encoded, skipped)
-    }
-
-    /// Takes in what became of a batch without the rows `skipped` and with files.
-    fn placed(
-        &self,
-        ends: &Ends<'_>,
-        placed: DecodeOutcome,
-        encoded: Vec<Encoded>,
-        skipped: Vec<usize>,
-    ) -> Result<Finished> {
-        match placed {
-            DecodeOutcome::InFlight(under_way) => Ok(Finished::UnderWay(Unended { under_way, encoded, skipped })),
-            DecodeOutcome::Done { memory, on_engines } => {
-                let counts = PictureCounts { on_device: encoded.len() as u64, on_engines: on_engines as u64 };
-                self.batch(ends, &memory, &skipped, counts)
-            }
-            DecodeOutcome::Rejected { slot, pictures, on_device: decoded } => {
-                *self.slot.lock() = Some(slot);
-                *self.decoded.lock() = decoded;
-                Ok(Finished::Refused(self.take_refused(encoded, &pictures)?))
-            }
+    /// Errors of the device.
+    pub(crate) fn place(&self, batch: &BatchBuilder, filled: FilledBatch) -> Result<Batch> {
+        let FilledBatch { mut slot, kept, skipped } = filled;
+        let layout = &batch.layout;
+        if let Some(on_device) = batch.device.take_device_rows(batch.rows)?
+            && let Some(direct_rows) = self.delivery.direct_rows()
+        {
+            let memory = direct_rows::deliver(direct_rows, layout, slot, &kept, on_device)?;
+            return self.batch(batch, &memory, &skipped);
         }
+        let unfinished = || Error::internal("a batch was finished before its rows were");
+        if !skipped.is_empty() {
+            close_gaps(layout, &kept, slot.bytes_mut().ok_or_else(unfinished)?);
+        }
+        let memory = self.delivery.deliver(slot.freeze().map_err(|_| unfinished())?, layout.bytes)?;
+        self.batch(batch, &memory, &skipped)
     }
 
-    /// The batch, whose fixed rows are in `memory`.
-    fn batch(
+    /// The batch, with its fixed rows in `memory`.
+    ///
+    /// # Errors
+    ///
+    /// `Decode` for text that is not UTF-8.
+    pub(crate) fn batch(
         &self,
-        ends: &Ends<'_>,
+        batch: &BatchBuilder,
         memory: &Arc<dyn TensorMemory>,
         skipped: &[usize],
-        counts: PictureCounts,
-    ) -> Result<Finished> {
-        let outputs = self.outputs(memory, skipped)?;
-        let (number, rows) = (ends.first_batch + self.number, self.rows - skipped.len());
-        let batch = Batch { epoch: ends.epoch, number, rows, outputs, planned_rows: self.rows as u64 };
-        Ok(Finished::Batch(batch, counts))
+    ) -> Result<Batch> {
+        let rows = batch.rows - skipped.len();
+        Ok(Batch { rows, outputs: outputs(batch, memory, skipped)?, ..self.empty(batch) })
     }
 
-    /// What the target has of the batch after its early rows, unless it has been handed on before.
-    fn take_at_target(&self) -> Result<Option<DeviceRows>> {
-        let AtTarget { memory, rows } = std::mem::take(&mut *self.at_target.lock());
-        match memory {
-            Some(memory) if !rows.is_empty() => memory.finish(self.rows, &rows).map(Some),
-            _ => Ok(None),
-        }
-    }
-
-    /// A batch without files goes to its target.
-    fn place(
-        &self,
-        mut slot: BatchSlot,
-        kept: &[usize],
-        decoded: Option<DeviceRows>,
-        ends: &Ends<'_>,
-    ) -> Result<Arc<dyn TensorMemory>> {
-        let decoded = match (decoded, ends.target.direct_rows()) {
-            (Some(decoded), Some(early)) => {
-                return early.deliver(PartialBatch {
-                    slot,
-                    outputs: &self.layout.places,
-                    rows: kept,
-                    on_device: decoded,
-                });
-            }
-            (decoded, _) => decoded,
-        };
-        // It may hold memory of the target's that the batch needs.
-        drop(decoded);
-        let unfinished = || Error::internal("a batch was finished before its rows were");
-        if kept.len() < self.rows {
-            self.close_gaps(kept, slot.bytes_mut().ok_or_else(unfinished)?);
-        }
-        ends.target.deliver(slot.freeze().map_err(|_| unfinished())?, self.layout.bytes)
-    }
-
-    /// A batch with files goes to the target's decoder.
-    fn place_encoded(
-        &self,
-        slot: BatchSlot,
-        kept: &[usize],
-        encoded: &[Encoded],
-        decoded: Option<DeviceRows>,
-        pictures: &dyn PictureDecoder,
-    ) -> Result<DecodeOutcome> {
-        let at: Vec<RowPicture> = encoded.iter().map(|picture| picture.at).collect();
-        let (bytes, outputs) = (self.layout.bytes, &self.layout.places[..]);
-        pictures.submit(EncodedBatch { slot, bytes, outputs, rows: kept, pictures: &at, on_device: decoded })
-    }
-
-    /// Takes the pictures with these numbers out of `encoded`; the others stay files.
-    fn take_refused(&self, encoded: Vec<Encoded>, refused: &[usize]) -> Result<Vec<Encoded>> {
-        let (mut taken, mut left) = (Vec::new(), Vec::new());
-        for (number, picture) in encoded.into_iter().enumerate() {
-            if refused.contains(&number) { taken.push(picture) } else { left.push(picture) }
-        }
-        if taken.is_empty() {
-            return Err(Error::internal("a decoder refused a batch and none of its pictures"));
-        }
-        *self.encoded.lock() = left;
-        Ok(taken)
-    }
-
-    /// Rewrites the row of a refused picture: `decode` gets the file, and the row to write.
-    ///
-    /// # Errors
-    ///
-    /// What `decode` says; `Internal` while a row is out.
-    pub(crate) fn replace(
-        &self,
-        at: &RowPicture,
-        file: &mut Vec<u8>,
-        decode: impl FnOnce(&[u8], &mut [u8]) -> Result<()>,
-    ) -> Result<()> {
-        let place = self.layout.places[at.output];
-        let mut slot = self.slot.lock();
-        let bytes = slot.as_mut().and_then(BatchSlot::bytes_mut);
-        let bytes = bytes.ok_or_else(|| Error::internal("a picture was decoded before its batch was filled"))?;
-        // The file stands where the picture goes, as a rule.
-        file.clear();
-        file.extend_from_slice(&bytes[at.at..][..at.picture.bytes]);
-        decode(file, &mut bytes[place.offset + at.row * place.row_bytes..][..place.row_bytes])
-    }
-
-    /// The outputs of a batch whose fixed rows are in `memory`.
-    fn outputs(&self, memory: &Arc<dyn TensorMemory>, skipped: &[usize]) -> Result<Vec<(Arc<str>, Output)>> {
-        let rows = (self.rows - skipped.len()) as i64;
-        let mut lists = self.lists.iter().map(|list| {
-            let mut list = std::mem::take(&mut *list.lock());
-            let mut row = 0..;
-            list.retain(|_| row.next().is_some_and(|row| skipped.binary_search(&row).is_err()));
-            list
-        });
-        let outputs = self.layout.outputs.iter().enumerate().map(|(i, place)| {
-            let output = match &place.shape {
-                Shape::Fixed { dtype, row, offset, .. } => {
-                    let shape = std::iter::once(rows).chain(row.iter().copied()).collect();
-                    let tensor = Tensor::new(memory.clone(), *offset, *dtype, shape);
-                    Output::Tensor(if self.layout.repeat == Some(i) { tensor.of_bool() } else { tensor })
-                }
-                Shape::Text => Output::Text(text(lists.next().unwrap_or_default())?),
-                Shape::Bytes => Output::Bytes(lists.next().unwrap_or_default()),
-                Shape::Ragged => Output::Ragged(owned(lists.next().unwrap_or_default())?),
-            };
-            Ok((place.name.clone(), output))
-        });
-        outputs.collect()
-    }
-
-    /// Moves the `kept` rows (ascending) up to the front.
-    fn close_gaps(&self, kept: &[usize], slot: &mut [u8]) {
-        for place in &self.layout.places {
-            for (to, from) in kept.iter().enumerate() {
-                let start = place.offset + from * place.row_bytes;
-                slot.copy_within(start..start + place.row_bytes, place.offset + to * place.row_bytes);
-            }
+    /// The batch without its rows.
+    pub(crate) fn empty(&self, batch: &BatchBuilder) -> Batch {
+        Batch {
+            epoch: self.epoch,
+            number: self.first_batch + batch.number,
+            rows: 0,
+            outputs: Vec::new(),
+            planned_rows: batch.rows as u64,
         }
     }
 }
 
-/// Rows in the engine's memory: the consumer gives its own for bytes alone.
+/// Outputs of a batch with its fixed rows in `memory`.
+fn outputs(batch: &BatchBuilder, memory: &Arc<dyn TensorMemory>, skipped: &[usize]) -> Result<Vec<(Arc<str>, Output)>> {
+    let rows = (batch.rows - skipped.len()) as i64;
+    let mut lists = batch.take_lists(skipped);
+    let outputs = batch.layout.outputs.iter().enumerate().map(|(i, output)| {
+        let value = match &output.shape {
+            Shape::Fixed { dtype, row, offset, .. } => {
+                let shape = std::iter::once(rows).chain(row.iter().copied()).collect();
+                let tensor = Tensor::new(memory.clone(), *offset, *dtype, shape);
+                Output::Tensor(if batch.layout.repeat == Some(i) { tensor.of_bool() } else { tensor })
+            }
+            Shape::Text => Output::Text(text(lists.next().unwrap_or_default())?),
+            Shape::Bytes => Output::Bytes(lists.next().unwrap_or_default()),
+            Shape::Ragged => Output::Ragged(owned(lists.next().unwrap_or_default())?),
+        };
+        Ok((output.name.clone(), value))
+    });
+    outputs.collect()
+}
+
+/// Moves the `kept` rows (ascending) to the front.
+fn close_gaps(layout: &BatchLayout, kept: &[usize], slot: &mut [u8]) {
+    for place in &layout.places {
+        for (to, from) in kept.iter().enumerate() {
+            let start = place.offset + from * place.row_bytes;
+            slot.copy_within(start..start + place.row_bytes, place.offset + to * place.row_bytes);
+        }
+    }
+}
+
+/// Rows in the engine's memory. Only rows of bytes can be in the consumer's.
 fn owned(rows: Vec<RowBytes>) -> Result<Vec<Vec<u8>>> {
     let own = |row| match row {
         RowBytes::Own(bytes) => Ok(bytes),
-        RowBytes::Given(_) => Err(Error::internal("a row that is not bytes lies in the consumer's memory")),
+        RowBytes::Given(_) => Err(Error::internal("a row that is not of bytes is in the consumer's memory")),
     };
     rows.into_iter().map(own).collect()
 }

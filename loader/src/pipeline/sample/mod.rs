@@ -1,13 +1,20 @@
 //! The sample plane: small, random, always.
 //!
-//! `decode` takes chunks and decodes what the page cache has, which `hot` reads; `read` brings the rest from disk; `collate` is
-//! a batch while it is filled, and `finish` hands it to its target when the last row is in; `place` does that where the
-//! target decodes pictures itself, and `share` says which of them decode threads take all the same. `given` is memory that the
-//! consumer gives for rows. `early` has rows go to the target before their batch, and `stored` brings them right from their shards.
+//! * `decode`: the decode threads. They read samples that are in the `page_cache`, decode them (`decoder`), and pass the others
+//!   (`miss`) to the read threads. `sample_bytes` is a sample as it was read; `tally` are a thread's counts.
+//! * `read`: the read threads, which read samples from disk.
+//! * `batch_layout`, `batch_builder`: the layout of a batch and the batch while it is filled.
+//! * `deliver`: filled batches to the consumer.
+//! * `consumer_memory`: rows of bytes in the consumer's own memory.
 
 pub(crate) mod batch_builder;
+pub(crate) mod batch_layout;
 pub(crate) mod consumer_memory;
 pub(crate) mod decode;
+mod decoder;
 pub(crate) mod deliver;
-pub(crate) mod page_cache;
+pub(crate) mod miss;
+mod page_cache;
 pub(crate) mod read;
+mod sample_bytes;
+mod tally;

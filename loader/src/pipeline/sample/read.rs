@@ -1,78 +1,74 @@
-//! A crew's read thread: samples that are not in the page cache, from disk, with a deep queue.
+//! Read stage: samples that are not in the page cache, read from disk with a deep queue.
 //!
-//! It alone takes the crew's read slots, for open shards only, and a slot is always on its way to a decode thread, which waits for
-//! nothing but work. So slots come back by themselves (DESIGN's second rule).
+//! There is one read thread per NUMA node. Only this thread takes the node's read slots, and only for open shards. A slot always
+//! goes to a decode thread, which waits for nothing but work, so slots return without help.
 
+use super::miss::{Loaded, Miss, ReadOutcome};
 use crate::error::Result;
 use crate::io::{Completion, IoConfig, ReadRequest, Reader, reader};
 use crate::memory::ReadPool;
-use crate::pipeline::epoch::Shared;
-use crate::pipeline::{Brought, Loaded, Miss};
-use crate::stats::{Counter, Stage, TimeKind};
+use crate::pipeline::run::Run;
+use crate::stats::{Counter, Stage, Stats, TimeKind};
 use crate::sync::{Arc, sleep};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// While reads are in flight, how long a new miss may have to wait until it is looked at.
-const LOOK_EVERY: Duration = Duration::from_micros(500);
+/// Longest time that a new miss waits while reads are in flight.
+const POLL_EVERY: Duration = Duration::from_micros(500);
 
-/// While nothing is in flight, how often the end of the run is looked for.
-const IDLE: Duration = Duration::from_millis(100);
+/// Interval of checks for the end of the run while nothing is in flight.
+const IDLE_POLL_EVERY: Duration = Duration::from_millis(100);
 
-/// How often shards that were evicted are closed, and those that are kept for later given up if others need the room now.
-/// It is done here because this thread never waits for the shard plane: another process may wait for the room while this
-/// one waits for the shard that is to have it.
-const SWEEP_EVERY: Duration = Duration::from_millis(250);
+/// Read stage of one NUMA node.
+pub(crate) struct ReadStage {
+    pub(crate) pool: ReadPool,
+    pub(crate) run: Arc<Run>,
+    pub(crate) stats: Arc<Stats>,
+}
 
+/// State of a read thread from its first miss on.
 struct ReadThread<'a> {
-    reads: &'a ReadPool,
+    pool: &'a ReadPool,
     reader: Box<dyn Reader>,
     /// Misses that wait for a slot, in order.
     waiting: VecDeque<Miss>,
     /// Misses being read, by token.
     in_flight: Vec<Option<Miss>>,
-    /// Tokens that are free.
+    /// Unused tokens.
     free: Vec<usize>,
     loaded: &'a Sender<Loaded>,
-    /// Counts samples that no read slot holds.
+    /// Counts samples that are too large for a read slot.
     unpooled: Arc<Counter>,
 }
 
-/// Serves the `misses` of crew number `crew` until the run stops.
-pub(crate) fn run(shared: &Shared, crew: usize, misses: &Receiver<Miss>, loaded: &Sender<Loaded>) -> Result<()> {
-    // The ring is made with the first miss: an epoch that is read from the page cache needs none.
-    let stage = shared.stats.stage("read");
-    let mut thread: Option<ReadThread<'_>> = None;
-    let mut done = Vec::new();
-    let mut swept = Instant::now();
-    loop {
-        // Once for all crews.
-        if crew == 0 && swept.elapsed() >= SWEEP_EVERY {
-            shared.open.sweep();
-            shared.source.share_room(shared);
-            swept = Instant::now();
-        }
-        let idle = thread.as_ref().is_none_or(|t| t.reader.in_flight() == 0 && t.waiting.is_empty());
-        match if idle { misses.recv_timeout(IDLE) } else { misses.try_recv().map_err(timeout) } {
-            Ok(miss) => match &mut thread {
-                Some(thread) => thread.waiting.push_back(miss),
-                None => {
-                    thread.insert(ReadThread::new(shared, &shared.crews[crew].reads, loaded)?).waiting.push_back(miss)
-                }
-            },
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) if idle => return Ok(()),
-            Err(RecvTimeoutError::Disconnected) => {}
-        }
-        if shared.run.is_stopped() {
-            return Ok(());
-        }
-        if let Some(thread) = &mut thread {
-            // Everything that has come in goes out in one go, so the queue fills before the first wait.
-            thread.waiting.extend(misses.try_iter());
-            thread.submit()?;
-            thread.complete(&mut done, &stage)?;
+impl ReadStage {
+    /// Reads `misses` until the run stops.
+    pub(crate) fn run(&self, misses: &Receiver<Miss>, loaded: &Sender<Loaded>) -> Result<()> {
+        // The ring is made with the first miss: an epoch that is read from the page cache needs none.
+        let stage = self.stats.stage("read");
+        let mut thread: Option<ReadThread<'_>> = None;
+        let mut done = Vec::new();
+        loop {
+            let idle = thread.as_ref().is_none_or(|t| t.reader.in_flight() == 0 && t.waiting.is_empty());
+            match if idle { misses.recv_timeout(IDLE_POLL_EVERY) } else { misses.try_recv().map_err(timeout) } {
+                Ok(miss) => match &mut thread {
+                    Some(thread) => thread.waiting.push_back(miss),
+                    None => thread.insert(ReadThread::new(self, loaded)?).waiting.push_back(miss),
+                },
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) if idle => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => {}
+            }
+            if self.run.is_stopped() {
+                return Ok(());
+            }
+            if let Some(thread) = &mut thread {
+                // All waiting misses are submitted together, so that the queue fills before the first wait.
+                thread.waiting.extend(misses.try_iter());
+                thread.submit()?;
+                thread.complete(&mut done, &stage)?;
+            }
         }
     }
 }
@@ -85,18 +81,19 @@ fn timeout(error: TryRecvError) -> RecvTimeoutError {
 }
 
 impl<'a> ReadThread<'a> {
-    fn new(shared: &Shared, reads: &'a ReadPool, loaded: &'a Sender<Loaded>) -> Result<Self> {
-        // Threads that the reader starts are bound as this one is.
-        let reader = reader(&IoConfig::default(), reads, &shared.stats)?;
-        shared.stats.note(format!("samples that are not in the page cache are read with {}", reader.name()));
+    fn new(stage: &'a ReadStage, loaded: &'a Sender<Loaded>) -> Result<Self> {
+        let ReadStage { pool, stats, .. } = stage;
+        // Threads that the reader starts inherit this thread's CPUs.
+        let reader = reader(&IoConfig::default(), pool, stats)?;
+        stats.note(format!("samples that are not in the page cache are read with {}", reader.name()));
         Ok(Self {
-            reads,
+            pool,
             reader,
             waiting: VecDeque::new(),
             in_flight: Vec::new(),
             free: Vec::new(),
             loaded,
-            unpooled: shared.stats.counter("samples_unpooled"),
+            unpooled: stats.counter("samples_unpooled"),
         })
     }
 
@@ -104,12 +101,12 @@ impl<'a> ReadThread<'a> {
         while self.reader.room() > 0
             && let Some(miss) = self.waiting.front()
         {
-            let Some(slot) = self.reads.try_lease(miss.bytes)? else {
-                // All slots are with the decode threads or in flight; one comes back without our help.
+            let Some(slot) = self.pool.try_lease(miss.bytes)? else {
+                // All slots are in flight or with decode threads, which return them.
                 return Ok(());
             };
             self.unpooled.add(u64::from(slot.piece().is_none()));
-            let miss = self.waiting.pop_front().expect("looked at just now");
+            let miss = self.waiting.pop_front().expect("the queue has a front");
             let token = self.free.pop().unwrap_or_else(|| {
                 self.in_flight.push(None);
                 self.in_flight.len() - 1
@@ -123,18 +120,18 @@ impl<'a> ReadThread<'a> {
 
     fn complete(&mut self, done: &mut Vec<Completion>, stage: &Stage) -> Result<()> {
         if self.reader.in_flight() > 0 {
-            stage.timed(TimeKind::Input, || self.reader.wait(done, LOOK_EVERY))?;
+            stage.timed(TimeKind::Input, || self.reader.wait(done, POLL_EVERY))?;
         } else if !self.waiting.is_empty() {
-            // Every slot is being decoded.
-            stage.timed(TimeKind::Output, || sleep(LOOK_EVERY));
+            // Decode threads have every slot.
+            stage.timed(TimeKind::Output, || sleep(POLL_EVERY));
         }
         for Completion { token, result } in done.drain(..) {
             let token = token as usize;
             let miss = self.in_flight[token].take().expect("a token completes once");
             self.free.push(token);
             stage.done(1, miss.bytes as u64);
-            // An error means that the decode threads are gone, which only a stop brings about.
-            let _ = self.loaded.send(Loaded { miss, brought: result.map(Brought::Bytes) });
+            // Fails only when the decode threads have returned, which they do after a stop.
+            let _ = self.loaded.send(Loaded { miss, outcome: result.map(ReadOutcome::Slot) });
         }
         Ok(())
     }

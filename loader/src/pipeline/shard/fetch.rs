@@ -1,82 +1,152 @@
-//! From a store, or from who fetches outside of the engine, to memory, with size and hash compared before anyone sees a
-//! byte.
+//! A shard's files, from the store or from their compressed form on disk, to bytes that can be published.
+//!
+//! Size and hash of every file are compared before its bytes are used.
 
+use crate::cache::{Admission, PublishFile, ResidencyGuard};
 use crate::catalog::Stream;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::{FileInfo, HashAlgo, hash};
+use crate::format::{FileInfo, FilePair, HashAlgo, Shard, hash};
 use crate::pipeline::run::Run;
+use crate::stats::{Stats, TimeKind};
 use crate::store::{FetchBuffer, FetchRequest, Fetcher, Length, Progress, Remote, fetch_whole};
+use std::borrow::Cow;
+use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often a thread that waits for a download looks how far it is, and whether the epoch has ended: four times a second,
-/// as all waits here, of which a machine may have thousands.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Interval at which a thread that waits for a download reads its progress and checks for the end of the epoch. Four times a
+/// second, like all waits here: a machine may have thousands of them.
+const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// Where a stream's files come from.
+/// Origin of a stream's files.
 #[derive(Clone, Copy)]
 pub(crate) enum Origin<'a> {
     /// The engine's own transports.
     Store(&'a Remote),
-    /// Somebody else.
-    Outside(&'a dyn Fetcher),
+    /// A fetcher outside of the engine.
+    External(&'a dyn Fetcher),
 }
 
-/// Fetches `file` of `stream`; `watch` is told how far it is, and whether that is farther than the last time.
-///
-/// # Errors
-///
-/// What the store says, `Checksum` when the bytes are not the recorded ones, `Closed` when `run` ends, which calls the
-/// download off.
-pub(super) fn fetch(
-    stream: &Stream,
-    origin: Origin<'_>,
-    file: &FileInfo,
-    run: &Run,
-    watch: impl Fn(Progress, bool),
-) -> Result<FetchBuffer> {
-    let buffer = match origin {
-        Origin::Store(remote) => fetch_from_store(remote, file, run, watch)?,
-        Origin::Outside(fetcher) => fetch_outside(fetcher, file, run, watch)?.into(),
-    };
-    check(stream, file, &buffer)?;
-    Ok(buffer)
+/// Event of a fetch.
+pub(crate) enum FetchEvent<'a> {
+    /// A download's progress was read; `moved` if it has grown since the last event.
+    Bytes { file: &'a FileInfo, progress: Progress, moved: bool },
+    /// A whole file is there.
+    File,
 }
 
-fn fetch_from_store(
-    remote: &Remote,
-    file: &FileInfo,
-    run: &Run,
-    watch: impl Fn(Progress, bool),
-) -> Result<FetchBuffer> {
-    let len = usize::try_from(file.bytes).map_err(|_| {
-        Error::new(ErrorKind::Unsupported, "a file does not fit this machine").with("file", &file.basename)
-    })?;
-    let mut ticket = remote.fetch(FetchRequest::new(&*file.basename, len))?;
-    let mut seen = 0;
-    loop {
-        match ticket.wait_timeout(LOOK_EVERY) {
-            Ok(done) => return done,
-            Err(waiting) => ticket = waiting,
+/// Fetches and unpacks shards of one stream.
+pub(crate) struct ShardFetch<'a> {
+    pub(crate) stream: &'a Stream,
+    /// Origin of the stream's shards, if they can be fetched.
+    pub(crate) origin: Option<Origin<'a>>,
+    /// A stop of this run aborts a download.
+    pub(crate) run: &'a Run,
+    pub(crate) stats: &'a Stats,
+    /// Called with each event.
+    pub(crate) watch: &'a dyn Fn(FetchEvent<'_>),
+}
+
+/// All files of a shard, in memory.
+pub(crate) struct FetchedShard<'a> {
+    files: Vec<FetchedFile<'a>>,
+    raw_bytes: u64,
+}
+
+/// One file: its raw bytes and, if it is stored compressed, the compressed bytes as well.
+struct FetchedFile<'a> {
+    pair: FilePair<'a>,
+    raw: Cow<'a, [u8]>,
+    zip: Option<Cow<'a, [u8]>>,
+}
+
+impl ShardFetch<'_> {
+    /// Fetches and unpacks every file of `shard`. `packed` are the paths of its compressed files, in the cache's order, if
+    /// they are already on disk.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store, `Checksum` for bytes that differ from the recorded hash, `Format` for a shard that cannot be
+    /// unpacked, `Closed` when the run stops.
+    pub(crate) fn fetch<'s>(&self, shard: &'s Shard, packed: Option<&[PathBuf]>) -> Result<FetchedShard<'s>> {
+        let mut files = Vec::new();
+        // The cache lists the data file first, the index the meta file.
+        for (i, pair) in shard.files().collect::<Vec<_>>().into_iter().rev().enumerate() {
+            let stored: Cow<'_, [u8]> = match (packed, self.origin) {
+                (Some(paths), _) => {
+                    let read = std::fs::read(&paths[i]).map_err(|e| {
+                        Error::from_io(e, "a compressed shard cannot be read").with("file", paths[i].display())
+                    })?;
+                    check_hash(self.stream, pair.stored(), &read)?;
+                    read.into()
+                }
+                (None, Some(origin)) => {
+                    let stage = self.stats.stage("fetch");
+                    let file = pair.stored();
+                    let fetched = stage.timed(TimeKind::Busy, || self.fetch_file(origin, file))?;
+                    stage.done(1, file.bytes);
+                    (self.watch)(FetchEvent::File);
+                    Cow::Owned(fetched.into())
+                }
+                (None, None) => return Err(Error::internal("a shard without remote was claimed")),
+            };
+            files.push(unpack(shard, pair, stored, self.stats)?);
         }
-        run.check()?;
-        let progress = ticket.progress();
-        let moved = progress.bytes != seen;
-        seen = progress.bytes;
-        watch(progress, moved);
+        Ok(FetchedShard { files, raw_bytes: shard.raw_bytes() })
+    }
+
+    fn fetch_file(&self, origin: Origin<'_>, file: &FileInfo) -> Result<FetchBuffer> {
+        let buffer = match origin {
+            Origin::Store(remote) => self.fetch_from_store(remote, file)?,
+            Origin::External(fetcher) => self.fetch_externally(fetcher, file)?.into(),
+        };
+        check_hash(self.stream, file, &buffer)?;
+        Ok(buffer)
+    }
+
+    fn fetch_from_store(&self, remote: &Remote, file: &FileInfo) -> Result<FetchBuffer> {
+        let len = usize::try_from(file.bytes).map_err(|_| {
+            Error::new(ErrorKind::Unsupported, "a file does not fit this machine").with("file", &file.basename)
+        })?;
+        let mut ticket = remote.fetch(FetchRequest::new(&*file.basename, len))?;
+        let mut seen = 0;
+        loop {
+            match ticket.wait_timeout(POLL_EVERY) {
+                Ok(done) => return done,
+                Err(waiting) => ticket = waiting,
+            }
+            self.run.check()?;
+            let progress = ticket.progress();
+            let moved = progress.bytes != seen;
+            seen = progress.bytes;
+            (self.watch)(FetchEvent::Bytes { file, progress, moved });
+        }
+    }
+
+    fn fetch_externally(&self, fetcher: &dyn Fetcher, file: &FileInfo) -> Result<Vec<u8>> {
+        let watch = |progress, moved| {
+            self.run.check()?;
+            (self.watch)(FetchEvent::Bytes { file, progress, moved });
+            Ok(())
+        };
+        fetch_whole(fetcher, &file.basename, Length::Bytes(file.bytes), watch)
     }
 }
 
-fn fetch_outside(fetcher: &dyn Fetcher, file: &FileInfo, run: &Run, watch: impl Fn(Progress, bool)) -> Result<Vec<u8>> {
-    let look = |progress, moved| {
-        run.check()?;
-        watch(progress, moved);
-        Ok(())
+fn unpack<'a>(shard: &Shard, pair: FilePair<'a>, stored: Cow<'a, [u8]>, stats: &Stats) -> Result<FetchedFile<'a>> {
+    let (Some(compression), Some(zip)) = (shard.compression, pair.zip) else {
+        return Ok(FetchedFile { pair, raw: stored, zip: None });
     };
-    fetch_whole(fetcher, &file.basename, Length::Bytes(file.bytes), look)
+    let unpack = stats.stage("unpack");
+    let mut raw = Vec::new();
+    unpack
+        .timed(TimeKind::Busy, || compression.decompress(&stored, pair.raw.bytes, &mut raw))
+        .context("file", || &zip.basename)?;
+    unpack.done(1, pair.raw.bytes);
+    Ok(FetchedFile { pair, raw: raw.into(), zip: Some(stored) })
 }
 
-/// Compares `bytes` with the hash the user asked for, or else with the cheapest that the index records.
-pub(super) fn check(stream: &Stream, file: &FileInfo, bytes: &[u8]) -> Result<()> {
+/// Compares `bytes` with the recorded hash: of the algorithm that the user chose, or else the cheapest recorded one.
+fn check_hash(stream: &Stream, file: &FileInfo, bytes: &[u8]) -> Result<()> {
     let algo = stream.validate_hash.or_else(|| hash::cheapest(file.hashes.algos()));
     let Some(algo) = algo else { return Ok(()) };
     let Some(expected) = file.hash(algo) else { return Ok(()) };
@@ -92,4 +162,25 @@ fn compare(algo: HashAlgo, expected: &str, bytes: &[u8]) -> Result<()> {
         .with("hash", algo.name())
         .with("expected", expected)
         .with("found", found))
+}
+
+impl FetchedShard<'_> {
+    /// Writes the files and makes the shard resident. The guard keeps it on disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`Admission::publish`].
+    pub(crate) fn publish(&self, admission: Admission, stats: &Stats) -> Result<ResidencyGuard> {
+        let publish = stats.stage("publish");
+        let mut list = Vec::new();
+        for file in &self.files {
+            list.push(PublishFile::new(&file.pair.raw.basename, &file.raw));
+            if let (Some(zip), Some(info)) = (&file.zip, file.pair.zip) {
+                list.push(PublishFile::new(&info.basename, zip));
+            }
+        }
+        let guard = publish.timed(TimeKind::Busy, || admission.publish(&list))?;
+        publish.done(1, self.raw_bytes);
+        Ok(guard)
+    }
 }

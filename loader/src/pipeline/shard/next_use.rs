@@ -1,43 +1,46 @@
-//! When a rank uses each shard, in this epoch and the next: which shards go when the cache is full.
+//! Next use of each shard by a rank, in this epoch and the next, for the choice of shards to evict.
 //!
-//! The next epoch's order is as certain as this one's, so Belady's rule need not stop at the epoch's end: a shard that
-//! this epoch is done with stays if the next one begins with it. Of the next epoch nothing is kept but one number a
-//! shard; what lies behind it is too far away to matter.
+//! The next epoch's order is already known, so Belady's rule need not stop at the epoch's end: a shard that this epoch no
+//! longer needs stays if the next one begins with it. Only the first use of each shard in the next epoch is kept; later uses
+//! are too far away to matter.
 
 use crate::order::{EpochPlan, Rank, ShardId, ShardUse};
 
-/// NextUses in positions of the rank's own samples, counted from the start of this epoch's plan and on into the next.
+/// Uses of shards, in positions of the rank's own samples. Positions count from the start of this epoch's plan and continue
+/// into the next.
+/// into the next.
 #[derive(Debug)]
 pub(super) struct NextUses {
-    /// This epoch's: shard, first and last position, sorted. A shard may be used more than once.
-    now: Vec<(ShardId, u64, u64)>,
-    /// The first use of each shard in the next epoch, sorted by shard.
-    then: Vec<(ShardId, u64)>,
+    /// This epoch's uses: shard, first and last position, sorted. A shard may be used more than once.
+    this_epoch: Vec<(ShardId, u64, u64)>,
+    /// First use of each shard in the next epoch, sorted by shard.
+    next_epoch: Vec<(ShardId, u64)>,
 }
 
 impl NextUses {
-    /// The uses of `rank`, from its node's, in the epoch of `plan` and that of `next`, if there is one.
+    /// Uses of `rank`, derived from those of its node, in the epoch of `plan` and that of `next`, if there is one.
     pub(super) fn of(plan: &EpochPlan, next: Option<&EpochPlan>, rank: Rank) -> Self {
-        let mut now: Vec<_> = node_uses(plan, rank).collect();
-        now.sort_unstable();
+        let mut this_epoch: Vec<_> = node_uses(plan, rank).collect();
+        this_epoch.sort_unstable();
         let end = plan.len_of_rank(rank);
-        let then = next.into_iter().flat_map(|next| node_uses(next, rank));
-        let mut then: Vec<_> = then.map(|(shard, first, _)| (shard, end + first)).collect();
-        then.sort_unstable();
-        then.dedup_by_key(|(shard, _)| *shard);
-        Self { now, then }
+        let uses = next.into_iter().flat_map(|next| node_uses(next, rank));
+        let mut next_epoch: Vec<_> = uses.map(|(shard, first, _)| (shard, end + first)).collect();
+        next_epoch.sort_unstable();
+        next_epoch.dedup_by_key(|(shard, _)| *shard);
+        Self { this_epoch, next_epoch }
     }
 
-    /// The first position from `from` on at which `shard` is used.
+    /// Returns the first position at or after `from` at which `shard` is used.
     pub(super) fn next(&self, shard: ShardId, from: u64) -> Option<u64> {
-        let start = self.now.partition_point(|u| u.0 < shard);
-        let uses = self.now[start..].iter().take_while(|u| u.0 == shard);
-        let now = uses.filter(|u| u.2 >= from).map(|u| u.1.max(from)).min();
-        now.or_else(|| self.then.binary_search_by_key(&shard, |u| u.0).ok().map(|found| self.then[found].1))
+        let start = self.this_epoch.partition_point(|u| u.0 < shard);
+        let uses = self.this_epoch[start..].iter().take_while(|u| u.0 == shard);
+        let next = uses.filter(|u| u.2 >= from).map(|u| u.1.max(from)).min();
+        let in_next_epoch = || self.next_epoch.binary_search_by_key(&shard, |u| u.0).ok();
+        next.or_else(|| in_next_epoch().map(|found| self.next_epoch[found].1))
     }
 }
 
-/// The uses of the node of `rank`; its positions are dealt to its ranks in turn.
+/// Uses by the node of `rank`. Its positions are dealt to its ranks in turn.
 fn node_uses(plan: &EpochPlan, rank: Rank) -> impl Iterator<Item = (ShardId, u64, u64)> {
     let ranks = u64::from(plan.world().ranks_per_node);
     let uses = plan.shard_uses(plan.world().node_of(rank));
@@ -57,8 +60,8 @@ mod tests {
 
     #[test]
     fn the_next_use_of_a_shard_is_the_first_that_is_not_over() {
-        let now = vec![(ShardId(1), 5, 9), (ShardId(1), 40, 50), (ShardId(2), 0, 3)];
-        let uses = NextUses { now, then: vec![(ShardId(2), 70)] };
+        let this_epoch = vec![(ShardId(1), 5, 9), (ShardId(1), 40, 50), (ShardId(2), 0, 3)];
+        let uses = NextUses { this_epoch, next_epoch: vec![(ShardId(2), 70)] };
         assert_eq!(uses.next(ShardId(1), 0), Some(5));
         assert_eq!(uses.next(ShardId(1), 7), Some(7));
         assert_eq!(uses.next(ShardId(1), 10), Some(40));
@@ -72,12 +75,12 @@ mod tests {
         (0..=EPOCHS).map(|epoch| EpochPlan::new(&shape, config, world, epoch, None).expect("a plan")).collect()
     }
 
-    /// The shard of every sample of an epoch.
+    /// Shards of all samples of an epoch.
     fn accesses(plan: &EpochPlan) -> Vec<ShardId> {
         plan.rank(Rank(0)).map(|planned| plan.shape().locate(planned.sample).expect("of the data set").0).collect()
     }
 
-    /// Shards that a cache of half the data set fetches when `next_use(epoch, position, shard)` says what it knows.
+    /// Number of shards that a cache of half the data set fetches with `next_use(epoch, position, shard)` as its knowledge.
     fn downloads(epochs: &[Vec<ShardId>], next_use: impl Fn(usize, usize, ShardId) -> Option<u64>) -> usize {
         let (mut resident, mut time, mut downloads) = (BTreeMap::<ShardId, u128>::new(), 0, 0);
         for (epoch, shards) in epochs.iter().enumerate() {
@@ -107,7 +110,7 @@ mod tests {
         downloads
     }
 
-    /// Downloads of three epochs when the plan ends with the epoch, when it goes on, and at best.
+    /// Downloads of three epochs with plans of one epoch, with plans of two, and the least possible number.
     fn compare(config: &OrderConfig) -> [usize; 3] {
         let plans = plans(config);
         let epochs: Vec<_> = plans[..EPOCHS as usize].iter().map(accesses).collect();
@@ -117,7 +120,7 @@ mod tests {
                 plans.windows(2).map(|p| NextUses::of(&p[0], next.then_some(&p[1]), Rank(0))).collect();
             downloads(&epochs, |epoch, position, shard| uses[epoch].next(shard, position as u64))
         };
-        // With the whole future known, the farthest next use is the best choice there is.
+        // With the whole future known, evicting the farthest next use is optimal.
         let best = downloads(&epochs, |epoch, position, shard| {
             let now = epochs[..epoch].iter().map(Vec::len).sum::<usize>() + position;
             all[now..].iter().position(|s| *s == shard).map(|ahead| (position + ahead) as u64)
@@ -126,13 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn a_data_set_in_order_is_fetched_as_seldom_as_can_be() {
+    fn a_data_set_in_order_is_fetched_as_rarely_as_possible() {
         let config = OrderConfig { batch_size: 10, ..OrderConfig::default() };
         assert_eq!(compare(&config), [132, 128, 128]);
     }
 
     #[test]
-    fn a_shuffled_data_set_is_fetched_as_seldom_as_can_be() {
+    fn a_shuffled_data_set_is_fetched_as_rarely_as_possible() {
         let config =
             OrderConfig { shuffle: true, shuffle_block_size: Some(800), batch_size: 10, ..OrderConfig::default() };
         assert_eq!(compare(&config), [138, 128, 128]);

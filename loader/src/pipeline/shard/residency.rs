@@ -1,12 +1,11 @@
-//! Which shards are on local disk, and who waits for one that is not.
+//! Shards on local disk, and the work that waits for the others.
 //!
-//! A chunk of samples whose shards are all resident goes straight to the decode threads. Otherwise it is cut, so that no
-//! piece waits for more than one shard: where the disk holds fewer shards than a chunk touches, they would never be there
-//! together. A piece that must wait is parked with its shard: it holds no read slot (DESIGN's second progress rule), only
-//! its place in its batch. The shard plane takes wanted shards in the order of their first use.
+//! Work whose shard is missing is parked with the shard. It holds no read slot, only its memory in its batch. The shard
+//! plane takes wanted shards in the order of their first use.
 //!
-//! What samples a resident shard is still needed for decides which shard goes when room is short, and no sample is read or
-//! planned without telling. Where shards stay, nobody asks: then that is not kept, which small samples notice.
+//! Eviction needs to know which announced samples of a shard are still unread, so every announcement and read is recorded
+//! here. Shards that cannot be evicted (no remote) are not recorded once they are resident, which saves time with small
+//! samples.
 
 use crate::order::ShardId;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
@@ -15,109 +14,111 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::time::Duration;
 
 #[derive(Debug)]
-enum State<T> {
-    /// Nobody has asked yet.
+enum Presence<T> {
+    /// Not wanted yet.
     Unknown,
-    /// Asked for; these wait.
+    /// In the queue or in progress; this work waits for it.
     Wanted(Vec<T>),
-    /// On disk, as far as we know.
+    /// On disk, as far as is known.
     Resident,
 }
 
 #[derive(Debug)]
 struct Entry<T> {
-    state: State<T>,
+    presence: Presence<T>,
     /// Plan positions of announced samples that have not been read, ascending.
     unread: VecDeque<u64>,
-    /// Nobody has read a sample since the shard became resident.
-    fresh: bool,
+    /// No sample has been read since the shard became resident.
+    is_fresh: bool,
 }
 
-/// The table of one epoch. `T` is the work that waits.
+/// Residency of all shards in one epoch. `T` is the work that waits.
 #[derive(Debug)]
 pub(crate) struct Residency<T> {
-    /// Whether shards may leave the disk for others; if not, a resident one has no unread samples here.
-    may_go: bool,
+    /// Shards may be evicted. If not, resident shards have no unread samples here.
+    may_be_evicted: bool,
     shards: Vec<Mutex<Entry<T>>>,
-    /// Whether each shard's state is [`State::Resident`], changed under its lock and read without it.
+    /// True for each shard that is [`Presence::Resident`]. Written under the shard's lock, read without it.
     is_resident: Vec<AtomicBool>,
-    /// Shards with announced samples that have not been read: a handful of all, so that nobody has to look through
-    /// 100,000 shards for them. Locked after an entry, never before one.
+    /// The few shards with announced samples that have not been read, so that a search does not visit 100,000 shards.
+    /// Locked after an entry, never before one.
     unread: Mutex<BTreeSet<ShardId>>,
     /// Every sample before this position of the plan has been announced.
     announced: AtomicU64,
-    /// Every sample before this position is on its way into a batch.
+    /// Every sample before this plan position has been dispatched into a batch.
     dispatched: AtomicU64,
-    wanted: Mutex<Wanted>,
-    more: Condvar,
-    /// Reads after which a shard may go wake those who wait for room.
-    idle: Mutex<()>,
-    idler: Condvar,
+    queue: Mutex<WantedQueue>,
+    /// Notified when a shard is wanted.
+    wanted: Condvar,
+    /// Notified when a read allows the eviction of a shard, for threads that wait for room.
+    released: Condvar,
+    /// Lock of `released`; guards nothing.
+    release: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct Wanted {
-    /// Smallest first use on top.
-    queue: BinaryHeap<Reverse<(u64, ShardId)>>,
-    closed: bool,
+struct WantedQueue {
+    /// Position of the first use and shard, smallest on top.
+    shards: BinaryHeap<Reverse<(u64, ShardId)>>,
+    is_closed: bool,
 }
 
-/// Sorts samples by shard, then position. One number for both compares without branches, which no CPU could predict in a
-/// shuffle.
+/// Sorts samples by shard, then position. Both are packed into one number, which compares without branches: no CPU could
+/// predict them in a shuffle.
 fn sort(samples: &mut [(ShardId, u64)]) {
     samples.sort_unstable_by_key(|(shard, position)| u128::from(shard.0) << 64 | u128::from(*position));
 }
 
 impl<T> Residency<T> {
-    /// A table of `shards` shards, none of them asked for. They may leave the disk for others if `may_go` says so.
-    pub(crate) fn new(shards: usize, may_go: bool) -> Self {
-        let entry = || Mutex::new(Entry { state: State::Unknown, unread: VecDeque::new(), fresh: false });
+    /// Residency of `shards` shards, none of them wanted yet.
+    pub(crate) fn new(shards: usize, may_be_evicted: bool) -> Self {
+        let entry = || Mutex::new(Entry { presence: Presence::Unknown, unread: VecDeque::new(), is_fresh: false });
         Self {
-            may_go,
+            may_be_evicted,
             shards: (0..shards).map(|_| entry()).collect(),
             is_resident: (0..shards).map(|_| AtomicBool::new(false)).collect(),
             unread: Mutex::default(),
             announced: AtomicU64::new(0),
             dispatched: AtomicU64::new(0),
-            wanted: Mutex::default(),
-            more: Condvar::new(),
-            idle: Mutex::new(()),
-            idler: Condvar::new(),
+            queue: Mutex::default(),
+            wanted: Condvar::new(),
+            released: Condvar::new(),
+            release: Mutex::new(()),
         }
     }
 
     /// Announces the samples that follow those announced before: the shard and plan position of each, which are sorted
-    /// here. Asks for the shards that nobody has asked for, the one that is needed first before the others.
+    /// here. Adds shards that are not wanted yet to the queue, in the order of their first use.
     pub(crate) fn announce(&self, samples: &mut [(ShardId, u64)]) {
         let Some(last) = samples.iter().map(|(_, position)| *position).max() else { return };
-        let samples = if self.may_go { samples } else { self.not_resident(samples) };
+        let samples = if self.may_be_evicted { samples } else { self.not_resident(samples) };
         sort(samples);
         let mut unknown = Vec::new();
         for of_shard in samples.chunk_by(|a, b| a.0 == b.0) {
             let (shard, first) = of_shard[0];
             let mut entry = self.shards[shard.index()].lock();
-            if self.is_settled(&entry) {
+            if self.is_permanent(&entry) {
                 continue;
             }
             if entry.unread.is_empty() {
                 self.unread.lock().insert(shard);
             }
             entry.unread.extend(of_shard.iter().map(|(_, position)| *position));
-            if matches!(entry.state, State::Unknown) {
-                entry.state = State::Wanted(Vec::new());
+            if matches!(entry.presence, Presence::Unknown) {
+                entry.presence = Presence::Wanted(Vec::new());
                 unknown.push((first, shard));
             }
         }
         unknown.sort_unstable();
-        // Release, and only now: who reads the position must find the samples before it, or it would take a shard whose
-        // samples are on their way into the table for one that is not needed.
+        // Release, and after the entries were written: a thread that reads the position must find the samples before it,
+        // or it would take a shard whose samples are just being added for one that is not needed.
         self.announced.store(last + 1, Ordering::Release);
         for (first, shard) in unknown {
             self.want(shard, first);
         }
     }
 
-    /// Those of `samples` whose shards are not resident, which come first from now on.
+    /// Moves the samples whose shards are not resident to the front and returns them.
     fn not_resident<'a>(&self, samples: &'a mut [(ShardId, u64)]) -> &'a mut [(ShardId, u64)] {
         let mut count = 0;
         for at in 0..samples.len() {
@@ -129,16 +130,15 @@ impl<T> Residency<T> {
         &mut samples[..count]
     }
 
-    /// Whether the shard is here to stay.
-    fn is_settled(&self, entry: &Entry<T>) -> bool {
-        !self.may_go && matches!(entry.state, State::Resident)
+    /// True if the shard is resident and will not be evicted.
+    fn is_permanent(&self, entry: &Entry<T>) -> bool {
+        !self.may_be_evicted && matches!(entry.presence, Presence::Resident)
     }
 
-    /// As [`announce`](Self::announce) for a sample that takes the place of one at `position`, which was given up: its
-    /// shard is needed as early as that.
+    /// As [`announce`](Self::announce) for a sample that replaces a skipped one at `position`, where its shard is needed.
     pub(crate) fn announce_again(&self, shard: ShardId, position: u64) {
         let mut entry = self.shards[shard.index()].lock();
-        if self.is_settled(&entry) {
+        if self.is_permanent(&entry) {
             return;
         }
         if entry.unread.is_empty() {
@@ -148,112 +148,112 @@ impl<T> Residency<T> {
         if let Err(place) = entry.unread.binary_search(&position) {
             entry.unread.insert(place, position);
         }
-        if matches!(entry.state, State::Unknown) {
-            entry.state = State::Wanted(Vec::new());
+        if matches!(entry.presence, Presence::Unknown) {
+            entry.presence = Presence::Wanted(Vec::new());
         }
-        let is_wanted = matches!(entry.state, State::Wanted(_));
+        let is_wanted = matches!(entry.presence, Presence::Wanted(_));
         drop(entry);
         if is_earlier && is_wanted {
-            // It may queue further behind already; whoever comes to it there finds it resident.
+            // It may also be in the queue at a later position; it is then found resident there.
             self.want(shard, position);
         }
     }
 
-    /// Samples have been read, or given up: the shard and announced position of each, which are sorted here. Calls `first`
-    /// for shards of which none had been read since they became resident, if that matters to which of them goes.
+    /// Records that samples have been read or skipped: the shard and announced position of each, which are sorted here.
+    /// Calls `first` for shards of which none had been read since they became resident, if shards may be evicted.
     pub(crate) fn read(&self, samples: &mut [(ShardId, u64)], mut first: impl FnMut(ShardId)) {
-        if !self.may_go {
-            // They went from the table when their shard became resident.
+        if !self.may_be_evicted {
+            // They were removed when their shard became resident.
             return;
         }
         sort(samples);
-        let mut may_go = false;
+        let mut may_release = false;
         for of_shard in samples.chunk_by(|a, b| a.0 == b.0) {
             let shard = of_shard[0].0;
             let mut entry = self.shards[shard.index()].lock();
             for (_, position) in of_shard {
-                // Samples are not always read in the order of their announcement. It must be the right one that goes: what
-                // the shard is needed for next decides who has to wait.
+                // Samples are not always read in the order of their announcement. The right one must be removed: the
+                // shard's next use decides which shard has to wait for room.
                 if entry.unread.front() == Some(position) {
                     entry.unread.pop_front();
                 } else if let Ok(place) = entry.unread.binary_search(position) {
                     entry.unread.remove(place);
                 }
             }
-            let is_first = std::mem::take(&mut entry.fresh);
+            let is_first = std::mem::take(&mut entry.is_fresh);
             let is_last = entry.unread.is_empty();
             if is_last {
                 self.unread.lock().remove(&shard);
             }
             drop(entry);
-            may_go |= is_first || is_last;
+            may_release |= is_first || is_last;
             if is_first {
                 first(shard);
             }
         }
-        if may_go {
-            self.idler.notify_all();
+        if may_release {
+            self.released.notify_all();
         }
     }
 
-    /// Waits until a shard may have become free to go, or another one is wanted; at most `limit`.
-    pub(crate) fn wait_idle(&self, limit: Duration) {
-        drop(self.idler.wait_timeout(self.idle.lock(), limit));
+    /// Waits until a shard may be evicted or another one is wanted, at most `limit`.
+    pub(crate) fn wait_for_release(&self, limit: Duration) {
+        drop(self.released.wait_timeout(self.release.lock(), limit));
     }
 
-    /// Shards with announced samples that have not been read: each with the position of the next one, and whether we
-    /// take it for resident. Costs as much as there are such shards.
+    /// Returns the shards with announced samples that have not been read: each with the position of the next one, and true
+    /// if the shard is taken for resident. The cost grows with the number of such shards, not of all.
     pub(crate) fn unread(&self) -> Vec<(ShardId, u64, bool)> {
         let shards: Vec<ShardId> = self.unread.lock().iter().copied().collect();
         let look = |shard: ShardId| {
             let entry = self.shards[shard.index()].lock();
             let next = *entry.unread.front()?;
-            Some((shard, next, matches!(entry.state, State::Resident)))
+            Some((shard, next, matches!(entry.presence, Presence::Resident)))
         };
         shards.into_iter().filter_map(look).collect()
     }
 
-    /// Plan position of the next announced sample of `shard`; `None` for a resident one that stays.
+    /// Returns the plan position of the next announced sample of `shard`; `None` for a resident shard that cannot be evicted.
     pub(crate) fn next_read(&self, shard: ShardId) -> Option<u64> {
         self.shards[shard.index()].lock().unread.front().copied()
     }
 
-    /// Every sample before this plan position has been announced.
+    /// Returns the plan position before which every sample has been announced.
     pub(crate) fn announced(&self) -> u64 {
         self.announced.load(Ordering::Acquire)
     }
 
-    /// Every sample before this plan position is on its way into a batch; those behind wait for the consumer.
+    /// Returns the plan position before which every sample has been dispatched; later ones wait for the consumer.
     pub(crate) fn dispatched(&self) -> u64 {
         self.dispatched.load(Ordering::Relaxed)
     }
 
-    /// Samples before `position` are on their way.
+    /// Records that the samples before `position` have been dispatched.
     pub(crate) fn set_dispatched(&self, position: u64) {
         self.dispatched.store(position, Ordering::Relaxed);
     }
 
     fn want(&self, shard: ShardId, position: u64) {
-        self.wanted.lock().queue.push(Reverse((position, shard)));
-        self.more.notify_one();
-        // Who waits for room may have to give way to this one.
-        self.idler.notify_all();
+        self.queue.lock().shards.push(Reverse((position, shard)));
+        self.wanted.notify_one();
+        // A shard that waits for room may have to be exchanged for this one.
+        self.released.notify_all();
     }
 
-    /// Whether all of `shards` are resident, as far as we know.
+    /// True if all of `shards` are resident, as far as is known.
     pub(crate) fn are_resident(&self, mut shards: impl Iterator<Item = ShardId>) -> bool {
-        // Acquire: what made the shard resident came before. It may be lost right after, and under its lock as well.
+        // Acquire: pairs with the store that made the shard resident. It may be lost right after, as it may be under its lock.
         shards.all(|shard| self.is_resident[shard.index()].load(Ordering::Acquire))
     }
 
-    /// Gives `work` back if `shard` is resident; otherwise keeps it until it is.
+    /// Returns `work` if `shard` is resident; otherwise parks it until the shard is.
     pub(crate) fn park(&self, work: T, shard: ShardId) -> Option<T> {
         let mut entry = self.shards[shard.index()].lock();
-        match &mut entry.state {
-            State::Resident => return Some(work),
-            State::Wanted(waiting) => waiting.push(work),
-            State::Unknown => {
-                entry.state = State::Wanted(vec![work]);
+        match &mut entry.presence {
+            Presence::Resident => return Some(work),
+            Presence::Wanted(waiting) => waiting.push(work),
+            Presence::Unknown => {
+                entry.presence = Presence::Wanted(vec![work]);
                 let position = entry.unread.front().copied().unwrap_or(0);
                 drop(entry);
                 self.want(shard, position);
@@ -262,110 +262,110 @@ impl<T> Residency<T> {
         None
     }
 
-    /// The next shard to make resident, in order of first use; waits for one. `None` once closed.
+    /// Waits for the next shard to make resident, in the order of first use. `None` once closed.
     pub(crate) fn next_wanted(&self) -> Option<(u64, ShardId)> {
-        let mut wanted = self.wanted.lock();
+        let mut queue = self.queue.lock();
         loop {
-            if wanted.closed {
+            if queue.is_closed {
                 return None;
             }
-            let Some(Reverse((position, shard))) = wanted.queue.pop() else {
-                wanted = self.more.wait(wanted);
+            let Some(Reverse((position, shard))) = queue.shards.pop() else {
+                queue = self.wanted.wait(queue);
                 continue;
             };
-            drop(wanted);
+            drop(queue);
             if self.is_needed(shard) {
                 return Some((position, shard));
             }
-            wanted = self.wanted.lock();
+            queue = self.queue.lock();
         }
     }
 
-    /// Whether samples still wait for a wanted shard: all may have been read from descriptors of a copy that was evicted,
-    /// or it was made resident when it stood further in front.
+    /// True if samples still wait for a wanted shard. All may have been read from descriptors of a copy that was evicted
+    /// later, or the shard became resident at an earlier position in the queue.
     fn is_needed(&self, shard: ShardId) -> bool {
         let mut entry = self.shards[shard.index()].lock();
-        let State::Wanted(waiting) = &entry.state else { return false };
+        let Presence::Wanted(waiting) = &entry.presence else { return false };
         let needed = !entry.unread.is_empty() || !waiting.is_empty();
         if !needed {
-            entry.state = State::Unknown;
+            entry.presence = Presence::Unknown;
         }
         needed
     }
 
-    /// Takes the wanted shard with the earliest use in exchange for `shard`, which then waits in its stead; `None` when
-    /// no shard that is still needed is wanted before `position`, the next use of `shard`.
+    /// Exchanges `shard` for the wanted shard with the earliest use and adds `shard` to the queue; `None` when no shard that is
+    /// still needed is wanted before `position`, the next use of `shard`.
     pub(crate) fn exchange_for_earlier(&self, shard: ShardId, position: u64) -> Option<ShardId> {
         loop {
-            let mut wanted = self.wanted.lock();
-            let Reverse((first, _)) = *wanted.queue.peek()?;
+            let mut queue = self.queue.lock();
+            let Reverse((first, _)) = *queue.shards.peek()?;
             if first >= position {
                 return None;
             }
-            let Reverse((_, earlier)) = wanted.queue.pop()?;
-            drop(wanted);
-            // Looked at outside of the queue's lock: no entry is locked under that.
+            let Reverse((_, earlier)) = queue.shards.pop()?;
+            drop(queue);
+            // Checked without the queue's lock, under which no entry is locked.
             if self.is_needed(earlier) {
-                self.wanted.lock().queue.push(Reverse((position, shard)));
-                self.more.notify_one();
+                self.queue.lock().shards.push(Reverse((position, shard)));
+                self.wanted.notify_one();
                 return Some(earlier);
             }
         }
     }
 
-    /// `shard` is on disk: the work that waited for it.
+    /// Records that `shard` is on disk and returns the work that waited for it.
     #[must_use]
-    pub(crate) fn resident(&self, shard: ShardId) -> Vec<T> {
+    pub(crate) fn set_resident(&self, shard: ShardId) -> Vec<T> {
         let mut entry = self.shards[shard.index()].lock();
-        entry.fresh = true;
-        let old = std::mem::replace(&mut entry.state, State::Resident);
+        entry.is_fresh = true;
+        let old = std::mem::replace(&mut entry.presence, Presence::Resident);
         self.is_resident[shard.index()].store(true, Ordering::Release);
-        if !self.may_go {
+        if !self.may_be_evicted {
             entry.unread = VecDeque::new();
             self.unread.lock().remove(&shard);
         }
         drop(entry);
         match old {
-            State::Wanted(waiting) => waiting,
-            State::Unknown | State::Resident => Vec::new(),
+            Presence::Wanted(waiting) => waiting,
+            Presence::Unknown | Presence::Resident => Vec::new(),
         }
     }
 
-    /// `shard` turned out not to be on disk (evicted, or deleted by somebody): it is asked for again.
-    pub(crate) fn lost(&self, shard: ShardId) {
+    /// Records that `shard` is not on disk any more (evicted, or deleted from outside). If samples need it, it is wanted again.
+    pub(crate) fn set_lost(&self, shard: ShardId) {
         let mut entry = self.shards[shard.index()].lock();
-        if !matches!(entry.state, State::Resident) {
+        if !matches!(entry.presence, Presence::Resident) {
             return;
         }
         self.is_resident[shard.index()].store(false, Ordering::Release);
-        // Samples that are announced will need it: it queues where the first of them stands.
+        // Announced samples need it: it enters the queue at the position of the first of them.
         let Some(position) = entry.unread.front().copied() else {
-            entry.state = State::Unknown;
+            entry.presence = Presence::Unknown;
             return;
         };
-        entry.state = State::Wanted(Vec::new());
+        entry.presence = Presence::Wanted(Vec::new());
         drop(entry);
         self.want(shard, position);
     }
 
-    /// Of the shards that work waits for, the one that is needed first.
+    /// Returns the shard that is needed first among those that work waits for.
     pub(crate) fn awaited(&self) -> Option<ShardId> {
         let is_awaited = |shard: ShardId| {
             let entry = self.shards[shard.index()].lock();
-            matches!(&entry.state, State::Wanted(waiting) if !waiting.is_empty())
+            matches!(&entry.presence, Presence::Wanted(waiting) if !waiting.is_empty())
         };
         let awaited = self.unread().into_iter().filter(|(shard, ..)| is_awaited(*shard));
         awaited.min_by_key(|(_, next, _)| *next).map(|(shard, ..)| shard)
     }
 
-    /// Ends the table: nobody waits for wanted shards any more, and what was parked is dropped.
+    /// Ends all waits for wanted shards and drops parked work.
     pub(crate) fn close(&self) {
-        self.wanted.lock().closed = true;
-        self.more.notify_all();
-        self.idler.notify_all();
+        self.queue.lock().is_closed = true;
+        self.wanted.notify_all();
+        self.released.notify_all();
         for entry in &self.shards {
             let mut entry = entry.lock();
-            if let State::Wanted(waiting) = &mut entry.state {
+            if let Presence::Wanted(waiting) = &mut entry.presence {
                 let parked = std::mem::take(waiting);
                 drop(entry);
                 drop(parked);
@@ -386,7 +386,7 @@ mod tests {
         table.announce(&mut [(shard, position)]);
     }
 
-    /// Whether it was the first sample read.
+    /// Records a read and returns true if it was the shard's first.
     fn read<T>(table: &Residency<T>, shard: ShardId, position: u64) -> bool {
         let mut first = false;
         table.read(&mut [(shard, position)], |_| first = true);
@@ -397,9 +397,9 @@ mod tests {
     fn work_waits_for_its_shard_and_no_other() {
         let table = Residency::new(3, true);
         assert_eq!(table.park("work", s(0)), None);
-        assert!(table.resident(s(2)).is_empty());
+        assert!(table.set_resident(s(2)).is_empty());
         assert!(!table.are_resident([s(2), s(0)].into_iter()));
-        assert_eq!(table.resident(s(0)), ["work"]);
+        assert_eq!(table.set_resident(s(0)), ["work"]);
         assert!(table.are_resident([s(2), s(0)].into_iter()));
         assert_eq!(table.park("next", s(0)), Some("next"));
     }
@@ -423,20 +423,20 @@ mod tests {
         table.announce(&mut [(s(2), 0), (s(1), 1), (s(2), 2), (s(1), 3), (s(1), 4)]);
         assert_eq!(table.announced(), 5);
         assert_eq!((table.next_wanted(), table.next_wanted()), (Some((0, s(2))), Some((1, s(1)))));
-        assert!(table.resident(s(1)).is_empty());
+        assert!(table.set_resident(s(1)).is_empty());
         let mut first = Vec::new();
         table.read(&mut [(s(1), 4), (s(2), 0), (s(1), 1)], |shard| first.push(shard));
-        assert_eq!(first, [s(1)], "nobody has made the other one resident");
+        assert_eq!(first, [s(1)], "the other one has not become resident");
         assert_eq!(table.unread(), [(s(1), 3, true), (s(2), 2, false)]);
     }
 
     #[test]
-    fn a_shard_knows_its_next_use_and_its_first_read() {
+    fn a_shard_has_a_next_use_and_a_first_read() {
         let table = Residency::<()>::new(1, true);
         announce(&table, s(0), 3);
         announce(&table, s(0), 8);
         assert_eq!((table.next_read(s(0)), table.announced()), (Some(3), 9));
-        assert!(table.resident(s(0)).is_empty());
+        assert!(table.set_resident(s(0)).is_empty());
         assert!(read(&table, s(0), 3));
         assert_eq!(table.next_read(s(0)), Some(8));
         assert!(!read(&table, s(0), 8));
@@ -450,19 +450,19 @@ mod tests {
             announce(&table, s(0), position);
         }
         assert_eq!(table.next_wanted(), Some((10, s(0))));
-        assert!(table.resident(s(0)).is_empty());
+        assert!(table.set_resident(s(0)).is_empty());
         assert!(read(&table, s(0), 50));
-        table.lost(s(0));
+        table.set_lost(s(0));
         assert_eq!(table.next_wanted(), Some((10, s(0))));
     }
 
     #[test]
-    fn a_lost_shard_is_asked_for_again() {
+    fn a_lost_shard_is_wanted_again() {
         let table = Residency::new(1, true);
         assert_eq!(table.park(1, s(0)), None);
         assert_eq!(table.next_wanted(), Some((0, s(0))));
-        assert_eq!(table.resident(s(0)), [1]);
-        table.lost(s(0));
+        assert_eq!(table.set_resident(s(0)), [1]);
+        table.set_lost(s(0));
         assert_eq!(table.park(2, s(0)), None);
         assert_eq!(table.next_wanted(), Some((0, s(0))));
     }
@@ -476,30 +476,30 @@ mod tests {
         read(&table, s(0), 1);
         assert_eq!(table.next_wanted(), Some((2, s(1))));
         announce(&table, s(0), 3);
-        assert_eq!(table.next_wanted(), Some((3, s(0))), "it is asked for again when it is needed again");
+        assert_eq!(table.next_wanted(), Some((3, s(0))), "it is wanted again when it is needed again");
     }
 
     #[test]
-    fn of_a_shard_that_stays_nothing_is_kept_while_it_is_resident() {
+    fn nothing_is_recorded_for_resident_shards_that_cannot_be_evicted() {
         let table = Residency::new(2, false);
         table.announce(&mut [(s(0), 0), (s(1), 1), (s(0), 2)]);
         assert_eq!((table.next_wanted(), table.next_wanted()), (Some((0, s(0))), Some((1, s(1)))));
         assert_eq!(table.park("waits", s(1)), None);
-        assert!(table.resident(s(0)).is_empty());
+        assert!(table.set_resident(s(0)).is_empty());
         table.announce(&mut [(s(0), 3), (s(1), 4), (s(0), 5)]);
         table.announce_again(s(0), 3);
         assert_eq!((table.next_read(s(0)), table.announced()), (None, 6));
         assert_eq!(table.unread(), [(s(1), 1, false)]);
         assert_eq!(table.awaited(), Some(s(1)));
-        assert_eq!(table.resident(s(1)), ["waits"]);
-        assert!(!read(&table, s(1), 4), "it has been let go when it became resident");
+        assert_eq!(table.set_resident(s(1)), ["waits"]);
+        assert!(!read(&table, s(1), 4), "nothing has been recorded since it became resident");
         assert_eq!(table.unread(), []);
-        // Deleted by somebody: asked for by whoever comes to it.
-        table.lost(s(1));
+        // Deleted from outside: wanted at its next announcement.
+        table.set_lost(s(1));
         table.announce(&mut [(s(1), 6)]);
         assert_eq!(table.next_wanted(), Some((6, s(1))));
         assert_eq!(table.park("again", s(1)), None);
-        assert_eq!(table.resident(s(1)), ["again"]);
+        assert_eq!(table.set_resident(s(1)), ["again"]);
         assert_eq!(table.unread(), []);
     }
 
@@ -510,13 +510,13 @@ mod tests {
             announce(&table, s(shard), position);
         }
         assert_eq!(table.awaited(), None, "they are wanted, but no work waits yet");
-        assert!(table.resident(s(1)).is_empty());
+        assert!(table.set_resident(s(1)).is_empty());
         assert_eq!((table.park("late", s(0)), table.park("soon", s(2))), (None, None));
         assert_eq!(table.awaited(), Some(s(2)));
     }
 
     #[test]
-    fn a_shard_in_hand_is_exchanged_for_one_that_is_needed_earlier() {
+    fn a_shard_in_progress_is_exchanged_for_one_that_is_needed_earlier() {
         let table = Residency::<()>::new(3, true);
         announce(&table, s(0), 4);
         announce(&table, s(1), 9);
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_in_hand_is_not_exchanged_for_one_whose_samples_were_all_read() {
+    fn a_shard_in_progress_is_not_exchanged_for_one_whose_samples_were_all_read() {
         let table = Residency::<()>::new(3, true);
         announce(&table, s(0), 4);
         assert_eq!(table.next_wanted(), Some((4, s(0))));
@@ -553,23 +553,23 @@ mod tests {
         table.announce_again(s(1), 2);
         table.announce_again(s(2), 2);
         assert_eq!(table.unread(), [(s(0), 5, false), (s(1), 2, false), (s(2), 2, false)]);
-        assert_eq!(table.announced(), 10, "nothing further on has been announced");
+        assert_eq!(table.announced(), 10, "no later position has been announced");
         assert_eq!((table.next_wanted(), table.next_wanted()), (Some((2, s(1))), Some((2, s(2)))));
-        let _ = table.resident(s(1));
+        let _ = table.set_resident(s(1));
         assert_eq!(table.next_wanted(), Some((5, s(0))));
-        let _ = table.resident(s(0));
+        let _ = table.set_resident(s(0));
         read(&table, s(1), 2);
         assert_eq!(table.next_read(s(1)), Some(9));
-        assert_eq!(table.exchange_for_earlier(s(2), 100), None, "it is resident where it queued further behind");
+        assert_eq!(table.exchange_for_earlier(s(2), 100), None, "it is resident at its later position in the queue");
     }
 
     #[test]
-    fn looking_for_unread_shards_costs_as_much_as_there_are_and_not_as_the_data_set_has() {
+    fn finding_unread_shards_costs_as_much_as_their_number_and_not_that_of_all_shards() {
         let table = Residency::<()>::new(100_000, true);
         for (position, shard) in [70_000, 3, 70_000, 99_999].into_iter().enumerate() {
             announce(&table, s(shard), position as u64);
         }
-        // Somebody is busy with a shard that has nothing unread: who looked at all shards would wait for it.
+        // The lock of a shard without unread samples is held: a search of all shards would wait for it.
         let _busy = table.shards[50_000].lock();
         assert_eq!(table.unread(), [(s(3), 1, false), (s(70_000), 0, false), (s(99_999), 3, false)]);
         read(&table, s(70_000), 0);

@@ -1,94 +1,106 @@
 //! Shards of a catalogue: on local disk, or fetched there.
 
-use super::bring::{FetchEvent, ShardFetch};
-use super::fetch::Origin;
+use super::fetch::{FetchEvent, Origin, ShardFetch};
 use super::next_use::NextUses;
+use super::open_shards::OpenShards;
+use super::residency::Residency;
 use super::status::{ShardStatus, ShardStatuses, Step};
-use super::{Outcome, ShardSource};
-use crate::cache::{self, Admission, AdmitOutcome, ClaimOutcome, ResidencyGuard, ShardClaim, ShardState, WaitPolicy};
+use crate::cache::{
+    Admission, AdmitOutcome, ClaimOutcome, ResidencyGuard, RoomRequest, ShardClaim, ShardState, WaitPolicy,
+};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::memory::Budget;
 use crate::order::{EpochPlan, Rank, ShardId};
-use crate::pipeline::epoch::Shared;
+use crate::pipeline::chunk::Chunk;
+use crate::pipeline::run::Run;
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Bytes of shards in memory on their way to disk, compressed and unpacked together: a few shards of the usual 64 MiB.
-const IN_MEMORY_BYTES: u64 = 512 << 20;
+/// Bytes of shards in memory before they are written, compressed and unpacked together: a few shards of the usual 64 MiB.
+const IN_MEMORY_BYTES_MIN: u64 = 512 << 20;
 
-/// Longest time between two looks for room.
-const ROOM_LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Longest time between two attempts to get room.
+const ROOM_POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// Makes the plan of the epoch after the one under way.
+/// Rounds of the [`Janitor`](super::janitor::Janitor), 250 ms apart, without progress after which a waiting consumer counts
+/// as stuck. A process that downloads the shard for it shows progress every second.
+const STUCK_ROUNDS: u32 = 8;
+
+/// Makes the plan of the epoch after this one.
 pub(crate) type NextPlan = Box<dyn Fn() -> Result<EpochPlan> + Send + Sync>;
 
-/// The shard plane's view of one epoch.
-pub(crate) struct CachedShards {
+/// Result of making a shard resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is on local disk.
+    Resident,
+    /// It is wanted again later; the thread continues with this shard, which is needed earlier.
+    Exchanged(ShardId),
+}
+
+/// Makes the shards of one epoch resident.
+pub(crate) struct ShardSource {
     catalog: Arc<Catalog>,
-    activity: ShardStatuses,
+    residency: Arc<Residency<Chunk>>,
+    open_shards: Arc<OpenShards>,
+    run: Arc<Run>,
+    stats: Arc<Stats>,
+    statuses: ShardStatuses,
+    /// Memory of shards that are not yet on disk.
     budget: Budget,
-    /// When this rank uses each shard, in this epoch and the next: worked out when the first shard may have to go.
+    /// Uses of each shard in this epoch and the next, computed when room is short for the first time.
     uses: OnceLock<NextUses>,
     plan: EpochPlan,
     next_plan: NextPlan,
     rank: Rank,
-    stats: Arc<Stats>,
-    /// Shards this process has evicted, and how many of them `want_evicted` has seen.
+    /// Shards that this process has evicted, and the count at the last look for lost ones.
     evicted: Arc<Counter>,
     evicted_seen: AtomicU64,
-    stuck: Mutex<Stuck>,
-    /// Keep shards on disk until their first read.
+    stuck: Mutex<StuckWatch>,
+    /// Keep shards on disk until the first sample of each is read.
     guards: Mutex<HashMap<ShardId, ResidencyGuard>>,
 }
 
-impl std::fmt::Debug for CachedShards {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CachedShards").field("rank", &self.rank).finish_non_exhaustive()
-    }
-}
-
-/// Looks of the read thread, 250 ms apart, after which a consumer that waits is taken for stuck. Whoever downloads what it
-/// waits for shows progress every second.
-const STUCK_LOOKS: u32 = 8;
-
-/// How long our consumer has waited for what others have.
+/// Watches if our consumer is stuck for room or a claim that others have.
 #[derive(Debug, Default)]
-struct Stuck {
-    /// Progress of the run at the last look, and looks since it moved.
+struct StuckWatch {
+    /// Progress of the run in the last round, and rounds since it changed.
     progress: u64,
-    looks: u32,
-    /// Tells others, once it is taken for stuck.
-    needed: Option<cache::RoomRequest>,
+    rounds: u32,
+    /// Requests room from others, while our consumer counts as stuck.
+    request: Option<RoomRequest>,
 }
 
-/// The answer to a wish for room.
+/// Result of a wait for room.
 enum Room {
-    Made(Admission),
-    /// Another loader's consumer needs the room, or this very shard, more than we who fetch ahead; or a shard of ours
+    Admitted(Admission),
+    /// Another loader's consumer needs the room, or this very shard, more than this prefetch does; or a shard of ours
     /// that is needed earlier waits for the memory that this one holds.
     Postponed,
-    /// A shard that is needed earlier is to be made resident instead.
-    GivenTo(ShardId),
+    /// This shard, which is needed earlier, must be made resident instead.
+    Exchanged(ShardId),
 }
 
-impl CachedShards {
-    /// The shards of `catalog` in the epoch of `plan`, as `rank` uses them; `next_plan` is asked for when shards have to
-    /// go.
+impl ShardSource {
+    /// Source of the shards of `catalog` in the epoch of `plan`, as `rank` uses them. `next_plan` is called when shards
+    /// have to be evicted.
     pub(crate) fn new(
-        catalog: Arc<Catalog>,
-        plan: EpochPlan,
-        next_plan: NextPlan,
-        rank: Rank,
+        (catalog, open_shards): (Arc<Catalog>, Arc<OpenShards>),
+        residency: Arc<Residency<Chunk>>,
+        run: Arc<Run>,
+        (plan, next_plan, rank): (EpochPlan, NextPlan, Rank),
         stats: Arc<Stats>,
     ) -> Self {
-        let budget = Budget::new(IN_MEMORY_BYTES.max(catalog.shard_bytes_max()));
         let evicted = stats.counter("cache_evicted");
         Self {
-            activity: ShardStatuses::default(),
-            budget,
+            residency,
+            open_shards,
+            run,
+            statuses: ShardStatuses::default(),
+            budget: Budget::new(IN_MEMORY_BYTES_MIN.max(catalog.shard_bytes_max())),
             uses: OnceLock::new(),
             plan,
             next_plan,
@@ -102,108 +114,114 @@ impl CachedShards {
         }
     }
 
-    /// When this rank uses `shard` next: exactly for announced samples, by the plan's span for those further away.
-    fn next_use(&self, shard: ShardId, shared: &Shared) -> Option<u64> {
-        // In this order: samples that are announced between the two looks are then found by one of them.
-        let announced = shared.residency.announced();
-        shared.residency.next_read(shard).or_else(|| self.uses().next(shard, announced))
+    /// Brings shard `id` to local disk, unless another one turns out to be needed earlier. A resident shard stays on disk
+    /// until [`release`](Self::release).
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store and the cache; `Closed` when the run stops.
+    pub(crate) fn make_resident(&self, id: ShardId) -> Result<Outcome> {
+        let status = self.statuses.begin(id);
+        loop {
+            if let Some(earlier) = self.wait_while_postponed(id, &status)? {
+                return Ok(Outcome::Exchanged(earlier));
+            }
+            if let Some(outcome) = self.try_make_resident(id, &status)? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Allows the eviction of a shard that was kept for a sample.
+    pub(crate) fn release(&self, shard: ShardId) {
+        let guard = self.guards.lock().remove(&shard);
+        drop(guard);
+    }
+
+    /// Allows the eviction of all shards, after the run's threads have ended and before the next run begins.
+    pub(crate) fn release_all(&self) {
+        let guards = std::mem::take(&mut *self.guards.lock());
+        drop(guards);
+    }
+
+    /// Describes what is being done about `shard`, for the report of a stall: key, attempt, bytes so far.
+    pub(crate) fn status(&self, shard: ShardId) -> String {
+        let (stream, local) = self.catalog.locate(shard);
+        let name = &stream.index.shards[local as usize].raw_data.basename;
+        let status = self.statuses.describe(shard, name);
+        let status = status.unwrap_or_else(|| format!("{name} waits for a thread of the shard plane"));
+        format!("{status} (stream {})", stream.name)
+    }
+
+    /// Ends all waits in here, after a stop of the run.
+    pub(crate) fn wake(&self) {
+        self.budget.close();
+        for stream in self.catalog.streams() {
+            stream.dir.wake();
+        }
+    }
+
+    /// Announces to other loaders and processes that our consumer is stuck for want of room, or of a shard that they have
+    /// claimed. When theirs is stuck, releases shards that are kept for samples which wait for our consumer.
+    ///
+    /// Without this, one rank could fill the cache with shards that it needs later and wait for the others' step, while
+    /// another rank waits for room for a shard that it needs now.
+    pub(crate) fn share_room(&self) {
+        let awaited = self.residency.awaited().filter(|shard| self.statuses.waits_for_others(*shard));
+        let mut stuck = self.stuck.lock();
+        match awaited {
+            Some(shard) if stuck.progress == self.run.progress() => {
+                stuck.rounds += 1;
+                if stuck.rounds >= STUCK_ROUNDS && stuck.request.is_none() {
+                    stuck.request = Some(self.catalog.locate(shard).0.dir.request_room());
+                }
+            }
+            _ => *stuck = StuckWatch { progress: self.run.progress(), ..StuckWatch::default() },
+        }
+        drop(stuck);
+        if self.is_room_requested() {
+            self.release_from(self.residency.dispatched());
+        }
+    }
+
+    /// True if the consumer of another loader or process is stuck.
+    fn is_room_requested(&self) -> bool {
+        self.catalog.streams().iter().any(|stream| stream.dir.is_room_requested())
+    }
+
+    /// Allows the eviction of shards whose samples are all at plan position `position` or later.
+    fn release_from(&self, position: u64) {
+        for (shard, next, _) in self.residency.unread() {
+            if next >= position {
+                self.release(shard);
+            }
+        }
+    }
+
+    /// Position at which this rank uses `shard` next: exact for announced samples, by the plan's span for later ones.
+    fn next_use(&self, shard: ShardId) -> Option<u64> {
+        // In this order: a sample that is announced between the two reads is found by one of them.
+        let announced = self.residency.announced();
+        self.residency.next_read(shard).or_else(|| self.uses().next(shard, announced))
     }
 
     fn uses(&self) -> &NextUses {
         self.uses.get_or_init(|| {
             let next = (self.next_plan)().inspect_err(|e| {
-                self.stats.note(format!("what the next epoch uses is no part of which shards go: {e}"));
+                self.stats.note(format!("eviction does not consider the next epoch, which cannot be planned: {e}"));
             });
             NextUses::of(&self.plan, next.ok().as_ref(), self.rank)
         })
     }
 
-    /// Waits for room on disk: as long as it takes, since what is in the way goes when the consumer has taken it.
-    ///
-    /// The shard with the earliest use always gets on. What was fetched for later samples gives way to it, read or not,
-    /// and is fetched again; without that, shards for later samples could fill the limit while an earlier one waits.
-    /// That holds between processes too: they are told, and [share](ShardSource::share_room).
-    /// And when a shard with an earlier use is wanted while this one waits (another process has evicted it), this one
-    /// goes back into the queue; without that, every thread could wait for room for later shards and none would be
-    /// left for it. For the same reason this one lets go of its memory when an earlier one, in another thread's hands,
-    /// waits for that.
-    fn admit(&self, id: ShardId, mut claim: ShardClaim, in_hand: &ShardStatus<'_>, shared: &Shared) -> Result<Room> {
-        let next_use = |shard: u32| self.next_use(ShardId(shard), shared);
-        let (stream, _) = self.catalog.locate(id);
-        if stream.dir.is_limited() {
-            // Planned before, so that other processes need not wait for it while we make room.
-            self.uses();
-        }
-        loop {
-            // Descriptors hold the bytes of evicted shards: they go before another shard does.
-            if self.catalog.streams().iter().any(|stream| stream.dir.evicted_open_bytes() > 0) {
-                shared.open.close_evicted();
-            }
-            match claim.try_admit(&next_use)? {
-                AdmitOutcome::Admitted(admission) => {
-                    self.want_evicted(shared);
-                    return Ok(Room::Made(admission));
-                }
-                AdmitOutcome::Wait { claim: waiting, reason } => {
-                    claim = waiting;
-                    in_hand.at(Step::Room(reason));
-                }
-            }
-            shared.run.check()?;
-            self.want_evicted(shared);
-            // It moves while we wait: samples may still be read from a copy that was evicted.
-            let position = shared.residency.next_read(id).unwrap_or(u64::MAX);
-            if let Some(earlier) = shared.residency.exchange_for_earlier(id, position) {
-                return Ok(Room::GivenTo(earlier));
-            }
-            if self.is_postponed(id, shared) {
-                return Ok(Room::Postponed);
-            }
-            if self.activity.is_memory_needed_before(position, |shard| shared.residency.next_read(shard)) {
-                return Ok(Room::Postponed);
-            }
-            self.let_go_from(position.saturating_add(1), shared);
-            shared.residency.wait_idle(ROOM_LOOK_EVERY);
-        }
-    }
-
-    /// Whether `id` is wanted only for samples that wait for our consumer, while another's consumer is stuck.
-    fn is_postponed(&self, id: ShardId, shared: &Shared) -> bool {
-        let ahead = shared.residency.next_read(id).is_none_or(|next| next >= shared.residency.dispatched());
-        ahead && self.catalog.streams().iter().any(|stream| stream.dir.is_room_requested())
-    }
-
-    /// Waits while `id` is postponed; the shard to go on with if one is wanted earlier.
-    fn wait_while_postponed(&self, id: ShardId, in_hand: &ShardStatus<'_>, shared: &Shared) -> Result<Option<ShardId>> {
-        while self.is_postponed(id, shared) {
-            in_hand.at(Step::Postponed);
-            let position = shared.residency.next_read(id).unwrap_or(u64::MAX);
-            if let Some(earlier) = shared.residency.exchange_for_earlier(id, position) {
-                return Ok(Some(earlier));
-            }
-            shared.residency.wait_idle(ROOM_LOOK_EVERY);
-            shared.run.check()?;
-        }
-        Ok(None)
-    }
-
-    /// Keeps no shard on disk any more for samples from `position` on.
-    fn let_go_from(&self, position: u64, shared: &Shared) {
-        for (shard, next, _) in shared.residency.unread() {
-            if next >= position {
-                self.first_read(shard);
-            }
-        }
-    }
-
-    /// One attempt at all steps; `None` when it has been postponed on the way.
-    fn try_make_resident(&self, id: ShardId, in_hand: &ShardStatus<'_>, shared: &Shared) -> Result<Option<Outcome>> {
+    /// Tries all steps once; `None` when the shard was postponed on the way.
+    fn try_make_resident(&self, id: ShardId, status: &ShardStatus<'_>) -> Result<Option<Outcome>> {
         let (stream, local) = self.catalog.locate(id);
         let shard = &stream.index.shards[local as usize];
-        in_hand.at(Step::Elsewhere);
-        let stopped = || shared.run.is_stopped();
-        let moved = || shared.run.advance();
-        // However long: whoever has it may wait for its consumer, and ours, if it waits in vain, knows how long it has.
+        status.set(Step::Claimed);
+        let stopped = || self.run.is_stopped();
+        let moved = || self.run.advance();
+        // Without limit: the claim's owner may wait for its consumer, and the stall timeout limits our consumer's wait.
         let policy = WaitPolicy::new(&stopped, Duration::MAX).on_progress(&moved);
         let claim = match stream.dir.claim(local, policy)? {
             ClaimOutcome::Resident(guard) => {
@@ -213,113 +231,115 @@ impl CachedShards {
             ClaimOutcome::Claimed(claim) => claim,
             ClaimOutcome::Busy => return Err(Error::internal("a claim that waits was answered with busy")),
         };
-        // Memory first, then disk: whoever holds disk room holds it for the length of one download only.
-        in_hand.at(Step::Memory);
+        // Memory first, then room on disk, which is then held only while the files are written.
+        status.set(Step::Memory);
         let _memory = self.budget.reserve(shard.raw_bytes() + shard.zip_bytes().unwrap_or(0))?;
-        in_hand.at(Step::Local);
-        let watch = |came: FetchEvent<'_>| match came {
+        status.set(Step::Local);
+        let watch = |event: FetchEvent<'_>| match event {
             FetchEvent::Bytes { file, progress, moved } => {
-                in_hand.at(Step::Download { key: file.basename.to_string(), progress });
+                status.set(Step::Download { key: file.basename.to_string(), progress });
                 if moved {
-                    shared.run.advance();
+                    self.run.advance();
                     claim.report_progress();
                 }
             }
-            FetchEvent::File => in_hand.at(Step::Local),
+            FetchEvent::File => status.set(Step::Local),
         };
         let packed = claim.packed_files();
         let origin = stream.remote.as_ref().map(Origin::Store);
-        let way = ShardFetch { stream, origin, run: &shared.run, stats: &self.stats, watch: &watch };
-        let brought = way.bring(shard, packed.as_deref())?;
-        let admission = match self.admit(id, claim, in_hand, shared)? {
-            Room::Made(admission) => admission,
-            Room::GivenTo(earlier) => return Ok(Some(Outcome::GaveWay(earlier))),
+        let fetch = ShardFetch { stream, origin, run: &self.run, stats: &self.stats, watch: &watch };
+        let fetched = fetch.fetch(shard, packed.as_deref())?;
+        let admission = match self.wait_for_room(id, claim, status)? {
+            Room::Admitted(admission) => admission,
+            Room::Exchanged(earlier) => return Ok(Some(Outcome::Exchanged(earlier))),
             Room::Postponed => return Ok(None),
         };
-        in_hand.at(Step::Local);
-        let guard = brought.publish(admission, &self.stats)?;
+        status.set(Step::Local);
+        let guard = fetched.publish(admission, &self.stats)?;
         self.guards.lock().insert(id, guard);
         Ok(Some(Outcome::Resident))
     }
 
-    /// Asks again for shards that had to go although announced samples need them.
-    fn want_evicted(&self, shared: &Shared) {
+    /// Waits for room on disk, without limit: shards that occupy it are released when the consumer has taken their samples.
+    ///
+    /// The shard with the earliest use always makes progress. Shards that were fetched for later samples are evicted for
+    /// it, read or not, and are fetched again; otherwise they could fill the limit while an earlier one waits. This holds
+    /// between processes too, which [announce](Self::share_room) that they need room.
+    ///
+    /// When a shard with an earlier use is wanted meanwhile (because another process has evicted it), this shard returns to
+    /// the queue; otherwise all threads could wait for room for later shards and none would be free for the earlier one. For
+    /// the same reason this shard releases its memory when an earlier one, in another thread, waits for memory.
+    fn wait_for_room(&self, id: ShardId, mut claim: ShardClaim, status: &ShardStatus<'_>) -> Result<Room> {
+        let next_use = |shard: u32| self.next_use(ShardId(shard));
+        let (stream, _) = self.catalog.locate(id);
+        if stream.dir.is_limited() {
+            // Computed first, so that other processes do not wait for it while room is being made.
+            self.uses();
+        }
+        loop {
+            // Descriptors keep the bytes of evicted shards on disk: they are closed before another shard is evicted.
+            if self.catalog.streams().iter().any(|stream| stream.dir.evicted_open_bytes() > 0) {
+                self.open_shards.close_evicted();
+            }
+            match claim.try_admit(&next_use)? {
+                AdmitOutcome::Admitted(admission) => {
+                    self.want_evicted();
+                    return Ok(Room::Admitted(admission));
+                }
+                AdmitOutcome::Wait { claim: waiting, reason } => {
+                    claim = waiting;
+                    status.set(Step::Room(reason));
+                }
+            }
+            self.run.check()?;
+            self.want_evicted();
+            // It changes during the wait: samples may still be read from a copy that was evicted.
+            let position = self.residency.next_read(id).unwrap_or(u64::MAX);
+            if let Some(earlier) = self.residency.exchange_for_earlier(id, position) {
+                return Ok(Room::Exchanged(earlier));
+            }
+            if self.is_postponed(id) {
+                return Ok(Room::Postponed);
+            }
+            if self.statuses.is_memory_needed_before(position, |shard| self.residency.next_read(shard)) {
+                return Ok(Room::Postponed);
+            }
+            self.release_from(position.saturating_add(1));
+            self.residency.wait_for_release(ROOM_POLL_EVERY);
+        }
+    }
+
+    /// True if `id` is wanted only for samples that wait for our consumer, while another one's consumer is stuck.
+    fn is_postponed(&self, id: ShardId) -> bool {
+        let is_ahead = self.residency.next_read(id).is_none_or(|next| next >= self.residency.dispatched());
+        is_ahead && self.is_room_requested()
+    }
+
+    /// Waits while `id` is postponed. Returns the shard to continue with if one is wanted earlier.
+    fn wait_while_postponed(&self, id: ShardId, status: &ShardStatus<'_>) -> Result<Option<ShardId>> {
+        while self.is_postponed(id) {
+            status.set(Step::Postponed);
+            let position = self.residency.next_read(id).unwrap_or(u64::MAX);
+            if let Some(earlier) = self.residency.exchange_for_earlier(id, position) {
+                return Ok(Some(earlier));
+            }
+            self.residency.wait_for_release(ROOM_POLL_EVERY);
+            self.run.check()?;
+        }
+        Ok(None)
+    }
+
+    /// Marks shards as lost that were evicted although announced samples need them.
+    fn want_evicted(&self) {
         let evicted = self.evicted.get();
         if self.evicted_seen.swap(evicted, Ordering::Relaxed) == evicted {
             return;
         }
-        for (shard, _, resident) in shared.residency.unread() {
+        for (shard, _, resident) in self.residency.unread() {
             let (stream, local) = self.catalog.locate(shard);
             if resident && stream.dir.state(local) == ShardState::Absent {
-                shared.residency.lost(shard);
+                self.residency.set_lost(shard);
             }
         }
-    }
-}
-
-impl ShardSource for CachedShards {
-    fn make_resident(&self, id: ShardId, shared: &Shared) -> Result<Outcome> {
-        let in_hand = self.activity.take(id);
-        loop {
-            if let Some(earlier) = self.wait_while_postponed(id, &in_hand, shared)? {
-                return Ok(Outcome::GaveWay(earlier));
-            }
-            if let Some(outcome) = self.try_make_resident(id, &in_hand, shared)? {
-                return Ok(outcome);
-            }
-        }
-    }
-
-    fn open(&self, shard: ShardId) -> Result<Option<Arc<cache::OpenShard>>> {
-        let (stream, local) = self.catalog.locate(shard);
-        stream.dir.open_shard(local)
-    }
-
-    fn first_read(&self, shard: ShardId) {
-        let guard = self.guards.lock().remove(&shard);
-        drop(guard);
-    }
-
-    fn share_room(&self, shared: &Shared) {
-        let awaited = shared.residency.awaited().filter(|shard| self.activity.waits_for_others(*shard));
-        let mut stuck = self.stuck.lock();
-        match awaited {
-            Some(shard) if stuck.progress == shared.run.progress() => {
-                stuck.looks += 1;
-                if stuck.looks >= STUCK_LOOKS && stuck.needed.is_none() {
-                    stuck.needed = Some(self.catalog.locate(shard).0.dir.request_room());
-                }
-            }
-            _ => *stuck = Stuck { progress: shared.run.progress(), ..Stuck::default() },
-        }
-        drop(stuck);
-        if self.catalog.streams().iter().any(|stream| stream.dir.is_room_requested()) {
-            self.let_go_from(shared.residency.dispatched(), shared);
-        }
-    }
-
-    fn describe(&self, error: Error, shard: ShardId) -> Error {
-        let (stream, local) = self.catalog.locate(shard);
-        error.with("shard", &stream.index.shards[local as usize].raw_data.basename).with("stream", &stream.name)
-    }
-
-    fn awaited(&self, shard: ShardId) -> String {
-        let (stream, local) = self.catalog.locate(shard);
-        let name = &stream.index.shards[local as usize].raw_data.basename;
-        let what = self.activity.describe(shard, name);
-        let what = what.unwrap_or_else(|| format!("{name} waits for a thread of the shard plane"));
-        format!("{what} (stream {})", stream.name)
-    }
-
-    fn stop(&self) {
-        self.budget.close();
-        for stream in self.catalog.streams() {
-            stream.dir.wake();
-        }
-    }
-
-    fn ended(&self) {
-        let guards = std::mem::take(&mut *self.guards.lock());
-        drop(guards);
     }
 }

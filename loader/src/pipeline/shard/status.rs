@@ -1,71 +1,71 @@
-//! What is being done about each shard that a thread of the shard plane has in hand: for the report of a stall.
+//! Step that each shard in progress has reached, for the report of a stall.
 
 use crate::order::ShardId;
 use crate::store::Progress;
 use crate::sync::Mutex;
 use std::collections::HashMap;
 
-/// One step of a shard's way to local disk.
+/// One step on a shard's way to local disk.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// Another thread, data set or process has claimed it.
-    Elsewhere,
-    /// It is fetched ahead only, and another loader's consumer waits for room.
+    /// Waits for its claim, which another thread, data set or process may have.
+    Claimed,
+    /// It is only prefetched, and another loader's consumer waits for room.
     Postponed,
-    /// Its turn to be held in memory has not come.
+    /// Waits for memory.
     Memory,
     /// A file of it is being downloaded.
     Download {
-        /// The file's key in the store.
+        /// Key of the file in the store.
         key: String,
-        /// How far the download is, as of the last look.
+        /// Progress of the download when it was last read.
         progress: Progress,
     },
-    /// It is in memory and has no room on disk.
+    /// It is in memory and waits for room on disk, for this reason.
     Room(String),
     /// It is being unpacked or written.
     Local,
 }
 
-/// The shards in hand, as many as the shard plane has threads.
+/// Steps of the shards in progress, as many as the shard plane has threads.
 #[derive(Debug, Default)]
 pub(super) struct ShardStatuses {
     steps: Mutex<HashMap<ShardId, Step>>,
 }
 
-/// A shard in hand; put down when dropped.
+/// Status of one shard in progress; removed when dropped.
 #[derive(Debug)]
 pub(super) struct ShardStatus<'a> {
-    activity: &'a ShardStatuses,
+    statuses: &'a ShardStatuses,
     shard: ShardId,
 }
 
 impl ShardStatuses {
-    /// `shard` is in hand, its way begins with waiting for the claim.
-    pub(super) fn take(&self, shard: ShardId) -> ShardStatus<'_> {
-        let in_hand = ShardStatus { activity: self, shard };
-        in_hand.at(Step::Elsewhere);
-        in_hand
+    /// Adds `shard`, which first waits for its claim.
+    pub(super) fn begin(&self, shard: ShardId) -> ShardStatus<'_> {
+        let status = ShardStatus { statuses: self, shard };
+        status.set(Step::Claimed);
+        status
     }
 
-    /// Whether `shard` is in hand and waits for what another loader or process has: its claim, or room.
+    /// True if `shard` waits for its claim or for room, which another loader or process may have.
     pub(super) fn waits_for_others(&self, shard: ShardId) -> bool {
-        matches!(self.steps.lock().get(&shard), Some(Step::Elsewhere | Step::Room(_)))
+        matches!(self.steps.lock().get(&shard), Some(Step::Claimed | Step::Room(_)))
     }
 
-    /// Whether a shard in hand waits for memory that is read before `position`, as `next_read` says.
+    /// True if a shard that is read before `position` waits for memory. `next_read` returns the position at which a shard is read.
     pub(super) fn is_memory_needed_before(&self, position: u64, next_read: impl Fn(ShardId) -> Option<u64>) -> bool {
         let steps = self.steps.lock();
         let mut waiting = steps.iter().filter(|(_, step)| matches!(step, Step::Memory));
         waiting.any(|(shard, _)| next_read(*shard).is_some_and(|next| next < position))
     }
 
-    /// What is being done about `shard`, called `name`, in words; `None` when no thread has it in hand.
+    /// Describes the step of `shard`, which is called `name`; `None` if it is not in progress.
     pub(super) fn describe(&self, shard: ShardId, name: &str) -> Option<String> {
         Some(match self.steps.lock().get(&shard)? {
-            Step::Elsewhere => format!("{name} is being fetched by another process, or by another loader of this one"),
-            Step::Postponed => format!("{name} waits until the consumer of another loader or process has got its room"),
-            Step::Memory => format!("{name} waits until other shards on their way to disk have left memory"),
+            Step::Claimed => format!("{name} is being fetched by another process, or by another loader of this one"),
+            Step::Postponed => format!("{name} waits because the consumer of another loader or process needs its room"),
+            Step::Memory => format!("{name} waits for memory until other shards have been written to disk"),
             Step::Download { key, progress: p } => format!(
                 "{key} is being downloaded: attempt {}, {} of {} bytes, no byte for {} s",
                 p.attempt,
@@ -80,15 +80,15 @@ impl ShardStatuses {
 }
 
 impl ShardStatus<'_> {
-    /// The shard is at `step` now.
-    pub(super) fn at(&self, step: Step) {
-        self.activity.steps.lock().insert(self.shard, step);
+    /// Sets the shard's current step.
+    pub(super) fn set(&self, step: Step) {
+        self.statuses.steps.lock().insert(self.shard, step);
     }
 }
 
 impl Drop for ShardStatus<'_> {
     fn drop(&mut self) {
-        self.activity.steps.lock().remove(&self.shard);
+        self.statuses.steps.lock().remove(&self.shard);
     }
 }
 
@@ -98,29 +98,29 @@ mod tests {
 
     #[test]
     fn memory_is_needed_before_a_position_while_an_earlier_shard_waits_for_it() {
-        let activity = ShardStatuses::default();
+        let statuses = ShardStatuses::default();
         let next_read = |shard: ShardId| (shard.0 < 10).then_some(u64::from(shard.0));
-        let (earlier, unread) = (activity.take(ShardId(3)), activity.take(ShardId(12)));
-        let needed = |position| activity.is_memory_needed_before(position, next_read);
+        let (earlier, unread) = (statuses.begin(ShardId(3)), statuses.begin(ShardId(12)));
+        let needed = |position| statuses.is_memory_needed_before(position, next_read);
         assert!(!needed(6), "it waits for its claim");
-        earlier.at(Step::Memory);
-        unread.at(Step::Memory);
+        earlier.set(Step::Memory);
+        unread.set(Step::Memory);
         assert_eq!([2, 3, 4, 6].map(needed), [false, false, true, true]);
-        earlier.at(Step::Local);
-        assert!(!needed(6), "it has got its memory, and nobody reads the other one");
+        earlier.set(Step::Local);
+        assert!(!needed(6), "it has its memory, and no sample of the other one is read");
     }
 
     #[test]
-    fn shards_of_one_name_in_two_streams_are_told_apart() {
-        let activity = ShardStatuses::default();
-        let first = activity.take(ShardId(0));
-        let second = activity.take(ShardId(7));
-        first.at(Step::Room("9 bytes over".to_owned()));
-        second.at(Step::Local);
-        let describe = |shard| activity.describe(ShardId(shard), "shard.00000.mds");
-        assert_eq!([0, 7, 9].map(|shard| activity.waits_for_others(ShardId(shard))), [true, false, false]);
-        assert_eq!(describe(0).expect("in hand"), "shard.00000.mds waits for room in the cache: 9 bytes over");
-        assert_eq!(describe(7).expect("in hand"), "shard.00000.mds is being unpacked or written");
+    fn shards_of_one_name_in_two_streams_are_distinct() {
+        let statuses = ShardStatuses::default();
+        let first = statuses.begin(ShardId(0));
+        let second = statuses.begin(ShardId(7));
+        first.set(Step::Room("9 bytes over".to_owned()));
+        second.set(Step::Local);
+        let describe = |shard| statuses.describe(ShardId(shard), "shard.00000.mds");
+        assert_eq!([0, 7, 9].map(|shard| statuses.waits_for_others(ShardId(shard))), [true, false, false]);
+        assert_eq!(describe(0).expect("in progress"), "shard.00000.mds waits for room in the cache: 9 bytes over");
+        assert_eq!(describe(7).expect("in progress"), "shard.00000.mds is being unpacked or written");
         drop(first);
         assert_eq!(describe(0), None);
         assert!(describe(7).is_some());

@@ -1,0 +1,123 @@
+//! Device's part of a batch that is being filled: pictures that are still encoded, and rows that are already on the device.
+
+use crate::delivery::{DeviceRows, DirectBatch, DirectRows, RowPicture};
+use crate::error::Result;
+use crate::memory::RowMut;
+use crate::pipeline::task::Task;
+use crate::sync::{Arc, Mutex};
+
+/// Picture whose encoded file is in the slot, for the device's decoder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EncodedRow {
+    /// Place and form of the picture. Its output counts fixed outputs only.
+    pub(crate) picture: RowPicture,
+    pub(crate) task: Task,
+    /// Layout of the sample's shard.
+    pub(crate) layout_number: usize,
+}
+
+/// Pictures and rows of a batch that go to the device by another way than its slot's rows.
+#[derive(Debug, Default)]
+pub(crate) struct DevicePart {
+    /// Free memory after the slot's rows, for files that are longer than their rows.
+    room: Mutex<Option<RowMut>>,
+    encoded: Mutex<Vec<EncodedRow>>,
+    /// Rows that the device has decoded, while pictures that it left undecoded are decoded on the host.
+    decoded: Mutex<Option<DeviceRows>>,
+    direct: Mutex<DirectPart>,
+}
+
+/// Rows that are on the device before their batch is filled.
+#[derive(Debug, Default)]
+struct DirectPart {
+    /// Memory of the batch on the device, allocated with the first such row.
+    memory: Option<Arc<dyn DirectBatch>>,
+    /// Fixed output and row of each.
+    rows: Vec<(usize, usize)>,
+}
+
+impl DevicePart {
+    /// Sets the memory for files that are longer than their rows.
+    pub(crate) fn set_room(&self, room: Option<RowMut>) {
+        *self.room.lock() = room;
+    }
+
+    /// Takes room for a file of `bytes` bytes, if there is enough.
+    pub(crate) fn take_room(&self, bytes: usize) -> Option<RowMut> {
+        self.room.lock().as_mut().filter(|room| room.len() >= bytes).map(|room| room.split_front(bytes))
+    }
+
+    /// Releases the remaining room, which borrows the slot.
+    pub(crate) fn close_room(&self) {
+        self.set_room(None);
+    }
+
+    /// Adds a picture for the device's decoder.
+    pub(crate) fn add_encoded(&self, row: EncodedRow) {
+        self.encoded.lock().push(row);
+    }
+
+    /// True if there are pictures for the device's decoder.
+    pub(crate) fn has_encoded(&self) -> bool {
+        !self.encoded.lock().is_empty()
+    }
+
+    /// Takes the pictures for the device's decoder.
+    pub(crate) fn take_encoded(&self) -> Vec<EncodedRow> {
+        std::mem::take(&mut *self.encoded.lock())
+    }
+
+    /// Stores the result of a decoder that left pictures undecoded: the pictures that it will decode next time, and the rows
+    /// that it has.
+    pub(crate) fn set_undecoded(&self, encoded: Vec<EncodedRow>, decoded: Option<DeviceRows>) {
+        *self.encoded.lock() = encoded;
+        *self.decoded.lock() = decoded;
+    }
+
+    /// Returns the batch's memory on the device, which `direct_rows` allocates with the first call, of `bytes` bytes. `None` if
+    /// that is only possible by waiting and `may_wait` is false.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the allocation.
+    pub(crate) fn direct_memory(
+        &self,
+        direct_rows: &dyn DirectRows,
+        bytes: usize,
+        may_wait: bool,
+    ) -> Result<Option<Arc<dyn DirectBatch>>> {
+        // The thread that has the lock may be waiting for the device.
+        let direct = if may_wait { Some(self.direct.lock()) } else { self.direct.try_lock() };
+        let Some(mut direct) = direct else { return Ok(None) };
+        if direct.memory.is_none() {
+            direct.memory = direct_rows.allocate(bytes, may_wait)?;
+        }
+        Ok(direct.memory.clone())
+    }
+
+    /// Records rows (fixed output, row) that are on the device.
+    pub(crate) fn add_direct_rows(&self, rows: impl Iterator<Item = (usize, usize)>) {
+        self.direct.lock().rows.extend(rows);
+    }
+
+    /// Takes what the device already has of the batch, which has `rows` rows.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the device.
+    pub(crate) fn take_device_rows(&self, rows: usize) -> Result<Option<DeviceRows>> {
+        let DirectPart { memory, rows: done } = std::mem::take(&mut *self.direct.lock());
+        match memory {
+            Some(memory) if !done.is_empty() => memory.finish(rows, &done).map(Some),
+            _ => Ok(self.decoded.lock().take()),
+        }
+    }
+
+    /// Drops everything, for a batch that is filled anew.
+    pub(crate) fn reset(&self) {
+        self.encoded.lock().clear();
+        *self.decoded.lock() = None;
+        *self.direct.lock() = DirectPart::default();
+        self.close_room();
+    }
+}

@@ -1,0 +1,252 @@
+//! One open shard: its descriptors, offset table and index.
+
+use crate::cache;
+use crate::catalog::Catalog;
+use crate::decode::{DirectColumn, Row};
+use crate::delivery::{DirectFile, DirectStorage};
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::trailer::TRAILER_BYTES_MAX;
+use crate::format::{Layout, OffsetTable, OmittedColumn, SampleColumns, Scratch, Shard, Trailer};
+use crate::io::{ShardFile, read_exact_at};
+use crate::order::ShardId;
+use crate::stats::{Counter, Stats};
+use crate::sync::{Arc, AtomicBool, OnceLock, Ordering};
+use std::io::IoSliceMut;
+
+/// An open shard, with everything that reading a sample needs.
+#[derive(Debug)]
+pub(crate) struct OpenShard {
+    file: Arc<ShardFile>,
+    table: OffsetTable,
+    /// Index of its samples' values, where the shard has one and a field uses it.
+    trailer: Option<Trailer>,
+    layout: Arc<Layout>,
+    layout_number: usize,
+    /// Small samples may be copied from a mapping.
+    is_mapped: bool,
+    /// The data file as the device reads it, from the first request on; `None` where the device cannot.
+    direct_file: OnceLock<Option<Arc<dyn DirectFile>>>,
+    /// The device no longer reads this file.
+    direct_refused: AtomicBool,
+    /// The cache's descriptors: the shard's bytes count as used until this is dropped.
+    resident: Arc<cache::OpenShard>,
+}
+
+impl OpenShard {
+    /// Returns the shard index's entry for the value of sample `index` in `column`; empty where there is none.
+    pub(crate) fn index_entry(&self, index: u32, column: usize) -> &[u8] {
+        self.trailer.as_ref().map_or(&[], |trailer| trailer.entry(column, index as usize))
+    }
+
+    /// Bytes of its tables in memory.
+    pub(super) fn table_bytes(&self) -> usize {
+        self.table.memory_bytes() + self.trailer.as_ref().map_or(0, Trailer::memory_bytes)
+    }
+
+    /// Descriptors that it holds open.
+    pub(super) fn descriptors(&self) -> usize {
+        self.resident.descriptors()
+    }
+
+    /// True if the shard was evicted since it was opened.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.resident.is_evicted()
+    }
+
+    /// Returns the offset of sample `index` in the data file, and its length.
+    pub(crate) fn range(&self, index: u32) -> Result<(u64, usize)> {
+        let (offset, bytes) = self.table.range(index as usize)?;
+        Ok((offset, bytes as usize))
+    }
+
+    /// Prefetches the sample at `offset` into the CPU's caches.
+    pub(crate) fn prefetch(&self, (offset, bytes): (u64, usize)) {
+        if self.is_mapped {
+            self.file.prefetch(offset, bytes);
+        }
+    }
+
+    /// Reads into `into` from the page cache. Returns false, with `into` unspecified, if the page cache does not have all of it.
+    pub(crate) fn read_hot(&self, offset: u64, into: &mut [u8]) -> bool {
+        self.is_mapped && self.file.read_mapped(offset, into) || self.file.read_cached(offset, into)
+    }
+
+    /// As [`read_hot`](Self::read_hot), with the sample's `direct` column read into `row` and the bytes before and after it
+    /// into `around`.
+    pub(crate) fn read_hot_direct(
+        &self,
+        offset: u64,
+        direct: DirectColumn,
+        around: &mut [u8],
+        row: &mut Row<'_>,
+    ) -> bool {
+        let (before, after) = around.split_at_mut(direct.before);
+        match row {
+            // The usual case for tokens. One part costs the kernel less than three.
+            Row::Fixed(row) if before.is_empty() && after.is_empty() => self.read_hot(offset, row),
+            Row::Fixed(row) => {
+                let parts = &mut [IoSliceMut::new(before), IoSliceMut::new(row), IoSliceMut::new(after)];
+                self.file.read_cached_parts(offset, parts)
+            }
+            Row::Sized(row) => self.file.read_cached_around(offset, before, row, after),
+            Row::Var(_) | Row::Filled | Row::Encodable(..) => false,
+        }
+    }
+
+    /// Returns the data file for reads by the device, opened with `storage` by the first call. If that fails, `refused`
+    /// is called with the reason, once.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when the device cannot read the file.
+    pub(crate) fn direct_file(
+        &self,
+        storage: &dyn DirectStorage,
+        refused: impl FnOnce(&Error),
+    ) -> Result<Arc<dyn DirectFile>> {
+        let open = || match self.file.open_direct_again().and_then(|file| storage.open(file)) {
+            Ok(file) => Some(file),
+            Err(error) => {
+                refused(&error);
+                self.refuse_direct();
+                None
+            }
+        };
+        let file = self.direct_file.get_or_init(open).clone();
+        file.ok_or_else(|| Error::new(ErrorKind::Unsupported, "the device does not read this file"))
+    }
+
+    /// Ends reads of this file by the device. Returns true for the first call.
+    pub(crate) fn refuse_direct(&self) -> bool {
+        !self.direct_refused.swap(true, Ordering::Relaxed)
+    }
+
+    /// True if the device no longer reads this file.
+    pub(crate) fn refuses_direct(&self) -> bool {
+        self.direct_refused.load(Ordering::Relaxed)
+    }
+
+    /// The data file.
+    pub(crate) fn file(&self) -> &Arc<ShardFile> {
+        &self.file
+    }
+
+    /// Splits a sample into its columns.
+    pub(crate) fn split<'a>(&self, sample: &'a [u8], scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
+        self.layout.split(sample, scratch)
+    }
+
+    /// Splits a sample without the columns `apart`, which are elsewhere.
+    pub(crate) fn split_around<'a>(
+        &self,
+        around: &'a [u8],
+        apart: &[OmittedColumn],
+        scratch: &'a mut Scratch,
+    ) -> Result<SampleColumns<'a>> {
+        self.layout.split_around(around, apart, scratch)
+    }
+
+    /// Number of its samples' layout in the catalogue.
+    pub(crate) fn layout_number(&self) -> usize {
+        self.layout_number
+    }
+}
+
+/// Reads the offset table of `shard`, which is open.
+///
+/// # Errors
+///
+/// `Format` when the table contradicts the index; errors of the file system.
+pub(crate) fn read_offsets(shard: &Shard, open: &cache::OpenShard) -> Result<OffsetTable> {
+    // The data file is the first, the file with the table the last; for MDS they are the same.
+    let Some(front) = open.files.last() else { return Err(Error::internal("a shard without files")) };
+    let bytes = usize::try_from(shard.table_bytes().min(front.bytes)).unwrap_or(usize::MAX);
+    let mut table = vec![0; bytes];
+    read_exact_at(&*front.file, &mut table, 0).context("file", || front.path.display())?;
+    shard.offsets(&table)
+}
+
+/// Opens shards of one catalogue.
+#[derive(Debug)]
+pub(super) struct ShardOpener {
+    pub(super) catalog: Arc<Catalog>,
+    trailers: TrailerReader,
+    /// Small samples may be copied from mappings.
+    use_mmap: bool,
+}
+
+impl ShardOpener {
+    /// Opens shards of `catalog`, with the indexes of those whose layout is true in `use_indexes`.
+    pub(super) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, use_mmap: bool, stats: &Stats) -> Self {
+        let trailers = TrailerReader {
+            use_indexes,
+            read: stats.counter("shard_indexes_read"),
+            refused: stats.counter("shard_indexes_refused"),
+        };
+        Self { catalog, trailers, use_mmap }
+    }
+
+    /// Opens shard `id`; `None` when it is not on disk.
+    ///
+    /// # Errors
+    ///
+    /// `Format` when its table contradicts the index; errors of the file system.
+    pub(super) fn open(&self, id: ShardId) -> Result<Option<OpenShard>> {
+        let (stream, local) = self.catalog.locate(id);
+        let Some(resident) = stream.dir.open_shard(local)? else { return Ok(None) };
+        let shard = self.catalog.shard(id);
+        let Some(data) = resident.files.first() else { return Err(Error::internal("a shard without files")) };
+        let table = read_offsets(shard, &resident)?;
+        let layout_number = self.catalog.layout_of(id);
+        let trailer = match self.trailers.use_indexes.get(layout_number) {
+            Some(true) => self.trailers.read(data, &table),
+            _ => None,
+        };
+        Ok(Some(OpenShard {
+            file: data.file.clone(),
+            table,
+            trailer,
+            layout: shard.layout.clone(),
+            layout_number,
+            is_mapped: self.use_mmap,
+            direct_file: OnceLock::new(),
+            direct_refused: AtomicBool::new(false),
+            resident,
+        }))
+    }
+}
+
+/// Reads the trailers (indexes of values) of shards, and counts them.
+#[derive(Debug)]
+struct TrailerReader {
+    /// By the catalogue's layouts: true if a field uses their indexes.
+    use_indexes: Vec<bool>,
+    read: Arc<Counter>,
+    refused: Arc<Counter>,
+}
+
+impl TrailerReader {
+    /// Reads the trailer after the samples that `table` lists; `None` where there is no usable one.
+    fn read(&self, data: &cache::OpenFile, table: &OffsetTable) -> Option<Trailer> {
+        let bytes = data.bytes.checked_sub(table.end()).filter(|bytes| *bytes > 0)?;
+        let read = || {
+            if bytes > TRAILER_BYTES_MAX {
+                return Err(Error::format("the trailer is longer than any index").with("bytes", bytes));
+            }
+            let mut trailer = vec![0; bytes as usize];
+            read_exact_at(&*data.file, &mut trailer, table.end())?;
+            Trailer::parse(trailer.into(), table.len())
+        };
+        match read() {
+            Ok(trailer) => {
+                self.read.add(1);
+                Some(trailer)
+            }
+            Err(error) => {
+                self.refused.add(1);
+                log::warn!("the index after the samples of {} is not used: {error}", data.path.display());
+                None
+            }
+        }
+    }
+}

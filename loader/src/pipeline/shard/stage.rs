@@ -1,0 +1,49 @@
+//! Threads of the shard plane.
+
+use super::residency::Residency;
+use super::source::{Outcome, ShardSource};
+use crate::catalog::Catalog;
+use crate::error::Result;
+use crate::pipeline::chunk::Chunk;
+use crate::pipeline::dispatch::Dispatcher;
+use crate::pipeline::run::Run;
+use crate::stats::{Stage, TimeKind};
+use crate::sync::Arc;
+
+/// Shard stage: makes wanted shards resident.
+pub(crate) struct ShardStage {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) residency: Arc<Residency<Chunk>>,
+    pub(crate) source: Arc<ShardSource>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) run: Arc<Run>,
+    pub(crate) stage: Arc<Stage>,
+}
+
+impl ShardStage {
+    /// Makes wanted shards resident, the one with the earliest use first, until the run stops. Several threads do.
+    pub(crate) fn run(&self) -> Result<()> {
+        let Self { residency, source, stage, .. } = self;
+        let mut exchanged = None;
+        let next_wanted = || stage.timed(TimeKind::Input, || residency.next_wanted()).map(|(_, shard)| shard);
+        while let Some(shard) = exchanged.take().or_else(next_wanted) {
+            let outcome = stage
+                .timed(TimeKind::Busy, || source.make_resident(shard))
+                .map_err(|e| self.catalog.describe(e, shard))?;
+            if let Outcome::Exchanged(earlier) = outcome {
+                exchanged = Some(earlier);
+                continue;
+            }
+            stage.done(1, 0);
+            self.run.advance();
+            for chunk in residency.set_resident(shard) {
+                self.dispatcher.send(chunk);
+            }
+            if residency.next_read(shard).is_none() {
+                // Its samples were read meanwhile, from a copy that was evicted later: no read will release this one.
+                source.release(shard);
+            }
+        }
+        Ok(())
+    }
+}
