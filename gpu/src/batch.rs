@@ -93,8 +93,8 @@ impl Drop for DeviceBatch {
         match events {
             Ok(None) => self.state.release_block_after_consumers(block, streams),
             Ok(Some(mut readers)) => {
-                // Without a consumer's stream no one has waited for the copy, and the next writer may use another stream
-                // or none at all.
+                // Without a consumer's stream no one has waited for the copy, and the next writer may use another
+                // stream or none at all.
                 if readers.is_empty() && !self.copied.has_fired().unwrap_or(false) {
                     readers.push(self.copied.clone());
                 }

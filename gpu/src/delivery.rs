@@ -18,10 +18,10 @@ use forebay_loader::{Error, Result};
 
 /// Delivers batches to a CUDA device.
 ///
-/// [`deliver`](Delivery::deliver) queues a copy on a stream of its own and returns; the host slot returns to its pool when
-/// the event of the copy has fired. Device memory is reused: the next copy into it waits, on the device, for the work that
-/// consumers had queued on the streams they passed to [`TensorMemory::order_before`]. Consumers order their work on other
-/// streams themselves.
+/// [`deliver`](Delivery::deliver) queues a copy on a stream of its own and returns; the host slot returns to its pool
+/// when the event of the copy has fired. Device memory is reused: the next copy into it waits, on the device, for the
+/// work that consumers had queued on the streams they passed to [`TensorMemory::order_before`]. Consumers order their
+/// work on other streams themselves.
 pub struct CudaDelivery {
     state: Arc<DeviceState>,
     registrar: PinnedMemoryRegistrar,
@@ -36,8 +36,8 @@ impl std::fmt::Debug for CudaDelivery {
 }
 
 impl CudaDelivery {
-    /// Opens CUDA device `device`, by the driver's number, with the default [`Libraries`]. The driver library is loaded from
-    /// `FOREBAY_CUDA_LIBRARY` or from the system. nvJPEG and cuFile are loaded only if they are used, from
+    /// Opens CUDA device `device`, by the driver's number, with the default [`Libraries`]. The driver library is loaded
+    /// from `FOREBAY_CUDA_LIBRARY` or from the system. nvJPEG and cuFile are loaded only if they are used, from
     /// `FOREBAY_NVJPEG_LIBRARY` and `FOREBAY_CUFILE_LIBRARY` or from the system.
     ///
     /// # Errors
@@ -103,8 +103,8 @@ impl Delivery for CudaDelivery {
         let copied = Arc::new(Event::new(&state.context)?);
         let _order = state.order.lock();
         let block = state.blocks.take(&state.context, bytes, &state.stream)?;
-        // SAFETY: the release thread holds `filled`, which is not written, until the event of the copy has fired; the block
-        // is at least as long as `source` and has no other user.
+        // SAFETY: the release thread holds `filled`, which is not written, until the event of the copy has fired; the
+        // block is at least as long as `source` and has no other user.
         let started = unsafe { state.stream.copy_in(block.address, source) };
         if let Err(error) = started.and_then(|()| copied.record(state.stream.handle)) {
             state.release_batch_after_streams(filled, block);

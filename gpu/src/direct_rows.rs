@@ -6,11 +6,11 @@
 //! batch slot --copies of the other rows (row_copy)-----------------------+--> event --> slot released
 //! ```
 //!
-//! The block is taken with the first direct row of a batch and has no other user until the batch is filled. It must be idle:
-//! cuFile's reads are not ordered with any stream, and copies must not wait for a consumer, or the read slots would too.
-//! Therefore the copies of direct rows also have a stream and a release thread of their own, while copies on the delivery's
-//! stream wait for the consumers that still read the memory. When the batch is filled, its reads are done, and its other
-//! rows are copied after the direct rows.
+//! The block is taken with the first direct row of a batch and has no other user until the batch is filled. It must be
+//! idle: cuFile's reads are not ordered with any stream, and copies must not wait for a consumer, or the read slots
+//! would too. Therefore the copies of direct rows also have a stream and a release thread of their own, while copies on
+//! the delivery's stream wait for the consumers that still read the memory. When the batch is filled, its reads are
+//! done, and its other rows are copied after the direct rows.
 //!
 //! Not tested on hardware: the tests use a fake driver and a fake library in host memory.
 
@@ -142,8 +142,8 @@ impl DirectBatch for CudaDirectBatch {
         let started = rows.iter().try_for_each(|(bytes, at)| {
             let source = slot.get(bytes.clone()).filter(|source| block.has(*at, source.len()));
             let source = source.ok_or_else(|| Error::internal("a row is beyond the end of its sample or its batch"))?;
-            // SAFETY: the release thread holds the slot, which is not written, until the event has fired or the stream has
-            // been waited for; rows have separate places in the block, and this one is the caller's.
+            // SAFETY: the release thread holds the slot, which is not written, until the event has fired or the stream
+            // has been waited for; rows have separate places in the block, and this one is the caller's.
             unsafe { stream.copy_in(block.address + *at as u64, source) }
         });
         if let Err(error) = started.and_then(|()| copied.record(stream.handle)) {

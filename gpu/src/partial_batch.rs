@@ -1,9 +1,9 @@
-//! Batch of which some rows are on the device: direct rows ([`direct_rows`](crate::direct_rows)), or decoded pictures of a
-//! batch whose rejected pictures the host decodes.
+//! Batch of which some rows are on the device: direct rows ([`direct_rows`](crate::direct_rows)), or decoded pictures
+//! of a batch whose rejected pictures the host decodes.
 //!
 //! The rows are in the memory of the batch, at the places that they had when they were written. If samples were skipped
-//! meanwhile, the batch has fewer rows when it is submitted again. Then rows move up, each to a place whose own row has been
-//! moved before.
+//! meanwhile, the batch has fewer rows when it is submitted again. Then rows move up, each to a place whose own row has
+//! been moved before.
 
 use crate::context::{Context, Event, Stream};
 use crate::driver::checked;
@@ -55,8 +55,8 @@ impl PartialDeviceBatch {
         self
     }
 
-    /// Returns the memory for a batch that now keeps `rows`, and its completed rows. Moves rows to their new places in the
-    /// order of `stream`.
+    /// Returns the memory for a batch that now keeps `rows`, and its completed rows. Moves rows to their new places in
+    /// the order of `stream`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Background threads that wait on CUDA events and then release the memory in use. No other thread may block on the device.
+//! Background threads that wait on CUDA events and then release the memory in use. No other thread may block on the
+//! device.
 
 use crate::context::{CAPTURE_MAX, Context, Event, OwnStreams};
 use crate::memory::{Block, BlockPool};
@@ -19,7 +20,8 @@ const DROP_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Memory or handles to release after a wait on the host.
 enum ReleaseRequest {
-    /// Host slot of a copy in flight. Requests arrive in the order of the copies; the slots of the pools bound their number.
+    /// Host slot of a copy in flight. Requests arrive in the order of the copies; the slots of the pools bound their
+    /// number.
     AfterEvent(Arc<Event>, HostSlot),
     /// Memory in use on the crate's own streams with no event recorded, which happens only after a failure.
     AfterOwnStreams(Option<HostSlot>, Option<(Block, Arc<BlockPool>)>),
@@ -67,7 +69,8 @@ pub(crate) struct DeviceHandles {
     pub(crate) blocks: Arc<BlockPool>,
 }
 
-/// Sender to a background thread that releases memory. The thread ends when the sender is dropped and all requests are done.
+/// Sender to a background thread that releases memory. The thread ends when the sender is dropped and all requests are
+/// done.
 pub(crate) struct ReleaseThread(Mutex<Sender<ReleaseRequest>>);
 
 impl ReleaseThread {
@@ -112,8 +115,8 @@ impl ReleaseThread {
         self.send(ReleaseRequest::AfterConsumers(ConsumerReads { block, streams }));
     }
 
-    /// Drops `value` on the thread, since the drop may wait for the device. Returns when it is dropped, because the process
-    /// may exit then, or after [`DROP_WAIT_MAX`].
+    /// Drops `value` on the thread, since the drop may wait for the device. Returns when it is dropped, because the
+    /// process may exit then, or after [`DROP_WAIT_MAX`].
     pub(crate) fn drop_value(&self, value: Box<dyn Any + Send>) {
         let (dropped, is_dropped) = channel();
         self.send(ReleaseRequest::Drop(value, dropped));
@@ -197,7 +200,8 @@ fn leak_on_error<T>(waited: Result<()>, held: T) -> Option<T> {
     }
 }
 
-/// Records an event on each of these streams, given by DLPack's numbers. Returns `None` while one of them captures a graph.
+/// Records an event on each of these streams, given by DLPack's numbers. Returns `None` while one of them captures a
+/// graph.
 pub(crate) fn record_readers(context: &Arc<Context>, streams: &[i64]) -> Result<Option<Vec<Arc<Event>>>> {
     for number in streams {
         if context.is_captured(dlpack_stream(*number))? {

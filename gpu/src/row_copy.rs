@@ -7,8 +7,8 @@ use forebay_loader::delivery::OutputLayout;
 use forebay_loader::{Error, Result};
 use std::ops::Range;
 
-/// Starts copying the kept `rows` of `filled` that are not `done`. Rows of an output that are adjacent in both places are copied
-/// together.
+/// Starts copying the kept `rows` of `filled` that are not `done`. Rows of an output that are adjacent in both places
+/// are copied together.
 ///
 /// # Errors
 ///

@@ -19,8 +19,8 @@ pub(crate) struct DeviceState {
     release_thread: ReleaseThread,
     /// Recorded before all other work. A query of it returns any error that the device has had since.
     opened: Event,
-    /// Held from taking a block until its copy is queued and its slot is handed to the release thread, so that copies and
-    /// release requests have the same order.
+    /// Held from taking a block until its copy is queued and its slot is handed to the release thread, so that copies
+    /// and release requests have the same order.
     pub(crate) order: Mutex<()>,
 }
 

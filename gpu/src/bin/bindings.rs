@@ -1,10 +1,10 @@
 //! Prints the bindings of a library as they are committed: nvJPEG's in `gpu/src/nvjpeg/sys.rs`, cuFile's in
 //! `gpu/src/cufile/sys.rs`. The gate compares each with this program's output.
 //!
-//! The argument is the library's name, and an environment variable has the folder of its header, as in a Python package:
-//! `NVJPEG_INCLUDE` for "nvjpeg" (nvidia-nvjpeg-cu12 of version 12.4, `nvidia/nvjpeg/include`) and `CUFILE_INCLUDE` for
-//! "cufile" (nvidia-cufile-cu12 of version 1.14, `nvidia/cufile/include`). CUDA's own headers are not needed, and libclang is
-//! found at run time (`LIBCLANG_PATH`).
+//! The argument is the library's name, and an environment variable has the folder of its header, as in a Python
+//! package: `NVJPEG_INCLUDE` for "nvjpeg" (nvidia-nvjpeg-cu12 of version 12.4, `nvidia/nvjpeg/include`) and
+//! `CUFILE_INCLUDE` for "cufile" (nvidia-cufile-cu12 of version 1.14, `nvidia/cufile/include`). CUDA's own headers are
+//! not needed, and libclang is found at run time (`LIBCLANG_PATH`).
 
 use bindgen::{Builder, EnumVariation, Formatter};
 use std::path::Path;

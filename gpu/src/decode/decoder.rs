@@ -132,8 +132,8 @@ impl CudaPictureDecoder {
 }
 
 impl Drop for CudaPictureDecoder {
-    /// Frees the group slots on the release thread, so that a device that has stopped responding cannot block the caller
-    /// forever.
+    /// Frees the group slots on the release thread, so that a device that has stopped responding cannot block the
+    /// caller forever.
     fn drop(&mut self) {
         let slots = std::mem::take(&mut self.state.get_mut().slots);
         let DecodeResources { state: device, kernels, .. } = &self.resources;
@@ -268,8 +268,8 @@ impl CudaPictureDecoder {
         Ok(undecoded)
     }
 
-    /// Returns a batch, with which the device has finished, to the loader because pictures were rejected by nvJPEG or are
-    /// undecoded. Abandons backends that reject everything.
+    /// Returns a batch, with which the device has finished, to the loader because pictures were rejected by nvJPEG or
+    /// are undecoded. Abandons backends that reject everything.
     fn reject(
         &self,
         state: &mut DecodeState,

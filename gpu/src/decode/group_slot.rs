@@ -1,8 +1,8 @@
 //! Slot for one group of pictures in flight: scratch memory, nvJPEG decoders, events.
 //!
-//! A slot is reused only after the host has waited for its last group. The engines need this, because they write when they
-//! are called, so no wait on the device could keep them from pixels that the kernel still reads; nvJPEG's own buffers need
-//! it as well. With two slots the host prepares a group while the device works on another one.
+//! A slot is reused only after the host has waited for its last group. The engines need this, because they write when
+//! they are called, so no wait on the device could keep them from pixels that the kernel still reads; nvJPEG's own
+//! buffers need it as well. With two slots the host prepares a group while the device works on another one.
 
 use super::balance::{GroupTimes, PartTime};
 use crate::context::{Context, Event, Stream};
@@ -18,7 +18,8 @@ pub(super) struct GroupSlot {
     context: Arc<Context>,
     /// Streams on which the slot's work is queued, of the cores and of the engines.
     streams: [Arc<Stream>; 2],
-    /// Decoded pixels, then the kernel's list of pictures. All [`BLANK`] while the slot is idle, except after a failed group.
+    /// Decoded pixels, then the kernel's list of pictures. All [`BLANK`] while the slot is idle, except after a failed
+    /// group.
     scratch: Option<Block>,
     is_blank: bool,
     /// Host copy of the list, kept while the device may still read it.
@@ -119,8 +120,8 @@ impl GroupSlot {
         Ok(times)
     }
 
-    /// Returns the address of at least `bytes` bytes of blank scratch memory. The slot must be idle. New memory is filled on
-    /// `stream`, with a wait for it.
+    /// Returns the address of at least `bytes` bytes of blank scratch memory. The slot must be idle. New memory is
+    /// filled on `stream`, with a wait for it.
     ///
     /// # Errors
     ///
@@ -130,8 +131,8 @@ impl GroupSlot {
             Some(block) => block,
             None => {
                 self.is_blank = false;
-                // An allocation waits for the device, so it has room for a slightly larger group. The old block was freed
-                // above, in case the device has no memory for both.
+                // An allocation waits for the device, so it has room for a slightly larger group. The old block was
+                // freed above, in case the device has no memory for both.
                 Block::alloc(&self.context, bytes + bytes / 4).or_else(|_| Block::alloc(&self.context, bytes))?
             }
         };

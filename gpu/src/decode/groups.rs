@@ -9,8 +9,8 @@ use forebay_loader::{Error, Result};
 /// Limit of the decoded pixels of one group, unless it is a single picture: 256 crops of about 1,100 x 1,100.
 pub(super) const PIXEL_BYTES_MAX: usize = 1 << 30;
 
-/// Decoded bytes from which a picture is large: 22 million pixels. A device without memory for a large picture may still have
-/// some for others.
+/// Decoded bytes from which a picture is large: 22 million pixels. A device without memory for a large picture may
+/// still have some for others.
 pub(super) const LARGE_BYTES: usize = 64 << 20;
 
 /// Alignment of each picture's pixels: the size of the device's memory transactions.
@@ -19,8 +19,8 @@ const ALIGN_BYTES: usize = 256;
 /// Pixels beyond its own that a chroma sample of half resolution influences.
 const CHROMA_REACH: u32 = 2;
 
-/// Returns the region of a picture of `size` to decode for `crop`. A partial region is larger than the crop, because libraries
-/// blend chroma wrongly at the edges of a region that begins between two chroma samples.
+/// Returns the region of a picture of `size` to decode for `crop`. A partial region is larger than the crop, because
+/// libraries blend chroma wrongly at the edges of a region that begins between two chroma samples.
 pub(super) fn region(crop: Region, size: Size, extent: Extent) -> Region {
     if extent == Extent::Whole {
         return Region::all(size);
@@ -71,8 +71,8 @@ impl GroupItem {
         (self.picture.output, self.picture.row)
     }
 
-    /// Returns the kernels' description, for scratch memory at `scratch`. The byte at `undecoded` is set if the picture is
-    /// undecoded.
+    /// Returns the kernels' description, for scratch memory at `scratch`. The byte at `undecoded` is set if the picture
+    /// is undecoded.
     pub(super) fn for_kernel(&self, scratch: u64, extent: Extent, undecoded: u64) -> Result<Picture> {
         let (pixels, stage) = (scratch + self.at as u64, &self.picture.picture.stage);
         Picture::new(pixels, self.pitch(extent) as u64, self.region(extent), stage, self.to_row, undecoded)
@@ -123,8 +123,8 @@ impl Group {
     }
 }
 
-/// Cuts the new ones of `pictures` into nonempty groups of at most `bytes_max` bytes of pixels or of a single picture, with
-/// room for `extent` of each picture. `rows` are the rows that the batch keeps, ascending.
+/// Cuts the new ones of `pictures` into nonempty groups of at most `bytes_max` bytes of pixels or of a single picture,
+/// with room for `extent` of each picture. `rows` are the rows that the batch keeps, ascending.
 ///
 /// # Errors
 ///

@@ -6,19 +6,19 @@
 //!      +--finished rows, other outputs: copies--------------------------------------------------+--> event
 //! ```
 //!
-//! * [`selftest`] compares each nvJPEG backend with the host's decoder when it is opened. A backend whose pixels differ is
-//!   not used.
+//! * [`selftest`] compares each nvJPEG backend with the host's decoder when it is opened. A backend whose pixels differ
+//!   is not used.
 //! * [`decoder`] implements `PictureDecoder`. All batches pass its `submit` and `wait`, on one thread of the loader.
-//! * [`submit`] queues the work of a batch. Its pictures are decoded in [`groups`] that fit into scratch memory, usually one
-//!   group per batch, by engines and cores at the same time; [`balance`] splits them. A [`group_slot`] owns the scratch
-//!   memory and the nvJPEG decoders of a group.
+//! * [`submit`] queues the work of a batch. Its pictures are decoded in [`groups`] that fit into scratch memory,
+//!   usually one group per batch, by engines and cores at the same time; [`balance`] splits them. A [`group_slot`] owns
+//!   the scratch memory and the nvJPEG decoders of a group.
 //! * [`in_flight`] holds what the device uses until it has finished the batch.
 //! * [`undecoded`] finds pictures that nvJPEG has reported as decoded and never wrote.
 //! * [`state`], [`resources`] and [`fallbacks`] are the parts of the decoder that the other files need.
 //!
-//! A picture is rejected if nvJPEG returns an error for it, which shows when the batch is submitted, or if it is undecoded,
-//! which shows when the device has finished. The host decodes rejected pictures: the batch slot returns to the loader as
-//! soon as the device has finished with it, and the other pictures remain in device memory
+//! A picture is rejected if nvJPEG returns an error for it, which shows when the batch is submitted, or if it is
+//! undecoded, which shows when the device has finished. The host decodes rejected pictures: the batch slot returns to
+//! the loader as soon as the device has finished with it, and the other pictures remain in device memory
 //! ([`PartialDeviceBatch`](crate::partial_batch::PartialDeviceBatch)) until the batch is submitted again.
 //!
 //! Not tested on hardware: the tests use a fake driver and fake libraries in host memory.

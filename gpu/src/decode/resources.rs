@@ -19,8 +19,8 @@ pub(super) struct DecodeResources {
 }
 
 impl DecodeResources {
-    /// Waits on the host for all work that batches have queued on both streams. It does not wait for the device, which would
-    /// include the model's work and end the capture of a graph.
+    /// Waits on the host for all work that batches have queued on both streams. It does not wait for the device, which
+    /// would include the model's work and end the capture of a graph.
     pub(super) fn wait_for_streams(&self) -> Result<()> {
         self.stream.wait()?;
         self.engines_stream.wait()

@@ -1,9 +1,9 @@
 //! Self-test of the nvJPEG backends against the host's decoder.
 //!
-//! nvJPEG does not document how each backend decodes image regions in a batch. When a decoder is opened, each backend decodes
-//! reference pictures, alone and many times in one batch, in different regions, and the pixels are compared with the host's. A
-//! backend that fails is tried in its other [`DecodeMode`]s. One whose pixels differ in all of them is disabled. A kind of
-//! picture that a backend rejects here it will also reject in batches.
+//! nvJPEG does not document how each backend decodes image regions in a batch. When a decoder is opened, each backend
+//! decodes reference pictures, alone and many times in one batch, in different regions, and the pixels are compared
+//! with the host's. A backend that fails is tried in its other [`DecodeMode`]s. One whose pixels differ in all of them
+//! is disabled. A kind of picture that a backend rejects here it will also reject in batches.
 
 use super::groups;
 use crate::context::{Context, Stream};
@@ -17,7 +17,8 @@ use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
 
-/// Picture with edges in luma and slopes in both chroma channels, made by [`encode`](forebay_loader::decode::jpeg::encode).
+/// Picture with edges in luma and slopes in both chroma channels, made by
+/// [`encode`](forebay_loader::decode::jpeg::encode).
 struct ReferencePicture {
     file: &'static [u8],
     size: Size,
@@ -25,12 +26,13 @@ struct ReferencePicture {
     counts: &'static [usize],
 }
 
-/// Picture that a backend must decode: 4:2:0, whole blocks. The cores read the entropy-coded data of batches of more than 50
-/// pictures on the device, of smaller ones on the host.
+/// Picture that a backend must decode: 4:2:0, whole blocks. The cores read the entropy-coded data of batches of more
+/// than 50 pictures on the device, of smaller ones on the host.
 const REQUIRED: ReferencePicture =
     ReferencePicture { file: include_bytes!("selftest/s420.jpg"), size: Size { w: 160, h: 128 }, counts: &[1, 64, 3] };
 
-/// Pictures that a backend may reject: odd sides, all kinds of chroma. The way in which chroma is blended is not tested.
+/// Pictures that a backend may reject: odd sides, all kinds of chroma. The way in which chroma is blended is not
+/// tested.
 const OPTIONAL: [ReferencePicture; 5] = [
     ReferencePicture::optional(include_bytes!("selftest/odd_s420.jpg")),
     ReferencePicture::optional(include_bytes!("selftest/odd_s422.jpg")),
@@ -51,7 +53,8 @@ impl ReferencePicture {
         Ok(pixels.rgb().to_vec())
     }
 
-    /// Returns the region to compare in picture `number` of a batch. Regions differ and do not begin or end with blocks.
+    /// Returns the region to compare in picture `number` of a batch. Regions differ and do not begin or end with
+    /// blocks.
     fn part(&self, number: usize) -> Region {
         let (number, Size { w: of_w, h: of_h }) = (number as u32, self.size);
         let (w, h) = (101 - number % 8, 83 - number % 5);
@@ -92,8 +95,8 @@ struct PixelDifference {
 }
 
 impl PixelDifference {
-    /// Rounding and blending differ by less than this between decoders. A shift by one pixel differs by more than twice as
-    /// much, and so does replicated chroma.
+    /// Rounding and blending differ by less than this between decoders. A shift by one pixel differs by more than twice
+    /// as much, and so does replicated chroma.
     const INTERPOLATED_MAX: Self = Self { mean: 1.5, line: 4.0 };
     /// A shift of chroma by one sample differs by more than this.
     const REPLICATED_MAX: Self = Self { mean: 4.5, line: 7.0 };
@@ -105,8 +108,8 @@ impl PixelDifference {
         }
     }
 
-    /// Compares `part` of the host's picture, `pitch` pixels from row to row, with `pixels`, which are `region` of the picture
-    /// as a backend decoded it. The region contains the part.
+    /// Compares `part` of the host's picture, `pitch` pixels from row to row, with `pixels`, which are `region` of the
+    /// picture as a backend decoded it. The region contains the part.
     fn of(part: Region, host: &[u8], pitch: u32, region: Region, pixels: &[u8]) -> Self {
         let (mut rows, mut columns) = (vec![0u32; part.h as usize], vec![0u32; part.w as usize]);
         for (y, row) in rows.iter_mut().enumerate() {
@@ -263,8 +266,8 @@ impl TestDecoder {
         Ok(Self { decoder: BatchDecoder::new(handle)?, memory, stream })
     }
 
-    /// Decodes `regions` of the picture in one batch. Returns the pixels without gaps between rows, [`PIXEL_BYTES`] from one
-    /// picture to the next. The outer error is the driver's.
+    /// Decodes `regions` of the picture in one batch. Returns the pixels without gaps between rows, [`PIXEL_BYTES`]
+    /// from one picture to the next. The outer error is the driver's.
     fn decode(
         self,
         file: &'static [u8],
@@ -279,8 +282,8 @@ impl TestDecoder {
             DecodeJob { file, region: *region, out, pitch: region.w as usize * 3 }
         };
         let jobs: Vec<DecodeJob<'_>> = regions.iter().enumerate().map(job).collect();
-        // SAFETY: earlier work of the decoder has been waited for; the file is static, and the memory has no other user until
-        // the stream has been waited for.
+        // SAFETY: earlier work of the decoder has been waited for; the file is static, and the memory has no other user
+        // until the stream has been waited for.
         let result = unsafe { decoder.decode(&jobs, stream.handle) };
         // A rejected batch may have been started.
         if let Err(error) = stream.wait() {

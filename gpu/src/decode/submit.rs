@@ -114,8 +114,8 @@ impl BatchSubmission<'_> {
         Ok(rejected)
     }
 
-    /// Returns scratch memory of the next group slot. `None` if the device has too little and the group can be split or is
-    /// a single large picture.
+    /// Returns scratch memory of the next group slot. `None` if the device has too little and the group can be split or
+    /// is a single large picture.
     fn scratch(&mut self, group: &Group) -> Result<Option<GroupScratch>> {
         let Self { resources, state, .. } = self;
         let next = (state.current + 1) % state.slots.len();
@@ -207,7 +207,8 @@ impl BatchSubmission<'_> {
     fn copy_rows(&mut self, rows: &[usize]) -> Result<()> {
         let Self { resources, slot, block, outputs, done, .. } = self;
         let filled: &[u8] = slot.bytes_mut().ok_or_else(unfilled)?;
-        // SAFETY: the slot is held and not written until the batch's event has fired or both streams have been waited for.
+        // SAFETY: the slot is held and not written until the batch's event has fired or both streams have been waited
+        // for.
         unsafe { copy_rows(&resources.stream, filled, block, outputs, rows, done) }
     }
 }
@@ -217,8 +218,8 @@ fn unfilled() -> Error {
     Error::internal("a batch was submitted before its rows were filled")
 }
 
-/// Starts decoding the `requests` on `stream`. nvJPEG fails for a whole list if one picture is bad, so a failed list is halved
-/// until the picture is alone. Returns the rejected pictures.
+/// Starts decoding the `requests` on `stream`. nvJPEG fails for a whole list if one picture is bad, so a failed list is
+/// halved until the picture is alone. Returns the rejected pictures.
 fn decode(
     resources: &DecodeResources,
     timed: &mut TimedDecoder,
@@ -235,8 +236,9 @@ fn decode(
             clear(resources, part)?;
         }
         let jobs: Vec<DecodeJob<'_>> = part.iter().map(|request| request.job).collect();
-        // SAFETY: the decoder is idle, since its group slot was or its work has been waited for; the batch slot is held and not
-        // written until an event reports that it has been read; the pixels' places are the group slot's and do not overlap.
+        // SAFETY: the decoder is idle, since its group slot was or its work has been waited for; the batch slot is held
+        // and not written until an event reports that it has been read; the pixels' places are the group slot's and do
+        // not overlap.
         let result = unsafe { timed.decoder.decode(&jobs, stream.handle) }?;
         let Err(failure) = result else { continue };
         if failure.is_out_of_memory() {
@@ -276,8 +278,9 @@ fn clear(resources: &DecodeResources, requests: &[DecodeRequest<'_>]) -> Result<
     resources.stream.wait()
 }
 
-/// Queues the kernels that write the rows of the pictures in `list`, which are being decoded, and that look for undecoded ones.
-/// `outputs_of` has their outputs, ascending. The device's copy of the list goes to `list_at`. The list is the group slot's.
+/// Queues the kernels that write the rows of the pictures in `list`, which are being decoded, and that look for
+/// undecoded ones. `outputs_of` has their outputs, ascending. The device's copy of the list goes to `list_at`. The list
+/// is the group slot's.
 fn write_rows(
     resources: &DecodeResources,
     list: &[Picture],
@@ -307,8 +310,8 @@ fn write_rows(
             form.offset,
         )?;
         let at = list_at + (before * size_of::<Picture>()) as u64;
-        // SAFETY: the list has this many pictures, with their pixels in scratch memory that has no other user before the
-        // slot's event has fired; their rows are in the block, which is this batch's.
+        // SAFETY: the list has this many pictures, with their pixels in scratch memory that has no other user before
+        // the slot's event has fired; their rows are in the block, which is this batch's.
         unsafe { kernels.crop_resize(at, of_output.len(), &batch, stream) }?;
         before += of_output.len();
     }

@@ -1,8 +1,8 @@
 //! Detection of pictures that nvJPEG reported as decoded and never wrote.
 //!
-//! Scratch memory is filled with [`BLANK`](crate::kernel::BLANK) before pictures are decoded into it. After the kernel that
-//! makes the rows, another kernel looks for blank pixels and writes one byte per picture. These bytes are read before the
-//! batch is delivered.
+//! Scratch memory is filled with [`BLANK`](crate::kernel::BLANK) before pictures are decoded into it. After the kernel
+//! that makes the rows, another kernel looks for blank pixels and writes one byte per picture. These bytes are read
+//! before the batch is delivered.
 
 use crate::context::{Event, Stream};
 use crate::memory::{Block, BlockPool};
@@ -43,8 +43,8 @@ impl UndecodedFlags {
         }
     }
 
-    /// Returns the numbers of the undecoded pictures, ascending, after the device has finished the batch. Reads on `stream`,
-    /// which is used for nothing else, and waits for it.
+    /// Returns the numbers of the undecoded pictures, ascending, after the device has finished the batch. Reads on
+    /// `stream`, which is used for nothing else, and waits for it.
     pub(super) fn read(mut self, stream: &Stream) -> Result<Vec<usize>> {
         let Some(block) = self.block.take() else { return Ok(Vec::new()) };
         let bytes = block.read(self.count, stream);

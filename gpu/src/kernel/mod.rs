@@ -64,12 +64,12 @@ impl Picture {
         let Stage { crop, resized, window, flip } = *stage;
         let inside = |at: u32, len: u32, from: u32, of: u32| at >= from && at - from + len <= of;
         if !inside(crop.x, crop.w, decoded.x, decoded.w) || !inside(crop.y, crop.h, decoded.y, decoded.h) {
-            return Err(Error::internal("a crop lies outside of what was decoded"));
+            return Err(Error::internal("a crop is outside of the decoded region"));
         }
         let corner = u64::from(crop.y - decoded.y) * pitch + u64::from(crop.x - decoded.x) * 3;
-        let beside = i64::from(i32::MIN)..=i64::from(i32::MAX);
-        if !beside.contains(&window.x) || !beside.contains(&window.y) {
-            return Err(Error::internal("a window lies too far from its picture"));
+        let i32_range = i64::from(i32::MIN)..=i64::from(i32::MAX);
+        if !i32_range.contains(&window.x) || !i32_range.contains(&window.y) {
+            return Err(Error::internal("a window is too far from its picture"));
         }
         Ok(Self {
             pixels: pixels + corner,

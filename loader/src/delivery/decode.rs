@@ -1,17 +1,19 @@
-//! Pictures that are decoded where the batch goes.
+//! Pictures that are decoded on the device.
 //!
-//! Decode threads leave a picture's file in the place of its row, which lies in memory that the device knows; one that is
-//! longer than its row goes to room behind the rows. Then the batch is handed to a [`PictureDecoder`] as it is: rows that
-//! are done and rows that are files. What the decoder refuses comes back, is decoded on the host into its row, and the batch
-//! is handed over again, with what the decoder has made of the other pictures meanwhile. So no picture is
-//! lost, none that the device has decoded is decoded again, and a bad one that it refuses is the same error as on the host.
+//! A decode thread leaves the encoded file of such a picture at the place of its row, in memory that is registered with
+//! the device; a file longer than its row goes to the spare room after the rows. The batch is then submitted to a
+//! [`PictureDecoder`], with finished rows and rows that are files. If the decoder rejects pictures, the batch is
+//! returned. The host decodes these pictures into their rows, and the batch is submitted again, together with the
+//! pictures that the decoder has already decoded. So no picture is lost, the device decodes none twice, and a corrupt
+//! picture causes the same error as on the host.
 //!
-//! What a device has made of a batch may show only when it is done with it. Such a batch is [`DecodeOutcome::InFlight`]; the next one is
-//! placed beside it if it is there, and then it is asked for ([`end`](PictureDecoder::end)) before it is handed out.
+//! The device may reject pictures as late as the end of its work. Until then the batch is in flight
+//! ([`DecodeOutcome::InFlight`]). The next batch, if it is ready, is submitted before the loader
+//! [waits](PictureDecoder::wait) for this one and delivers it.
 //!
-//! The loader measures the room by the length of the data's samples. Of 6,000 photographs of 93 kB on average, one in nine is
-//! longer than a row of 224 x 224 pixels as uint8 (150,528 bytes), and those have two fifths of all bytes. What finds no
-//! room is decoded on the host.
+//! The loader sizes the spare room by the mean length of the samples. Of 6,000 photographs of 93 kB on average, one in
+//! nine is longer than a row of 224 x 224 pixels as uint8 (150,528 bytes), and these have two fifths of all bytes. The
+//! host decodes files that find no room.
 
 use super::TensorMemory;
 use crate::decode::{EncodedPicture, PictureForm};
@@ -21,111 +23,111 @@ use crate::sync::Arc;
 use std::any::Any;
 use std::fmt::Debug;
 
-/// Decodes pictures on the way to a device.
+/// Decoder of pictures on a device.
 pub trait PictureDecoder: Send + Sync + Debug {
-    /// Whether it takes pictures at the moment. Decode threads ask before each chunk of samples; where it does not, they
-    /// decode as if there were no decoder.
+    /// Returns true while it takes pictures. Decode threads ask before each chunk of samples, and decode the chunk on
+    /// the host if it is false.
     fn is_open(&self) -> bool;
 
-    /// What it is, for the statistics: "nvJPEG 12.4 with 8 engines".
+    /// Returns a description for the statistics, such as "nvJPEG 12.4 with 8 engines".
     fn describe(&self) -> String;
 
-    /// How many pictures a batch should have at least: of fewer the device leaves much of the work to a single thread of the host.
+    /// Returns the number of pictures from which a batch is worth submitting. With fewer, a single thread of the host
+    /// does much of the work.
     fn pictures_min(&self) -> usize {
         0
     }
 
-    /// What has been given up since this was last asked, and why: a sentence each.
+    /// Returns one sentence for each part of the decoder that was abandoned since the last call, with the reason.
     fn take_fallbacks(&self) -> Vec<String>;
 
-    /// Takes a batch to the device and decodes its pictures there. May wait for the device: it is called on a thread that
-    /// has nothing else to do.
+    /// Submits a batch and decodes its pictures. May wait for the device: it is called on a thread of its own.
     ///
     /// # Errors
     ///
     /// When the device has failed, or has no memory for the batch itself.
     fn submit(&self, batch: EncodedBatch<'_>) -> Result<DecodeOutcome>;
 
-    /// Waits for a batch that was under way and says what became of it. Called on the same thread.
+    /// Waits for a batch in flight. Called on the same thread as [`submit`](Self::submit).
     ///
     /// # Errors
     ///
     /// When the device has failed.
     fn wait(&self, _batch: InFlightBatch) -> Result<DecodeOutcome> {
-        Err(Error::internal("a decoder whose batches are never under way was asked for one"))
+        Err(Error::internal("a decoder without batches in flight was asked to wait for one"))
     }
 }
 
-/// A batch with pictures that are still files.
+/// Batch with pictures that are still files.
 #[derive(Debug)]
 pub struct EncodedBatch<'a> {
-    /// Filled: each row of each output is there, or is a file.
+    /// Slot in which each row of each output is finished or a file.
     pub slot: BatchSlot,
-    /// Bytes of the batch at its target; what the slot has behind them are files.
+    /// Bytes of the batch on the device. The slot may have files after them.
     pub bytes: usize,
-    /// Where outputs lie, in the slot and at the target.
+    /// Layout of the outputs, the same in the slot and on the device.
     pub outputs: &'a [OutputLayout],
-    /// The rows that the batch keeps, ascending: they come to lie one behind another.
+    /// Rows that the batch keeps, ascending. The delivered batch has them without gaps.
     pub rows: &'a [usize],
-    /// The pictures, ordered by output and row; only rows that are kept.
+    /// Pictures in kept rows, ordered by output and row.
     pub pictures: &'a [RowPicture],
-    /// What the target has of it already: pictures, if the decoder refused others before, and rows that were read there.
+    /// Rows that are on the device already: direct rows, and pictures of an earlier submission.
     pub on_device: Option<DeviceRows>,
 }
 
-/// What the target has of a batch already: rows that its [`DirectStorage`](super::DirectStorage) has read, and pictures of which
-/// its decoder refused others. Its own business. It holds nothing of the slot, and goes back to the target with the batch, or is
-/// dropped with it, on any thread.
+/// Rows of a batch that are in device memory: direct rows, and decoded pictures of a batch whose rejected pictures the
+/// host decodes. The type is private to the delivery. It uses nothing of the slot. It is submitted again with its
+/// batch, or dropped on any thread if the batch is abandoned.
 pub type DeviceRows = Box<dyn Any + Send>;
 
-/// A batch that the device works on. The decoder's own business. It holds the slot, and may be dropped on any thread: then nobody
-/// wants the batch any more.
+/// Batch in flight. The type is private to the decoder. It holds the slot, and may be dropped on any thread if the
+/// batch is abandoned.
 pub type InFlightBatch = Box<dyn Any + Send>;
 
-/// Where one output's rows lie, one behind another.
+/// Place of the rows of one output, which are contiguous.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutputLayout {
-    /// Bytes before the first.
+    /// Offset of the first row.
     pub offset: usize,
-    /// Bytes of each.
+    /// Bytes of each row.
     pub row_bytes: usize,
-    /// What its pictures come out as, if it has pictures that may be files.
+    /// Form of its decoded pictures, if it has pictures that may be files.
     pub form: Option<PictureForm>,
 }
 
-/// A picture that is still a file.
+/// Picture that is still a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowPicture {
-    /// Which of the outputs.
+    /// Index of the output.
     pub output: usize,
-    /// Which row of the slot.
+    /// Row of the slot.
     pub row: usize,
-    /// Bytes of the slot before the file, which stands at the start of its row, or behind all rows.
+    /// Offset of the file in the slot: the start of its row, or a place after all rows.
     pub at: usize,
-    /// The file's length, and what to make of it.
+    /// Length of the file, and the stage that makes its row.
     pub picture: EncodedPicture,
 }
 
-/// What became of a batch.
+/// Outcome of submitting a batch or of waiting for it.
 #[derive(Debug)]
 pub enum DecodeOutcome {
-    /// The device works on it, and can still leave pictures out.
+    /// The device works on the batch, and may still reject pictures.
     InFlight(InFlightBatch),
-    /// It is there, or on its way.
+    /// The batch is in device memory, or will be in the order of [`TensorMemory::order_before`].
     Done {
-        /// The batch at its target.
+        /// Memory of the batch.
         memory: Arc<dyn TensorMemory>,
-        /// How many of its pictures a decoder made for nothing else decodes, rather than the device's ordinary cores.
+        /// Pictures that hardware for JPEGs alone has decoded, rather than the device's cores.
         on_engines: usize,
     },
-    /// The decoder does not take some of the pictures. Their rows are written by the host before the batch comes again,
-    /// unless their samples are given up: then it keeps fewer rows.
+    /// The decoder has rejected some pictures. The host writes their rows before the batch is submitted again. Samples
+    /// that are skipped meanwhile reduce the rows of the batch.
     Rejected {
-        /// The batch as it was; the device is done with it.
+        /// Slot of the batch, unchanged. The device does not use it any more.
         slot: BatchSlot,
-        /// Which of the pictures, by their place in the list.
+        /// Indices of the rejected pictures.
         pictures: Vec<usize>,
-        /// What the target has of the others, for when the batch comes again. Rows that were read there stay in it.
+        /// The other pictures and the direct rows, for the next submission.
         on_device: Option<DeviceRows>,
     },
 }

@@ -1,10 +1,10 @@
-//! Rows that are at the target before their batch is filled.
+//! Rows that are written to device memory before their batch is filled.
 //!
-//! Only the stored bytes of columns of fixed size go this way: nothing has to look at them. Such a row is copied right from the
-//! slot that its sample was read to, which goes back when the target has it; or it is read from its file
-//! ([`direct_storage`](super::direct_storage)). The target sets memory aside for the batch with its first such row. A row's place in the
-//! batch slot stays as it was, and rows that cannot go so are written there, in the same batch. When all rows are done, what
-//! the slot has goes to the target, beside them.
+//! Only columns of a fixed size whose bytes are delivered unchanged are direct rows. Such a row is copied from the read
+//! slot of its sample, and the slot is released after the copy; or it is read from its file
+//! ([`direct_storage`](super::direct_storage)). The device memory of a batch is allocated with its first direct row. A
+//! row that cannot be written to the device is written to its place in the batch slot, which every row keeps. When all
+//! rows are done, the rows of the slot are copied to the others on the device.
 
 use super::{DeviceRows, DirectFile, OutputLayout, TensorMemory};
 use crate::error::Result;
@@ -13,17 +13,17 @@ use crate::sync::Arc;
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// Takes rows before their batch is filled.
+/// Device that takes rows before their batch is filled.
 pub trait DirectRows: Send + Sync + Debug {
-    /// Sets memory aside for a batch of `bytes` bytes. `None` where all that there is may still be in use, and the caller may not
-    /// wait for the device.
+    /// Allocates the memory of a batch of `bytes` bytes. Returns `None` if all memory may still be in use and the
+    /// caller may not wait for the device.
     ///
     /// # Errors
     ///
-    /// When there is none; rows are then written to the batch slot.
+    /// When the device has no memory; then the rows are written to the batch slot.
     fn allocate(&self, bytes: usize, may_wait: bool) -> Result<Option<Arc<dyn DirectBatch>>>;
 
-    /// Takes a batch of which some rows are at the target already. Must not wait for the device.
+    /// Delivers a batch of which some rows are on the device. Must not wait for the device.
     ///
     /// # Errors
     ///
@@ -31,42 +31,41 @@ pub trait DirectRows: Send + Sync + Debug {
     fn deliver(&self, batch: PartialBatch<'_>) -> Result<Arc<dyn TensorMemory>>;
 }
 
-/// A batch's memory at the target while rows come to it. Several threads may bring some at the same time, each to its own places.
+/// Device memory of a batch while rows are written to it, by several threads at the same time, each to its own places.
 pub trait DirectBatch: Send + Sync + Debug {
-    /// Starts copying these bytes of `slot` to places so many bytes behind the batch's start. The slot goes back to its pool when
-    /// the target has them. Must not wait for the device.
+    /// Starts copying ranges of `slot` to offsets in the batch. The slot is released after the copies. Must not wait
+    /// for the device.
     ///
     /// # Errors
     ///
-    /// When the device has failed; then the batch cannot be had.
+    /// When the device has failed; then the batch is lost.
     fn copy(&self, slot: ReadLease, rows: &[(Range<usize>, usize)]) -> Result<()>;
 
-    /// Reads `bytes` bytes that `file` has at `offset` to the place `at` bytes behind the batch's start. Waits until they are
-    /// there.
+    /// Reads `bytes` bytes at `offset` of `file` to offset `at` of the batch, and waits for them.
     ///
     /// # Errors
     ///
-    /// When not all of them could be read; what is in the place then is unspecified.
+    /// When not all of them could be read; then the contents of the place are unspecified.
     fn read(&self, file: &dyn DirectFile, offset: u64, bytes: usize, at: usize) -> Result<()>;
 
-    /// Ends it: the memory, in which the rows `done` (output among those of fixed rows, and row) of a batch of `rows` rows are, or
-    /// will be.
+    /// Ends the writes and returns the memory of a batch of `rows` rows. `done` lists the rows that are there, or will
+    /// be after the copies, by output (counted among those of fixed rows) and row.
     ///
     /// # Errors
     ///
-    /// `Internal` when it has been ended before.
+    /// `Internal` when called twice.
     fn finish(&self, rows: usize, done: &[(usize, usize)]) -> Result<DeviceRows>;
 }
 
-/// A batch of which rows are at the target already.
+/// Batch of which some rows are on the device.
 #[derive(Debug)]
 pub struct PartialBatch<'a> {
-    /// Filled: each row of each output is there, or is at the target.
+    /// Slot with all rows that are not on the device.
     pub slot: BatchSlot,
-    /// Where outputs lie, in the slot and at the target.
+    /// Layout of the outputs, the same in the slot and on the device.
     pub outputs: &'a [OutputLayout],
-    /// The rows that the batch keeps, ascending: they come to lie one behind another.
+    /// Rows that the batch keeps, ascending. The delivered batch has them without gaps.
     pub rows: &'a [usize],
-    /// What is at the target.
+    /// Rows on the device.
     pub on_device: DeviceRows,
 }

@@ -1,7 +1,7 @@
-//! Rows that are read from files on local disk right into the memory of the target (GPUDirect Storage).
+//! Rows that are read from files on local disk directly into device memory (GPUDirect Storage).
 //!
-//! Such a row is read as soon as its turn comes, and is one of the [early rows](super::direct_rows). What cannot be read so is read by
-//! the host, and an error of the disk or of the shard is then what it always is.
+//! Such rows are [direct rows](super::direct_rows). A row that cannot be read this way is read by the host, so errors
+//! of the disk and of the shard are the same as without a device.
 
 use crate::error::Result;
 use crate::sync::Arc;
@@ -9,21 +9,22 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::os::fd::OwnedFd;
 
-/// Reads files into the target's memory.
+/// Reader of files into device memory.
 pub trait DirectStorage: Send + Sync + Debug {
-    /// What it is, for the statistics: "cuFile 1.14 over nvidia-fs 2.25".
+    /// Returns a description for the statistics, such as "cuFile 1.14 over nvidia-fs 2.25".
     fn describe(&self) -> String;
 
-    /// Prepares `file`, which was opened with O_DIRECT, for reads. It is closed when the answer is dropped.
+    /// Prepares `file`, which was opened with O_DIRECT, for reads. The file is closed when the returned value is
+    /// dropped.
     ///
     /// # Errors
     ///
-    /// When the file system or the library does not do it for this file; the host then reads it.
+    /// When the file system or the library does not support it for this file; then the host reads the file.
     fn open(&self, file: OwnedFd) -> Result<Arc<dyn DirectFile>>;
 }
 
-/// A file that a [`DirectStorage`] reads.
+/// File of a [`DirectStorage`].
 pub trait DirectFile: Send + Sync + Debug {
-    /// The concrete type, for the target that gets its own file back.
+    /// Returns the concrete type, for the delivery to which the file belongs.
     fn as_any(&self) -> &dyn Any;
 }

@@ -1,9 +1,9 @@
-//! Where finished batches go.
+//! Delivery of filled batches to a device.
 //!
-//! The pipeline fills a batch in host memory and hands it to a [`Delivery`]. The host target gives the memory itself
-//! to the user; a device target (in the `gpu` crate) starts a copy on its own stream and answers at once. A target may also
-//! decode pictures itself ([`decode`]), or have rows before their batch is filled ([`direct_rows`]): copied from where they were read
-//! to, or read from files ([`direct_storage`]). Nothing here knows what the device is.
+//! The pipeline fills a batch in host memory and passes it to a [`Delivery`]. [`HostDelivery`] hands that memory to the
+//! user. A device (in the `gpu` crate) starts a copy on a stream of its own and returns at once. A device may also
+//! decode pictures ([`decode`]) and take rows before their batch is filled ([`direct_rows`]), which are copied from
+//! read slots or read from files ([`direct_storage`]). Nothing in this crate depends on the kind of device.
 
 pub mod decode;
 pub mod direct_rows;
@@ -21,124 +21,125 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::mem::MaybeUninit;
 
-/// A place where tensors lie.
+/// Memory space of tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Device {
     /// Ordinary host memory.
     Cpu,
-    /// A CUDA device by its number.
+    /// CUDA device with this number.
     Cuda(u32),
 }
 
-/// Memory that tensors of one batch share, wherever it lies.
+/// Memory that the tensors of one batch share, on the host or a device.
 pub trait TensorMemory: Send + Sync + Debug {
-    /// Where it lies.
+    /// Returns the device that has the memory.
     fn device(&self) -> Device;
 
-    /// First byte; for a device, an address of that device. Valid while `self` lives.
+    /// Returns the address of the first byte, on a device an address of that device. Valid while `self` lives.
     fn address(&self) -> *mut u8;
 
-    /// The bytes, if the host can read them.
+    /// Returns the bytes if the host can read them.
     fn host(&self) -> Option<&[u8]>;
 
-    /// Makes work that `consumer` is given from now on wait until the bytes are there, without blocking the caller.
-    /// `consumer` is DLPack's stream number. Host memory is always there.
+    /// Makes work that is queued on stream `consumer` from now on wait until the bytes are there, without blocking the
+    /// caller. `consumer` is DLPack's stream number. Bytes in host memory are always there.
     ///
     /// # Errors
     ///
-    /// When the device refuses.
+    /// When the stream is invalid or captures a graph, or the device has failed.
     fn order_before(&self, consumer: Option<i64>) -> Result<()>;
 
-    /// The consumer has it from now on, and may keep it as long as it likes. May be called again.
+    /// Called when the consumer receives the batch, which it may keep for any time. May be called more than once.
     fn hand_over(&self) {}
 
-    /// The concrete type, for a target that gets its own memory back.
+    /// Returns the concrete type, for the delivery to which the memory belongs.
     fn as_any(&self) -> &dyn Any;
 }
 
-/// Takes filled batches to where the user wants them.
+/// Delivers filled batches to a device.
 pub trait Delivery: Send + Sync + Debug {
-    /// Where batches end up.
+    /// Returns the device of the delivered batches.
     fn device(&self) -> Device;
 
-    /// What registers batch slots with the device, if it copies from them.
+    /// Returns the registrar of host memory, if the device copies from it.
     fn registrar(&self) -> Option<&dyn Registrar>;
 
-    /// The index in `topology.nodes()` of the NUMA node that batches are best filled on: where the device hangs. `None`
-    /// where it makes no difference, or the machine does not say.
+    /// Returns the index in `topology.nodes()` of the NUMA node to which the device is attached, on which batches are
+    /// best filled. `None` if it makes no difference or the machine does not report it.
     fn node(&self, _topology: &Topology) -> Option<usize> {
         None
     }
 
-    /// What gives memory to rows of bytes, if the consumer wants them in memory of its own.
+    /// Returns the allocator of rows of bytes, if the consumer wants them in its own memory.
     fn row_allocator(&self) -> Option<&dyn RowAllocator> {
         None
     }
 
-    /// What decodes pictures at the target. Made with the first call.
+    /// Creates the decoder of pictures on the device.
     ///
     /// # Errors
     ///
-    /// When there is nothing that does, saying why; pictures are then decoded on the host.
+    /// The reason why the device cannot decode; then the host does.
     fn picture_decoder(&self) -> Result<Arc<dyn PictureDecoder>> {
-        Err(Error::new(ErrorKind::Unsupported, "batches stay in host memory, where pictures are decoded anyway"))
+        Err(Error::new(ErrorKind::Unsupported, "batches stay in host memory, where the host decodes pictures"))
     }
 
-    /// What takes rows before their batch is filled, if the target does.
+    /// Returns the interface for rows that are written before their batch is filled, if the device has one.
     fn direct_rows(&self) -> Option<&dyn DirectRows> {
         None
     }
 
-    /// What reads rows from files right into the target's memory, for a target that has [early rows](Self::direct_rows). Made with
-    /// the first call.
+    /// Creates the reader of files into device memory, for a device that has [direct rows](Self::direct_rows).
     ///
     /// # Errors
     ///
-    /// When there is nothing that does, saying why; rows are then read by the host.
+    /// The reason why the device cannot read files; then the host does.
     fn direct_storage(&self) -> Result<Arc<dyn DirectStorage>> {
-        Err(Error::new(ErrorKind::Unsupported, "batches stay in host memory, where files are read to anyway"))
+        Err(Error::new(ErrorKind::Unsupported, "batches stay in host memory, to which the host reads files"))
     }
 
-    /// Asked before each epoch and when one does not move: what waits for a device that has failed for good waits for ever. Must
-    /// not wait for the device.
+    /// Fails if the device has failed. Called before each epoch and when an epoch makes no progress, since a wait for a
+    /// failed device may never end. Must not wait for the device.
     ///
     /// # Errors
     ///
-    /// When the device takes no work any more.
+    /// When the device accepts no more work.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Takes a filled batch of `bytes` bytes. Must not wait for the device.
+    /// Delivers a filled batch of `bytes` bytes. Must not wait for the device.
     ///
     /// # Errors
     ///
-    /// When the device has no memory left or has failed.
+    /// When the device has no memory or has failed.
     fn deliver(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>>;
 }
 
-/// Memory of the consumer's for rows of bytes (`Output::Bytes`), which are then read from the page cache right into the
-/// consumer's objects. Rows whose length shows only when they have been read lie in the engine's memory all the same.
+/// Allocator of the consumer's memory for rows of bytes (`Output::Bytes`), which are then read from the page cache
+/// directly into the consumer's objects. Rows whose length is known only after they were read stay in the loader's
+/// memory.
 pub trait RowAllocator: Send + Sync + Debug {
-    /// Memory for rows of these lengths, in their order; `None` stays `None`. Called by the threads that are inside
-    /// `Loader::next`, and by no other: a consumer may have locks that only its own threads take.
+    /// Allocates rows of these lengths, in their order; `None` stays `None`. Called only by threads that are inside
+    /// `Loader::next`, because a consumer may have locks that only its own threads can take.
     ///
     /// # Errors
     ///
-    /// When there is no memory; ends the epoch.
+    /// When there is no memory; this ends the epoch.
     fn allocate(&self, lengths: &[Option<usize>]) -> Result<Vec<Option<Box<dyn RowMemory>>>>;
 }
 
-/// Memory for one row. Dropped on any thread.
+/// Memory for one row. May be dropped on any thread.
 pub trait RowMemory: Send + Sync + Debug {
-    /// All of it. The engine writes every byte before the row is handed out, and reads none.
+    /// Returns all of it. The loader writes every byte before it delivers the row, and reads none.
     fn bytes_mut(&mut self) -> &mut [MaybeUninit<u8>];
 
-    /// The concrete type, for a consumer that gets its own memory back.
+    /// Returns the concrete type, for the consumer to which the memory belongs.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// Batches stay in host memory: `deliver` hands the slot itself over, and it returns to the pool when the user drops it.
+/// Delivery in host memory: the user receives the batch slot itself, which returns to its pool when the batch is
+/// dropped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostDelivery;
 
