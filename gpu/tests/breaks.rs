@@ -1,193 +1,191 @@
-//! Proof that the tests over the stand-ins notice what they are there for: the crate is broken on purpose, one way at a
-//! time, in a copy, and the test that is named with the break must fail there.
+//! Mutation tests of this crate's tests: a copy of the crate is broken in one place at a time, and the test that is
+//! listed for the break must fail.
 //!
-//! `cargo test -p forebay-gpu --test breaks -- --ignored --nocapture` takes minutes; `BREAKS=early` before it has only those in
-//! files with that in their names, or in their suites'. That each break still has its place in the source is checked always.
+//! `cargo test -p forebay-gpu --test breaks -- --ignored --nocapture` takes minutes. `BREAKS=rows` before it selects
+//! the breaks whose file or suite has this in its name. Another test checks in every run that each break matches its
+//! source.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Seconds. A test that has not ended by then waits for what never comes, which is not noticing.
+/// Time limit of a test in seconds. A test that exceeds it hangs, which does not count as a failure.
 const LIMIT: &str = "120";
 
-/// What `timeout` answers then.
+/// Exit status of `timeout` then.
 const TIMED_OUT: i32 = 124;
 
 /// One way to break the crate.
 struct Break {
-    /// What is wrong then.
+    /// Description of the fault.
     what: &'static str,
-    /// In `gpu/src`.
+    /// File in `gpu/src`.
     file: &'static str,
-    /// Stands there once...
+    /// Text that occurs once in the file.
     sound: &'static str,
-    /// ...and becomes this.
+    /// Replacement of the text.
     broken: &'static str,
-    /// The suite in `gpu/tests`, and the test of it that must fail.
-    noticed_by: (&'static str, &'static str),
+    /// Suite in `gpu/tests`, and its test that must fail.
+    caught_by: (&'static str, &'static str),
 }
 
 const BREAKS: [Break; 50] = [
     Break {
-        what: "a slot is used again before its copy has been done",
+        what: "a slot is released before its copy has ended",
         file: "release.rs",
         sound: "Ok(ReleaseRequest::AfterEvent(copied, slot)) => drop(leak_on_error(copied.wait(), slot)),",
         broken: "Ok(ReleaseRequest::AfterEvent(_, slot)) => drop(leak_on_error(Ok(()), slot)),",
-        noticed_by: ("target", "a_slot_returns_to_its_pool_only_after_its_copy"),
+        caught_by: ("delivery", "a_slot_returns_to_its_pool_only_after_its_copy"),
     },
     Break {
-        what: "a slot with files is used again before they have been read",
+        what: "a slot with files is released before they have been read",
         file: "decode/decoder.rs",
         sound: "batch.ended.wait()?;",
         broken: "",
-        noticed_by: ("pictures", "a_slot_with_files_goes_back_when_they_have_been_read"),
+        caught_by: ("decode", "a_slot_with_files_is_released_after_they_have_been_read"),
     },
     Break {
-        what: "the same of a batch that nobody wants any more",
+        what: "a slot of an abandoned batch is released before its files have been read",
         file: "decode/in_flight.rs",
         sound: "self.state.release_slot_after(self.ended.clone(), filled);",
         broken: "drop(filled);",
-        noticed_by: ("pictures", "a_slot_with_files_goes_back_when_they_have_been_read"),
+        caught_by: ("decode", "a_slot_with_files_is_released_after_they_have_been_read"),
     },
     Break {
-        what: "memory of such a batch is written while the device still uses it",
+        what: "memory of an abandoned batch is reused while the device still uses it",
         file: "decode/in_flight.rs",
         sound: "self.state.blocks.release(block, vec![self.ended.clone()]);",
         broken: "self.state.blocks.release(block, Vec::new());",
-        noticed_by: (
-            "pictures",
-            "a_batch_that_nobody_wants_any_more_is_not_overwritten_before_the_device_is_done_with_it",
-        ),
+        caught_by: ("decode", "an_abandoned_batch_is_not_overwritten_before_the_device_has_finished_it"),
     },
     Break {
-        what: "a large picture without memory is the end of all decoding",
+        what: "a large picture without memory ends all decoding",
         file: "decode/submit.rs",
         sound: "1 if group.pixel_bytes < LARGE_BYTES => Err(error),",
         broken: "1 if group.pixel_bytes < usize::MAX => Err(error),",
-        noticed_by: ("pictures", "failure::a_large_picture_that_finds_no_memory_is_refused_alone"),
+        caught_by: ("decode", "failure::only_a_large_picture_without_memory_is_rejected"),
     },
     Break {
-        what: "nobody looks for pictures that were left out",
+        what: "there is no search for undecoded pictures",
         file: "decode/submit.rs",
         sound: "unsafe { kernels.find_undecoded(list_at, list.len(), stream) }",
         broken: "{ let _ = list_at; Ok(()) }",
-        noticed_by: ("pictures", "left_out::pictures_that_are_left_out_come_back_and_the_others_are_not_decoded_again"),
+        caught_by: ("decode", "undecoded::undecoded_pictures_are_returned_and_the_others_are_decoded_once"),
     },
     Break {
-        what: "pixels of other pictures are in places of those that are left out",
+        what: "undecoded pictures have pixels of other pictures in their places",
         file: "decode/submit.rs",
         sound: "unsafe { resources.stream.fill(scratch, BLANK, group.scratch_bytes()) }?;",
         broken: "",
-        noticed_by: ("pictures", "left_out::pictures_that_are_left_out_of_a_batch_behind_another_are_found"),
+        caught_by: ("decode", "undecoded::undecoded_pictures_of_a_second_batch_in_flight_are_found"),
     },
     Break {
-        what: "places in new memory are not blank",
+        what: "new scratch memory is not blank",
         file: "decode/group_slot.rs",
         sound: "block.fill(BLANK, stream)?;",
         broken: "let _ = (BLANK, stream);",
-        noticed_by: ("pictures", "left_out::pictures_that_are_left_out_come_back_and_the_others_are_not_decoded_again"),
+        caught_by: ("decode", "undecoded::undecoded_pictures_are_returned_and_the_others_are_decoded_once"),
     },
     Break {
-        what: "pixels of a group that failed are in places of pictures that are left out",
+        what: "undecoded pictures have pixels of a failed group in their places",
         file: "decode/group_slot.rs",
         sound: "self.streams.iter().try_for_each(|stream| stream.wait())?;\n                self.is_blank = false;",
         broken: "self.streams.iter().try_for_each(|stream| stream.wait())?;",
-        noticed_by: ("pictures", "left_out::pictures_that_are_left_out_behind_a_group_that_failed_are_found"),
+        caught_by: ("decode", "undecoded::undecoded_pictures_after_a_failed_group_are_found"),
     },
     Break {
-        what: "what engines began before they refused a batch stands for pictures that are left out",
+        what: "undecoded pictures have pixels that engines wrote before they rejected the batch",
         file: "decode/submit.rs",
         sound: "clear(resources, part)?;",
         broken: "",
-        noticed_by: ("pictures", "left_out::a_picture_that_is_left_out_beside_one_that_is_refused_comes_back_with_it"),
+        caught_by: ("decode", "undecoded::undecoded_and_rejected_pictures_of_a_batch_are_returned_together"),
     },
     Break {
-        what: "a slot comes back while the device still reads files that were not refused",
+        what: "a slot is returned while the device still reads files that were not rejected",
         file: "decode/decoder.rs",
         sound: "match self.resources.wait_for_streams() {",
         broken: "match Ok::<(), Error>(()) {",
-        noticed_by: ("pictures", "refused::refused_pictures_come_back_and_the_others_are_not_decoded_again"),
+        caught_by: ("decode", "rejected::rejected_pictures_are_returned_and_the_others_are_decoded_once"),
     },
     Break {
         what: "pictures are decoded to memory that is too small",
         file: "decode/group_slot.rs",
         sound: "filter(|block| block.len() >= bytes)",
         broken: "filter(|block| block.len() > 0)",
-        noticed_by: ("pictures", "memory_of_the_device_grows_with_batches"),
+        caught_by: ("decode", "device_memory_grows_with_batches"),
     },
     Break {
         what: "streams wait for the default stream",
         file: "context.rs",
         sound: "stream::StreamKind::NonBlocking",
         broken: "stream::StreamKind::Default",
-        noticed_by: ("target", "a_slot_returns_to_its_pool_only_after_its_copy"),
+        caught_by: ("delivery", "a_slot_returns_to_its_pool_only_after_its_copy"),
     },
     Break {
         what: "calls end another thread's capture of a graph",
         file: "context.rs",
         sound: "CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED",
         broken: "CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL",
-        noticed_by: ("target", "nothing_ends_another_thread_s_capture_of_a_graph"),
+        caught_by: ("delivery", "no_call_ends_another_thread_s_capture_of_a_graph"),
     },
     Break {
         what: "a consumer does not wait for the copy",
         file: "batch.rs",
         sound: "self.copied.delay(dlpack_stream(number))?;",
         broken: "",
-        noticed_by: ("target", "a_consumer_that_asked_for_order_reads_after_the_copy"),
+        caught_by: ("delivery", "a_consumer_s_ordered_read_comes_after_the_copy"),
     },
     Break {
-        what: "somebody's capture is ended by a wait for the device",
+        what: "a wait for the device ends a consumer's capture",
         file: "batch.rs",
         sound: "Ok(None) => self.state.release_block_after_consumers(block, streams),",
         broken: "Ok(None) => self.state.release_block_after_device(block),",
-        noticed_by: ("target", "a_batch_is_not_a_part_of_a_graph_that_its_consumer_captures"),
+        caught_by: ("delivery", "a_batch_does_not_become_part_of_a_graph_that_its_consumer_captures"),
     },
     Break {
-        what: "an event of ours becomes a part of somebody's graph",
+        what: "an event becomes part of a consumer's graph",
         file: "release.rs",
         sound: "if context.is_captured(dlpack_stream(*number))? {",
         broken: "if false {",
-        noticed_by: ("target", "a_batch_is_not_a_part_of_a_graph_that_its_consumer_captures"),
+        caught_by: ("delivery", "a_batch_does_not_become_part_of_a_graph_that_its_consumer_captures"),
     },
     Break {
-        what: "memory of the device is written before its reader has been there",
+        what: "device memory is reused before its reader",
         file: "memory.rs",
         sound: "reader.delay(stream.handle)?;",
         broken: "drop(reader);",
-        noticed_by: ("target", "device_memory_is_used_again_only_after_its_reader"),
+        caught_by: ("delivery", "device_memory_is_reused_only_after_its_reader"),
     },
     Break {
-        what: "the same where pictures are decoded into it",
+        what: "device memory is reused for pictures before its reader",
         file: "memory.rs",
         sound: "reader.delay(stream.handle)?;",
         broken: "drop(reader);",
-        noticed_by: ("pictures", "rows_are_written_only_where_a_consumer_has_read"),
+        caught_by: ("decode", "rows_are_written_only_after_a_consumer_s_read"),
     },
     Break {
-        what: "engines write to pixels that the kernel has yet to read",
+        what: "engines overwrite pixels that the kernel has not read yet",
         file: "decode/group_slot.rs",
         sound: "self.done.wait()?;",
         broken: "",
-        noticed_by: ("pictures", "engines_write_only_where_nothing_is_read_any_more"),
+        caught_by: ("decode", "engines_write_only_to_memory_that_is_not_read_any_more"),
     },
     Break {
         what: "the kernel does not wait for the engines",
         file: "decode/submit.rs",
         sound: "engines.done.delay(stream)?;",
         broken: "",
-        noticed_by: ("pictures", "pictures_are_the_host_s_in_every_type_and_layout_beside_rows_that_are_done"),
+        caught_by: ("decode", "pictures_equal_the_host_s_in_each_type_and_layout_next_to_finished_rows"),
     },
     Break {
         what: "the engines wait for the cores",
         file: "decode/submit.rs",
         sound: "let by_engines = match",
         broken: "if let Some(cores) = &group_slot.cores { cores.done.delay(resources.engines_stream.handle)?; } let by_engines = match",
-        noticed_by: ("pictures", "share::engines_and_cores_decode_at_the_same_time_and_each_gets_what_it_can_do"),
+        caught_by: ("decode", "balance::engines_and_cores_decode_at_the_same_time_in_proportion_to_their_speeds"),
     },
     Break {
-        what: "the cores get their pictures when the engines' call has come back",
+        what: "the cores get their pictures after the engines' call has returned",
         file: "decode/submit.rs",
         sound: "        let by_cores = match &mut group_slot.cores {
             Some(decoder) => decode(resources, decoder, &on_cores, &resources.stream)?,
@@ -207,199 +205,196 @@ const BREAKS: [Break; 50] = [
             None => Rejections::all(&on_cores),
         };
 ",
-        noticed_by: ("pictures", "share::engines_and_cores_decode_at_the_same_time_and_each_gets_what_it_can_do"),
+        caught_by: ("decode", "balance::engines_and_cores_decode_at_the_same_time_in_proportion_to_their_speeds"),
     },
     Break {
-        what: "engines that decode something else get pictures",
+        what: "engines with wrong pixels are used",
         file: "decode/selftest.rs",
         sound: "if !difference.is_within(max) {",
         broken: "if difference.mean > 255.0 {",
-        noticed_by: ("pictures", "opening::engines_that_decode_something_else_are_not_used"),
+        caught_by: ("decode", "opening::engines_with_wrong_pixels_are_not_used"),
     },
     Break {
-        what: "nobody looks at what the cores' last groups took",
+        what: "the cores' times are not measured",
         file: "decode/group_slot.rs",
         sound: "cores: time(&self.cores)? }",
         broken: "cores: None }",
-        noticed_by: ("pictures", "share::engines_and_cores_decode_at_the_same_time_and_each_gets_what_it_can_do"),
+        caught_by: ("decode", "balance::engines_and_cores_decode_at_the_same_time_in_proportion_to_their_speeds"),
     },
     Break {
-        what: "half of a refused batch is decoded while the other half is under way",
+        what: "half of a rejected batch is decoded while the other half is in flight",
         file: "decode/submit.rs",
         sound: "resources.wait_for_streams()?;",
         broken: "",
-        noticed_by: ("pictures", "refused::refused_pictures_come_back_and_the_others_are_not_decoded_again"),
+        caught_by: ("decode", "rejected::rejected_pictures_are_returned_and_the_others_are_decoded_once"),
     },
     Break {
-        what: "a decoder ends while it has work",
+        what: "a decoder is freed while it has work",
         file: "decode/group_slot.rs",
         sound: "&& let Err(error) = self.wait_idle()",
         broken: "&& let Err(error) = Ok::<(), forebay_loader::Error>(())",
-        noticed_by: ("pictures", "what_a_decoder_has_begun_outlives_it_and_nobody_waits_for_ever"),
+        caught_by: ("decode", "work_in_flight_outlives_a_dropped_decoder_whose_drop_returns"),
     },
     Break {
-        what: "memory of a batch that does not come again is lost",
+        what: "memory of an abandoned batch leaks",
         file: "partial_batch.rs",
         sound: "self.state.blocks.release(block, self.copied.take().into_iter().collect());",
         broken: "std::mem::forget(block);",
-        noticed_by: ("pictures", "refused::a_batch_that_does_not_come_again_gives_its_memory_back"),
+        caught_by: ("decode", "rejected::an_abandoned_batch_releases_its_memory"),
     },
     Break {
-        what: "memory of the device is never freed",
+        what: "device memory is never freed",
         file: "memory.rs",
         sound: "checked(unsafe { free_sync(self.address) }, \"cuMemFree\")",
         broken: "Ok(())",
-        noticed_by: ("target", "a_slot_returns_to_its_pool_only_after_its_copy"),
+        caught_by: ("delivery", "a_slot_returns_to_its_pool_only_after_its_copy"),
     },
     Break {
         what: "rows that move up come from the wrong place",
         file: "partial_batch.rs",
         sound: "memcpy_dtod_async(at(to), at(from), ",
         broken: "memcpy_dtod_async(at(from), at(to), ",
-        noticed_by: ("pictures", "refused::pictures_that_are_done_move_up_where_samples_were_given_up"),
+        caught_by: ("decode", "rejected::decoded_pictures_move_up_when_samples_were_skipped"),
     },
     Break {
-        what: "a picture that was not refused is decoded again",
+        what: "a picture that was not rejected is decoded twice",
         file: "decode/decoder.rs",
         sound: "before.as_ref().is_none_or(|before| !before.contains(picture))",
         broken: "before.as_ref().is_none_or(|before| !before.contains(picture) || true)",
-        noticed_by: ("pictures", "refused::refused_pictures_come_back_and_the_others_are_not_decoded_again"),
+        caught_by: ("decode", "rejected::rejected_pictures_are_returned_and_the_others_are_decoded_once"),
     },
     Break {
-        what: "what the driver says about a copy is not heard",
+        what: "an error of the driver for a copy is ignored",
         file: "context.rs",
         sound: "checked(unsafe { memcpy_htod_async(target, source, self.handle) }, \"cuMemcpyHtoDAsync\")",
         broken: "{ let _ = unsafe { memcpy_htod_async(target, source, self.handle) }; Ok(()) }",
-        noticed_by: ("pictures", "failure::a_failure_that_is_no_picture_s_is_the_batch_s_error_and_nothing_is_lost"),
+        caught_by: ("decode", "failure::a_failure_that_no_picture_causes_is_the_batch_s_error_and_nothing_leaks"),
     },
     Break {
-        what: "files are read to where a consumer has yet to read",
+        what: "files are read to memory that a consumer has not read yet",
         file: "memory.rs",
         sound: "reader.wait()",
         broken: "Ok::<(), forebay_loader::Error>(())",
-        noticed_by: ("early", "rows_are_read_only_where_a_consumer_has_read"),
+        caught_by: ("direct_rows", "rows_are_read_only_to_memory_that_consumers_have_read"),
     },
     Break {
-        what: "files are read to where a copy that nobody has looked at is under way",
+        what: "files are read to memory of an unread batch whose copy is in flight",
         file: "batch.rs",
         sound: "readers.push(self.copied.clone());",
         broken: "",
-        noticed_by: ("early", "memory_of_a_batch_that_nobody_has_looked_at_is_read_to_after_its_copy"),
+        caught_by: ("direct_rows", "memory_of_an_unread_batch_is_reused_only_after_its_copy"),
     },
     Break {
-        what: "rows that were read are written over with what the slot has there",
+        what: "direct rows are overwritten with rows of the slot",
         file: "row_copy.rs",
         sound: "done.contains_key(&(number, row))",
         broken: "done.contains_key(&(number + 1000, row))",
-        noticed_by: ("early", "rows_of_every_type_are_the_host_s_to_the_bit"),
+        caught_by: ("direct_rows", "rows_of_each_type_are_bit_identical_to_the_host_s"),
     },
     Break {
-        what: "a read slot is used again before its rows have been copied",
+        what: "a read slot is released before its rows have been copied",
         file: "direct_rows.rs",
         sound: "release_thread.release_after(copied, slot.into());",
         broken: "drop(slot);",
-        noticed_by: ("early", "copied::a_read_slot_returns_to_its_pool_only_after_its_copy"),
+        caught_by: ("direct_rows", "copies::a_read_slot_returns_to_its_pool_only_after_its_copy"),
     },
     Break {
-        what: "pictures are decoded for a batch whose rows are still being copied, and it ends before them",
+        what: "a batch with pictures ends before the copies of its direct rows",
         file: "partial_batch.rs",
         sound: "copied.delay(stream.handle)?;",
         broken: "let _ = copied;",
-        noticed_by: ("pictures", "a_batch_ends_behind_rows_that_are_copied_to_it_by_themselves"),
+        caught_by: ("decode", "a_batch_ends_after_the_copies_of_its_direct_rows"),
     },
     Break {
-        what: "memory of a batch that is not filled is used again while rows are copied to it",
+        what: "memory of an unfilled batch is reused while rows are copied to it",
         file: "direct_rows.rs",
         sound: "QueuedCopies::Until(copied) => self.state.blocks.release(block, vec![copied]),",
         broken: "QueuedCopies::Until(_) => self.state.blocks.release(block, Vec::new()),",
-        noticed_by: ("early", "copied::memory_of_a_batch_that_is_given_up_is_written_after_its_copies"),
+        caught_by: ("direct_rows", "copies::memory_of_an_abandoned_batch_is_reused_after_its_copies"),
     },
     Break {
-        what: "the same of one that is filled and does not come",
+        what: "memory of a filled and abandoned batch is reused while rows are copied to it",
         file: "partial_batch.rs",
         sound: "self.copied.take().into_iter().collect()",
         broken: "Vec::new()",
-        noticed_by: ("early", "copied::memory_of_a_batch_that_is_given_up_is_written_after_its_copies"),
+        caught_by: ("direct_rows", "copies::memory_of_an_abandoned_batch_is_reused_after_its_copies"),
     },
     Break {
-        what: "read slots wait for whoever reads memory of batches",
+        what: "read slots wait for consumers of batches",
         file: "direct_rows.rs",
         sound: "let stream = self.state.streams.open(&self.state.context)?;",
         broken: "let stream = self.state.stream.clone();",
-        noticed_by: ("early", "copied::a_read_slot_does_not_wait_for_a_consumer"),
+        caught_by: ("direct_rows", "copies::a_read_slot_does_not_wait_for_a_consumer"),
     },
     Break {
-        what: "what an end without memory leaves is waited for with the device, which ends captures",
+        what: "work after memory has run out is waited for with the device, which ends captures",
         file: "decode/group_slot.rs",
         sound: "self.streams.iter().try_for_each(|stream| stream.wait())?;",
         broken: "self.context.synchronize()?;",
-        noticed_by: ("pictures", "failure::where_memory_ends_everything_is_refused_from_then_on"),
+        caught_by: ("decode", "failure::everything_is_rejected_after_memory_has_run_out"),
     },
     Break {
-        what: "large pictures without memory for their pixels say that none is taken",
+        what: "large pictures without memory for pixels count as rejected by the backend",
         file: "decode/submit.rs",
         sound: "self.tally.without_memory += 1;",
         broken: "self.tally.without_memory += 0;",
-        noticed_by: ("pictures", "failure::that_there_is_no_memory_for_large_pictures_says_nothing_of_others"),
+        caught_by: ("decode", "failure::large_pictures_without_memory_do_not_count_against_a_backend"),
     },
     Break {
-        what: "large pictures for which the library has no memory say that none is taken",
+        what: "large pictures without memory in the library count as rejected by the backend",
         file: "decode/submit.rs",
         sound: "rejections.without_memory += 1;",
         broken: "rejections.reason = Some(failure);",
-        noticed_by: ("pictures", "failure::that_there_is_no_memory_for_large_pictures_says_nothing_of_others"),
+        caught_by: ("decode", "failure::large_pictures_without_memory_do_not_count_against_a_backend"),
     },
     Break {
-        what: "a large picture is as large as the part that is decoded",
+        what: "the size of a large picture is that of its decoded region",
         file: "decode/submit.rs",
         sound: "item.is_large(Extent::Whole)",
         broken: "item.is_large(extent(backend))",
-        noticed_by: ("pictures", "failure::that_there_is_no_memory_for_large_pictures_says_nothing_of_others"),
+        caught_by: ("decode", "failure::large_pictures_without_memory_do_not_count_against_a_backend"),
     },
     Break {
-        what: "a decoder outlives its drop",
+        what: "the drop of a decoder does not wait for its end",
         file: "release.rs",
         sound: "is_dropped.recv_timeout(DROP_WAIT_MAX)",
         broken: "is_dropped.recv_timeout(Duration::ZERO)",
-        noticed_by: (
-            "pictures",
-            "a_batch_that_nobody_wants_any_more_is_not_overwritten_before_the_device_is_done_with_it",
-        ),
+        caught_by: ("decode", "an_abandoned_batch_is_not_overwritten_before_the_device_has_finished_it"),
     },
     Break {
-        what: "an epoch begins on a device that is lost",
+        what: "an epoch starts on a lost device",
         file: "state.rs",
         sound: "self.opened.has_fired().map(drop)",
         broken: "Ok(())",
-        noticed_by: ("early", "lost::a_device_that_is_lost_at_any_call_ends_the_epoch_and_nobody_waits"),
+        caught_by: ("direct_rows", "lost_device::a_device_lost_at_any_call_ends_the_epoch_and_blocks_no_thread"),
     },
     Break {
-        what: "rows are copied to where a consumer has yet to read",
+        what: "rows are copied to memory that a consumer has not read yet",
         file: "memory.rs",
         sound: "blocks[*i].is_idle()?",
         broken: "true",
-        noticed_by: ("early", "copied::memory_that_may_still_be_read_takes_no_rows"),
+        caught_by: ("direct_rows", "copies::memory_that_may_still_be_read_is_not_used_for_direct_rows"),
     },
     Break {
-        what: "a read that is too short counts as one",
+        what: "a short read counts as a complete one",
         file: "cufile/safe.rs",
         sound: "read += read_bytes;",
         broken: "read = bytes;",
-        noticed_by: ("early", "a_sample_that_is_nothing_but_one_row_is_not_read_by_the_host"),
+        caught_by: ("direct_rows", "a_sample_with_a_single_direct_row_is_not_read_by_the_host"),
     },
     Break {
-        what: "cuFile keeps files",
+        what: "files stay registered with cuFile",
         file: "cufile/safe.rs",
         sound: "unsafe { result::deregister(&self.driver.library, self.handle) };",
         broken: "",
-        noticed_by: ("early", "a_loader_that_is_closed_lets_go_of_files_and_memory"),
+        caught_by: ("direct_rows", "closing_a_loader_releases_files_and_memory"),
     },
     Break {
-        what: "rows that were read are lost when pictures are refused",
+        what: "direct rows are lost when pictures are rejected",
         file: "decode/decoder.rs",
         sound: "before.map(|before| Box::new(before.without(pictures)) as DeviceRows)",
         broken: "before.and_then(|before| { drop(before.without(pictures)); None::<DeviceRows> })",
-        noticed_by: ("early", "rows_stand_beside_pictures_that_the_device_decodes_and_stay_when_it_gives_up"),
+        caught_by: ("direct_rows", "direct_rows_remain_when_the_device_abandons_decoding_their_pictures"),
     },
 ];
 
@@ -408,21 +403,21 @@ fn root() -> &'static Path {
 }
 
 impl Break {
-    /// The file, broken.
+    /// Returns the text of the broken file.
     fn text(&self) -> String {
         let path = root().join("gpu/src").join(self.file);
         let text = std::fs::read_to_string(path).expect("a file of the crate's");
         let (places, what) = (text.matches(self.sound).count(), self.what);
-        assert_eq!(places, 1, "`{}` stands in {} so many times: where is \"{what}\" now?", self.sound, self.file);
+        assert_eq!(places, 1, "`{}` must occur once in {}, for \"{what}\"", self.sound, self.file);
         text.replace(self.sound, self.broken)
     }
 }
 
 #[test]
-fn every_break_has_its_place_in_the_source_and_a_test() {
+fn every_break_matches_its_source_and_its_test() {
     for one in BREAKS {
         one.text();
-        let (suite, test) = one.noticed_by;
+        let (suite, test) = one.caught_by;
         let (module, name) = test.rsplit_once("::").unwrap_or(("main", test));
         let files =
             [format!("{suite}.rs"), format!("{suite}/{module}.rs")].map(|file| root().join("gpu/tests").join(file));
@@ -431,7 +426,7 @@ fn every_break_has_its_place_in_the_source_and_a_test() {
     }
 }
 
-/// The workspace in a folder of its own, whose builds the next run finds again.
+/// Copy of the workspace. The next run reuses its builds.
 struct Copy(PathBuf);
 
 impl Copy {
@@ -443,7 +438,7 @@ impl Copy {
             .output()
             .expect("git");
         for path in String::from_utf8(listed.stdout).expect("names").split_terminator('\0') {
-            // What was deleted is listed until it is committed.
+            // A deleted file is listed until the deletion is committed.
             if let Ok(bytes) = std::fs::read(root().join(path)) {
                 copy.write(path, &bytes);
             }
@@ -451,7 +446,7 @@ impl Copy {
         copy
     }
 
-    /// Writes a file, unless it is the same: what is newer is built anew.
+    /// Writes a file unless it is unchanged, since newer files are rebuilt.
     fn write(&self, path: &str, bytes: &[u8]) {
         let path = self.0.join("tree").join(path);
         if std::fs::read(&path).is_ok_and(|old| old == bytes) {
@@ -461,7 +456,7 @@ impl Copy {
         std::fs::write(path, bytes).expect("written");
     }
 
-    /// Runs the crate's tests for so many seconds.
+    /// Returns the command that runs tests of the crate with a time limit.
     fn cargo(&self, seconds: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("timeout");
         command
@@ -473,9 +468,9 @@ impl Copy {
         command
     }
 
-    /// Whether the test passes; `None` if it does not end.
+    /// Returns whether the test passes; `None` if it exceeds the limit.
     fn passes(&self, (suite, test): (&str, &str)) -> Option<bool> {
-        // No limit for the compiler.
+        // The compiler has no limit.
         let built = self.cargo("0", &["--test", suite, "--no-run"]).output().expect("cargo");
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
         let mut run = self.cargo(LIMIT, &["--test", suite, "--", "--exact", test]);
@@ -486,28 +481,28 @@ impl Copy {
 
 #[test]
 #[ignore = "builds the crate once for each break"]
-fn every_break_is_noticed() {
+fn every_break_is_caught() {
     let copy = Copy::new();
     let only = std::env::var("BREAKS").unwrap_or_default();
     let breaks: Vec<_> =
-        BREAKS.into_iter().filter(|one| one.file.contains(&only) || one.noticed_by.0.contains(&only)).collect();
+        BREAKS.into_iter().filter(|one| one.file.contains(&only) || one.caught_by.0.contains(&only)).collect();
     assert!(!breaks.is_empty(), "no break is in files with {only} in their names");
-    let mut wrong = Vec::new();
-    // What fails in any copy notices nothing.
-    let tests: BTreeSet<_> = breaks.iter().map(|one| one.noticed_by).collect();
+    let mut missed = Vec::new();
+    // A test that fails without the break proves nothing.
+    let tests: BTreeSet<_> = breaks.iter().map(|one| one.caught_by).collect();
     for test in tests {
-        assert_eq!(copy.passes(test), Some(true), "{test:?} in the sound crate");
+        assert_eq!(copy.passes(test), Some(true), "{test:?} in the unbroken crate");
     }
     for one in breaks {
         let path = format!("gpu/src/{}", one.file);
         copy.write(&path, one.text().as_bytes());
-        let answer = copy.passes(one.noticed_by);
-        let (_, test) = one.noticed_by;
-        println!("{answer:?}: {}, {test}", one.what);
-        if answer != Some(false) {
-            wrong.push(one.what);
+        let passes = copy.passes(one.caught_by);
+        let (_, test) = one.caught_by;
+        println!("passes: {passes:?}: {}, {test}", one.what);
+        if passes != Some(false) {
+            missed.push(one.what);
         }
         copy.write(&path, &std::fs::read(root().join(&path)).expect("a file of the crate's"));
     }
-    assert!(wrong.is_empty(), "nobody noticed: {wrong:?}");
+    assert!(missed.is_empty(), "not caught: {missed:?}");
 }

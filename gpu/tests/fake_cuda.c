@@ -1,9 +1,10 @@
-/* A CUDA driver in host memory, for tests only, with two devices. Streams are queues that move as late as is legal: when
- * the test says so, when a consumer reads, or when the host waits for the whole device. Until then nothing is copied, as
- * on a device that is busy. Device memory starts as 0xEE. Whatever a device would not forgive aborts.
+/* Fake CUDA driver with two devices in host memory, for tests only. Streams are queues that advance as late as is
+ * legal: when the test calls a function for it, when a consumer reads, or when the host waits for the whole device.
+ * Until then nothing is copied, as on a busy device. Device memory is initialised to 0xEE. Misuse that a device would
+ * not detect aborts the process.
  *
- * Its kernels are those of crop_resize.cu, compiled as C++ for the host and linked in. fake_nvjpeg.c does its work on these streams, and
- * fake_cufile.c reads to this memory. */
+ * The kernels are those of crop_resize.cu, compiled as C++ for the host and linked in. fake_nvjpeg.c queues its work
+ * on these streams, and fake_cufile.c reads to this memory. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,11 +13,14 @@
 #include <time.h>
 
 enum { DEVICES = 2, STREAMS_MAX = 1024, OPS_MAX = 1024, RANGES_MAX = 256 };
-enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, INVALID_CONTEXT = 201, STREAM_CAPTURE_IMPLICIT = 906, INVALID_HANDLE = 400, PINNED_ALREADY = 712, WITHOUT_TIME = 2, NON_BLOCKING = 1 };
+enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500 };
+enum { NOT_READY = 600, PINNED_ALREADY = 712, STREAM_CAPTURE_IMPLICIT = 906 };
+/* Flags of events and streams. */
+enum { WITHOUT_TIME = 2, NON_BLOCKING = 1 };
 
 typedef struct Stream Stream;
-/* Seconds of the device's own time: pictures take what a test says, everything else nothing. The host has the time of what it has
- * waited for with fake_cuda_finish, and what it queues begins no earlier. */
+/* Times are seconds of simulated time. Pictures take the time that a test sets, all other work takes none. The host's
+ * time is that of the work for which it has waited with fake_cuda_finish, and work that it queues starts no earlier. */
 typedef struct Event { int device, asked, fired, is_timed; double at; Stream *on; } Event;
 typedef struct Op {
     enum { COPY, RECORD, WAIT, CALL } kind;
@@ -32,21 +36,21 @@ struct Stream { int device; Op ops[OPS_MAX]; long first, last; double clock; };
 typedef struct Context { int device, retained; } Context;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t advanced = PTHREAD_COND_INITIALIZER;
 static Context contexts[DEVICES] = {{0, 0}, {1, 0}};
 static Stream *streams[STREAMS_MAX], legacy[DEVICES];
-static int stream_count, allocated, events, waiting, modules, waits_move;
+static int stream_count, allocated, events, waiting, modules, waits_advance;
 static double host_clock;
 static struct { char *at; size_t len; } pinned[RANGES_MAX], on_device[RANGES_MAX];
 static struct { char function[64]; int calls_left, code; } fault;
 static _Thread_local Context *current[16];
 static _Thread_local int depth;
-/* What the thread may do while another one captures a graph: 0, nothing that waits or allocates; 2, anything. */
+/* Capture mode of the thread while another one captures a graph: 0 forbids waits and allocations; 2 allows all calls. */
 static _Thread_local int capture_mode;
 static int strict_calls;
 static int piece_max = 1 << 30, memory_is_held;
-/* Whether a graph is captured on a stream that waits for the default ones: then what these are given is the graph's, or ends the
- * capture, as does whoever waits for the device. */
+/* True while a graph is captured on a stream that waits for the default streams. Then work on the default streams
+ * becomes part of the graph or ends the capture, and so does a wait for the device. */
 static int captures;
 
 static void must(int holds, const char *what) {
@@ -63,15 +67,15 @@ static int injected(const char *function) {
     pthread_mutex_unlock(&lock);
     return hit ? fault.code : 0;
 }
-#define NOT_THE_GRAPH_S(stream) must(!captures || (uintptr_t)(stream) > 2, "something becomes a part of somebody's graph")
+#define NOT_THE_GRAPH_S(stream) must(!captures || (uintptr_t)(stream) > 2, "work becomes a part of a consumer's graph")
 #define ENTER do { int code = injected(__func__); if (code) return code; } while (0)
 #define ENTER_CONTEXT ENTER; if (!depth) return INVALID_CONTEXT
-/* A call that would end another thread's capture of a graph. */
+/* Marks calls that would end another thread's capture of a graph. */
 #define NOT_IN_CAPTURES do { if (capture_mode != 2) __atomic_add_fetch(&strict_calls, 1, __ATOMIC_SEQ_CST); } while (0)
 
 static Stream *stream_of(void *s) { return (uintptr_t)s <= 2 ? &legacy[current[depth - 1]->device] : s; }
 
-/* All of these with the lock held. */
+/* The following functions require the lock. */
 static int step(Stream *s) {
     if (s->first == s->last) return 0;
     Op *op = &s->ops[s->first % OPS_MAX];
@@ -84,23 +88,23 @@ static int step(Stream *s) {
     s->first++;
     return 1;
 }
-/* Moves `s` up to `position`, and of the other streams only what that waits for. */
+/* Advances `s` to `position`, and other streams only as far as it waits for them. */
 static void reach(Stream *s, long position) {
     while (s->first < position) {
         if (step(s)) continue;
         Event *awaited = s->ops[s->first % OPS_MAX].event;
-        must(awaited->on && awaited->on->first < awaited->on->last, "a stream waits for what was never queued");
+        must(awaited->on && awaited->on->first < awaited->on->last, "a stream waits for an event that was never recorded");
         reach(awaited->on, awaited->on->first + 1);
     }
-    pthread_cond_broadcast(&moved);
+    pthread_cond_broadcast(&advanced);
 }
 static void run_all(void) {
-    for (int again = 1; again;) {
-        again = 0;
-        for (int d = 0; d < DEVICES; d++) again |= step(&legacy[d]);
-        for (int i = 0; i < stream_count; i++) again |= step(streams[i]);
+    for (int is_busy = 1; is_busy;) {
+        is_busy = 0;
+        for (int d = 0; d < DEVICES; d++) is_busy |= step(&legacy[d]);
+        for (int i = 0; i < stream_count; i++) is_busy |= step(streams[i]);
     }
-    pthread_cond_broadcast(&moved);
+    pthread_cond_broadcast(&advanced);
 }
 static int is_pinned(const char *at, size_t len) {
     for (int i = 0; i < RANGES_MAX; i++)
@@ -116,7 +120,7 @@ static long push(Stream *s, Op op) {
     return ++s->last;
 }
 
-/* For tests. */
+/* Interface for tests. */
 void fake_cuda_capture(void) { captures = 1; }
 void fake_cuda_end_capture(void) { captures = 0; }
 void fake_cuda_run(void) {
@@ -124,26 +128,27 @@ void fake_cuda_run(void) {
     run_all();
     pthread_mutex_unlock(&lock);
 }
-/* Everything but the default streams and `besides`, where consumers are. */
-void fake_cuda_run_copies(void *besides) {
+/* Advances all streams except the default streams and `consumer`, which consumers use. */
+void fake_cuda_run_copies(void *consumer) {
     pthread_mutex_lock(&lock);
-    for (int again = 1; again;) {
-        again = 0;
-        for (int i = 0; i < stream_count; i++) again |= streams[i] != besides && step(streams[i]);
+    for (int is_busy = 1; is_busy;) {
+        is_busy = 0;
+        for (int i = 0; i < stream_count; i++) is_busy |= streams[i] != consumer && step(streams[i]);
     }
-    pthread_cond_broadcast(&moved);
+    pthread_cond_broadcast(&advanced);
     pthread_mutex_unlock(&lock);
 }
-/* A consumer's read on `stream` (0: the default stream of `device`); comes back before it has been done. */
-static Stream *consumer(int device, void *stream) { return (uintptr_t)stream <= 2 ? &legacy[device] : stream; }
+/* Stream of a consumer; 0 is the default stream of `device`. */
+static Stream *consumer_stream(int device, void *stream) { return (uintptr_t)stream <= 2 ? &legacy[device] : stream; }
+/* Queues a consumer's read on `stream`. */
 void fake_cuda_read_later(int device, void *stream, const void *from, void *to, size_t len) {
     pthread_mutex_lock(&lock);
-    push(consumer(device, stream), (Op){.kind = COPY, .to = to, .from = from, .len = len});
+    push(consumer_stream(device, stream), (Op){.kind = COPY, .to = to, .from = from, .len = len});
     pthread_mutex_unlock(&lock);
 }
-/* The same, done, and no other stream moved further than that needs. */
+/* Reads on `stream`, and advances other streams only as far as it waits for them. */
 void fake_cuda_read(int device, void *stream, const void *from, void *to, size_t len) {
-    Stream *s = consumer(device, stream);
+    Stream *s = consumer_stream(device, stream);
     pthread_mutex_lock(&lock);
     reach(s, push(s, (Op){.kind = COPY, .to = to, .from = from, .len = len}));
     pthread_mutex_unlock(&lock);
@@ -157,7 +162,8 @@ void *fake_cuda_stream(int device) {
     pthread_mutex_unlock(&lock);
     return s;
 }
-/* From now on, the `nth` call of `function`, "*" for any, answers `code`; if `nth` is below 0, every one from the -`nth`-th on. */
+/* Makes the `nth` call of `function` return `code`; "*" means any function. If `nth` is negative, all calls from the
+ * -`nth`th on. */
 void fake_cuda_fail(const char *function, int nth, int code) {
     pthread_mutex_lock(&lock);
     snprintf(fault.function, sizeof fault.function, "%s", function);
@@ -165,72 +171,71 @@ void fake_cuda_fail(const char *function, int nth, int code) {
     fault.code = code;
     pthread_mutex_unlock(&lock);
 }
-/* Whether every call of any function fails by now. */
+/* True if every call of any function fails. */
 int fake_cuda_is_lost(void) {
     pthread_mutex_lock(&lock);
     int lost = !strcmp(fault.function, "*") && fault.calls_left == -1;
     pthread_mutex_unlock(&lock);
     return lost;
 }
-/* Pieces of device memory have at most so many bytes from now on. */
+/* Limits the bytes of each piece of device memory. */
 void fake_cuda_piece_max(int bytes) { __atomic_store_n(&piece_max, bytes, __ATOMIC_SEQ_CST); }
-/* Memory of the device is waited for until it is let go. */
+/* Makes allocations of device memory wait, until fake_cuda_release_memory. */
 int fake_cuda_hold_memory(void) { return __atomic_exchange_n(&memory_is_held, 1, __ATOMIC_SEQ_CST); }
-int fake_cuda_let_memory_go(void) {
+int fake_cuda_release_memory(void) {
     pthread_mutex_lock(&lock);
     memory_is_held = 0;
-    pthread_cond_broadcast(&moved);
+    pthread_cond_broadcast(&advanced);
     pthread_mutex_unlock(&lock);
     return 0;
 }
-/* The two below give up when what they wait for does not come about, and say so with 0. */
-static struct timespec give_up_at(void) {
+/* Time at which the waits below give up and return 0. */
+static struct timespec deadline(void) {
     struct timespec at;
     clock_gettime(CLOCK_REALTIME, &at);
     at.tv_sec += 10;
     return at;
 }
-/* From now on, a host that waits moves the device, as far as it can go; whoever waits already is helped as well. What it did
- * before. */
-int fake_cuda_waits_move(int on) {
+/* Sets whether a wait on the host advances the device as far as possible, for current waits as well. Returns the
+ * former mode. */
+int fake_cuda_waits_advance(int on) {
     pthread_mutex_lock(&lock);
-    int before = waits_move;
-    waits_move = on;
+    int before = waits_advance;
+    waits_advance = on;
     if (on) run_all();
     pthread_mutex_unlock(&lock);
     return before;
 }
-/* The same, and each wait moves the device only as far as it waits for. Nobody else is helped, now or when it ends, by the answer of
- * this function. */
-int fake_cuda_waits_move_little(int mode) {
+/* Sets the mode of waits without effect on current waits. In mode 2 a wait advances the device only as far as it
+ * needs. Returns the former mode. */
+int fake_cuda_set_wait_mode(int mode) {
     pthread_mutex_lock(&lock);
-    int before = waits_move;
-    waits_move = mode;
+    int before = waits_advance;
+    waits_advance = mode;
     pthread_mutex_unlock(&lock);
     return before;
 }
-/* Comes back when so many threads wait for events that have not fired. */
+/* Waits until `count` threads wait for events that have not fired. */
 int fake_cuda_await_waiters(int count) {
-    struct timespec at = give_up_at();
+    struct timespec at = deadline();
     int late = 0;
     pthread_mutex_lock(&lock);
-    while (waiting < count && !late) late = pthread_cond_timedwait(&moved, &lock, &at);
+    while (waiting < count && !late) late = pthread_cond_timedwait(&advanced, &lock, &at);
     pthread_mutex_unlock(&lock);
     return !late;
 }
-/* Comes back when a thread waits for an event that has not fired. */
 int fake_cuda_await_waiter(void) { return fake_cuda_await_waiters(1); }
-/* Runs everything, again and again, until nobody holds a context. */
+/* Advances all streams until all contexts are released. */
 int fake_cuda_await_release(void) {
-    struct timespec at = give_up_at();
+    struct timespec at = deadline();
     int late = 0;
     pthread_mutex_lock(&lock);
     for (run_all(); (contexts[0].retained || contexts[1].retained) && !late; run_all())
-        late = pthread_cond_timedwait(&moved, &lock, &at);
+        late = pthread_cond_timedwait(&advanced, &lock, &at);
     pthread_mutex_unlock(&lock);
     return !late;
 }
-/* Operations that have not run. */
+/* Number of queued operations. */
 int fake_cuda_queued(void) {
     int count = 0;
     pthread_mutex_lock(&lock);
@@ -239,7 +244,7 @@ int fake_cuda_queued(void) {
     pthread_mutex_unlock(&lock);
     return count;
 }
-/* Microseconds of the stream that is furthest; from now on all are there. */
+/* Latest time of any stream in microseconds, to which all streams are set. */
 int fake_cuda_clock(void) {
     double clock = 0;
     pthread_mutex_lock(&lock);
@@ -251,7 +256,7 @@ int fake_cuda_clock(void) {
 }
 int fake_cuda_retained(int device) { return __atomic_load_n(&contexts[device].retained, __ATOMIC_SEQ_CST); }
 int fake_cuda_modules(void) { return __atomic_load_n(&modules, __ATOMIC_SEQ_CST); }
-/* Calls that would have ended a capture, and this thread's mode. */
+/* Number of calls that would have ended a capture, and this thread's capture mode. */
 int fake_cuda_strict_calls(void) { return __atomic_load_n(&strict_calls, __ATOMIC_SEQ_CST); }
 int fake_cuda_capture_mode(void) { return capture_mode; }
 int fake_cuda_allocated(void) { return __atomic_load_n(&allocated, __ATOMIC_SEQ_CST); }
@@ -264,7 +269,7 @@ int fake_cuda_registered(void) {
     return count;
 }
 
-/* Whether device memory has all of the range. */
+/* True if the range is device memory. */
 int fake_cuda_is_on_device(const void *from, size_t len) {
     const char *at = from;
     int known = 0;
@@ -274,7 +279,7 @@ int fake_cuda_is_on_device(const void *from, size_t len) {
     pthread_mutex_unlock(&lock);
     return known;
 }
-/* Whether device memory has all of the range, and nothing that is queued on any stream touches it. */
+/* True if the range is device memory and no queued work uses it. */
 int fake_cuda_is_idle(const void *from, size_t len) {
     const char *at = from;
     int known = fake_cuda_is_on_device(from, len), busy = 0;
@@ -290,7 +295,7 @@ int fake_cuda_is_idle(const void *from, size_t len) {
     pthread_mutex_unlock(&lock);
     return known && !busy;
 }
-/* For other libraries of this device. `call` runs in `stream`'s order and takes so long; what it is given, it frees. */
+/* Interface for other fake libraries. `call` runs in the order of `stream`, takes `seconds` and frees its argument. */
 int fake_cuda_has_context(void) { return depth > 0; }
 int fake_cuda_is_pinned(const void *at, size_t len) { return is_pinned(at, len); }
 void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument, double seconds) {
@@ -298,7 +303,7 @@ void fake_cuda_call_later(void *stream, void (*call)(void *), void *argument, do
     push(stream_of(stream), (Op){.kind = CALL, .call = call, .to = argument, .seconds = seconds});
     pthread_mutex_unlock(&lock);
 }
-/* The host waits for what `stream` has been given. */
+/* Waits on the host for all work that is queued on `stream`. */
 void fake_cuda_finish(void *stream) {
     Stream *s = stream_of(stream);
     pthread_mutex_lock(&lock);
@@ -307,7 +312,7 @@ void fake_cuda_finish(void *stream) {
     pthread_mutex_unlock(&lock);
 }
 
-/* The driver: what driver.rs lists, a line each. */
+/* The driver's functions, the same as in the list of driver.rs. */
 int cuInit(unsigned f) { (void)f; ENTER; return 0; }
 int cuGetErrorName(int c, const char **t) {
     *t = c == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OF_THE_TEST";
@@ -326,41 +331,46 @@ int cuDevicePrimaryCtxRelease_v2(int d) {
     ENTER;
     pthread_mutex_lock(&lock);
     must(__atomic_sub_fetch(&contexts[d].retained, 1, __ATOMIC_SEQ_CST) >= 0, "a context is released twice");
-    pthread_cond_broadcast(&moved);
+    pthread_cond_broadcast(&advanced);
     pthread_mutex_unlock(&lock);
     return 0;
 }
 int cuCtxPushCurrent_v2(void *c) {
     ENTER;
-    must(depth < 16 && ((Context *)c)->retained > 0, "a context is used that nobody holds");
+    must(depth < 16 && ((Context *)c)->retained > 0, "a context is used after its release");
     current[depth++] = c;
     return 0;
 }
 int cuThreadExchangeStreamCaptureMode(int *mode) {
     ENTER;
     int before = capture_mode;
-    must(*mode >= 0 && *mode <= 2, "a capture mode that there is not");
+    must(*mode >= 0 && *mode <= 2, "the capture mode is invalid");
     capture_mode = *mode;
     *mode = before;
     return 0;
 }
 int cuCtxPopCurrent_v2(void **c) { ENTER_CONTEXT; *c = current[--depth]; return 0; }
-/* Ends others' captures whatever the thread's mode. */
+/* Ends other threads' captures in any mode. */
 int cuCtxSynchronize(void) {
     __atomic_add_fetch(&strict_calls, 1, __ATOMIC_SEQ_CST);
     ENTER_CONTEXT;
-    must(!captures, "a wait for the device ends somebody's capture");
+    must(!captures, "a wait for the device ends a consumer's capture");
     fake_cuda_run();
     return 0;
 }
 int cuStreamIsCapturing(void *s, int *status) {
     ENTER_CONTEXT;
     *status = 0;
-    // Of the default stream there is no status while one that waits for it captures.
+    // The default stream has no status while a stream that waits for it captures.
     return captures && (uintptr_t)s <= 2 ? STREAM_CAPTURE_IMPLICIT : 0;
 }
-int cuStreamCreate(void **s, unsigned f) { ENTER_CONTEXT; must(f == NON_BLOCKING, "a stream waits for the default stream"); *s = fake_cuda_stream(current[depth - 1]->device); return 0; }
-/* Never freed: what is queued is still done. */
+int cuStreamCreate(void **s, unsigned f) {
+    ENTER_CONTEXT;
+    must(f == NON_BLOCKING, "a stream waits for the default stream");
+    *s = fake_cuda_stream(current[depth - 1]->device);
+    return 0;
+}
+/* The stream is not freed, since queued work is still done. */
 int cuStreamDestroy_v2(void *s) { (void)s; ENTER_CONTEXT; return 0; }
 int cuStreamWaitEvent(void *s, void *e, unsigned f) {
     (void)f;
@@ -403,10 +413,10 @@ int cuEventSynchronize(void *event) {
     Event *e = event;
     pthread_mutex_lock(&lock);
     waiting++;
-    if (waits_move == 1) run_all();
-    while (waits_move == 2 && e->fired < e->asked) reach(e->on, e->on->first + 1);
-    pthread_cond_broadcast(&moved);
-    for (int asked = e->asked; e->fired < asked;) pthread_cond_wait(&moved, &lock);
+    if (waits_advance == 1) run_all();
+    while (waits_advance == 2 && e->fired < e->asked) reach(e->on, e->on->first + 1);
+    pthread_cond_broadcast(&advanced);
+    for (int asked = e->asked; e->fired < asked;) pthread_cond_wait(&advanced, &lock);
     waiting--;
     pthread_mutex_unlock(&lock);
     return 0;
@@ -422,7 +432,7 @@ int cuEventElapsedTime(float *milliseconds, void *begun, void *ended) {
     pthread_mutex_unlock(&lock);
     return code;
 }
-/* Never freed: an operation may still point at it. */
+/* The event is not freed, since queued operations may refer to it. */
 int cuEventDestroy_v2(void *e) { (void)e; ENTER_CONTEXT; __atomic_sub_fetch(&events, 1, __ATOMIC_SEQ_CST); return 0; }
 int cuMemAlloc_v2(uint64_t *p, size_t n) {
     ENTER_CONTEXT;
@@ -430,9 +440,9 @@ int cuMemAlloc_v2(uint64_t *p, size_t n) {
     if (n > (size_t)__atomic_load_n(&piece_max, __ATOMIC_SEQ_CST)) return OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
     waiting += memory_is_held;
-    pthread_cond_broadcast(&moved);
+    pthread_cond_broadcast(&advanced);
     for (int was_held = memory_is_held; was_held; was_held = memory_is_held) {
-        pthread_cond_wait(&moved, &lock);
+        pthread_cond_wait(&advanced, &lock);
         waiting -= !memory_is_held;
     }
     pthread_mutex_unlock(&lock);
@@ -448,7 +458,7 @@ int cuMemAlloc_v2(uint64_t *p, size_t n) {
     __atomic_add_fetch(&allocated, 1, __ATOMIC_SEQ_CST);
     return 0;
 }
-/* As the driver's, waits for the device. */
+/* Waits for the device, as the real function does. */
 int cuMemFree_v2(uint64_t p) {
     ENTER_CONTEXT;
     NOT_IN_CAPTURES;
@@ -480,7 +490,7 @@ int cuMemHostUnregister(void *p) {
     pthread_mutex_lock(&lock);
     int i = 0;
     while (i < RANGES_MAX && pinned[i].at != p) i++;
-    must(i < RANGES_MAX, "memory is unregistered that was not registered");
+    must(i < RANGES_MAX, "unregistered memory was not registered");
     pinned[i].at = NULL;
     pthread_mutex_unlock(&lock);
     return 0;
@@ -488,7 +498,8 @@ int cuMemHostUnregister(void *p) {
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *s) {
     ENTER_CONTEXT;
     must(to + n <= from || from + n <= to, "a copy on the device overlaps with itself");
-    must(fake_cuda_is_on_device((void *)(uintptr_t)to, n) && fake_cuda_is_on_device((void *)(uintptr_t)from, n), "a row lies outside");
+    int are_inside = fake_cuda_is_on_device((void *)(uintptr_t)to, n) && fake_cuda_is_on_device((void *)(uintptr_t)from, n);
+    must(are_inside, "a copied row is outside of device memory");
     pthread_mutex_lock(&lock);
     push(stream_of(s), (Op){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (void *)(uintptr_t)from, .len = n});
     pthread_mutex_unlock(&lock);
@@ -509,16 +520,16 @@ static void fill(void *argument) {
 }
 int cuMemsetD32Async(uint64_t at, unsigned word, size_t count, void *s) {
     ENTER_CONTEXT;
-    must(at % 4 == 0 && fake_cuda_is_on_device((void *)(uintptr_t)at, count * 4), "memory outside is filled");
+    must(at % 4 == 0 && fake_cuda_is_on_device((void *)(uintptr_t)at, count * 4), "the filled range is outside of device memory");
     Fill *f = malloc(sizeof *f);
     *f = (Fill){(void *)(uintptr_t)at, word, count};
     fake_cuda_call_later(s, fill, f, 0);
     return 0;
 }
-/* Ordinary memory is read late as well as registered memory, as by devices that can read it. */
+/* Pageable memory is read late too, as by devices that can read it directly. */
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
     ENTER_CONTEXT;
-    must(fake_cuda_is_on_device((void *)(uintptr_t)to, n), "a copy goes outside");
+    must(fake_cuda_is_on_device((void *)(uintptr_t)to, n), "the target of a copy is outside of device memory");
     pthread_mutex_lock(&lock);
     push(stream_of(s), (Op){.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .len = n});
     pthread_mutex_unlock(&lock);
@@ -536,7 +547,7 @@ static void run_kernel(void *launch) {
     crop_resize_on_host(l->pictures, &l->batch, l->count);
     free(l);
 }
-static void run_look(void *launch) {
+static void run_find(void *launch) {
     Launch *l = launch;
     find_undecoded_on_host(l->pictures, l->count);
     free(l);
@@ -552,25 +563,25 @@ int cuModuleUnload(void *m) { ENTER_CONTEXT; free(m); __atomic_sub_fetch(&module
 int cuModuleGetFunction(void **f, void *m, const char *name) {
     (void)m;
     ENTER_CONTEXT;
-    *f = !strcmp(name, "crop_resize") ? (void *)run_kernel : !strcmp(name, "find_undecoded") ? (void *)run_look : NULL;
+    *f = !strcmp(name, "crop_resize") ? (void *)run_kernel : !strcmp(name, "find_undecoded") ? (void *)run_find : NULL;
     return *f ? 0 : NOT_FOUND;
 }
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void *stream, void **arguments, void **extra) {
     ENTER_CONTEXT;
-    must((f == (void *)run_kernel || f == (void *)run_look) && !extra && !shared, "a kernel is launched that is none");
+    must((f == (void *)run_kernel || f == (void *)run_find) && !extra && !shared, "the launched function is not a kernel");
     Launch *l = malloc(sizeof *l);
     memcpy(&l->pictures, arguments[0], sizeof l->pictures);
-    if (f == (void *)run_look) {
+    if (f == (void *)run_find) {
         l->count = gx;
-        must(bx >= 1 && bx <= 1024 && by * bz * gy * gz == 1 && gx >= 1, "a launch has a shape that no device takes");
-        fake_cuda_call_later(stream, run_look, l, 0);
+        must(bx >= 1 && bx <= 1024 && by * bz * gy * gz == 1 && gx >= 1, "the shape of a launch exceeds the limits of devices");
+        fake_cuda_call_later(stream, run_find, l, 0);
         return 0;
     }
     memcpy(&l->batch, arguments[1], sizeof l->batch);
     l->count = gz;
-    must(bx * by * bz <= 1024 && bz == 1 && gz >= 1 && gz <= 65535, "a launch has a shape that no device takes");
-    must(gx * bx >= l->batch.w && gy * by >= l->batch.h, "a launch leaves pixels out");
+    must(bx * by * bz <= 1024 && bz == 1 && gz >= 1 && gz <= 65535, "the shape of a launch exceeds the limits of devices");
+    must(gx * bx >= l->batch.w && gy * by >= l->batch.h, "a launch does not cover all pixels");
     fake_cuda_call_later(stream, run_kernel, l, 0);
     return 0;
 }

@@ -1,4 +1,4 @@
-//! The kernel's arithmetic against the host's: the same source, compiled as C++ for the host.
+//! The kernel's arithmetic against the host's decoder: the same source, compiled as C++ for the host.
 
 use forebay_gpu::kernel::{BLANK, Batch, CROP_RESIZE, FIND_UNDECODED, PTX, Picture, SOURCE};
 use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
@@ -31,7 +31,7 @@ impl Kernel {
         Self { library, _folder: folder }
     }
 
-    /// What becomes of `source` in `bytes` bytes, normalised as on the host.
+    /// Runs the kernel for one picture and returns the `bytes` bytes of its row, normalised as on the host.
     fn run(&self, source: &Pixels, stage: &Stage, dtype: DType, layout: Layout, bytes: usize) -> Vec<u8> {
         let scale = STD.map(|s| (1.0 / (255.0 * f64::from(s))) as f32);
         let offset = [0, 1, 2].map(|c| (-f64::from(MEAN[c]) / f64::from(STD[c])) as f32);
@@ -48,20 +48,20 @@ impl Kernel {
         (scale, offset): ([f32; 3], [f32; 3]),
     ) -> Vec<u8> {
         type Run = unsafe extern "C" fn(*const Picture, *const Batch, c_uint);
-        // SAFETY: the type is the one of the source.
-        let run = unsafe { self.library.get::<Run>("crop_resize_on_host") }.expect("there");
+        // SAFETY: the type matches the source.
+        let run = unsafe { self.library.get::<Run>("crop_resize_on_host") }.expect("a function of the fake");
         let mut out = vec![0u8; bytes];
         let (region, pixels) = (source.region(), source.rgb().as_ptr().expose_provenance() as u64);
         let picture = Picture::new(pixels, u64::from(region.w) * 3, region, stage, 0, 0).expect("inside");
         let at = out.as_mut_ptr().expose_provenance() as u64;
         let batch = Batch::new(at, stage.output(), dtype, layout, scale, offset).expect("a type of pictures");
-        // SAFETY: the picture lies inside of `source` and `out` has room for the one that is made.
+        // SAFETY: the picture is inside of `source`, and `out` has room for the row.
         unsafe { run(&picture, &batch, 1) };
         out
     }
 }
 
-/// A picture's region of random, smooth-edged or flat content, by `seed`.
+/// Region of a picture with random, smooth-edged or flat content, depending on `seed`.
 fn source(region: Region, seed: u32) -> Pixels {
     let mut pixels = Pixels::new();
     let mut state = seed;
@@ -86,7 +86,7 @@ fn on_host(source: &Pixels, stage: &Stage, dtype: DType, layout: Layout) -> Vec<
     out
 }
 
-/// Crops as augmentation draws them, enlarged and shrunk, mirrored, looked at through windows that stick out.
+/// Crops as augmentation draws them: enlarged, shrunk, mirrored, and with windows that extend beyond the picture.
 fn stages() -> Vec<(Region, Stage)> {
     let whole = Region { x: 0, y: 0, w: 210, h: 160 };
     let part = Region { x: 13, y: 22, w: 190, h: 130 };
@@ -109,24 +109,24 @@ fn stages() -> Vec<(Region, Stage)> {
 }
 
 #[test]
-fn grey_levels_are_the_host_s_or_one_beside() {
+fn grey_levels_differ_from_the_host_s_by_at_most_one() {
     let kernel = Kernel::new();
-    let (mut values, mut beside) = (0, 0);
+    let (mut values, mut differing) = (0, 0);
     for (seed, (decoded, stage)) in (0..).zip(stages()) {
         let source = source(decoded, seed);
         let want = on_host(&source, &stage, DType::UInt8, Layout::Nhwc);
         let got = kernel.run(&source, &stage, DType::UInt8, Layout::Nhwc, want.len());
         for (got, want) in got.iter().zip(&want) {
             assert!(got.abs_diff(*want) <= 1, "{got} for {want} in {stage:?}");
-            beside += usize::from(got != want);
+            differing += usize::from(got != want);
         }
         values += want.len();
     }
-    assert!(beside * 500 < values, "{beside} of {values}");
+    assert!(differing * 500 < values, "{differing} of {values}");
 }
 
 #[test]
-fn normalisation_types_and_layouts_are_the_host_s_to_the_bit() {
+fn normalisation_types_and_layouts_are_bit_identical_to_the_host_s() {
     let kernel = Kernel::new();
     for (seed, (decoded, stage)) in (0..).zip(stages()) {
         let source = source(decoded, seed);
@@ -147,14 +147,14 @@ fn normalisation_types_and_layouts_are_the_host_s_to_the_bit() {
 }
 
 #[test]
-fn numbers_are_rounded_to_the_nearest_and_ties_to_even() {
+fn numbers_are_rounded_to_nearest_ties_to_even() {
     let kernel = Kernel::new();
-    // Every grey level once.
+    // Each grey level once.
     let region = Region { x: 0, y: 0, w: 256, h: 1 };
     let mut levels = Pixels::new();
     levels.start(region, 3).iter_mut().enumerate().for_each(|(i, byte)| *byte = (i / 3) as u8);
     let stage = Stage::identity(region.size());
-    // Ties of both types, halves below the normal ones and next to nothing, and what is too large.
+    // Ties in both types, halves below the normal numbers, tiny numbers, and overflows.
     for (scale, offset) in [
         (0.5, 256.0),
         (0.5, -2048.0),
@@ -178,7 +178,7 @@ fn numbers_are_rounded_to_the_nearest_and_ties_to_even() {
 }
 
 #[test]
-fn a_crop_outside_of_what_was_decoded_is_refused() {
+fn a_crop_outside_of_the_decoded_region_is_an_error() {
     let decoded = Region { x: 10, y: 10, w: 50, h: 50 };
     for (x, y, w, h) in [(9, 10, 5, 5), (10, 9, 5, 5), (40, 10, 21, 5), (10, 40, 5, 21)] {
         let stage = Stage { crop: Region { x, y, w, h }, ..Stage::identity(Size { w, h }) };
@@ -187,17 +187,17 @@ fn a_crop_outside_of_what_was_decoded_is_refused() {
 }
 
 #[test]
-fn rows_of_a_crop_that_nobody_wrote_are_found_wherever_they_begin() {
+fn unwritten_rows_of_a_crop_are_found_at_any_alignment() {
     type Find = unsafe extern "C" fn(*const Picture, c_uint);
     let kernel = Kernel::new();
-    // SAFETY: the type is the one of the source.
-    let find = unsafe { kernel.library.get::<Find>("find_undecoded_on_host") }.expect("there");
+    // SAFETY: the type matches the source.
+    let find = unsafe { kernel.library.get::<Find>("find_undecoded_on_host") }.expect("a function of the fake");
     let decoded = Region { x: 4, y: 6, w: 21, h: 13 };
     let pitch = decoded.w as usize * 3;
     let crop = Region { x: 7, y: 8, w: 9, h: 5 };
-    // Words, as the device is filled: rows begin anywhere in one.
+    // Words as in the fill of the device; rows begin at any byte of a word.
     let blank = vec![BLANK; (pitch * decoded.h as usize).div_ceil(4)];
-    let is_left_out = |written: &dyn Fn(usize, usize) -> bool| {
+    let is_undecoded = |written: &dyn Fn(usize, usize) -> bool| {
         let mut words = blank.clone();
         // SAFETY: bytes have no alignment and any value.
         let (_, pixels, _) = unsafe { words.align_to_mut::<u8>() };
@@ -205,24 +205,24 @@ fn rows_of_a_crop_that_nobody_wrote_are_found_wherever_they_begin() {
             *byte = (at * 7) as u8;
         }
         let stage = Stage { crop, ..Stage::identity(crop.size()) };
-        // Neighbours' bytes are not touched.
-        let mut said = [9u8, 0, 9];
-        let said_at = said[1..].as_mut_ptr().expose_provenance() as u64;
+        // The bytes of other pictures must not change.
+        let mut flags = [9u8, 0, 9];
+        let flags_at = flags[1..].as_mut_ptr().expose_provenance() as u64;
         let at = words.as_mut_ptr().expose_provenance() as u64;
-        let picture = Picture::new(at, pitch as u64, decoded, &stage, 0, said_at).expect("inside");
-        // SAFETY: the crop lies inside of the words, and there is a byte for the answer.
+        let picture = Picture::new(at, pitch as u64, decoded, &stage, 0, flags_at).expect("inside");
+        // SAFETY: the crop is inside of the words, and the flag has a byte.
         unsafe { find(&picture, 1) };
-        assert_eq!([said[0], said[2]], [9, 9]);
-        said[1] == 1
+        assert_eq!([flags[0], flags[2]], [9, 9]);
+        flags[1] == 1
     };
-    assert!(is_left_out(&|_, _| false));
-    assert!(!is_left_out(&|_, _| true));
+    assert!(is_undecoded(&|_, _| false));
+    assert!(!is_undecoded(&|_, _| true));
     let [top, left] = [crop.y - decoded.y, crop.x - decoded.x].map(|v| v as usize);
     for y in 0..decoded.h as usize {
         let is_in_crop = (top..top + crop.h as usize).contains(&y);
-        assert_eq!(is_left_out(&|row, _| row != y), is_in_crop, "row {y}");
-        // A pixel is enough, if it is one of the crop's last four.
-        let has = |pixel: usize| !is_left_out(&|row, column| row != y || column == pixel);
+        assert_eq!(is_undecoded(&|row, _| row != y), is_in_crop, "row {y}");
+        // One pixel is enough if it is among the crop's last four.
+        let has = |pixel: usize| !is_undecoded(&|row, column| row != y || column == pixel);
         for pixel in 0..decoded.w as usize {
             let is_at_end = (left + crop.w as usize - 4..left + crop.w as usize).contains(&pixel);
             assert_eq!(has(pixel), !is_in_crop || is_at_end, "pixel {pixel} of row {y}");
@@ -231,13 +231,13 @@ fn rows_of_a_crop_that_nobody_wrote_are_found_wherever_they_begin() {
 }
 
 #[test]
-fn the_compiled_kernel_is_the_source_s() {
+fn the_compiled_kernel_matches_the_source() {
     let digest: String = sha2::Sha256::digest(SOURCE).iter().map(|byte| format!("{byte:02x}")).collect();
     let first = format!("// SHA-256 of crop_resize.cu: {digest}\n");
     assert!(PTX.starts_with(&first), "compile it anew: python gpu/src/kernel/compile.py");
     for name in [CROP_RESIZE, FIND_UNDECODED] {
         assert!(PTX.contains(&format!(".visible .entry {name}(")));
     }
-    // Contracted products and sums would not be the host's.
+    // Contracted products and sums would differ from the host's.
     assert!(!PTX.contains("fma.rn"));
 }

@@ -63,7 +63,7 @@ class Driver:
 
     def waits_move(self, on):
         """Whether a host that waits for the device moves it."""
-        self.library.fake_cuda_waits_move(int(on))
+        self.library.fake_cuda_waits_advance(int(on))
 
     def run_copies(self, besides):
         """Lets all streams but the default ones and `besides` go as far as they can."""

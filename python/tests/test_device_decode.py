@@ -106,7 +106,7 @@ def test_pictures_that_the_device_says_it_decodes_and_leaves_out_are_decoded_on_
         for number in range(SAMPLES):
             file = jpeg(number)
             if number in left_out:
-                file = file[:2] + b"\xff\xfe\x00\x09LEFTOUT" + file[2:]
+                file = file[:2] + b"\xff\xfe\x00\x0bUNDECODED" + file[2:]
                 decoder.add(file, np.asarray(Image.open(io.BytesIO(file)).convert("RGB")))
             writer.write({"image": file, "number": number})
     with loader(tmp_path / "data", "cuda:0", device_decode=True) as batches:

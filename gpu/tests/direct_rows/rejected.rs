@@ -1,4 +1,4 @@
-//! What cuFile does not take, and where it is not to be had: the host reads it.
+//! Files and machines that cuFile does not support: the host reads the rows.
 
 use super::rig::*;
 use crate::fake::{self, Rig};
@@ -28,7 +28,7 @@ fn a_shard_that_is_unlinked_while_it_is_read_stays_readable() {
 }
 
 #[test]
-fn what_is_refused_is_read_by_the_host_into_the_same_batch() {
+fn the_host_reads_rejected_rows_into_the_same_batch() {
     for (function, nth, code) in [
         ("cuFileRead", 1, IO_NOT_SUPPORTED),
         ("cuFileRead", 40, EIO),
@@ -39,32 +39,32 @@ fn what_is_refused_is_read_by_the_host_into_the_same_batch() {
         let data = arrays();
         cufile.fail(function, nth, code);
         let loader = compare(&rig, &config(&data));
-        let [read, refused, fallbacks] = counters(&loader);
+        let [read, rejected, fallbacks] = counters(&loader);
         assert!(read > SAMPLES, "{function}: {read} of other files");
-        assert!(refused >= 4, "{function}: {refused}");
-        assert_eq!(fallbacks, 1, "{function} is said once, of one file");
+        assert!(rejected >= 4, "{function}: {rejected}");
+        assert_eq!(fallbacks, 1, "{function} is reported once, for one file");
         end(rig, &cufile, loader);
     }
 }
 
 #[test]
-fn a_library_that_refuses_everything_is_not_asked_for_ever() {
+fn a_library_that_rejects_everything_is_abandoned() {
     for function in ["cuFileRead", "cuFileHandleRegister"] {
         let (rig, cufile) = rig();
         let data = arrays();
         cufile.fail(function, EVERY, IO_NOT_SUPPORTED);
         let loader = compare(&rig, &config(&data));
-        let [read, refused, fallbacks] = counters(&loader);
+        let [read, rejected, fallbacks] = counters(&loader);
         let shards = std::fs::read_dir(data.path().join("data")).expect("a folder").count() as u64 - 1;
         assert_eq!(read, 0);
-        assert!((4..=2 * 4 * SAMPLES).contains(&refused), "{refused}");
+        assert!((4..=2 * 4 * SAMPLES).contains(&rejected), "{rejected}");
         assert!((1..=shards + 1).contains(&fallbacks), "{fallbacks}");
         end(rig, &cufile, loader);
     }
 }
 
 #[test]
-fn without_memory_on_the_device_for_a_batch_rows_go_the_usual_way_up_to_the_end_of_the_epoch() {
+fn without_device_memory_for_a_batch_the_host_reads_rows_for_the_rest_of_the_epoch() {
     let (rig, cufile) = rig();
     let data = arrays();
     let (host, device) = (on_host(&config(&data)), on_device(&config(&data), &rig));
@@ -75,19 +75,19 @@ fn without_memory_on_the_device_for_a_batch_rows_go_the_usual_way_up_to_the_end_
         counters(&device)
     };
     rig.fail("cuMemAlloc_v2", 2);
-    let [read, refused, fallbacks] = epoch();
-    assert!((4..4 * SAMPLES).contains(&refused), "{refused}");
-    assert!(read + refused <= 4 * SAMPLES, "{read}");
+    let [read, rejected, fallbacks] = epoch();
+    assert!((4..4 * SAMPLES).contains(&rejected), "{rejected}");
+    assert!(read + rejected <= 4 * SAMPLES, "{read}");
     assert_eq!(fallbacks, 1);
-    // There is memory again.
-    assert_eq!(epoch(), [read + 4 * SAMPLES, refused, 1]);
+    // The memory suffices again.
+    assert_eq!(epoch(), [read + 4 * SAMPLES, rejected, 1]);
     let notes = device.stats().expect("figures").notes;
     assert!(notes.iter().any(|note| note.starts_with("rows are read by the host up to the end")), "{notes:?}");
     end(rig, &cufile, device);
 }
 
 #[test]
-fn where_cufile_cannot_be_used_it_is_said_once_and_everything_goes_the_usual_way() {
+fn a_machine_without_cufile_is_reported_once_and_the_host_reads() {
     for (what, sentence) in [
         ("open", "DRIVER_NOT_INITIALIZED"),
         ("compatible", "compatibility mode"),
@@ -110,7 +110,7 @@ fn where_cufile_cannot_be_used_it_is_said_once_and_everything_goes_the_usual_way
                 let libraries = Libraries { cufile, ..fake::libraries() };
                 drop(rig);
                 rig = Rig::with_libraries(1, &libraries, "", 0);
-                rig.moving().waits_move(true);
+                rig.wait_mode().advance(true);
             }
         }
         let loader = compare(&rig, &config);
@@ -122,7 +122,7 @@ fn where_cufile_cannot_be_used_it_is_said_once_and_everything_goes_the_usual_way
 }
 
 #[test]
-fn nothing_is_loaded_where_nobody_asks_for_it() {
+fn libraries_are_not_loaded_unless_they_are_used() {
     let (rig, cufile) = rig();
     let data = arrays();
     let before = cufile.call("opened");
@@ -135,7 +135,7 @@ fn nothing_is_loaded_where_nobody_asks_for_it() {
 }
 
 #[test]
-fn a_shard_that_is_cut_off_is_its_sample_s_error() {
+fn a_truncated_shard_is_its_sample_s_error() {
     let (rig, cufile) = rig();
     let data = folder();
     write(&data.path().join("data"), &[("x", "ndarray:float32:1200")], 64, 1 << 30);
@@ -149,7 +149,7 @@ fn a_shard_that_is_cut_off_is_its_sample_s_error() {
     let error = loop {
         match device.next() {
             Ok(Next::Batch(_)) => {}
-            Ok(_) => panic!("the epoch ended as if nothing were missing"),
+            Ok(_) => panic!("the epoch ended without an error"),
             Err(error) => break error,
         }
     };

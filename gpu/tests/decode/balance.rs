@@ -5,15 +5,15 @@ use crate::fake::Rig;
 use forebay_loader::decode::{DType, Layout};
 use std::ffi::c_int;
 
-/// Enough for both.
+/// Enough pictures for both.
 const MANY: usize = 130;
 
 #[test]
-fn large_batches_are_shared_and_both_are_the_host_s() {
+fn large_batches_are_split_and_equal_the_host_s() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    rig.moving().waits_move(true);
+    rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = Form::with_rows(MANY, DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::with_rows(MANY, DType::UInt8, Layout::Nhwc);
     let rows: Vec<usize> = (0..MANY).collect();
     for seed in [0, 200] {
         let memory = form.done(&decoder, form.fill(&rig, seed, &[], &[]), &rows);
@@ -25,18 +25,19 @@ fn large_batches_are_shared_and_both_are_the_host_s() {
 }
 
 #[test]
-fn engines_and_cores_decode_at_the_same_time_and_each_gets_what_it_can_do() {
-    // Microseconds of a picture; how many of a batch the engines get in the end.
+fn engines_and_cores_decode_at_the_same_time_in_proportion_to_their_speeds() {
+    // Microseconds per picture, and the engines' final share of a batch.
     for (engine, core, expected) in [(100, 100, 64), (50, 60, 70), (100, 500, 130)] {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-        rig.moving().waits_move(true);
+        rig.wait_mode().advance(true);
         let decoder = open(&rig, &nvjpeg);
-        let form = Form::with_rows(MANY, DType::UInt8, Layout::Nhwc);
+        let form = BatchForm::with_rows(MANY, DType::UInt8, Layout::Nhwc);
         let rows: Vec<usize> = (0..MANY).collect();
-        nvjpeg.take(engine, core, 0);
+        nvjpeg.set_times(engine, core, 0);
         let mut begun = 0;
         for seed in 0..6 {
-            // Two lanes: what the third gets is by what the first took. Cores that get nothing are tried again in the seventh.
+            // There are two group slots, so the third batch is split by the times of the first. Cores that get nothing
+            // are tried again in the seventh.
             if seed == 3 {
                 begun = rig.call("fake_cuda_clock");
             }
@@ -53,11 +54,11 @@ fn engines_and_cores_decode_at_the_same_time_and_each_gets_what_it_can_do() {
 }
 
 #[test]
-fn a_few_pictures_are_the_engines() {
+fn a_few_pictures_go_to_the_engines() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    rig.moving().waits_move(true);
+    rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
     drop(form.done(&decoder, form.fill(&rig, 0, &[], &[]), &all()));
     assert_eq!(nvjpeg.counts(), (ROWS as c_int, 0));
     end(rig, &nvjpeg, decoder);

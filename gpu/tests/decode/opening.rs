@@ -1,4 +1,4 @@
-//! What a library and a device turn out to be when the decoder is opened.
+//! Opening of the decoder with all kinds of libraries and devices.
 
 use super::rig::*;
 use crate::fake::{self, Rig};
@@ -8,15 +8,15 @@ use forebay_loader::delivery::{DecodeOutcome, Delivery};
 use std::ffi::c_int;
 
 #[test]
-fn without_engines_the_cores_decode_and_it_is_said_once() {
+fn without_engines_the_cores_decode_and_it_is_reported_once() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    nvjpeg.engines(0);
+    nvjpeg.set_engines(0);
     let decoder = open(&rig, &nvjpeg);
     assert_eq!(decoder.describe(), "nvJPEG 12.4 without engines");
-    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
     assert!(sentence.contains("ARCH_MISMATCH"), "{sentence}");
     assert!(decoder.take_fallbacks().is_empty());
-    let form = Form::new(DType::UInt8, Layout::Nchw);
+    let form = BatchForm::new(DType::UInt8, Layout::Nchw);
     let memory = form.done(&decoder, form.fill(&rig, 70, &[], &[]), &all());
     form.check(&rig, &*memory, 70, &all());
     assert_eq!(nvjpeg.counts(), (0, ROWS as c_int));
@@ -25,41 +25,41 @@ fn without_engines_the_cores_decode_and_it_is_said_once() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn errors_name_a_missing_library_or_kernel() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    rig.moving().waits_move(true);
+    rig.wait_mode().advance(true);
     let libraries = forebay_gpu::Libraries { nvjpeg: Some("/nowhere/libnvjpeg.so.12".into()), ..fake::libraries() };
-    let target = forebay_gpu::CudaDelivery::with_libraries(0, &libraries).expect("a target");
+    let target = forebay_gpu::CudaDelivery::with_libraries(0, &libraries).expect("a delivery");
     let error = target.picture_decoder().expect_err("no library");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("/nowhere/libnvjpeg.so.12"), "{error}");
     drop(target);
-    // An old driver does not know the kernel's version of PTX.
+    // An old driver does not support the PTX version of the kernel.
     rig.fail("cuModuleLoadData", 222);
-    let error = rig.target.picture_decoder().expect_err("no kernel");
+    let error = rig.delivery.picture_decoder().expect_err("no kernel");
     assert!(error.to_string().contains("cuModuleLoadData"), "{error}");
     nvjpeg.fail("nvjpegCreateEx", EVERY, 1);
-    assert!(rig.target.picture_decoder().is_err());
+    assert!(rig.delivery.picture_decoder().is_err());
     nvjpeg.fail("", 0, 0);
-    nothing_is_left(rig, &nvjpeg);
+    check_leaks(rig, &nvjpeg);
 }
 
-/// What decodes on the device decodes this batch as the host does.
-fn decodes(rig: &Rig, nvjpeg: &NvJpeg, decoder: &Opened, by: (usize, usize)) {
-    let form = Form::new(DType::UInt8, Layout::Nhwc);
+/// Decodes a batch, compares it with the host's pixels and checks the numbers of pictures `by` engines and cores.
+fn decodes(rig: &Rig, nvjpeg: &NvJpeg, decoder: &TestDecoder, by: (usize, usize)) {
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
     let memory = form.done(decoder, form.fill(rig, 70, &[], &[]), &all());
     form.check(rig, &*memory, 70, &all());
     assert_eq!(nvjpeg.counts(), (by.0 as c_int, by.1 as c_int));
 }
 
 #[test]
-fn engines_that_decode_something_else_are_not_used() {
+fn engines_with_wrong_pixels_are_not_used() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    rig.moving().waits_move(true);
-    nvjpeg.spoil(ENGINES);
+    rig.wait_mode().advance(true);
+    nvjpeg.set_wrong(ENGINES);
     let decoder = open(&rig, &nvjpeg);
     assert_eq!(decoder.describe(), "nvJPEG 12.4 without engines");
-    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
     assert!(sentence.contains("pixels differ from the host's: grey levels differ by"), "{sentence}");
     decodes(&rig, &nvjpeg, &decoder, (0, ROWS));
     end(rig, &nvjpeg, decoder);
@@ -68,70 +68,70 @@ fn engines_that_decode_something_else_are_not_used() {
 #[test]
 fn engines_that_decode_one_kind_of_pictures_wrongly_are_not_used() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    rig.moving().waits_move(true);
-    nvjpeg.spoil(ENGINES | ODD);
+    rig.wait_mode().advance(true);
+    nvjpeg.set_wrong(ENGINES | ODD);
     let decoder = open(&rig, &nvjpeg);
     assert_eq!(decoder.describe(), "nvJPEG 12.4 without engines");
-    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
     assert!(sentence.contains("157x117"), "{sentence}");
     decodes(&rig, &nvjpeg, &decoder, (0, ROWS));
     end(rig, &nvjpeg, decoder);
 }
 
 #[test]
-fn cores_that_decode_something_else_leave_all_to_the_engines() {
+fn cores_with_wrong_pixels_are_not_used() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    rig.moving().waits_move(true);
-    nvjpeg.spoil(CORES);
+    rig.wait_mode().advance(true);
+    nvjpeg.set_wrong(CORES);
     let decoder = open(&rig, &nvjpeg);
     assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines alone");
-    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
     assert!(sentence.contains("pixels differ from the host's"), "{sentence}");
     decodes(&rig, &nvjpeg, &decoder, (ROWS, 0));
     end(rig, &nvjpeg, decoder);
 }
 
 #[test]
-fn without_either_all_is_left_to_the_host() {
+fn without_engines_and_cores_the_host_decodes() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    rig.moving().waits_move(true);
-    nvjpeg.spoil(CORES);
-    nvjpeg.engines(0);
-    let error = rig.target.picture_decoder().expect_err("wrong pixels");
+    rig.wait_mode().advance(true);
+    nvjpeg.set_wrong(CORES);
+    nvjpeg.set_engines(0);
+    let error = rig.delivery.picture_decoder().expect_err("wrong pixels");
     assert!(error.to_string().contains("ARCH_MISMATCH"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("pixels differ from the host's"), "{error}");
-    nothing_is_left(rig, &nvjpeg);
+    check_leaks(rig, &nvjpeg);
 }
 
 #[test]
-fn engines_that_do_not_decode_parts_or_blend_chroma_decode_otherwise_and_it_is_said() {
+fn engines_without_regions_or_interpolated_chroma_use_other_modes_and_it_is_reported() {
     let (whole, stored) = ("whole rather than in regions", "without blending chroma");
-    for (ways, said, unsaid) in [
-        (WHOLES | PARTS_AS_STORED, vec![whole], vec![stored]),
-        (PARTS_AS_STORED | WHOLES_AS_STORED, vec![stored], vec![whole]),
-        (WHOLES_AS_STORED, vec![whole, stored], vec![]),
+    for (modes, present, absent) in [
+        (WHOLE | REGIONS_REPLICATED, vec![whole], vec![stored]),
+        (REGIONS_REPLICATED | WHOLE_REPLICATED, vec![stored], vec![whole]),
+        (WHOLE_REPLICATED, vec![whole, stored], vec![]),
     ] {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-        rig.moving().waits_move(true);
-        nvjpeg.ways(ways);
+        rig.wait_mode().advance(true);
+        nvjpeg.set_modes(modes);
         let decoder = open(&rig, &nvjpeg);
         assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines");
-        let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+        let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
         assert!(sentence.starts_with("the engines") && sentence.contains("JPEG_NOT_SUPPORTED"), "{sentence}");
-        assert!(said.iter().all(|part| sentence.contains(part)), "{sentence}");
-        assert!(!unsaid.iter().any(|part| sentence.contains(part)), "{sentence}");
+        assert!(present.iter().all(|part| sentence.contains(part)), "{sentence}");
+        assert!(!absent.iter().any(|part| sentence.contains(part)), "{sentence}");
         decodes(&rig, &nvjpeg, &decoder, (ROWS, 0));
         end(rig, &nvjpeg, decoder);
     }
 }
 
 #[test]
-fn engines_alone_decode_whole_pictures_where_they_do_not_decode_parts() {
+fn engines_without_cores_decode_whole_pictures_if_they_do_not_decode_regions() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    rig.moving().waits_move(true);
-    nvjpeg.ways(WHOLES);
-    nvjpeg.spoil(CORES);
+    rig.wait_mode().advance(true);
+    nvjpeg.set_modes(WHOLE);
+    nvjpeg.set_wrong(CORES);
     let decoder = open(&rig, &nvjpeg);
     assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines alone");
     decodes(&rig, &nvjpeg, &decoder, (ROWS, 0));
@@ -139,17 +139,17 @@ fn engines_alone_decode_whole_pictures_where_they_do_not_decode_parts() {
 }
 
 #[test]
-fn a_version_that_does_not_know_how_to_blend_chroma_is_asked_without() {
+fn a_version_without_interpolated_chroma_is_used_without_it() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     nvjpeg.fail("nvjpegCreateEx", 1, 2);
     let decoder = open(&rig, &nvjpeg);
-    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
     assert!(sentence.contains("INVALID_PARAMETER"), "{sentence}");
     end(rig, &nvjpeg, decoder);
 }
 
 #[test]
-fn what_cannot_be_tried_is_an_error_and_nothing_is_left() {
+fn a_failed_self_test_is_an_error_and_nothing_leaks() {
     for (of_driver, function, code) in [
         (true, "cuMemAlloc_v2", 2),
         (true, "cuMemcpyDtoHAsync_v2", 700),
@@ -157,35 +157,35 @@ fn what_cannot_be_tried_is_an_error_and_nothing_is_left() {
         (false, "nvjpegDecodeParamsCreate", 5),
     ] {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-        rig.moving().waits_move(true);
+        rig.wait_mode().advance(true);
         match of_driver {
             // Both times that it is tried.
             true => rig.fail_nth(function, EVERY, code),
             false => nvjpeg.fail(function, EVERY, code),
         }
-        assert!(rig.target.picture_decoder().is_err(), "{function}");
+        assert!(rig.delivery.picture_decoder().is_err(), "{function}");
         nvjpeg.fail("", 0, 0);
         rig.fail("", 0);
-        nothing_is_left(rig, &nvjpeg);
+        check_leaks(rig, &nvjpeg);
     }
 }
 
 #[test]
-fn engines_alone_decode_and_leave_what_they_refuse_to_the_host() {
+fn without_cores_the_host_decodes_what_the_engines_reject() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    rig.moving().waits_move(true);
+    rig.wait_mode().advance(true);
     nvjpeg.fail("cores", EVERY, 9);
     let decoder = open(&rig, &nvjpeg);
     assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines alone");
-    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
     assert!(sentence.contains("IMPLEMENTATION_NOT_SUPPORTED"), "{sentence}");
-    let form = Form::with_rows(130, DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::with_rows(130, DType::UInt8, Layout::Nhwc);
     let rows: Vec<usize> = (0..130).collect();
-    let (slot, rest, decoded) = form.refused(&rig, &decoder, 60, &[1, 4, 77], &rows);
+    let (slot, remaining, decoded) = form.rejected(&rig, &decoder, 60, &[1, 4, 77], &rows);
     assert_eq!(nvjpeg.counts(), (127, 0));
-    let placed = form.place_again(&decoder, (slot, rest), &rows, decoded).expect("placed");
-    let DecodeOutcome::Done { memory, on_engines: 127 } = placed else {
-        panic!("nothing is left that could be refused")
+    let outcome = form.resubmit(&decoder, (slot, remaining), &rows, decoded).expect("delivered");
+    let DecodeOutcome::Done { memory, on_engines: 127 } = outcome else {
+        panic!("nothing is left that could be rejected")
     };
     form.check(&rig, &*memory, 60, &rows);
     drop(memory);
@@ -193,22 +193,22 @@ fn engines_alone_decode_and_leave_what_they_refuse_to_the_host() {
 }
 
 #[test]
-fn engines_alone_that_come_to_refuse_everything_leave_all_to_the_host() {
+fn without_cores_the_host_decodes_everything_after_the_engines_reject_everything() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    rig.moving().waits_move(true);
+    rig.wait_mode().advance(true);
     nvjpeg.fail("cores", EVERY, 9);
     let decoder = open(&rig, &nvjpeg);
     decoder.take_fallbacks();
     nvjpeg.fail("engines", EVERY, 6);
-    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
     let DecodeOutcome::Rejected { pictures, .. } =
-        form.place(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect("an answer")
+        form.submit(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect("an outcome")
     else {
-        panic!("nothing can be decoded")
+        panic!("a picture was decoded")
     };
     assert_eq!(pictures, all());
     assert!(!decoder.is_open());
-    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("one fallback") };
+    let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
     assert!(sentence.contains("decoded on the host from now on"), "{sentence}");
     end(rig, &nvjpeg, decoder);
 }

@@ -1,18 +1,19 @@
-//! A device that is lost at any call of its driver: whatever is under way then, the epoch ends with an error, the next one does not
-//! begin, and nobody waits. What was on the device stays there for good, so each case has a process of its own.
+//! Device that is lost at any call of its driver. With any work in flight, the epoch ends with an error, the next one
+//! does not start, and no thread is blocked. Memory on the device is never freed then, so each case has a process of
+//! its own.
 
 use super::*;
 use forebay_loader::ErrorKind;
 
-/// The call at which the device of a child is lost.
+/// Call at which the device of a child is lost.
 const LOST_AT: &str = "FOREBAY_TEST_LOST_AT";
-/// Seconds that a child has.
+/// Time limit of a child in seconds.
 const CHILD_S: u64 = 60;
-/// `CUDA_ERROR_ILLEGAL_ADDRESS`: no later call of the driver succeeds.
+/// `CUDA_ERROR_ILLEGAL_ADDRESS`, after which no call of the driver succeeds.
 const LOST: c_int = 700;
 
 #[test]
-fn a_device_that_is_lost_at_any_call_ends_the_epoch_and_nobody_waits() {
+fn a_device_lost_at_any_call_ends_the_epoch_and_blocks_no_thread() {
     for direct in [true, false] {
         let mut at = 1;
         while child(at, direct) {
@@ -23,13 +24,14 @@ fn a_device_that_is_lost_at_any_call_ends_the_epoch_and_nobody_waits() {
     }
 }
 
-/// Whether the device of a child was lost.
+/// Runs a child and returns true if its device was lost.
 fn child(at: i32, direct: bool) -> bool {
-    let child = fake::child("lost::loses_its_device").env(LOST_AT, format!("{at} {direct}")).output().expect("a child");
-    let said = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
-    assert!(child.status.success(), "lost at call {at}, cuFile {direct}: {}\n{said}", child.status);
-    assert_ne!(said.contains("ended: lost"), said.contains("ended: sound"), "{said}");
-    said.contains("ended: lost")
+    let child =
+        fake::child("lost_device::loses_its_device").env(LOST_AT, format!("{at} {direct}")).output().expect("a child");
+    let output = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "lost at call {at}, cuFile {direct}: {}\n{output}", child.status);
+    assert_ne!(output.contains("ended: lost"), output.contains("ended: sound"), "{output}");
+    output.contains("ended: lost")
 }
 
 #[test]
@@ -39,16 +41,16 @@ fn loses_its_device() {
     let (at, direct) = case.split_once(' ').expect("two words");
     std::thread::spawn(|| {
         std::thread::sleep(std::time::Duration::from_secs(CHILD_S));
-        eprintln!("somebody waits");
+        eprintln!("a thread is blocked");
         std::process::abort();
     });
     let (rig, _cufile) = rig();
     // SAFETY: no initialisers.
     let nvjpeg = unsafe { libloading::Library::new(fake::nvjpeg()) }.expect("loads");
-    tell_of_pictures(&nvjpeg);
+    add_pictures(&nvjpeg);
     let data = folder();
     write(&data.path().join("data"), &[("image", "jpeg"), ("latent", "ndarray:float32:17001")], SAMPLES, 1 << 20);
-    forget(&data, |number| number.is_multiple_of(2));
+    evict(&data, |number| number.is_multiple_of(2));
     let ops = serde_json::json!([{"op": "random_resized_crop", "size": [24, 24]}]);
     let fields = serde_json::json!([
         ["x", {"kind": "image", "column": "image", "ops": ops}], ["latent", {"kind": "array", "column": "latent"}]]);
@@ -63,7 +65,7 @@ fn loses_its_device() {
     };
     let host = on_host(&config);
     rig.fail_nth("*", -at.parse::<c_int>().expect("a number"), LOST);
-    match Loader::with_delivery(config, rig.target.clone()) {
+    match Loader::with_delivery(config, rig.delivery.clone()) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "{error}"),
         Ok(device) => {
             for _ in 0..2 {
@@ -86,7 +88,7 @@ fn is_lost(rig: &Rig) -> bool {
     rig.call("fake_cuda_is_lost") == 1
 }
 
-/// An epoch whose batches, as long as there are any, are the host's.
+/// Runs an epoch and compares its batches, until an error, with the host's.
 fn epoch(rig: &Rig, host: &Loader, device: &Loader) -> forebay_loader::Result<()> {
     device.start_epoch()?;
     host.start_epoch().expect("an epoch");

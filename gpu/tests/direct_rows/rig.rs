@@ -1,4 +1,4 @@
-//! What the tests of this folder need: the stand-ins, data sets, and batches to compare.
+//! Fakes, data sets and comparisons for the tests of this folder.
 
 use crate::fake::{self, Rig};
 use forebay_gpu::Libraries;
@@ -14,14 +14,14 @@ use std::ffi::{CString, c_char, c_int};
 use std::path::Path;
 use tempfile::TempDir;
 
-pub(crate) const NOTHING_LEFT: [i32; 4] = [1, 0, 0, 0];
-/// Of which the last batch of 16 has 9.
+pub(crate) const NO_LEAKS: [i32; 4] = [1, 0, 0, 0];
+/// Samples of a data set. The last batch of 16 has 9.
 pub(crate) const SAMPLES: u64 = 73;
 pub(crate) const IO_NOT_SUPPORTED: c_int = 5008;
 pub(crate) const EIO: c_int = 5;
 pub(crate) const EVERY: c_int = -1;
 
-/// The stand-in for cuFile.
+/// Fake cuFile.
 pub(crate) struct CuFile(libloading::Library);
 
 impl CuFile {
@@ -37,8 +37,8 @@ impl CuFile {
 
     pub(crate) fn fail(&self, function: &str, nth: c_int, code: c_int) {
         type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);
-        // SAFETY: the type is the one of the stand-in's source.
-        let fail = unsafe { self.0.get::<Fail>("fake_cufile_fail") }.expect("there");
+        // SAFETY: the type matches the fake's source.
+        let fail = unsafe { self.0.get::<Fail>("fake_cufile_fail") }.expect("a function of the fake");
         let function = CString::new(function).expect("a name");
         // SAFETY: the name is copied.
         unsafe { fail(function.as_ptr(), nth, code) }
@@ -46,23 +46,25 @@ impl CuFile {
 
     pub(crate) fn set(&self, what: &str, to: c_int) {
         let name = format!("fake_cufile_{what}");
-        // SAFETY: the stand-in's functions of this kind take one number.
-        let function = unsafe { self.0.get::<unsafe extern "C" fn(c_int) -> c_int>(name.as_str()) }.expect("there");
+        // SAFETY: functions of this kind have one number as argument.
+        let function = unsafe { self.0.get::<unsafe extern "C" fn(c_int) -> c_int>(name.as_str()) }
+            .expect("a function of the fake");
         // SAFETY: as above; the answer of one without is not looked at.
         unsafe { function(to) };
     }
 
     pub(crate) fn await_reads(&self, count: c_int) -> bool {
-        // SAFETY: the type is the one of the stand-in's source.
+        // SAFETY: the type matches the fake's source.
         let wait = unsafe { self.0.get::<unsafe extern "C" fn(c_int) -> c_int>("fake_cufile_await_reads") };
         // SAFETY: as above.
-        unsafe { wait.expect("there")(count) == 1 }
+        unsafe { wait.expect("a function of the fake")(count) == 1 }
     }
 
     pub(crate) fn call(&self, what: &str) -> c_int {
         let name = format!("fake_cufile_{what}");
-        // SAFETY: the stand-in's functions of this kind take nothing.
-        let function = unsafe { self.0.get::<unsafe extern "C" fn() -> c_int>(name.as_str()) }.expect("there");
+        // SAFETY: functions of this kind have no arguments.
+        let function =
+            unsafe { self.0.get::<unsafe extern "C" fn() -> c_int>(name.as_str()) }.expect("a function of the fake");
         // SAFETY: as above.
         unsafe { function() }
     }
@@ -71,18 +73,18 @@ impl CuFile {
 pub(crate) fn rig() -> (Rig, CuFile) {
     let libraries = Libraries { cufile: Some(fake::cufile().into()), ..fake::libraries() };
     let rig = Rig::with_libraries(1, &libraries, "", 0);
-    rig.moving().waits_move(true);
+    rig.wait_mode().advance(true);
     (rig, CuFile::new())
 }
 
-/// Ends it; nothing may be left.
+/// Drops everything and checks that nothing has leaked.
 pub(crate) fn end(rig: Rig, cufile: &CuFile, loader: Loader) {
     drop(loader);
-    assert_eq!(rig.end(), NOTHING_LEFT);
+    assert_eq!(rig.end(), NO_LEAKS);
     assert_eq!(cufile.call("live"), 0, "files are still registered");
 }
 
-/// On a disk: there O_DIRECT is to be had.
+/// Creates a folder on a disk, where O_DIRECT works.
 pub(crate) fn folder() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
 }
@@ -108,7 +110,7 @@ pub(crate) fn jpeg(number: u64) -> (Vec<u8>, Vec<u8>, Size) {
     (file, decoded.rgb().to_vec(), size)
 }
 
-/// Writes samples of `columns`: `int` has the sample's number, `jpeg` a picture, `str` some text, arrays anything.
+/// Writes samples of `columns`: `int` has the sample's number, `jpeg` a picture, `str` some text, arrays any values.
 pub(crate) fn write(folder: &Path, columns: Columns<'_>, samples: u64, shard_bytes: u64) {
     let encodings: Vec<Encoding> = columns.iter().map(|(_, e)| Encoding::parse(e).expect("an encoding")).collect();
     let named = columns.iter().zip(&encodings).map(|((name, _), encoding)| ((*name).to_owned(), encoding.clone()));
@@ -143,8 +145,8 @@ pub(crate) fn arrays() -> TempDir {
     folder
 }
 
-/// Has the page cache forget shards with these numbers.
-pub(crate) fn forget(folder: &TempDir, which: impl Fn(usize) -> bool) {
+/// Evicts the shards with these numbers from the page cache.
+pub(crate) fn evict(folder: &TempDir, which: impl Fn(usize) -> bool) {
     let files = std::fs::read_dir(folder.path().join("data")).expect("a folder");
     let mut shards: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
     shards.sort();
@@ -155,12 +157,12 @@ pub(crate) fn forget(folder: &TempDir, which: impl Fn(usize) -> bool) {
     }
 }
 
-/// Whether shards have been read from disk since they were to be forgotten: some page caches keep what they are told to forget.
-pub(crate) fn was_forgotten(loader: &Loader) -> bool {
+/// Returns true if shards have been read from disk after their eviction. Some page caches ignore it.
+pub(crate) fn was_evicted(loader: &Loader) -> bool {
     let notes = loader.stats().expect("figures").notes;
     let was = notes.iter().any(|note| note.contains("samples that are not in the page cache are read with"));
     if !was {
-        eprintln!("skipped: the page cache keeps what it is told to forget here");
+        eprintln!("skipped: this page cache ignores evictions");
     }
     was
 }
@@ -184,7 +186,7 @@ pub(crate) fn on_host(config: &LoaderConfig) -> Loader {
 }
 
 pub(crate) fn on_device(config: &LoaderConfig, rig: &Rig) -> Loader {
-    Loader::with_delivery(config.clone(), rig.target.clone()).expect("a loader")
+    Loader::with_delivery(config.clone(), rig.delivery.clone()).expect("a loader")
 }
 
 pub(crate) fn next(loader: &Loader) -> Option<Batch> {
@@ -194,7 +196,7 @@ pub(crate) fn next(loader: &Loader) -> Option<Batch> {
     }
 }
 
-/// The bytes of each tensor of a batch, by name.
+/// Returns the bytes of each tensor of a batch, by name.
 pub(crate) fn bytes(batch: &Batch, read: impl Fn(&Tensor) -> Vec<u8>) -> Vec<(String, Vec<u8>)> {
     let tensor = |(name, output): &(std::sync::Arc<str>, Output)| match output {
         Output::Tensor(tensor) => Some((name.to_string(), read(tensor))),
@@ -215,7 +217,7 @@ pub(crate) fn device_bytes(rig: &Rig, batch: &Batch) -> Vec<(String, Vec<u8>)> {
     })
 }
 
-/// Compares what is left of both loaders' epochs; the number of batches.
+/// Compares the rest of both loaders' epochs and returns the number of batches.
 pub(crate) fn compare_rest(rig: &Rig, host: &Loader, device: &Loader) -> usize {
     let mut batches = 0;
     while let Some(expected) = next(host) {
@@ -230,7 +232,7 @@ pub(crate) fn compare_rest(rig: &Rig, host: &Loader, device: &Loader) -> usize {
     batches
 }
 
-/// Two epochs on the host and on the device: the same.
+/// Compares two epochs on the device with the host's.
 pub(crate) fn compare(rig: &Rig, config: &LoaderConfig) -> Loader {
     let (host, device) = (on_host(config), on_device(config, rig));
     for _ in 0..2 {
@@ -246,7 +248,7 @@ pub(crate) fn counter(loader: &Loader, name: &str) -> u64 {
     counters.iter().find(|(n, _)| *n == name).map_or(0, |(_, value)| *value)
 }
 
-/// Rows by cuFile, rows that were refused, and what was given up.
+/// Returns the rows read by cuFile, the rejected rows, and the number of fallbacks.
 pub(crate) fn counters(loader: &Loader) -> [u64; 3] {
     ["rows_gpu_direct", "rows_gpu_direct_refused", "gpu_direct_storage_fallbacks"].map(|name| counter(loader, name))
 }

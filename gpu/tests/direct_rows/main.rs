@@ -1,13 +1,13 @@
-//! Rows that go to the device before their batch, through the whole loader, over stand-ins for driver and library. Most of them
-//! are read by cuFile, where a read spoils its place at once and aborts when a stream has work for it; [`copied`] has those that
+//! Direct rows, with the whole loader over a fake driver and fake libraries. Most of them are read by cuFile: in the
+//! fake, a read overwrites its place at once, and aborts if a stream has work for the place. The rows in [`copies`]
 //! come from read slots.
 
 #[path = "../fake/mod.rs"]
 mod fake;
 
-mod copied;
-mod lost;
-mod refused;
+mod copies;
+mod lost_device;
+mod rejected;
 mod rig;
 
 use fake::{BYTES, Rig};
@@ -22,7 +22,7 @@ use rig::*;
 use std::ffi::{c_char, c_int};
 
 #[test]
-fn rows_of_every_type_are_the_host_s_to_the_bit() {
+fn rows_of_each_type_are_bit_identical_to_the_host_s() {
     let (rig, cufile) = rig();
     let data = arrays();
     assert!(data.path().join("data/shard.00005.mds").exists(), "a batch has rows of several shards");
@@ -35,7 +35,7 @@ fn rows_of_every_type_are_the_host_s_to_the_bit() {
 }
 
 #[test]
-fn a_sample_that_is_nothing_but_one_row_is_not_read_by_the_host() {
+fn a_sample_with_a_single_direct_row_is_not_read_by_the_host() {
     let (rig, cufile) = rig();
     let data = folder();
     write(&data.path().join("data"), &[("x", "ndarray:float32:1200")], SAMPLES, 60 << 10);
@@ -53,7 +53,7 @@ fn a_sample_that_is_nothing_but_one_row_is_not_read_by_the_host() {
 }
 
 #[test]
-fn rows_stand_before_and_behind_pictures_and_text_of_the_same_samples() {
+fn direct_rows_may_come_before_and_after_pictures_and_text_of_a_sample() {
     let columns: Columns<'_> =
         &[("depth", "ndarray:uint16:64,40"), ("image", "jpeg"), ("latent", "ndarray:float32:1100"), ("n", "int")];
     let (rig, cufile) = rig();
@@ -70,20 +70,20 @@ fn rows_stand_before_and_behind_pictures_and_text_of_the_same_samples() {
     end(rig, &cufile, loader);
 }
 
-/// Tells the stand-in for nvJPEG of all pictures.
-fn tell_of_pictures(nvjpeg: &libloading::Library) {
+/// Adds all pictures to the fake nvJPEG.
+fn add_pictures(nvjpeg: &libloading::Library) {
     type Add = unsafe extern "C" fn(*const u8, usize, c_int, c_int, *const u8);
-    // SAFETY: the type is the one of the stand-in's source.
-    let add = unsafe { nvjpeg.get::<Add>("fake_nvjpeg_add") }.expect("there");
-    let proof = |entry: std::io::Result<std::fs::DirEntry>| {
+    // SAFETY: the type matches the fake's source.
+    let add = unsafe { nvjpeg.get::<Add>("fake_nvjpeg_add") }.expect("a function of the fake");
+    let reference = |entry: std::io::Result<std::fs::DirEntry>| {
         let file = std::fs::read(entry.expect("an entry").path()).expect("a file");
         let (mut decoder, mut pixels) = (Decoder::new(), Pixels::new());
         let size = decoder.size(&file).expect("a size");
         decoder.decode(&file, Region::all(size), &mut pixels).expect("decoded");
         (file, pixels.rgb().to_vec(), size)
     };
-    let proofs = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/decode/selftest")).expect("a folder");
-    let pictures = (0..SAMPLES).map(jpeg).chain(proofs.map(proof));
+    let references = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/decode/selftest")).expect("a folder");
+    let pictures = (0..SAMPLES).map(jpeg).chain(references.map(reference));
     for (file, rgb, size) in pictures {
         // SAFETY: files and pixels are copied.
         unsafe { add(file.as_ptr(), file.len(), size.w as c_int, size.h as c_int, rgb.as_ptr()) };
@@ -91,12 +91,12 @@ fn tell_of_pictures(nvjpeg: &libloading::Library) {
 }
 
 #[test]
-fn rows_stand_beside_pictures_that_the_device_decodes_and_stay_when_it_gives_up() {
-    for gives_up in [false, true] {
+fn direct_rows_remain_when_the_device_abandons_decoding_their_pictures() {
+    for abandons in [false, true] {
         let (rig, cufile) = rig();
         // SAFETY: no initialisers.
         let nvjpeg = unsafe { libloading::Library::new(fake::nvjpeg()) }.expect("loads");
-        tell_of_pictures(&nvjpeg);
+        add_pictures(&nvjpeg);
         let data = folder();
         write(&data.path().join("data"), &[("image", "jpeg"), ("latent", "ndarray:float32:1100")], SAMPLES, 100 << 10);
         let ops = serde_json::json!([{"op": "random_resized_crop", "size": [24, 24]}]);
@@ -105,11 +105,13 @@ fn rows_stand_beside_pictures_that_the_device_decodes_and_stay_when_it_gives_up(
         let fields = Some(serde_json::from_value(fields).expect("fields"));
         let config = LoaderConfig { fields, device_decode: true, ..config(&data) };
         let (host, device) = (on_host(&config), on_device(&config, &rig));
-        if gives_up {
+        if abandons {
             type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);
-            // SAFETY: the type is the one of the stand-in's source.
-            let fail = unsafe { nvjpeg.get::<Fail>("fake_nvjpeg_fail") }.expect("there");
-            // The opening has asked eight times, and the first batch asks once. The answer is that there is no memory.
+            // SAFETY: the type matches the fake's source.
+            let fail = unsafe { nvjpeg.get::<Fail>("fake_nvjpeg_fail") }.expect("a function of the fake");
+            // The self-test calls the function eight times, and the first batch once. Code 5 means that there is no
+            // memory.
+            //
             // SAFETY: the name is copied.
             unsafe { fail(c"nvjpegDecodeBatchedEx".as_ptr(), 10, 5) };
         }
@@ -124,20 +126,21 @@ fn rows_stand_beside_pictures_that_the_device_decodes_and_stay_when_it_gives_up(
             }
         }
         assert_eq!(counters(&device), [SAMPLES, 0, 0]);
-        let (decoded, given_up) = (counter(&device, "pictures_on_device"), counter(&device, "device_decode_fallbacks"));
-        assert!(decoded > 0, "nothing was decoded before the device gave up");
-        assert_eq!((decoded == SAMPLES, given_up > 0), (!gives_up, gives_up), "{decoded} pictures");
+        let (decoded, fallbacks) =
+            (counter(&device, "pictures_on_device"), counter(&device, "device_decode_fallbacks"));
+        assert!(decoded > 0, "the device decoded nothing before its failure");
+        assert_eq!((decoded == SAMPLES, fallbacks > 0), (!abandons, abandons), "{decoded} pictures");
         end(rig, &cufile, device);
     }
 }
 
 #[test]
-fn a_device_that_does_not_answer_keeps_no_loader_from_closing() {
+fn a_loader_closes_on_a_device_that_does_not_respond() {
     let rig = Rig::with_libraries(1, &fake::libraries(), "", 0);
-    rig.moving().waits_move(true);
+    rig.wait_mode().advance(true);
     // SAFETY: no initialisers.
     let nvjpeg = unsafe { libloading::Library::new(fake::nvjpeg()) }.expect("loads");
-    tell_of_pictures(&nvjpeg);
+    add_pictures(&nvjpeg);
     let data = folder();
     write(&data.path().join("data"), &[("image", "jpeg")], SAMPLES, 100 << 10);
     let ops = serde_json::json!([{"op": "random_resized_crop", "size": [24, 24]}]);
@@ -147,22 +150,22 @@ fn a_device_that_does_not_answer_keeps_no_loader_from_closing() {
     let device = on_device(&config, &rig);
     device.start_epoch().expect("an epoch");
     drop(next(&device).expect("a batch"));
-    rig.moving().waits_move(false);
+    rig.wait_mode().advance(false);
     device.start_epoch().expect("the next epoch");
-    assert!(rig.await_waiters(1), "nobody waits for the device");
+    assert!(rig.await_waiters(1), "no thread waits for the device");
     device.close().expect("closed");
     drop(device);
-    rig.moving().waits_move(true);
-    assert_eq!(rig.end(), NOTHING_LEFT);
+    rig.wait_mode().advance(true);
+    assert_eq!(rig.end(), NO_LEAKS);
 }
 
 #[test]
-fn batches_that_wait_for_memory_keep_no_loader_from_closing() {
+fn a_loader_closes_while_batches_wait_for_memory() {
     let (rig, _cufile) = rig();
     let data = arrays();
     let device = on_device(&LoaderConfig { prefetch: Some(1), memory: Some(8 << 20), ..config(&data) }, &rig);
-    // Nothing moves, so no memory of the host comes back.
-    rig.moving().waits_move(false);
+    // No stream advances, so no host memory is released.
+    rig.wait_mode().advance(false);
     device.start_epoch().expect("an epoch");
     let mut batches = Vec::new();
     while let Next::Batch(batch) = device.next_within(std::time::Duration::from_secs(2)).expect("a batch") {
@@ -171,33 +174,33 @@ fn batches_that_wait_for_memory_keep_no_loader_from_closing() {
     assert!(batches.len() < SAMPLES.div_ceil(16) as usize, "there is memory for all batches");
     device.close().expect("closed");
     drop((batches, device));
-    rig.moving().waits_move(true);
-    assert_eq!(rig.end(), NOTHING_LEFT);
+    rig.wait_mode().advance(true);
+    assert_eq!(rig.end(), NO_LEAKS);
 }
 
 #[test]
-fn rows_that_wait_for_memory_of_the_device_keep_no_loader_from_closing() {
+fn a_loader_closes_while_rows_wait_for_device_memory() {
     let (rig, _cufile) = rig();
     let data = arrays();
     let device = on_device(&LoaderConfig { gpu_direct_storage: false, ..config(&data) }, &rig);
     rig.call("fake_cuda_hold_memory");
     device.start_epoch().expect("an epoch");
-    assert!(rig.await_waiters(1), "nobody asks for memory");
+    assert!(rig.await_waiters(1), "no thread takes memory");
     device.close().expect("closed");
     drop(device);
-    rig.call("fake_cuda_let_memory_go");
-    assert_eq!(rig.end(), NOTHING_LEFT);
+    rig.call("fake_cuda_release_memory");
+    assert_eq!(rig.end(), NO_LEAKS);
 }
 
 #[test]
-fn reads_that_wait_for_a_consumer_keep_no_loader_from_closing() {
+fn a_loader_closes_while_reads_wait_for_a_consumer() {
     let (rig, cufile) = rig();
     let data = folder();
     write(&data.path().join("data"), ARRAYS, 40 * 16, 100 << 10);
-    forget(&data, |_| true);
+    evict(&data, |_| true);
     let device = on_device(&config(&data), &rig);
-    // The consumer's stream does not move.
-    rig.moving().waits_move(false);
+    // The consumer's stream does not advance.
+    rig.wait_mode().advance(false);
     device.start_epoch().expect("an epoch");
     let waited = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -212,20 +215,20 @@ fn reads_that_wait_for_a_consumer_keep_no_loader_from_closing() {
                 }
             }
         });
-        // The thread that gives slots back, and one that is to read where the consumer reads.
+        // The waiters are the release thread, and a thread that reads to memory that the consumer still reads.
         let waited = rig.await_waiters(2);
         device.close().expect("closed");
         waited
     });
-    assert!(waited, "nobody waits for the consumer");
+    assert!(waited, "no thread waits for the consumer");
     drop(device);
-    rig.moving().waits_move(true);
-    assert_eq!(rig.end(), NOTHING_LEFT);
+    rig.wait_mode().advance(true);
+    assert_eq!(rig.end(), NO_LEAKS);
     assert_eq!(cufile.call("live"), 0);
 }
 
 #[test]
-fn what_else_a_sample_has_is_read_from_disk_where_the_page_cache_has_it_not() {
+fn other_columns_of_a_sample_are_read_from_disk() {
     let columns: Columns<'_> =
         &[("depth", "ndarray:uint16:64,40"), ("image", "jpeg"), ("latent", "ndarray:float32:1100"), ("n", "int")];
     let (rig, cufile) = rig();
@@ -239,7 +242,7 @@ fn what_else_a_sample_has_is_read_from_disk_where_the_page_cache_has_it_not() {
     let (host, device) = (on_host(&config), on_device(&config, &rig));
     host.start_epoch().expect("an epoch");
     let expected: Vec<_> = std::iter::from_fn(|| next(&host)).collect();
-    forget(&data, |_| true);
+    evict(&data, |_| true);
     device.start_epoch().expect("an epoch");
     let lists = |batch: &Batch| match batch.get("file") {
         Some(Output::Bytes(rows)) => rows.iter().map(|row| row.own().expect("ours").to_vec()).collect::<Vec<_>>(),
@@ -251,12 +254,12 @@ fn what_else_a_sample_has_is_read_from_disk_where_the_page_cache_has_it_not() {
         assert!(lists(&expected) == lists(&batch));
     }
     assert_eq!(counters(&device), [2 * SAMPLES, 0, 0]);
-    was_forgotten(&device);
+    was_evicted(&device);
     end(rig, &cufile, device);
 }
 
 #[test]
-fn an_epoch_goes_on_where_its_state_was_taken() {
+fn an_epoch_resumes_from_its_state() {
     let (rig, cufile) = rig();
     let data = arrays();
     let config = config(&data);
@@ -278,13 +281,13 @@ fn an_epoch_goes_on_where_its_state_was_taken() {
 }
 
 #[test]
-fn under_a_cache_limit_the_epoch_is_whole_and_the_limit_holds() {
+fn an_epoch_under_a_cache_limit_is_complete_and_keeps_the_limit() {
     let (rig, cufile) = rig();
     let data = arrays();
     let cache = data.path().join("cache");
     let remote = Some(data.path().join("data").to_string_lossy().into_owned());
     let stream = StreamConfig { remote, local: Some(cache.clone()), ..StreamConfig::default() };
-    // Two shards and the index, for batches of more.
+    // Room for two shards and the index, where a batch needs more shards.
     let limit = 215 << 10;
     let host = on_host(&config(&data));
     let config = LoaderConfig { streams: vec![stream], cache_limit: Some(limit), stall_timeout: 60.0, ..config(&data) };
@@ -298,15 +301,15 @@ fn under_a_cache_limit_the_epoch_is_whole_and_the_limit_holds() {
         let used: u64 = files.map(|file| file.expect("a file").metadata().map_or(0, |file| file.len())).sum();
         assert!(used <= limit, "{used} bytes on disk");
     }
-    let [read, refused, _] = counters(&device);
-    // The name of a shard may go between its opening and the opening for cuFile: that is the host's then.
-    assert_eq!(read + refused, 4 * SAMPLES);
-    assert!(read > 0, "{refused} were refused");
+    let [read, rejected, _] = counters(&device);
+    // A shard may be evicted between its opening by the host and the one for cuFile; then the host reads it.
+    assert_eq!(read + rejected, 4 * SAMPLES);
+    assert!(read > 0, "{rejected} were rejected");
     end(rig, &cufile, device);
 }
 
 #[test]
-fn a_batch_waits_for_reads_that_take_long() {
+fn a_batch_waits_for_slow_reads() {
     let (rig, cufile) = rig();
     let data = arrays();
     let config = config(&data);
@@ -322,7 +325,7 @@ fn a_batch_waits_for_reads_that_take_long() {
 }
 
 #[test]
-fn a_loader_that_is_closed_lets_go_of_files_and_memory() {
+fn closing_a_loader_releases_files_and_memory() {
     let (rig, cufile) = rig();
     let data = arrays();
     let device = on_device(&config(&data), &rig);
@@ -333,7 +336,7 @@ fn a_loader_that_is_closed_lets_go_of_files_and_memory() {
 }
 
 #[test]
-fn rows_are_read_only_where_a_consumer_has_read() {
+fn rows_are_read_only_to_memory_that_consumers_have_read() {
     let (rig, cufile) = rig();
     let data = arrays();
     let config = LoaderConfig { prefetch: Some(1), ..config(&data) };
@@ -341,8 +344,8 @@ fn rows_are_read_only_where_a_consumer_has_read() {
     host.start_epoch().expect("an epoch");
     device.start_epoch().expect("an epoch");
     let mut later = Vec::new();
-    // No other wait moves the consumer.
-    rig.moving().little(|| {
+    // No other wait advances the consumer.
+    rig.wait_mode().minimal(|| {
         while let Some(expected) = next(&host) {
             let batch = next(&device).expect("as many batches");
             let queued = bytes(&batch, |tensor| {
@@ -350,31 +353,31 @@ fn rows_are_read_only_where_a_consumer_has_read() {
                 rig.read_later_at(tensor.address(), tensor.bytes())
             });
             later.push((host_bytes(&expected), queued));
-            // Its reads are still queued, and its memory is the next batch's.
+            // Its reads are still queued, and the next batch gets its memory.
             drop(batch);
         }
     });
     rig.call("fake_cuda_run");
     for (expected, got) in later {
-        assert!(expected == got, "a consumer saw another batch");
+        assert!(expected == got, "a consumer read another batch");
     }
     end(rig, &cufile, device);
 }
 
 #[test]
-fn memory_of_a_batch_that_nobody_has_looked_at_is_read_to_after_its_copy() {
+fn memory_of_an_unread_batch_is_reused_only_after_its_copy() {
     let (rig, cufile) = rig();
-    rig.moving().waits_move(false);
-    drop(rig.place(1).expect("placed"));
+    rig.wait_mode().advance(false);
+    drop(rig.deliver(1).expect("delivered"));
     let waits = std::thread::scope(|scope| {
-        let begun = scope.spawn(|| rig.target.direct_rows().expect("a device").allocate(BYTES, true));
-        // One waiter is the thread that gives slots back.
+        let begun = scope.spawn(|| rig.delivery.direct_rows().expect("a device").allocate(BYTES, true));
+        // One waiter is the release thread.
         let waits = rig.await_waiters(2);
-        rig.moving().waits_move(true);
+        rig.wait_mode().advance(true);
         drop(begun.join().expect("ended").expect("memory").expect("waited for"));
         waits
     });
-    assert!(waits, "nobody waits for the copy");
-    assert_eq!(rig.end(), NOTHING_LEFT);
+    assert!(waits, "no thread waits for the copy");
+    assert_eq!(rig.end(), NO_LEAKS);
     assert_eq!(cufile.call("live"), 0);
 }

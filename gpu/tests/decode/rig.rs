@@ -1,6 +1,6 @@
-//! The stand-in for nvJPEG, batches of pictures, and what a consumer must read of them.
+//! Fake nvJPEG, batches of pictures, and their expected contents.
 
-use crate::fake::{self, BYTES, Moving, Rig};
+use crate::fake::{self, BYTES, Rig, WaitMode};
 use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
 use forebay_loader::decode::normalise::PictureWriter;
@@ -15,12 +15,12 @@ use forebay_loader::memory::BatchSlot;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
 
-const NOTHING_LEFT: [i32; 4] = [1, 0, 0, 0];
+const NO_LEAKS: [i32; 4] = [1, 0, 0, 0];
 pub(crate) const SIDE: u32 = 48;
 pub(crate) const ROWS: usize = 18;
 pub(crate) const STORED: Size = Size { w: 90, h: 70 };
 
-/// Decodes as the host does, so that what differs is the fault of the way there.
+/// Decodes as the host does, so that a difference is the fault of the device's part.
 unsafe extern "C" fn decode(
     file: *const u8,
     len: usize,
@@ -31,7 +31,7 @@ unsafe extern "C" fn decode(
     out: *mut u8,
     pitch: usize,
 ) -> c_int {
-    // SAFETY: the stand-in passes the file that it was given.
+    // SAFETY: the fake passes a file that it was given.
     let file = unsafe { std::slice::from_raw_parts(file, len) };
     let [x, y, w, h] = [x, y, w, h].map(|v| v as u32);
     let mut pixels = Pixels::new();
@@ -43,29 +43,29 @@ unsafe extern "C" fn decode(
         let from = (((y - have.y + row) * have.w + x - have.x) * 3) as usize;
         // SAFETY: the place has `h` rows of `pitch` bytes.
         let to = unsafe { out.add(row as usize * pitch) };
-        // SAFETY: of which `3 * w` are the picture's.
+        // SAFETY: `3 * w` bytes of the row are the picture's.
         let to = unsafe { std::slice::from_raw_parts_mut(to, w as usize * 3) };
         to.copy_from_slice(&pixels.rgb()[from..from + to.len()]);
     }
     0
 }
 
-/// Every call of a function.
+/// Makes all calls of a function fail.
 pub(crate) const EVERY: c_int = -1;
 
 /// nvJPEG's numbers of its backends.
 pub(crate) const CORES: c_int = 2;
 pub(crate) const ENGINES: c_int = 3;
-/// With one of them: only pictures with an odd width.
+/// Flag for one of them: only pictures with an odd width.
 pub(crate) const ODD: c_int = 16;
 
-/// Ways in which engines decode: with chroma blended, or as it is stored.
-pub(crate) const PARTS: c_int = 1;
-pub(crate) const WHOLES: c_int = 2;
-pub(crate) const PARTS_AS_STORED: c_int = 4;
-pub(crate) const WHOLES_AS_STORED: c_int = 8;
+/// Modes of the engines: regions or whole pictures, with interpolated or replicated chroma.
+pub(crate) const REGIONS: c_int = 1;
+pub(crate) const WHOLE: c_int = 2;
+pub(crate) const REGIONS_REPLICATED: c_int = 4;
+pub(crate) const WHOLE_REPLICATED: c_int = 8;
 
-/// The stand-in for nvJPEG, as the target's.
+/// Fake nvJPEG that the decoder under test has loaded.
 pub(crate) struct NvJpeg(libloading::Library);
 
 impl NvJpeg {
@@ -73,73 +73,75 @@ impl NvJpeg {
         // SAFETY: no initialisers.
         let library = unsafe { libloading::Library::new(fake::nvjpeg()) }.expect("loads");
         type Decode = unsafe extern "C" fn(*const u8, usize, c_int, c_int, c_int, c_int, *mut u8, usize) -> c_int;
-        // SAFETY: the type is the one of the stand-in's source.
-        let set = unsafe { library.get::<unsafe extern "C" fn(Decode)>("fake_nvjpeg_decode_with") }.expect("there");
+        // SAFETY: the type matches the fake's source.
+        let set = unsafe { library.get::<unsafe extern "C" fn(Decode)>("fake_nvjpeg_decode_with") }
+            .expect("a function of the fake");
         // SAFETY: as above.
         unsafe { set(decode) };
         let nvjpeg = Self(library);
-        nvjpeg.engines(2);
+        nvjpeg.set_engines(2);
         nvjpeg.fail("", 0, 0);
-        nvjpeg.take(0, 0, 0);
-        nvjpeg.spoil(0);
-        nvjpeg.ways(PARTS | WHOLES | PARTS_AS_STORED | WHOLES_AS_STORED);
+        nvjpeg.set_times(0, 0, 0);
+        nvjpeg.set_wrong(0);
+        nvjpeg.set_modes(REGIONS | WHOLE | REGIONS_REPLICATED | WHOLE_REPLICATED);
         nvjpeg
     }
 
-    /// So many decoders do nothing else.
-    pub(crate) fn engines(&self, count: c_int) {
+    /// Sets the number of engines.
+    pub(crate) fn set_engines(&self, count: c_int) {
         self.set("fake_nvjpeg_engines", count);
     }
 
-    /// The pixels of a backend are others; of none with 0.
-    pub(crate) fn spoil(&self, backend: c_int) {
-        self.set("fake_nvjpeg_spoil", backend);
+    /// Gives a backend wrong pixels; 0 gives no backend wrong pixels.
+    pub(crate) fn set_wrong(&self, backend: c_int) {
+        self.set("fake_nvjpeg_set_wrong", backend);
     }
 
-    /// Engines decode in these ways alone.
-    pub(crate) fn ways(&self, mask: c_int) {
-        self.set("fake_nvjpeg_ways", mask);
+    /// Restricts the modes of the engines.
+    pub(crate) fn set_modes(&self, mask: c_int) {
+        self.set("fake_nvjpeg_set_modes", mask);
     }
 
     fn set(&self, name: &str, value: c_int) {
-        // SAFETY: the type is the one of the stand-in's source.
-        let set = unsafe { self.0.get::<unsafe extern "C" fn(c_int)>(name) }.expect("there");
+        // SAFETY: the type matches the fake's source.
+        let set = unsafe { self.0.get::<unsafe extern "C" fn(c_int)>(name) }.expect("a function of the fake");
         // SAFETY: as above.
         unsafe { set(value) };
     }
 
-    /// Microseconds of the device's time: of a picture, by whom, and of a batch before the cores begin with its first.
-    pub(crate) fn take(&self, engine: c_int, core: c_int, cores_first: c_int) {
+    /// Sets the microseconds of simulated time per picture of engines and cores, and of the cores before the first
+    /// picture of a batch.
+    pub(crate) fn set_times(&self, engine: c_int, core: c_int, cores_first: c_int) {
         type Take = unsafe extern "C" fn(c_int, c_int, c_int);
-        // SAFETY: the type is the one of the stand-in's source.
-        let take = unsafe { self.0.get::<Take>("fake_nvjpeg_take") }.expect("there");
+        // SAFETY: the type matches the fake's source.
+        let take = unsafe { self.0.get::<Take>("fake_nvjpeg_set_times") }.expect("a function of the fake");
         // SAFETY: as above.
         unsafe { take(engine, core, cores_first) };
     }
 
     pub(crate) fn fail(&self, function: &str, nth: c_int, code: c_int) {
         type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int);
-        // SAFETY: the type is the one of the stand-in's source.
-        let fail = unsafe { self.0.get::<Fail>("fake_nvjpeg_fail") }.expect("there");
+        // SAFETY: the type matches the fake's source.
+        let fail = unsafe { self.0.get::<Fail>("fake_nvjpeg_fail") }.expect("a function of the fake");
         let function = CString::new(function).expect("a name");
         // SAFETY: the name is copied.
         unsafe { fail(function.as_ptr(), nth, code) }
     }
 
     pub(crate) fn call(&self, name: &str) -> c_int {
-        // SAFETY: the stand-in's functions of this kind take nothing.
-        let function = unsafe { self.0.get::<unsafe extern "C" fn() -> c_int>(name) }.expect("there");
+        // SAFETY: functions of this kind have no arguments.
+        let function = unsafe { self.0.get::<unsafe extern "C" fn() -> c_int>(name) }.expect("a function of the fake");
         // SAFETY: as above.
         unsafe { function() }
     }
 
-    /// Pictures by engines and by cores since the last call.
+    /// Returns the pictures that engines and cores have decoded since the last call.
     pub(crate) fn counts(&self) -> (c_int, c_int) {
         (self.call("fake_nvjpeg_by_engines"), self.call("fake_nvjpeg_by_cores"))
     }
 }
 
-/// A stage of every kind: enlarged, shrunk, mirrored, looked at through a window that sticks out.
+/// Stage of each kind: enlarged, shrunk, mirrored, with a window that extends beyond the picture.
 pub(crate) fn stage(seed: u32) -> Stage {
     let crop = Region { x: seed % 9, y: seed % 7, w: 30 + seed % 40, h: 25 + seed % 31 };
     let size = Size { w: SIDE, h: SIDE };
@@ -153,28 +155,28 @@ pub(crate) fn file(seed: u32) -> Vec<u8> {
     encode(&pixels, STORED, 80, Subsampling::S420, false).expect("a picture")
 }
 
-/// What a file holds that the stand-in does not decode as it should, and everybody else does: it refuses it, says that it decodes
-/// it and does not, or does so with its upper half.
-pub(crate) const REFUSED: &str = "REFUSED";
+/// Texts in a file that only the fake reacts to: it rejects the picture, finds no memory, accepts it and never decodes
+/// it, or decodes only its upper half.
+pub(crate) const REJECTED: &str = "REJECTED";
 pub(crate) const NO_MEMORY: &str = "NOMEMORY";
-pub(crate) const LEFT_OUT: &str = "LEFTOUT";
+pub(crate) const UNDECODED: &str = "LEFTOUT";
 pub(crate) const CUT_SHORT: &str = "CUTSHORT";
 
-/// A file with such a text in it.
+/// File that contains `text`.
 fn file_with(text: &str, seed: u32) -> Vec<u8> {
     let file = file(seed);
     [&file[..2], &[0xff, 0xfe, 0, text.len() as u8 + 2], text.as_bytes(), &file[2..]].concat()
 }
 
-/// A batch of so many rows: pictures, and a number for each.
-pub(crate) struct Form {
+/// Layout of a batch with pictures and a number for each row.
+pub(crate) struct BatchForm {
     rows: usize,
     writer: PictureWriter,
     pub(crate) outputs: Vec<OutputLayout>,
 }
 
-impl Form {
-    /// One of [`ROWS`] rows.
+impl BatchForm {
+    /// Creates a layout of [`ROWS`] rows.
     pub(crate) fn new(dtype: DType, layout: Layout) -> Self {
         Self::with_rows(ROWS, dtype, layout)
     }
@@ -188,7 +190,7 @@ impl Form {
         Self { rows, writer, outputs: vec![pictures, numbers] }
     }
 
-    /// What the host makes of picture `seed`.
+    /// Returns the row that the host makes of the picture.
     pub(crate) fn on_host(&self, file: &[u8], stage: &Stage) -> Vec<u8> {
         let mut pixels = Pixels::new();
         let mut resizer = Resizer::new();
@@ -199,18 +201,19 @@ impl Form {
         out
     }
 
-    /// A slot whose rows are files, but for those in `decoded`, with the pictures of `seed` on.
+    /// Fills a slot with the pictures from `seed` on. Rows are files, except those in `decoded`. The fake rejects the
+    /// rows in `rejected`.
     pub(crate) fn fill(
         &self,
         rig: &Rig,
         seed: u32,
         decoded: &[usize],
-        refused: &[usize],
+        rejected: &[usize],
     ) -> (BatchSlot, Vec<RowPicture>) {
-        self.fill_with(rig, seed, decoded, |row| refused.contains(&row).then_some(REFUSED))
+        self.fill_with(rig, seed, decoded, |row| rejected.contains(&row).then_some(REJECTED))
     }
 
-    /// The same with such texts in some rows' files.
+    /// Fills a slot where `text` puts texts into the files of some rows.
     pub(crate) fn fill_with(
         &self,
         rig: &Rig,
@@ -238,31 +241,31 @@ impl Form {
         (slot, pictures)
     }
 
-    pub(crate) fn place(
+    pub(crate) fn submit(
         &self,
-        decoder: &Opened,
+        decoder: &TestDecoder,
         (slot, pictures): (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
     ) -> forebay_loader::Result<DecodeOutcome> {
-        self.place_again(decoder, (slot, pictures), rows, None)
+        self.resubmit(decoder, (slot, pictures), rows, None)
     }
 
-    pub(crate) fn place_again(
+    pub(crate) fn resubmit(
         &self,
-        decoder: &Opened,
+        decoder: &TestDecoder,
         (slot, pictures): (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
         decoded: Option<DeviceRows>,
     ) -> forebay_loader::Result<DecodeOutcome> {
-        decoder.moved(|| {
-            let placed = self.start_again(decoder, (slot, pictures), rows, decoded)?;
-            if let DecodeOutcome::InFlight(batch) = placed { decoder.wait(batch) } else { Ok(placed) }
+        decoder.advancing(|| {
+            let outcome = self.submit_only(decoder, (slot, pictures), rows, decoded)?;
+            if let DecodeOutcome::InFlight(batch) = outcome { decoder.wait(batch) } else { Ok(outcome) }
         })
     }
 
-    fn start_again(
+    fn submit_only(
         &self,
-        decoder: &Opened,
+        decoder: &TestDecoder,
         (slot, pictures): (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
         decoded: Option<DeviceRows>,
@@ -277,65 +280,65 @@ impl Form {
         })
     }
 
-    /// Places a batch with all rows, and does not wait for the device.
-    pub(crate) fn start(&self, decoder: &Opened, filled: (BatchSlot, Vec<RowPicture>)) -> InFlightBatch {
+    /// Submits a batch with all rows, without a wait for the device.
+    pub(crate) fn start(&self, decoder: &TestDecoder, filled: (BatchSlot, Vec<RowPicture>)) -> InFlightBatch {
         self.start_with(decoder, filled, None)
     }
 
-    /// The same, where the device has some rows already.
+    /// Submits a batch of which the device has some rows already.
     pub(crate) fn start_with(
         &self,
-        decoder: &Opened,
+        decoder: &TestDecoder,
         filled: (BatchSlot, Vec<RowPicture>),
         decoded: Option<DeviceRows>,
     ) -> InFlightBatch {
         let rows: Vec<usize> = (0..self.rows).collect();
-        match self.start_again(decoder, filled, &rows, decoded).expect("an answer") {
+        match self.submit_only(decoder, filled, &rows, decoded).expect("an outcome") {
             DecodeOutcome::InFlight(batch) => batch,
             other => panic!("{other:?}"),
         }
     }
 
-    /// Places a batch of pictures of `seed` on of which `refused` come back, and decodes those of them that are in `rows` on
-    /// the host, as the loader does: the batch as it comes again with `rows`.
-    pub(crate) fn refused(
+    /// Submits a batch with the pictures from `seed` on, of which the `rejected` ones are returned, and decodes those
+    /// in `rows` on the host as the loader does. Returns the batch for another submission with `rows`.
+    pub(crate) fn rejected(
         &self,
         rig: &Rig,
-        decoder: &Opened,
+        decoder: &TestDecoder,
         seed: u32,
-        refused: &[usize],
+        rejected: &[usize],
         rows: &[usize],
     ) -> (BatchSlot, Vec<RowPicture>, Option<DeviceRows>) {
-        self.refused_with(rig, decoder, seed, (refused, REFUSED), rows)
+        self.rejected_with(rig, decoder, seed, (rejected, REJECTED), rows)
     }
 
-    /// The same, for such a text in those files.
-    pub(crate) fn refused_with(
+    /// As [`rejected`](Self::rejected), with `text` in these files.
+    pub(crate) fn rejected_with(
         &self,
         rig: &Rig,
-        decoder: &Opened,
+        decoder: &TestDecoder,
         seed: u32,
-        (refused, text): (&[usize], &'static str),
+        (rejected, text): (&[usize], &'static str),
         rows: &[usize],
     ) -> (BatchSlot, Vec<RowPicture>, Option<DeviceRows>) {
-        let filled = self.fill_with(rig, seed, &[], |row| refused.contains(&row).then_some(text));
+        let filled = self.fill_with(rig, seed, &[], |row| rejected.contains(&row).then_some(text));
         let list = filled.1.clone();
         let every: Vec<usize> = (0..self.rows).collect();
         let DecodeOutcome::Rejected { slot, pictures, on_device: decoded } =
-            self.place(decoder, filled, &every).expect("an answer")
+            self.submit(decoder, filled, &every).expect("an outcome")
         else {
-            panic!("{refused:?} cannot be decoded")
+            panic!("{rejected:?} were decoded")
         };
-        assert_eq!(pictures, refused);
-        assert_eq!(rig.call("fake_cuda_queued"), 0, "the slot is the caller's again");
-        let of_host: Vec<usize> = rows.iter().copied().filter(|row| refused.contains(row)).collect();
-        let slot = self.with_rows_of_host(slot, seed, &of_host);
-        let rest = list.into_iter().filter(|p| rows.contains(&p.row) && !refused.contains(&p.row)).collect();
-        (slot, rest, decoded)
+        assert_eq!(pictures, rejected);
+        assert_eq!(rig.call("fake_cuda_queued"), 0, "work in flight uses the slot");
+        let host_rows: Vec<usize> = rows.iter().copied().filter(|row| rejected.contains(row)).collect();
+        let slot = self.decode_on_host(slot, seed, &host_rows);
+        let remaining = list.into_iter().filter(|p| rows.contains(&p.row) && !rejected.contains(&p.row)).collect();
+        (slot, remaining, decoded)
     }
 
-    /// A slot that came back, with these rows decoded on the host as the loader does.
-    pub(crate) fn with_rows_of_host(&self, mut slot: BatchSlot, seed: u32, rows: &[usize]) -> BatchSlot {
+    /// Decodes these rows of a returned slot on the host, as the loader does.
+    pub(crate) fn decode_on_host(&self, mut slot: BatchSlot, seed: u32, rows: &[usize]) -> BatchSlot {
         let row_bytes = self.outputs[0].row_bytes;
         for row in rows {
             let seed = seed + *row as u32;
@@ -347,17 +350,17 @@ impl Form {
 
     pub(crate) fn done(
         &self,
-        decoder: &Opened,
+        decoder: &TestDecoder,
         filled: (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
     ) -> Arc<dyn TensorMemory> {
-        match self.place(decoder, filled, rows).expect("placed") {
+        match self.submit(decoder, filled, rows).expect("delivered") {
             DecodeOutcome::Done { memory, .. } => memory,
             other => panic!("{other:?}"),
         }
     }
 
-    /// Compares what a consumer reads with the host's pictures `seed` on of the `rows`.
+    /// Compares the batch that a consumer reads with the host's pictures from `seed` on in `rows`.
     pub(crate) fn check(&self, rig: &Rig, memory: &dyn TensorMemory, seed: u32, rows: &[usize]) {
         memory.order_before(None).expect("ordered");
         let got = rig.read_all(memory);
@@ -377,7 +380,7 @@ impl Form {
                     let float = |b: &[u8; 4]| f32::from_ne_bytes(*b);
                     let pairs = picture.as_chunks::<4>().0.iter().zip(host.as_chunks::<4>().0);
                     let worst = pairs.map(|(a, b)| (float(a) - float(b)).abs()).fold(0.0, f32::max);
-                    // One grey level: 1 / (255 * 0.2).
+                    // The limit is one grey level: 1 / (255 * 0.2).
                     assert!(worst < 0.0197, "row {row} differs by {worst}");
                 }
             }
@@ -389,40 +392,40 @@ pub(crate) fn all() -> Vec<usize> {
     (0..ROWS).collect()
 }
 
-/// A decoder that has decoded nothing but what it was opened with, which the device has done.
-pub(crate) fn open(rig: &Rig, nvjpeg: &NvJpeg) -> Opened {
-    let moving = rig.moving();
-    let before = moving.waits_move(true);
-    let decoder = Some(rig.target.picture_decoder().expect("a decoder"));
-    moving.waits_move(before);
+/// Opens a decoder and waits for the device to finish its self-test.
+pub(crate) fn open(rig: &Rig, nvjpeg: &NvJpeg) -> TestDecoder {
+    let wait_mode = rig.wait_mode();
+    let before = wait_mode.advance(true);
+    let decoder = Some(rig.delivery.picture_decoder().expect("a decoder"));
+    wait_mode.advance(before);
     nvjpeg.counts();
-    Opened { decoder, moving }
+    TestDecoder { decoder, wait_mode }
 }
 
-/// A decoder that ends even when its test fails: what waits for the device then has to see it move.
-pub(crate) struct Opened {
+/// Decoder that is dropped even if its test fails. The device then advances when the drop waits for it.
+pub(crate) struct TestDecoder {
     pub(crate) decoder: Option<Arc<dyn PictureDecoder>>,
-    moving: Moving,
+    wait_mode: WaitMode,
 }
 
-impl Opened {
-    /// Runs `body` while waits move the device: each as far as it waits for.
-    pub(crate) fn moved<T>(&self, body: impl FnOnce() -> T) -> T {
-        self.moving.little(body)
+impl TestDecoder {
+    /// Runs `body` while a wait advances the device only as far as it needs.
+    pub(crate) fn advancing<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.wait_mode.minimal(body)
     }
 
-    /// What became of a batch that was started.
-    pub(crate) fn ended(&self, batch: InFlightBatch) -> Arc<dyn TensorMemory> {
-        match self.moved(|| self.wait(batch)).expect("an answer") {
+    /// Waits for a batch in flight.
+    pub(crate) fn finish(&self, batch: InFlightBatch) -> Arc<dyn TensorMemory> {
+        match self.advancing(|| self.wait(batch)).expect("an outcome") {
             DecodeOutcome::Done { memory, .. } => memory,
             other => panic!("{other:?}"),
         }
     }
 
-    /// Has it get all the memory of its own that it needs for batches like this.
-    pub(crate) fn warm(&self, rig: &Rig, form: &Form) {
+    /// Makes the decoder allocate all the memory that it needs for such batches.
+    pub(crate) fn warm(&self, rig: &Rig, form: &BatchForm) {
         let rows: Vec<usize> = (0..form.rows).collect();
-        // Both lanes.
+        // One batch for each group slot.
         for seed in 0..2 {
             drop(form.done(self, form.fill(rig, seed, &[], &[]), &rows));
         }
@@ -430,7 +433,7 @@ impl Opened {
     }
 }
 
-impl std::ops::Deref for Opened {
+impl std::ops::Deref for TestDecoder {
     type Target = dyn PictureDecoder;
 
     fn deref(&self) -> &Self::Target {
@@ -438,22 +441,22 @@ impl std::ops::Deref for Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for TestDecoder {
     fn drop(&mut self) {
-        self.moving.waits_move(true);
+        self.wait_mode.advance(true);
         drop(self.decoder.take());
     }
 }
 
-/// Ends it; nothing may be left.
-pub(crate) fn end(rig: Rig, nvjpeg: &NvJpeg, decoder: Opened) {
+/// Drops everything and checks that nothing has leaked.
+pub(crate) fn end(rig: Rig, nvjpeg: &NvJpeg, decoder: TestDecoder) {
     drop(decoder);
-    assert_eq!(nvjpeg.call("fake_nvjpeg_live"), 0, "the process may end now, and the library with it");
-    nothing_is_left(rig, nvjpeg);
+    assert_eq!(nvjpeg.call("fake_nvjpeg_live"), 0, "handles are alive although the process may exit now");
+    check_leaks(rig, nvjpeg);
 }
 
-pub(crate) fn nothing_is_left(rig: Rig, nvjpeg: &NvJpeg) {
-    // A decoder ends when the device has done what it was given.
-    let (left, handles) = rig.end_and(|call| [nvjpeg.call("fake_nvjpeg_live"), call("fake_cuda_modules")]);
-    assert_eq!((left, handles), (NOTHING_LEFT, [0, 0]));
+pub(crate) fn check_leaks(rig: Rig, nvjpeg: &NvJpeg) {
+    // The decoder's drop ends when the device has done its work.
+    let (leaks, handles) = rig.end_and(|call| [nvjpeg.call("fake_nvjpeg_live"), call("fake_cuda_modules")]);
+    assert_eq!((leaks, handles), (NO_LEAKS, [0, 0]));
 }

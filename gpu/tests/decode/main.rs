@@ -1,14 +1,14 @@
-//! Pictures decoded on the device, over stand-ins for driver and nvJPEG that do everything as late as is legal, but for
-//! the engines, which write when they are called.
+//! Decoding on the device, over a fake driver and a fake nvJPEG that do everything as late as is legal, except the
+//! engines, which write when they are called.
 
+mod balance;
 mod failure;
 #[path = "../fake/mod.rs"]
 mod fake;
-mod left_out;
 mod opening;
-mod refused;
+mod rejected;
 mod rig;
-mod share;
+mod undecoded;
 
 use fake::{BYTES, Rig};
 use forebay_loader::decode::{DType, Layout};
@@ -18,15 +18,15 @@ use rig::*;
 use std::ffi::c_int;
 
 #[test]
-fn pictures_are_the_host_s_in_every_type_and_layout_beside_rows_that_are_done() {
+fn pictures_equal_the_host_s_in_each_type_and_layout_next_to_finished_rows() {
     for engines in [2, 0] {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-        nvjpeg.engines(engines);
+        nvjpeg.set_engines(engines);
         let decoder = open(&rig, &nvjpeg);
         for (dtype, layout) in
             [(DType::UInt8, Layout::Nhwc), (DType::UInt8, Layout::Nchw), (DType::Float32, Layout::Nchw)]
         {
-            let form = Form::new(dtype, layout);
+            let form = BatchForm::new(dtype, layout);
             for (decoded, rows) in
                 [(vec![], all()), (vec![2, 3], all()), (vec![0], vec![0, 1, 4]), (vec![5], vec![2, 3, 5])]
             {
@@ -45,13 +45,14 @@ fn pictures_are_the_host_s_in_every_type_and_layout_beside_rows_that_are_done() 
 }
 
 #[test]
-fn memory_of_the_device_grows_with_batches() {
+fn device_memory_grows_with_batches() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-    rig.moving().waits_move(true);
+    rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    // The pixels of the small ones fit into a page of the device's, those of the others do not; both lanes get both.
+    // The pixels of small batches fit into one page of device memory, those of the others do not. Both group slots get
+    // both sizes.
     for rows in [4, 4, 130, 130, 4] {
-        let form = Form::with_rows(rows, DType::UInt8, Layout::Nhwc);
+        let form = BatchForm::with_rows(rows, DType::UInt8, Layout::Nhwc);
         let all: Vec<usize> = (0..rows).collect();
         let memory = form.done(&decoder, form.fill(&rig, 30, &[], &[]), &all);
         form.check(&rig, &*memory, 30, &all);
@@ -60,35 +61,36 @@ fn memory_of_the_device_grows_with_batches() {
 }
 
 #[test]
-fn engines_write_only_where_nothing_is_read_any_more() {
+fn engines_write_only_to_memory_that_is_not_read_any_more() {
     let (rig, nvjpeg) = (Rig::with_slots(4, "", 0), NvJpeg::new());
-    // So many that they get all pictures: no wait for who ends first stands in for the one for the kernel.
-    nvjpeg.engines(ROWS as c_int);
+    // Enough engines for all pictures: otherwise a wait for the other backend could replace the wait for the kernel.
+    nvjpeg.set_engines(ROWS as c_int);
     let decoder = open(&rig, &nvjpeg);
-    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
     decoder.warm(&rig, &form);
     nvjpeg.counts();
     let fill = |seed| form.fill(&rig, seed, &[], &[]);
     let [first, second] = [100, 200].map(|seed| form.start(&decoder, fill(seed)));
-    // Nothing has moved: the kernel has yet to read both lanes' pixels, so the third batch waits on the host.
+    // No stream has advanced, so the kernel has not read the pixels of either group slot, and the third batch must wait
+    // on the host.
     let third = std::thread::scope(|scope| {
         let third = scope.spawn(|| form.start(&decoder, fill(300)));
         assert!(rig.await_waiters(1), "the third batch does not wait for the first");
         rig.call("fake_cuda_run");
-        third.join().expect("placed")
+        third.join().expect("delivered")
     });
     for (batch, seed) in [(first, 100), (second, 200), (third, 300)] {
-        form.check(&rig, &*decoder.ended(batch), seed, &all());
+        form.check(&rig, &*decoder.finish(batch), seed, &all());
     }
     assert_eq!(nvjpeg.counts(), (3 * ROWS as c_int, 0));
     end(rig, &nvjpeg, decoder);
 }
 
 #[test]
-fn files_are_found_wherever_they_lie_in_the_slot() {
+fn files_may_be_anywhere_in_the_slot() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     let decoder = open(&rig, &nvjpeg);
-    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
     let (mut slot, mut pictures) = form.fill(&rig, 90, &[], &[]);
     let mut end_of_room = BYTES;
     let bytes = slot.bytes_mut().expect("all of it");
@@ -106,28 +108,28 @@ fn files_are_found_wherever_they_lie_in_the_slot() {
 }
 
 #[test]
-fn a_slot_with_files_goes_back_when_they_have_been_read() {
-    // Cores read files in their stream's order.
-    for is_wanted in [true, false] {
+fn a_slot_with_files_is_released_after_they_have_been_read() {
+    // The cores read files in the order of their stream.
+    for is_kept in [true, false] {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
-        nvjpeg.engines(0);
+        nvjpeg.set_engines(0);
         let decoder = open(&rig, &nvjpeg);
-        let form = Form::new(DType::UInt8, Layout::Nhwc);
+        let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
         decoder.warm(&rig, &form);
         let batch = form.start(&decoder, form.fill(&rig, 40, &[1], &[]));
-        if is_wanted {
+        if is_kept {
             assert_eq!(rig.pool.state().free_bytes, 0);
-            let memory = decoder.ended(batch);
+            let memory = decoder.finish(batch);
             rig.pool.take(BYTES).expect("a slot").bytes_mut().expect("all of it").fill(9);
             form.check(&rig, &*memory, 40, &all());
         } else {
             drop(batch);
-            // The thread that gives slots back.
+            // The waiter is the release thread.
             assert_eq!(rig.call("fake_cuda_await_waiter"), 1);
             assert_eq!(rig.pool.state().free_bytes, 0);
             rig.call("fake_cuda_run");
             rig.pool.take(BYTES).expect("a slot").bytes_mut().expect("all of it").fill(9);
-            // In the memory of the one that nobody wanted.
+            // In the memory of the abandoned batch.
             let memory = form.done(&decoder, form.fill(&rig, 60, &[], &[]), &all());
             form.check(&rig, &*memory, 60, &all());
         }
@@ -136,45 +138,46 @@ fn a_slot_with_files_goes_back_when_they_have_been_read() {
 }
 
 #[test]
-fn a_batch_ends_behind_rows_that_are_copied_to_it_by_themselves() {
+fn a_batch_ends_after_the_copies_of_its_direct_rows() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     let decoder = open(&rig, &nvjpeg);
-    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
     decoder.warm(&rig, &form);
     let (mut slot, pictures) = form.fill(&rig, 40, &[], &[]);
     let numbers = form.outputs[1].offset..form.outputs[1].offset + ROWS * 8;
     let config = ReadPoolConfig { bytes: 1 << 20, populate: false, ..ReadPoolConfig::default() };
-    let reads = ReadPool::with_registrar(&config, rig.target.registrar()).expect("a pool");
+    let reads = ReadPool::with_registrar(&config, rig.delivery.registrar()).expect("a pool");
     let mut sample = reads.lease(numbers.len()).expect("a slot");
     let bytes = slot.bytes_mut().expect("all of it");
     sample.bytes_mut().copy_from_slice(&bytes[numbers.clone()]);
     bytes[numbers.clone()].fill(0);
-    let early = rig.target.direct_rows().expect("a device").allocate(BYTES, false).expect("memory").expect("unused");
+    let early = rig.delivery.direct_rows().expect("a device").allocate(BYTES, false).expect("memory").expect("unused");
     early.copy(sample, &[(0..numbers.len(), numbers.start)]).expect("started");
     let done: Vec<_> = (0..ROWS).map(|row| (1, row)).collect();
     let decoded = early.finish(ROWS, &done).expect("filled");
-    // The thread that gives slots back waits for that copy, and does not move it.
+    // The release thread waits for that copy and does not advance it.
     assert_eq!(rig.call("fake_cuda_await_waiter"), 1);
     let batch = form.start_with(&decoder, (slot, pictures), Some(decoded));
-    form.check(&rig, &*decoder.ended(batch), 40, &all());
+    form.check(&rig, &*decoder.finish(batch), 40, &all());
     rig.call("fake_cuda_run");
     drop((early, reads));
     end(rig, &nvjpeg, decoder);
 }
 
 #[test]
-fn a_batch_that_nobody_wants_any_more_is_not_overwritten_before_the_device_is_done_with_it() {
+fn an_abandoned_batch_is_not_overwritten_before_the_device_has_finished_it() {
     let (rig, nvjpeg) = (Rig::with_slots(2, "", 0), NvJpeg::new());
-    nvjpeg.engines(0);
+    nvjpeg.set_engines(0);
     let decoder = open(&rig, &nvjpeg);
-    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
     decoder.warm(&rig, &form);
     let allocated = rig.call("fake_cuda_allocated");
     drop(form.start(&decoder, form.fill(&rig, 40, &[], &[])));
-    // On another stream, where only its wait for the first keeps its copy behind the first's kernel.
+    // On another stream, whose wait for the first batch is all that delays its copy until after the first batch's
+    // kernel.
     let (slot, _) = form.fill(&rig, 80, &all(), &[]);
-    let second = rig.target.deliver(slot.freeze().expect("filled"), BYTES).expect("placed");
-    assert_eq!(rig.call("fake_cuda_allocated"), allocated, "it has memory of its own");
+    let second = rig.delivery.deliver(slot.freeze().expect("filled"), BYTES).expect("delivered");
+    assert_eq!(rig.call("fake_cuda_allocated"), allocated, "it has other memory");
     form.check(&rig, &*second, 80, &all());
     rig.call("fake_cuda_run");
     form.check(&rig, &*second, 80, &all());
@@ -183,42 +186,42 @@ fn a_batch_that_nobody_wants_any_more_is_not_overwritten_before_the_device_is_do
 }
 
 #[test]
-fn what_a_decoder_has_begun_outlives_it_and_nobody_waits_for_ever() {
+fn work_in_flight_outlives_a_dropped_decoder_whose_drop_returns() {
     let (rig, nvjpeg) = (Rig::with_slots(2, "", 0), NvJpeg::new());
     let mut decoder = open(&rig, &nvjpeg);
-    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
     decoder.warm(&rig, &form);
-    // Both lanes have something to do: memory of one that has nothing would be freed, and that waits for the device.
+    // Both group slots have work: the memory of an idle slot would be freed, which waits for the device.
     let batches = [50, 80].map(|seed| form.start(&decoder, form.fill(&rig, seed, &[], &[])));
-    // Comes back.
+    // The drop must return.
     drop(decoder.decoder.take());
-    assert!(rig.await_waiters(1), "the library's states end while their batch is under way");
+    assert!(rig.await_waiters(1), "the drop does not wait for the batch in flight");
     assert!(nvjpeg.call("fake_nvjpeg_live") > 0);
     rig.call("fake_cuda_run");
     drop(batches);
-    nothing_is_left(rig, &nvjpeg);
+    check_leaks(rig, &nvjpeg);
 }
 
 #[test]
-fn rows_are_written_only_where_a_consumer_has_read() {
+fn rows_are_written_only_after_a_consumer_s_read() {
     let (rig, nvjpeg) = (Rig::with_slots(2, "", 0), NvJpeg::new());
-    // A wait of the engines' stream would hold back the other one, too.
-    nvjpeg.engines(0);
+    // A wait of the engines' stream would also delay the other stream.
+    nvjpeg.set_engines(0);
     let decoder = open(&rig, &nvjpeg);
-    let form = Form::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
     decoder.warm(&rig, &form);
     let first = form.done(&decoder, form.fill(&rig, 40, &[], &[]), &all());
     first.order_before(None).expect("ordered");
     let later = rig.read_later(&*first);
     drop(first);
-    // In the memory of the first, whose read is still queued.
+    // In the memory of the first batch, whose read is still queued.
     let second = form.start(&decoder, form.fill(&rig, 80, &[], &[]));
     rig.run_copies();
     rig.call("fake_cuda_run");
-    let second = decoder.ended(second);
+    let second = decoder.finish(second);
     let picture = &later[..form.outputs[0].row_bytes];
     let host = form.on_host(&file(40), &stage(40));
-    assert!(picture.iter().zip(&host).all(|(a, b)| a.abs_diff(*b) <= 1), "the consumer saw another batch");
+    assert!(picture.iter().zip(&host).all(|(a, b)| a.abs_diff(*b) <= 1), "the consumer read another batch");
     form.check(&rig, &*second, 80, &all());
     drop(second);
     end(rig, &nvjpeg, decoder);

@@ -1,0 +1,144 @@
+//! Pictures that a backend reports as decoded and never decodes.
+
+use super::rig::*;
+use crate::fake::Rig;
+use forebay_loader::decode::{DType, Layout};
+use forebay_loader::delivery::DecodeOutcome;
+use std::ffi::c_int;
+
+#[test]
+fn undecoded_pictures_are_returned_and_the_others_are_decoded_once() {
+    // By engines that decode regions, by engines that decode whole pictures, and by cores. The crops include pixels of
+    // the lower half.
+    for (engines, modes) in [(2, REGIONS), (2, WHOLE), (0, REGIONS)] {
+        for text in [UNDECODED, CUT_SHORT] {
+            let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+            rig.wait_mode().advance(true);
+            nvjpeg.set_engines(engines);
+            nvjpeg.set_modes(modes);
+            let decoder = open(&rig, &nvjpeg);
+            decoder.take_fallbacks();
+            for (dtype, layout) in [(DType::UInt8, Layout::Nhwc), (DType::Float32, Layout::Nchw)] {
+                let form = BatchForm::new(dtype, layout);
+                let (slot, remaining, decoded) = form.rejected_with(&rig, &decoder, 60, (&[1, 12, 17], text), &all());
+                nvjpeg.counts();
+                let outcome = form.resubmit(&decoder, (slot, remaining), &all(), decoded).expect("delivered");
+                let DecodeOutcome::Done { memory, on_engines } = outcome else {
+                    panic!("a picture is undecoded again")
+                };
+                assert_eq!(on_engines, if engines > 0 { ROWS - 3 } else { 0 });
+                assert_eq!(nvjpeg.counts(), (0, 0), "pictures were decoded twice");
+                form.check(&rig, &*memory, 60, &all());
+            }
+            let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
+            assert!(sentence.contains("leaves pictures undecoded"), "{sentence}");
+            assert!(decoder.is_open());
+            end(rig, &nvjpeg, decoder);
+        }
+    }
+}
+
+#[test]
+fn undecoded_and_rejected_pictures_of_a_batch_are_returned_together() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.wait_mode().advance(true);
+    let decoder = open(&rig, &nvjpeg);
+    // Enough for engines and cores. The places of the pixels have what the engines wrote of a batch that they then
+    // rejected.
+    let form = BatchForm::with_rows(130, DType::UInt8, Layout::Nhwc);
+    let rows: Vec<usize> = (0..130).collect();
+    let text = |row| match row {
+        3 | 100 => Some(REJECTED),
+        4 | 20 | 101 | 120 => Some(UNDECODED),
+        30 | 122 => Some(CUT_SHORT),
+        _ => None,
+    };
+    for seed in [20, 200] {
+        let DecodeOutcome::Rejected { pictures, .. } =
+            form.submit(&decoder, form.fill_with(&rig, seed, &[], text), &rows).expect("an outcome")
+        else {
+            panic!("no picture was rejected")
+        };
+        assert_eq!(pictures, [3, 4, 20, 30, 100, 101, 120, 122]);
+    }
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn undecoded_pictures_of_a_second_batch_in_flight_are_found() {
+    let (rig, nvjpeg) = (Rig::with_slots(3, "", 0), NvJpeg::new());
+    let decoder = open(&rig, &nvjpeg);
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    // Without a fill, the memory would have the pixels of the same pictures.
+    for _ in 0..2 {
+        drop(form.done(&decoder, form.fill(&rig, 200, &[], &[]), &all()));
+    }
+    rig.call("fake_cuda_run");
+    let first = form.start(&decoder, form.fill(&rig, 100, &[], &[]));
+    let second = form.start(&decoder, form.fill_with(&rig, 200, &[], |row| (row == 7).then_some(UNDECODED)));
+    form.check(&rig, &*decoder.finish(first), 100, &all());
+    let DecodeOutcome::Rejected { pictures, .. } = decoder.advancing(|| decoder.wait(second)).expect("an outcome")
+    else {
+        panic!("the undecoded picture was not found")
+    };
+    assert_eq!(pictures, [7]);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn engines_that_decode_nothing_are_abandoned_and_then_the_cores_are() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.wait_mode().advance(true);
+    let decoder = open(&rig, &nvjpeg);
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    for (is_open, expected) in [(true, "left them undecoded"), (false, "decoded on the host from now on")] {
+        let filled = form.fill_with(&rig, 60, &[], |_| Some(UNDECODED));
+        let DecodeOutcome::Rejected { pictures, .. } = form.submit(&decoder, filled, &all()).expect("an outcome")
+        else {
+            panic!("a file was decoded")
+        };
+        assert_eq!(pictures, all());
+        assert_eq!(decoder.is_open(), is_open);
+        let sentences = decoder.take_fallbacks();
+        assert!(sentences.last().is_some_and(|sentence| sentence.contains(expected)), "{sentences:?}");
+        let by = nvjpeg.counts();
+        assert_eq!(by, if is_open { (ROWS as c_int, 0) } else { (0, ROWS as c_int) });
+    }
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn engines_that_leave_a_picture_undecoded_now_and_then_are_kept() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.wait_mode().advance(true);
+    let decoder = open(&rig, &nvjpeg);
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    for seed in 0..20 {
+        let (.., decoded) = form.rejected_with(&rig, &decoder, seed, (&[seed as usize % ROWS], UNDECODED), &all());
+        drop(decoded);
+        assert_eq!(nvjpeg.counts(), (ROWS as c_int, 0));
+    }
+    assert_eq!(decoder.take_fallbacks().len(), 1);
+    end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn undecoded_pictures_after_a_failed_group_are_found() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.wait_mode().advance(true);
+    let decoder = open(&rig, &nvjpeg);
+    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    decoder.warm(&rig, &form);
+    rig.fail("cuLaunchKernel", 700);
+    form.submit(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect_err("a failure");
+    // In the other group slot, and then in the one of the failed group.
+    for _ in 0..2 {
+        let filled = form.fill_with(&rig, 60, &[], |row| (row == 7).then_some(UNDECODED));
+        let DecodeOutcome::Rejected { pictures, .. } = form.submit(&decoder, filled, &all()).expect("an outcome")
+        else {
+            panic!("the undecoded picture was not found")
+        };
+        assert_eq!(pictures, [7]);
+    }
+    end(rig, &nvjpeg, decoder);
+}
