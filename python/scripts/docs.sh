@@ -23,7 +23,11 @@ if [ ! -e "$venv/complete" ]; then
     exec 9>&-
 fi
 
-# The generator announces changes to come in its own later versions: they do not concern pinned ones.
+# The generator announces changes of its own later versions: they do not concern pinned ones. Not with --quiet, which would
+# also keep warnings from being counted.
 export NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true
-"$venv/bin/python" -m mkdocs build --quiet --strict --config-file python/mkdocs.yml --site-dir "$target/docs"
-printf 'the site is in %s\n' "$target/docs/index.html"
+if ! output=$("$venv/bin/python" -m mkdocs build --strict --config-file python/mkdocs.yml --site-dir "$target/docs" 2>&1); then
+    printf '%s\n' "$output" | grep -v '^INFO' >&2
+    die "the site was not built: correct the pages or docstrings that the warnings name"
+fi
+printf 'the site is in %s; with search: python3 -m http.server --directory %s\n' "$target/docs/index.html" "$target/docs"
