@@ -6,22 +6,6 @@
 //! also has `weights`, a weight for the first and one for the second of all pairs, and `plus_minus`, a sum plus, and minus,
 //! both of a pair times a weight.
 
-/// Constants of the transform, 13 bits of fraction.
-pub(super) mod fix {
-    pub(in super::super) const F_0_298: i32 = 2446;
-    pub(in super::super) const F_0_390: i32 = 3196;
-    pub(in super::super) const F_0_541: i32 = 4433;
-    pub(in super::super) const F_0_765: i32 = 6270;
-    pub(in super::super) const F_0_899: i32 = 7373;
-    pub(in super::super) const F_1_175: i32 = 9633;
-    pub(in super::super) const F_1_501: i32 = 12299;
-    pub(in super::super) const F_1_847: i32 = 15137;
-    pub(in super::super) const F_1_961: i32 = 16069;
-    pub(in super::super) const F_2_053: i32 = 16819;
-    pub(in super::super) const F_2_562: i32 = 20995;
-    pub(in super::super) const F_3_072: i32 = 25172;
-}
-
 /// Where values are not all between this and its negative less 1, sums of two no longer fit: on x86 dequantised ones of a block's
 /// rows 0 and 4, which then takes the way that says what happens to them; on ARM any of either pass, see [`fits`]. A power of two
 /// less 1.
@@ -71,7 +55,7 @@ macro_rules! passes {
         #[inline]
         #[target_feature(enable = $features)]
         fn rest_of_pass<const SHIFT: u32>(sum: Vector, difference: Vector, pairs: [Pairs; 4]) -> [Vector; 8] {
-            use super::islow::fix::*;
+            use super::constants::*;
             let [_, in_26, in_71, in_35] = pairs;
             let [even_0, even_3] = plus_minus(sum, in_26, F_0_541 + F_0_765, F_0_541);
             let [even_1, even_2] = plus_minus(difference, in_26, F_0_541, F_0_541 - F_1_847);

@@ -8,6 +8,7 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod colour;
+mod constants;
 #[cfg(target_arch = "x86_64")]
 mod entropy;
 mod islow;

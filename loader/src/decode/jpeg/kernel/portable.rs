@@ -81,7 +81,7 @@ pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
 /// libjpeg-turbo's vectors for x86 do, so that even nonsense gives the same pixels.
 #[inline(always)]
 fn pass<const SHIFT: u32>(rows: &[[i16; 8]; 8]) -> [[i16; 8]; 8] {
-    use super::islow::fix::*;
+    use super::constants::*;
     let mut out = [[0; 8]; 8];
     for i in 0..8 {
         let [in0, in1, in2, in3, in4, in5, in6, in7] = std::array::from_fn(|k| i32::from(rows[k][i]));

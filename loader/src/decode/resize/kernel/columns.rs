@@ -23,7 +23,7 @@ pub(super) struct Pairs(pub [i16; 2 * GROUP]);
 
 /// What a column kernel needs, for one picture.
 #[derive(Default)]
-pub(in super::super) struct Columns {
+pub(crate) struct Columns {
     /// Output pixels.
     len: usize,
     /// How long a row must be that is read.
@@ -78,7 +78,7 @@ pub(super) struct Taps {
 
 impl Columns {
     /// Lays out the weights of `axis` for kernels with such a `window`. Rows start at the axis' first sample.
-    pub(in super::super) fn pack(&mut self, axis: &Axis, window: Option<(usize, usize)>) {
+    pub(crate) fn pack(&mut self, axis: &Axis, window: Option<(usize, usize)>) {
         self.len = axis.len();
         let (start, end) = axis.span();
         self.reach = (end - start) as usize + MARGIN;
