@@ -1,42 +1,44 @@
-//! Which vector instructions our own kernels use: the most that the machine has, or less where [`VARIABLE`] says so.
+//! Choice of the vector instructions of our own kernels: the best that the machine has, or fewer if [`VARIABLE`] limits
+//! them.
 
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 
-/// The environment variable that limits them: `avx512`, `avx2`, `neon`, as the machine may have it, or `none`, with which JPEGs
-/// are left to libjpeg-turbo. Read once per process. For measuring, and to find out whether a kernel is to blame for
-/// something; pixels are the same with all. Other libraries, libjpeg-turbo among them, choose their instructions themselves.
+/// Environment variable that limits the vector instructions: `avx512`, `avx2` or `neon`, as the machine has it, or
+/// `none`, with which libjpeg-turbo decodes JPEGs. It is read once per process. Use it to measure, or to find out
+/// whether a kernel causes a fault; the pixels are the same with all values. Other libraries, libjpeg-turbo among them,
+/// choose their instructions themselves.
 pub const VARIABLE: &str = "FOREBAY_VECTORS";
 
-/// A level of vector instructions.
+/// Level of vector instructions that this machine has.
 ///
-/// Invariant: one above `Portable` is only made where the machine has what it names.
+/// Invariant: a level above `Portable` is only created on a machine with its instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Vectors(Level);
 
-/// What a level names.
+/// Sets of vector instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
-    /// Nothing that not every machine has.
+    /// Only instructions that every machine has.
     Portable,
     /// AVX2, BMI1, BMI2, LZCNT and POPCNT.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// Those, and AVX-512 F, BW, VL, VBMI, VBMI2 and VNNI: Ice Lake and Zen 4, and what came after.
+    /// Those of AVX2, and AVX-512 F, BW, VL, VBMI, VBMI2 and VNNI: Ice Lake, Zen 4 and later.
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// NEON, which every 64-bit ARM has that Rust's standard library is made for.
+    /// NEON, which every 64-bit ARM machine that Rust's standard library supports has.
     #[cfg(target_arch = "aarch64")]
     Neon,
 }
 
 impl Vectors {
-    /// All levels that this machine has, the best last.
+    /// Returns all levels that this machine has, the best last.
     pub(super) fn available() -> Vec<Self> {
         #[cfg_attr(
             not(any(target_arch = "x86_64", target_arch = "aarch64")),
-            expect(unused_mut, reason = "nothing is added there")
+            expect(unused_mut, reason = "no level is added there")
         )]
         let mut levels = vec![Self(Level::Portable)];
         #[cfg(target_arch = "x86_64")]
@@ -59,32 +61,32 @@ impl Vectors {
         levels
     }
 
-    /// What decoders use: the best level, or the best that the environment allows. Found out once.
+    /// Returns the level that decoders use: the best that the environment allows. Determined once.
     pub(super) fn in_use() -> Self {
         static IN_USE: OnceLock<Vectors> = OnceLock::new();
         *IN_USE.get_or_init(|| {
-            // Whoever decodes for a user has refused what cannot be understood, see `check_environment`.
+            // Invalid values were rejected before decoding started, see `check_environment`.
             let limit = limit().unwrap_or(None);
             let best = Self::available().into_iter().rfind(|v| limit.is_none_or(|limit| v.0 <= limit));
             best.unwrap_or(Self(Level::Portable))
         })
     }
 
-    /// What it names.
+    /// Returns the set of instructions.
     pub(super) fn level(self) -> Level {
         self.0
     }
 }
 
-/// Whether the environment says something about vectors that can be understood. For whoever sets up decoding.
+/// Checks the value of [`VARIABLE`], before decoding starts.
 ///
 /// # Errors
-/// Another value of [`VARIABLE`] than those.
+/// A value that is not one of the documented ones.
 pub fn check_environment() -> Result<()> {
     limit().map(drop)
 }
 
-/// What the variable may say on this kind of machine.
+/// Values of the variable on this kind of machine.
 const NAMES: &str = if cfg!(target_arch = "x86_64") {
     "avx512, avx2 or none"
 } else if cfg!(target_arch = "aarch64") {
@@ -93,15 +95,15 @@ const NAMES: &str = if cfg!(target_arch = "x86_64") {
     "none"
 };
 
-/// The highest level that the environment allows; `None`: any.
+/// Returns the highest level that the environment allows; `None` is no limit.
 fn limit() -> Result<Option<Level>> {
     match std::env::var_os(VARIABLE) {
-        Some(value) => named(&value.to_string_lossy()),
+        Some(value) => parse_level(&value.to_string_lossy()),
         None => Ok(None),
     }
 }
 
-fn named(value: &str) -> Result<Option<Level>> {
+fn parse_level(value: &str) -> Result<Option<Level>> {
     match value {
         "" => Ok(None),
         "none" => Ok(Some(Level::Portable)),
@@ -111,9 +113,11 @@ fn named(value: &str) -> Result<Option<Level>> {
         "avx512" => Ok(Some(Level::Avx512)),
         #[cfg(target_arch = "aarch64")]
         "neon" => Ok(Some(Level::Neon)),
-        _ => Err(Error::config(format!("the environment names no vector instructions: {NAMES}, or unset it"))
-            .with("variable", VARIABLE)
-            .with("value", value)),
+        _ => {
+            Err(Error::config(format!("the environment variable has an unknown value: set it to {NAMES}, or unset it"))
+                .with("variable", VARIABLE)
+                .with("value", value))
+        }
     }
 }
 
@@ -122,17 +126,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_a_level_or_an_error_that_says_which_there_are() {
-        assert_eq!(named("").unwrap(), None);
-        assert_eq!(named("none").unwrap(), Some(Level::Portable));
+    fn a_limit_is_a_level_or_an_error_that_lists_the_levels() {
+        assert_eq!(parse_level("").unwrap(), None);
+        assert_eq!(parse_level("none").unwrap(), Some(Level::Portable));
         #[cfg(target_arch = "x86_64")]
-        assert!(named("avx2").unwrap() < named("avx512").unwrap());
-        let message = named("sse9").unwrap_err().to_string();
+        assert!(parse_level("avx2").unwrap() < parse_level("avx512").unwrap());
+        let message = parse_level("sse9").unwrap_err().to_string();
         assert!(message.contains(NAMES) && message.contains("sse9") && message.contains(VARIABLE), "{message}");
     }
 
     #[test]
-    fn levels_grow_and_the_one_in_use_is_the_last_that_is_allowed() {
+    fn the_level_in_use_is_the_best_that_is_allowed() {
         let levels: Vec<Level> = Vectors::available().into_iter().map(Vectors::level).collect();
         assert!(levels.is_sorted(), "{levels:?}");
         let limit = limit().unwrap();

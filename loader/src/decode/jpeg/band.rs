@@ -1,13 +1,13 @@
-//! The entropy-coded AC scans of progressive pictures: bands of coefficients, first their upper bits, then one bit more
+//! Entropy-coded AC scans of progressive pictures: bands of coefficients, first their upper bits, then one bit more
 //! with every scan.
 //!
-//! A scan that refines can only be read with the knowledge which coefficients are not zero so far: those have a bit
-//! each between the symbols. So every block has a *history*, a word with a bit per coefficient, also where its
-//! coefficients are not wanted; runs of zeros and the bits between them are then found by counting bits, not by going
+//! To read a refining scan, the decoder must know the coefficients that are not zero so far, because these have a bit
+//! each between the symbols. So every block has a *history*, a word with a bit per coefficient, even if its
+//! coefficients are not needed. Runs of zeros and the bits between them are then found by counting bits, without a loop
 //! over coefficients.
 //!
-//! Position `k` of the zigzag order is bit `63 - k` of the history and coefficient `63 - k` of the stored block. The bits of
-//! a number that was read then stand in the order of the coefficients they are for.
+//! Position `k` of the zigzag order is bit `63 - k` of the history and coefficient `63 - k` of the stored block. So the
+//! bits of a number that was read have the order of their coefficients.
 
 #![forbid(unsafe_code)]
 
@@ -17,10 +17,10 @@ use super::huffman::{BAND_END, BandTable, UNDECIDED};
 use super::markers::Spectrum;
 use super::order::BLOCK;
 
-/// What a scan holds of every block.
+/// Band of coefficients that a scan has of every block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Band {
-    /// The first position, and the one behind the last.
+    /// The first position, and the one after the last.
     start: u32,
     end: u32,
     /// The lowest bit after the scan.
@@ -38,28 +38,28 @@ impl Band {
     }
 }
 
-/// Where reading an AC scan stands within a segment.
+/// Position of reading an AC scan within a segment.
 pub(super) struct BandPosition<'a> {
     pub bits: Bits<'a>,
-    /// How many blocks from here on have nothing new.
-    pub ended: u32,
+    /// Number of blocks from here on without new coefficients: the standard's EOBRUN.
+    pub eob_run: u32,
 }
 
-/// A number's bits, put one after the other where `mask` has bits, the lowest first: the instruction PDEP.
+/// Function that distributes a number's bits over the bits of a mask, the lowest first: the instruction PDEP.
 pub(super) trait Deposit: Fn(u64, u64) -> u64 {}
 
 impl<F: Fn(u64, u64) -> u64> Deposit for F {}
 
-/// Blocks of a row that a scan reads in one go.
+/// Blocks of a row that a scan reads in one call.
 pub(super) struct BandRun<'a, 'b> {
     pub table: &'a BandTable,
     pub band: Band,
-    /// Whether earlier scans brought upper bits.
+    /// True if earlier scans brought upper bits.
     pub is_refining: bool,
     pub at: &'a mut BandPosition<'b>,
     /// The blocks' histories.
     pub history: &'a mut [u64],
-    /// The blocks, as many, or `None` where only the histories are wanted.
+    /// The blocks, as many as histories, or `None` if only the histories are needed.
     pub blocks: Option<&'a mut [[i16; BLOCK]]>,
 }
 
@@ -76,40 +76,40 @@ impl BandRun<'_, '_> {
 
     #[inline(always)]
     fn first<const IS_KEPT: bool>(self) -> Result<(), Fallback> {
-        // Local, so that it lives in registers.
+        // Local, so that the compiler keeps it in registers.
         let mut bits = self.at.bits;
-        let mut ended = self.at.ended;
-        let mut nobody = [0; BLOCK];
+        let mut eob_run = self.at.eob_run;
+        let mut unused = [0; BLOCK];
         let blocks = self.blocks.unwrap_or_default();
-        let mut i = ended as usize;
+        let mut i = eob_run as usize;
         while i < self.history.len() {
-            let block = if IS_KEPT { &mut blocks[i] } else { &mut nobody };
-            self.history[i] |= bits.first::<IS_KEPT>(self.table, self.band, &mut ended, block)?;
-            i += 1 + ended as usize;
+            let block = if IS_KEPT { &mut blocks[i] } else { &mut unused };
+            self.history[i] |= bits.first::<IS_KEPT>(self.table, self.band, &mut eob_run, block)?;
+            i += 1 + eob_run as usize;
         }
         self.at.bits = bits;
-        self.at.ended = (i - self.history.len()) as u32;
+        self.at.eob_run = (i - self.history.len()) as u32;
         Ok(())
     }
 
     #[inline(always)]
     fn refine<const IS_KEPT: bool>(self, deposit: impl Deposit) -> Result<(), Fallback> {
         let mut bits = self.at.bits;
-        let mut ended = self.at.ended;
-        let mut nobody = [0; BLOCK];
+        let mut eob_run = self.at.eob_run;
+        let mut unused = [0; BLOCK];
         let blocks = self.blocks.unwrap_or_default();
         for (i, history) in self.history.iter_mut().enumerate() {
-            let block = if IS_KEPT { &mut blocks[i] } else { &mut nobody };
-            bits.refine::<IS_KEPT>(self.table, self.band, &mut ended, history, block, &deposit)?;
+            let block = if IS_KEPT { &mut blocks[i] } else { &mut unused };
+            bits.refine::<IS_KEPT>(self.table, self.band, &mut eob_run, history, block, &deposit)?;
         }
         self.at.bits = bits;
-        self.at.ended = ended;
+        self.at.eob_run = eob_run;
         Ok(())
     }
 }
 
-/// Stores the value of position `k` if the block `IS_KEPT`, and returns its bit of the history: none for a value whose
-/// bits all lie beyond the sixteenth, which libjpeg-turbo stores as zero, too.
+/// Stores the value of position `k` if the block `IS_KEPT`, and returns its bit of the history. It is 0 for a value
+/// whose bits are all above the sixteenth, because libjpeg-turbo stores zero as well.
 #[inline(always)]
 fn store<const IS_KEPT: bool>(value: i16, k: u32, block: &mut [i16; BLOCK]) -> u64 {
     let place = (63 - k) & 63;
@@ -120,19 +120,19 @@ fn store<const IS_KEPT: bool>(value: i16, k: u32, block: &mut [i16; BLOCK]) -> u
 }
 
 impl Bits<'_> {
-    /// Reads the upper bits of a block's band, and stores them if the block `IS_KEPT`. Returns which coefficients have
-    /// any. `ended` is set to how many blocks behind this one have none.
+    /// Reads the upper bits of a block's band, and stores them if the block `IS_KEPT`. Returns the history's bits of
+    /// the coefficients that have any. Sets `eob_run` to the number of blocks after this one that have none.
     #[inline(always)]
     fn first<const IS_KEPT: bool>(
         &mut self,
         table: &BandTable,
         band: Band,
-        ended: &mut u32,
+        eob_run: &mut u32,
         block: &mut [i16; BLOCK],
     ) -> Result<u64, Fallback> {
         let mut new = 0;
         let mut k = band.start;
-        *ended = 0;
+        *eob_run = 0;
         self.fill();
         let mut entry = table.lookup[window(self.word())];
         loop {
@@ -151,7 +151,7 @@ impl Bits<'_> {
             let advance = entry.advance();
             if (BAND_END..UNDECIDED).contains(&advance) {
                 self.consume(entry.bits());
-                *ended = self.blocks_ended(advance - BAND_END) - 1;
+                *eob_run = self.read_eob_run(advance - BAND_END) - 1;
                 return Ok(new);
             }
             let (symbol, value) = self.symbol(&table.code)?;
@@ -159,19 +159,19 @@ impl Bits<'_> {
             match (run, symbol & 15) {
                 (15, 0) => k += 16,
                 (_, 0) => {
-                    *ended = self.blocks_ended(run) - 1;
+                    *eob_run = self.read_eob_run(run) - 1;
                     return Ok(new);
                 }
                 _ => {
                     k += run + 1;
                     if k > band.end {
-                        return Err(Fallback("a value behind the end of its band"));
+                        return Err(Fallback("a value after the end of its band"));
                     }
                     new |= store::<IS_KEPT>(value << band.low, k - 1, block);
                 }
             }
             if k > band.end {
-                return Err(Fallback("zeros behind the end of their band"));
+                return Err(Fallback("zeros after the end of their band"));
             }
             if k == band.end {
                 return Ok(new);
@@ -181,24 +181,24 @@ impl Bits<'_> {
         }
     }
 
-    /// Reads one bit more of every coefficient of a block's band. While `ended` counts, only those that have bits
-    /// already get one.
+    /// Reads one more bit of every coefficient of a block's band. While `eob_run` is above 0, only coefficients that
+    /// have bits already get one.
     #[inline(always)]
     fn refine<const IS_KEPT: bool>(
         &mut self,
         table: &BandTable,
         band: Band,
-        ended: &mut u32,
+        eob_run: &mut u32,
         history: &mut u64,
         block: &mut [i16; BLOCK],
         deposit: &impl Deposit,
     ) -> Result<(), Fallback> {
-        // What is not passed yet, of coefficients that have bits and of those that have none.
+        // Positions not passed yet, of coefficients with bits and of those without.
         let mut old = *history & band.mask;
         let mut zeros = !*history & band.mask;
         // Coefficients whose next bit is one.
         let mut ones = 0;
-        if *ended == 0 {
+        if *eob_run == 0 {
             while old | zeros != 0 {
                 self.fill();
                 let entry = table.lookup[window(self.word())];
@@ -209,43 +209,43 @@ impl Bits<'_> {
                     (advance - 1, value)
                 } else if advance < UNDECIDED {
                     self.consume(entry.bits());
-                    *ended = self.blocks_ended(advance - BAND_END);
+                    *eob_run = self.read_eob_run(advance - BAND_END);
                     break;
                 } else {
                     let (symbol, value) = self.symbol(&table.code)?;
                     let run = u32::from(symbol >> 4);
                     if symbol & 15 == 0 && run < 15 {
-                        *ended = self.blocks_ended(run);
+                        *eob_run = self.read_eob_run(run);
                         break;
                     }
                     (run, value)
                 };
-                let left = zeros.count_ones();
-                if run >= left || value.unsigned_abs() > 1 {
-                    return Err(Fallback("a refinement behind the end of its band, or of more than a bit"));
+                let remaining = zeros.count_ones();
+                if run >= remaining || value.unsigned_abs() > 1 {
+                    return Err(Fallback("a refinement after the end of its band, or of more than a bit"));
                 }
-                let place = deposit(1 << (left - 1 - run), zeros);
-                let behind = place - 1;
-                let passed = old & !behind;
-                let given = self.take(passed.count_ones());
+                let place = deposit(1 << (remaining - 1 - run), zeros);
+                let below = place - 1;
+                let passed = old & !below;
+                let bits = self.take(passed.count_ones());
                 if IS_KEPT {
-                    ones |= deposit(given, passed);
+                    ones |= deposit(bits, passed);
                     block[place.trailing_zeros() as usize & 63] = value << band.low;
                 }
                 if value != 0 {
                     *history |= place;
                 }
-                old &= behind;
-                zeros &= behind;
+                old &= below;
+                zeros &= below;
             }
         }
-        if *ended > 0 {
-            *ended -= 1;
+        if *eob_run > 0 {
+            *eob_run -= 1;
             if old != 0 {
                 self.fill();
-                let given = self.take(old.count_ones());
+                let bits = self.take(old.count_ones());
                 if IS_KEPT {
-                    ones |= deposit(given, old);
+                    ones |= deposit(bits, old);
                 }
             }
         }
@@ -258,9 +258,9 @@ impl Bits<'_> {
         Ok(())
     }
 
-    /// How many blocks, this one first, have nothing new: bits behind a symbol, as many as its upper half says.
+    /// Reads the number of blocks, this one first, without new coefficients: as many bits as the symbol's upper half.
     #[inline(always)]
-    fn blocks_ended(&mut self, size: u32) -> u32 {
+    fn read_eob_run(&mut self, size: u32) -> u32 {
         1 << size | self.take(size) as u32
     }
 }

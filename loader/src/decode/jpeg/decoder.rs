@@ -1,4 +1,4 @@
-//! The decoder that pictures go to: ours for what it takes, libjpeg-turbo for the rest.
+//! The public decoder: native if possible, libjpeg-turbo otherwise.
 
 #![forbid(unsafe_code)]
 
@@ -11,25 +11,26 @@ use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 use crate::error::{ErrorKind, Result};
 
-/// Decodes ordinary pictures without libjpeg-turbo, to the same pixels. Whatever is not a flawless picture of an
-/// ordinary kind goes to libjpeg-turbo, which decodes or refuses it; so the two do not disagree about a file. They may
-/// about a part of a damaged one: where this decoder stops reading at the part's last block, libjpeg-turbo reads to the
-/// end of its row and into the next, and refuses the part for damage there.
+/// Decoder of JPEG files. Flawless pictures of the usual kinds are decoded natively, to the pixels of libjpeg-turbo.
+/// All others go to libjpeg-turbo, which decodes or rejects them, so both agree about every whole file. They may
+/// disagree about a region of a damaged one: the native decoder stops reading at the region's last block, libjpeg-turbo
+/// reads to the end of its row and into the next, and rejects the region for damage there.
 ///
-/// On a machine without vectors that our kernels use, libjpeg-turbo decodes everything: there it is faster.
+/// On a machine without the vector instructions that the kernels use, libjpeg-turbo decodes everything, because it is
+/// faster there.
 pub struct Decoder {
-    own: Option<NativeDecoder>,
-    /// Made with the first picture that needs it.
+    native: Option<NativeDecoder>,
+    /// Created with the first picture that needs it.
     turbo: Option<Turbo>,
     row_indexes: RowIndexCounts,
 }
 
-/// What became of the row indexes that a decoder was given.
+/// Numbers of row indexes that a decoder used and rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowIndexCounts {
-    /// Pictures that were decoded with their help.
+    /// Pictures that were decoded with their index.
     pub used: u64,
-    /// Indexes that did not fit their picture, which was then decoded without.
+    /// Indexes that did not fit their picture, which was then decoded without an index.
     pub refused: u64,
 }
 
@@ -40,26 +41,27 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder for one thread.
+    /// Returns a decoder for one thread.
     pub fn new() -> Self {
         let kernels = Kernels::new();
         Self {
-            own: kernels.use_vectors().then(|| NativeDecoder::new(kernels)),
+            native: kernels.use_vectors().then(|| NativeDecoder::new(kernels)),
             turbo: None,
             row_indexes: RowIndexCounts::default(),
         }
     }
 
-    /// Whether `bytes` is an ordinary file: sequential, 8 bits, all components in one scan, grey or YCbCr whose chroma is whole
-    /// or halved, with nothing but restart markers in its data and with its end behind them. Decoders on devices take these;
-    /// the others, and damage of what lies between the markers, are this one's.
+    /// Returns true if devices can decode the file `bytes`: sequential, 8 bits, all components in one scan, grey, or
+    /// YCbCr with whole or halved chroma, with no markers but restart markers in its data and with its end marker after
+    /// them. All other files, and damage between the markers, are left to this decoder.
     pub fn is_device_decodable(&mut self, bytes: &[u8]) -> bool {
-        is_device_decodable(bytes, self.own.as_mut())
+        is_device_decodable(bytes, self.native.as_mut())
     }
 
-    /// As [`decode`](JpegDecoder::decode), with the picture's [`row index`](super::RowIndexer): entropy-coded data above,
-    /// below and right of the region is not decoded. The pixels are the same. An index that does not match these
-    /// bytes, by a check of 32 bits, is not used, which costs time only; so damage is met as it is without one.
+    /// Decodes as [`decode`](JpegDecoder::decode) does, with the picture's [`row index`](super::RowIndexer):
+    /// entropy-coded data above, below and right of the region is not decoded. The pixels are the same. An index whose
+    /// 32-bit check does not match these bytes is not used. Decoding then takes longer, and damage has the same effect
+    /// as without an index.
     ///
     /// # Errors
     ///
@@ -74,7 +76,7 @@ impl Decoder {
         self.decode_scaled(bytes, row_index, Scale::Full, region, pixels)
     }
 
-    /// The same of the picture at `scale`, which `region` is a part of.
+    /// Decodes as [`decode_indexed`](Self::decode_indexed) does, at `scale`. `region` is a part of the scaled picture.
     ///
     /// # Errors
     ///
@@ -87,37 +89,37 @@ impl Decoder {
         region: Region,
         pixels: &mut Pixels,
     ) -> Result<()> {
-        if let Some(own) = self.own.as_mut().filter(|_| !row_index.is_empty()) {
-            match own.decode_scaled(bytes, Some(row_index), scale, region, pixels) {
+        if let Some(native) = self.native.as_mut().filter(|_| !row_index.is_empty()) {
+            match native.decode_scaled(bytes, Some(row_index), scale, region, pixels) {
                 Ok(()) => {
                     self.row_indexes.used += 1;
                     return Ok(());
                 }
-                Err(declined) => {
+                Err(reason) => {
                     self.row_indexes.refused += 1;
-                    log::debug!("a JPEG is decoded without its row index: {declined}");
+                    log::debug!("a JPEG is decoded without its row index: {reason}");
                 }
             }
         }
-        if let Some(own) = &mut self.own {
-            match own.decode_scaled(bytes, None, scale, region, pixels) {
+        if let Some(native) = &mut self.native {
+            match native.decode_scaled(bytes, None, scale, region, pixels) {
                 Ok(()) => return Ok(()),
-                Err(declined) => log::trace!("libjpeg-turbo decodes a JPEG: {declined}"),
+                Err(reason) => log::trace!("libjpeg-turbo decodes a JPEG: {reason}"),
             }
         }
         self.turbo()?.decode_scaled(bytes, scale, region, pixels)
     }
 
-    /// The counts since the last call.
+    /// Returns the counts since the last call.
     pub fn take_row_index_counts(&mut self) -> RowIndexCounts {
         std::mem::take(&mut self.row_indexes)
     }
 
-    /// Decodes at least `region` as [`decode_scaled`](Self::decode_scaled) does, and where that finds damage, all of the picture
-    /// as far as libjpeg-turbo can read it ([`Turbo::decode_damaged`]). Returns whether damage was found.
+    /// Decodes at least `region` as [`decode_scaled`](Self::decode_scaled) does. If that finds damage, decodes the
+    /// whole picture as far as libjpeg-turbo can read it ([`Turbo::decode_damaged`]). Returns true if damage was found.
     ///
     /// # Errors
-    /// Files of which nothing can be read, and kinds of JPEG that are not supported.
+    /// Files of which nothing can be read, and unsupported kinds of JPEG.
     pub fn decode_tolerant(
         &mut self,
         bytes: &[u8],

@@ -1,4 +1,4 @@
-//! Files that a decoder on a device takes.
+//! Test for files that a device can decode.
 
 #![forbid(unsafe_code)]
 
@@ -6,28 +6,29 @@ use super::frame::{Colours, Frame};
 use super::markers::{Headers, Scan};
 use super::native::NativeDecoder;
 
-/// See [`Decoder::is_device_decodable`](super::Decoder::is_device_decodable); without `own` only the headers and the last bytes are looked at.
-pub(super) fn is_device_decodable(bytes: &[u8], own: Option<&mut NativeDecoder>) -> bool {
+/// See [`Decoder::is_device_decodable`](super::Decoder::is_device_decodable). Without `decoder`, only the headers and
+/// the last bytes are checked.
+pub(super) fn is_device_decodable(bytes: &[u8], decoder: Option<&mut NativeDecoder>) -> bool {
     let Ok(mut headers) = Headers::new(bytes) else { return false };
     let Ok(Some((frame, scan))) = headers.next_scan() else { return false };
-    let ends = || own.is_none_or(|own| own.end_of_data(&headers, &scan) == Ok(bytes.len() - EOI.len()));
-    is_plain(&frame, &scan) && bytes.ends_with(&EOI) && ends()
+    let ends = || decoder.is_none_or(|it| it.end_of_data(&headers, &scan) == Ok(bytes.len() - EOI.len()));
+    is_supported(&frame, &scan) && bytes.ends_with(&EOI) && ends()
 }
 
-/// How a file ends.
+/// Marker at the end of a file.
 const EOI: [u8; 2] = [0xff, 0xd9];
 
-fn is_plain(frame: &Frame, scan: &Scan) -> bool {
+fn is_supported(frame: &Frame, scan: &Scan) -> bool {
     let components = frame.components();
-    let is_halved_at_most = frame.h_max <= 2 && frame.v_max <= 2;
-    let is_whole = components.first().is_some_and(|first| (first.h, first.v) == (frame.h_max, frame.v_max));
-    let chroma = components.iter().skip(1).all(|c| (c.h, c.v) == (1, 1));
+    let are_factors_small = frame.h_max <= 2 && frame.v_max <= 2;
+    let is_luma_whole = components.first().is_some_and(|first| (first.h, first.v) == (frame.h_max, frame.v_max));
+    let are_others_single = components.iter().skip(1).all(|c| (c.h, c.v) == (1, 1));
     !frame.is_progressive
         && frame.colours != Colours::Rgb
         && scan.components().len() == components.len()
-        && is_halved_at_most
-        && is_whole
-        && chroma
+        && are_factors_small
+        && is_luma_whole
+        && are_others_single
 }
 
 #[cfg(test)]
@@ -46,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn baseline_files_with_whole_or_halved_chroma_are_ordinary() {
+    fn baseline_files_with_whole_or_halved_chroma_are_device_decodable() {
         for kind in [Subsampling::S444, Subsampling::S422, Subsampling::S420, Subsampling::S440, Subsampling::Grey] {
             assert!(is_device_decodable(&file(kind, false)), "{kind:?}");
             assert!(!is_device_decodable(&file(kind, true)), "{kind:?}, progressive");
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_among_the_data_is_not() {
+    fn a_file_with_a_marker_in_its_data_is_not_device_decodable() {
         let whole = file(Subsampling::S420, false);
         let data = whole.windows(2).position(|two| two == [0xff, 0xda]).expect("a scan") + 14;
         for marker in [0xd0, 0xd9, 0xc4, 0xff, 0x01] {
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_its_end_is_not() {
+    fn a_file_without_its_end_is_not_device_decodable() {
         let whole = file(Subsampling::S420, false);
         for end in 0..whole.len() {
             assert!(!is_device_decodable(&whole[..end]), "{end}");

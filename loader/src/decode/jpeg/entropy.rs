@@ -1,9 +1,9 @@
-//! Entropy-coded blocks, from bytes without stuffing.
+//! Decoding of entropy-coded blocks, from bytes without stuffing.
 //!
-//! The bits lie left-aligned in a 64-bit word that is filled up without a branch. A lookup serves one or two symbols
-//! ([`huffman`](super::huffman)) and stores both values without asking whether there are two; what lies behind the
-//! block's end is overwritten when the next block is decoded. Ends of blocks, codes longer than the window and data that
-//! runs over the end of a block are one test.
+//! The next bits are kept left-aligned in a 64-bit word that is refilled without a branch. A lookup decodes one or two
+//! symbols ([`huffman`](super::huffman)) and stores both values without testing whether there are two; values stored
+//! after the block's end are overwritten when the next block is decoded. A single test covers ends of blocks, codes
+//! longer than the window and data that runs over the end of a block.
 
 #![forbid(unsafe_code)]
 
@@ -11,36 +11,36 @@ use super::fallback::Fallback;
 use super::huffman::{AcTable, Code, DC_WINDOW, DcTable, END_OF_BLOCK, PairEntry, WINDOW};
 use super::order::{BLOCK, PLACES};
 
-/// Values behind the last block that decoding may overwrite.
+/// Values after the last block that decoding may overwrite.
 pub(super) const SLACK: usize = BLOCK;
 
-/// A bit that is read has to come from somewhere: bytes that must follow a segment's last one in memory. What they are
-/// does not matter.
+/// Bytes that must follow a segment's last one in memory, because bits are loaded eight bytes at a time. Their values
+/// do not matter.
 pub(super) const BYTES_AFTER: usize = 8;
 
-/// Reads bits of one segment, a scan or what lies between two restart markers.
+/// Reader of the bits of one segment: a scan, or the part of it between two restart markers.
 #[derive(Clone, Copy)]
 pub(super) struct Bits<'a> {
-    /// What was not loaded yet of the segment and whatever follows it.
+    /// Bytes of the segment, and of the data after it, that are not loaded yet.
     rest: &'a [u8],
     /// The next bits, left-aligned.
     word: u64,
-    /// How many of them count. There may be more, and they are right.
+    /// Number of valid bits in `word`. There may be more, and these are right.
     count: u32,
-    /// Bits that were loaded from behind the end of the data: zeros.
-    made_up: u64,
-    /// Bits behind the segment's end in the data.
+    /// Zero bits that were loaded after the end of the data.
+    padding: u64,
+    /// Bits of the data after the segment's end.
     foreign: u64,
 }
 
 impl<'a> Bits<'a> {
-    /// Starts at the first of `len` bytes of `data`, the last `spare` bits of which are not the segment's.
+    /// Returns a reader of `len` bytes of `data`, without the last `spare` bits, which are not the segment's.
     pub(super) fn new(data: &'a [u8], len: usize, spare: u32) -> Self {
         let foreign = (data.len() - len) as u64 * 8 + u64::from(spare);
-        Self { rest: data, word: 0, count: 0, made_up: 0, foreign }
+        Self { rest: data, word: 0, count: 0, padding: 0, foreign }
     }
 
-    /// Makes at least 56 bits available. Behind the end of the data there are zeros.
+    /// Makes at least 56 bits available. After the end of the data, zeros are appended.
     #[inline(always)]
     pub(super) fn fill(&mut self) {
         let bytes = ((self.count ^ 63) >> 3) & 7;
@@ -52,7 +52,7 @@ impl<'a> Bits<'a> {
             None => {
                 // The last bytes are not the segment's, see `BYTES_AFTER`.
                 self.rest = &[];
-                self.made_up += u64::from(bytes) * 8;
+                self.padding += u64::from(bytes) * 8;
             }
         }
         self.count |= 56;
@@ -64,13 +64,13 @@ impl<'a> Bits<'a> {
         self.count -= bits;
     }
 
-    /// The next bits, left-aligned: at least 56 after [`fill`](Self::fill), less what was consumed since.
+    /// Returns the next bits, left-aligned: at least 56 after [`fill`](Self::fill), less those consumed since.
     #[inline(always)]
     pub(super) fn word(&self) -> u64 {
         self.word
     }
 
-    /// The next `count` bits, 63 at most, as a number.
+    /// Reads the next `count` bits, at most 63, as a number.
     #[inline(always)]
     pub(super) fn take(&mut self, count: u32) -> u64 {
         if count <= self.count {
@@ -90,18 +90,18 @@ impl<'a> Bits<'a> {
         upper << count.min(32) | self.take(count.min(32))
     }
 
-    /// Bits of the segment that were not read; `None` when more were read than there are.
-    pub(super) fn left(&self) -> Option<u64> {
-        ((self.rest.len() as u64) * 8 + u64::from(self.count)).checked_sub(self.foreign + self.made_up)
+    /// Returns the number of unread bits of the segment, or `None` if more were read than it has.
+    pub(super) fn remaining(&self) -> Option<u64> {
+        ((self.rest.len() as u64) * 8 + u64::from(self.count)).checked_sub(self.foreign + self.padding)
     }
 
-    /// Passes over the first bits of a segment, 7 at most.
-    pub(super) fn pass(&mut self, bits: u32) {
+    /// Skips the first bits of a segment, at most 7.
+    pub(super) fn skip_bits(&mut self, bits: u32) {
         self.fill();
         self.consume(bits);
     }
 
-    /// One symbol the slow way, and the value behind it: 31 bits at most.
+    /// Reads one symbol without a lookup, and the value after it: at most 31 bits.
     #[inline(always)]
     pub(super) fn symbol(&mut self, code: &Code) -> Result<(u8, i16), Fallback> {
         self.fill();
@@ -110,7 +110,7 @@ impl<'a> Bits<'a> {
         Ok((symbol, value))
     }
 
-    /// The next DC difference, modulo 2^16. Leaves at least 25 bits.
+    /// Reads the next DC difference, modulo 2^16. At least 25 bits remain available.
     #[inline(always)]
     pub(super) fn difference(&mut self, table: &DcTable) -> Result<i16, Fallback> {
         self.fill();
@@ -123,8 +123,8 @@ impl<'a> Bits<'a> {
         Ok(value.wrapping_add(entry.addend))
     }
 
-    /// Decodes a block into the first 64 values of `block`, in zigzag order, or by pairs where `BY_PAIRS`.
-    /// The rest of `block` is overwritten. `dc` is the component's predictor.
+    /// Decodes a block into the first 64 values of `block`, by pairs if `BY_PAIRS`, in zigzag order otherwise. The rest
+    /// of `block` is overwritten. `dc` is the component's predictor.
     #[inline(always)]
     pub(super) fn block<const BY_PAIRS: bool>(
         &mut self,
@@ -141,8 +141,8 @@ impl<'a> Bits<'a> {
         self.fill();
         loop {
             let next = loop {
-                // Two lookups take 50 bits at most, so one filling up serves both. It does not stand between them: the
-                // way from entry to entry is what takes time.
+                // Two lookups take at most 50 bits, so one refill serves both. It is placed after the second lookup,
+                // because the latency from entry to entry limits the speed.
                 let next = store::<BY_PAIRS>(entry, self.word, k, block);
                 if next >= 64 {
                     break next;
@@ -175,7 +175,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// Reads over a block; only the predictor changes.
+    /// Skips a block; only the predictor changes.
     #[inline(always)]
     pub(super) fn skip(&mut self, dc_table: &DcTable, ac_table: &AcTable, dc: &mut i16) -> Result<(), Fallback> {
         *dc = dc.wrapping_add(self.difference(dc_table)?);
@@ -183,7 +183,7 @@ impl<'a> Bits<'a> {
         let mut entry = ac_table.skips[window(self.word)];
         self.fill();
         loop {
-            // As in `block`: 52 bits at most.
+            // As in `block`: at most 52 bits.
             let next = loop {
                 let next = k + entry.advance();
                 if next >= 64 {
@@ -216,13 +216,13 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// Where a coefficient goes.
+/// Returns the place of coefficient `k` in a block.
 #[inline(always)]
 fn place<const BY_PAIRS: bool>(k: u32) -> usize {
     if BY_PAIRS { usize::from(PLACES[k as usize & 127]) } else { k as usize & 127 }
 }
 
-/// Stores an entry's values, which may be one twice, from position `k` on; returns the position behind them.
+/// Stores an entry's values from position `k` on; the two may be one value twice. Returns the position after them.
 #[inline(always)]
 fn store<const BY_PAIRS: bool>(entry: PairEntry, word: u64, k: u32, block: &mut [i16; 2 * BLOCK]) -> u32 {
     block[place::<BY_PAIRS>(k + entry.first_run())] = entry.first_value(word);
@@ -230,13 +230,13 @@ fn store<const BY_PAIRS: bool>(entry: PairEntry, word: u64, k: u32, block: &mut 
     k + entry.advance()
 }
 
-/// The number that the next [`WINDOW`] bits are.
+/// Returns the next [`WINDOW`] bits as a number.
 #[inline(always)]
 pub(super) fn window(word: u64) -> usize {
     (word >> (64 - WINDOW)) as usize
 }
 
-/// The symbol that a word starts with, its value, and the bits of both: 31 at most.
+/// Returns the symbol at the start of a word, its value, and the bits of both: at most 31.
 #[cold]
 #[inline(never)]
 fn symbol(code: &Code, word: u64) -> Option<(u8, i16, u32)> {
@@ -250,14 +250,15 @@ fn symbol(code: &Code, word: u64) -> Option<(u8, i16, u32)> {
     Some((symbol, value as i16, length + size))
 }
 
-/// Whether a position behind a lookup is a block's end, and the lookup's last symbol the block's. Other positions from
-/// 64 on mean that the lookup went over the end (its second symbol may be the next block's), or decided nothing.
+/// Returns true if `next`, the position after a lookup, is the end of a block whose last symbol the lookup decoded.
+/// Other positions from 64 on mean that the lookup passed the end (its second symbol may belong to the next block), or
+/// decoded nothing.
 #[inline(always)]
 fn is_end(next: u32) -> bool {
     next == 64 || (END_OF_BLOCK < next && next < END_OF_BLOCK + 64)
 }
 
-/// Where the value of an AC symbol goes that is read at position `k`; `None` is the block's end.
+/// Returns the position of an AC symbol's value when it is read at position `k`, or `None` at the block's end.
 fn step(symbol: u8, k: u32) -> Result<Option<u32>, Fallback> {
     let run = u32::from(symbol >> 4);
     if symbol & 15 == 0 && run != 15 {

@@ -1,10 +1,10 @@
-//! Why our decoder leaves a picture to libjpeg-turbo.
+//! Reasons to leave a picture to libjpeg-turbo.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// Reason why a picture is left to libjpeg-turbo.
+/// Reason why the native decoder leaves a picture to libjpeg-turbo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fallback(pub &'static str);
 

@@ -1,4 +1,4 @@
-//! The frame header, and the geometry that follows from it.
+//! Frame header, and the geometry that follows from it.
 
 #![forbid(unsafe_code)]
 
@@ -7,13 +7,13 @@ use std::ops::Range;
 use super::fallback::Fallback;
 use crate::decode::geometry::{Region, Scale, Size};
 
-/// Columns, and rows, of a stored block.
+/// Columns and rows of a stored block.
 pub(super) const BLOCK: u32 = 8;
 
-/// libjpeg's limit.
+/// Longest side that libjpeg accepts.
 const SIDE_MAX: u32 = 65_500;
 
-/// What the components mean.
+/// Colour space of the components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Colours {
     Grey,
@@ -21,41 +21,41 @@ pub(super) enum Colours {
     Rgb,
 }
 
-/// How a component's samples become one per pixel.
+/// Upsampling of a component to one sample per pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Upsampling {
-    /// There is one per pixel.
+    /// Not needed: there is one sample per pixel.
     None,
-    /// Twice as many, blended from the nearest samples: libjpeg's "fancy upsampling".
+    /// Doubles the samples with blends of the nearest ones: libjpeg's "fancy upsampling".
     Smooth { across: bool, down: bool },
-    /// Each sample this many times across and down.
+    /// Repeats each sample this many times across and down.
     Repeat { across: u32, down: u32 },
 }
 
-/// One component of a frame.
+/// Component of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Component {
     pub id: u8,
     /// Blocks per MCU across and down.
     pub h: u32,
     pub v: u32,
-    /// Its quantisation table's slot.
+    /// Slot of its quantisation table.
     pub quantisation: usize,
-    /// Samples that a block becomes, across and down: 8, or less in a picture that is decoded smaller.
+    /// Samples of a decoded block, across and down: 8, or fewer at a smaller scale.
     pub block: u32,
-    /// In samples; the blocks at the right and lower edges may hold more.
+    /// Size in samples; the blocks at the right and lower edges may hold more.
     pub size: Size,
     pub upsampling: Upsampling,
 }
 
-/// A frame of one or three components of 8 bits.
+/// Frame of one or three components of 8 bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     /// As stored.
     pub size: Size,
     /// As decoded.
     pub decoded: Size,
-    /// Pixels across and down that a block of a component with the largest factors becomes.
+    /// Pixels, across and down, of a decoded block of a component with the largest factors.
     pub block: u32,
     components: [Component; 3],
     count: usize,
@@ -63,12 +63,12 @@ pub(super) struct Frame {
     pub h_max: u32,
     pub v_max: u32,
     pub colours: Colours,
-    /// Whether scans hold parts of the coefficients.
+    /// True if scans hold parts of the coefficients.
     pub is_progressive: bool,
 }
 
 impl Frame {
-    /// Reads a frame header's body; the colours are not in it, nor whether the frame is progressive.
+    /// Parses a frame header's body. It contains neither the colours nor the kind of frame.
     pub(super) fn parse(body: &[u8]) -> Result<Self, Fallback> {
         let [precision, h1, h0, w1, w0, count, rest @ ..] = body else { return Err(Fallback("a cut frame header")) };
         let count = usize::from(*count);
@@ -85,7 +85,7 @@ impl Frame {
         if !list.iter().all(|[_, factors, _]| is_factor(factors >> 4) && is_factor(factors & 15)) {
             return Err(Fallback("sampling factors beyond 1 to 4"));
         }
-        // A single component's factors mean nothing.
+        // The factors of a single component have no meaning.
         let factors = |i: usize| if count == 1 { (1, 1) } else { (list[i][1] >> 4, list[i][1] & 15) };
         let all = (0..count).map(factors);
         let (h_max, v_max) = all.fold((0, 0), |(h_max, v_max), (h, v)| (h_max.max(h), v_max.max(v)));
@@ -95,7 +95,7 @@ impl Frame {
         for (i, component) in components.iter_mut().enumerate().take(count) {
             let (h, v) = (u32::from(factors(i).0), u32::from(factors(i).1));
             if h_max % h != 0 || v_max % v != 0 {
-                return Err(Fallback("sampling factors that are no whole fractions"));
+                return Err(Fallback("sampling factors that do not divide the largest ones"));
             }
             let id = list[i][0];
             if list[..i].iter().any(|earlier| earlier[0] == id) {
@@ -109,8 +109,8 @@ impl Frame {
         Ok(frame.scaled(Scale::Full))
     }
 
-    /// The same picture, decoded smaller. As in libjpeg a component that has fewer samples than others is made smaller by
-    /// less, where that makes as many of them.
+    /// Returns the frame of the same picture at `scale`. As in libjpeg, a component with fewer samples than others is
+    /// scaled down less if it then has as many of them.
     pub(super) fn scaled(mut self, scale: Scale) -> Self {
         self.decoded = scale.size(self.size);
         self.block = BLOCK / scale.divisor();
@@ -137,7 +137,7 @@ impl Frame {
 }
 
 impl Upsampling {
-    /// libjpeg's choice; at an eighth it is never smooth.
+    /// Returns libjpeg's choice; at an eighth of the size it is never smooth.
     fn of(across: u32, down: u32, size: Size, may_smooth: bool) -> Self {
         match (across, down) {
             (1, 1) => Self::None,
@@ -147,7 +147,7 @@ impl Upsampling {
         }
     }
 
-    /// Pixels per sample across and down.
+    /// Returns the pixels per sample, across and down.
     pub(super) fn factors(self) -> (u32, u32) {
         match self {
             Self::None => (1, 1),
@@ -158,12 +158,12 @@ impl Upsampling {
 }
 
 impl Component {
-    /// Blocks that hold samples of the picture; an MCU at the edge may have more.
+    /// Returns the number of blocks that hold samples of the picture; an MCU at the edge may have more.
     pub(super) fn blocks(&self) -> Size {
         Size { w: self.size.w.div_ceil(self.block), h: self.size.h.div_ceil(self.block) }
     }
 
-    /// The blocks whose samples the pixels of `region` are made from: columns and rows.
+    /// Returns the blocks whose samples the pixels of `region` are made from: columns and rows.
     pub(super) fn needed(&self, region: Region) -> (Range<u32>, Range<u32>) {
         let (across, down) = self.upsampling.factors();
         let (smooth_across, smooth_down) = match self.upsampling {
@@ -187,7 +187,7 @@ impl Component {
 mod tests {
     use super::*;
 
-    /// A frame header of three components with these factors.
+    /// Parses a frame header of three components with these factors.
     fn frame(w: u16, h: u16, factors: [u8; 3]) -> Result<Frame, Fallback> {
         let mut body = vec![8];
         body.extend(h.to_be_bytes());
@@ -224,12 +224,12 @@ mod tests {
     }
 
     #[test]
-    fn factors_that_are_no_whole_fractions_are_left_to_others() {
+    fn factors_that_do_not_divide_the_largest_ones_are_rejected() {
         assert!(frame(16, 16, [0x32, 0x21, 0x11]).is_err());
         assert!(frame(16, 16, [0x51, 0x11, 0x11]).is_err());
         assert!(frame(16, 16, [0x01, 0x11, 0x11]).is_err());
         assert!(frame(0, 16, [0x11, 0x11, 0x11]).is_err());
-        // Also where they mean nothing.
+        // Even if they have no meaning.
         assert!(Frame::parse(&[8, 0, 16, 0, 16, 1, 1, 0x22, 0]).is_ok());
         assert!(Frame::parse(&[8, 0, 16, 0, 16, 1, 1, 0xf7, 0]).is_err());
     }

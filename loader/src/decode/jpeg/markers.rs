@@ -1,8 +1,8 @@
-//! The marker segments: what a JPEG file says before, between and after its entropy-coded scans.
+//! Marker segments of a JPEG file: its parts before, between and after the entropy-coded scans.
 //!
-//! [`Headers`] walks over them up to a scan and keeps what holds from there on: frame, quantisation and Huffman tables,
-//! restart interval. Everything that an ordinary encoder would not write is [`Fallback`], also where libjpeg-turbo
-//! would shrug: it then decides about the file.
+//! [`Headers`] reads them up to a scan and keeps the values in force there: frame, quantisation and Huffman tables,
+//! restart interval. Everything that a usual encoder does not write is a [`Fallback`], also if libjpeg-turbo ignores
+//! it, so that libjpeg-turbo decides about the file.
 
 #![forbid(unsafe_code)]
 
@@ -13,53 +13,53 @@ use super::order::{BLOCK, PLACES};
 const SOI: u8 = 0xd8;
 const EOI: u8 = 0xd9;
 
-/// A zigzag-ordered quantisation table, as it stands in the file.
+/// Quantisation table in zigzag order, as it is in the file.
 type Quantisation = [u16; BLOCK];
 
-/// A Huffman table as it stands in the file.
+/// Huffman table as it is in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HuffmanSegment<'a> {
-    /// How many codes there are of 1, 2 .. 16 bits.
+    /// Number of codes of 1, 2 .. 16 bits.
     pub counts: &'a [u8; 16],
-    /// The symbols, shortest code first; as many as the counts add up to, at most 256.
+    /// Symbols, shortest code first; as many as the sum of the counts, at most 256.
     pub values: &'a [u8],
 }
 
-/// One component of a scan.
+/// Component of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ScanComponent {
-    /// Which of the frame's components.
+    /// Index among the frame's components.
     pub component: usize,
-    /// Which DC and AC tables, 0 to 3.
+    /// Slots of the DC and AC tables, 0 to 3.
     pub dc: usize,
     pub ac: usize,
 }
 
-/// Which coefficients a scan holds, and which of their bits.
+/// Coefficients of a scan, and their bits in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spectrum {
     /// The first and the last coefficient, in zigzag order.
     pub first: u8,
     pub last: u8,
-    /// The lowest bit that earlier scans brought, 0 if there were none.
+    /// The lowest bit of earlier scans, 0 if there were none.
     pub high: u8,
     /// The lowest bit after this scan.
     pub low: u8,
 }
 
 impl Spectrum {
-    /// What a sequential scan holds.
+    /// The spectrum of a sequential scan.
     const ALL: Self = Self { first: 0, last: 63, high: 0, low: 0 };
 }
 
-/// A scan of one to three components.
+/// Scan of one to three components.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan {
     components: [ScanComponent; 3],
     count: usize,
-    /// Anything that the header says in a progressive picture, everything in the others.
+    /// As the header has it in a progressive picture; everything in a sequential one.
     pub spectrum: Spectrum,
-    /// Where its entropy-coded data starts in the file.
+    /// Offset of its entropy-coded data in the file.
     pub data: usize,
 }
 
@@ -69,10 +69,10 @@ impl Scan {
     }
 }
 
-/// The segments read so far.
+/// Reader of the segments, with the values in force.
 pub(super) struct Headers<'a> {
     bytes: &'a [u8],
-    /// Where the next marker is.
+    /// Offset of the next marker.
     at: usize,
     frame: Option<Frame>,
     quantisation: [Option<Quantisation>; 4],
@@ -86,7 +86,7 @@ pub(super) struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    /// Starts at the first byte of a file.
+    /// Returns a reader at the first byte of a file.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Fallback> {
         if !bytes.starts_with(&[0xff, SOI]) {
             return Err(Fallback("no start of image"));
@@ -104,7 +104,7 @@ impl<'a> Headers<'a> {
         })
     }
 
-    /// Reads up to the next scan; `None` is the end of the image.
+    /// Reads up to the next scan. Returns `None` at the end of the image.
     pub(super) fn next_scan(&mut self) -> Result<Option<(Frame, Scan)>, Fallback> {
         loop {
             match self.marker()? {
@@ -141,12 +141,12 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// Goes on behind a scan's data, where a marker stands.
+    /// Continues at `at`, the marker after a scan's data.
     pub(super) fn resume(&mut self, at: usize) {
         self.at = at;
     }
 
-    /// Whether the image ends at this place, without anything before.
+    /// Returns true if the image ends at `at`, with no data before the end marker.
     pub(super) fn ends_at(&self, at: usize) -> bool {
         self.bytes.get(at..).is_some_and(|rest| rest.starts_with(&[0xff, EOI]))
     }
@@ -156,7 +156,8 @@ impl<'a> Headers<'a> {
         self.bytes
     }
 
-    /// A quantisation table by pairs, see [`order`](super::order). The transform multiplies modulo 2^16, as libjpeg-turbo's does.
+    /// Returns a quantisation table by pairs, see [`order`](super::order). The transform multiplies modulo 2^16, as
+    /// libjpeg-turbo's does.
     pub(super) fn quantisation_by_pairs(&self, slot: usize) -> Result<[i16; BLOCK], Fallback> {
         let table = self.quantisation.get(slot).copied().flatten().ok_or(Fallback("no quantisation table"))?;
         let mut pairs = [0; BLOCK];
@@ -171,13 +172,13 @@ impl<'a> Headers<'a> {
         if rest.next() != Some(&0xff) {
             return Err(Fallback("no marker where one should be"));
         }
-        // Any number of FF may stand before a marker's code.
+        // Any number of FF may precede a marker's code.
         let code = *rest.find(|b| **b != 0xff).ok_or(Fallback("the end of the file instead of a marker"))?;
         self.at = self.bytes.len() - rest.len();
         Ok(code)
     }
 
-    /// A segment without its length.
+    /// Reads a segment, without its length.
     fn body(&mut self) -> Result<&'a [u8], Fallback> {
         let rest = &self.bytes[self.at..];
         let Some((length, rest)) = rest.split_first_chunk::<2>() else { return Err(Fallback("a cut segment")) };
@@ -250,8 +251,8 @@ impl<'a> Headers<'a> {
         let mut previous = 0;
         for (i, (out, entry)) in components.iter_mut().zip(list.as_chunks::<2>().0).enumerate() {
             let component = frame.components().iter().position(|c| c.id == entry[0]);
-            let component = component.ok_or(Fallback("a scan of a component that the frame has not"))?;
-            // In the frame's order, each once; libjpeg refuses most others.
+            let component = component.ok_or(Fallback("a scan of a component that the frame lacks"))?;
+            // In the frame's order, each once; libjpeg rejects most others.
             if i > 0 && component <= previous {
                 return Err(Fallback("a scan's components out of order"));
             }
@@ -263,7 +264,7 @@ impl<'a> Headers<'a> {
         Ok((frame, scan))
     }
 
-    /// What libjpeg takes three components for.
+    /// Returns the colours that libjpeg assumes for three components.
     fn colours(&self, frame: &Frame) -> Colours {
         let [a, b, c] = frame.components() else { return Colours::Grey };
         match self.adobe {

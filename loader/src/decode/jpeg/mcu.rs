@@ -1,4 +1,4 @@
-//! The MCUs of one scan, in order: decoded where they are wanted, read over where not, across restart markers.
+//! The MCUs of one scan in order, across restart markers: decoded if the region needs them, skipped otherwise.
 
 #![forbid(unsafe_code)]
 
@@ -10,88 +10,88 @@ use super::order::BLOCK;
 use super::unstuff::Segments;
 
 const TOO_SHORT: Fallback = Fallback("entropy-coded data that ends too early");
-const LEFT_OVER: Fallback = Fallback("bytes that are left over before a marker");
+const UNREAD: Fallback = Fallback("unread bytes before a marker");
 
-/// How a scan's MCUs lie between its restart markers.
+/// Intervals of a scan's MCUs between restart markers.
 pub(super) struct Intervals<'a> {
     segments: &'a Segments,
     /// The current segment.
     segment: usize,
-    /// MCUs per segment, and those that the current one still has; without limit where there are no restart markers.
+    /// MCUs per segment, and those that remain in the current one; unlimited without restart markers.
     interval: usize,
-    left: usize,
+    remaining: usize,
 }
 
 impl<'a> Intervals<'a> {
-    /// At MCU number `first` of the scan, where `segments` start, with the bits there. An interval of 0 means no restart
-    /// markers.
+    /// Returns the intervals from MCU `first` on, at which `segments` start, and the bits there. An interval of 0 means
+    /// no restart markers.
     pub(super) fn new(segments: &'a Segments, interval: u32, first: usize) -> (Self, Bits<'a>) {
         let interval = if interval == 0 { usize::MAX } else { interval as usize };
         let bits = segments.bits(0).unwrap_or(Bits::new(&[], 0, 0));
-        (Self { segments, segment: 0, interval, left: interval - first % interval }, bits)
+        (Self { segments, segment: 0, interval, remaining: interval - first % interval }, bits)
     }
 
-    /// How many of the next `wanted` MCUs can be read in one go, and the bits behind the restart marker if one comes
-    /// first. `bits` are those read so far.
+    /// Returns the number of the next `wanted` MCUs that can be read without a restart marker, and the bits after the
+    /// restart marker if one comes first. `bits` are those read so far.
     pub(super) fn run(&mut self, wanted: usize, bits: &Bits<'_>) -> Result<(usize, Option<Bits<'a>>), Fallback> {
         let mut next = None;
-        if self.left == 0 {
+        if self.remaining == 0 {
             if Self::has_bytes(bits)? {
-                return Err(LEFT_OVER);
+                return Err(UNREAD);
             }
             self.segment += 1;
             next = Some(self.segments.bits(self.segment).ok_or(Fallback("a missing restart marker"))?);
-            self.left = self.interval;
+            self.remaining = self.interval;
         }
-        let run = wanted.min(self.left);
-        self.left -= run;
+        let run = wanted.min(self.remaining);
+        self.remaining -= run;
         Ok((run, next))
     }
 
-    /// What is there behind the `bits` that were read.
-    pub(super) fn rest(&self, bits: &Bits<'_>) -> Result<Rest, Fallback> {
+    /// Returns the kind of data that remains after `bits`.
+    pub(super) fn trailing_data(&self, bits: &Bits<'_>) -> Result<TrailingData, Fallback> {
         Ok(match self.segments.bits(self.segment + 1) {
-            Some(_) => Rest::Segments,
-            None if Self::has_bytes(bits)? => Rest::Bytes,
-            None => Rest::Nothing,
+            Some(_) => TrailingData::Segments,
+            None if Self::has_bytes(bits)? => TrailingData::Bytes,
+            None => TrailingData::Nothing,
         })
     }
 
     fn has_bytes(bits: &Bits<'_>) -> Result<bool, Fallback> {
-        Ok(bits.left().ok_or(TOO_SHORT)? >= 8)
+        Ok(bits.remaining().ok_or(TOO_SHORT)? >= 8)
     }
 }
 
-/// What a scan's data has behind the last MCU that was read.
+/// Data of a scan after the last MCU that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum TrailingData {
     Nothing,
-    /// Bytes before the marker that comes next.
+    /// Bytes before the next marker.
     Bytes,
-    /// A restart marker, and what comes behind it.
+    /// A restart marker and data after it.
     Segments,
 }
 
-impl Rest {
-    /// Whether a scan that was read to its end may go on so. Nobody writes more than there is to read, and where codes are
-    /// damaged it may be what is left: libjpeg warns of it, and only bytes before the picture's end are harmless, not those
-    /// before tables or a comment that stand between.
+impl TrailingData {
+    /// Returns an error if a scan must not end like this. No encoder writes data that is not read; if codes are
+    /// damaged, data may remain. libjpeg warns of it. Only bytes directly before the end of the picture are harmless,
+    /// bytes before tables or a comment are not.
     pub(super) fn check(self, is_before_end: bool) -> Result<(), Fallback> {
         match self {
             Self::Nothing => Ok(()),
             Self::Bytes if is_before_end => Ok(()),
-            Self::Bytes => Err(LEFT_OVER),
-            Self::Segments => Err(Fallback("a restart marker behind the last MCU")),
+            Self::Bytes => Err(UNREAD),
+            Self::Segments => Err(Fallback("a restart marker after the last MCU")),
         }
     }
 }
 
-/// Whether all that was read was there.
+/// Returns an error if more bits were read than the segment has.
 pub(super) fn check(bits: &Bits<'_>) -> Result<(), Fallback> {
-    bits.left().map(drop).ok_or(TOO_SHORT)
+    bits.remaining().map(drop).ok_or(TOO_SHORT)
 }
 
-/// A scan's MCUs.
+/// Reader of a scan's MCUs.
 pub(super) struct Mcus<'a> {
     kernels: Kernels,
     blocks: &'a McuBlocks<'a>,
@@ -100,8 +100,8 @@ pub(super) struct Mcus<'a> {
 }
 
 impl<'a> Mcus<'a> {
-    /// At MCU number `first` of the scan, where `segments` start: behind `bit` bits, with these predictors. An interval
-    /// of 0 means no restart markers.
+    /// Returns a reader at MCU `first` of the scan, at which `segments` start, after `bit` bits and with these
+    /// predictors. An interval of 0 means no restart markers.
     pub(super) fn new(
         kernels: Kernels,
         blocks: &'a McuBlocks<'a>,
@@ -110,17 +110,17 @@ impl<'a> Mcus<'a> {
         (first, bit, predictors): (usize, u32, [i16; 3]),
     ) -> Self {
         let (intervals, mut bits) = Intervals::new(segments, interval, first);
-        bits.pass(bit);
+        bits.skip_bits(bit);
         Self { kernels, blocks, intervals, at: Position { bits, predictors } }
     }
 
-    /// Where the next MCU starts, behind the restart marker that may come before it: which segment, how many of its
-    /// bits are left, and the predictors there.
-    pub(super) fn place(&mut self) -> Result<(usize, u64, [i16; 3]), Fallback> {
-        // No MCU is taken.
+    /// Returns the start of the next MCU, after a restart marker if one precedes it: the segment, the remaining bits of
+    /// the segment, and the predictors.
+    pub(super) fn next_start(&mut self) -> Result<(usize, u64, [i16; 3]), Fallback> {
+        // Reads no MCU.
         self.run(0)?;
-        let left = self.at.bits.left().ok_or(TOO_SHORT)?;
-        Ok((self.intervals.segment, left, self.at.predictors))
+        let remaining = self.at.bits.remaining().ok_or(TOO_SHORT)?;
+        Ok((self.intervals.segment, remaining, self.at.predictors))
     }
 
     /// Decodes the next `count` MCUs, see [`McuBlocks::decode`].
@@ -135,7 +135,7 @@ impl<'a> Mcus<'a> {
         Ok(())
     }
 
-    /// Reads over the next `count` MCUs.
+    /// Skips the next `count` MCUs.
     pub(super) fn skip(&mut self, count: usize) -> Result<(), Fallback> {
         let mut done = 0;
         while done < count {
@@ -146,7 +146,8 @@ impl<'a> Mcus<'a> {
         Ok(())
     }
 
-    /// How many of the next `wanted` MCUs can be read in one go, behind the restart marker that may come first.
+    /// Returns the number of the next `wanted` MCUs that can be read without a restart marker, after one that may come
+    /// first.
     fn run(&mut self, wanted: usize) -> Result<usize, Fallback> {
         let (run, next) = self.intervals.run(wanted, &self.at.bits)?;
         if let Some(bits) = next {
@@ -155,12 +156,12 @@ impl<'a> Mcus<'a> {
         Ok(run)
     }
 
-    /// What is there behind the last MCU that was read.
-    pub(super) fn rest(&self) -> Result<Rest, Fallback> {
-        self.intervals.rest(&self.at.bits)
+    /// Returns the kind of data after the last MCU that was read.
+    pub(super) fn trailing_data(&self) -> Result<TrailingData, Fallback> {
+        self.intervals.trailing_data(&self.at.bits)
     }
 
-    /// Whether all that was decoded was there.
+    /// Returns an error if more data was decoded than there is.
     pub(super) fn check(&self) -> Result<(), Fallback> {
         check(&self.at.bits)
     }

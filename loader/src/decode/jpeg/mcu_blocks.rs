@@ -1,4 +1,4 @@
-//! The blocks of an MCU: decoding them, and reading over them.
+//! Blocks of an MCU: how they are decoded and skipped.
 
 #![forbid(unsafe_code)]
 
@@ -7,10 +7,10 @@ use super::fallback::Fallback;
 use super::huffman::{AcTable, DcTable};
 use super::order::BLOCK;
 
-/// libjpeg's limit.
+/// Blocks of an MCU that libjpeg accepts.
 const BLOCKS_MAX: usize = 10;
 
-/// The blocks of an MCU and their tables.
+/// Blocks of an MCU and their tables.
 pub(super) struct McuBlocks<'a> {
     blocks: [Option<McuBlock<'a>>; BLOCKS_MAX],
     count: usize,
@@ -18,13 +18,13 @@ pub(super) struct McuBlocks<'a> {
 
 #[derive(Clone, Copy)]
 struct McuBlock<'a> {
-    /// Whose predictor it uses.
+    /// The scan's component, which selects the predictor.
     component: usize,
     dc: &'a DcTable,
     ac: &'a AcTable,
 }
 
-/// Where decoding stands within a segment.
+/// Position of decoding within a segment.
 pub(super) struct Position<'a> {
     pub bits: Bits<'a>,
     pub predictors: [i16; 3],
@@ -54,8 +54,8 @@ impl<'a> McuBlocks<'a> {
         self.count
     }
 
-    /// Decodes MCUs of one segment, block behind block, into `coefficients`: `len * count` blocks, and [`SLACK`] values
-    /// that are overwritten.
+    /// Decodes `count` MCUs of one segment, block after block, into `coefficients`. It has room for `len * count`
+    /// blocks and [`SLACK`] values that are overwritten.
     #[inline(always)]
     pub(super) fn decode<const BY_PAIRS: bool>(
         &self,
@@ -63,7 +63,7 @@ impl<'a> McuBlocks<'a> {
         count: usize,
         coefficients: &mut [i16],
     ) -> Result<(), Fallback> {
-        // Local, so that it lives in registers.
+        // Local, so that the compiler keeps it in registers.
         let mut bits = at.bits;
         let mut place = 0;
         for _ in 0..count {
@@ -77,7 +77,7 @@ impl<'a> McuBlocks<'a> {
         Ok(())
     }
 
-    /// Reads over MCUs of one segment.
+    /// Skips MCUs of one segment.
     #[inline(always)]
     pub(super) fn skip(&self, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
         let mut bits = at.bits;

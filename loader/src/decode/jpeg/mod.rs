@@ -1,10 +1,10 @@
-//! JPEG. A decoder is given the region that is wanted and skips the rest.
+//! JPEG decoders. They decode the requested region of a picture and skip the rest.
 //!
-//! [`Decoder`] is what pictures go to. It decodes sequential and progressive Huffman files of 8 bits, grey, YCbCr or RGB
-//! in any usual subsampling, by itself, to the pixels that libjpeg-turbo's full decode gives (accurate integer transform,
-//! fancy upsampling). Everything else is left to [`turbo`], libjpeg-turbo: arithmetic and lossless files, samples of other
-//! than 8 bits (which become bytes, the largest sample 255), CMYK, and whatever is damaged, incomplete or odd, so that there is
-//! one opinion on what can be decoded.
+//! [`Decoder`] is the entry point. Its native decoder takes sequential and progressive Huffman files of 8 bits, grey,
+//! YCbCr or RGB in any usual subsampling. Its pixels equal those of libjpeg-turbo's full decode (accurate integer
+//! transform, fancy upsampling). Everything else falls back to [`turbo`], libjpeg-turbo: arithmetic and lossless files,
+//! samples of other than 8 bits (scaled to bytes, the largest sample becomes 255), CMYK, and all files that are
+//! damaged, incomplete or odd. So libjpeg-turbo alone decides which of these can be decoded.
 //!
 //! ```text
 //! bytes --markers--> frame (geometry), tables, scans
@@ -13,19 +13,19 @@
 //!   coefficients --kernel::idct--> plane (samples per component) --pixel_writer: upsampling, colours--> pixels
 //! ```
 //!
-//! [`native`] reads the headers. [`sequential`] drives this; [`progressive`] reads all scans first ([`band`]), into the
-//! region's coefficients ([`spectrum`]), and goes on as above. Where a file has a row index ([`row_index`]), each row of MCUs
-//! that the region needs is read from its start to the region's last column, and nothing else of the scan is decoded. For
-//! measuring, decoding can stop early ([`stages`]).
+//! [`native`] reads the headers. [`sequential`] runs the steps above. [`progressive`] first reads all scans ([`band`])
+//! into the region's coefficients ([`spectrum`]) and then continues in the same way. If a file has a row index
+//! ([`row_index`]), each row of MCUs that the region needs is read from its start to the region's last column, and
+//! nothing else of the scan is decoded. To measure single stages, decoding can stop early ([`stages`]).
 //!
-//! Only `kernel` knows vectors, and only it and `turbo` have `unsafe`: entropy-coded data, headers and geometry are
-//! handled by safe code.
+//! Only `kernel` uses vector instructions, and only `kernel` and `turbo` contain `unsafe`: entropy-coded data, headers
+//! and geometry are handled by safe code.
 //!
-//! Coefficients that no encoder writes become what libjpeg-turbo makes of them: on x86 here as well, and on ARM, where its
-//! vectors drop bits, there alone.
+//! Coefficients that no encoder writes give the pixels of libjpeg-turbo too: on x86 in the native decoder, on ARM,
+//! where libjpeg-turbo's vector code drops bits, by falling back to it.
 //!
-//! Pictures that are decoded smaller go the same way: the transform makes blocks of 4, 2 or 1 samples across and down, to
-//! libjpeg-turbo's pixels at that size.
+//! Pictures that are decoded at a smaller scale take the same steps: the transform makes blocks of 4, 2 or 1 samples
+//! across and down, with libjpeg-turbo's pixels at that size.
 
 #![deny(unsafe_code)]
 
@@ -68,20 +68,20 @@ pub use row_indexer::RowIndexer;
 pub use stages::DecodeStage;
 pub use turbo::{Subsampling, Turbo, encode, to_baseline};
 
-/// Decodes regions of JPEG files. A decoder belongs to one thread and keeps its state from picture to picture.
+/// Decoder of regions of JPEG files. A decoder belongs to one thread and keeps its state from picture to picture.
 pub trait JpegDecoder: Send {
-    /// The picture's size, from the header alone.
+    /// Returns the picture's size, from the header alone.
     ///
     /// # Errors
     /// Bytes that are not a JPEG header.
     fn size(&mut self, bytes: &[u8]) -> Result<Size>;
 
-    /// Decodes to RGB at least `region`, which lies inside the picture; `pixels` says what came out. Bytes behind the
-    /// region are not looked at: damage there goes unnoticed.
+    /// Decodes at least `region`, which must be inside the picture, to RGB. `pixels` records the region that was
+    /// decoded. Bytes after the region are not read, so damage there is not noticed.
     ///
     /// # Errors
-    /// Damaged or truncated data within or before the region, and kinds of JPEG that are not supported. A picture
-    /// that would only be decoded with wrong pixels is an error, too.
+    /// Damaged or truncated data within or before the region, and unsupported kinds of JPEG. A picture that could only
+    /// be decoded with wrong pixels is an error, too.
     fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()>;
 }
 

@@ -1,4 +1,4 @@
-//! Our decoder: reads the headers up to the first scan, and hands on to what decodes this kind of picture.
+//! The native decoder: reads the headers up to the first scan, then runs the decoder for this kind of picture.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use super::workspace::Workspace;
 use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 
-/// One thread's decoder; what it needs stays with it from picture to picture.
+/// Decoder of one thread. Its memory and tables are reused from picture to picture.
 pub(super) struct NativeDecoder {
     workspace: Workspace,
     sequential: Sequential,
@@ -26,19 +26,19 @@ impl NativeDecoder {
         Self::with_last_stage(kernels, DecodeStage::Pixels)
     }
 
-    /// A decoder that stops behind `last_stage`.
+    /// Returns a decoder that stops after `last_stage`.
     pub(super) fn with_last_stage(kernels: Kernels, last_stage: DecodeStage) -> Self {
         let (sequential, progressive) = (Sequential::default(), Progressive::default());
         Self { workspace: Workspace::new(kernels, last_stage), sequential, progressive }
     }
 
-    /// What the last picture left behind.
+    /// The workspace, with the last picture's contents.
     #[cfg(test)]
     pub(super) fn workspace(&self) -> &Workspace {
         &self.workspace
     }
 
-    /// The size of a picture that [`decode`](Self::decode) may take.
+    /// Returns the size of a picture that [`decode_scaled`](Self::decode_scaled) may decode.
     pub(super) fn size(bytes: &[u8]) -> Result<Size, Fallback> {
         match Headers::new(bytes)?.next_scan()? {
             Some((frame, _)) => Ok(frame.size),
@@ -46,19 +46,21 @@ impl NativeDecoder {
         }
     }
 
-    /// Where the entropy-coded data of `scan` ends in the file; restart markers in it count up.
+    /// Returns the offset in the file at which the entropy-coded data of `scan` ends. Restart markers in it must count
+    /// up.
     pub(super) fn end_of_data(&mut self, headers: &Headers<'_>, scan: &Scan) -> Result<usize, Fallback> {
         let part = Part { start: scan.data, restarts: 0, end: None };
         let Workspace { segments, kernels, .. } = &mut self.workspace;
         segments.read(*kernels, headers.bytes(), &part, headers.restart_interval > 0)
     }
 
-    /// Appends the row index of the picture `bytes` to `out`, or leaves `out` as it is.
+    /// Appends the row index of the picture `bytes` to `out`. On an error `out` is unchanged.
     pub(super) fn index(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fallback> {
         self.sequential.index(&mut self.workspace, bytes, out)
     }
 
-    /// Decodes exactly `region`; where there is a row index, from the start of each row of MCUs that it needs.
+    /// Decodes exactly `region` at full scale. With a row index, decoding starts at each row of MCUs that the region
+    /// needs.
     pub(super) fn decode_from(
         &mut self,
         bytes: &[u8],
@@ -69,7 +71,7 @@ impl NativeDecoder {
         self.decode_scaled(bytes, index, Scale::Full, region, pixels)
     }
 
-    /// The same of the picture at `scale`, which the region is a part of.
+    /// Decodes exactly `region` of the picture at `scale`; see [`decode_from`](Self::decode_from).
     pub(super) fn decode_scaled(
         &mut self,
         bytes: &[u8],
@@ -83,10 +85,10 @@ impl NativeDecoder {
         let frame = frame.scaled(scale);
         let inside = |start: u32, length: u32, of: u32| length > 0 && start <= of && length <= of - start;
         if !inside(region.x, region.w, frame.decoded.w) || !inside(region.y, region.h, frame.decoded.h) {
-            return Err(Fallback("a region outside of the picture"));
+            return Err(Fallback("a region outside the picture"));
         }
         if frame.is_progressive && index.is_some() {
-            return Err(Fallback("a row index beside a progressive picture"));
+            return Err(Fallback("a row index for a progressive picture"));
         }
         let out = pixels.start(region, 3);
         let Workspace { kernels, last_stage, .. } = self.workspace;

@@ -1,9 +1,9 @@
-//! The orders in which a block's 64 coefficients and their quantisation steps lie.
+//! Orders of a block's 64 coefficients and their quantisation steps.
 //!
-//! Files have them in zigzag order. The inverse transform takes them by pairs of rows: a step of it adds up the 0th and 4th
-//! of eight inputs, the 2nd and 6th, the 7th and 1st, the 3rd and 5th ([`PAIRS`]), each times some weight, and vectors have
-//! an instruction for that where both lie side by side. A pair of rows has its columns in the same order, as they are added
-//! up next:
+//! Files have them in zigzag order. The inverse transform takes them by pairs of rows: a step of it adds the 0th and
+//! 4th of eight inputs, the 2nd and 6th, the 7th and 1st, the 3rd and 5th ([`PAIRS`]), each times some weight, and
+//! there is a vector instruction for that if both are side by side. The columns of a pair of rows have the same order,
+//! because they are added next:
 //!
 //! ```text
 //! row, column   00 40 04 44 02 42 06 46   07 47 01 41 03 43 05 45
@@ -17,10 +17,10 @@
 /// Coefficients of a block.
 pub(super) const BLOCK: usize = 64;
 
-/// Rows, or columns, whose values are added up first.
+/// Rows, or columns, whose values are added first.
 const PAIRS: [[u8; 2]; 4] = [[0, 4], [2, 6], [7, 1], [3, 5]];
 
-/// Where the coefficients in zigzag order lie by pairs; positions behind the block stay behind it.
+/// Places by pairs of the coefficients in zigzag order. Positions after the block keep their place.
 pub(super) const PLACES: [u8; 2 * BLOCK] = {
     let mut places = [0; 2 * BLOCK];
     let mut i = 0;
@@ -36,7 +36,7 @@ pub(super) const PLACES: [u8; 2 * BLOCK] = {
     places
 };
 
-/// Which one in [`PAIRS`] it is.
+/// Returns the index of `row` in [`PAIRS`].
 const fn number(row: u8) -> u8 {
     let mut i = 0;
     while PAIRS[i / 2][i % 2] != row {
@@ -45,7 +45,7 @@ const fn number(row: u8) -> u8 {
     i as u8
 }
 
-/// Where the coefficients in zigzag order lie in rows.
+/// Places in rows of the coefficients in zigzag order.
 pub(super) const ROWS: [u8; BLOCK] = {
     let mut rows = [0; BLOCK];
     let (mut i, mut x, mut y) = (0, 0_u8, 0_u8);

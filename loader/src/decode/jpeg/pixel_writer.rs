@@ -1,4 +1,4 @@
-//! From samples to pixels: upsampling and colours, one output row at a time.
+//! From samples to pixels: upsampling and colour conversion, one output row at a time.
 
 #![forbid(unsafe_code)]
 
@@ -9,10 +9,10 @@ use super::stages::DecodeStage;
 use crate::decode::geometry::Region;
 use crate::decode::pixels::fit;
 
-/// Writes the rows of a region, top to bottom.
+/// Writer of the pixels of a region, from top to bottom.
 pub(super) struct PixelWriter<'a> {
     pub kernels: Kernels,
-    /// Nothing is written unless it is [`DecodeStage::Pixels`].
+    /// Nothing is written before [`DecodeStage::Pixels`].
     pub last_stage: DecodeStage,
     pub frame: &'a Frame,
     pub region: Region,
@@ -22,11 +22,11 @@ pub(super) struct PixelWriter<'a> {
     pub done: u32,
 }
 
-/// Rows of samples at the picture's resolution.
+/// Buffers for rows of samples at the picture's resolution, by component.
 pub(super) type Scratch = [Vec<u8>; 3];
 
 impl PixelWriter<'_> {
-    /// Writes the rows above `end`, a row of the picture.
+    /// Writes the rows above `end`, a row number of the picture.
     pub(super) fn write_up_to(&mut self, end: u32, planes: &[Plane; 3], scratch: &mut Scratch) {
         if self.last_stage < DecodeStage::Pixels {
             return;
@@ -51,7 +51,7 @@ impl PixelWriter<'_> {
     }
 }
 
-/// The samples of one row of pixels from the region's left edge on, and a margin.
+/// Returns the samples of one row of pixels from the region's left edge on, followed by a margin.
 fn row<'a>(
     kernels: Kernels,
     component: &Component,
@@ -64,7 +64,7 @@ fn row<'a>(
     match component.upsampling {
         Upsampling::None => plane.row(region.x, y),
         Upsampling::Smooth { across, down } => {
-            // The nearest row of samples, the next nearest, and how a half is rounded.
+            // The nearest row of samples, the second nearest, and the rounding of halves.
             let (near, far, bias) = match (down, y % 2) {
                 (false, _) => (y, y, 0),
                 (true, 0) => (y / 2, (y / 2).saturating_sub(1), 1),

@@ -1,4 +1,5 @@
-//! A component's samples: those of all rows that are wanted, or a few that roll down the picture with its MCU rows.
+//! A component's samples: those of all rows that the region needs, or a few that move down the picture with its MCU
+//! rows.
 
 #![forbid(unsafe_code)]
 
@@ -9,15 +10,15 @@ use super::frame::{Component, Upsampling};
 use super::kernel::{GROUP, Kernels, MARGIN};
 use crate::decode::aligned::AlignedVec;
 
-/// Columns of samples of whole blocks, with a margin on both sides. The samples beside the picture's first and last
-/// ones repeat these, so that smoothing needs no special case at the edges.
+/// Samples of whole blocks, with a margin on both sides. The samples beside the picture's first and last columns repeat
+/// these, so that smoothing needs no special case at the edges.
 #[derive(Default)]
 pub(super) struct Plane {
     bytes: AlignedVec<u8>,
     stride: usize,
-    /// The component's column at the start of a row, a whole block's.
+    /// Column of the component at the start of a row, the first of a block.
     left: u32,
-    /// The component's row at the buffer's start.
+    /// Row of the component at the start of the buffer.
     top: i64,
     /// Rows in the buffer.
     rows: usize,
@@ -37,14 +38,14 @@ impl Plane {
         self.bytes.fit(self.stride * rows);
     }
 
-    /// Rolls down so that the buffer's last row becomes its first.
+    /// Moves down so that the buffer's last row becomes its first.
     pub(super) fn roll(&mut self) {
         let last = (self.rows - 1) * self.stride;
         self.bytes.copy_within(last..last + self.stride, 0);
         self.top += self.rows as i64 - 1;
     }
 
-    /// Transforms row number `row` of the component's blocks. Declines what [`Kernels::idct`] does.
+    /// Transforms row `row` of the component's blocks. Fails as [`Kernels::idct`] does.
     pub(super) fn fill(
         &mut self,
         kernels: Kernels,
@@ -60,7 +61,7 @@ impl Plane {
         if !matches!(component.upsampling, Upsampling::Smooth { across: true, .. }) {
             return Ok(());
         }
-        // Where the picture's last column is not in the buffer, this is in the margin, or not in the buffer, either.
+        // If the picture's last column is not in the buffer, this index is in the margin or beyond the buffer.
         let beside = MARGIN + (component.size.w - self.left) as usize;
         for row in rows.chunks_exact_mut(self.stride) {
             if self.left == 0 {
@@ -73,18 +74,18 @@ impl Plane {
         Ok(())
     }
 
-    /// The samples of row `y` from column `x` on, and what lies behind them in the buffer: at least a margin.
+    /// Returns the samples of row `y` from column `x` on, followed by at least a margin.
     pub(super) fn row(&self, x: u32, y: u32) -> &[u8] {
         self.row_before(x + 1, y)
     }
 
-    /// The same, starting with the sample before column `x`.
+    /// Returns the samples of row `y` from the one before column `x` on, followed by at least a margin.
     pub(super) fn row_before(&self, x: u32, y: u32) -> &[u8] {
         let row = &self.bytes[self.index(i64::from(y)) * self.stride..][..self.stride];
         &row[MARGIN - 1 + (x - self.left) as usize..]
     }
 
-    /// All memory that ever was a buffer.
+    /// All memory of the buffer, with the parts that are not in use.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -1,11 +1,11 @@
-//! Progressive pictures: scans bring the coefficients part by part, so all that the region needs are kept until the
-//! last one is read, and transformed then.
+//! Progressive pictures. Each scan brings a part of the coefficients, so all coefficients that the region needs are
+//! kept until the last scan is read, and are transformed then.
 //!
-//! Rows below the region are not read in any scan. Of the rows above and the columns beside it only the histories are
-//! kept that later scans are read with, see [`band`](super::band).
+//! Rows below the region are not read in any scan. Of the rows above and the columns beside it, only the histories are
+//! kept that later scans need, see [`band`](super::band).
 //!
-//! A picture that does not bring every bit of every coefficient, or in an order that is not the standard's, is declined:
-//! libjpeg-turbo guesses what is missing ("block smoothing").
+//! A picture that lacks bits of some coefficient, or has them in another order than the standard's, is left to
+//! libjpeg-turbo, which guesses what is missing ("block smoothing").
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use super::frame::Frame;
 use super::huffman::{BandTable, TableCache};
 use super::kernel::{GROUP, Kernels};
 use super::markers::{Headers, Scan, Spectrum};
-use super::mcu::{Intervals, Rest, check};
+use super::mcu::{Intervals, TrailingData, check};
 use super::order::BLOCK;
 use super::pixel_writer::PixelWriter;
 use super::scan_limit::scans_max;
@@ -25,7 +25,7 @@ use super::unstuff::Part;
 use super::workspace::Workspace;
 use crate::decode::geometry::Region;
 
-/// What one thread keeps for progressive pictures alone.
+/// Memory that one thread reuses for progressive pictures.
 #[derive(Default)]
 pub(super) struct Progressive {
     ac: TableCache<BandTable>,
@@ -34,29 +34,29 @@ pub(super) struct Progressive {
 }
 
 impl Progressive {
-    /// Decodes exactly what `emit` asks for. The headers were read up to the first `scan`.
+    /// Decodes exactly the region of `writer`. The headers are read up to the first `scan`.
     pub(super) fn decode(
         &mut self,
         workspace: &mut Workspace,
         headers: &mut Headers<'_>,
         scan: Scan,
-        mut emit: PixelWriter<'_>,
+        mut writer: PixelWriter<'_>,
     ) -> Result<(), Fallback> {
-        let (frame, region) = (emit.frame, emit.region);
+        let (frame, region) = (writer.frame, writer.region);
         for (coefficients, component) in self.coefficients.iter_mut().zip(frame.components()) {
             coefficients.start(component, region);
         }
         let mut coverage = Coverage::default();
         let mut quantisation = [None; 3];
-        let mut scans_left = scans_max(frame.size);
+        let mut scans_remaining = scans_max(frame.size);
         let mut next = Some(scan);
         while let Some(scan) = next {
-            scans_left = scans_left.checked_sub(1).ok_or(Fallback("too many scans"))?;
+            scans_remaining = scans_remaining.checked_sub(1).ok_or(Fallback("too many scans"))?;
             coverage.add(&scan)?;
             for part in scan.components() {
                 let table = &mut quantisation[part.component];
                 if table.is_none() {
-                    // That of a component's first scan holds.
+                    // The table of a component's first scan is used.
                     let slot = frame.components()[part.component].quantisation;
                     *table = Some(headers.quantisation_by_pairs(slot)?);
                 }
@@ -64,15 +64,15 @@ impl Progressive {
             let interval = headers.restart_interval;
             let part = Part { start: scan.data, restarts: 0, end: None };
             let end = workspace.segments.read(workspace.kernels, headers.bytes(), &part, interval > 0)?;
-            let rest = match scan.spectrum.first {
-                _ if workspace.last_stage < DecodeStage::Coefficients => Rest::Nothing,
+            let trailing = match scan.spectrum.first {
+                _ if workspace.last_stage < DecodeStage::Coefficients => TrailingData::Nothing,
                 0 => self.dc_scan(workspace, headers, frame, &scan)?,
                 _ => self.ac_scan(workspace, headers, &scan)?,
             };
             headers.resume(end);
             next = headers.next_scan()?.map(|(_, scan)| scan);
             if region == Region::all(frame.decoded) {
-                rest.check(headers.ends_at(end))?;
+                trailing.check(headers.ends_at(end))?;
             }
         }
         coverage.check(frame.components().len())?;
@@ -88,7 +88,7 @@ impl Progressive {
             let offsets = &mut workspace.offsets[i];
             offsets.clear();
             offsets.extend((0..columns.len() as u32).map(|block| block * BLOCK as u32));
-            // Whole groups: the last block again.
+            // Filled up to whole groups with the last block.
             let last = offsets.last().copied().unwrap_or(0);
             offsets.resize(offsets.len().next_multiple_of(GROUP), last);
             let quantisation = quantisation[i].ok_or(Fallback("a component in no scan"))?;
@@ -99,18 +99,18 @@ impl Progressive {
                 plane.fill(workspace.kernels, row, ordered, offsets, &quantisation, component)?;
             }
         }
-        emit.write_up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
+        writer.write_up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
         Ok(())
     }
 
-    /// Reads DC coefficients, or a bit more of them, in the region's rows. Says what is there behind them.
+    /// Reads DC coefficients, or one more bit of them, in the region's rows. Returns the kind of data after them.
     fn dc_scan(
         &mut self,
         workspace: &mut Workspace,
         headers: &Headers<'_>,
         frame: &Frame,
         scan: &Scan,
-    ) -> Result<Rest, Fallback> {
+    ) -> Result<TrailingData, Fallback> {
         let Spectrum { high, low, .. } = scan.spectrum;
         let is_single = scan.components().len() == 1;
         let mut parts = [None; 3];
@@ -126,7 +126,7 @@ impl Progressive {
             let (h, v) = if is_single { (1, 1) } else { (component.h, component.v) };
             *part = Some((entry.component, h, v, table));
         }
-        // As libjpeg: at most ten blocks an MCU.
+        // As in libjpeg: at most ten blocks per MCU.
         if parts.iter().flatten().map(|(_, h, v, _)| h * v).sum::<u32>() > 10 {
             return Err(Fallback("an MCU of too many blocks"));
         }
@@ -153,7 +153,7 @@ impl Progressive {
                                 Some(table) => {
                                     let difference = i32::from(bits.difference(workspace.dc.get(*table))?);
                                     let predictor = &mut predictors[*i];
-                                    // libjpeg-turbo refuses what does not fit.
+                                    // libjpeg-turbo rejects values that do not fit.
                                     *predictor =
                                         predictor.checked_add(difference).ok_or(Fallback("a sum too large"))?;
                                     *predictor << low
@@ -171,11 +171,16 @@ impl Progressive {
             }
             check(&bits)?;
         }
-        intervals.rest(&bits)
+        intervals.trailing_data(&bits)
     }
 
-    /// Reads a band of one component, as [`dc_scan`](Self::dc_scan).
-    fn ac_scan(&mut self, workspace: &mut Workspace, headers: &Headers<'_>, scan: &Scan) -> Result<Rest, Fallback> {
+    /// Reads a band of one component. Returns the kind of data after it.
+    fn ac_scan(
+        &mut self,
+        workspace: &mut Workspace,
+        headers: &Headers<'_>,
+        scan: &Scan,
+    ) -> Result<TrailingData, Fallback> {
         let [entry] = scan.components() else { return Err(Fallback("an AC scan of several components")) };
         let segment = headers.ac.get(entry.ac).copied().flatten().ok_or(Fallback("no AC table"))?;
         let table = self.ac.find(segment)?;
@@ -184,14 +189,14 @@ impl Progressive {
         let kernels: Kernels = workspace.kernels;
         let coefficients = &mut self.coefficients[entry.component];
         let (mut intervals, bits) = Intervals::new(&workspace.segments, headers.restart_interval, 0);
-        let mut at = BandPosition { bits, ended: 0 };
+        let mut at = BandPosition { bits, eob_run: 0 };
         for row in 0..coefficients.rows().end {
             let mut column = 0;
             while column < coefficients.width() {
-                let wanted = coefficients.run(row, column);
-                let (run, next) = intervals.run(wanted, &at.bits)?;
+                let length = coefficients.run(row, column);
+                let (run, next) = intervals.run(length, &at.bits)?;
                 if let Some(bits) = next {
-                    at = BandPosition { bits, ended: 0 };
+                    at = BandPosition { bits, eob_run: 0 };
                 }
                 let (history, blocks) = coefficients.part(row, column, run);
                 let is_refining = scan.spectrum.high > 0;
@@ -200,6 +205,6 @@ impl Progressive {
             }
             check(&at.bits)?;
         }
-        intervals.rest(&at.bits)
+        intervals.trailing_data(&at.bits)
     }
 }

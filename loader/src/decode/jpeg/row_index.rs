@@ -1,23 +1,23 @@
-//! The row index of a picture: where each row of MCUs starts in the file, and with which DC predictors, so that decoding
-//! can start at any of them. It lies beside the picture, which stays as it is.
+//! Row index of a picture: for each row of MCUs its start in the file and its DC predictors, so that decoding can start
+//! at any row. It is stored beside the picture, which is unchanged.
 //!
 //! ```text
-//! u32 LE   check: the low half of XXH3-64 of what follows here; the low half of its seed is the CRC-32 of the whole
+//! u32 LE   check: the low half of XXH3-64 of the bytes after it; the low half of its seed is the CRC-32 of the whole
 //!          file, the high half the file's length modulo 2^32
 //! for each row of MCUs but the first, relative to the row before (the first starts at 0 with predictors 0):
-//!   varint   bits of the file to the row's first one; of a byte and the stuffing behind it only the byte is named
+//!   varint   bits of the file to the row's first one; of a byte and the stuffing after it only the byte is named
 //!   varint   for each component of the scan: its DC predictor, zigzag
 //! ```
 //!
-//! A varint holds seven bits a byte, the lowest first, and 80 in all bytes but its last; zigzag stores 0, -1, 1, -2 as 0,
-//! 1, 2, 3. Where a row starts with a restart interval, its first bit is the one behind the marker, its predictors are 0;
-//! how many MCUs the interval has left follows from the row's number.
+//! A varint holds seven bits a byte, the lowest first, and 80 in all bytes but its last; zigzag stores 0, -1, 1, -2 as
+//! 0, 1, 2, 3. If a row starts with a restart interval, its first bit is the one after the marker, and its predictors
+//! are 0. The number of MCUs that remain in the interval follows from the row's number.
 //!
-//! There is an index for flawless pictures with all components in one sequential scan. The check tells a damaged index,
-//! and one of any other file: whoever decodes by an index reads no row to its end, and could not tell otherwise. It is a
-//! CRC because that is quick on every machine: [`crc32fast`] finds out what the machine can do when it runs. What the check
-//! cannot tell is an index made to deceive: that one could have brought another picture as well. But nothing in an index
-//! is trusted to be in bounds, and no row is read beyond the start of the next.
+//! Only flawless pictures with all components in one sequential scan have an index. The check detects a damaged index,
+//! and that of another file. This is necessary because decoding with an index reads no row to its end and could not
+//! notice. The seed is a CRC because that is fast on every machine: [`crc32fast`] detects the machine's instructions at
+//! run time. The check does not detect an index that was forged on purpose; its author could have changed the picture
+//! as well. But no value of an index is assumed to be in bounds, and no row is read beyond the start of the next.
 
 #![forbid(unsafe_code)]
 
@@ -27,25 +27,25 @@ use super::fallback::Fallback;
 use super::markers::Scan;
 use super::unstuff::BitPlace;
 
-/// Where a row of MCUs starts.
+/// Start of a row of MCUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RowStart {
     pub place: BitPlace,
-    /// By the scan's components; 0 for those that it has not.
+    /// By the scan's components; 0 for components that it lacks.
     pub predictors: [i16; 3],
 }
 
-/// Writes an index, row by row.
+/// Writer of an index, row by row.
 pub(super) struct RowIndexWriter<'a> {
     out: &'a mut Vec<u8>,
-    /// Where the check goes.
+    /// Offset of the check.
     start: usize,
     seed: u64,
     cursor: Cursor,
 }
 
 impl<'a> RowIndexWriter<'a> {
-    /// Appends to `out` the index of the picture `file`, whose only scan is `scan`.
+    /// Returns a writer that appends the index of the picture `file`, whose only scan is `scan`, to `out`.
     pub(super) fn new(file: &[u8], scan: &Scan, out: &'a mut Vec<u8>) -> Self {
         let start = out.len();
         out.extend([0; 4]);
@@ -57,17 +57,17 @@ impl<'a> RowIndexWriter<'a> {
         let Cursor { data, components, bits, row: last } = &mut self.cursor;
         let at = (row.place.byte - *data) as u64 * 8 + u64::from(row.place.bit);
         let step = at.checked_sub(*bits).ok_or(Fallback("rows out of order"))?;
-        put(step, self.out);
+        write_varint(step, self.out);
         for (predictor, last) in row.predictors.iter().zip(&last.predictors).take(*components) {
             let step = predictor.wrapping_sub(*last);
-            put(((step << 1) ^ (step >> 15)) as u16 as u64, self.out);
+            write_varint(((step << 1) ^ (step >> 15)) as u16 as u64, self.out);
         }
         *bits = at;
         *last = row;
         Ok(())
     }
 
-    /// All rows were added.
+    /// Writes the check, after all rows.
     pub(super) fn finish(self) {
         let rows = &mut self.out[self.start..];
         let check = check(&rows[4..], self.seed);
@@ -75,14 +75,14 @@ impl<'a> RowIndexWriter<'a> {
     }
 }
 
-/// An index as it is stored.
+/// Reader of a stored index.
 pub(super) struct RowIndexReader<'a> {
     rest: &'a [u8],
     cursor: Cursor,
 }
 
 impl<'a> RowIndexReader<'a> {
-    /// The index `stored` of the picture `file`.
+    /// Returns a reader of the index `stored` of the picture `file`.
     pub(super) fn new(stored: &'a [u8], file: &[u8], scan: &Scan) -> Result<Self, Fallback> {
         match stored.split_first_chunk() {
             Some((stored, rest)) if u32::from_le_bytes(*stored) == check(rest, seed(file)) => {
@@ -92,13 +92,13 @@ impl<'a> RowIndexReader<'a> {
         }
     }
 
-    /// The start of the row `rows` further on; at first that is from the first row.
+    /// Skips `rows` rows, from the first row on, and returns the start of the next.
     pub(super) fn skip(&mut self, rows: u32) -> Result<RowStart, Fallback> {
         let Cursor { data, components, bits, row } = &mut self.cursor;
         for _ in 0..rows {
-            *bits = bits.checked_add(take(&mut self.rest)?).ok_or(Fallback("a row beyond any file"))?;
+            *bits = bits.checked_add(read_varint(&mut self.rest)?).ok_or(Fallback("a row beyond any file"))?;
             for predictor in row.predictors.iter_mut().take(*components) {
-                let step = take(&mut self.rest)? as u16;
+                let step = read_varint(&mut self.rest)? as u16;
                 *predictor = predictor.wrapping_add((step >> 1) as i16 ^ -((step & 1) as i16));
             }
         }
@@ -108,9 +108,9 @@ impl<'a> RowIndexReader<'a> {
     }
 }
 
-/// Where writing or reading stands: the row, and its place as it is stored.
+/// Position of writing or reading: a row, and its stored place.
 struct Cursor {
-    /// Where the entropy-coded data starts in the file.
+    /// Offset of the entropy-coded data in the file.
     data: usize,
     components: usize,
     bits: u64,
@@ -118,14 +118,14 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// At the first row.
+    /// Returns the position of the first row.
     fn new(scan: &Scan) -> Self {
         let row = RowStart { place: BitPlace { byte: scan.data, bit: 0 }, predictors: [0; 3] };
         Self { data: scan.data, components: scan.components().len(), bits: 0, row }
     }
 }
 
-/// What an index's check knows of the file.
+/// Returns the seed of an index's check, which depends on the whole file.
 fn seed(file: &[u8]) -> u64 {
     (file.len() as u64) << 32 | u64::from(crc32fast::hash(file))
 }
@@ -134,7 +134,7 @@ fn check(rows: &[u8], seed: u64) -> u32 {
     xxh3_64_with_seed(rows, seed) as u32
 }
 
-fn put(mut value: u64, out: &mut Vec<u8>) {
+fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -143,7 +143,7 @@ fn put(mut value: u64, out: &mut Vec<u8>) {
 }
 
 #[inline]
-fn take(from: &mut &[u8]) -> Result<u64, Fallback> {
+fn read_varint(from: &mut &[u8]) -> Result<u64, Fallback> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = from.split_first().ok_or(Fallback("a row index that is cut off"))?;
@@ -153,5 +153,5 @@ fn take(from: &mut &[u8]) -> Result<u64, Fallback> {
             return Ok(value);
         }
     }
-    Err(Fallback("a number in a row index without an end"))
+    Err(Fallback("a number without an end in a row index"))
 }

@@ -1,11 +1,11 @@
-//! Making row indexes.
+//! Creation of row indexes.
 
 #![forbid(unsafe_code)]
 
 use super::kernel::Kernels;
 use super::native::NativeDecoder;
 
-/// Makes row indexes, for [`Decoder::decode_indexed`](super::Decoder::decode_indexed).
+/// Maker of row indexes for [`Decoder::decode_indexed`](super::Decoder::decode_indexed).
 pub struct RowIndexer(NativeDecoder);
 
 impl Default for RowIndexer {
@@ -15,9 +15,10 @@ impl Default for RowIndexer {
 }
 
 impl RowIndexer {
-    /// Appends the row index of the JPEG file `bytes` to `out`: some 6 bytes for each row of MCUs. False, with `out` as it
-    /// was, for bytes that get none: whatever is not a flawless picture in one sequential scan.
+    /// Appends the row index of the JPEG file `bytes` to `out`: some 6 bytes for each row of MCUs. Returns false, with
+    /// `out` unchanged, for bytes that cannot have an index: everything except a flawless picture in one sequential
+    /// scan.
     pub fn append(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
-        self.0.index(bytes, out).inspect_err(|declined| log::trace!("no row index for a value: {declined}")).is_ok()
+        self.0.index(bytes, out).inspect_err(|reason| log::trace!("no row index for a value: {reason}")).is_ok()
     }
 }

@@ -1,9 +1,9 @@
-//! Baseline and extended sequential pictures: which MCUs a region needs, and their way to pixels.
+//! Baseline and extended sequential pictures: from the MCUs that a region needs to its pixels.
 //!
-//! With one scan, MCU rows are decoded, transformed and turned into pixels one after the other, so that all of it
-//! happens in the first cache levels. With several, the planes of all components are filled first. Rows above the
-//! region and columns beside it are read over, rows below are not touched. With a row index ([`source`]), of each row only
-//! the columns left of the region are read over, and nothing else is decoded.
+//! In a picture with one scan, each row of MCUs is decoded, transformed and converted to pixels before the next, so
+//! that its data stays in the first cache levels. With several scans, the planes of all components are filled first.
+//! Rows above the region and columns beside it are skipped, rows below are not read. With a row index ([`source`]),
+//! only the columns left of the region are skipped in each row, and nothing else is decoded.
 
 #![forbid(unsafe_code)]
 
@@ -27,30 +27,30 @@ mod index;
 mod layout;
 mod source;
 
-/// What one thread keeps for sequential pictures alone.
+/// Tables that one thread reuses for sequential pictures.
 #[derive(Default)]
 pub(super) struct Sequential {
     ac: TableCache<AcTable>,
 }
 
 impl Sequential {
-    /// Decodes exactly what `emit` asks for, where there is a row index from the start of each row of MCUs that it needs.
-    /// The headers were read up to the first `scan`.
+    /// Decodes exactly the region of `writer`; with a row index, from the start of each row of MCUs that it needs. The
+    /// headers are read up to the first `scan`.
     pub(super) fn decode(
         &mut self,
         workspace: &mut Workspace,
         headers: &mut Headers<'_>,
         scan: Scan,
         index: Option<&[u8]>,
-        mut emit: PixelWriter<'_>,
+        mut writer: PixelWriter<'_>,
     ) -> Result<(), Fallback> {
-        let (frame, region) = (emit.frame, emit.region);
+        let (frame, region) = (writer.frame, writer.region);
         if scan.components().len() == frame.components().len() {
-            self.scan(workspace, headers, frame, &scan, index, region, Some(&mut emit))?;
+            self.scan(workspace, headers, frame, &scan, index, region, Some(&mut writer))?;
             return Ok(());
         }
         if index.is_some() {
-            return Err(Fallback("a row index beside several scans"));
+            return Err(Fallback("a row index for several scans"));
         }
         let mut scans = Some(scan);
         let mut seen = [false; 3];
@@ -65,12 +65,12 @@ impl Sequential {
         if seen.contains(&false) {
             return Err(Fallback("a component in no scan"));
         }
-        emit.write_up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
+        writer.write_up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
         Ok(())
     }
 
-    /// Decodes a scan into the planes, and with `emit` to pixels as it goes. Returns the next scan; with an index the
-    /// scan is not read to its end, and there is none.
+    /// Decodes a scan into the planes and, if there is a `writer`, row by row to pixels. Returns the next scan. With an
+    /// index the scan is not read to its end, and `None` is returned.
     #[expect(clippy::too_many_arguments, reason = "the parts of a picture, named one by one")]
     fn scan(
         &mut self,
@@ -80,9 +80,9 @@ impl Sequential {
         scan: &Scan,
         index: Option<&[u8]>,
         region: Region,
-        mut emit: Option<&mut PixelWriter<'_>>,
+        mut writer: Option<&mut PixelWriter<'_>>,
     ) -> Result<Option<Scan>, Fallback> {
-        let is_rolling = emit.is_some();
+        let is_rolling = writer.is_some();
         let (parts, extent) = parts(headers, frame, scan, region)?;
         let tables = self.tables(&mut workspace.dc, headers, scan)?;
         let (kernels, file, interval) = (workspace.kernels, headers.bytes(), headers.restart_interval);
@@ -91,22 +91,20 @@ impl Sequential {
         let mut source = match index {
             Some(index) => {
                 let segments = &mut workspace.segments;
-                RowSource::IndexedRows(IndexedRows::new(
-                    kernels, file, scan, index, segments, &blocks, interval, &extent,
-                )?)
+                RowSource::Index(IndexedRows::new(kernels, file, scan, index, segments, &blocks, interval, &extent)?)
             }
             None => {
                 let whole = Part { start: scan.data, restarts: 0, end: None };
                 let end = workspace.segments.read(kernels, file, &whole, interval > 0)?;
                 headers.resume(end);
                 is_before_end = headers.ends_at(end);
-                // A picture in one scan ends behind it, or something is odd.
+                // A picture in one scan must end after it.
                 next = headers.next_scan()?.map(|(_, scan)| scan);
                 if is_rolling && next.is_some() {
-                    return Err(Fallback("a scan behind the last"));
+                    return Err(Fallback("a scan after the last"));
                 }
                 let mcus = Mcus::new(kernels, &blocks, &workspace.segments, interval, (0, 0, [0; 3]));
-                RowSource::ScanRows(ScanRows::new(mcus, &extent))
+                RowSource::Scan(ScanRows::new(mcus, &extent))
             }
         };
         if workspace.last_stage < DecodeStage::Coefficients {
@@ -118,7 +116,7 @@ impl Sequential {
         for part in parts.iter().flatten() {
             let component = &frame.components()[part.index];
             let (top, rows) = if is_rolling {
-                // The last row of the MCU row above and one MCU row.
+                // The last row of the MCU row above, and one row of MCUs.
                 (i64::from(extent.rows.start * part.v * component.block) - 1, 1 + part.v * component.block)
             } else {
                 (i64::from(part.rows.start * component.block), part.rows.len() as u32 * component.block)
@@ -130,11 +128,11 @@ impl Sequential {
                 let mcu = column / part.h - extent.columns.start;
                 (mcu * blocks.len() as u32 + part.first + column % part.h) * BLOCK as u32
             }));
-            // Whole groups: the last block again.
+            // Filled up to whole groups with the last block.
             let last = offsets.last().copied().unwrap_or(0);
             offsets.resize(offsets.len().next_multiple_of(GROUP), last);
         }
-        let reach =
+        let delay =
             u32::from(frame.components().iter().any(|c| matches!(c.upsampling, Upsampling::Smooth { down: true, .. })));
         for row in extent.rows.clone() {
             source.decode(&mut workspace.coefficients)?;
@@ -161,19 +159,19 @@ impl Sequential {
                     }
                 }
             }
-            if let Some(emit) = &mut emit {
+            if let Some(writer) = &mut writer {
                 let is_last = row + 1 == extent.rows.end;
-                let ready = (row + 1) * frame.v_max * frame.block - reach;
-                emit.write_up_to(if is_last { u32::MAX } else { ready }, &workspace.planes, &mut workspace.scratch);
+                let ready = (row + 1) * frame.v_max * frame.block - delay;
+                writer.write_up_to(if is_last { u32::MAX } else { ready }, &workspace.planes, &mut workspace.scratch);
             }
         }
         if region == Region::all(frame.decoded) {
-            source.rest()?.check(is_before_end)?;
+            source.trailing_data()?.check(is_before_end)?;
         }
         Ok(next)
     }
 
-    /// The numbers of the DC and AC tables of each component of a scan.
+    /// Returns the numbers of the DC and AC tables of each component of a scan.
     fn tables(
         &mut self,
         dc_tables: &mut TableCache<DcTable>,

@@ -1,4 +1,4 @@
-//! What the scans of a progressive picture have brought so far: coefficients, and which bits of which.
+//! Coefficients that the scans of a progressive picture have brought so far, and record of the bits that are known.
 
 #![forbid(unsafe_code)]
 
@@ -11,14 +11,14 @@ use super::order::BLOCK;
 use crate::decode::geometry::Region;
 use crate::decode::pixels::fit;
 
-/// A component's coefficients where the region needs them, and the histories of all blocks that are read.
+/// A component's coefficients in the region, and the histories of all blocks that are read.
 ///
 /// Blocks are stored from the last coefficient to the first, see [`band`](super::band).
 #[derive(Default)]
 pub(super) struct Coefficients {
-    /// The region's, in rows.
+    /// The region's blocks, row by row.
     blocks: Vec<[i16; BLOCK]>,
-    /// Those of all blocks down to the region's last row, in rows.
+    /// Histories of all blocks down to the region's last row, row by row.
     history: Vec<u64>,
     /// Blocks in a row of the component.
     width: u32,
@@ -27,11 +27,11 @@ pub(super) struct Coefficients {
     rows: Range<u32>,
 }
 
-/// A block's DC coefficient.
+/// Place of a block's DC coefficient.
 const DC: usize = BLOCK - 1;
 
 impl Coefficients {
-    /// All zeros, for the blocks that `region` needs.
+    /// Resets all coefficients of the blocks that `region` needs to zero.
     pub(super) fn start(&mut self, component: &Component, region: Region) {
         (self.columns, self.rows) = component.needed(region);
         self.width = component.blocks().w;
@@ -47,12 +47,12 @@ impl Coefficients {
         self.width
     }
 
-    /// The rows of blocks that the region needs.
+    /// Returns the rows of blocks that the region needs.
     pub(super) fn rows(&self) -> Range<u32> {
         self.rows.clone()
     }
 
-    /// How many blocks from this one on, in its row, are all kept or all not.
+    /// Returns the number of blocks from this one on, in its row, that are either all kept or all not kept.
     pub(super) fn run(&self, row: u32, column: u32) -> usize {
         let end = match self.rows.contains(&row) {
             true if column < self.columns.start => self.columns.start,
@@ -62,23 +62,23 @@ impl Coefficients {
         (end - column) as usize
     }
 
-    /// The histories of the blocks of such a run, and the blocks if they are kept.
+    /// Returns the histories of the blocks of such a run, and the blocks if they are kept.
     pub(super) fn part(&mut self, row: u32, column: u32, run: usize) -> (&mut [u64], Option<&mut [[i16; BLOCK]]>) {
         let place = row as usize * self.width as usize + column as usize;
         let blocks = self.place(column, row).map(|place| &mut self.blocks[place..place + run]);
         (&mut self.history[place..place + run], blocks)
     }
 
-    /// Adds to the DC coefficient of a block, if it is kept.
+    /// Adds bits to the DC coefficient of a block, if it is kept.
     #[inline(always)]
     pub(super) fn add_dc(&mut self, column: u32, row: u32, value: i16) {
         if let Some(place) = self.place(column, row) {
-            // Bits that were not there before.
+            // These bits were zero before.
             self.blocks[place][DC] |= value;
         }
     }
 
-    /// The kept blocks of a row.
+    /// Returns the kept blocks of a row.
     pub(super) fn blocks(&self, row: u32) -> &[[i16; BLOCK]] {
         let width = self.columns.len();
         &self.blocks[(row - self.rows.start) as usize * width..][..width]
@@ -92,26 +92,26 @@ impl Coefficients {
     }
 }
 
-/// Which bits of which coefficients there are, by the frame's components.
+/// Record of the known bits of each coefficient, by the frame's components.
 pub(super) struct Coverage {
-    /// The lowest bit of each coefficient so far; [`NOTHING`] before its first scan.
+    /// Lowest known bit of each coefficient; [`NO_SCAN`] before its first scan.
     low: [[u8; BLOCK]; 3],
 }
 
-/// No scan brought the coefficient.
-const NOTHING: u8 = u8::MAX;
+/// Marks a coefficient that was in no scan yet.
+const NO_SCAN: u8 = u8::MAX;
 
-/// libjpeg's limit.
+/// Largest shift of a scan that libjpeg accepts.
 const LOW_MAX: u8 = 13;
 
 impl Default for Coverage {
     fn default() -> Self {
-        Self { low: [[NOTHING; BLOCK]; 3] }
+        Self { low: [[NO_SCAN; BLOCK]; 3] }
     }
 }
 
 impl Coverage {
-    /// Takes note of a scan.
+    /// Adds a scan's bits.
     pub(super) fn add(&mut self, scan: &Scan) -> Result<(), Fallback> {
         let spectrum = scan.spectrum;
         let band = usize::from(spectrum.first)..usize::from(spectrum.last) + 1;
@@ -122,10 +122,10 @@ impl Coverage {
         if spectrum.high > 0 && spectrum.high != spectrum.low + 1 {
             return Err(Fallback("a refinement by more than a bit"));
         }
-        let expected = if spectrum.high == 0 { NOTHING } else { spectrum.high };
+        let expected = if spectrum.high == 0 { NO_SCAN } else { spectrum.high };
         for part in scan.components() {
             let low = &mut self.low[part.component];
-            if !is_dc && low[0] == NOTHING || low[band.clone()].iter().any(|low| *low != expected) {
+            if !is_dc && low[0] == NO_SCAN || low[band.clone()].iter().any(|low| *low != expected) {
                 return Err(Fallback("a scan out of order"));
             }
             low[band.clone()].fill(spectrum.low);
@@ -133,7 +133,7 @@ impl Coverage {
         Ok(())
     }
 
-    /// Whether nothing is missing.
+    /// Returns an error if any bit is missing.
     pub(super) fn check(&self, components: usize) -> Result<(), Fallback> {
         let is_complete = self.low[..components].iter().flatten().all(|low| *low == 0);
         if is_complete { Ok(()) } else { Err(Fallback("a progressive picture that is not complete")) }

@@ -2,15 +2,15 @@
 
 #![forbid(unsafe_code)]
 
-/// How far pictures are decoded.
+/// Last stage of decoding that is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DecodeStage {
-    /// Headers are read, Huffman tables found or made, the scans' bytes copied without stuffing.
+    /// Headers are read, Huffman tables found or built, and the scans' bytes copied without stuffing.
     Bytes,
-    /// The region's coefficients are decoded, what is not the region's is read over.
+    /// The region's coefficients are decoded, the others skipped.
     Coefficients,
     /// The coefficients are transformed to samples of each component.
     Samples,
-    /// All of it: samples are brought to the picture's resolution and turned into colours.
+    /// All stages: samples are upsampled to the picture's resolution and converted to RGB.
     Pixels,
 }

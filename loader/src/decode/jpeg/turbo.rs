@@ -22,23 +22,23 @@ pub use encode::{Subsampling, encode};
 use output::{Depth, OutputFormat};
 pub use transcode::to_baseline;
 
-/// Fancy upsampling looks one chroma sample to each side, two pixels at half resolution, so that many more columns
-/// are decoded than asked for.
+/// Columns that are decoded beside the region. Fancy upsampling reads one chroma sample to each side, which is two
+/// pixels at half resolution.
 const MARGIN: u32 = 2;
 
-/// The upsampler of a region narrower than this would be another one than the whole picture's.
+/// Smallest width of a region; the library upsamples narrower ones differently from the whole picture.
 const WIDTH_MIN: u32 = 16;
 
-/// The one warning behind which none can come, and which leaves the pixels right: bytes too many before the end. The library
-/// keeps the first warning only, so of any other one it is not known what it hides.
+/// Warning that leaves the pixels right and that no other can follow: too many bytes before the end. The library keeps
+/// only the first warning, so any other one may hide damage.
 const HARMLESS_WARNING: &str = "extraneous bytes before marker 0xd9";
 
-/// What the library says of a picture with sampling factors that TurboJPEG takes for simpler ones.
+/// Part of the library's error for a picture with sampling factors that TurboJPEG confuses with simpler ones.
 const CROP_ERROR: &str = "cropping region";
 
-/// The file that `write` has the library write to memory of its own, whose pointer and length it stores in the two places; `None`
-/// unless the library's call returns 0.
-fn written(write: impl FnOnce(*mut *mut u8, *mut tj::size_t) -> c_int) -> Option<Vec<u8>> {
+/// Returns a file that `write` lets the library allocate, storing its pointer and length in the arguments. Returns
+/// `None` if the library's call fails.
+fn library_output(write: impl FnOnce(*mut *mut u8, *mut tj::size_t) -> c_int) -> Option<Vec<u8>> {
     let (mut buffer, mut length) = (std::ptr::null_mut(), 0);
     let rc = write(&raw mut buffer, &raw mut length);
     // SAFETY: on success `buffer` holds `length` initialised bytes.
@@ -49,7 +49,7 @@ fn written(write: impl FnOnce(*mut *mut u8, *mut tj::size_t) -> c_int) -> Option
     file
 }
 
-/// A TurboJPEG instance.
+/// TurboJPEG instance.
 ///
 /// Invariant: `handle` came from `tj3Init`, is destroyed only in `drop`, and is used by one thread at a time because
 /// every call takes `&mut self`.
@@ -57,8 +57,8 @@ struct Instance {
     handle: NonNull<std::ffi::c_void>,
 }
 
-// SAFETY: an instance is plain heap memory without ties to the thread that made it, and `&mut self` on every call
-// keeps its uses apart.
+// SAFETY: an instance is plain heap memory without ties to the thread that created it, and `&mut self` on every call
+// excludes concurrent use.
 unsafe impl Send for Instance {}
 
 impl Instance {
@@ -71,21 +71,21 @@ impl Instance {
     }
 
     fn set(&mut self, parameter: tj::TJPARAM, value: c_int) -> Result<()> {
-        // SAFETY: the handle is live (invariant); unknown parameters and values are refused by return code.
+        // SAFETY: the handle is live (invariant); unknown parameters and values are rejected by return code.
         let rc = unsafe { tj::tj3Set(self.handle.as_ptr(), parameter as c_int, value) };
         if rc == 0 {
             Ok(())
         } else {
-            Err(Error::internal("libjpeg-turbo refuses a setting").with("reason", self.message()))
+            Err(Error::internal("libjpeg-turbo rejects a setting").with("reason", self.message()))
         }
     }
 
     fn get(&mut self, parameter: tj::TJPARAM) -> c_int {
-        // SAFETY: the handle is live (invariant); an unknown parameter gives -1.
+        // SAFETY: the handle is live (invariant); for an unknown parameter -1 is returned.
         unsafe { tj::tj3Get(self.handle.as_ptr(), parameter as c_int) }
     }
 
-    /// The last error or warning.
+    /// Returns the last error or warning.
     fn message(&mut self) -> String {
         // SAFETY: the handle is live (invariant).
         let text = unsafe { tj::tj3GetErrorStr(self.handle.as_ptr()) };
@@ -98,7 +98,7 @@ impl Instance {
         text.to_string_lossy().into_owned()
     }
 
-    /// Turns the return code of a decoding call into: no warning, a warning, or an error.
+    /// Converts the return code of a decoding call: `None` for success, a warning, or an error.
     fn outcome(&mut self, rc: c_int) -> Result<Option<String>> {
         if rc == 0 {
             return Ok(None);
@@ -116,34 +116,34 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // SAFETY: the handle is live and nobody uses it after `drop` (invariant).
+        // SAFETY: the handle is live and not used after `drop` (invariant).
         unsafe { tj::tj3Destroy(self.handle.as_ptr()) };
     }
 }
 
-/// libjpeg-turbo, accurate integer DCT and fancy upsampling as in Pillow and torchvision.
+/// Decoder of libjpeg-turbo, with accurate integer DCT and fancy upsampling as in Pillow and torchvision.
 pub struct Turbo {
     instance: Instance,
 }
 
-/// What the header says, of a picture at a scale.
+/// Header of a picture at a scale.
 struct Header {
     size: Size,
-    /// Columns of the smallest unit that can be skipped; `None` where only a full decode works.
+    /// Columns of the smallest unit that can be skipped; `None` if only a full decode works.
     unit: Option<u32>,
-    given: OutputFormat,
+    format: OutputFormat,
     depth: Depth,
     scale: Scale,
 }
 
 impl Turbo {
-    /// A decoder for one thread.
+    /// Returns a decoder for one thread.
     ///
     /// # Errors
     /// No memory.
     pub fn new() -> Result<Self> {
         let mut instance = Instance::new(tj::TJINIT_TJINIT_DECOMPRESS)?;
-        // Colour profiles are not looked at: do not copy them.
+        // Colour profiles are not used, so they need not be copied.
         instance.set(tj::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
         Ok(Self { instance })
     }
@@ -153,7 +153,7 @@ impl Turbo {
         let rc = unsafe {
             tj::tj3DecompressHeader(self.instance.handle.as_ptr(), bytes.as_ptr(), bytes.len() as tj::size_t)
         };
-        // A warning here comes again with the decode.
+        // The decode reports a warning again.
         self.instance.outcome(rc)?;
         let (w, h) =
             (self.instance.get(tj::TJPARAM_TJPARAM_JPEGWIDTH), self.instance.get(tj::TJPARAM_TJPARAM_JPEGHEIGHT));
@@ -161,8 +161,8 @@ impl Turbo {
             return Err(Error::decode("the JPEG holds no picture"));
         }
         let lossless = self.instance.get(tj::TJPARAM_TJPARAM_LOSSLESS) == 1;
-        let depth = Depth::of(self.instance.get(tj::TJPARAM_TJPARAM_PRECISION))?;
-        let given = OutputFormat::of(self.instance.get(tj::TJPARAM_TJPARAM_COLORSPACE), lossless);
+        let depth = Depth::new(self.instance.get(tj::TJPARAM_TJPARAM_PRECISION))?;
+        let format = OutputFormat::new(self.instance.get(tj::TJPARAM_TJPARAM_COLORSPACE), lossless);
         let unit = match self.instance.get(tj::TJPARAM_TJPARAM_SUBSAMP) as tj::TJSAMP {
             _ if lossless => None,
             tj::TJSAMP_TJSAMP_444 | tj::TJSAMP_TJSAMP_GRAY | tj::TJSAMP_TJSAMP_440 | tj::TJSAMP_TJSAMP_441 => Some(8),
@@ -170,14 +170,14 @@ impl Turbo {
             tj::TJSAMP_TJSAMP_411 => Some(32),
             _ => None,
         };
-        Ok(Header { size: Size { w: w as u32, h: h as u32 }, unit, given, depth, scale: Scale::Full })
+        Ok(Header { size: Size { w: w as u32, h: h as u32 }, unit, format, depth, scale: Scale::Full })
     }
 
-    /// A new instance for a picture, and its header.
+    /// Creates a new instance for a picture, and reads its header.
     fn start(&mut self, bytes: &[u8], scale: Scale) -> Result<Header> {
         *self = Self::new()?;
         let header = self.header(bytes)?;
-        // What a scan costs depends on the stored size.
+        // The cost of a scan depends on the stored size.
         self.instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, scans_max(header.size) as c_int)?;
         if scale == Scale::Full {
             return Ok(header);
@@ -186,14 +186,14 @@ impl Turbo {
             return Err(Error::decode("a lossless JPEG has one size only").of_kind(ErrorKind::Unsupported));
         }
         let factor = tj::tjscalingfactor { num: 1, denom: scale.divisor() as c_int };
-        // SAFETY: the handle is live (invariant of `Instance`); factors that it does not have are refused.
+        // SAFETY: the handle is live (invariant of `Instance`); unsupported factors are rejected.
         let rc = unsafe { tj::tj3SetScalingFactor(self.instance.handle.as_ptr(), factor) };
         self.instance.outcome(rc)?;
         let unit = header.unit.map(|unit| unit / scale.divisor());
         Ok(Header { size: scale.size(header.size), unit, scale, ..header })
     }
 
-    /// As [`decode`](JpegDecoder::decode), of the picture at `scale`, which `region` is a part of.
+    /// Decodes as [`decode`](JpegDecoder::decode) does, at `scale`. `region` is a part of the scaled picture.
     ///
     /// # Errors
     /// As [`decode`](JpegDecoder::decode); `Unsupported` for a lossless file at less than the full scale.
@@ -209,21 +209,23 @@ impl Turbo {
         }
     }
 
-    /// Decodes all of a picture that may be damaged or cut off, as far as it can be read. What cannot is what libjpeg
-    /// makes of it: mostly grey, or a coarser picture where scans of a progressive one are missing. Returns what is wrong.
+    /// Decodes all of a picture that may be damaged or truncated, as far as it can be read. The rest is as libjpeg
+    /// leaves it: mostly grey, or a coarser picture if scans of a progressive one are missing. Returns the damage, if
+    /// any.
     ///
     /// # Errors
-    /// A header that cannot be read, and whatever else libjpeg does not go on behind.
+    /// A header that cannot be read, and all damage after which libjpeg does not continue.
     pub fn decode_damaged(&mut self, bytes: &[u8], scale: Scale, pixels: &mut Pixels) -> Result<Option<String>> {
         let header = self.start(bytes, scale)?;
         let region = Region::all(header.size);
-        let out = pixels.start(region, header.given.room());
+        let out = pixels.start(region, header.format.room());
         let warning = self.decompress(bytes, &header, region, out)?;
-        header.given.make_rgb(out);
+        header.format.make_rgb(out);
         Ok(warning)
     }
 
-    /// Decodes exactly `region`, which the library accepts, to the front of `out`, rows without gaps, in its own colours.
+    /// Decodes exactly `region`, which the library accepts, to the start of `out`, rows without gaps, in its own
+    /// colours.
     fn decompress(&mut self, bytes: &[u8], header: &Header, region: Region, out: &mut [u8]) -> Result<Option<String>> {
         let crop = if region == Region::all(header.size) {
             // Zeros mean no cropping, also after an earlier picture's crop.
@@ -231,22 +233,21 @@ impl Turbo {
         } else {
             tj::tjregion { x: region.x as c_int, y: region.y as c_int, w: region.w as c_int, h: region.h as c_int }
         };
-        // SAFETY: the handle is live (invariant of `Instance`); a region that does not fit is refused.
+        // SAFETY: the handle is live (invariant of `Instance`); a region that does not fit is rejected.
         let rc = unsafe { tj::tj3SetCroppingRegion(self.instance.handle.as_ptr(), crop) };
         if rc != 0 {
             let message = self.instance.message();
             return Err(Error::decode("the JPEG cannot be decoded in part").with("reason", message));
         }
-        let pitch = region.w as usize * header.given.channels();
+        let pitch = region.w as usize * header.format.channels();
         let out = &mut out[..pitch * region.h as usize];
-        let format = header.given.format();
+        let format = header.format.format();
         let mut deep = header.depth.room(out.len());
         let handle = self.instance.handle.as_ptr();
         let (file, len, pitch) = (bytes.as_ptr(), bytes.len() as tj::size_t, pitch as c_int);
-        // In all three calls:
-        // SAFETY: the handle is live; `bytes` is one slice. The library writes region.h rows of region.w pixels of
-        // `channels()` samples, `pitch` apart, which is `out`, or `deep` of as many: the header it reads again is the one in
-        // the same, immutable bytes that `header` came from.
+        // In all three calls: SAFETY: the handle is live; `bytes` is one slice. The library writes region.h rows of
+        // region.w pixels of `channels()` samples, `pitch` apart, which is `out`, or `deep` of as many: the header that
+        // it reads again is the one in the same, immutable bytes that `header` came from.
         let rc = match header.depth {
             // SAFETY: as above.
             Depth::Byte(_) => unsafe { tj::tj3Decompress8(handle, file, len, out.as_mut_ptr(), pitch, format) },
@@ -262,31 +263,31 @@ impl Turbo {
         self.instance.outcome(rc)
     }
 
-    /// Decodes `region` of a picture that was [started](Self::start), and refuses one that is damaged.
+    /// Decodes `region` of a picture that was [started](Self::start), and rejects a damaged one.
     fn decode_flawless(&mut self, bytes: &[u8], header: &Header, region: Region, pixels: &mut Pixels) -> Result<()> {
-        let out = pixels.start(region, header.given.room());
+        let out = pixels.start(region, header.format.room());
         if let Some(warning) = self.damage(bytes, header, region, out)? {
-            if let Some(damage) = self.damage_behind_header(bytes, header, region, out, &warning) {
-                let message = "the JPEG is damaged; a field with tolerant=True takes what is there of it";
+            if let Some(damage) = self.damage_after_header(bytes, header, region, out, &warning) {
+                let message = "the JPEG is damaged; set tolerant=True on the field to decode as much of it as possible";
                 return Err(Error::decode(message).with("reason", damage));
             }
             log::debug!("decoded a JPEG with an odd header: {warning}");
-            // The file as it is has the last word on its pixels.
+            // The pixels come from the file as it is.
             let header = self.start(bytes, header.scale)?;
             self.decompress(bytes, &header, region, out)?;
         }
-        header.given.make_rgb(out);
+        header.format.make_rgb(out);
         Ok(())
     }
 
-    /// As [`decompress`](Self::decompress), but of warnings only one that may mean damage.
+    /// Decodes as [`decompress`](Self::decompress) does, and returns only a warning that may mean damage.
     fn damage(&mut self, bytes: &[u8], header: &Header, region: Region, out: &mut [u8]) -> Result<Option<String>> {
         Ok(self.decompress(bytes, header, region, out)?.filter(|warning| !warning.contains(HARMLESS_WARNING)))
     }
 
-    /// The damage of a picture whose first `warning` may be about an odd header alone. That is read in a known way; what
-    /// comes behind it counts.
-    fn damage_behind_header(
+    /// Returns the damage of a picture whose first `warning` may be about an odd header only. The library handles such
+    /// headers in a known way; a repaired copy of the file shows later warnings.
+    fn damage_after_header(
         &mut self,
         bytes: &[u8],
         header: &Header,
@@ -294,18 +295,18 @@ impl Turbo {
         out: &mut [u8],
         warning: &str,
     ) -> Option<String> {
-        let found = repair::repair_header(bytes).and_then(|mended| {
-            let same = self.start(&mended, header.scale).ok()?;
-            let is_same = same.size == header.size && same.given == header.given && same.depth == header.depth;
-            is_same.then(|| self.damage(&mended, &same, region, out).ok()).flatten()
+        let found = repair::repair_header(bytes).and_then(|repaired| {
+            let same = self.start(&repaired, header.scale).ok()?;
+            let is_same = same.size == header.size && same.format == header.format && same.depth == header.depth;
+            is_same.then(|| self.damage(&repaired, &same, region, out).ok()).flatten()
         });
-        // Where there is nothing to mend, or what was taken for a header was none, the warning stands.
+        // If nothing was repaired, or the bytes were not a header after all, the warning is kept.
         found.unwrap_or_else(|| Some(warning.to_owned()))
     }
 }
 
-/// Every picture gets a new instance. An old one keeps tables and sizes, with which it would decode a picture that lacks
-/// its own; and after a failure `tj3DecompressHeader` goes on in the middle of the old header.
+/// Every picture gets a new instance. An old one keeps tables and sizes, with which it would decode a picture that
+/// lacks them; and after a failure `tj3DecompressHeader` continues in the middle of the old header.
 impl JpegDecoder for Turbo {
     fn size(&mut self, bytes: &[u8]) -> Result<Size> {
         *self = Self::new()?;
@@ -317,11 +318,11 @@ impl JpegDecoder for Turbo {
     }
 }
 
-/// The smallest region the library can decode with the right pixels in all of `wanted`.
+/// Returns the smallest region that the library can decode with the right pixels in all of `wanted`.
 fn widen(wanted: Region, header: &Header) -> Result<Region> {
     let size = header.size;
     if wanted.x + wanted.w > size.w || wanted.y + wanted.h > size.h || wanted.w == 0 || wanted.h == 0 {
-        return Err(Error::internal("a region outside of the picture was asked for"));
+        return Err(Error::internal("the requested region is outside the picture"));
     }
     let Some(unit) = header.unit else { return Ok(Region::all(size)) };
     let right = (wanted.x + wanted.w + MARGIN).min(size.w);

@@ -1,5 +1,4 @@
-//! Entropy-coded data without its stuffing: the zeros behind FF go before decoding, so that the decoder's loop does not
-//! look for them.
+//! Removal of the stuffing in entropy-coded data, the zeros after FF, so that the decoder's loop need not handle them.
 
 #![forbid(unsafe_code)]
 
@@ -8,38 +7,38 @@ use super::fallback::Fallback;
 use super::kernel::{Kernels, MARGIN};
 use crate::decode::pixels::fit;
 
-/// A scan's data or a part of it, cut at its restart markers.
+/// Data of a scan, or of a part of it, split at its restart markers.
 #[derive(Default)]
 pub(super) struct Segments {
     bytes: Vec<u8>,
-    /// Where each segment ends in `bytes`.
+    /// End of each segment in `bytes`.
     ends: Vec<usize>,
-    /// Bits of the last segment's last byte that lie behind the part, 0 to 7.
+    /// Bits of the last segment's last byte that are after the part, 0 to 7.
     spare: u32,
 }
 
-/// A place in a file's entropy-coded data.
+/// Place in a file's entropy-coded data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BitPlace {
-    /// A byte of the file that is no stuffing.
+    /// Offset of a byte in the file that is not stuffing.
     pub byte: usize,
-    /// Which of its bits, 0 to 7 from the highest on.
+    /// Bit in it, 0 to 7 from the highest on.
     pub bit: u32,
 }
 
-/// What is read of a scan's data.
+/// Part of a scan's data.
 pub(super) struct Part {
-    /// Where it starts in the file.
+    /// Start in the file.
     pub start: usize,
     /// Restart markers before it.
     pub restarts: usize,
-    /// Where it ends; `None` is the marker behind the scan.
+    /// End in the file; `None` is the marker after the scan.
     pub end: Option<BitPlace>,
 }
 
 impl Segments {
-    /// Takes `part` of the data in `file`, and says where it stopped: at the marker behind the scan, if no end was
-    /// given. Restart markers belong to the data if `has_restarts`, and must count up.
+    /// Reads `part` of the data in `file`, and returns the offset at which it stopped: that of the marker after the
+    /// scan if no end is given. Restart markers belong to the data if `has_restarts`, and must count up.
     pub(super) fn read(
         &mut self,
         kernels: Kernels,
@@ -50,7 +49,7 @@ impl Segments {
         let start = part.start;
         let data = file.get(start..part.end.map_or(file.len(), |end| end.byte));
         let data = data.ok_or(Fallback("a part of a scan that is not there"))?;
-        // The last byte may be one more, of which not all bits belong to the part.
+        // The last byte may be an additional one, of which not all bits belong to the part.
         fit(&mut self.bytes, data.len() + 1 + MARGIN + BYTES_AFTER, 0);
         self.ends.clear();
         self.spare = 0;
@@ -79,12 +78,12 @@ impl Segments {
         }
     }
 
-    /// Bytes of a segment, without the stuffing.
+    /// Returns the bytes of a segment, without the stuffing.
     pub(super) fn segment_bytes(&self, number: usize) -> usize {
         self.ends[number] - if number == 0 { 0 } else { self.ends[number - 1] }
     }
 
-    /// The bits of a segment.
+    /// Returns a reader of a segment's bits.
     pub(super) fn bits(&self, number: usize) -> Option<Bits<'_>> {
         let end = *self.ends.get(number)?;
         let start = if number == 0 { 0 } else { self.ends[number - 1] };

@@ -1,4 +1,4 @@
-//! What decoding a picture needs whatever its kind: memory and tables that one thread keeps from picture to picture.
+//! Memory and tables that one thread reuses from picture to picture, whatever their kind.
 
 #![forbid(unsafe_code)]
 
@@ -10,19 +10,19 @@ use super::stages::DecodeStage;
 use super::unstuff::Segments;
 use crate::decode::aligned::AlignedVec;
 
-/// Its contents mean nothing between pictures, but for the tables.
+/// Workspace of a decoder. Between pictures only the tables have a meaning.
 pub(super) struct Workspace {
     pub kernels: Kernels,
-    /// What comes behind is left out.
+    /// Later stages are skipped.
     pub last_stage: DecodeStage,
     pub dc: TableCache<DcTable>,
     /// The current scan.
     pub segments: Segments,
-    /// What is transformed next, block behind block: a row of MCUs, or of one component's blocks.
+    /// The next coefficients to transform, block after block: a row of MCUs, or of one component's blocks.
     pub coefficients: AlignedVec<i16>,
     /// By the frame's components.
     pub planes: [Plane; 3],
-    /// Where the blocks of a row lie in `coefficients`, by the frame's components.
+    /// Offsets of a row's blocks in `coefficients`, by the frame's components.
     pub offsets: [Vec<u32>; 3],
     pub scratch: Scratch,
 }

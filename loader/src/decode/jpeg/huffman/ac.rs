@@ -1,20 +1,20 @@
-//! AC coefficients of sequential scans: one or two symbols per lookup, or several where they are read over.
+//! AC coefficients of sequential scans: one or two symbols per lookup, or several if they are skipped.
 
 use super::super::fallback::Fallback;
 use super::super::markers::HuffmanSegment;
 use super::{Code, ENTRIES, Table, WINDOW, WindowSymbol, addend};
 
-/// Positions that an entry moves on by at the end of a block: beyond every sum of position and runs that is not an end.
+/// Advance of an entry at the end of a block: larger than every other sum of position and advances.
 pub(in super::super) const END_OF_BLOCK: u32 = 128;
 
-/// What an entry moves on by when the lookup decides nothing.
+/// Advance of an entry whose lookup decodes nothing.
 pub(in super::super) const UNDECIDED: u32 = 192;
 
-/// One or two AC symbols, in a word whose low bits can serve as a shift at once.
+/// One or two AC symbols, in a word whose low bits can be used as a shift directly.
 ///
-/// From the lowest: 8 bits: bits of both, below 64; 8: 64 less the bits of the first; 8: positions to move on by, the
-/// second value at the last of them, [`END_OF_BLOCK`] or [`UNDECIDED`] more at an end; 8: zeros before the first value; 16
-/// each: the addends of the last value and of the first.
+/// From the lowest bits: 8 bits: bits of both symbols, below 64; 8: 64 less the bits of the first; 8: positions to
+/// advance by, with the second value at the last of them, and [`END_OF_BLOCK`] or [`UNDECIDED`] added at an end; 8:
+/// zeros before the first value; 16 each: the addends of the last value and of the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct PairEntry(u64);
 
@@ -24,13 +24,13 @@ impl PairEntry {
         self.0 as u32 & 63
     }
 
-    /// The last value, of a word that starts with the entry's bits.
+    /// Returns the last value, from a word that starts with the entry's bits.
     #[inline(always)]
     pub(in super::super) fn value(self, word: u64) -> i16 {
         ((word >> (0_u64.wrapping_sub(self.0) & 63)) + (self.0 >> 32)) as i16
     }
 
-    /// The first value.
+    /// Returns the first value, from a word that starts with the entry's bits.
     #[inline(always)]
     pub(in super::super) fn first_value(self, word: u64) -> i16 {
         ((word >> (self.0 >> 8 & 63)) + (self.0 >> 48)) as i16
@@ -47,7 +47,7 @@ impl PairEntry {
     }
 }
 
-/// What goes into a [`PairEntry`].
+/// Fields of a [`PairEntry`].
 #[derive(Clone, Copy)]
 struct Symbols {
     first_bits: u32,
@@ -66,7 +66,7 @@ impl Symbols {
     }
 }
 
-/// One symbol or several whose values nobody wants: their bits, and what to move on by.
+/// One or several symbols that are skipped: their bits and the positions to advance by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct SkipEntry(u16);
 
@@ -82,7 +82,7 @@ impl SkipEntry {
     }
 }
 
-/// An AC table.
+/// Table of an AC code.
 #[derive(Debug)]
 pub(in super::super) struct AcTable {
     pub pairs: Box<[PairEntry; ENTRIES]>,
@@ -113,8 +113,8 @@ impl Table for AcTable {
 }
 
 impl AcTable {
-    /// Zeros before the value and positions to move on by. A run of zeros without a value counts as a value of 0 at
-    /// its end when it is 16 long, and ends the block otherwise.
+    /// Returns the number of zeros before the symbol's value, or `None` if the symbol ends the block. A run of 16 zeros
+    /// without a value counts as 15 zeros and a value of 0.
     fn run(symbol: u8) -> Option<u32> {
         let (run, size) = (u32::from(symbol >> 4), symbol & 15);
         (size > 0 || run == 15).then_some(run)
@@ -139,7 +139,7 @@ impl AcTable {
         if first.bits >= WINDOW {
             return one.pair();
         }
-        // What the window holds behind the first symbol; the zeros shifted in are not looked at.
+        // The window's bits after the first symbol; the zeros shifted in are not used.
         let rest = window << first.bits & (ENTRIES as u32 - 1);
         let (symbol, length) = windows[rest as usize];
         let size = u32::from(symbol & 15);
@@ -148,7 +148,7 @@ impl AcTable {
             return one.pair();
         }
         let Some(run) = Self::run(symbol) else {
-            // The first value once more: all of its bits are in the window.
+            // The first value again: all of its bits are in the window.
             let value = ((window >> (WINDOW - first.bits)) as i16).wrapping_add(first.addend);
             let addend = value.wrapping_sub((window >> (WINDOW - end)) as i16);
             return Symbols { bits: end, advance: one.advance + END_OF_BLOCK, addend, ..one }.pair();
@@ -160,7 +160,7 @@ impl AcTable {
 
     fn skip(windows: &[(u8, u8); ENTRIES], window: u32) -> SkipEntry {
         let (mut bits, mut advance) = (0, 0);
-        // A long run or two, and the position could no longer be told from an end.
+        // One or two long runs more, and the position could no longer be distinguished from an end.
         while bits < WINDOW && advance <= 32 {
             let (symbol, length) = windows[(window << bits & (ENTRIES as u32 - 1)) as usize];
             if length == 0 || bits + u32::from(length) > WINDOW {
@@ -185,8 +185,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_window_gives_what_one_symbol_at_a_time_gives() {
-        // Codes of all lengths: values of any size behind short and long ones.
+    fn every_lookup_gives_the_same_as_decoding_one_symbol_at_a_time() {
+        // Codes of all lengths: values of any size after short and long ones.
         let counts = [0, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 20];
         let total: u8 = counts.iter().sum();
         let values: Vec<u8> =
@@ -195,9 +195,9 @@ mod tests {
         table.build(HuffmanSegment { counts: &counts, values: &values }).unwrap();
         let mut pairs = 0;
         for window in 0..ENTRIES as u32 {
-            // Two kinds of bits behind the window.
-            for behind in [0, 0x1f_ffff] {
-                let bits = window << 21 | behind;
+            // Two kinds of bits after the window.
+            for after in [0, 0x1f_ffff] {
+                let bits = window << 21 | after;
                 let one = |at: u32| {
                     let (symbol, length) = table.code.symbol(bits << at >> 16)?;
                     let size = u32::from(symbol & 15);

@@ -4,19 +4,19 @@ use super::super::fallback::Fallback;
 use super::super::markers::HuffmanSegment;
 use super::{Code, ENTRIES, Table, WINDOW, addend};
 
-/// What an entry moves on by at the end of a block and of so many blocks behind it as the symbol's upper bits, added
-/// here, say: beyond every place in a block.
+/// Advance of an entry that ends several blocks, larger than every place in a block. The symbol's upper bits, which
+/// give the number of blocks, are added to it.
 pub(in super::super) const BAND_END: u32 = 128;
 
-/// What an entry moves on by when the lookup decides nothing, as for 16 zeros without a value.
+/// Advance of an entry whose lookup decodes nothing, as for 16 zeros without a value.
 pub(in super::super) const UNDECIDED: u32 = 192;
 
-/// A symbol and its value's bits.
+/// Symbol and its value's bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct BandEntry {
-    /// Of code and value: 26 at most.
+    /// Bits of code and value: at most 26.
     bits: u8,
-    /// Positions to move on by, the value at the last of them.
+    /// Positions to advance by, with the value at the last of them.
     advance: u8,
     addend: i16,
 }
@@ -34,14 +34,14 @@ impl BandEntry {
         u32::from(self.advance)
     }
 
-    /// The value, of a word that starts with the entry's bits.
+    /// Returns the value, from a word that starts with the entry's bits.
     #[inline(always)]
     pub(in super::super) fn value(self, word: u64) -> i16 {
         ((word >> ((64 - self.bits()) & 63)) as i16).wrapping_add(self.addend)
     }
 }
 
-/// A table of an AC scan of a progressive picture.
+/// Table of an AC scan of a progressive picture.
 #[derive(Debug)]
 pub(in super::super) struct BandTable {
     pub lookup: Box<[BandEntry; ENTRIES]>,
@@ -58,7 +58,7 @@ impl Table for BandTable {
     fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Fallback> {
         self.code = Code::build(segment)?;
         let mut symbols = segment.values.iter();
-        // Codes count up, so their windows lie one behind the other.
+        // Codes count up, so their windows follow each other.
         let mut start = 0;
         for (length, count) in (1..=WINDOW).zip(segment.counts) {
             for symbol in symbols.by_ref().take(usize::from(*count)) {
@@ -73,7 +73,7 @@ impl Table for BandTable {
 }
 
 impl BandTable {
-    /// Fills the windows of a symbol, whose code is the number `prefix`.
+    /// Fills the windows of a symbol with the code `prefix`.
     fn fill(windows: &mut [BandEntry], symbol: u8, length: u32, prefix: u32) {
         let (run, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
         let entry = |bits: u32, advance: u32, addend| BandEntry { bits: bits as u8, advance: advance as u8, addend };
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_window_gives_what_its_code_says() {
+    fn every_lookup_matches_its_code() {
         let counts = [0, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 20];
         let total: u8 = counts.iter().sum();
         let values: Vec<u8> =
@@ -104,8 +104,8 @@ mod tests {
         table.build(HuffmanSegment { counts: &counts, values: &values }).unwrap();
         let (mut decided, mut undecided) = (0, 0);
         for window in 0..ENTRIES as u32 {
-            for behind in [0, 0x1f_ffff] {
-                let bits = window << 21 | behind;
+            for after in [0, 0x1f_ffff] {
+                let bits = window << 21 | after;
                 let entry = table.lookup[window as usize];
                 if entry.advance() == UNDECIDED {
                     undecided += 1;

@@ -4,19 +4,19 @@ use super::super::fallback::Fallback;
 use super::super::markers::HuffmanSegment;
 use super::{Code, Table, WINDOW, WindowSymbol};
 
-/// The same for DC differences, of which there are few.
+/// Bits of a lookup for DC differences, which have few codes.
 pub(in super::super) const DC_WINDOW: u32 = 9;
 
 const DC_ENTRIES: usize = 1 << DC_WINDOW;
 
-/// A DC difference; `bits` is 0 where the lookup decides nothing.
+/// Entry of a DC difference; `bits` is 0 if the lookup decodes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct DcEntry {
     pub bits: u8,
     pub addend: i16,
 }
 
-/// A DC table.
+/// Table of a DC code.
 #[derive(Debug)]
 pub(in super::super) struct DcTable {
     pub lookup: Box<[DcEntry; DC_ENTRIES]>,
@@ -31,7 +31,7 @@ impl Default for DcTable {
 
 impl Table for DcTable {
     fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Fallback> {
-        // libjpeg takes no larger difference, either.
+        // libjpeg rejects larger differences, too.
         if segment.values.iter().any(|size| *size > 15) {
             return Err(Fallback("a DC difference of more than 15 bits"));
         }
@@ -41,7 +41,7 @@ impl Table for DcTable {
             let window = i << (WINDOW - DC_WINDOW);
             let (size, length) = windows[window];
             let one = WindowSymbol::of(window as u32, size, length);
-            // Code and sign must lie inside the smaller window.
+            // Code and sign must be inside the smaller window.
             let one = one.filter(|_| u32::from(length) + u32::from(size > 0) <= DC_WINDOW);
             *out = one.map_or(DcEntry::default(), |one| DcEntry { bits: one.bits as u8, addend: one.addend });
         }

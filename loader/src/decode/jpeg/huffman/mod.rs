@@ -1,19 +1,20 @@
-//! Huffman tables in the form that the entropy decoder looks them up in.
+//! Huffman tables, in the form that the entropy decoder uses.
 //!
-//! A lookup takes the next [`WINDOW`] bits. It serves a symbol whose code and sign bit lie inside the window: the rest
-//! of the value's bits add the same to the value whatever they are, so an entry holds an *addend* with which
+//! A lookup takes the next [`WINDOW`] bits. It decodes a symbol if code and sign bit are inside the window: the
+//! remaining bits of the value are added to it unchanged, so an entry holds an *addend* with
 //!
 //! ```text
 //! value = (the bits of code and value, as a number) + addend        modulo 2^16
 //! ```
 //!
-//! strips the code and extends the sign at once. Where a second symbol fits into the window, the entry serves both.
+//! that removes the code and extends the sign at once. If a second symbol fits into the window, the entry decodes both.
 //! Longer codes, and bits that are no code, are decoded one symbol at a time by [`Code`].
 //!
-//! Building a table costs some microseconds, and most files carry the standard ones: [`TableCache`] keeps them by content.
+//! Building a table takes some microseconds, and most files have the standard tables: [`TableCache`] keeps them by
+//! content.
 //!
-//! [`AcTable`] and [`DcTable`] are for sequential scans, [`BandTable`] is for the AC scans of progressive pictures, which
-//! bring tables of their own: it holds one symbol per lookup and is built in a moment.
+//! [`AcTable`] and [`DcTable`] are for sequential scans. [`BandTable`] is for AC scans of progressive pictures, which
+//! bring their own tables: it decodes one symbol per lookup, so that it is quick to build.
 
 #![forbid(unsafe_code)]
 
@@ -28,21 +29,23 @@ pub(super) use ac::{AcTable, END_OF_BLOCK, PairEntry};
 pub(super) use band::{BAND_END, BandTable, UNDECIDED};
 pub(super) use dc::{DC_WINDOW, DcTable};
 
-/// Bits that a lookup sees. One more serves hardly more symbols and makes tables that leave the first-level cache.
+/// Bits of a lookup. One more would hardly decode more symbols, and the tables would no longer fit into the first-level
+/// cache.
 pub(super) const WINDOW: u32 = 11;
 
 /// Entries of a table.
 const ENTRIES: usize = 1 << WINDOW;
 
-/// Tables of a class that are kept. A scan uses three at most, so none that it found goes while it looks for the next.
+/// Tables of a class that are kept. A scan uses at most three, so no table that it found is replaced while it looks for
+/// the next.
 const TABLES_MAX: usize = 8;
 
-/// A canonical code, for one symbol at a time.
+/// Canonical code, decoded one symbol at a time.
 #[derive(Debug)]
 pub(super) struct Code {
-    /// One more than the largest code of each length, as the upper bits of 16; 0 where there is none.
+    /// One more than the largest code of each length, as the upper bits of 16; 0 if there is none.
     ends: [u32; 17],
-    /// What to add to a code of a length for its place among the symbols.
+    /// Added to a code of each length, gives its place among the symbols.
     places: [i32; 17],
     symbols: [u8; 256],
 }
@@ -72,15 +75,15 @@ impl Code {
         Ok(this)
     }
 
-    /// The symbol that the 16 bits `next` start with, and its length.
+    /// Returns the symbol at the start of the 16 bits `next`, and the length of its code.
     pub(super) fn symbol(&self, next: u32) -> Option<(u8, u32)> {
         let length = (1..=16).find(|length| next < self.ends[*length])?;
         let place = (next >> (16 - length)) as i32 + self.places[length];
-        // The symbols are as many as the codes.
+        // There are as many symbols as codes.
         Some((self.symbols[place as usize & 255], length as u32))
     }
 
-    /// For every window: symbol and length of the code it starts with, or length 0.
+    /// Returns for every window the symbol and the length of the code at its start, or length 0.
     fn windows(&self) -> [(u8, u8); ENTRIES] {
         let mut windows = [(0, 0); ENTRIES];
         let mut start = 0;
@@ -91,7 +94,7 @@ impl Code {
                     windows[start..end].fill((symbol, length as u8));
                     start = end;
                 }
-                // Codes grow with their length: all that follow are longer.
+                // Codes grow with their length: all later ones are longer.
                 _ => break,
             }
         }
@@ -99,19 +102,19 @@ impl Code {
     }
 }
 
-/// What takes the known bits `prefix` off the `size` bits of a value behind them, and extends its sign.
+/// Returns the addend that removes the known bits `prefix` before the `size` bits of a value, and extends its sign.
 fn addend(prefix: u32, size: u32, is_negative: bool) -> i16 {
     let stripped = 0_u32.wrapping_sub(prefix << size);
     (if is_negative { stripped.wrapping_sub((1 << size) - 1) } else { stripped }) as i16
 }
 
-/// A table that can be made from a segment.
+/// Table that can be built from a segment.
 pub(super) trait Table: Default {
-    /// Becomes the table of `segment`, or stays what it is.
+    /// Rebuilds this as the table of `segment`. On an error it is unchanged.
     fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Fallback>;
 }
 
-/// A symbol at the start of a window, with its value's bits.
+/// Symbol at the start of a window, with its value's bits.
 #[derive(Clone, Copy)]
 struct WindowSymbol {
     bits: u32,
@@ -119,7 +122,7 @@ struct WindowSymbol {
 }
 
 impl WindowSymbol {
-    /// `None` where code and sign do not fit into the window.
+    /// Returns the symbol of a code of `length` bits, or `None` if code and sign do not fit into the window.
     fn of(window: u32, size: u8, length: u8) -> Option<Self> {
         let (size, length) = (u32::from(size & 15), u32::from(length));
         if length == 0 || length + u32::from(size > 0) > WINDOW {
@@ -130,11 +133,11 @@ impl WindowSymbol {
     }
 }
 
-/// Tables by their content, those used last.
+/// Tables by their content; the one unused for longest is replaced.
 #[derive(Debug)]
 pub(super) struct TableCache<T> {
     kept: Vec<CachedTable<T>>,
-    /// Uses so far.
+    /// Number of uses so far.
     clock: u64,
 }
 
@@ -153,7 +156,8 @@ impl<T> Default for TableCache<T> {
 }
 
 impl<T: Table> TableCache<T> {
-    /// The number of the table of `segment`, for [`get`](Self::get). Good until [`TABLES_MAX`] other tables were asked for.
+    /// Returns the number of the table of `segment`, for [`get`](Self::get). It is valid until [`TABLES_MAX`] other
+    /// tables were requested.
     pub(super) fn find(&mut self, segment: HuffmanSegment<'_>) -> Result<usize, Fallback> {
         self.clock += 1;
         let place = self.kept.iter().position(|k| k.counts == *segment.counts && k.values == segment.values);
@@ -164,13 +168,13 @@ impl<T: Table> TableCache<T> {
         if self.kept.len() < TABLES_MAX {
             let mut table = T::default();
             table.build(segment)?;
-            // Room for any other table's.
+            // Room for the values of any table.
             let mut values = Vec::with_capacity(256);
             values.extend_from_slice(segment.values);
             self.kept.push(CachedTable { counts: *segment.counts, values, last_use: self.clock, table });
             return Ok(self.kept.len() - 1);
         }
-        // In place: the numbers of the others stay.
+        // In place, so that the numbers of the others stay valid.
         let oldest = (0..TABLES_MAX).min_by_key(|i| self.kept[*i].last_use).unwrap_or(0);
         let CachedTable { counts, values, last_use, table } = &mut self.kept[oldest];
         table.build(segment)?;
@@ -189,13 +193,13 @@ impl<T: Table> TableCache<T> {
 mod tests {
     use super::*;
 
-    /// A table of `count` codes of 8 bits.
+    /// Counts of a table with `count` codes of 8 bits.
     fn counts(count: u8) -> [u8; 16] {
         std::array::from_fn(|i| if i == 7 { count } else { 0 })
     }
 
     #[test]
-    fn a_table_found_stays_in_its_place_while_others_push_old_ones_out() {
+    fn a_table_in_use_keeps_its_number_while_older_ones_are_replaced() {
         let mut tables = TableCache::<DcTable>::default();
         let values: Vec<u8> = (0..16).collect();
         for count in 1..16 {

@@ -1,4 +1,4 @@
-//! Making the row index of a picture: one pass over its scan that keeps nothing but places and predictors.
+//! Creation of a row index: one pass over the scan that records only places and predictors.
 
 use super::super::fallback::Fallback;
 use super::super::markers::Headers;
@@ -11,7 +11,7 @@ use super::layout::{blocks, parts};
 use crate::decode::geometry::Region;
 
 impl Sequential {
-    /// Appends the row index of the picture `bytes` to `out`, or leaves `out` as it is.
+    /// Appends the row index of the picture `bytes` to `out`. On an error `out` is unchanged.
     pub(in super::super) fn index(
         &mut self,
         workspace: &mut Workspace,
@@ -35,42 +35,42 @@ impl Sequential {
         let end = workspace.segments.read(workspace.kernels, bytes, &whole, interval > 0)?;
         headers.resume(end);
         if headers.next_scan()?.is_some() {
-            return Err(Fallback("a scan behind the last"));
+            return Err(Fallback("a scan after the last"));
         }
         let blocks = blocks(&parts, tables, &workspace.dc, &self.ac)?;
         let mut mcus = Mcus::new(workspace.kernels, &blocks, &workspace.segments, interval, (0, 0, [0; 3]));
         let mut writer = RowIndexWriter::new(bytes, &scan, out);
-        let mut walk = DataCursor { file: bytes, segment: 0, bytes: 0, at: scan.data };
+        let mut cursor = DataCursor { file: bytes, segment: 0, bytes: 0, at: scan.data };
         for row in 0..extent.height {
             if row > 0 {
-                let (segment, left, predictors) = mcus.place()?;
-                let bits = workspace.segments.segment_bytes(segment) as u64 * 8 - left;
-                let byte = walk.to(segment, (bits / 8) as usize)?;
+                let (segment, remaining, predictors) = mcus.next_start()?;
+                let bits = workspace.segments.segment_bytes(segment) as u64 * 8 - remaining;
+                let byte = cursor.advance_to(segment, (bits / 8) as usize)?;
                 writer.push(RowStart { place: BitPlace { byte, bit: (bits % 8) as u32 }, predictors })?;
             }
             mcus.skip(extent.width as usize)?;
             mcus.check()?;
         }
-        // What is refused as a whole is refused with an index, too: it has none.
-        mcus.rest()?.check(headers.ends_at(end))?;
+        // A picture that cannot be decoded as a whole must not be decoded with an index either, so it gets none.
+        mcus.trailing_data()?.check(headers.ends_at(end))?;
         writer.finish();
         Ok(())
     }
 }
 
-/// A walk over a file's entropy-coded data, stuffing and restart markers included.
+/// Cursor in a file's entropy-coded data, stuffing and restart markers included.
 struct DataCursor<'a> {
     file: &'a [u8],
-    /// The current segment, and how many of its bytes lie before the walk's place.
+    /// The current segment, and the number of its bytes before the cursor.
     segment: usize,
     bytes: usize,
-    /// The place in the file.
+    /// Offset in the file.
     at: usize,
 }
 
 impl DataCursor<'_> {
-    /// Goes on to byte `bytes` of segment `segment`, and says where it lies in the file.
-    fn to(&mut self, segment: usize, bytes: usize) -> Result<usize, Fallback> {
+    /// Advances to byte `bytes` of segment `segment`, and returns its offset in the file.
+    fn advance_to(&mut self, segment: usize, bytes: usize) -> Result<usize, Fallback> {
         while (self.segment, self.bytes) < (segment, bytes) {
             match self.file.get(self.at..) {
                 Some([0xff, 0xd0..=0xd7, ..]) => {
@@ -79,7 +79,7 @@ impl DataCursor<'_> {
                 }
                 Some([0xff, 0, ..]) => (self.bytes, self.at) = (self.bytes + 1, self.at + 2),
                 Some([byte, ..]) if *byte != 0xff => (self.bytes, self.at) = (self.bytes + 1, self.at + 1),
-                _ => return Err(Fallback("a row behind the scan")),
+                _ => return Err(Fallback("a row after the scan")),
             }
         }
         Ok(self.at)

@@ -10,18 +10,18 @@ use super::super::mcu_blocks::McuBlocks;
 use super::super::order::BLOCK;
 use crate::decode::geometry::{Region, Size};
 
-/// By the scan's components: the numbers of the DC and the AC table.
+/// Numbers of the DC and the AC table, by the scan's components.
 pub(super) type TableNumbers = [(usize, usize); 3];
 
-/// A component's part in a scan.
+/// Component's part of a scan.
 #[derive(Clone)]
 pub(super) struct ComponentPart {
-    /// Which of the frame's components.
+    /// Index among the frame's components.
     pub index: usize,
     /// Blocks per MCU across and down: one in a scan of a single component.
     pub h: u32,
     pub v: u32,
-    /// The MCU's blocks before this component's.
+    /// Number of the MCU's blocks before this component's.
     pub first: u32,
     /// The blocks that the region needs.
     pub columns: Range<u32>,
@@ -30,17 +30,17 @@ pub(super) struct ComponentPart {
     pub quantisation: [i16; BLOCK],
 }
 
-/// How far a scan is decoded, in MCUs.
+/// Size of a scan, and the part of it that is decoded, in MCUs.
 pub(super) struct Extent {
-    /// MCUs of a whole row, and rows of MCUs.
+    /// MCUs in a row, and rows of MCUs.
     pub width: u32,
     pub height: u32,
-    /// What the region needs.
+    /// MCUs that the region needs.
     pub columns: Range<u32>,
     pub rows: Range<u32>,
 }
 
-/// The blocks of a scan's MCUs.
+/// Returns the blocks of a scan's MCUs.
 pub(super) fn blocks<'a>(
     parts: &[Option<ComponentPart>; 3],
     tables: TableNumbers,
@@ -54,7 +54,7 @@ pub(super) fn blocks<'a>(
     Ok(blocks)
 }
 
-/// The components of a scan, and which of its MCUs they need.
+/// Returns the components of a scan, and the MCUs that they need.
 pub(super) fn parts(
     headers: &Headers<'_>,
     frame: &Frame,

@@ -1,44 +1,44 @@
-//! Where a scan's rows of MCUs come from: from its data read one behind the other, or each from the place where a row
-//! index says that it starts.
+//! Sources of a scan's rows of MCUs: the scan's data from its start, or a row index with the start of each row.
 
 use super::super::fallback::Fallback;
 use super::super::kernel::Kernels;
 use super::super::markers::Scan;
-use super::super::mcu::{Mcus, Rest};
+use super::super::mcu::{Mcus, TrailingData};
 use super::super::mcu_blocks::McuBlocks;
 use super::super::row_index::{RowIndexReader, RowStart};
 use super::super::unstuff::{Part, Segments};
 use super::layout::Extent;
 
-/// Gives the MCUs that a region needs, row by row.
+/// Source of the MCUs that a region needs, row by row.
 pub(super) enum RowSource<'a> {
-    ScanRows(ScanRows<'a>),
-    IndexedRows(IndexedRows<'a>),
+    Scan(ScanRows<'a>),
+    Index(IndexedRows<'a>),
 }
 
-/// The scan from its start: what lies above the region and beside it is read over.
+/// Rows of a scan that is read from its start. MCUs above the region and beside it are skipped.
 pub(super) struct ScanRows<'a> {
     mcus: Mcus<'a>,
-    /// MCUs of a whole row, and of the region's part of it.
+    /// MCUs in a row, and in the region's part of it.
     width: usize,
     columns: usize,
-    /// MCUs before the next that the region needs.
-    ahead: usize,
+    /// Number of MCUs before the next one that the region needs.
+    skipped: usize,
 }
 
-/// Rows that are read each by itself: what lies left of the region is read over, what lies right of it is not looked at.
+/// Rows that are each read from their start in the index. MCUs left of the region are skipped, those right of it are
+/// not read.
 pub(super) struct IndexedRows<'a> {
     kernels: Kernels,
     file: &'a [u8],
-    /// Of the current row.
+    /// Data of the current row.
     segments: &'a mut Segments,
     blocks: &'a McuBlocks<'a>,
     /// MCUs between restart markers; 0 means none.
     interval: u32,
     extent: &'a Extent,
-    /// At the row behind the next one.
+    /// Index, at the row after the next.
     index: RowIndexReader<'a>,
-    /// The next row, and where it starts.
+    /// The next row and its start.
     row: u32,
     start: RowStart,
 }
@@ -47,46 +47,46 @@ impl<'a> RowSource<'a> {
     /// Decodes the next row of the region's MCUs into `coefficients`, see [`McuBlocks::decode`].
     pub(super) fn decode(&mut self, coefficients: &mut [i16]) -> Result<(), Fallback> {
         match self {
-            Self::ScanRows(source) => source.decode(coefficients),
-            Self::IndexedRows(source) => source.decode(coefficients),
+            Self::Scan(source) => source.decode(coefficients),
+            Self::Index(source) => source.decode(coefficients),
         }
     }
 
-    /// What is there behind the last row of a whole picture; an index says where that ends.
-    pub(super) fn rest(&self) -> Result<Rest, Fallback> {
+    /// Returns the kind of data after the last row of a whole picture. With an index, its end is known.
+    pub(super) fn trailing_data(&self) -> Result<TrailingData, Fallback> {
         match self {
-            Self::ScanRows(source) => source.mcus.rest(),
-            Self::IndexedRows(_) => Ok(Rest::Nothing),
+            Self::Scan(source) => source.mcus.trailing_data(),
+            Self::Index(_) => Ok(TrailingData::Nothing),
         }
     }
 
-    /// Reads the bytes of all rows and decodes nothing, for measuring.
+    /// Reads the bytes of all rows without decoding them, to measure this stage.
     pub(super) fn read(self) -> Result<(), Fallback> {
         match self {
-            Self::ScanRows(_) => Ok(()),
-            Self::IndexedRows(mut source) => source.extent.rows.clone().try_for_each(|_| source.read().map(drop)),
+            Self::Scan(_) => Ok(()),
+            Self::Index(mut source) => source.extent.rows.clone().try_for_each(|_| source.read().map(drop)),
         }
     }
 }
 
 impl<'a> ScanRows<'a> {
-    /// The rows of `mcus`, which are at the scan's first.
+    /// Returns the rows of `mcus`, which is at the scan's first MCU.
     pub(super) fn new(mcus: Mcus<'a>, extent: &Extent) -> Self {
         let (width, columns) = (extent.width as usize, extent.columns.len());
-        let ahead = width * extent.rows.start as usize + extent.columns.start as usize;
-        Self { mcus, width, columns, ahead }
+        let skipped = width * extent.rows.start as usize + extent.columns.start as usize;
+        Self { mcus, width, columns, skipped }
     }
 
     fn decode(&mut self, coefficients: &mut [i16]) -> Result<(), Fallback> {
-        self.mcus.skip(self.ahead)?;
-        self.ahead = self.width - self.columns;
+        self.mcus.skip(self.skipped)?;
+        self.skipped = self.width - self.columns;
         self.mcus.decode(self.columns, coefficients)?;
         self.mcus.check()
     }
 }
 
 impl<'a> IndexedRows<'a> {
-    /// The rows of the only scan of `file`, by the row index `stored`.
+    /// Returns the rows of the only scan of `file`, with the row index `stored`.
     #[expect(clippy::too_many_arguments, reason = "the parts of a picture, named one by one")]
     pub(super) fn new(
         kernels: Kernels,
@@ -111,14 +111,14 @@ impl<'a> IndexedRows<'a> {
         let mut mcus = Mcus::new(self.kernels, self.blocks, self.segments, self.interval, first);
         mcus.skip(self.extent.columns.start as usize)?;
         mcus.decode(self.extent.columns.len(), coefficients)?;
-        // The row's bytes end where the next row starts.
+        // The row's bytes end at the start of the next row.
         mcus.check()
     }
 
-    /// Takes the bytes of the next row, and says where it starts.
+    /// Reads the bytes of the next row, and returns its start.
     fn read(&mut self) -> Result<RowStart, Fallback> {
         let start = self.start;
-        // Behind FF lies its stuffing, or a marker's code.
+        // FF is followed by its stuffing or by a marker's code.
         if self.file.get(..start.place.byte).is_none_or(|before| before.ends_with(&[0xff])) {
             return Err(Fallback("a row that starts within two bytes that belong together, or beyond the file"));
         }
@@ -134,7 +134,7 @@ impl<'a> IndexedRows<'a> {
         Ok(start)
     }
 
-    /// The number of the next row's first MCU.
+    /// Returns the number of the next row's first MCU.
     fn first_mcu(&self) -> usize {
         self.extent.width as usize * self.row as usize
     }

@@ -1,12 +1,12 @@
-//! Writing JPEGs.
+//! Encoding of JPEGs.
 
-use super::{Instance, written};
+use super::{Instance, library_output};
 use crate::decode::geometry::Size;
 use crate::error::{Error, Result};
 use std::ffi::c_int;
 use turbojpeg_sys as tj;
 
-/// How chroma is stored.
+/// Resolution at which chroma is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the usual names")]
 pub enum Subsampling {
@@ -20,7 +20,7 @@ pub enum Subsampling {
 }
 
 impl Subsampling {
-    /// The library's number.
+    /// Returns the library's number.
     fn code(self) -> c_int {
         (match self {
             Self::S444 => tj::TJSAMP_TJSAMP_444,
@@ -40,13 +40,13 @@ impl Subsampling {
 /// Sizes that do not fit together, a quality outside of 1 to 100, no memory.
 pub fn encode(rgb: &[u8], size: Size, quality: u8, subsampling: Subsampling, progressive: bool) -> Result<Vec<u8>> {
     if rgb.len() != size.w as usize * size.h as usize * 3 || rgb.is_empty() || size.w > 65_500 || size.h > 65_500 {
-        return Err(Error::config("pixels and size of a JPEG to be written do not fit").with("bytes", rgb.len()));
+        return Err(Error::config("the pixels do not match the size of the JPEG to encode").with("bytes", rgb.len()));
     }
     let mut instance = Instance::new(tj::TJINIT_TJINIT_COMPRESS)?;
     instance.set(tj::TJPARAM_TJPARAM_QUALITY, c_int::from(quality))?;
     instance.set(tj::TJPARAM_TJPARAM_SUBSAMP, subsampling.code())?;
     instance.set(tj::TJPARAM_TJPARAM_PROGRESSIVE, c_int::from(progressive))?;
-    let file = written(|buffer, length| {
+    let file = library_output(|buffer, length| {
         // SAFETY: the handle is live; `rgb` holds width * height * 3 bytes, checked above; with a null buffer the library
         // allocates and stores pointer and length.
         unsafe {
@@ -62,11 +62,11 @@ pub fn encode(rgb: &[u8], size: Size, quality: u8, subsampling: Subsampling, pro
             )
         }
     });
-    let refused = || Error::internal("libjpeg-turbo cannot compress the picture").with("reason", instance.message());
-    file.ok_or_else(refused)
+    let failure = || Error::internal("libjpeg-turbo cannot compress the picture").with("reason", instance.message());
+    file.ok_or_else(failure)
 }
 
-/// A picture of one sample per pixel where it is grey, else three, of so many `bits`; what is lossy has 12.
+/// Compresses one sample per pixel for grey, otherwise three, of the given `bits`; a lossy picture has 12.
 #[cfg(test)]
 pub(in crate::decode::jpeg) fn encode_deep(
     samples: &[u16],
@@ -86,10 +86,9 @@ pub(in crate::decode::jpeg) fn encode_deep(
     instance.set(tj::TJPARAM_TJPARAM_PRECISION, bits as c_int).unwrap();
     instance.set(tj::TJPARAM_TJPARAM_SUBSAMP, subsampling.code()).unwrap();
     let (handle, w, h) = (instance.handle.as_ptr(), size.w as c_int, size.h as c_int);
-    // In all three calls:
-    // SAFETY: the handle is live; there are width * height * channels samples, checked above; with a null buffer the library
-    // allocates and stores pointer and length.
-    let file = written(|buffer, length| match bits {
+    // In all three calls: SAFETY: the handle is live; there are width * height * channels samples, checked above; with
+    // a null buffer the library allocates and stores pointer and length.
+    let file = library_output(|buffer, length| match bits {
         2..=8 => {
             let bytes: Vec<u8> = samples.iter().map(|sample| *sample as u8).collect();
             // SAFETY: as above.

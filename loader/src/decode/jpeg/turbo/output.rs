@@ -1,4 +1,4 @@
-//! What libjpeg-turbo gives out, to bytes of RGB: samples of another depth, grey, ink.
+//! Conversion of libjpeg-turbo's output to bytes of RGB: other sample depths, grey, CMYK.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::ffi::c_int;
@@ -16,29 +16,29 @@ pub(super) enum Depth {
 }
 
 impl Depth {
-    /// Of a picture whose header says so many bits. Only lossless pictures have others than 8 and 12.
+    /// Returns the depth of a picture with samples of `bits`. Only lossless pictures have others than 8 and 12.
     ///
     /// # Errors
     /// `Unsupported` for numbers that no JPEG has.
-    pub(super) fn of(bits: c_int) -> Result<Self> {
+    pub(super) fn new(bits: c_int) -> Result<Self> {
         match bits {
             2..=8 => Ok(Self::Byte(bits as u32)),
             9..=12 => Ok(Self::Twelve(bits as u32)),
             13..=16 => Ok(Self::Sixteen(bits as u32)),
             _ => {
-                let message = "no JPEG has samples of so many bits";
+                let message = "no JPEG has samples with this number of bits";
                 Err(Error::decode(message).of_kind(ErrorKind::Unsupported).with("bits", bits))
             }
         }
     }
 
-    /// The largest sample.
+    /// Returns the largest sample.
     fn max(self) -> u32 {
         let (Self::Byte(bits) | Self::Twelve(bits) | Self::Sixteen(bits)) = self;
         (1 << bits) - 1
     }
 
-    /// Memory for so many samples that are no bytes.
+    /// Returns memory for `samples` that are larger than bytes.
     pub(super) fn room(self, samples: usize) -> Vec<u16> {
         match self {
             Self::Byte(_) => Vec::new(),
@@ -46,7 +46,7 @@ impl Depth {
         }
     }
 
-    /// Samples to bytes, the largest one to 255: those of `deep`, or those that are in `out` already.
+    /// Scales samples to bytes, the largest one to 255: those of `deep`, or those that are in `out` already.
     pub(super) fn to_bytes(self, deep: &[u16], out: &mut [u8]) {
         let max = self.max();
         let byte = |sample: u32| ((sample.min(max) * 255 + max / 2) / max) as u8;
@@ -58,19 +58,19 @@ impl Depth {
     }
 }
 
-/// The samples of a pixel that the library is asked for.
+/// Samples of a pixel that the library is requested to decode to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputFormat {
     Rgb,
-    /// Four inks, of what is stored as such.
+    /// Four inks, for pictures that are stored as such.
     Cmyk,
-    /// Of lossless grey pictures the library makes nothing else.
+    /// One sample; the library decodes lossless grey pictures to nothing else.
     Grey,
 }
 
 impl OutputFormat {
-    /// Of a picture that is stored as `stored`.
-    pub(super) fn of(stored: c_int, is_lossless: bool) -> Self {
+    /// Returns the format for a picture that is stored as `stored`.
+    pub(super) fn new(stored: c_int, is_lossless: bool) -> Self {
         match stored as tj::TJCS {
             tj::TJCS_TJCS_CMYK | tj::TJCS_TJCS_YCCK => Self::Cmyk,
             tj::TJCS_TJCS_GRAY if is_lossless => Self::Grey,
@@ -78,7 +78,7 @@ impl OutputFormat {
         }
     }
 
-    /// Samples of a pixel.
+    /// Returns the samples of a pixel.
     pub(super) fn channels(self) -> usize {
         match self {
             Self::Rgb => 3,
@@ -87,12 +87,12 @@ impl OutputFormat {
         }
     }
 
-    /// Bytes of a pixel that there must be room for: its samples, and RGB.
+    /// Returns the bytes that a pixel needs: for its samples, and for RGB.
     pub(super) fn room(self) -> usize {
         self.channels().max(3)
     }
 
-    /// The library's name.
+    /// Returns the library's number of the format.
     pub(super) fn format(self) -> c_int {
         match self {
             Self::Rgb => tj::TJPF_TJPF_RGB as c_int,
@@ -101,7 +101,7 @@ impl OutputFormat {
         }
     }
 
-    /// Makes RGB of the pixels at the front of `pixels`, in place.
+    /// Converts the pixels at the start of `pixels` to RGB, in place.
     pub(super) fn make_rgb(self, pixels: &mut [u8]) {
         match self {
             Self::Rgb => {}
@@ -116,8 +116,8 @@ impl OutputFormat {
     }
 }
 
-/// Adobe stores CMYK inverted, and every reader takes four channels to be Adobe's. Pillow's arithmetic, packing four
-/// bytes to three in place.
+/// Converts CMYK to RGB, packing four bytes to three in place, with Pillow's arithmetic. Adobe stores CMYK inverted,
+/// and every reader assumes that four channels are Adobe's.
 fn rgb_from_inverted_cmyk(pixels: &mut [u8]) {
     for i in 0..pixels.len() / 4 {
         let [c, m, y, k] = [pixels[4 * i], pixels[4 * i + 1], pixels[4 * i + 2], pixels[4 * i + 3]];

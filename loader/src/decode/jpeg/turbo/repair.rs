@@ -1,11 +1,11 @@
-//! Odd headers made ordinary, in the way in which libjpeg reads them.
+//! Repair of odd headers, to the values that libjpeg assumes.
 //!
-//! The library keeps the first warning of a file only. One about the header, which it gets over without harm, would hide all
-//! that is wrong behind it: so the file is looked at again without its cause.
+//! The library keeps only the first warning of a file. A harmless one about the header would hide all damage after it,
+//! so the file is decoded again with the cause of the warning removed.
 
-/// `bytes` without what libjpeg warns of before the first scan's data, as far as it goes on as if nothing were wrong: bytes
-/// between markers, revisions of JFIF and colour transforms of Adobe that it does not know, and a sequential scan that says
-/// it is a part of a progressive one. `None` when there is nothing of the kind, or no header at all.
+/// Returns `bytes` without the harmless causes of libjpeg's warnings before the first scan's data: bytes between
+/// markers, unknown revisions of JFIF, unknown colour transforms of Adobe, and a sequential scan whose header is that
+/// of a progressive one. Returns `None` if there is no such cause, or no header at all.
 pub(super) fn repair_header(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut rest = bytes.strip_prefix(&[0xff, 0xd8])?;
     let mut out = vec![0xff, 0xd8];
@@ -28,8 +28,8 @@ pub(super) fn repair_header(bytes: &[u8]) -> Option<Vec<u8>> {
                 is_sequential = !matches!(code, 0xc2 | 0xca);
             }
             0xda => {
-                let behind_components = 1 + 2 * usize::from(*body.first()?);
-                let parameters = body.get_mut(behind_components..)?.first_chunk_mut::<3>()?;
+                let parameters_start = 1 + 2 * usize::from(*body.first()?);
+                let parameters = body.get_mut(parameters_start..)?.first_chunk_mut::<3>()?;
                 if is_sequential && components > 0 {
                     *parameters = [0, 63, 0];
                 }
@@ -50,7 +50,7 @@ pub(super) fn repair_header(bytes: &[u8]) -> Option<Vec<u8>> {
     (out != bytes).then_some(out)
 }
 
-/// The code of the next marker, behind bytes that are none.
+/// Returns the code of the next marker, after bytes that are none.
 fn next_marker(rest: &mut &[u8]) -> Option<u8> {
     loop {
         let at = rest.iter().position(|byte| *byte == 0xff)?;

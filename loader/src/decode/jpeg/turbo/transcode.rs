@@ -1,24 +1,24 @@
-//! From progressive to baseline without loss: the same coefficients, coded in another order.
+//! Lossless conversion from progressive to baseline: the same coefficients in another order.
 
 use std::ffi::c_int;
 
 use turbojpeg_sys as tj;
 
-use super::{Instance, Turbo, written};
+use super::{Instance, Turbo, library_output};
 use crate::decode::geometry::{Region, Size};
 use crate::decode::jpeg::JpegDecoder;
 use crate::decode::jpeg::scan_limit::scans_max;
 use crate::decode::pixels::Pixels;
 use crate::error::Result;
 
-/// Pixels of the largest picture that is rewritten: all of its coefficients lie in memory, six bytes a pixel or, of a CMYK
-/// picture, eight. Pillow refuses larger pictures, too.
+/// Pixels of the largest picture that is rewritten. All of its coefficients are in memory, with six bytes per pixel, or
+/// eight for CMYK. Pillow rejects larger pictures, too.
 const PIXELS_MAX: u64 = 178_956_970;
 
-/// The progressive JPEG file `bytes` as a baseline one, with Huffman tables of its own and all markers (EXIF, colour
-/// profiles, comments) kept: it decodes to the same pixels. `None` for a file that is not progressive, that is damaged or too
-/// odd to be rewritten, or that would decode to other pixels, because its last scans are missing and decoders smooth such
-/// pictures: it stays what it is.
+/// Returns the progressive JPEG file `bytes` as a baseline file, with Huffman tables of its own and all markers (EXIF,
+/// colour profiles, comments). It decodes to the same pixels. Returns `None`, so that the file stays as it is, if it is
+/// not progressive, is damaged or too odd to be rewritten, or would decode to other pixels, because its last scans are
+/// missing and decoders smooth such pictures.
 ///
 /// # Errors
 ///
@@ -44,13 +44,13 @@ fn pixels(bytes: &[u8], size: Size) -> Result<Pixels> {
     Ok(pixels)
 }
 
-/// The same coefficients as a baseline file; `None` where the library has anything to say about it.
+/// Returns the same coefficients as a baseline file, or `None` if the library reports an error or a warning.
 fn transform(bytes: &[u8], size: Size) -> Result<Option<Vec<u8>>> {
-    // A new instance: one that has read a header would have passed over markers.
+    // A new instance: one that has read a header would have skipped markers.
     let mut instance = Instance::new(tj::TJINIT_TJINIT_TRANSFORM)?;
     instance.set(tj::TJPARAM_TJPARAM_SCANLIMIT, scans_max(size) as c_int)?;
     instance.set(tj::TJPARAM_TJPARAM_MAXPIXELS, PIXELS_MAX as c_int)?;
-    // Even a harmless warning leaves a file as it is.
+    // A file with any warning is left as it is.
     instance.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 1)?;
     let transform = tj::tjtransform {
         r: tj::tjregion { x: 0, y: 0, w: 0, h: 0 },
@@ -59,7 +59,7 @@ fn transform(bytes: &[u8], size: Size) -> Result<Option<Vec<u8>>> {
         data: std::ptr::null_mut(),
         customFilter: None,
     };
-    let file = written(|buffer, length| {
+    let file = library_output(|buffer, length| {
         // SAFETY: the handle is live (invariant of `Instance`), `bytes` is one slice, and there is one transform, one buffer and
         // one length; with a null buffer the library allocates and stores pointer and length.
         unsafe {
@@ -80,7 +80,7 @@ fn transform(bytes: &[u8], size: Size) -> Result<Option<Vec<u8>>> {
     Ok(file)
 }
 
-/// The size of a progressive file; `None` for any other.
+/// Returns the size of a progressive file, `None` for any other.
 fn progressive_size(bytes: &[u8]) -> Result<Option<Size>> {
     let mut turbo = Turbo::new()?;
     let Ok(header) = turbo.header(bytes) else { return Ok(None) };
@@ -105,7 +105,7 @@ mod tests {
         use Subsampling::{Grey, S411, S420, S422, S440, S444};
         for subsampling in [S444, S422, S420, S440, S411, Grey] {
             let mut progressive = file(subsampling, true);
-            // Behind the start of the image: EXIF, a colour profile, a comment.
+            // After the start of the image: EXIF, a colour profile, a comment.
             let exif = b"\xff\xe1\0\x10Exif\0\0II*\0\x08\0\0\0";
             let profile = b"\xff\xe2\0\x15ICC_PROFILE\0\x01\x01abcde";
             let comment = b"\xff\xfe\0\x07hello";
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_stay_what_they_are() {
+    fn other_files_are_not_rewritten() {
         let progressive = file(Subsampling::S420, true);
         let cut = &progressive[..progressive.len() / 2];
         for bytes in [&file(Subsampling::S420, false)[..], cut, &progressive[..100], b"", b"no picture"] {
@@ -132,16 +132,16 @@ mod tests {
     }
 
     #[test]
-    fn a_progressive_file_whose_last_scans_are_missing_stays_what_it_is() {
-        // Decoders smooth a picture of which they have the DC coefficients only, unless the file is a baseline one.
+    fn a_progressive_file_whose_last_scans_are_missing_is_not_rewritten() {
+        // Decoders smooth a picture with only DC coefficients, unless the file is a baseline one.
         let whole = file(Subsampling::S420, true);
         let scans: Vec<usize> = (0..whole.len()).filter(|at| whole[*at..].starts_with(b"\xff\xda")).collect();
         assert!(scans.len() > 2, "{scans:?}");
         let mut first = whole[..scans[1]].to_vec();
-        // The tables of the next scan stand before it.
+        // The tables of the next scan are before it.
         first.extend(b"\xff\xd9");
         assert!(pixels(&first, SIZE).is_ok());
-        assert!(transform(&first, SIZE).unwrap().is_some(), "the coefficients alone are no reason");
+        assert!(transform(&first, SIZE).unwrap().is_some(), "the coefficients can be transformed");
         assert_eq!(to_baseline(&first).unwrap(), None);
     }
 
