@@ -220,7 +220,7 @@ def test_what_is_missing_is_said(pictures, driver):
         loader(pictures, "cuda:5")
     with pytest.raises(fb.ConfigError, match='"cuda:0"'):
         loader(pictures, "gpu")
-    with pytest.raises(fb.ConfigError, match="numpy's arrays lie in host memory"):
+    with pytest.raises(fb.ConfigError, match="numpy's arrays are in host memory"):
         loader(pictures, "cuda:0", framework="numpy")
     with pytest.raises(fb.ConfigError, match='"cuda" is one device'):
         loader(pictures, ["cuda", "cuda"])

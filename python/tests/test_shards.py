@@ -174,5 +174,5 @@ def test_a_truncated_shard_is_named(tmp_path):
 
 
 def test_a_column_is_no_place_in_a_reader(packed):
-    with pytest.raises(TypeError, match=r"by its number, and its columns by name: reader\[0\], not reader\['number'\]"):
+    with pytest.raises(TypeError, match=r"samples have numbers and columns have names: use reader\[0\], not reader\['number'\]"):
         fb.ShardReader(packed)["number"]

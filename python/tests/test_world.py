@@ -72,7 +72,7 @@ def test_half_a_world_is_an_error_and_no_guess():
 
 
 def test_a_rank_that_is_too_large_is_said_before_anything_else_is_asked_for():
-    with pytest.raises(fb.ConfigError, match="rank is 3 and world_size 2, says the call: a rank counts from 0"):
+    with pytest.raises(fb.ConfigError, match="rank is 3 and world_size 2 according to the call, but a rank counts from 0"):
         detect(rank=3, world_size=2, environ={})
     for wrong in ({"rank": 1.5, "world_size": 2}, {"rank": "0", "world_size": 2}, {"rank": -1, "world_size": 2}):
         with pytest.raises(fb.ConfigError, match="rank is a whole number, at least 0"):

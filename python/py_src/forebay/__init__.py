@@ -1,7 +1,8 @@
-"""forebay: a training-data loader that keeps accelerators fed.
+"""Training-data loader that keeps accelerators busy.
 
     train = forebay.Loader(remote="s3://bucket/set", batch_size=256, shuffle=True,
-                           fields={"x": forebay.Image("image", forebay.RandomResizedCrop(224)), "y": forebay.Scalar("class")})
+                           fields={"x": forebay.Image("image", forebay.RandomResizedCrop(224)), "y":
+                           forebay.Scalar("class")})
     for batch in train:
         batch["x"], batch["y"]
 """

@@ -1,4 +1,4 @@
-"""The extension module. The package around it is the interface; this is not."""
+"""Extension module. Private: the public interface is the package around it."""
 
 from collections.abc import Callable
 from typing import Any

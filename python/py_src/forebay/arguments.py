@@ -1,7 +1,7 @@
-"""Arguments by name: each check takes what a caller passed and gives a plain Python value, or a sentence with the name.
+"""Checks of arguments. Each returns a plain Python value, or raises ConfigError with the argument's name.
 
-The engine gets one JSON document. What does not fit in there is refused here, so that no message is about the document.
-numpy's and torch's numbers are as good as Python's.
+The engine gets one JSON document. Values that do not fit in it are rejected here, so that no message is about the
+document. Numbers of numpy and torch are accepted.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ __all__ = [
 ]
 
 U32 = 1 << 32
-"""What the engine's small counts are below."""
+"""Exclusive upper bound of the engine's 32-bit counts."""
 
 _NAMED_MAX = 8
-"""A constructor's arguments are listed where they are no more than these: a sentence, not a manual."""
+"""Upper bound of the arguments that an error lists."""
 
 Check = Callable[[str, Any], Any]
 """Function of an argument's name and value that returns a plain value or raises ConfigError."""
@@ -66,11 +66,11 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def by_name(example: str = "", **elsewhere: str) -> Callable[[_Class], _Class]:
-    """Decorates a class: a TypeError about a name that its constructor does not have says which is meant.
+    """Decorates a class so that the TypeError about an unknown argument suggests the right name.
 
     Args:
-        example: For a class that takes arguments by name only: how its first ones are passed.
-        **elsewhere: Names that other libraries have for an argument, and what is meant here.
+        example: Example of the first arguments, for a class with keyword-only arguments.
+        **elsewhere: Names of arguments in other libraries, and the names here.
     """
 
     def decorate(cls: _Class) -> _Class:
@@ -94,10 +94,10 @@ def by_name(example: str = "", **elsewhere: str) -> Callable[[_Class], _Class]:
 
 
 def _meant(name: str, names: Sequence[str], listed: set[str], elsewhere: dict[str, str]) -> str:
-    """What a constructor's unknown `name` may mean, as the end of a sentence."""
+    """Returns a suggestion for the unknown argument `name` as the end of a sentence."""
     if name in listed:
         return f": {name} are passed one after the other, without a name"
-    import difflib  # Only where there is something to look for.
+    import difflib  # Imported late, because it is needed for errors only.
 
     near = elsewhere.get(name) or next(iter(difflib.get_close_matches(name.lower(), names, 1)), None)
     if near:
@@ -106,7 +106,7 @@ def _meant(name: str, names: Sequence[str], listed: set[str], elsewhere: dict[st
 
 
 def whole(name: str, value: Any, least: int = 0, below: int = 1 << 64) -> int:
-    """A whole number from `least` on and below `below`."""
+    """Checks a whole number from `least`, below `below`."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -119,7 +119,7 @@ def whole(name: str, value: Any, least: int = 0, below: int = 1 << 64) -> int:
 
 
 def real(name: str, value: Any, what: str = "a number", least: float = -math.inf) -> float:
-    """A finite number from `least` on; `what` says so in words."""
+    """Checks a finite number from `least`; `what` describes the range in words."""
     try:
         number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
@@ -130,12 +130,12 @@ def real(name: str, value: Any, what: str = "a number", least: float = -math.inf
 
 
 def seconds(name: str, value: Any) -> float:
-    """A time above 0."""
+    """Checks a positive number of seconds."""
     return real(name, value, "a positive number of seconds", least=math.ulp(0.0))
 
 
 def reals(name: str, value: Any, count: int) -> list[float]:
-    """So many finite numbers."""
+    """Checks a list of `count` finite numbers."""
     try:
         numbers = [] if isinstance(value, (str, bytes)) else list(value)
     except TypeError:
@@ -146,10 +146,10 @@ def reals(name: str, value: Any, count: int) -> list[float]:
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False; numpy's and 0 and 1 are taken as well."""
+    """Checks True or False; bools of numpy, 0 and 1 are accepted."""
     try:
         is_one = value in (True, False)
-    except Exception:  # An array's `==` raises whatever its library likes.
+    except Exception:  # The exception of an array's `==` depends on its library.
         is_one = False
     if not is_one:
         raise ConfigError(f"{name} is True or False, but it is {value!r}")
@@ -157,7 +157,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def text(name: str, value: Any, what: str = "text") -> str:
-    """A `str` that UTF-8 can hold."""
+    """Checks a `str` that UTF-8 can encode."""
     try:
         if isinstance(value, str):
             value.encode()
@@ -168,12 +168,12 @@ def text(name: str, value: Any, what: str = "text") -> str:
 
 
 def path(name: str, value: Any, what: str = "a path") -> str:
-    """A path as text."""
+    """Checks a path and returns it as text."""
     return text(name, os.fspath(value) if isinstance(value, os.PathLike) else value, what)
 
 
 def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
-    """One of the words."""
+    """Checks that `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         *others, last = (f'"{choice}"' for choice in choices)
         raise ConfigError(f"{name} is {', '.join(others)} or {last}, but it is {value!r}")
@@ -184,7 +184,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:b|([kmgtp])(?:i?b)?)?")
 
 
 def byte_size(name: str, value: Any) -> int | None:
-    """Bytes of a size: a number, or text such as "2gb" or "1.5 tb" in powers of 1,024."""
+    """Returns the bytes of a size: a number, or text such as "2gb" or "1.5 tb" in powers of 1,024."""
     if value is None:
         return None
     what = 'a number of bytes or a size such as "2gb"'
@@ -230,7 +230,7 @@ def checked(table: Mapping[str, Check], values: Mapping[str, Any]) -> dict[str, 
 
 @contextmanager
 def within(place: str) -> Iterator[None]:
-    """Puts `place` in front of the names that the checks inside give."""
+    """Adds the prefix `place` to the messages of the checks inside."""
     try:
         yield
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""From what the engine hands over to what the user asked for. Tensors keep their memory: nothing is copied."""
+"""Conversion of the engine's outputs to the user's framework. Tensors keep their memory: nothing is copied."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from ._forebay import Ragged, Tensor
 from .errors import ConfigError, InternalError
 
-# The engine's types, by numpy's and torch's names, in the order of the number in front of an array that has a shape of its
-# own.
+# Types of the engine, with the names of numpy and torch. The index is the type's number in the header of a ragged
+# array.
 DTYPES = (
     "uint8",
     "uint16",
@@ -28,9 +28,9 @@ DTYPES = (
 
 
 def converter(framework: str, devices: list[str], fields: list[list[Any]] | None) -> Callable[[Any], Any]:
-    """What turns one output of the engine into one of `framework` on one of `devices`. Imports the framework.
+    """Returns the function that converts one output of the engine to `framework`. Imports the framework.
 
-    `fields` are the outputs in the engine's form. Without them none is a bfloat16, because no column is.
+    `fields` are the outputs in the engine's form. Without them no output is bfloat16, because no column is.
     """
     if framework == "torch":
         import torch
@@ -43,7 +43,7 @@ def converter(framework: str, devices: list[str], fields: list[list[Any]] | None
 
         def array(row: bytes) -> torch.Tensor:
             dtype, shape, start = _header(row)
-            # A bytearray: torch's tensors are writable, and bytes are not. It takes no empty buffer.
+            # A bytearray, because torch's tensors are writable and bytes are not. frombuffer rejects an empty buffer.
             values = bytearray(memoryview(row)[start:])
             kind = getattr(torch, dtype)
             return torch.frombuffer(values, dtype=kind).reshape(shape) if values else torch.empty(shape, dtype=kind)
@@ -52,7 +52,7 @@ def converter(framework: str, devices: list[str], fields: list[list[Any]] | None
     if framework == "numpy":
         if devices != ["cpu"] * len(devices):
             raise ConfigError(
-                f'numpy\'s arrays lie in host memory, but device is {", ".join(devices)}: use framework="torch" or "dlpack", '
+                f'numpy\'s arrays are in host memory, but device is {", ".join(devices)}: use framework="torch" or "dlpack", '
                 'or device="cpu"'
             )
         for name, field in fields or ():
@@ -82,7 +82,7 @@ def _outputs(tensor: Callable[[Tensor], Any], array: Callable[[bytes], Any]) -> 
 
 
 def _array(row: bytes) -> Any:
-    """One array with a shape of its own, as numpy's."""
+    """Converts one ragged array to numpy."""
     import numpy
 
     dtype, shape, start = _header(row)
@@ -92,8 +92,9 @@ def _array(row: bytes) -> Any:
 
 
 def _header(row: bytes) -> tuple[str, tuple[int, ...], int]:
-    """Type, shape and where the values start, of what the engine makes of an array with a shape of its own: one byte
-    for the type, one for the number of dimensions, six unused, the dimensions as u64, the values.
+    """Returns type, shape and offset of the values of a ragged array.
+
+    Its header is one byte for the type, one for the number of dimensions, six unused bytes, and the dimensions as u64.
     """
     try:
         shape = struct.unpack_from(f"={row[1]}Q", row, 8)

@@ -1,8 +1,8 @@
-"""What can go wrong, by what a caller can do about it.
+"""Exceptions, one class per kind of remedy.
 
-Every exception of this package is an `Error`; each class also derives from the builtin one would expect, so
-`except FileNotFoundError` catches a missing shard. The message names what it happened to (shard, key, attempt ...);
-the same facts stand in `context`.
+Every exception of this package is an `Error`. Each class also derives from the matching builtin, so
+`except FileNotFoundError` catches a missing shard. The message has the facts (shard, key, attempt ...); `context` has
+the same facts.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = [
 
 
 class Error(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base class of the exceptions of this package."""
 
     kind: str = "error"
-    """The kind's name, the same in messages, logs and the C interface."""
+    """Name of the kind, the same in messages, logs and the C interface."""
 
     context: dict[str, str] = {}
-    """What it happened to: `{"shard": "shard.00003.mds", "sample": "17"}`."""
+    """Facts about the failure: `{"shard": "shard.00003.mds", "sample": "17"}`."""
 
 
 class ConfigError(Error, ValueError):
-    """An argument, or a combination of arguments, is wrong: change it."""
+    """An argument or a combination of arguments is wrong."""
 
     kind = "config"
 
@@ -56,13 +56,13 @@ class AccessError(Error, PermissionError):
 
 
 class NetworkError(Error, ConnectionError):
-    """The network failed in a way that another attempt may cure."""
+    """The network failed; another attempt may succeed."""
 
     kind = "network"
 
 
 class StalledError(Error, TimeoutError):
-    """Nothing arrived for longer than `stall_timeout` or `download_timeout`."""
+    """No progress within `stall_timeout` or `download_timeout`."""
 
     kind = "timeout"
 
@@ -74,19 +74,19 @@ class ChecksumError(Error, OSError, ValueError):
 
 
 class FormatError(Error, ValueError):
-    """An index, a shard or a compressed stream is not what its format says."""
+    """An index, a shard or a compressed stream does not conform to its format."""
 
     kind = "format"
 
 
 class DecodeError(Error, ValueError):
-    """A sample cannot be turned into the fields that were asked for."""
+    """A sample cannot be decoded into the requested fields."""
 
     kind = "decode"
 
 
 class UnsupportedError(Error, RuntimeError):
-    """The data needs something that this build or this machine does not have."""
+    """The data needs a feature that this build or this machine does not have."""
 
     kind = "unsupported"
 
@@ -122,7 +122,7 @@ class ClosedError(Error, RuntimeError):
 
 
 class InternalError(Error, RuntimeError):
-    """A promise that the engine made to itself does not hold: please report it."""
+    """A bug in the engine: please report it."""
 
     kind = "internal"
 
@@ -150,7 +150,7 @@ _BY_KIND = {
 
 
 def _from_engine(kind: str, message: str, context: list[tuple[str, str]]) -> Error:
-    """The exception for an error of the engine. A kind that is newer than this file becomes the base class."""
+    """Returns the exception for an error of the engine; an unknown kind gives the base class."""
     error = _BY_KIND.get(kind, Error)(message)
     error.context = dict(context)
     return error

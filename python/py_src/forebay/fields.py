@@ -1,9 +1,9 @@
-"""What a batch is made of: one field per output, each made from one column of the samples.
+"""Fields of a batch, one per output. Each is made from one column of the samples.
 
-A field says which column it reads, what is done to it and what comes out. It is a plain value: nothing is decoded here,
-and the engine checks it when the loader is made.
+A field has a column, operations and a result type. It is a plain value: the engine checks it when the loader is made,
+and decodes.
 
-Shapes below are one batch's: N rows, H and W in pixels, C channels.
+Shapes below are those of a batch: N rows, H and W in pixels, C channels.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Size = Union[int, Sequence[int]]
 
 
 def _pair(op: str, size: Size) -> list[int]:
-    """(height, width) of the size that an operation was given."""
+    """Returns (height, width) of an operation's size."""
     pair = list(size) if isinstance(size, Sequence) and not isinstance(size, str) else [size, size]
     if len(pair) != 2:
         raise ConfigError(f"size of {op} is a whole number of pixels or (height, width), but it is {size!r}")
@@ -55,7 +55,7 @@ def _pair(op: str, size: Size) -> list[int]:
 
 
 def _dtype(value: Any) -> str | None:
-    """The name of a type; torch's and numpy's own objects are taken as well."""
+    """Returns the name of a type, which may be an object of torch or numpy."""
     if value is None:
         return None
     name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
@@ -66,7 +66,7 @@ def _dtype(value: Any) -> str | None:
 
 
 def _column(field: Field) -> str:
-    """The column that a field reads."""
+    """Checks the column of a field."""
     return text(f"column of {type(field).__name__}", field.column, "a column's name")
 
 
@@ -76,7 +76,7 @@ class RandomResizedCrop:
     """Cuts a random rectangle and resizes it to `size`, with torchvision's distribution.
 
     Args:
-        size: Pixels that come out: one number for a square, or (height, width).
+        size: Pixels of the result: one number for a square, or (height, width).
         scale: Bounds of the rectangle's share of the image's area.
         ratio: Bounds of its width divided by its height, drawn on a logarithmic scale.
     """
@@ -111,7 +111,7 @@ class Resize:
     """Resizes with antialiased bilinear interpolation, as Pillow does.
 
     Args:
-        size: One number is the shorter side, and the longer one keeps the aspect; (height, width) is both.
+        size: One number is the shorter side, and the longer one keeps the aspect ratio; (height, width) sets both.
     """
 
     size: Size
@@ -124,7 +124,7 @@ class Resize:
 @by_name()
 @dataclass(frozen=True)
 class CenterCrop:
-    """Cuts `size` pixels, one number or (height, width), out of the middle."""
+    """Cuts `size` pixels, one number or (height, width), from the centre."""
 
     size: Size
 
@@ -135,7 +135,7 @@ class CenterCrop:
 @by_name()
 @dataclass(frozen=True)
 class Normalize:
-    """Makes `(pixel / 255 - mean) / std` of every pixel, channel by channel; the result is a floating-point type.
+    """Maps every pixel to `(pixel / 255 - mean) / std`, channel by channel; the result is a floating-point type.
 
     Args:
         mean: One number per channel, for pixels in 0..1.
@@ -151,36 +151,35 @@ class Normalize:
 
 
 ImageOp = Union[RandomResizedCrop, RandomHorizontalFlip, Resize, CenterCrop, Normalize]
-"""What `Image` can do to a picture."""
+"""Operations of `Image`."""
 
 
 @by_name()
 class Image:
     """A picture: JPEG, PNG or WebP bytes, or one of the raw image encodings, as a tensor of pixels.
 
-    The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with three channels: grey is
-    repeated, transparency is left out, of 16 bits the upper 8 count, and of an animation the first frame is taken. "uint8"
-    has grey levels 0 to 255; float types have them divided by 255, and then what `Normalize` makes of that. Where `ops` does
-    not end at a fixed size it is a list of N pictures, each of its own height and width.
+    The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with three channels. Grey is
+    repeated, transparency is dropped, 16-bit values keep the upper 8 bits, and animations give the first frame. "uint8"
+    has grey levels 0 to 255; float types have them divided by 255, before `Normalize`. If `ops` does not end at a fixed
+    size, the result is a list of N pictures of different sizes.
 
     Args:
-        column: The column that holds the encoded picture.
-        *ops: What is done to it, in this order. `Normalize` comes last.
+        column: Column with the encoded picture.
+        *ops: Operations in this order. `Normalize` must be the last.
         dtype: "uint8", "float32", "float16" or "bfloat16". None: "float32" with `Normalize`, else "uint8".
-        layout: "NCHW" or "NHWC"; torch's channels_last is `x.permute(0, 3, 1, 2)` of the latter, which copies nothing.
-        tolerant: Decode damaged and truncated JPEG files as far as libjpeg-turbo can read them, the rest mostly grey,
-            and count them as `pictures_damaged` in `stats()`. Otherwise they are errors. Damage below the part that
-            the operations need is not looked at, with either.
-        apply_exif_orientation: Turn and mirror JPEG files as their EXIF data says, before `ops`. The default is what
-            Pillow and torchvision do: leave them as they are stored. PNG and WebP files always stay as they are, masks
-            too: where a `Joint` has a mask that was drawn on the turned picture, set this, and else leave it.
-        scaled_decode: Decode a JPEG file to a half, a quarter or an eighth of its width and height where `ops` start with
-            a resize, or crop and resize, of a part at least 2, 4 or 8 times what becomes of it, both ways: as Pillow's
-            `draft`. For large photographs this is faster, by 1.1 to 2.7 times for those of 1 to 12 megapixels and crops to
-            224, and adds to what a row index saves. Pixels are then not those of a full decode: on photographs of a
-            megapixel they differ by about one grey level on average, single ones by tens. How many pictures that was is
-            `pictures_scaled` in `stats()`. What a CUDA device decodes (`device_decode`) is decoded in full, what it leaves
-            to the host is not.
+        layout: "NCHW" or "NHWC"; `x.permute(0, 3, 1, 2)` of the latter is torch's channels_last, without a copy.
+        tolerant: Decode damaged and truncated JPEG files as far as libjpeg-turbo can, with the rest mostly grey, and
+            count them as `pictures_damaged` in `stats()`. By default they are errors. Damage below the part that the
+            operations need is not detected in either case.
+        apply_exif_orientation: Turn and mirror JPEG files by their EXIF data, before `ops`. By default they stay as
+            stored, as in Pillow and torchvision. PNG and WebP files, and masks, always stay as stored. Set this if the
+            mask of a `Joint` was drawn on the turned picture.
+        scaled_decode: Decode a JPEG file at a half, a quarter or an eighth of its size if `ops` start with a resize, or
+            crop and resize, that reduces both sides by at least that factor, like Pillow's `draft`. Large photographs
+            decode faster: 1.1 to 2.7 times for 1 to 12 megapixels and crops to 224, in addition to the gain of a row
+            index. The pixels are not exact: on photographs of a megapixel they differ by about one grey level on
+            average, single ones by tens. `pictures_scaled` in `stats()` counts the pictures. Pictures that a CUDA
+            device decodes (`device_decode`) are decoded in full.
     """
 
     __slots__ = ("apply_exif_orientation", "column", "dtype", "layout", "ops", "scaled_decode", "tolerant")
@@ -224,12 +223,12 @@ class Image:
 
 @by_name()
 class Mask:
-    """A picture of labels, as for segmentation: stored values unchanged, nearest neighbour; a tensor of shape (N, H, W).
+    """A picture of labels, as for segmentation, resized by nearest neighbour: a tensor of shape (N, H, W).
 
     Args:
-        column: The column that holds it: PNG of one channel (grey or palette), or raw pixels of mode L or P.
-        *ops: What is done to it, in this order, without `Normalize`. In a `Joint` the draws are those of its picture.
-        dtype: An integer type that holds 255.
+        column: Column with PNG files of one channel (grey or palette), or raw pixels of mode L or P.
+        *ops: Operations in this order, without `Normalize`. In a `Joint` they use the random draws of the picture.
+        dtype: Integer type that can represent 255. Stored values are not changed.
     """
 
     __slots__ = ("column", "dtype", "ops")
@@ -261,8 +260,9 @@ class Scalar:
     """A number: a tensor of shape (N,).
 
     Args:
-        column: The column that holds it.
-        dtype: What comes out, such as "int64" or "float32"; a value that does not fit is an error. None: the column's own.
+        column: Column with the number.
+        dtype: Type of the result, such as "int64" or "float32"; a value out of its range is an error. None: the
+            column's type.
     """
 
     column: str
@@ -278,12 +278,12 @@ class Tokens:
     """Token ids: a tensor of shape (N, length).
 
     Args:
-        column: The column that holds them, as an array or as raw little-endian bytes.
-        length: Ids in a row. A longer sample is a `DecodeError`: raise `length`, or cut when the data set is written. A
-            shorter one is filled up with `pad`, and without it a `DecodeError` too.
-        dtype: What comes out. Narrower ids, such as uint16, are widened without a copy in Python.
-        pad: The id that fills a short row.
-        stored: The type of the ids in a column of raw bytes, such as "uint16"; an array says it itself.
+        column: Column with the ids, as an array or as raw little-endian bytes.
+        length: Ids in a row. A longer sample is a `DecodeError`: raise `length`, or cut samples when the data set is
+            written. A shorter sample is filled with `pad`; without `pad` it is a `DecodeError`.
+        dtype: Type of the result. Narrower ids, such as uint16, are widened without a copy in Python.
+        pad: Id that fills a short row.
+        stored: Type of the ids in a column of raw bytes, such as "uint16". Arrays have their own type.
     """
 
     column: str
@@ -306,11 +306,11 @@ class Tokens:
 @by_name()
 @dataclass(frozen=True)
 class Array:
-    """An array: a tensor of shape (N, *shape) where the column's encoding fixes type and shape, else a list of N arrays.
+    """An array: a tensor of shape (N, *shape) if the column's encoding fixes type and shape, else a list of N arrays.
 
     Args:
-        column: The column that holds it.
-        dtype: What comes out. None: the column's own.
+        column: Column with the array.
+        dtype: Type of the result. None: the column's type.
     """
 
     column: str
@@ -334,7 +334,7 @@ class Text:
 @by_name()
 @dataclass(frozen=True)
 class Bytes:
-    """The column as it stands in the shard: a list of N `bytes`."""
+    """The stored bytes of the column: a list of N `bytes`."""
 
     column: str
 
@@ -348,10 +348,11 @@ class Joint:
     Args:
         **fields: Each output's name and its `Image` or `Mask`.
 
-    A mask may be smaller or larger than its picture, but of the same shape: a sample whose sides have different ratios is an
-    error. A mask is never turned as EXIF data says, see `Image`.
+    A mask may be smaller or larger than its picture, but must have the same aspect ratio; otherwise the sample is an
+    error. Masks ignore EXIF orientation, see `Image`.
 
-    The outputs stand in the batch under their own names; the name that the `Joint` has in `fields` keys the draws.
+    The outputs are in the batch under their own names. The name of the `Joint` in `fields` is part of the key of its
+    draws.
     """
 
     __slots__ = ("fields",)
@@ -374,11 +375,11 @@ class Joint:
 
 
 Field = Union[Image, Mask, Scalar, Tokens, Array, Text, Bytes, Joint]
-"""What `fields` maps an output's name to."""
+"""Type of the values of `fields`."""
 
 
 def specs(fields: Mapping[str, Field] | None) -> list[list[Any]] | None:
-    """The engine's form of `fields`: pairs of name and description, in the batch's order."""
+    """Returns the engine's form of `fields`: pairs of name and description, in the batch's order."""
     if fields is None:
         return None
     if not isinstance(fields, Mapping):

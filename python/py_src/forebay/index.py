@@ -1,15 +1,15 @@
-"""Row indexes for data that exists: `python -m forebay.index SOURCE OUT`.
+"""Row indexes for existing data: `python -m forebay.index SOURCE OUT`.
 
-Copies an MDS data set from one folder to another, shard by shard, and puts behind the samples of each shard where the rows of
-every JPEG start, 0.2 to 0.3 % of its bytes. `forebay.Loader` then does not decode what lies above and right of a crop; the
-pixels are the same. Samples, their shards and their order stay as they are, and other readers, MosaicML streaming among
-them, read past the index. Sizes and hashes in the copy's index.json are new, so it is another data set to a cache, and a
-checkpoint of the original is loaded with `strict=False`.
+Copies an MDS data set from one folder to another, shard by shard, and appends to each shard the positions of the rows
+of every JPEG, 0.2 to 0.3 % of its bytes. With them `forebay.Loader` skips the parts above and right of a crop; the
+pixels are the same. Samples, their shards and their order do not change, and other readers, such as MosaicML streaming,
+ignore the index. Sizes and hashes in the copy's index.json are new. A cache therefore treats the copy as another data
+set, and a checkpoint of the original must be loaded with `strict=False`.
 
     python -m forebay.index data/train data/train-indexed
     python -m forebay.index --transcode data/train data/train-indexed
 
-With `--transcode`, progressive JPEGs become baseline ones of the same pixels, with all their markers.
+`--transcode` rewrites progressive JPEGs as baseline JPEGs with the same pixels and markers.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = ["Report", "index"]
 
 @dataclass
 class Report:
-    """What a copy holds."""
+    """Figures of a copy."""
 
     shards: int = 0
     """Shards copied."""
     jpegs: int = 0
     """Values of "jpeg" columns."""
     indexed: int = 0
-    """Those with a row index: flawless baseline files."""
+    """JPEGs with a row index: baseline files without errors."""
     transcoded: int = 0
-    """Those that were progressive."""
+    """JPEGs that were progressive."""
     sample_bytes: int = 0
-    """Bytes of the samples, not compressed."""
+    """Uncompressed bytes of the samples."""
     index_bytes: int = 0
-    """Bytes of the indexes behind them."""
+    """Bytes of the indexes."""
 
 
 def index(
@@ -58,18 +58,18 @@ def index(
     """Copies a data set and indexes its JPEGs.
 
     Args:
-        source: A folder with index.json and MDS shards.
-        out: A folder that is new or empty.
+        source: Folder with index.json and MDS shards.
+        out: New or empty folder.
         transcode: Rewrite progressive JPEGs as baseline ones.
-        threads: Shards at a time, each of which is in memory as a whole. None: the CPUs that this process may use.
-        progress: Called behind each shard, with the report so far and how many shards there are.
+        threads: Number of shards that are copied in parallel, each fully in memory. None: the CPUs of this process.
+        progress: Function that is called after each shard with the report so far and the number of shards.
 
     Returns:
-        What was done.
+        The figures of the copy.
 
     Raises:
-        ConfigError: `out` holds something, one of both is a URL, or no column is "jpeg".
-        FormatError: A shard is damaged. The copy then has no index.json, so nothing takes it for a data set.
+        ConfigError: `out` is not empty, a folder is a URL, or no column is "jpeg".
+        FormatError: A shard is damaged. The copy then has no index.json, so it cannot be used as a data set.
         UnsupportedError: The shards are not MDS.
     """
     copy = _forebay.IndexedCopy(_folder(source), _folder(out), transcode)
@@ -93,7 +93,7 @@ def index(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 0 when all went well."""
+    """Runs the command; returns 0 on success."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(
         prog="python -m forebay.index", description=__doc__.split("\n\n")[1], formatter_class=argparse.RawTextHelpFormatter
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def progress(report: Report, shards: int) -> None:
         rate = report.sample_bytes / 1e6 / max(time.monotonic() - start, 1e-9)
         line = f"{report.shards} of {shards} shards, {report.jpegs} JPEGs, {rate:.0f} MB/s"
-        # One line that changes on a terminal, lines elsewhere only at the end.
+        # A terminal shows one line that changes; other outputs get one line at the end.
         if sys.stderr.isatty():
             print(f"\r{line}", end="\n" if report.shards == shards else "", file=sys.stderr, flush=True)
         elif report.shards == shards:
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"the index takes {report.index_bytes} bytes, {share:.2f} % of the samples"
     )
     if report.indexed < report.jpegs:
-        print("those without one are damaged, or progressive, which --transcode rewrites, or of a rare kind")
+        print("the others are damaged, progressive (use --transcode), or of a rare kind")
     return 0
 
 

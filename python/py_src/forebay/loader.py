@@ -1,4 +1,4 @@
-"""The loader: shards to batches, in threads of this process."""
+"""Loader: makes batches from shards, in threads of this process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PYTHON_ONLY |= World.__annotations__.keys()
 
 @atexit.register
 def _close_all() -> None:
-    """The driver ends with the process: threads that use it end before."""
+    """Closes loaders on CUDA devices before the driver, which ends with the process."""
     for loader in list(_on_devices):
         loader.close()
 
@@ -276,11 +276,11 @@ class Loader:
             raise
         if devices != ["cpu"]:
             _on_devices.add(self)
-        # Weak: the iterator holds the loader, and without a cycle both end when the last of them is dropped.
+        # Weak, because the iterator holds the loader. Without a cycle both end when the last of them is dropped.
         self._iterator: Callable[[], _Epoch | None] = lambda: None
 
     def __iter__(self) -> Iterator[Any]:
-        """Starts the next epoch, or goes on where `load_state_dict` said. An earlier iterator ends."""
+        """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends."""
         self._check()
         self._abandon()
         for engine in self._engines:
@@ -295,55 +295,57 @@ class Loader:
         )
 
     def __len__(self) -> int:
-        """Batches of a whole epoch."""
+        """Number of batches of a whole epoch."""
         self._check()
         return self._engines[0].batches()
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next `iter` runs, from 0."""
+        """Epoch that the next `iter` runs, from 0."""
         return self._engines[0].epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands: the batches handed out so far count, those made ahead do not.
+        """Returns the position after the batches delivered so far; batches made ahead do not count.
 
-        Small, made of plain numbers and strings, equal on all ranks, and readable by MosaicML streaming. A batch that could not
-        be converted comes again and does not count.
+        The state is small, consists of plain numbers and strings, is equal on all ranks, and MosaicML streaming can
+        load it. A batch that could not be converted is delivered again and does not count.
 
         Raises:
-            StateError: Several threads share the iterator, and a batch that could not be converted comes before one that was.
+            StateError: Several threads share the iterator, and a batch that could not be converted precedes one that
+                was.
         """
         self._check()
         iterator = self._iterator()
-        return json.loads(self._engines[0].state_dict(iterator is not None and iterator.last_comes_again()))
+        return json.loads(self._engines[0].state_dict(iterator is not None and iterator.last_is_pending()))
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Makes the next `iter` go on where `state` was taken, on any legal number of ranks.
+        """Makes the next `iter` resume the position of `state`, on any legal number of ranks.
 
         Args:
-            state: From `state_dict`, or from MosaicML streaming's. Its seed and number of canonical nodes count from then on.
-            strict: Refuse a state of another plan, such as other data, weights or seeds. Another batch size is no other plan.
+            state: Result of `state_dict`, of this class or of MosaicML streaming. Its seed and number of canonical
+                nodes replace those of the loader.
+            strict: Reject a state of another plan, such as other data, weights or seeds. The batch size may differ.
 
         Raises:
-            StateError: The state belongs to another plan; the sentence lists the arguments that differ.
+            StateError: The state belongs to another plan; the message lists the arguments that differ.
         """
         self._check()
         if not isinstance(state, Mapping):
-            raise StateError(f"a state is the dict that state_dict() gave, but this is a {type(state).__name__}")
+            raise StateError(f"a state is the dict that state_dict() returned, but this is a {type(state).__name__}")
         if "epoch" not in state:
             keys = ", ".join(map(repr, list(state)[:5])) or "nothing"
-            raise StateError(f"a state is the dict that state_dict() gave, but this one holds {keys}: pass the part that it is in")
+            raise StateError(f"a state is a dict from state_dict(), but this dict has {keys}: pass the item with the state")
         self._abandon()
         document = json.dumps(dict(state), default=_plain)
         for engine in self._engines:
             engine.load_state_dict(document, strict)
 
     def stats(self) -> dict[str, Any]:
-        """What every stage did with its time since the loader was made.
+        """Returns the figures of all stages since the loader was made.
 
-        `stages` maps a stage to `busy_s`, `input_s` (waiting for the stage before it), `output_s` (waiting for the one behind
-        it), each in seconds summed over its threads, and `items` and `bytes`. `counters` holds plain numbers, `notes`
-        sentences about choices the loader made, `elapsed_s` the loader's age.
+        `stages` maps a stage to `busy_s`, `input_s` (wait for the previous stage) and `output_s` (wait for the next
+        stage), in seconds summed over its threads, and to `items` and `bytes`. `counters` has plain numbers, `notes`
+        has sentences about choices of the loader, `elapsed_s` is the loader's age.
         """
         every = [json.loads(engine.stats()) for engine in self._engines]
         total = every[0]
@@ -358,17 +360,18 @@ class Loader:
         return total
 
     def prometheus(self) -> str:
-        """The same figures as Prometheus text, labelled with the rank."""
+        """Returns the same figures as Prometheus text, labelled with the rank."""
         return "".join(engine.prometheus() for engine in self._engines)
 
     def trace_json(self) -> str | None:
-        """Every stage's spans of time in Chrome's format, which Perfetto opens. None without `trace=True`."""
+        """Returns the time spans of all stages in Chrome's format, for Perfetto. None without `trace=True`."""
         return self._engines[0].trace_json()
 
     def close(self) -> None:
-        """Ends it: threads, files and locks are gone when this returns. Batches handed out stay valid.
+        """Ends the loader: threads, files and locks are gone when this returns. Delivered batches stay valid.
 
-        Threads that wait for a CUDA device which has not answered for ten seconds are left behind, with a warning in the log.
+        If a CUDA device has not responded for ten seconds, the threads that wait for it are abandoned, with a warning
+        in the log.
         """
         self._closed = True
         if os.getpid() != self._pid:
@@ -392,12 +395,12 @@ class Loader:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "forebay.Loader cannot be pickled: it is threads of this process. Make one in each process; for a checkpoint "
+            "forebay.Loader cannot be pickled, because its threads belong to this process. Make one in each process; for a checkpoint "
             "save state_dict()"
         )
 
     def _abandon(self) -> None:
-        """Ends the iterator that is alive, if one is."""
+        """Ends the live iterator, if there is one."""
         iterator = self._iterator()
         if iterator is not None:
             iterator.abandoned = True
@@ -408,26 +411,27 @@ class Loader:
         if os.getpid() != self._pid:
             _refuse_worker()
             raise ClosedError(
-                "this loader was made in another process: its threads did not come along in the fork, so make a loader here"
+                "this loader was made in another process, and a fork does not copy its threads: make a loader in this process"
             )
 
 
-# A batch's number, and its outputs from each engine; while it is being taken None for the end.
+# Number of a batch, and its outputs of each engine; None marks the end of the epoch.
 _Taken = tuple[int, list[Any]]
 
 
 class _Epoch:
-    """The iterator of one epoch."""
+    """Iterator of one epoch."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._over = False
         self._is_empty = True
-        # Several threads may ask. Held while batches are taken, not while they are converted.
+        # Serialises threads that share the iterator. Held while batches are taken, not while they are converted.
         self._turn = threading.Lock()
-        # Guards the next two, and is never held for long.
+        # Guards the next two attributes for short times.
         self._lock = threading.Lock()
-        # How many batches the engines gave, and which of them could not be converted or are not whole: these come again.
+        # Batches taken from the engines, and those of them that are incomplete or could not be converted. These are
+        # delivered again.
         self._taken = 0
         self._failed: list[_Taken] = []
         self.abandoned = False
@@ -438,7 +442,7 @@ class _Epoch:
     def __next__(self) -> Any:
         loader = self._loader
         loader._check()
-        # What this call has taken: at most one batch.
+        # Batches that this call has taken: at most one.
         held: list[_Taken] = []
         try:
             with self._turn:
@@ -450,29 +454,29 @@ class _Epoch:
         batch = batches[0] if loader._single else batches
         return batch if loader._transform is None else loader._transform(batch)
 
-    def last_comes_again(self) -> bool:
-        """Whether the last batch is yet to be handed out, since it could not be converted.
+    def last_is_pending(self) -> bool:
+        """Returns true if the last batch could not be converted and is delivered again.
 
         Raises:
-            StateError: Another one is, which a state cannot say.
+            StateError: An earlier batch is pending, which a state cannot express.
         """
         with self._lock:
             failed = [number for number, _ in self._failed]
             last = self._taken - 1
         if failed not in ([], [last]):
             raise StateError(
-                "a batch before the last one could not be converted, and a state cannot leave it out alone: take it from the "
-                "iterator first, which hands it out next"
+                "a batch before the last one could not be converted, and a state cannot leave out that batch alone: take it from "
+                "the iterator first, which delivers it next"
             )
         return bool(failed)
 
     def _take(self, held: list[_Taken]) -> None:
-        """Adds the next batch and its number to `held`: from each engine, or what was kept.
+        """Adds the next batch and its number to `held`: from the kept ones, else from each engine.
 
         An interrupt is raised between two steps of the interpreter, so each batch goes into a list in one step.
         """
         loader = self._loader
-        # Another thread may have closed the loader meanwhile.
+        # Another thread may have closed the loader.
         loader._check()
         if self.abandoned:
             raise ClosedError("a newer iterator, load_state_dict or close ended this one: only one is alive at a time")
@@ -500,29 +504,29 @@ class _Epoch:
                     self._taken = max(self._taken, number + 1)
 
     def _keep(self, held: list[_Taken]) -> None:
-        """Keeps a batch, which comes before later ones."""
+        """Keeps a batch, which is delivered before later ones."""
         for number, taken in held:
-            # The end is no part of one.
+            # The mark of the end is not part of a batch.
             taken[:] = [outputs for outputs in taken if outputs is not None]
             if taken:
                 with self._lock:
                     bisect.insort(self._failed, (number, taken), key=operator.itemgetter(0))
 
     def _warn_of_no_batch(self) -> None:
-        # Only now: counting batches takes a plan of the epoch, which no start should wait for.
+        # Not at the start, because counting batches needs a plan of the epoch, which takes time.
         if not len(self._loader):
             why = "drop_last leaves out the only one, which is shorter than batch_size"
         elif self._loader.stats()["counters"].get("samples_skipped"):
             why = 'on_error="skip" left out every sample'
         else:
-            return  # It went on where nothing was left.
+            return  # It resumed a position at the end of the epoch.
         warnings.warn(f"an epoch has no batch: {why}", stacklevel=4)
 
 
 _OPTIONS = checks(Loader.__init__.__annotations__, without=_PYTHON_ONLY)
 
 def _sources(streams: Any, split: str | None) -> list[dict[str, Any]]:
-    """The engine's form of `streams`."""
+    """Returns the engine's form of `streams`."""
     if not isinstance(streams, Sequence) or not all(isinstance(stream, Stream) for stream in streams):
         raise ConfigError(f"streams is a list of forebay.Stream, such as [Stream(remote=...)], but it is {streams!r}")
     sources = []
@@ -533,17 +537,17 @@ def _sources(streams: Any, split: str | None) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> int:
-    """numpy's and torch's whole numbers as Python's, for `json`."""
+    """Converts whole numbers of numpy and torch to Python's, for `json`."""
     try:
         return operator.index(value)
     except TypeError:
         raise StateError(
-            f"a state is made of plain numbers, text and dicts, but {value!r} in it is a {type(value).__name__}"
+            f"a state consists of plain numbers, text and dicts, but {value!r} in it is a {type(value).__name__}"
         ) from None
 
 
 def _devices(devices: list[Any]) -> list[str]:
-    """The devices' names; torch.device objects are welcome."""
+    """Returns the names of devices, which may be torch.device objects."""
     for device in devices:
         if device is None or isinstance(device, (bool, int, float, bytes)):
             raise ConfigError(f'device is a name such as "cpu" or "cuda:0", or a list of names, but it is {device!r}')
@@ -559,7 +563,7 @@ def _devices(devices: list[Any]) -> list[str]:
 
 
 def _world_of_device(world: World, number: int, devices: int) -> dict[str, int]:
-    """Each of a process's devices is a rank."""
+    """Returns the ranks of one device; each device of a process is a rank."""
     return {
         "rank": world.rank * devices + number,
         "world_size": world.world_size * devices,

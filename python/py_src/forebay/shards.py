@@ -1,4 +1,4 @@
-"""Reading and writing shards one sample at a time, beside the loader: data sets are made here and looked at here."""
+"""Access to shards one sample at a time: writer and reader of local data sets."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["MDSWriter", "ShardReader", "read_index"]
 
 
 def read_index(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The shards that an index.json lists, checked.
+    """Returns the shards of an index.json after checking it.
 
     Args:
-        path: The file, or the folder it lies in.
+        path: The file, or its folder.
 
     Returns:
-        For each shard its `format`, `samples`, `columns` (pairs of name and encoding), `compression` (such as "zstd:3" or
-        None) and `files` (`raw` and `zip` names, `raw_bytes`).
+        For each shard its `format`, `samples`, `columns` (pairs of name and encoding), `compression` (such as "zstd:3"
+        or None) and `files` (`raw` and `zip` names, `raw_bytes`).
 
     Raises:
         FormatError: The file is not a valid index; the message names the field.
@@ -52,9 +52,9 @@ def _open_index(path: str | os.PathLike[str]) -> tuple[_forebay.Index, list[dict
 
 
 def _folder(path: str | os.PathLike[str]) -> str:
-    """A path of this machine."""
+    """Checks that `path` is a local path."""
     path = os.fspath(path)
-    # As `is_url` in Rust's `store::url`, which refuses a loader's `local`.
+    # The same rule as `is_url` in Rust's `store::url`, which checks a loader's `local`.
     if re.match(r"[A-Za-z][A-Za-z0-9-]+:/", path):
         raise ConfigError(f"{path!r} is a URL, and this works on a local folder: copy from or to the store yourself")
     return path
@@ -63,13 +63,13 @@ def _folder(path: str | os.PathLike[str]) -> str:
 class ShardReader(Sequence[dict[str, Any]]):
     """A local folder of shards (MDS, JSONL, CSV, TSV, XSV) as a sequence of samples.
 
-    A sample is a dict of its columns: numbers, text and bytes as Python's and numpy's, arrays as numpy's, raw pixels as a
-    Pillow image; JPEG, PNG and pickle columns stay bytes, as they are stored. Compressed shards are unpacked in memory, the
-    last one is kept. Hashes are not checked; the loader does that.
+    A sample is a dict of its columns: numbers, text and bytes in types of Python and numpy, arrays of numpy, raw pixels
+    as a Pillow image. JPEG, PNG and pickle columns are returned as the stored bytes. Compressed shards are unpacked in
+    memory, and the last one is kept. Hashes are not checked here; the loader checks them.
 
     Args:
-        local: The folder with index.json.
-        split: Sub-folder of it.
+        local: Folder with index.json.
+        split: Sub-folder of `local`.
     """
 
     def __init__(self, local: str | os.PathLike[str], split: str | None = None) -> None:
@@ -81,7 +81,7 @@ class ShardReader(Sequence[dict[str, Any]]):
             self._starts.append(total)
             total += shard["samples"]
         self._total = total
-        # The open shard: its number, its offsets, its bytes.
+        # The open shard: number, offsets, bytes.
         self._open: tuple[int, _forebay.Offsets, memoryview] | None = None
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class ShardReader(Sequence[dict[str, Any]]):
         try:
             number = operator.index(at)
         except TypeError:
-            raise TypeError(f"a sample is taken by its number, and its columns by name: reader[0], not reader[{at!r}]") from None
+            raise TypeError(f"samples have numbers and columns have names: use reader[0], not reader[{at!r}]") from None
         if number < 0:
             number += self._total
         if not 0 <= number < self._total:
@@ -112,7 +112,7 @@ class ShardReader(Sequence[dict[str, Any]]):
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self._starts[middle] <= number else (low, middle)
-        # A shard without samples starts where the next one does; the last of them has the sample.
+        # An empty shard has the same start as the next one; the last of them has the sample.
         return low
 
     def _shard(self, number: int) -> tuple[_forebay.Offsets, memoryview]:
@@ -122,21 +122,21 @@ class ShardReader(Sequence[dict[str, Any]]):
         return self._open[1], self._open[2]
 
     def _file(self, shard: int, number: int) -> bytes:
-        """A shard's file, raw: as it lies there, or unpacked."""
+        """Returns a raw file of a shard, unpacked if it is compressed."""
         names = self.shards[shard]["files"][number]
         raw = os.path.join(self._folder, names["raw"])
         if names["zip"] is None or os.path.exists(raw):
             with open(raw, "rb") as file:
                 data = file.read()
             if len(data) != names["raw_bytes"]:
-                raise FormatError(f"{raw} has {len(data)} bytes, the index says {names['raw_bytes']}")
+                raise FormatError(f"{raw} has {len(data)} bytes, but the index has {names['raw_bytes']}")
             return data
         with open(os.path.join(self._folder, names["zip"]), "rb") as file:
             return self._index.unpack(shard, number, file.read())
 
 
 def _value(kind: str, value: Any) -> Any:
-    """A decoded column in the type that one expects in Python."""
+    """Converts a decoded column to the usual Python type."""
     if kind == "array":
         import numpy
 
@@ -169,31 +169,32 @@ _NUMBERS = frozenset(
 
 @by_name('out="folder", columns={"image": "jpeg", "class": "int"}')
 class MDSWriter:
-    """Writes samples as MDS shards and an index, byte for byte as MosaicML streaming does, with compression and hashes in
-    threads.
+    """Writer of MDS shards and their index, byte for byte like MosaicML streaming's. Threads compress and hash.
 
         with MDSWriter(out="data/train", columns={"image": "jpeg", "class": "int"}, compression="zstd") as writer:
             writer.write({"image": jpeg_bytes, "class": 3})
 
-    The index is written last, so a crash leaves nothing that looks finished; leaving the block on an exception writes no index.
+    The index is written last, so an interrupted run leaves no complete data set. An exception in the block writes no
+    index.
 
     Args:
-        out: Local folder to write to, new or empty. What comes out is copied to a store as it is.
-        columns: Each column's encoding: "bytes", "str", "int", "float32", "ndarray:uint16:2048", "jpeg", "png", "json" ...
-        compression: "zstd", "zstd:7", "gz", "bz2", "br" or "snappy", with a level or without. None: raw shards.
-        hashes: Digests to record, such as ["xxh64"].
+        out: Local folder to write to, new or empty. It can be copied to a store without changes.
+        columns: Encoding of each column: "bytes", "str", "int", "float32", "ndarray:uint16:2048", "jpeg", "png", "json"
+        ...
+        compression: "zstd", "gz", "bz2", "br" or "snappy", optionally with a level ("zstd:7"). None: raw shards.
+        hashes: Hashes to record, such as ["xxh64"].
         size_limit: Largest raw shard, in bytes or as "64mb". None: one shard.
-        exist_ok: Empty a folder that is not empty, instead of refusing it.
-        threads: Threads that compress and write. None: the CPUs that this process may use.
-        jpeg_row_index: Put behind the samples of each shard where the rows of every JPEG of a "jpeg" column start, 0.2 to
-            0.3 % of its bytes, so that `Loader` does not decode what lies above and right of a crop. Every other reader reads
-            past it, MosaicML streaming's included. The samples and their shards are the same with it and without;
-            `size_limit` does not count it. `python -m forebay.index` does this to data that exists.
-        jpeg_transcode: Rewrite progressive JPEGs of "jpeg" columns as baseline ones of the same pixels, with all markers:
-            they decode faster and can have a row index.
+        exist_ok: Empty the folder if it is not empty, instead of an error.
+        threads: Threads that compress and write. None: the CPUs of this process.
+        jpeg_row_index: Append to each shard the positions of the rows of every JPEG in "jpeg" columns, 0.2 to 0.3 % of
+            its bytes, so that `Loader` skips the parts above and right of a crop. Other readers, such as MosaicML
+            streaming, ignore it. Samples and shards do not change, and `size_limit` does not include it. `python -m
+            forebay.index` adds it to existing data.
+        jpeg_transcode: Rewrite progressive JPEGs of "jpeg" columns as baseline JPEGs with the same pixels and markers.
+            They decode faster and can have a row index.
 
     Raises:
-        ConfigError: `out` holds something or is a URL, an encoding is not known, or no column is what an argument is about.
+        ConfigError: `out` is not empty or is a URL, an encoding is unknown, or an argument fits none of the columns.
     """
 
     def __init__(
@@ -220,7 +221,7 @@ class MDSWriter:
         if (jpeg_row_index or jpeg_transcode) and "jpeg" not in columns.values():
             raise ConfigError('jpeg_row_index and jpeg_transcode are for columns of the encoding "jpeg", and there is none')
         self._transcode = jpeg_transcode
-        # The order in which values are stored.
+        # Values are stored in the order of their names.
         self._columns = dict(sorted(columns.items()))
         self._writer = _forebay.MdsWriter(
             _folder(out),
@@ -237,8 +238,8 @@ class MDSWriter:
         """Adds a sample.
 
         Args:
-            sample: A value for every column. Bytes are stored as they are under every encoding; else "jpeg" and "png" take
-                Pillow images, "pil" too, "ndarray" numpy arrays, "json" what `json.dumps` takes.
+            sample: A value for every column. Bytes are stored unchanged with every encoding. Otherwise "jpeg", "png"
+                and "pil" accept Pillow images, "ndarray" numpy arrays, "json" any value for `json.dumps`.
 
         Raises:
             ConfigError: A column is missing, or its value does not fit its encoding.
@@ -256,7 +257,7 @@ class MDSWriter:
         self._writer.write(values)
 
     def finish(self) -> None:
-        """Writes what is left and the index. Nothing can be written after it."""
+        """Writes the last shard and the index. No sample can be written after it."""
         self._writer.finish()
 
     def __enter__(self) -> MDSWriter:
@@ -272,7 +273,7 @@ class MDSWriter:
 
 
 def _plain(encoding: str, value: Any, column: str) -> tuple[str, Any]:
-    """`value` in types that the extension reads: the kind of value and its parts."""
+    """Converts `value` to types that the extension reads: the kind of value and its parts."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return "bytes", bytes(value)
     base = encoding.partition(":")[0]
@@ -297,7 +298,7 @@ def _plain(encoding: str, value: Any, column: str) -> tuple[str, Any]:
         inner = base[5:-1] if base.startswith("list[") else "jpeg"
         return "list", [_plain(inner, item, column) for item in value]
     if base in _NUMBERS and type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
-        # numpy's numbers keep their type: the largest uint64 is no int64.
+        # Numbers of numpy keep their type, because the largest uint64 is not an int64.
         return "scalar", (value.dtype.name, value.astype(value.dtype.newbyteorder("<")).tobytes())
     if base == "uint64" and isinstance(value, int) and 0 <= value < 1 << 64:
         return "scalar", ("uint64", value.to_bytes(8, "little"))
@@ -320,7 +321,7 @@ def _picture(encoding: str, value: Any, column: str) -> tuple[str, Any]:
     if encoding == "pil":
         return "pixels", (*value.size, value.mode, value.tobytes())
     if encoding == "jpeg" and value.format == "JPEG" and os.path.exists(getattr(value, "filename", "")):
-        # Opened from a file: its own bytes, not the loss of another encoding.
+        # An image that was opened from a file keeps the bytes of the file, because encoding again would lose quality.
         with open(value.filename, "rb") as file:
             return "bytes", file.read()
     out = io.BytesIO()

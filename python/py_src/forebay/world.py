@@ -1,8 +1,8 @@
-"""Which process of how many this is.
+"""Detection of this process's rank.
 
-Asked in this order: the loader's arguments, `torch.distributed` where it is initialised, the launcher's environment
-(torchrun, SLURM, Open MPI, MPICH and Intel MPI, MVAPICH), else one process. A launcher that says half of it is an error
-and not a guess: with a wrong world every rank would read the wrong samples, silently.
+Sources in this order: the loader's arguments, `torch.distributed` if it is initialised, the launcher's environment
+(torchrun, SLURM, Open MPI, MPICH and Intel MPI, MVAPICH), else a single process. An incomplete environment is an error,
+because with a wrong world every rank would silently read the wrong samples.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ __all__ = ["World", "detect"]
 
 @dataclass(frozen=True)
 class World:
-    """Where this process stands; every rank has one device."""
+    """Rank of this process; every rank has one device."""
 
     rank: int
-    """Among all processes, from 0."""
+    """This process among all, from 0."""
     world_size: int
-    """All processes."""
+    """Number of all processes."""
     local_rank: int
-    """Among the processes of this node, from 0."""
+    """This process among those of its node, from 0."""
     local_world_size: int
-    """The processes of this node."""
+    """Number of processes of this node."""
     source: str
-    """Who said so, for messages."""
+    """Source of these numbers, for messages."""
 
 
-# Rank, world size, local rank, local world size of the launchers whose variables say it plainly.
+# Launchers with plain variables: rank, world size, local rank, local world size.
 _LAUNCHERS = (
     ("torchrun", ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")),
     (
@@ -62,17 +62,17 @@ def detect(
     local_world_size: int | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> World:
-    """This process's place in the world.
+    """Detects the rank of this process.
 
     Args:
-        rank: Overrides what is found, like the three after it.
-        world_size: All processes.
-        local_rank: Among the processes of this node.
-        local_world_size: The processes of this node.
-        environ: Read in place of `os.environ`.
+        rank: This process among all; like the next three, it overrides the detected number.
+        world_size: Number of all processes.
+        local_rank: This process among those of its node.
+        local_world_size: Number of processes of this node.
+        environ: Environment to read instead of `os.environ`.
 
     Raises:
-        ConfigError: Only a part of it is known, or the parts contradict each other.
+        ConfigError: The numbers are incomplete, or contradict each other.
     """
     environ = os.environ if environ is None else environ
     arguments = {"rank": rank, "world_size": world_size, "local_rank": local_rank, "local_world_size": local_world_size}
@@ -92,25 +92,26 @@ def detect(
     merged = [mine if mine is not None else theirs for mine, theirs in zip(given, found)]
     if None not in merged[:2] and not 0 <= merged[0] < merged[1]:
         raise ConfigError(
-            f"rank is {merged[0]} and world_size {merged[1]}, says {source}: a rank counts from 0 and is below its world size"
+            f"rank is {merged[0]} and world_size {merged[1]} according to {source}, but a rank counts from 0 and is below its "
+            "world size"
         )
     if merged[1] == 1:
-        # One process is alone on its node as well.
+        # A single process is also alone on its node.
         merged[2:] = [value if value is not None else alone for value, alone in zip(merged[2:], (0, 1))]
     if None in merged[2:]:
-        # Who starts the processes often says this in the environment and nowhere else.
+        # Launchers often set the local rank only in the environment.
         local, _ = _launcher(environ) or ((None,) * 4, "")
         merged[2:] = [mine if mine is not None else theirs for mine, theirs in zip(merged[2:], local[2:])]
     if None in merged[2:]:
         raise ConfigError(
-            f"{source} says that this is rank {merged[0]} of {merged[1]}, but not which of this node's processes it is: "
+            f"{source} has rank {merged[0]} of {merged[1]} for this process, but not its local rank: "
             "pass local_rank and local_world_size, or set LOCAL_RANK and LOCAL_WORLD_SIZE"
         )
     return _checked(tuple(merged), source)
 
 
 def _torch():
-    """From `torch.distributed`, without importing torch: a process group is only there if somebody else did."""
+    """Reads `torch.distributed`. Does not import torch: without an import there is no process group."""
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
@@ -119,14 +120,14 @@ def _torch():
 
 
 def _launcher(environ: Mapping[str, str]):
-    """From the environment, or None where no launcher speaks."""
+    """Reads the environment; None if no launcher has set it."""
     for source, names in _LAUNCHERS:
         set_, empty = [name for name in names[:2] if environ.get(name)], [name for name in names[:2] if environ.get(name) == ""]
         if set_ and empty:
             raise ConfigError(f"{source}'s {empty[0]} is empty, but {set_[0]} is {environ[set_[0]]}: set both, or neither")
         if len(set_) == 2:
             return tuple(_number(environ, name, source) for name in names), source
-    # In a batch script SLURM counts the tasks of the whole job although this is one plain process: only a step counts.
+    # In a batch script SLURM sets the tasks of the whole job, although this is a single process: only a step counts.
     if "SLURM_STEP_ID" in environ and "SLURM_PROCID" in environ:
         return _slurm(environ), "SLURM"
     return None
@@ -142,7 +143,7 @@ def _slurm(environ: Mapping[str, str]):
     listed = environ.get("SLURM_STEP_TASKS_PER_NODE") or environ.get("SLURM_TASKS_PER_NODE") or ""
     per_node: list[int] = []
     for part in filter(None, listed.split(",")):
-        # "4(x2),3" is 4, 4, 3.
+        # "4(x2),3" means 4, 4, 3.
         match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part.strip())
         if match is None:
             raise ConfigError(f"SLURM_TASKS_PER_NODE is {listed!r}, which is not of the form 4(x2),3")
@@ -166,7 +167,7 @@ def _checked(values, source: str) -> World:
     rank, world_size, local_rank, local_world_size = map(int, values)
     if not (0 <= rank < world_size and 0 <= local_rank < local_world_size <= world_size):
         raise ConfigError(
-            f"rank {rank} of {world_size}, and {local_rank} of {local_world_size} on this node, says {source}: "
+            f"rank {rank} of {world_size}, and {local_rank} of {local_world_size} on this node, according to {source}: "
             "a rank counts from 0 and is below its world size"
         )
     return World(rank, world_size, local_rank, local_world_size, source)
