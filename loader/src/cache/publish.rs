@@ -10,7 +10,6 @@ use super::wait_policy::WaitPolicy;
 use super::write::{Linked, WriteMode, moment, remove_quietly, tmp_path, write_file};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Arc, Mutex, Ordering};
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -149,15 +148,6 @@ pub(crate) struct PublishFile<'a> {
     pub(crate) name: &'a str,
     /// Whole content.
     pub(crate) bytes: &'a [u8],
-}
-
-impl fmt::Debug for PublishFile<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PublishFile")
-            .field("name", &self.name)
-            .field("bytes", &self.bytes.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl<'a> PublishFile<'a> {

@@ -2,7 +2,6 @@
 
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use std::fmt;
 use std::time::Duration;
 
 /// A wait without progress this long is logged, once, with the thing waited for.
@@ -14,12 +13,6 @@ pub(crate) struct WaitPolicy<'a> {
     stop: &'a (dyn Fn() -> bool + Sync),
     limit: Duration,
     on_progress: Option<&'a (dyn Fn() + Sync)>,
-}
-
-impl fmt::Debug for WaitPolicy<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitPolicy").field("limit", &self.limit).finish_non_exhaustive()
-    }
 }
 
 impl<'a> WaitPolicy<'a> {

@@ -83,7 +83,7 @@ impl ReadOp {
     /// Prepares for the disk, because the page cache did not have everything.
     pub(super) fn begin(&mut self) {
         if self.filled > 0 || !self.file.is_direct() {
-            // Bytes from the page cache are kept: if it has a part of the range, the rest is probably there soon.
+            // A partial read from the page cache is kept, and the rest is read through the page cache too.
             return;
         }
         self.direct = true;

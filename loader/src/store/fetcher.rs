@@ -1,4 +1,4 @@
-//! Interface for schemes that the engine does not support: the program around it fetches whole files.
+//! Interface for schemes that the engine does not support: the embedding program fetches whole files.
 
 use super::ticket::Progress;
 use crate::clock::Clock;
@@ -101,7 +101,7 @@ impl<W: Fn(Progress, bool) -> Result<()>> WatchedFetch<W> {
     fn run(&self, fetcher: &dyn Fetcher, key: &str) -> Result<Vec<u8>> {
         *self.last.lock() = (0, self.clock.now());
         let mut file = fetcher.fetch(key, &|status| self.check(status))?;
-        let unreadable = |e| Error::from_io(e, "what was downloaded cannot be read");
+        let unreadable = |e| Error::from_io(e, "a downloaded file cannot be read");
         // The size first: an endless file is not read into memory.
         let bytes = file.metadata().map_err(unreadable)?.len();
         self.length.check(bytes)?;

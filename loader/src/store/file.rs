@@ -45,7 +45,7 @@ impl Source for FileSource {
         context.shared.counters.requests.add(1);
         let path = self.path(&request.key);
         let file = File::open(&path).map_err(|e| failed(e, "cannot open the file", &path))?;
-        let meta = file.metadata().map_err(|e| failed(e, "cannot look at the file", &path))?;
+        let meta = file.metadata().map_err(|e| failed(e, "cannot read the file's metadata", &path))?;
         if !meta.is_file() {
             return Err(Failure::permanent(Error::new(ErrorKind::NotFound, "not a file").with("path", path.display())));
         }
@@ -76,7 +76,7 @@ impl Source for FileSource {
                 // Names that are not UTF-8 cannot be keys.
                 let Ok(name) = entry.file_name().into_string() else { continue };
                 let key = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-                let kind = entry.file_type().map_err(|e| failed(e, "cannot look at the file", &path))?;
+                let kind = entry.file_type().map_err(|e| failed(e, "cannot read the file's metadata", &path))?;
                 if kind.is_dir() {
                     if key.starts_with(prefix) || prefix.starts_with(&format!("{key}/")) {
                         folders.push(key);
@@ -100,7 +100,7 @@ impl Source for FileSource {
         context.shared.counters.requests.add(1);
         let path = self.path(key);
         let folder = path.parent().unwrap_or(&self.root);
-        std::fs::create_dir_all(folder).map_err(|e| failed(e, "cannot make the folder", folder))?;
+        std::fs::create_dir_all(folder).map_err(|e| failed(e, "cannot create the folder", folder))?;
         // Written under another name and renamed, so that readers see all of it or nothing.
         let draw = context.draws.borrow_mut().next();
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -98,7 +98,7 @@ impl Body for FaultBody {
     }
 }
 
-/// Bytes that differ at every offset that a mistake could swap.
+/// Returns bytes that differ at all offsets that a bug could swap.
 fn content(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }

@@ -77,21 +77,14 @@ pub(crate) async fn run(context: Rc<ThreadContext>, mut part: Part) {
 }
 
 async fn fill(context: &ThreadContext, part: &mut Part) -> Result<(), Error> {
-    let config = &context.shared.config;
     let mut attempt = 1;
     loop {
         part.job.note_attempt(attempt);
-        let Err(failure) = attempt_once(context, part).await else { return Ok(()) };
-        let from = part.start + part.done as u64;
-        if !failure.is_retried || attempt >= config.download_retry {
-            let range = format!("{from}..{}", part.end());
-            let attempt = format!("{attempt} of {}", config.download_retry);
-            return Err(failure.error.with("range", range).with("attempt", attempt));
-        }
-        log::info!("{}: {} from byte {from}, attempt {attempt}: {}", part.job.remote, part.job.key, failure.error);
-        context.shared.counters.retries.add(1);
-        let wait = retry::wait(config, attempt, failure.retry_after, &mut context.draws.borrow_mut());
-        context.pause(wait).await;
+        let Err(mut failure) = attempt_once(context, part).await else { return Ok(()) };
+        failure.error = failure.error.with("range", format!("{}..{}", part.start + part.done as u64, part.end()));
+        let message = format!("{}: {}, attempt {attempt}: {}", part.job.remote, part.job.key, failure.error);
+        pause_before_retry(context, failure, attempt).await?;
+        log::info!("{message}");
         attempt += 1;
     }
 }
@@ -200,21 +193,30 @@ pub(crate) async fn with_retries<T>(
     context: &ThreadContext,
     work: impl AsyncFn() -> Result<T, Failure>,
 ) -> Result<T, Error> {
-    let config = &context.shared.config;
     let mut attempt = 1;
     loop {
-        let failure = match work().await {
+        match work().await {
             Ok(found) => return Ok(found),
-            Err(failure) => failure,
-        };
-        if !failure.is_retried || attempt >= config.download_retry {
-            return Err(failure.error.with("attempt", format!("{attempt} of {}", config.download_retry)));
+            Err(failure) => pause_before_retry(context, failure, attempt).await?,
         }
-        context.shared.counters.retries.add(1);
-        let wait = retry::wait(config, attempt, failure.retry_after, &mut context.draws.borrow_mut());
-        context.pause(wait).await;
         attempt += 1;
     }
+}
+
+/// Waits until the next attempt after number `attempt`.
+///
+/// # Errors
+///
+/// That of the failure, if it was the last attempt.
+async fn pause_before_retry(context: &ThreadContext, failure: Failure, attempt: u32) -> Result<(), Error> {
+    let config = &context.shared.config;
+    if !failure.is_retried || attempt >= config.download_retry {
+        return Err(failure.error.with("attempt", format!("{attempt} of {}", config.download_retry)));
+    }
+    context.shared.counters.retries.add(1);
+    let wait = retry::wait(config, attempt, failure.retry_after, &mut context.draws.borrow_mut());
+    context.pause(wait).await;
+    Ok(())
 }
 
 async fn small_once(

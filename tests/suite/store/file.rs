@@ -28,7 +28,7 @@ fn a_folder_is_a_remote_by_path_and_by_address() {
 }
 
 #[test]
-fn a_folder_lists_and_takes_objects() {
+fn a_folder_can_be_listed_and_written() {
     let rig = Rig::new();
     let folder = tempfile::tempdir().expect("temporary folder");
     let remote = rig.stores.open(folder.path().to_str().expect("UTF-8")).expect("valid");
@@ -44,8 +44,8 @@ fn a_folder_lists_and_takes_objects() {
 }
 
 #[test]
-fn a_folder_without_permission_says_so() {
+fn a_folder_without_permission_is_an_error_of_its_kind() {
     let rig = Rig::new();
-    let error = rig.stores.open("/proc/1").expect("valid").put("x", content(1)).expect_err("refused");
+    let error = rig.stores.open("/proc/1").expect("valid").put("x", content(1)).expect_err("denied");
     assert!(matches!(error.kind(), ErrorKind::Permission | ErrorKind::NotFound | ErrorKind::Io), "{error:?}");
 }

@@ -1,4 +1,4 @@
-//! Plain HTTP: good answers, bad answers, none.
+//! Plain HTTP: good, bad and missing responses.
 
 use crate::rig::{Rig, config, content};
 use forebay_loader::ErrorKind;
@@ -51,7 +51,7 @@ fn a_body_that_breaks_off_is_resumed_at_the_missing_byte() {
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[1].range.as_deref(), Some("bytes=30-99"));
     assert!(seen[1].if_match.is_some(), "only the same version is resumed");
-    assert_eq!(rig.server.counters().bytes, 100, "no byte came twice");
+    assert_eq!(rig.server.counters().bytes, 100, "no byte was sent twice");
     assert_eq!(rig.count("store_retries"), 1);
 }
 
@@ -69,7 +69,7 @@ fn attempts_are_counted_in_total_and_the_error_names_everything() {
 }
 
 #[test]
-fn busy_servers_are_asked_again_and_their_pause_is_kept() {
+fn requests_to_busy_servers_are_retried_after_the_requested_pause() {
     for status in [429, 500, 502, 503] {
         let rig = Rig::new();
         rig.server.script(Rule::once("shard", Fault::Status(status, Some(7))));
@@ -79,7 +79,7 @@ fn busy_servers_are_asked_again_and_their_pause_is_kept() {
 }
 
 #[test]
-fn refusals_are_final_and_of_their_kind() {
+fn rejections_are_final_and_of_their_kind() {
     for (status, kind) in [
         (400, ErrorKind::Config),
         (401, ErrorKind::Permission),
@@ -90,7 +90,7 @@ fn refusals_are_final_and_of_their_kind() {
     ] {
         let rig = Rig::new();
         rig.server.script(Rule::always("shard", Fault::Status(status, None)));
-        let error = rig.put_and_fetch(100).expect_err("refused");
+        let error = rig.put_and_fetch(100).expect_err("rejected");
         assert_eq!(error.kind(), kind, "{status}: {error}");
         assert!(error.to_string().contains(&status.to_string()), "{error}");
         assert_eq!(rig.server.counters().requests, 1, "{status} is not tried again");
@@ -98,7 +98,7 @@ fn refusals_are_final_and_of_their_kind() {
 }
 
 #[test]
-fn an_object_of_another_size_than_expected_is_an_error_before_any_byte_is_taken() {
+fn an_object_of_the_wrong_size_is_an_error_before_any_byte_is_used() {
     let rig = Rig::new();
     rig.server.put("shard", content(250)).expect("memory");
     for len in [100, 249, 251, 500] {
@@ -114,11 +114,11 @@ fn an_object_that_changes_between_two_ranges_is_stale() {
     rig.server.script(Rule::once("shard", Fault::OtherETag).after(1));
     let error = rig.put_and_fetch(300).expect_err("changed");
     assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
-    assert_eq!(rig.server.seen()[1].status, 412, "the server was asked for the same version");
+    assert_eq!(rig.server.seen()[1].status, 412, "the same version was requested");
 }
 
 #[test]
-fn answers_that_contradict_themselves_are_not_believed() {
+fn contradictory_responses_are_rejected() {
     for fault in [Fault::ShiftContentRange(5), Fault::NoContentRange, Fault::ExcessLength(7), Fault::NoVersion] {
         let rig = Rig::with(Options::default(), StoreConfig { fetch_threads: 1, parts_in_flight: 1, ..config() });
         rig.server.script(Rule::once("shard", fault.clone()).after(1));
@@ -128,7 +128,7 @@ fn answers_that_contradict_themselves_are_not_believed() {
 }
 
 #[test]
-fn a_range_may_be_answered_in_several_goes() {
+fn a_range_may_arrive_in_several_responses() {
     let rig = Rig::new();
     rig.server.script(Rule::always("shard", Fault::Shorten(33)));
     rig.put_and_fetch(200).expect("fetched");
@@ -136,7 +136,7 @@ fn a_range_may_be_answered_in_several_goes() {
 }
 
 #[test]
-fn a_server_without_ranges_still_delivers_and_is_then_asked_for_whole_objects() {
+fn whole_objects_are_requested_from_a_server_without_ranges() {
     let rig = Rig::new();
     rig.server.script(Rule::always("", Fault::IgnoreRange));
     let remote = rig.remote();
@@ -157,13 +157,13 @@ fn a_body_in_chunks_is_read_to_its_end() {
 }
 
 #[test]
-fn a_body_that_stands_still_times_out_and_is_resumed() {
+fn a_stalled_body_times_out_and_is_resumed() {
     let rig = Rig::new();
     rig.server.put("shard", content(100)).expect("memory");
     rig.server.script(Rule::once("shard", Fault::StallAfter(40)));
     let ticket = rig.remote().fetch(FetchRequest::new("shard", 100)).expect("queued");
     rig.server.stalled(1);
-    // The client may not have begun to wait yet, so one step of the clock may be too early.
+    // The client may not wait yet, so one step of the clock may be too early.
     while rig.count("store_retries") == 0 {
         rig.clock.advance(Duration::from_secs(61));
         std::thread::yield_now();
@@ -190,7 +190,7 @@ fn progress_is_visible_and_a_fetch_can_be_cancelled() {
 }
 
 #[test]
-fn closing_the_stores_fails_what_is_under_way_and_what_comes_later() {
+fn closing_the_stores_fails_fetches_in_flight_and_later_ones() {
     let rig = Rig::new();
     rig.server.put("shard", content(100)).expect("memory");
     rig.server.script(Rule::always("shard", Fault::StallAfter(0)));
@@ -219,7 +219,7 @@ fn redirects_are_followed_and_loops_end() {
 }
 
 #[test]
-fn a_connection_that_the_server_closed_meanwhile_costs_no_attempt() {
+fn a_kept_connection_that_the_server_closed_costs_no_attempt() {
     let config = StoreConfig { fetch_threads: 1, parts_in_flight: 1, download_retry: 1, ..config() };
     let mut rig = Rig::with(Options::default(), config);
     rig.put_and_fetch(100).expect("fetched");
@@ -232,17 +232,17 @@ fn a_connection_that_the_server_closed_meanwhile_costs_no_attempt() {
 }
 
 #[test]
-fn nobody_listening_is_an_error_that_names_the_host() {
+fn a_port_without_a_server_is_an_error_that_names_the_host() {
     let rig = Rig::new();
     let url = rig.server.url();
     drop(rig.server);
-    let error = rig.stores.open(&url).expect("valid").get_small("index.json", 10).expect_err("nobody");
+    let error = rig.stores.open(&url).expect("valid").get_small("index.json", 10).expect_err("no server");
     assert_eq!(error.kind(), ErrorKind::Network);
     assert!(error.to_string().contains("host 127.0.0.1:"), "{error}");
 }
 
 #[test]
-fn a_small_object_comes_with_its_version_and_within_its_limit() {
+fn a_small_object_has_its_version_and_a_limit() {
     let rig = Rig::new();
     rig.server.put("a b/ü.json", content(1000)).expect("memory");
     let remote = rig.remote();
@@ -257,7 +257,7 @@ fn a_small_object_comes_with_its_version_and_within_its_limit() {
 }
 
 #[test]
-fn what_is_put_can_be_got() {
+fn a_written_object_can_be_read() {
     let rig = Rig::new();
     let remote = rig.remote();
     remote.put("new/object", content(5000)).expect("put");
@@ -265,8 +265,8 @@ fn what_is_put_can_be_got() {
 }
 
 #[test]
-fn many_objects_at_once_all_arrive() {
-    // A range may be unlucky 50 times.
+fn many_objects_in_parallel_all_arrive() {
+    // A range may fail up to 50 times.
     let rig = Rig::with(Options::default(), StoreConfig { download_retry: 51, ..config() });
     let remote = rig.remote();
     let objects: Vec<(String, Vec<u8>)> = (0..200).map(|i| (format!("o{i}"), content(i * 7))).collect();

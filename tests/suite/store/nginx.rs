@@ -1,4 +1,4 @@
-//! The same client against a web server that is not ours.
+//! The client against nginx.
 
 use crate::rig::{Rig, config, content};
 use forebay_loader::ErrorKind;
@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A running nginx over a folder; stops when dropped.
+/// Running nginx that serves a folder; stopped when dropped.
 struct Nginx {
     folder: tempfile::TempDir,
     http: u16,
@@ -16,7 +16,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// `None`, with the reason printed, where there is no nginx.
+    /// Starts nginx. Prints the reason and returns `None` where there is none.
     fn start() -> Option<Self> {
         let version = Command::new("nginx").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if version.is_err() {
@@ -41,7 +41,7 @@ impl Nginx {
             tls = tls.display()
         );
         std::fs::write(server.folder.path().join("nginx.conf"), text).expect("written");
-        // It returns when the ports are open.
+        // The command returns when the ports are open.
         assert!(server.command(&[]), "nginx does not start: {:?}", std::fs::read_to_string(server.path("error.log")));
         Some(server)
     }

@@ -1,4 +1,4 @@
-//! A server, the fetch threads and a clock.
+//! Server, fetch threads and clock of a test.
 
 use forebay_loader::Result;
 use forebay_loader::clock::Clock;
@@ -7,7 +7,7 @@ use forebay_loader::store::{FetchBuffer, FetchRequest, Remote, StoreConfig, Stor
 use forebay_loader::sync::Arc;
 use forebay_tests::server::{ObjectServer, Options};
 
-/// Everything a test of the store needs. Waits between attempts take no time, because the clock is moved by hand.
+/// Set-up of a test. Waits between attempts take no time, because the clock is manual.
 pub(crate) struct Rig {
     pub(crate) server: ObjectServer,
     pub(crate) stores: Stores,
@@ -16,7 +16,7 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// Parts of 100 bytes, two threads, three attempts.
+    /// Creates a rig with parts of 100 bytes, two threads and three attempts.
     pub(crate) fn new() -> Self {
         Self::with(Options::default(), config())
     }
@@ -28,12 +28,12 @@ impl Rig {
         Self { server, stores, stats, clock }
     }
 
-    /// The server's root through plain HTTP.
+    /// Returns the server's root through plain HTTP.
     pub(crate) fn remote(&self) -> Remote {
         self.stores.open(&self.server.url()).expect("valid")
     }
 
-    /// Puts an object of `len` bytes and fetches it.
+    /// Writes an object of `len` bytes and fetches it.
     pub(crate) fn put_and_fetch(&self, len: usize) -> Result<FetchBuffer> {
         let bytes = content(len);
         self.server.put("shard", bytes.clone()).expect("memory");
@@ -42,7 +42,7 @@ impl Rig {
         Ok(fetched)
     }
 
-    /// A counter of the statistics.
+    /// Returns a counter of the statistics.
     pub(crate) fn count(&self, name: &'static str) -> u64 {
         self.stats.counter(name).get()
     }
@@ -52,7 +52,7 @@ pub(crate) fn config() -> StoreConfig {
     StoreConfig { fetch_threads: 2, part_bytes: 100, parts_in_flight: 4, download_retry: 3, ..StoreConfig::default() }
 }
 
-/// Bytes that differ at every offset that a mistake could swap.
+/// Returns bytes that differ at all offsets that a bug could swap.
 pub(crate) fn content(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }

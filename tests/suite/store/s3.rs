@@ -1,4 +1,4 @@
-//! S3: signatures that a server checks, credentials from every place, listing.
+//! S3: signatures that a server checks, all sources of credentials, listing.
 
 use crate::rig::{Rig, config, content};
 use forebay_loader::ErrorKind;
@@ -7,12 +7,12 @@ use forebay_tests::server::{Fault, Keys, ObjectServer, Options, Rule};
 
 const KEYS: (&str, &str) = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
 
-/// A server with a bucket that only takes signed requests.
+/// Options of a server with a bucket that accepts only signed requests.
 fn options() -> Options {
     Options { bucket: Some("bucket".into()), keys: Some(Keys::new(KEYS.0, KEYS.1)), ..Options::default() }
 }
 
-/// Settings that know the keys and never look at the machine.
+/// Settings with the keys, which never use the machine's credentials.
 fn settings(server: &ObjectServer) -> S3Settings {
     S3Settings {
         endpoint: Some(server.url()),
@@ -23,7 +23,7 @@ fn settings(server: &ObjectServer) -> S3Settings {
     }
 }
 
-/// The rig with its store configured for its own server; `change` edits the settings first.
+/// Creates a rig whose store is configured for its own server; `change` edits the settings first.
 fn rig(options: Options, change: impl FnOnce(&mut S3Settings)) -> (Rig, Remote) {
     let server = ObjectServer::in_memory(options).expect("loopback");
     let mut s3 = settings(&server);
@@ -57,16 +57,16 @@ fn a_resumed_range_is_signed_anew() {
 }
 
 #[test]
-fn a_wrong_key_is_refused_with_what_the_server_said() {
+fn a_wrong_key_is_rejected_with_the_server_s_explanation() {
     let (rig, remote) = rig(options(), |s3| s3.secret_key = Some("another".into()));
-    let error = remote.get_small("index.json", 10).expect_err("refused");
+    let error = remote.get_small("index.json", 10).expect_err("rejected");
     assert_eq!(error.kind(), ErrorKind::Permission);
     assert!(error.to_string().contains("SignatureDoesNotMatch"), "{error}");
-    assert_eq!(rig.server.counters().requests, 1, "not tried again");
+    assert_eq!(rig.server.counters().requests, 1, "not retried");
 }
 
 #[test]
-fn temporary_keys_bring_their_token() {
+fn temporary_keys_have_their_token() {
     let keys = Keys { token: Some("session/token==".into()), ..Keys::new(KEYS.0, KEYS.1) };
     let signed = Options { keys: Some(keys), ..options() };
     let (rig, remote) = rig(signed, |s3| s3.token = Some("session/token==".into()));
@@ -75,7 +75,7 @@ fn temporary_keys_bring_their_token() {
 }
 
 #[test]
-fn without_credentials_a_public_bucket_is_read_unsigned_and_the_statistics_say_so() {
+fn without_credentials_a_public_bucket_is_read_unsigned_with_a_note() {
     let public = Options { keys: None, ..options() };
     let (rig, remote) = rig(public, |s3| (s3.access_key, s3.secret_key) = (None, None));
     rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
@@ -89,7 +89,7 @@ fn without_credentials_a_public_bucket_is_read_unsigned_and_the_statistics_say_s
 }
 
 #[test]
-fn credentials_come_from_the_metadata_service_when_there_is_one() {
+fn credentials_come_from_the_metadata_service_if_there_is_one() {
     let metadata = ObjectServer::in_memory(Options::default()).expect("loopback");
     let role = "latest/meta-data/iam/security-credentials/";
     metadata.put("latest/api/token", "token").expect("memory");
@@ -109,9 +109,9 @@ fn credentials_come_from_the_metadata_service_when_there_is_one() {
         remote.get_small("index.json", 10).unwrap_or_else(|e| panic!("{e}\n{:?}", metadata.seen())).0,
         content(10)
     );
-    let asked = metadata.counters().requests;
+    let requests = metadata.counters().requests;
     assert_eq!(remote.get_small("index.json", 10).expect("signed").0, content(10));
-    assert_eq!(metadata.counters().requests, asked, "credentials are kept until they expire");
+    assert_eq!(metadata.counters().requests, requests, "credentials are kept until they expire");
 }
 
 #[test]
@@ -122,12 +122,12 @@ fn the_region_is_learned_from_the_server() {
     for _ in 0..2 {
         assert_eq!(remote.get_small("index.json", 10).expect("right region").0, content(10));
     }
-    assert_eq!(rig.server.counters().requests, 3, "one lesson is enough");
+    assert_eq!(rig.server.counters().requests, 3, "the region is learned once");
     assert_eq!(remote.list("").expect("listed").len(), 1);
 }
 
 #[test]
-fn a_listing_is_complete_over_its_pages_and_relative_to_the_remote() {
+fn a_listing_has_all_pages_and_is_relative_to_the_remote() {
     let (rig, remote) = rig(Options { list_page: 10, ..options() }, |_| {});
     for i in 0..35 {
         rig.server.put(&format!("some folder/ü/a b/{i:03}"), content(i)).expect("memory");
@@ -139,7 +139,7 @@ fn a_listing_is_complete_over_its_pages_and_relative_to_the_remote() {
     assert_eq!(remote.list("a b/03").expect("listed").len(), 5);
     assert_eq!(rig.server.counters().lists, 5);
     rig.server.script(Rule::always("", Fault::Status(403, None)));
-    assert_eq!(remote.list("").expect_err("refused").kind(), ErrorKind::Permission);
+    assert_eq!(remote.list("").expect_err("rejected").kind(), ErrorKind::Permission);
 }
 
 #[test]

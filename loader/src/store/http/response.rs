@@ -82,7 +82,7 @@ fn version(headers: &HeaderMap) -> Option<Version> {
         .or_else(|| text(headers, &header::LAST_MODIFIED).map(|time| Version::LastModified(time.to_owned())))
 }
 
-/// Returns true for a redirect that names the new address. 300 leaves the choice to a person, and 304 is none.
+/// Returns true for a redirect that names the new address. 300 has several targets, and 304 is no redirect.
 pub(super) fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
@@ -120,12 +120,12 @@ pub(super) async fn rejection(context: &ThreadContext, exchange: Exchange) -> Fa
 pub(crate) fn meaning(status: StatusCode) -> (ErrorKind, bool, &'static str) {
     match status.as_u16() {
         404 | 410 => (ErrorKind::NotFound, false, "there is no such object"),
-        401 | 403 | 407 => (ErrorKind::Permission, false, "the store refuses access: check the credentials"),
+        401 | 403 | 407 => (ErrorKind::Permission, false, "the store denies access: check the credentials"),
         412 => (ErrorKind::Stale, false, "the object changed while it was being fetched"),
-        416 => (ErrorKind::Checksum, false, "the object is shorter than was expected"),
-        408 | 425 | 429 => (ErrorKind::Network, true, "the server asks to come back later"),
-        500..=599 => (ErrorKind::Network, true, "the server has a problem"),
-        _ => (ErrorKind::Config, false, "the server does not accept the request: check the remote's address"),
+        416 => (ErrorKind::Checksum, false, "the object is shorter than expected"),
+        408 | 425 | 429 => (ErrorKind::Network, true, "the server is busy"),
+        500..=599 => (ErrorKind::Network, true, "the server failed"),
+        _ => (ErrorKind::Config, false, "the server rejects the request: check the remote's address"),
     }
 }
 
