@@ -24,21 +24,6 @@ impl FetchBuffer {
         self
     }
 
-    /// Returns the length in bytes.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns true for a buffer without bytes.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Makes the bytes shared and immutable, without a copy.
-    pub fn freeze(self) -> Bytes {
-        self.0.freeze()
-    }
-
     /// Splits the region into pieces of `lens` bytes, which sum up to its length.
     pub(crate) fn split(mut self, lens: &[usize]) -> Vec<BytesMut> {
         lens.iter().map(|&n| self.0.split_to(n)).collect()

@@ -2,20 +2,15 @@
 
 use super::context::ThreadContext;
 use super::failure::Failure;
-use super::source::{Body, GetRequest, GetResponse, ObjectInfo, Source, Version};
+use super::source::{Body, GetRequest, GetResponse, Source, Version};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
-use bytes::Bytes;
 use std::fs::File;
-use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Bytes per read: large enough for a disk, small enough that the thread's other transfers do not starve.
 const READ_BYTES: usize = 1 << 20;
-
-/// Most entries of a listing; a larger folder is a mistake.
-const LIST_MAX: usize = 10_000_000;
 
 /// Local or mounted folder.
 #[derive(Debug)]
@@ -62,55 +57,6 @@ impl Source for FileSource {
             // A replaced file has a different inode, a modified one a different time or length.
             version: Some(Version::ETag(format!("{}-{}-{}-{total}", meta.ino(), meta.mtime(), meta.mtime_nsec()))),
             body: Box::new(FileBody { file, at: start, end, path }),
-        })
-    }
-
-    async fn list(&self, _: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure> {
-        let mut found = Vec::new();
-        let mut folders = vec![String::new()];
-        while let Some(folder) = folders.pop() {
-            let path = self.root.join(&folder);
-            let entries = std::fs::read_dir(&path).map_err(|e| failed(e, "cannot list the folder", &path))?;
-            for entry in entries {
-                let entry = entry.map_err(|e| failed(e, "cannot list the folder", &path))?;
-                // Names that are not UTF-8 cannot be keys.
-                let Ok(name) = entry.file_name().into_string() else { continue };
-                let key = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-                let kind = entry.file_type().map_err(|e| failed(e, "cannot read the file's metadata", &path))?;
-                if kind.is_dir() {
-                    if key.starts_with(prefix) || prefix.starts_with(&format!("{key}/")) {
-                        folders.push(key);
-                    }
-                } else if key.starts_with(prefix)
-                    && let Ok(meta) = std::fs::metadata(entry.path())
-                    && meta.is_file()
-                {
-                    found.push(ObjectInfo { key, bytes: meta.len() });
-                }
-                if found.len() + folders.len() > LIST_MAX {
-                    return Err(Failure::permanent(Error::new(ErrorKind::Unsupported, "too many files in the folder")));
-                }
-            }
-        }
-        found.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(found)
-    }
-
-    async fn put(&self, context: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure> {
-        context.shared.counters.requests.add(1);
-        let path = self.path(key);
-        let folder = path.parent().unwrap_or(&self.root);
-        std::fs::create_dir_all(folder).map_err(|e| failed(e, "cannot create the folder", folder))?;
-        // Written under another name and renamed, so that readers see all of it or nothing.
-        let draw = context.draws.borrow_mut().next();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let unfinished = path.with_file_name(format!(".{name}.{draw:016x}.tmp"));
-        let written = File::create_new(&unfinished)
-            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_data()))
-            .and_then(|()| std::fs::rename(&unfinished, &path));
-        written.map_err(|e| {
-            let _ = std::fs::remove_file(&unfinished);
-            failed(e, "cannot write the file", &path)
         })
     }
 }

@@ -14,7 +14,7 @@
 //! * `source` is the trait behind the schemes: single exchanges, without retries. `transfer` above it retries for all
 //!   schemes: only missing bytes are requested again, and only of the same version of the object; the range of every
 //!   response is checked; each byte is written once.
-//! * `http` is a client over hyper and rustls; `s3` adds signatures, credentials and listing; `file` is a folder.
+//! * `http` is a client over hyper and rustls; `s3` adds signatures and credentials; `file` is a folder.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
 //!   elsewhere.
 //! * `fetcher` is the interface for other schemes, whose files a downloader outside of the engine fetches; `external` is
@@ -51,7 +51,7 @@ pub use fetcher::{FetchStatus, Fetcher};
 pub(crate) use fetcher::{Length, fetch_whole};
 pub use remote::Remote;
 pub use s3::S3Settings;
-pub use source::{ObjectInfo, Version};
+pub use source::Version;
 pub use stores::Stores;
 pub use ticket::{FetchRequest, FetchTicket, Progress};
 pub(crate) use url::{is_url, shown};

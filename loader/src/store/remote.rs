@@ -1,7 +1,7 @@
 //! Remote folders.
 
 use super::context::ThreadContext;
-use super::source::{ObjectInfo, Source, Version};
+use super::source::{Source, Version};
 use super::threads::{Call, FetchThreads, LocalFuture};
 use super::ticket::{FetchRequest, FetchTicket, Job};
 use super::transfer::{self, Part};
@@ -9,7 +9,6 @@ use super::url::check_key;
 use crate::error::Context as _;
 use crate::sync::Arc;
 use crate::{Error, ErrorKind, Result};
-use bytes::Bytes;
 use std::fmt;
 use std::rc::Rc;
 
@@ -24,11 +23,6 @@ pub struct Remote {
 impl Remote {
     pub(crate) fn new(threads: Arc<FetchThreads>, source: Arc<dyn Source>, name: &str) -> Self {
         Self { threads, source, name: name.into() }
-    }
-
-    /// Returns the remote as the user wrote it.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// Wraps the source, to count or disturb its exchanges.
@@ -80,39 +74,6 @@ impl Remote {
         self.call(move |context| Box::pin(async move { transfer::small(&context, &*source, &name, limit_bytes).await }))
             .context("key", || key)
             .context("remote", || &self.name)
-    }
-
-    /// Lists all objects whose key starts with `prefix` (`""`: all), sorted by key.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`get_small`](Self::get_small); [`ErrorKind::Unsupported`] for `http(s)`.
-    pub fn list(&self, prefix: &str) -> Result<Vec<ObjectInfo>> {
-        let (source, start) = (self.source.clone(), prefix.to_owned());
-        self.call(move |context| {
-            Box::pin(
-                async move { transfer::with_retries(&context, async || source.list(&context, &start).await).await },
-            )
-        })
-        .context("prefix", || prefix)
-        .context("remote", || &self.name)
-    }
-
-    /// Writes an object atomically, replacing one of that key: readers see the old one or the new one.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`get_small`](Self::get_small).
-    pub fn put(&self, key: &str, bytes: impl Into<Bytes>) -> Result<()> {
-        check_key(key).context("remote", || &self.name)?;
-        let (source, name, bytes) = (self.source.clone(), key.to_owned(), bytes.into());
-        self.call(move |context| {
-            Box::pin(async move {
-                transfer::with_retries(&context, async || source.put(&context, &name, bytes.clone()).await).await
-            })
-        })
-        .context("key", || key)
-        .context("remote", || &self.name)
     }
 
     /// Runs a small job on a fetch thread and waits for it.

@@ -6,7 +6,6 @@
 use super::context::ThreadContext;
 use super::failure::Failure;
 use async_trait::async_trait;
-use bytes::Bytes;
 use std::fmt;
 use std::ops::Range;
 
@@ -26,15 +25,6 @@ impl fmt::Display for Version {
             Self::LastModified(time) => write!(f, "last modified {time}"),
         }
     }
-}
-
-/// Object in a listing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectInfo {
-    /// Key relative to the remote.
-    pub key: String,
-    /// Size in bytes.
-    pub bytes: u64,
 }
 
 /// Request for a single exchange.
@@ -77,10 +67,4 @@ pub(crate) trait Source: fmt::Debug + Send + Sync {
     fn has_ranges(&self) -> bool {
         true
     }
-
-    /// Lists all objects whose key starts with `prefix`, sorted by key.
-    async fn list(&self, context: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure>;
-
-    /// Writes an object atomically: readers see all of it or nothing.
-    async fn put(&self, context: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure>;
 }

@@ -3,13 +3,12 @@
 use super::context::ThreadContext;
 use super::failure::Failure;
 use super::retry::Draws;
-use super::source::{Body, GetRequest, GetResponse, ObjectInfo, Source};
+use super::source::{Body, GetRequest, GetResponse, Source};
 use super::{FetchRequest, Remote, StoreConfig, Stores};
 use crate::clock::Clock;
 use crate::stats::Stats;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use async_trait::async_trait;
-use bytes::Bytes;
 
 /// Range in which a body breaks off or has a flipped bit, in bytes from its start.
 const FAULT_BYTES: u64 = 1 << 20;
@@ -60,14 +59,6 @@ impl Source for FaultSource {
 
     fn has_ranges(&self) -> bool {
         self.inner.has_ranges()
-    }
-
-    async fn list(&self, context: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure> {
-        self.inner.list(context, prefix).await
-    }
-
-    async fn put(&self, context: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure> {
-        self.inner.put(context, key, bytes).await
     }
 }
 

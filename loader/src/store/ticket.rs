@@ -221,11 +221,6 @@ impl FetchTicket {
         }
     }
 
-    /// Returns true if [`wait`](Self::wait) returns at once.
-    pub fn is_done(&self) -> bool {
-        self.0.state.lock().outcome.is_some()
-    }
-
     /// Returns the progress.
     pub fn progress(&self) -> Progress {
         let elapsed = self.0.started.elapsed();
@@ -236,11 +231,6 @@ impl FetchTicket {
             attempt: self.0.attempt.load(Ordering::Relaxed),
             idle: elapsed.saturating_sub(last),
         }
-    }
-
-    /// Returns the object's key.
-    pub fn key(&self) -> &str {
-        &self.0.key
     }
 
     /// Stops the fetch; [`wait`](Self::wait) then returns [`ErrorKind::Closed`] unless it had already finished.

@@ -178,24 +178,16 @@ pub(crate) async fn read_some(
     }
 }
 
-/// Fetches a small object of unknown size, at most `limit_bytes`.
+/// Fetches a small object of unknown size, at most `limit_bytes`, with the configured number of attempts.
 pub(crate) async fn small(
     context: &ThreadContext,
     source: &dyn Source,
     key: &str,
     limit_bytes: usize,
 ) -> Result<(Vec<u8>, Option<Version>), Error> {
-    with_retries(context, async || small_once(context, source, key, limit_bytes).await).await
-}
-
-/// Runs a small job with the configured number of attempts.
-pub(crate) async fn with_retries<T>(
-    context: &ThreadContext,
-    work: impl AsyncFn() -> Result<T, Failure>,
-) -> Result<T, Error> {
     let mut attempt = 1;
     loop {
-        match work().await {
+        match small_once(context, source, key, limit_bytes).await {
             Ok(found) => return Ok(found),
             Err(failure) => pause_before_retry(context, failure, attempt).await?,
         }

@@ -257,14 +257,6 @@ fn a_small_object_has_its_version_and_a_limit() {
 }
 
 #[test]
-fn a_written_object_can_be_read() {
-    let rig = Rig::new();
-    let remote = rig.remote();
-    remote.put("new/object", content(5000)).expect("put");
-    assert_eq!(remote.get_small("new/object", 5000).expect("got").0, content(5000));
-}
-
-#[test]
 fn many_objects_in_parallel_all_arrive() {
     // A range may fail up to 50 times.
     let rig = Rig::with(Options::default(), StoreConfig { download_retry: 51, ..config() });

@@ -1,4 +1,4 @@
-//! S3: signatures that a server checks, all sources of credentials, listing.
+//! S3: signatures that a server checks, all sources of credentials.
 
 use crate::rig::{Rig, config, content};
 use forebay_loader::ErrorKind;
@@ -80,7 +80,6 @@ fn without_credentials_a_public_bucket_is_read_unsigned_with_a_note() {
     let (rig, remote) = rig(public, |s3| (s3.access_key, s3.secret_key) = (None, None));
     rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
     assert_eq!(remote.get_small("index.json", 10).expect("public").0, content(10));
-    assert_eq!(remote.list("").expect("public").len(), 1);
     let (private, remote) = self::rig(options(), |s3| (s3.access_key, s3.secret_key) = (None, None));
     let error = remote.get_small("index.json", 10).expect_err("private");
     assert_eq!(error.kind(), ErrorKind::Permission, "{error}");
@@ -123,29 +122,4 @@ fn the_region_is_learned_from_the_server() {
         assert_eq!(remote.get_small("index.json", 10).expect("right region").0, content(10));
     }
     assert_eq!(rig.server.counters().requests, 3, "the region is learned once");
-    assert_eq!(remote.list("").expect("listed").len(), 1);
-}
-
-#[test]
-fn a_listing_has_all_pages_and_is_relative_to_the_remote() {
-    let (rig, remote) = rig(Options { list_page: 10, ..options() }, |_| {});
-    for i in 0..35 {
-        rig.server.put(&format!("some folder/ü/a b/{i:03}"), content(i)).expect("memory");
-    }
-    rig.server.put("some folder/üx", content(1)).expect("memory");
-    let listed = remote.list("a b/").expect("listed");
-    assert_eq!(listed.len(), 35);
-    assert_eq!((listed[34].key.as_str(), listed[34].bytes), ("a b/034", 34));
-    assert_eq!(remote.list("a b/03").expect("listed").len(), 5);
-    assert_eq!(rig.server.counters().lists, 5);
-    rig.server.script(Rule::always("", Fault::Status(403, None)));
-    assert_eq!(remote.list("").expect_err("rejected").kind(), ErrorKind::Permission);
-}
-
-#[test]
-fn objects_are_put_with_a_signed_body() {
-    let (rig, remote) = rig(options(), |_| {});
-    remote.put("shard.00000.mds", content(5000)).expect("signed");
-    assert_eq!(remote.get_small("shard.00000.mds", 5000).expect("got").0, content(5000));
-    assert_eq!(rig.server.seen()[0].path, "/bucket/some%20folder/%C3%BC/shard.00000.mds");
 }

@@ -1,17 +1,15 @@
-//! Addresses, signatures and listing of an HTTP store.
+//! Addresses and signatures of an HTTP store.
 
 use crate::Error;
-use crate::ErrorKind;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
-use crate::store::source::ObjectInfo;
 use crate::store::url::encode_path;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, StatusCode, Uri};
 use std::fmt;
 
-/// Store-specific parts of a request, and listing, which plain HTTP does not have.
+/// Store-specific parts of a request.
 #[async_trait(?Send)]
 pub(crate) trait Authority: fmt::Debug + Send + Sync {
     /// Returns the address of the object `key`.
@@ -29,12 +27,9 @@ pub(crate) trait Authority: fmt::Debug + Send + Sync {
     fn hint(&self) -> Option<&'static str> {
         None
     }
-
-    /// Lists all objects below the remote whose key starts with `prefix`.
-    async fn list(&self, context: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure>;
 }
 
-/// Plain HTTP, without signatures and listing.
+/// Plain HTTP, without signatures.
 #[derive(Debug)]
 pub(crate) struct PlainAuthority {
     /// Address of the folder, without a slash at the end.
@@ -56,10 +51,5 @@ impl Authority for PlainAuthority {
 
     async fn authorize(&self, _: &ThreadContext, _: &mut Request<Bytes>) -> Result<(), Failure> {
         Ok(())
-    }
-
-    async fn list(&self, _: &ThreadContext, _: &str) -> Result<Vec<ObjectInfo>, Failure> {
-        let why = "an http(s):// remote cannot be listed: name the objects or use s3:// or a folder";
-        Err(Failure::permanent(Error::new(ErrorKind::Unsupported, why)))
     }
 }

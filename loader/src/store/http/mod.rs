@@ -1,7 +1,7 @@
-//! `http(s)://`: a folder on a web server. `s3://` adds signed requests and a listing.
+//! `http(s)://`: a folder on a web server. `s3://` adds signed requests.
 //!
 //! * `source`: one exchange per request, redirects included, read as the standard defines it;
-//! * `authority`: addresses, signatures and listing, which differ between stores;
+//! * `authority`: addresses and signatures, which differ between stores;
 //! * `client` sends requests over the connections in `pool`; `connect` opens them, over `uring` if configured;
 //! * `tls`: the certificates to trust;
 //! * `response` checks the head of a response, and turns everything but the requested bytes into an error; `body` reads
@@ -21,6 +21,5 @@ pub(crate) use authority::{Authority, PlainAuthority};
 pub(crate) use body::HttpBody;
 pub(crate) use client::{Exchange, send};
 pub(crate) use pool::ConnectionPool;
-pub(crate) use response::meaning;
 pub(crate) use source::HttpSource;
 pub(crate) use tls::Tls;

@@ -117,7 +117,7 @@ pub(super) async fn rejection(context: &ThreadContext, exchange: Exchange) -> Fa
 }
 
 /// Returns the kind of error for a status, true if another attempt may help, and the message.
-pub(crate) fn meaning(status: StatusCode) -> (ErrorKind, bool, &'static str) {
+fn meaning(status: StatusCode) -> (ErrorKind, bool, &'static str) {
     match status.as_u16() {
         404 | 410 => (ErrorKind::NotFound, false, "there is no such object"),
         401 | 403 | 407 => (ErrorKind::Permission, false, "the store denies access: check the credentials"),

@@ -6,13 +6,13 @@ use super::client::{Exchange, send};
 use super::response;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
-use crate::store::source::{GetRequest, GetResponse, ObjectInfo, Source, Version};
+use crate::store::source::{GetRequest, GetResponse, Source, Version};
 use crate::sync::{Arc, AtomicBool, Ordering};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{Method, Request, StatusCode};
+use http::{Request, StatusCode};
 
 /// Most redirects that one request follows.
 const REDIRECTS_MAX: usize = 5;
@@ -43,21 +43,18 @@ impl HttpSource {
         failure
     }
 
-    /// Sends a request, and follows redirects.
+    /// Requests an object, and follows redirects.
     async fn send(
         &self,
         context: &ThreadContext,
-        method: Method,
         key: &str,
         headers: &[(header::HeaderName, String)],
-        body: Bytes,
     ) -> Result<Exchange, Failure> {
         let limit = context.shared.config.download_timeout;
         let mut address = self.authority.address(key).map_err(Failure::permanent)?;
         let mut has_learned = false;
         for _ in 0..=REDIRECTS_MAX {
-            let mut request = Request::new(body.clone());
-            *request.method_mut() = method.clone();
+            let mut request = Request::new(Bytes::new());
             *request.uri_mut() = address.clone();
             for (name, value) in headers {
                 let value = HeaderValue::from_str(value)
@@ -95,7 +92,7 @@ impl Source for HttpSource {
             Some(Version::LastModified(time)) => headers.push((header::IF_UNMODIFIED_SINCE, time.clone())),
             None => {}
         }
-        let exchange = self.send(context, Method::GET, &request.key, &headers, Bytes::new()).await?;
+        let exchange = self.send(context, &request.key, &headers).await?;
         let status = exchange.response.status();
         let head = match status {
             StatusCode::OK | StatusCode::PARTIAL_CONTENT => response::read_head(&exchange.response, request)?,
@@ -115,17 +112,5 @@ impl Source for HttpSource {
 
     fn has_ranges(&self) -> bool {
         !self.has_no_ranges.load(Ordering::Relaxed)
-    }
-
-    async fn list(&self, context: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure> {
-        self.authority.list(context, prefix).await
-    }
-
-    async fn put(&self, context: &ThreadContext, key: &str, bytes: Bytes) -> Result<(), Failure> {
-        let exchange = self.send(context, Method::PUT, key, &[], bytes).await?;
-        if exchange.response.status().is_success() {
-            return Ok(());
-        }
-        Err(self.rejection(context, exchange).await)
     }
 }

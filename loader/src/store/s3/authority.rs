@@ -1,4 +1,4 @@
-//! Addresses, signatures and listing of S3 buckets.
+//! Addresses and signatures of S3 buckets.
 //!
 //! object_store signs requests (`AwsAuthorizer`) and finds credentials (static keys, web identity, container, instance),
 //! because those are many and change. The requests for objects are ours, because they write to the caller's memory, resume,
@@ -10,8 +10,7 @@ use crate::clock::Clock;
 use crate::stats::Stats;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
-use crate::store::http::{Authority, meaning};
-use crate::store::source::ObjectInfo;
+use crate::store::http::Authority;
 use crate::store::threads::FetchQueues;
 use crate::store::url::encode_path;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
@@ -21,7 +20,6 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, Uri};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer, AwsCredential};
 use object_store::client::HttpRequest;
-use object_store::list::{PaginatedListOptions, PaginatedListStore as _};
 use object_store::{RetryConfig, aws::AmazonS3ConfigKey};
 use std::time::Duration;
 
@@ -30,9 +28,6 @@ const REGION_DEFAULT: &str = "us-east-1";
 
 /// Time until the next search for credentials after none were found.
 const CREDENTIAL_SEARCH_PAUSE: Duration = Duration::from_secs(60);
-
-/// Most objects of a listing; a prefix with more is a mistake.
-const LIST_MAX: usize = 10_000_000;
 
 /// One bucket, with a prefix in it.
 #[derive(Debug)]
@@ -125,8 +120,7 @@ impl S3Authority {
     }
 }
 
-/// Configures the library's store, which is used for credentials, listing and signatures. It does not retry: attempts are
-/// counted above.
+/// Configures the library's store, which is used for its credentials. It does not retry: attempts are counted above.
 fn builder(settings: &S3Settings, bucket: &str, region: &str, bridge: &Bridge) -> AmazonS3Builder {
     let mut builder = AmazonS3Builder::new()
         .with_bucket_name(bucket)
@@ -204,68 +198,5 @@ impl Authority for S3Authority {
         self.is_unsigned
             .load(Ordering::Relaxed)
             .then_some("no credentials were found: set AWS_ACCESS_KEY_ID or AWS_PROFILE")
-    }
-
-    async fn list(&self, _: &ThreadContext, prefix: &str) -> Result<Vec<ObjectInfo>, Failure> {
-        let bridge = self.bridge.fork();
-        let mut found = self.list_pages(&bridge, prefix).await;
-        if found.is_err()
-            && let Some((status, headers)) = bridge.last_response()
-            && self.learn(status, &headers)
-        {
-            found = self.list_pages(&bridge, prefix).await;
-        }
-        let mut found = found?;
-        found.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(found)
-    }
-}
-
-impl S3Authority {
-    async fn list_pages(&self, bridge: &Bridge, prefix: &str) -> Result<Vec<ObjectInfo>, Failure> {
-        let start = format!("{}{prefix}", self.prefix);
-        let signed = self.credential().await?.is_some();
-        let credentials = self.library.lock().credentials().clone();
-        // A separate store for the bridge, with the credentials that were already found.
-        let store = builder(&self.settings, &self.bucket, &self.region(), bridge)
-            .with_credentials(credentials)
-            .with_skip_signature(!signed)
-            .build()
-            .map_err(|e| Failure::permanent(inconsistent(e)))?;
-        let mut found = Vec::new();
-        let mut page_token = None;
-        loop {
-            let options = PaginatedListOptions { page_token, ..PaginatedListOptions::default() };
-            let page = store.list_paginated(Some(&start), options).await;
-            let page = page.map_err(|e| self.listing_failed(e, bridge))?;
-            found.extend(page.result.objects.into_iter().filter_map(|object| {
-                let key = object.location.as_ref().strip_prefix(self.prefix.as_str())?.to_owned();
-                Some(ObjectInfo { key, bytes: object.size })
-            }));
-            if found.len() > LIST_MAX {
-                return Err(Failure::permanent(Error::new(
-                    ErrorKind::Unsupported,
-                    "too many objects below the prefix",
-                )));
-            }
-            page_token = page.page_token;
-            if page_token.is_none() {
-                return Ok(found);
-            }
-        }
-    }
-
-    fn listing_failed(&self, error: object_store::Error, bridge: &Bridge) -> Failure {
-        let (kind, is_retried, why) = match bridge.last_response() {
-            Some((status, _)) if !status.is_success() => meaning(status),
-            _ => (ErrorKind::Network, true, "the bucket cannot be listed"),
-        };
-        let mut error = Error::new(kind, why).caused_by(error);
-        if kind == ErrorKind::Permission
-            && let Some(hint) = self.hint()
-        {
-            error = error.with("hint", hint);
-        }
-        Failure { error, is_retried, retry_after: None }
     }
 }

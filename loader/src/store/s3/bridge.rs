@@ -1,18 +1,17 @@
-//! Requests of object_store over our connections, for its credential providers and its listing.
+//! Requests of object_store over our connections, for its credential providers.
 //!
 //! Its futures have to be `Send` and our connections stay on their thread, so a request becomes a call on a fetch thread
-//! that returns the whole response: a token or a page of a listing, a few kilobytes to a megabyte.
+//! that returns the whole response, a token of a few kilobytes.
 
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use crate::store::http::{Exchange, HttpBody, send};
 use crate::store::source::Body as _;
 use crate::store::threads::{Call, FetchQueues};
-use crate::sync::{Arc, Mutex, Weak};
+use crate::sync::{Arc, Weak};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
@@ -36,22 +35,11 @@ const METADATA_HOSTS: [&str; 3] = ["169.254.169.254", "[fd00:ec2::254]", "169.25
 #[derive(Clone)]
 pub(super) struct Bridge {
     queues: Weak<FetchQueues>,
-    last: Arc<Mutex<Option<(StatusCode, HeaderMap)>>>,
 }
 
 impl Bridge {
     pub(super) fn new(queues: &Arc<FetchQueues>) -> Self {
-        Self { queues: Arc::downgrade(queues), last: Arc::default() }
-    }
-
-    /// Creates a bridge to the same threads, with its own [`last_response`](Self::last_response).
-    pub(super) fn fork(&self) -> Self {
-        Self { queues: self.queues.clone(), last: Arc::default() }
-    }
-
-    /// Returns status and headers of the last response, which the library's errors do not contain.
-    pub(super) fn last_response(&self) -> Option<(StatusCode, HeaderMap)> {
-        self.last.lock().clone()
+        Self { queues: Arc::downgrade(queues) }
     }
 }
 
@@ -87,10 +75,7 @@ impl HttpService for Bridge {
             return Err(closed());
         }
         match receiver.await {
-            Ok(Ok(response)) => {
-                *self.last.lock() = Some((response.status(), response.headers().clone()));
-                Ok(response)
-            }
+            Ok(Ok(response)) => Ok(response),
             Ok(Err(failure)) => {
                 let kind = match failure.error.kind() {
                     ErrorKind::Timeout => HttpErrorKind::Timeout,

@@ -1,8 +1,8 @@
 //! `s3://`: buckets of AWS and of other stores with its protocol.
 //!
-//! A bucket is an HTTP remote ([`HttpSource`](super::http::HttpSource)) with an [`S3Authority`] for addresses,
-//! signatures and listing. Signatures, credentials and listing come from object_store, whose own requests use our
-//! connections over the `bridge`; `settings` and `profile` read the environment and the files of the AWS tools.
+//! A bucket is an HTTP remote ([`HttpSource`](super::http::HttpSource)) with an [`S3Authority`] for addresses
+//! and signatures. Signatures and credentials come from object_store, whose own requests use our connections over the
+//! `bridge`; `settings` and `profile` read the environment and the files of the AWS tools.
 
 mod authority;
 mod bridge;
