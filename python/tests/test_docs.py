@@ -5,8 +5,10 @@ data sets that `folder` makes.
 """
 
 import functools
+import io
 import pathlib
 import re
+import tarfile
 
 import fake_cuda
 import numpy as np
@@ -58,6 +60,11 @@ def folder(tmp_path, monkeypatch):
     pathlib.Path("jpegs").mkdir()
     for number in range(20):
         pathlib.Path(f"jpegs/{number}.jpg").write_bytes(jpeg(number))
+        with tarfile.open(f"train-000{number % 2}.tar", "a") as tar:
+            tar.add(f"jpegs/{number}.jpg", f"{number:04}.jpg")
+            label = tarfile.TarInfo(f"{number:04}.cls")
+            label.size = 1
+            tar.addfile(label, io.BytesIO(b"%d" % (number % CLASSES)))
     return tmp_path
 
 
