@@ -1,4 +1,4 @@
-"""`make run`, small: the script that it calls, and the package's documentation strings."""
+"""A small `make run`, and the package's docstrings."""
 
 import inspect
 import os
@@ -16,6 +16,7 @@ DEMO = ROOT / "python" / "examples" / "demo"
 
 
 def test_the_demonstration_trains_and_writes_its_page(tmp_path):
+    pytest.importorskip("matplotlib")
     pytest.importorskip("torchvision")
     command = [sys.executable, str(DEMO), "--folder", str(tmp_path / "demo"), "--report", str(tmp_path / "page.html")]
     command += ["--pictures", "48", "--batch-size", "8", "--steps", "2"]
@@ -24,7 +25,7 @@ def test_the_demonstration_trains_and_writes_its_page(tmp_path):
     assert "training: 2 steps" in first.stdout and "cached epoch: 48 images" in first.stdout
     page = (tmp_path / "page.html").read_text()
     assert page.count("<svg") == 7 and "nan" not in page and "http" not in page
-    # The second time the set is there, and one may point at it as at one's own.
+    # A second run reuses the data set, which can be passed like the user's own.
     (made,) = (tmp_path / "demo").glob("photos-*")
     own = [*command[:6], "--data", str(made), "--batch-size", "8", "--steps", "0"]
     second = subprocess.run(own, capture_output=True, text=True)
@@ -32,26 +33,23 @@ def test_the_demonstration_trains_and_writes_its_page(tmp_path):
     assert "pictures" not in second.stdout
 
 
-def test_the_report_s_ticks_are_round_and_cover_the_data():
+def test_the_report_s_rate_of_steady_batches_is_constant():
     sys.path.insert(0, str(DEMO))
     try:
-        from charts import ticks
         from report import rates
     finally:
         sys.path.remove(str(DEMO))
-    assert ticks(2276) == [0, 500, 1000, 1500, 2000, 2500]
-    assert ticks(0) == [0.0, 1.0] and ticks(0.07)[-1] >= 0.07
-    # A batch each tenth of a second is a flat line, with a short rest left out.
+    # A batch each tenth of a second is a flat line; the incomplete group at the end is dropped.
     steady = rates([(0.1 * i, 64) for i in range(1, 103)], bins=20)
     assert len(steady) == 17 and [rate for _, rate in steady] == pytest.approx([640] * 17)
     assert rates([(0.5, 8)]) == [(0.25, 16)] and rates([]) == []
 
 
-def test_what_cannot_be_read_is_a_sentence_and_no_traceback(tmp_path, packed):
+def test_unreadable_data_gives_a_message_without_a_traceback(tmp_path, packed):
     command = [sys.executable, str(DEMO), "--report", str(tmp_path / "page.html"), "--steps", "0", "--data"]
-    for data, said in (([str(tmp_path / "none")], "index.json"), ([packed, "--image-column", "jpg"], "no such column")):
+    for data, part in (([str(tmp_path / "none")], "index.json"), ([packed, "--image-column", "jpg"], "no such column")):
         ended = subprocess.run([*command, *data], capture_output=True, text=True)
-        assert ended.returncode == 1 and said in ended.stderr and "Traceback" not in ended.stderr
+        assert ended.returncode == 1 and part in ended.stderr and "Traceback" not in ended.stderr
 
 
 def test_every_public_name_has_a_docstring_and_the_loader_documents_every_argument():
@@ -63,6 +61,6 @@ def test_every_public_name_has_a_docstring_and_the_loader_documents_every_argume
         assert re.search(rf"^    +{name}: ", fb.Loader.__doc__, re.M), name
 
 
-def test_the_package_says_that_it_is_typed():
+def test_the_package_is_marked_as_typed():
     folder = pathlib.Path(fb.__file__).parent
     assert (folder / "py.typed").exists() and os.path.exists(folder / "_forebay.pyi")

@@ -1,7 +1,7 @@
-"""The demonstration: `make run`, or `python python/examples/demo` with the package on the path.
+"""Demonstration: `make run`, or `python python/examples/demo` with the package on the path.
 
-It makes a data set once, serves it on loopback, drains a cold and a cached epoch with `forebay.Loader`, trains a
-ResNet-18 for some steps, and writes what it measured into one page. With --data it reads yours instead.
+It makes a data set once, serves it on loopback, measures a cold and a cached epoch of `forebay.Loader`, trains a
+ResNet-18 for some steps, and writes the figures into one page. With --data it reads other data instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from measure import Progress, drain, stage_lines
 import forebay as fb
 
 HINT = """\
-# a folder or bucket of MDS shards (index.json and what it lists)
+# a folder or bucket of MDS shards with index.json
 make run RUN_ARGS="--data s3://bucket/imagenet/train --image-column image --label-column class --classes 1000"
 make run RUN_ARGS="--data ./my-shards"
 
@@ -36,16 +36,16 @@ for batch in train:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="folder or URL of MDS shards; left out: the demonstration's own set")
+    parser.add_argument("--data", help="folder or URL of MDS shards [default: the demonstration's own set]")
     parser.add_argument("--image-column", default="image", help="column with the encoded pictures")
     parser.add_argument("--label-column", default="class", help="column with the class as a number")
     parser.add_argument("--classes", type=int, help="number of classes of --data")
-    parser.add_argument("--folder", default=".forebay/demo", help="where the set and the local copies lie")
-    parser.add_argument("--report", default="report/index.html", help="the page to write")
+    parser.add_argument("--folder", default=".forebay/demo", help="folder of the set and the local copies")
+    parser.add_argument("--report", default="report/index.html", help="page to write")
     parser.add_argument("--server", help="the object-server binary; without it the data set is read from its folder")
     parser.add_argument("--pictures", type=int, default=dataset.PICTURES, help="size of the demonstration's own set")
-    parser.add_argument("--batch-size", type=int, help="left out: 64, and 16 for training on a CPU")
-    parser.add_argument("--steps", type=int, default=100, help="steps of training; 0 leaves it out")
+    parser.add_argument("--batch-size", type=int, help="default: 64, and 16 for training on a CPU")
+    parser.add_argument("--steps", type=int, default=100, help="steps of training; 0: no training")
     return parser.parse_args()
 
 
@@ -56,7 +56,7 @@ def main() -> None:
     if args.data is None:
         made = os.path.join(args.folder, f"photos-{args.pictures}-{dataset.VERSION}")
         print(f"data: {args.pictures:,} JPEGs in zstd-compressed MDS shards, in {made}")
-        classes = dataset.make(made, args.pictures, say=Progress("data"))
+        classes = dataset.make(made, args.pictures, report=Progress("data"))
         if args.server:
             served = server.start(args.server, made)
             remote = served.url
@@ -75,9 +75,9 @@ def main() -> None:
 
 
 def measure(args: argparse.Namespace, remote: str | None, local: str, classes: int) -> None:
-    """Both epochs, the training, the tables and the page."""
+    """Runs both epochs and the training, and writes tables and page."""
     if remote is not None:
-        # Cold means that no shard lies here yet.
+        # Cold: no shard is resident yet.
         shutil.rmtree(local, ignore_errors=True)
     data = {"remote": remote, "local": local, "batch_size": args.batch_size or 64, "shuffle": True}
     size = 224
@@ -104,11 +104,11 @@ def measure(args: argparse.Namespace, remote: str | None, local: str, classes: i
     with open(args.report, "w", encoding="utf-8") as file:
         file.write(report.render(results))
     print(f"\nreport: {os.path.abspath(args.report)}")
-    print("your own data: make run RUN_ARGS=\"--data s3://bucket/set --classes 1000\" (the page says more)")
+    print("your own data: make run RUN_ARGS=\"--data s3://bucket/set --classes 1000\" (see the page)")
 
 
 def facts(data: str) -> list[tuple[str, str]]:
-    """What the figures belong to."""
+    """Returns facts about machine and data."""
     import torch
 
     model = platform.processor() or platform.machine()

@@ -1,7 +1,7 @@
-"""The data set: JPEGs cut from the photographs that scikit-image and scikit-learn carry, as zstd-compressed MDS shards.
+"""Data set: JPEGs cut from the photographs of scikit-image and scikit-learn, in zstd-compressed MDS shards.
 
-Sizes and qualities follow ImageNet's: most are 500 pixels on the long side, a tail is smaller or larger. The class of a
-picture is the photograph it was cut from, so that a network has something to learn in a hundred steps.
+Sizes and qualities are like ImageNet's: most pictures have 500 pixels on the long side, some are smaller or larger. The
+class of a picture is its photograph, so that a network can learn something in a hundred steps.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ PICTURES = 4096
 """Pictures in the set, about 370 MB."""
 
 VERSION = 1
-"""Goes into the folder's name: another way of making the set is another set."""
+"""Version of this recipe, part of the folder's name."""
 
 SHARD_BYTES = 1 << 24
-"""Raw bytes of a shard: small enough that the cold epoch fetches many."""
+"""Raw bytes of a shard, so small that the cold epoch fetches many."""
 
 _SEED = 7
 
 
 def photographs() -> list[Image.Image]:
-    """The photographs that lie in the two packages, in colour."""
+    """Returns the photographs of the two packages, in colour."""
     import skimage.data
     from sklearn.datasets import load_sample_images
 
@@ -41,8 +41,8 @@ def photographs() -> list[Image.Image]:
     return [Image.fromarray(array).convert("RGB") for array in arrays]
 
 
-def make(folder: str, pictures: int = PICTURES, say=print) -> int:
-    """Makes the set in `folder` unless it is there; gives the number of classes."""
+def make(folder: str, pictures: int = PICTURES, report=print) -> int:
+    """Makes the set in `folder` unless it exists; returns the number of classes."""
     classes = len(photographs())
     if os.path.exists(os.path.join(folder, "index.json")):
         return classes
@@ -50,7 +50,7 @@ def make(folder: str, pictures: int = PICTURES, say=print) -> int:
     shutil.rmtree(unfinished, ignore_errors=True)
     os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
     columns = {"image": "jpeg", "class": "int"}
-    # A fork would copy the threads' locks of whatever the parent has loaded; a fresh interpreter has none.
+    # Spawned, because a fork would copy locks of the parent's threads.
     with (
         multiprocessing.get_context("spawn").Pool(initializer=_load) as pool,
         forebay.MDSWriter(
@@ -60,24 +60,24 @@ def make(folder: str, pictures: int = PICTURES, say=print) -> int:
         for done, sample in enumerate(pool.imap(_cut, range(pictures), chunksize=16), 1):
             writer.write(sample)
             if done % 256 == 0 or done == pictures:
-                say(f"{done:,} of {pictures:,} pictures")
+                report(f"{done:,} of {pictures:,} pictures")
     os.rename(unfinished, folder)
     return classes
 
 
 _photographs: list[Image.Image] = []
-# One noise for all, cut at another place each time: drawing it anew would be most of the work.
+# One noise array for all pictures, used at different offsets, because drawing noise would be most of the work.
 _noise: list[np.ndarray] = []
 
 
 def _load() -> None:
-    """Once in each process of the pool."""
+    """Loads the photographs, once in each process of the pool."""
     _photographs.extend(photographs())
     _noise.append(np.random.default_rng(_SEED).standard_normal((1300, 1600, 3), dtype=np.float32))
 
 
 def _cut(number: int) -> dict:
-    """Picture `number`: the same one whichever process makes it."""
+    """Makes picture `number`; the result does not depend on the process."""
     rng = random.Random(_SEED * 1_000_003 + number)
     label = rng.randrange(len(_photographs))
     photograph = _photographs[label]
@@ -88,14 +88,14 @@ def _cut(number: int) -> dict:
         width, height = rng.randint(200, 640), rng.randint(180, 640)
     else:
         width, height = rng.randint(800, 1400), rng.randint(600, 1100)
-    # A window of the photograph in the picture's own aspect, between half of it and all of it.
+    # A window of the photograph with the picture's aspect ratio, at least half of its size.
     largest = min(photograph.width / width, photograph.height / height)
     scale = largest * rng.uniform(0.5, 1.0)
     cut_width, cut_height = int(width * scale), int(height * scale)
     left, top = rng.randint(0, photograph.width - cut_width), rng.randint(0, photograph.height - cut_height)
     box = (left, top, left + cut_width, top + cut_height)
     pixels = np.asarray(photograph.resize((width, height), Image.Resampling.BICUBIC, box=box), dtype=np.float32)
-    # A sensor's noise, which brings the size in bytes to that of real photographs.
+    # Sensor noise, so that files have the size of real photographs.
     x, y = rng.randint(0, 200), rng.randint(0, 200)
     pixels = pixels + rng.uniform(4, 11) * _noise[0][y : y + height, x : x + width]
     encoded = io.BytesIO()

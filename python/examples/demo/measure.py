@@ -1,4 +1,4 @@
-"""Running an epoch and saying how it goes."""
+"""Measurement of an epoch, with progress on the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import report
 
 
 class Progress:
-    """One line that changes on a terminal; a line every few seconds elsewhere."""
+    """Progress display: one line that changes on a terminal, else a line every few seconds."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -20,20 +20,20 @@ class Progress:
         self._open = False
 
     def __call__(self, text: str) -> None:
-        """Says `text` if it is time."""
+        """Prints `text` if the last line is old enough."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + self._every
-            self._say(text)
+            self._print(text)
 
     def end(self, text: str) -> None:
-        """Says `text` in any case, and leaves it."""
-        self._say(text)
+        """Prints `text` as the last line."""
+        self._print(text)
         if self._open:
             print(flush=True)
             self._open = False
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if self._terminal:
             print(f"\r\x1b[K{self._name}: {text}", end="", flush=True)
             self._open = True
@@ -42,7 +42,7 @@ class Progress:
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """What happened between two `Loader.stats`."""
+    """Returns the difference of two `Loader.stats`."""
     stages = {}
     for name, stage in after["stages"].items():
         earlier = before["stages"].get(name, {})
@@ -52,7 +52,7 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 
 def drain(loader, name: str, about: str) -> report.Phase:
-    """Runs one epoch and does nothing with it: the loader's own rate."""
+    """Runs one epoch without using its batches, to measure the rate of the loader alone."""
     progress, arrivals, images = Progress(name), [], 0
     before, start = loader.stats(), time.perf_counter()
     for batch in loader:
@@ -68,7 +68,7 @@ def drain(loader, name: str, about: str) -> report.Phase:
 
 
 def stage_lines(stats: dict[str, Any]) -> list[str]:
-    """The per-stage table for a terminal."""
+    """Returns the table of stages for a terminal."""
     rows = report.stage_table(stats)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  " + "  ".join(cell.rjust(w) if i else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths))) for row in rows]

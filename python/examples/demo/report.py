@@ -1,6 +1,6 @@
-"""The report: one page that needs nothing beside it.
+"""Report of the demonstration: one page without other files.
 
-`render` is a function of what was measured, so that it can be looked at without a run.
+`render` is a function of the measured figures, so a page can be made without a run.
 """
 
 from __future__ import annotations
@@ -13,46 +13,46 @@ from typing import Any
 from charts import bars, lines, number
 
 PARTS = (("busy", "busy"), ("waiting for input", "input"), ("waiting for output", "output"))
-"""How a stage spends its time, and the colour of each way."""
+"""Parts of a stage's time, and their colours."""
 
 
 @dataclass
 class Phase:
-    """A stretch of the run."""
+    """Part of the run."""
 
     name: str
     about: str
     seconds: float
     images: int
     arrivals: Sequence[tuple[float, int]]
-    """Seconds since the start, and images in the batch that arrived then."""
+    """Seconds since the start, and images of the batch that arrived then."""
     stats: Mapping[str, Any]
-    """What `Loader.stats` gave for this stretch."""
+    """Figures of `Loader.stats` for this part."""
     first_batch: float
-    """Seconds from asking for the epoch to its first batch."""
+    """Seconds from the start of the epoch to its first batch."""
 
     @property
     def rate(self) -> float:
-        """Images per second, all in all."""
+        """Images per second over the whole phase."""
         return self.images / self.seconds if self.seconds else 0.0
 
 
 @dataclass
 class Training:
-    """The steps of the training."""
+    """Figures of the training."""
 
     phase: Phase
     losses: Sequence[tuple[int, float]]
     """Step from 1, and its loss."""
     stalls: Sequence[tuple[float, float]]
-    """Seconds since the start, and the share of the time spent waiting for data around then."""
+    """Seconds since the start, and the share of time waiting for data in the steps before."""
     stall_share: float
-    """The same over all steps but the first, which also waits for the start."""
+    """Share of time waiting for data over all steps except the first, which includes the start of the loader."""
 
 
 @dataclass
 class Results:
-    """Everything the page shows."""
+    """Contents of the page."""
 
     title: str
     facts: Sequence[tuple[str, str]]
@@ -63,15 +63,15 @@ class Results:
 
 
 def rates(arrivals: Sequence[tuple[float, int]], bins: int = 40) -> list[tuple[float, float]]:
-    """Images per second over time: in groups of as many batches each, at least four, with the time that they took.
+    """Returns images per second over time, for groups of equally many batches, at least four.
 
-    Stretches of equal time would hold one batch or two in turn, and show that as a rate that jumps.
+    Intervals of equal time would contain one or two batches in turn, and the rate would jump.
     """
     size = max(4, -(-len(arrivals) // bins))
     out, start = [], 0.0
     for first in range(0, len(arrivals), size):
         group = arrivals[first : first + size]
-        # A rest of a batch or two would be noise again; a short run has nothing else.
+        # An incomplete group at the end would be noise; a short run has only that group.
         if len(group) < size and out:
             break
         end = group[-1][0]
@@ -81,7 +81,7 @@ def rates(arrivals: Sequence[tuple[float, int]], bins: int = 40) -> list[tuple[f
 
 
 def stage_table(stats: Mapping[str, Any]) -> list[list[str]]:
-    """The stages as rows of text: name, items, megabytes, the three times in seconds."""
+    """Returns the stages as rows of text: name, items, megabytes, the three times in seconds."""
     rows = [["stage", "items", "MB", "busy s", "waiting for input s", "waiting for output s"]]
     for name, stage in stats["stages"].items():
         times = (f"{stage[key]:.2f}" for key in ("busy_s", "input_s", "output_s"))
@@ -109,7 +109,7 @@ def _card(value: str, unit: str, label: str) -> str:
 
 
 def render(results: Results) -> str:
-    """The page."""
+    """Returns the page."""
     phases = [*results.epochs, *([results.training.phase] if results.training else [])]
     cards = [_card(number(p.rate), "images/s", p.name) for p in phases]
     if results.training:
@@ -117,7 +117,7 @@ def render(results: Results) -> str:
     colours = ("busy", "output", "input")
     out = [f"<h1>{escape(results.title)}</h1>", f'<div class="cards">{"".join(cards)}</div>']
 
-    out.append("<h2>Throughput over time</h2><p>What the loader alone delivers, batch by batch.</p>")
+    out.append("<h2>Throughput over time</h2><p>Batches of the loader alone, without training.</p>")
     series = [(p.name, colour, rates(p.arrivals)) for p, colour in zip(results.epochs, colours)]
     out.append(lines(series, "seconds since the epoch began", "images/s"))
     if results.training:
@@ -128,8 +128,8 @@ def render(results: Results) -> str:
         stall = [(at, 100 * share) for at, share in training.stalls]
         out.append(lines([("stall", "input", stall)], "seconds", "% of time waiting", 180, 100))
     out.append(
-        "<h2>Where each stage's time went</h2><p>Summed over a stage's threads. The stage that is busy while the one "
-        "behind it waits for input is the bottleneck.</p>"
+        "<h2>Time of each stage</h2><p>Summed over a stage's threads. The bottleneck is a busy stage whose next stage waits "
+        "for input.</p>"
     )
     out += [_stages(phase) for phase in phases]
 
@@ -147,27 +147,21 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>
-:root {{ color-scheme: light dark; --busy: #2563a8; --input: #d98a29; --output: #7a9a3c; --line: #d9dce1; --text: #20242a;
+:root {{ color-scheme: light dark; --busy: #2563a8; --input: #d98a29; --output: #7a9a3c; --line: #d9dce1; --text:
+#20242a;
   --soft: #667080; --back: #fff; --card: #f4f6f8 }}
 @media (prefers-color-scheme: dark) {{ :root {{ --busy: #5b9bd9; --input: #e0a050; --output: #9dbd5e; --line: #363c45;
   --text: #e4e7eb; --soft: #98a2b0; --back: #16191d; --card: #20252b }} }}
-body {{ font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); max-width: 860px; margin: 2rem auto;
+body {{ font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); max-width: 860px; margin:
+2rem auto;
   padding: 0 1rem }}
-h1 {{ font-size: 1.5rem }} h2 {{ font-size: 1.15rem; margin: 2.2rem 0 .3rem }} h3 {{ font-size: 1rem; margin: 1.2rem 0 .2rem }}
-p {{ margin: .2rem 0 .6rem; color: var(--soft) }}
-.cards {{ display: flex; flex-wrap: wrap; gap: .7rem }}
-.card {{ background: var(--card); border-radius: 8px; padding: .7rem 1rem; flex: 1 1 150px }}
-.card b {{ font-size: 1.5rem }} .card span {{ color: var(--soft) }} .card p {{ margin: 0 }}
-svg {{ width: 100%; height: auto; display: block }}
-.grid {{ stroke: var(--line) }} .tick, .title, .name {{ fill: var(--soft); font-size: 12px }} .name {{ fill: var(--text) }}
-.legend {{ list-style: none; display: flex; flex-wrap: wrap; gap: 1.2rem; padding: 0; margin: .2rem 0; font-size: 13px; color: var(--soft) }}
-.legend i {{ display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .4em }}
-.scroll {{ overflow-x: auto }} table {{ border-collapse: collapse; margin: .5rem 0; font-size: 13px }}
-th, td {{ text-align: right; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line) }}
-th:first-child, td:first-child {{ text-align: left }}
-th {{ font-weight: 600; color: var(--soft) }} summary {{ cursor: pointer; color: var(--soft); font-size: 13px }}
-pre {{ background: var(--card); border-radius: 8px; padding: .8rem 1rem; overflow-x: auto; font-size: 12px }}
-</style></head><body>
-{body}
-</body></html>
+h1 {{ font-size: 1.5rem }} h2 {{ font-size: 1.15rem; margin: 2.2rem 0 .3rem }} h3 {{ font-size: 1rem; margin: 1.2rem 0
+.2rem }} p {{ margin: .2rem 0 .6rem; color: var(--soft) }} .cards {{ display: flex; flex-wrap: wrap; gap: .7rem }} .card
+{{ background: var(--card); border-radius: 8px; padding: .7rem 1rem; flex: 1 1 150px }} .card b {{ font-size: 1.5rem }}
+.card span {{ color: var(--soft) }} .card p {{ margin: 0 }} svg {{ width: 100%; height: auto; display: block }} svg text
+{{ font-family: system-ui, sans-serif !important }} .scroll {{ overflow-x: auto }} table {{ border-collapse: collapse;
+margin: .5rem 0; font-size: 13px }} th, td {{ text-align: right; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid
+var(--line) }} th:first-child, td:first-child {{ text-align: left }} th {{ font-weight: 600; color: var(--soft) }}
+summary {{ cursor: pointer; color: var(--soft); font-size: 13px }} pre {{ background: var(--card); border-radius: 8px;
+padding: .8rem 1rem; overflow-x: auto; font-size: 12px }} </style></head><body> {body} </body></html>
 """

@@ -1,4 +1,4 @@
-"""The embedded object server, as a process of its own."""
+"""Embedded object server in a process of its own."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import subprocess
 
 
 class Server:
-    """A running server; `url` is where the served folder is."""
+    """Running server; `url` is the address of the served folder."""
 
     def __init__(self, process: subprocess.Popen, url: str) -> None:
         self._process = process
         self.url = url
 
     def stop(self) -> None:
-        """Ends it: the server lives as long as its standard input."""
+        """Ends the server by closing its standard input."""
         self._process.stdin.close()
         self._process.wait()
 
 
 def start(binary: str, folder: str) -> Server:
-    """Serves `folder` on a free port of loopback and waits until it says where."""
+    """Serves `folder` on a free port of loopback; waits until the server prints its address."""
     command = [binary, folder]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:

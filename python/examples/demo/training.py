@@ -1,4 +1,4 @@
-"""A ResNet-18 at 128 pixels, on the GPU if there is one."""
+"""Training of a ResNet-18 at 128 pixels, on the GPU if there is one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import forebay as fb
 PIXELS = 128
 
 SECONDS_MAX = 200
-"""A slow machine makes fewer steps rather than keep somebody waiting."""
+"""Time limit, so that a slow machine makes fewer steps."""
 
 
 def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.Training:
-    """Trains for `args.steps` steps over as many epochs as that takes."""
+    """Trains for `args.steps` steps, over several epochs if needed."""
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and args.batch_size is None:
         # Small enough for a hundred steps on a few cores before SECONDS_MAX is over.
@@ -50,13 +50,13 @@ def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.
                 got = time.perf_counter()
                 if batch is None or got - start > SECONDS_MAX:
                     break
-                # Rows of channels side by side are what torch calls channels_last: a view, no copy.
+                # NHWC batches become torch's channels_last as a view, without a copy.
                 x, y = batch["x"].permute(0, 3, 1, 2), batch["y"]
                 if not losses and not 0 <= int(y.min()) <= int(y.max()) < classes:
                     raise SystemExit(
                         f"the labels are not all below {classes}: pass --classes (there is {int(y.max())} among them)"
                     )
-                # On the GPU the multiplications are done in bfloat16, as one would.
+                # Usual mixed precision on the GPU.
                 with torch.autocast("cuda", torch.bfloat16, enabled=device != "cpu"):
                     loss = torch.nn.functional.cross_entropy(model(x), y)
                 optimiser.zero_grad(set_to_none=True)
@@ -82,8 +82,8 @@ def run(args: argparse.Namespace, data: dict[str, Any], classes: int) -> report.
         seconds = time.perf_counter() - start
         stats = difference(before, loader.stats())
     share = waited / max(seconds - (first - start), 1e-9)
-    # Why the number asked for was not reached, on the terminal and on the page.
-    short = f" of {args.steps}, as {SECONDS_MAX} s were over" if len(losses) < args.steps else ""
+    # The reason for fewer steps, on the terminal and on the page.
+    short = f" of {args.steps}, because of the limit of {SECONDS_MAX} s" if len(losses) < args.steps else ""
     about += f" {len(losses)} steps{short}."
     progress.end(f"{len(losses)} steps{short}, {images / seconds:,.0f} images/s, stall {share:.1%}, loss {losses[-1][1]:.3f}")
     phase = report.Phase("training", about, seconds, images, arrivals, stats, first - start)
