@@ -1,69 +1,29 @@
 //! Wiring of one epoch: makes the stages, starts their threads, and ends them.
 
-use super::chunk::Chunk;
+use super::consumer::Consumer;
 use super::device::decode::PictureStage;
 use super::dispatch::Dispatcher;
-use super::refill::{Refiller, Refills};
+use super::refill::Refiller;
 use super::reorder::{Reorder, Taken};
 use super::run::Run;
-use super::sample::batch_builder::BatchBuilder;
-use super::sample::batch_layout::BatchLayout;
 use super::sample::consumer_memory::ConsumerMemory;
-use super::sample::decode::{DecodeStage, DeviceFeatures};
+use super::sample::decode::DecodeStage;
 use super::sample::deliver::DeliverStage;
-use super::schedule::{Pace, Scheduler};
+use super::schedule::Scheduler;
 use super::sender::StageSender;
+use super::setup::EpochSetup;
 use super::shard::janitor::Janitor;
-use super::shard::open_shards::OpenShards;
 use super::shard::residency::Residency;
-use super::shard::source::{NextPlan, ShardSource};
+use super::shard::source::ShardSource;
 use super::shard::stage::ShardStage;
 use super::skip::SkipBudget;
 use super::stall::StallWatch;
 use super::threads::Threads;
-use super::workers::NumaWorkers;
 use crate::batch::Batch;
-use crate::catalog::Catalog;
-use crate::config::OnError;
-use crate::decode::FieldPlan;
-use crate::delivery::Delivery;
 use crate::error::Result;
-use crate::memory::BatchPool;
-use crate::order::{EpochPlan, Rank};
-use crate::stats::Stats;
 use crate::sync::{Arc, Mutex};
 use crossbeam::channel::unbounded;
-use std::time::{Duration, Instant};
-
-/// Arguments of [`Epoch::start`]. Everything behind an `Arc` outlives the epoch.
-pub(crate) struct EpochSetup {
-    pub(crate) plan: EpochPlan,
-    pub(crate) rank: Rank,
-    pub(crate) next_plan: NextPlan,
-    pub(crate) refills: Refills,
-    /// Number of the run's first batch in the epoch: not 0 after a resume.
-    pub(crate) first_batch: u64,
-    /// True if there are no other ranks, which would wait for a rank with fewer batches.
-    pub(crate) is_alone: bool,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) open_shards: Arc<OpenShards>,
-    /// One plan for each layout of the data set's shards, all with the same outputs.
-    pub(crate) fields: Vec<Arc<FieldPlan>>,
-    pub(crate) layout: Arc<BatchLayout>,
-    pub(crate) batches: BatchPool,
-    pub(crate) workers: Vec<NumaWorkers>,
-    pub(crate) delivery: Arc<dyn Delivery>,
-    pub(crate) device: DeviceFeatures,
-    pub(crate) stats: Arc<Stats>,
-    pub(crate) on_error: OnError,
-    pub(crate) max_errors: u64,
-    pub(crate) sample_bytes_max: u64,
-    /// Batches in flight, including the one that the consumer waits for.
-    pub(crate) ahead: u64,
-    pub(crate) stall_timeout: Duration,
-    pub(crate) shard_threads: usize,
-    pub(crate) pace: Pace,
-}
+use std::time::Duration;
 
 /// Counters that every epoch reports, used or not.
 const COUNTERS: &[&str] = &[
@@ -83,39 +43,10 @@ const COUNTERS: &[&str] = &[
 
 /// Running epoch. Dropping it ends it as [`end`](Self::end) does.
 pub(crate) struct Epoch {
-    parts: Arc<ConsumerParts>,
+    consumer: Arc<Consumer>,
     threads: Threads,
     /// Process that the threads belong to.
     pid: u32,
-}
-
-/// Parts of the stages that the consumer uses, to take batches and to end the epoch.
-struct ConsumerParts {
-    run: Arc<Run>,
-    reorder: Arc<Reorder<Result<Batch>>>,
-    consumer_memory: Arc<ConsumerMemory>,
-    stall: StallWatch,
-    dispatcher: Arc<Dispatcher>,
-    pictures: Arc<StageSender<Arc<BatchBuilder>>>,
-    residency: Arc<Residency<Chunk>>,
-    source: Arc<ShardSource>,
-    open_shards: Arc<OpenShards>,
-    janitor: Arc<Janitor>,
-    batches: BatchPool,
-}
-
-impl ConsumerParts {
-    /// Wakes every thread of the epoch, after a stop.
-    fn wake(&self) {
-        self.dispatcher.close();
-        self.pictures.close();
-        self.consumer_memory.clear();
-        self.residency.close();
-        self.source.wake();
-        self.janitor.close();
-        self.reorder.stop();
-        self.batches.wake();
-    }
 }
 
 impl Epoch {
@@ -218,7 +149,7 @@ impl Epoch {
         });
 
         let threads = Threads::new(run.clone());
-        let parts = Arc::new(ConsumerParts {
+        let consumer = Arc::new(Consumer {
             run: run.clone(),
             reorder,
             consumer_memory,
@@ -231,15 +162,15 @@ impl Epoch {
             janitor: janitor.clone(),
             batches,
         });
-        // Weak: the parts hold the run.
-        let weak = Arc::downgrade(&parts);
+        // Weak: the consumer's side holds the run.
+        let weak = Arc::downgrade(&consumer);
         run.on_stop(move || {
-            if let Some(parts) = weak.upgrade() {
-                parts.wake();
+            if let Some(consumer) = weak.upgrade() {
+                consumer.wake();
             }
         });
         // From here on an error ends the threads that have been started.
-        let epoch = Self { parts, threads, pid: std::process::id() };
+        let epoch = Self { consumer, threads, pid: std::process::id() };
         epoch.threads.start("fb-schedule", "schedule", move || scheduler.run(order))?;
         epoch.threads.start("fb-janitor", "shard", move || janitor.run())?;
         for i in 0..setup.shard_threads {
@@ -257,42 +188,13 @@ impl Epoch {
         Ok(epoch)
     }
 
-    /// Takes the next batch, waiting at most `limit` for it.
+    /// As [`Consumer::take`].
     ///
     /// # Errors
     ///
-    /// The failure of the batch or the epoch; `Timeout` when nothing has moved for the stall timeout.
+    /// As [`Consumer::take`].
     pub(crate) fn take(&self, limit: Duration) -> Result<Taken<Batch>> {
-        let ConsumerParts { run, reorder, consumer_memory, stall, .. } = &*self.parts;
-        let begun = Instant::now();
-        let taken = loop {
-            consumer_memory.allocate()?;
-            match reorder.take(limit.saturating_sub(begun.elapsed())) {
-                // Interrupted for rows, which are allocated before the next wait.
-                Taken::Pending if !consumer_memory.is_empty() => {}
-                taken => break taken,
-            }
-        };
-        // Rows of later batches: they are filled while the consumer works on this one.
-        consumer_memory.allocate()?;
-        let taken = match taken {
-            Taken::Item(Ok(batch)) => Taken::Item(batch),
-            Taken::Item(Err(error)) => {
-                // Every later call fails too: the next batch would hide the gap.
-                run.fail(error);
-                Taken::Stopped
-            }
-            Taken::End => Taken::End,
-            Taken::Pending => Taken::Pending,
-            Taken::Stopped => Taken::Stopped,
-        };
-        if let Some(failure) = run.failure() {
-            return Err(failure);
-        }
-        if matches!(taken, Taken::Pending) {
-            stall.add(begun.elapsed())?;
-        }
-        Ok(taken)
+        self.consumer.take(limit)
     }
 
     /// Stops and joins every thread, except those that wait for a device which does not answer. A wait in
@@ -300,14 +202,13 @@ impl Epoch {
     pub(crate) fn end(&self) {
         if self.pid != std::process::id() {
             // A forked child has no threads to join, and a lock may be held by a thread that does not exist here.
-            std::mem::forget(self.parts.clone());
+            std::mem::forget(self.consumer.clone());
             return;
         }
-        self.parts.run.stop();
+        self.consumer.run.stop();
         if self.threads.join() {
             // Only the first time: shards that are open or kept later belong to the next epoch.
-            self.parts.source.release_all();
-            self.parts.open_shards.close_all();
+            self.consumer.release_shards();
         }
     }
 }

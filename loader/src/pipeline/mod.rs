@@ -34,8 +34,9 @@
 //! batch is filled, from the read slot or, by threads of their own in place of the read thread, from the file.
 //!
 //! The other files are `task` and `chunk` (the items), `shard` (the shard plane), `refill` (batches that lost every sample), `skip`
-//! (bad samples), `stall`, `run` (stop and failure), `threads`, `workers` (the threads of one NUMA node), `sender`, and `epoch`,
-//! which makes the stages and connects them. Stages never use `epoch`.
+//! (bad samples), `stall`, `run` (stop and failure), `sender` (queues), `threads`, `workers` (the threads of one NUMA node),
+//! `consumer` (the side that takes batches), and `setup` and `epoch`, which make the stages and connect them. Stages never use
+//! `epoch`.
 //!
 //! Decode threads and a read thread with its pool of read slots work on each NUMA node that has decode threads. The nodes share
 //! the queue of chunks; misses and loaded samples stay on their node.
@@ -44,6 +45,7 @@
 //! are bounded by their pools; shards in progress by the shard plane's threads and byte budget.
 
 mod chunk;
+mod consumer;
 mod device;
 mod dispatch;
 mod epoch;
@@ -53,6 +55,7 @@ mod run;
 mod sample;
 mod schedule;
 mod sender;
+mod setup;
 mod shard;
 mod skip;
 mod stall;
@@ -62,14 +65,15 @@ mod workers;
 
 pub(crate) use device::direct_rows::{COPIED_BYTES_MIN, DirectColumns, SlotCopies};
 pub(crate) use device::direct_storage::{ROW_BYTES_MIN, StorageReader};
+pub(crate) use device::features::DeviceFeatures;
 pub(crate) use device::split::HostShare;
-pub(crate) use epoch::{Epoch, EpochSetup};
+pub(crate) use epoch::Epoch;
 pub(crate) use refill::{Refills, WholePlan};
 pub(crate) use reorder::Taken;
 pub(crate) use run::Run;
 pub(crate) use sample::batch_layout::BatchLayout;
-pub(crate) use sample::decode::DeviceFeatures;
 pub(crate) use schedule::Pace;
+pub(crate) use setup::EpochSetup;
 pub(crate) use shard::fetch::{FetchEvent, Origin, ShardFetch};
 pub(crate) use shard::open_shard::read_offsets;
 pub(crate) use shard::open_shards::OpenShards;

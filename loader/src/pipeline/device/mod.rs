@@ -6,10 +6,12 @@
 //! * `direct_rows`: rows that go to the device before their batch is filled, from the read slots that they were read to.
 //! * `direct_storage`: rows that the device reads from their shards (GPUDirect Storage).
 //! * `part`: the pictures and rows of these kinds in one batch.
+//! * `features`: the features that a loader uses.
 
 pub(crate) mod decode;
 pub(crate) mod direct_rows;
 pub(crate) mod direct_storage;
 pub(crate) mod encoded;
+pub(crate) mod features;
 pub(crate) mod part;
 pub(crate) mod split;

@@ -14,14 +14,12 @@ use super::sample_bytes::{Placed, SampleBytes};
 use super::tally::Tally;
 use crate::batch::RowBytes;
 use crate::decode::FieldPlan;
-use crate::delivery::{PictureDecoder, RowMemory};
+use crate::delivery::RowMemory;
 use crate::error::{Error, Result};
 use crate::memory::{ReadLease, RowMut};
 use crate::pipeline::chunk::Chunk;
-use crate::pipeline::device::direct_rows::SlotCopies;
-use crate::pipeline::device::direct_storage::StorageReader;
 use crate::pipeline::device::encoded::PictureRouter;
-use crate::pipeline::device::split::HostShare;
+use crate::pipeline::device::features::DeviceFeatures;
 use crate::pipeline::dispatch::Dispatcher;
 use crate::pipeline::run::Run;
 use crate::pipeline::shard::open_shards::OpenShards;
@@ -51,19 +49,6 @@ pub(crate) struct DecodeStage {
     pub(crate) run: Arc<Run>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) device: DeviceFeatures,
-}
-
-/// Features of a device that concern the decode stage. Batches in host memory have none.
-#[derive(Clone, Default)]
-pub(crate) struct DeviceFeatures {
-    /// Decodes pictures.
-    pub(crate) pictures: Option<Arc<dyn PictureDecoder>>,
-    /// Share of the pictures that decode threads decode all the same.
-    pub(crate) host_share: Option<Arc<HostShare>>,
-    /// Reads rows from shards.
-    pub(crate) storage: Option<Arc<StorageReader>>,
-    /// Copies rows from read slots.
-    pub(crate) slot_copies: Option<Arc<SlotCopies>>,
 }
 
 /// Queues between the decode threads of one NUMA node and the threads that read for them.
