@@ -20,8 +20,8 @@ impl Dispatcher {
 
     /// Sends `chunk` to the decode threads, now or when its shards are resident.
     ///
-    /// A chunk with missing shards is split so that no piece waits for more than one: the disk may hold fewer shards than
-    /// a chunk uses, which would then never be resident together.
+    /// A chunk with missing shards is split so that no piece waits for more than one: the disk may hold fewer shards
+    /// than a chunk uses, which would then never be resident together.
     pub(crate) fn dispatch(&self, chunk: Chunk) {
         if self.residency.are_resident(chunk.samples.iter().map(|task| task.shard)) {
             self.send(chunk);

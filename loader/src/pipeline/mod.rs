@@ -14,7 +14,8 @@
 //! Files that a JPEG sample in the page cache crosses, from the plan to its batch, in this order:
 //!
 //! 1. `order/rank.rs`: the rank's order, as planned samples;
-//! 2. `pipeline/schedule.rs`: planned samples are located, announced, and cut into chunks, each with its part of the batch slot;
+//! 2. `pipeline/schedule.rs`: planned samples are located, announced, and cut into chunks, each with its part of the
+//!    batch slot;
 //! 3. `pipeline/shard/residency.rs`: a chunk passes if its shards are resident;
 //! 4. `pipeline/dispatch.rs`: the queue of the decode threads;
 //! 5. `pipeline/sample/decode.rs`: the decode loop;
@@ -29,20 +30,21 @@
 //! 14. `pipeline/sample/deliver.rs`: the filled slot becomes a batch;
 //! 15. `pipeline/reorder.rs`: the batch waits for its turn, in which `Loader::next` takes it.
 //!
-//! A device adds the stages in [`device`]. Pictures may stay encoded in the slot; such a batch goes to a thread that submits it to
-//! the device's decoder instead of to `deliver`. Rows that are the stored bytes of a column may go to the device before their
-//! batch is filled, from the read slot or, by threads of their own in place of the read thread, from the file.
+//! A device adds the stages in [`device`]. Pictures may stay encoded in the slot; such a batch goes to a thread that
+//! submits it to the device's decoder instead of to `deliver`. Rows that are the stored bytes of a column may go to the
+//! device before their batch is filled, from the read slot or, by threads of their own in place of the read thread,
+//! from the file.
 //!
-//! The other files are `task` and `chunk` (the items), `shard` (the shard plane), `refill` (batches that lost every sample), `skip`
-//! (bad samples), `stall`, `run` (stop and failure), `sender` (queues), `threads`, `workers` (the threads of one NUMA node),
-//! `consumer` (the side that takes batches), and `setup` and `epoch`, which make the stages and connect them. Stages never use
-//! `epoch`.
+//! The other files are `task` and `chunk` (the items), `shard` (the shard plane), `refill` (batches that lost every
+//! sample), `skip` (bad samples), `stall`, `run` (stop and failure), `sender` (queues), `threads`, `workers` (the
+//! threads of one NUMA node), `consumer` (the side that takes batches), and `setup` and `epoch`, which make the stages
+//! and connect them. Stages never use `epoch`.
 //!
-//! Decode threads and a read thread with its pool of read slots work on each NUMA node that has decode threads. The nodes share
-//! the queue of chunks; misses and loaded samples stay on their node.
+//! Decode threads and a read thread with its pool of read slots work on each NUMA node that has decode threads. The
+//! nodes share the queue of chunks; misses and loaded samples stay on their node.
 //!
-//! Bounds: at most `prefetch + 1` batches are in flight, so chunks, misses and loaded samples are bounded by their rows; read slots
-//! are bounded by their pools; shards in progress by the shard plane's threads and byte budget.
+//! Bounds: at most `prefetch + 1` batches are in flight, so chunks, misses and loaded samples are bounded by their
+//! rows; read slots are bounded by their pools; shards in progress by the shard plane's threads and byte budget.
 
 mod chunk;
 mod consumer;

@@ -1,15 +1,15 @@
 //! Reorder queue: batches finish in any order and leave in plan order.
 //!
-//! [`Reorder`] also limits the prefetch: a batch may begin when there are fewer than `ahead` batches between it and the one
-//! that the consumer takes next. This bounds the number of batches in memory without ever waiting for the consumer to drop
-//! a tensor.
+//! [`Reorder`] also limits the prefetch: a batch may begin when there are fewer than `ahead` batches between it and the
+//! one that the consumer takes next. This bounds the number of batches in memory without ever waiting for the consumer
+//! to drop a tensor.
 
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The producer is woken when one `WAKE_AT`th of the items that may be in flight may begin. Waking it for every item costs
-/// as much as small items themselves.
+/// The producer is woken when one `WAKE_AT`th of the items that may be in flight may begin. Waking it for every item
+/// costs as much as small items themselves.
 const WAKE_AT: u64 = 4;
 
 /// Queue that delivers items in the order of their numbers, which start at 0.
@@ -112,7 +112,8 @@ impl<T> Reorder<T> {
         self.wake_consumers(state);
     }
 
-    /// Makes the current call of [`take`](Self::take), or else the next one, return [`Taken::Pending`] unless it has an item.
+    /// Makes the current call of [`take`](Self::take), or else the next one, return [`Taken::Pending`] unless it has an
+    /// item.
     pub(crate) fn interrupt(&self) {
         let mut state = self.state.lock();
         state.interrupted = true;

@@ -1,8 +1,8 @@
 //! Stop flag, failure and progress of one epoch.
 //!
-//! Every thread of an epoch holds the same [`Run`]. Stopping it sets a flag and then calls every registered waker, so that
-//! a thread that sleeps on any condition wakes up and sees the flag. A panic in a stage is a failure of the epoch, never
-//! of the process.
+//! Every thread of an epoch holds the same [`Run`]. Stopping it sets a flag and then calls every registered waker, so
+//! that a thread that sleeps on any condition wakes up and sees the flag. A panic in a stage is a failure of the epoch,
+//! never of the process.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
@@ -54,7 +54,8 @@ impl Run {
         }
     }
 
-    /// Ends the run with `error`. Only the first failure is kept; `Closed` after a stop is an echo of it, not a failure.
+    /// Ends the run with `error`. Only the first failure is kept; `Closed` after a stop is an echo of it, not a
+    /// failure.
     pub(crate) fn fail(&self, error: Error) {
         if error.kind() != ErrorKind::Closed || !self.is_stopped() {
             let mut failure = self.failure.lock();
@@ -72,8 +73,8 @@ impl Run {
 
     /// Calls `wake` when the run stops; immediately if it has stopped.
     pub(crate) fn on_stop(&self, wake: impl Fn() + Send + Sync + 'static) {
-        // The flag is read under the lock that `stop` takes after it has set the flag: either `stop` calls this waker, or
-        // the flag is seen here.
+        // The flag is read under the lock that `stop` takes after it has set the flag: either `stop` calls this waker,
+        // or the flag is seen here.
         let mut wakers = self.wakers.lock();
         if self.is_stopped() {
             wake();

@@ -1,8 +1,8 @@
 //! Schedule stage: from the plan to chunks.
 //!
-//! The scheduler walks the plan once. Samples enter a window that reaches `predownload` samples ahead, which announces their
-//! shards. When a batch may begin (see [`Reorder`]), its samples leave the window as chunks, each with its memory in the
-//! batch's slot. Only this thread takes batch slots, so they are granted in plan order.
+//! The scheduler walks the plan once. Samples enter a window that reaches `predownload` samples ahead, which announces
+//! their shards. When a batch may begin (see [`Reorder`]), its samples leave the window as chunks, each with its memory
+//! in the batch's slot. Only this thread takes batch slots, so they are granted in plan order.
 
 use super::chunk::Chunk;
 use super::dispatch::Dispatcher;

@@ -96,7 +96,8 @@ impl Threads {
         }
         if abandoned > 0 {
             log::warn!(
-                "the device does not answer: {abandoned} threads that wait for it are abandoned, with their batches' memory"
+                "the device does not answer: {abandoned} threads that wait for it are abandoned, with the memory of \
+                 their batches"
             );
         }
         true

@@ -12,8 +12,8 @@ use crate::sync::Arc;
 use crate::topology::{CpuSet, affinity};
 use crossbeam::channel::{Receiver, unbounded};
 
-/// Resources of the sample plane on one NUMA node: a read thread with its pool of read slots, and the decode threads whose misses
-/// it reads.
+/// Resources of the sample plane on one NUMA node: a read thread with its pool of read slots, and the decode threads
+/// whose misses it reads.
 #[derive(Clone)]
 pub(crate) struct NumaWorkers {
     pub(crate) reads: ReadPool,
@@ -24,8 +24,8 @@ pub(crate) struct NumaWorkers {
 }
 
 impl NumaWorkers {
-    /// Starts the threads of `node`, one of `nodes`. Its decode threads take any chunk, and are numbered from `first_thread`;
-    /// their misses stay on the node.
+    /// Starts the threads of `node`, one of `nodes`. Its decode threads take any chunk, and are numbered from
+    /// `first_thread`; their misses stay on the node.
     ///
     /// # Errors
     ///

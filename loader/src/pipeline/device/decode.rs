@@ -1,8 +1,8 @@
 //! Picture stage: batches whose pictures the device decodes.
 //!
-//! Submitting such a batch may block, which decode threads must not, so a thread of its own does it. Pictures that the device
-//! leaves undecoded are decoded by this thread: they are few in ordinary data, since decode threads leave only pictures
-//! encoded that the device's decoder supports.
+//! Submitting such a batch may block, which decode threads must not, so a thread of its own does it. Pictures that the
+//! device leaves undecoded are decoded by this thread: they are few in ordinary data, since decode threads leave only
+//! pictures encoded that the device's decoder supports.
 
 use super::part::EncodedRow;
 use super::split::HostShare;
@@ -80,8 +80,8 @@ impl PictureStage {
         }
     }
 
-    /// Submits batches until there are no more or the run stops. A batch in flight is waited for when the next one has been
-    /// submitted, or at once if there is none.
+    /// Submits batches until there are no more or the run stops. A batch in flight is waited for when the next one has
+    /// been submitted, or at once if there is none.
     pub(crate) fn run(&self, batches: &Receiver<Arc<BatchBuilder>>) -> Result<()> {
         let decoders = self.fields.iter().map(|fields| fields.decoder()).collect();
         let mut host = HostDecoder { stage: self, decoders, file: Vec::new() };
@@ -222,8 +222,8 @@ impl HostDecoder<'_> {
         Ok(())
     }
 
-    /// Decodes undecoded pictures and submits the batch again until it is delivered or in flight. Each round takes pictures
-    /// from the device's decoder, so the number of rounds is bounded.
+    /// Decodes undecoded pictures and submits the batch again until it is delivered or in flight. Each round takes
+    /// pictures from the device's decoder, so the number of rounds is bounded.
     fn follow(&mut self, batch: &Arc<BatchBuilder>, mut progress: Progress) -> Result<Option<InFlight>> {
         let stage = self.stage;
         loop {

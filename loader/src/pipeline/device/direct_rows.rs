@@ -1,8 +1,10 @@
-//! Direct rows: rows that go to the device before their batch is filled. They are the stored bytes of columns of fixed size.
+//! Direct rows: rows that go to the device before their batch is filled. They are the stored bytes of columns of fixed
+//! size.
 //!
-//! [`direct_storage`](super::direct_storage) lets the device read them from their shards. Otherwise a sample that comes from
-//! disk is in a read slot, from which the device copies its rows at once; a decode thread would copy them to the batch slot
-//! first. Samples in the page cache are read straight into the batch slot. So the host copies each byte at most once.
+//! [`direct_storage`](super::direct_storage) lets the device read them from their shards. Otherwise a sample that comes
+//! from disk is in a read slot, from which the device copies its rows at once; a decode thread would copy them to the
+//! batch slot first. Samples in the page cache are read straight into the batch slot. So the host copies each byte at
+//! most once.
 
 use crate::decode::FieldPlan;
 use crate::delivery::{Delivery, DeviceRows, DirectBatch, DirectRows, PartialBatch, TensorMemory};
@@ -16,8 +18,8 @@ use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicBool, Ordering};
 use std::collections::VecDeque;
 
-/// Shorter rows are copied by the host: each device copy takes driver calls of some microseconds, in which a CPU copies as
-/// many bytes. Not measured on hardware.
+/// Shorter rows are copied by the host: each device copy takes driver calls of some microseconds, in which a CPU copies
+/// as many bytes. Not measured on hardware.
 pub(crate) const COPIED_BYTES_MIN: usize = 64 << 10;
 
 /// Delivers a batch of which the device already has rows.
@@ -57,8 +59,8 @@ struct DirectColumn {
 }
 
 impl DirectColumns {
-    /// Returns the columns with rows of at least `row_bytes_min` bytes for each of the catalogue's `layouts`, whose samples
-    /// `fields` decode; `None` where no layout has any.
+    /// Returns the columns with rows of at least `row_bytes_min` bytes for each of the catalogue's `layouts`, whose
+    /// samples `fields` decode; `None` where no layout has any.
     pub(crate) fn of_layouts(
         fields: &[Arc<FieldPlan>],
         layouts: &[Arc<Layout>],
@@ -91,8 +93,8 @@ impl DirectColumns {
         (!columns.is_empty()).then(|| Self { layout: layout.clone(), columns, apart, needs_rest })
     }
 
-    /// Locates the rows of the sample of `bytes` bytes at `offset` of its shard; `None` for a sample that cannot be valid,
-    /// which the host reports with a better error.
+    /// Locates the rows of the sample of `bytes` bytes at `offset` of its shard; `None` for a sample that cannot be
+    /// valid, which the host reports with a better error.
     pub(crate) fn sample(self: &Arc<Self>, offset: u64, bytes: usize) -> Option<DirectSample> {
         if self.layout.sample_bytes().is_some_and(|all| all != bytes) {
             return None;
@@ -160,8 +162,8 @@ impl DirectSample {
         })
     }
 
-    /// Reads the rest of the sample from the page cache as far as possible. Returns the range that must be read from disk;
-    /// `None` when the rest is complete.
+    /// Reads the rest of the sample from the page cache as far as possible. Returns the range that must be read from
+    /// disk; `None` when the rest is complete.
     pub(crate) fn read_rest(&mut self, open: &OpenShard) -> Option<(u64, usize)> {
         while let Some((offset, bytes)) = self.rest.pop_front() {
             let start = self.rest_bytes.len();
@@ -214,8 +216,8 @@ impl SlotCopies {
         self.is_refused.store(false, Ordering::Relaxed);
     }
 
-    /// Returns the rows that the device can copy of a sample of layout number `layout`, which was read to `slot`, and the
-    /// batch's memory on the device; `None` if there are none.
+    /// Returns the rows that the device can copy of a sample of layout number `layout`, which was read to `slot`, and
+    /// the batch's memory on the device; `None` if there are none.
     pub(crate) fn begin(
         &self,
         batch: &BatchBuilder,

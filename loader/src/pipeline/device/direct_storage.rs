@@ -6,9 +6,9 @@
 //!                                 \---refused: the whole sample------> decode thread --> read thread, as on the host
 //! ```
 //!
-//! A read blocks in the library's call, so there are threads for nothing else. A row keeps its place in the batch slot until
-//! the whole sample is done, so a refused row can be read by the host into the same batch. After too many refusals in a row the
-//! device is not used any more; when it has no memory it is not used until the next epoch.
+//! A read blocks in the library's call, so there are threads for nothing else. A row keeps its place in the batch slot
+//! until the whole sample is done, so a refused row can be read by the host into the same batch. After too many
+//! refusals in a row the device is not used any more; when it has no memory it is not used until the next epoch.
 
 use super::direct_rows::{DirectColumns, DirectSample};
 use crate::catalog::Catalog;
@@ -21,7 +21,8 @@ use crate::stats::{Counter, Stage, Stats, TimeKind};
 use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering};
 use crossbeam::channel::{Receiver, Sender};
 
-/// Shorter rows are read by the host: files are read in blocks of this size, and a call for less costs more than a copy.
+/// Shorter rows are read by the host: files are read in blocks of this size, and a call for less costs more than a
+/// copy.
 pub(crate) const ROW_BYTES_MIN: usize = 4_096;
 
 /// Threads that wait for reads, on all NUMA nodes together: the depth of the drive's queue. Not measured on hardware.
@@ -84,7 +85,8 @@ impl StorageReader {
         (THREADS / nodes).max(1)
     }
 
-    /// Returns the rows that the device reads of the sample of `bytes` bytes at `offset` of `open`; `None` if there are none.
+    /// Returns the rows that the device reads of the sample of `bytes` bytes at `offset` of `open`; `None` if there are
+    /// none.
     pub(crate) fn sample(&self, open: &OpenShard, offset: u64, bytes: usize) -> Option<DirectSample> {
         let columns = self.columns[open.layout_number()].as_ref()?;
         let is_used = self.refusals.load(Ordering::Relaxed) < REFUSALS_MAX && !self.is_full();

@@ -39,7 +39,8 @@ impl PictureRouter {
         self.is_open = self.decoder.is_open();
     }
 
-    /// Returns a sink for the picture of each fixed output of a sample of `batch`. Empty if all are decoded on the host.
+    /// Returns a sink for the picture of each fixed output of a sample of `batch`. Empty if all are decoded on the
+    /// host.
     pub(crate) fn sinks<'b>(&self, batch: &'b BatchBuilder, task: &Task) -> Vec<Option<EncodedSink<'b>>> {
         if !self.is_open {
             return Vec::new();

@@ -1,9 +1,10 @@
 //! Features that only a device has. Batches in host memory use none of them.
 //!
-//! * `decode`: the device decodes pictures. Decode threads leave them encoded in the batch slot (`encoded`), and a thread of
-//!   its own submits such batches to the device and waits for them. `split` decides which pictures decode threads decode all
-//!   the same.
-//! * `direct_rows`: rows that go to the device before their batch is filled, from the read slots that they were read to.
+//! * `decode`: the device decodes pictures. Decode threads leave them encoded in the batch slot (`encoded`), and a
+//!   thread of its own submits such batches to the device and waits for them. `split` decides which pictures decode
+//!   threads decode all the same.
+//! * `direct_rows`: rows that go to the device before their batch is filled, from the read slots that they were read
+//!   to.
 //! * `direct_storage`: rows that the device reads from their shards (GPUDirect Storage).
 //! * `part`: the pictures and rows of these kinds in one batch.
 //! * `features`: the features that a loader uses.

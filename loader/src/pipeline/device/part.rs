@@ -1,4 +1,5 @@
-//! Device's part of a batch that is being filled: pictures that are still encoded, and rows that are already on the device.
+//! Device's part of a batch that is being filled: pictures that are still encoded, and rows that are already on the
+//! device.
 
 use crate::delivery::{DeviceRows, DirectBatch, DirectRows, RowPicture};
 use crate::error::Result;
@@ -67,15 +68,15 @@ impl DevicePart {
         std::mem::take(&mut *self.encoded.lock())
     }
 
-    /// Stores the result of a decoder that left pictures undecoded: the pictures that it will decode next time, and the rows
-    /// that it has.
+    /// Stores the result of a decoder that left pictures undecoded: the pictures that it will decode next time, and the
+    /// rows that it has.
     pub(crate) fn set_undecoded(&self, encoded: Vec<EncodedRow>, decoded: Option<DeviceRows>) {
         *self.encoded.lock() = encoded;
         *self.decoded.lock() = decoded;
     }
 
-    /// Returns the batch's memory on the device, which `direct_rows` allocates with the first call, of `bytes` bytes. `None` if
-    /// that is only possible by waiting and `may_wait` is false.
+    /// Returns the batch's memory on the device, which `direct_rows` allocates with the first call, of `bytes` bytes.
+    /// `None` if that is only possible by waiting and `may_wait` is false.
     ///
     /// # Errors
     ///

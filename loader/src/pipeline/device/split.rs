@@ -1,13 +1,13 @@
 //! Split of the pictures between the decode threads and the device's decoder.
 //!
-//! Decoding a picture costs a decode thread a hundred times as much as leaving it for the device, so threads that leave all
-//! pictures are idle most of the time if the device is the slower one. It is if a batch already waits when the device has
-//! taken the one before: then the threads decode more pictures of the next batches, otherwise fewer. So both finish together,
-//! whatever the pictures, the device and the other load of the CPUs, and threads decode none where the consumer is the
-//! slowest.
+//! Decoding a picture costs a decode thread a hundred times as much as leaving it for the device, so threads that leave
+//! all pictures are idle most of the time if the device is the slower one. It is if a batch already waits when the
+//! device has taken the one before: then the threads decode more pictures of the next batches, otherwise fewer. So both
+//! finish together, whatever the pictures, the device and the other load of the CPUs, and threads decode none where the
+//! consumer is the slowest.
 //!
-//! The split depends on timing, and pixels may differ by a few grey levels between the two decoders, so that runs differ: the
-//! loader splits pictures only on request.
+//! The split depends on timing, and pixels may differ by a few grey levels between the two decoders, so that runs
+//! differ: the loader splits pictures only on request.
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -24,8 +24,8 @@ pub(crate) struct HostShare {
 }
 
 impl HostShare {
-    /// True if the decode threads decode the sample at `position` of the epoch. Such samples are spread as evenly as possible,
-    /// and a sample of one share is also in every larger one.
+    /// True if the decode threads decode the sample at `position` of the epoch. Such samples are spread as evenly as
+    /// possible, and a sample of one share is also in every larger one.
     pub(crate) fn contains(&self, position: u64) -> bool {
         // Multiples of the golden ratio, modulo 1, in fractions of 2^64.
         let place = position.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -52,8 +52,8 @@ mod tests {
         (first..first + BATCH).filter(|position| share.contains(*position)).count() as u64
     }
 
-    /// Simulates batches between threads that decode `host` pictures while the device decodes `device`. Returns the number of
-    /// pictures of a batch that the threads decode in the end.
+    /// Simulates batches between threads that decode `host` pictures while the device decodes `device`. Returns the
+    /// number of pictures of a batch that the threads decode in the end.
     fn settled(host: f64, device: f64) -> u64 {
         let share = HostShare::default();
         // Times at which the current batch of each will be done.

@@ -22,7 +22,8 @@ pub(crate) struct BatchBuilder {
     /// Rows that the plan has for it.
     pub(crate) rows: usize,
     slot: Mutex<Option<BatchSlot>>,
-    /// Rows that are neither decoded nor skipped, and chunks that are in progress: a chunk borrows the slot until it ends.
+    /// Rows that are neither decoded nor skipped, and chunks that are in progress: a chunk borrows the slot until it
+    /// ends.
     remaining: AtomicUsize,
     /// One list per output without fixed shape, in the order of the outputs.
     lists: Vec<Mutex<Vec<RowBytes>>>,
@@ -80,8 +81,8 @@ impl BatchBuilder {
         })
     }
 
-    /// Splits the slot into the memory of the fixed outputs for each of the `chunks` of rows: one [`RowMut`] per chunk and
-    /// output. Also opens the room for files of pictures.
+    /// Splits the slot into the memory of the fixed outputs for each of the `chunks` of rows: one [`RowMut`] per chunk
+    /// and output. Also opens the room for files of pictures.
     ///
     /// # Errors
     ///
@@ -144,7 +145,8 @@ impl BatchBuilder {
         self.outcome.lock().skipped.push(row);
     }
 
-    /// Makes the whole batch fail because of row `row`. The error of the lowest such row is reported, whatever the threads.
+    /// Makes the whole batch fail because of row `row`. The error of the lowest such row is reported, whatever the
+    /// threads.
     pub(crate) fn fail(&self, row: usize, error: Error) {
         let mut outcome = self.outcome.lock();
         if outcome.failure.as_ref().is_none_or(|(first, _)| row < *first) {
@@ -163,8 +165,8 @@ impl BatchBuilder {
         self.outcome.lock().refills
     }
 
-    /// Opens row 0 of an emptied batch for another sample, a repeat. Returns its memory in each fixed output. One row and one
-    /// chunk then remain.
+    /// Opens row 0 of an emptied batch for another sample, a repeat. Returns its memory in each fixed output. One row
+    /// and one chunk then remain.
     ///
     /// # Errors
     ///
@@ -194,8 +196,8 @@ impl BatchBuilder {
         self.remaining.fetch_add(chunks, Ordering::Relaxed);
     }
 
-    /// Counts rows and chunks that are done and have dropped their [`RowMut`]s. Returns true for the caller that must finish
-    /// the batch.
+    /// Counts rows and chunks that are done and have dropped their [`RowMut`]s. Returns true for the caller that must
+    /// finish the batch.
     pub(crate) fn done(&self, rows_and_chunks: usize) -> bool {
         // AcqRel: the thread that finishes the batch sees every other thread's rows.
         self.remaining.fetch_sub(rows_and_chunks, Ordering::AcqRel) == rows_and_chunks

@@ -1,7 +1,7 @@
 //! Layout of a batch in its slot.
 //!
-//! The outputs of fixed shape follow each other in one slot of the batch pool, each aligned for any device copy. There may be
-//! room after them for files of pictures that the device decodes and that are longer than their rows.
+//! The outputs of fixed shape follow each other in one slot of the batch pool, each aligned for any device copy. There
+//! may be room after them for files of pictures that the device decodes and that are longer than their rows.
 
 use crate::decode::{FieldPlan, RowShape};
 use crate::delivery::OutputLayout;
@@ -58,7 +58,8 @@ impl OutputShape {
 }
 
 impl BatchLayout {
-    /// Layout of batches of `rows` rows with the outputs of `plan`, and a `repeat` output at the end if `mark_repeats` is true.
+    /// Layout of batches of `rows` rows with the outputs of `plan`, and a `repeat` output at the end if `mark_repeats`
+    /// is true.
     ///
     /// # Errors
     ///
@@ -112,13 +113,13 @@ impl BatchLayout {
         Ok(())
     }
 
-    /// Adds room for files of pictures that are longer than their rows, for samples of `sample_bytes` stored bytes on average and
-    /// slots of at most `slot_bytes_max` bytes. Pictures that find no room are decoded on the host.
+    /// Adds room for files of pictures that are longer than their rows, for samples of `sample_bytes` stored bytes on
+    /// average and slots of at most `slot_bytes_max` bytes. Pictures that find no room are decoded on the host.
     pub(crate) fn with_room(self, sample_bytes: u64, slot_bytes_max: u64) -> Self {
         let mean = sample_bytes as f64;
         // Files that are longer than a row of r bytes need E[b; b > r] per row. That is at most the mean m, and at most
-        // E[b b] / r, hence of the order of m m / r. For 6,000 photographs, m = 93 kB: 37 of these 57 kB for r = 151 kB, and
-        // 12 of 14 kB for r = 602 kB.
+        // E[b b] / r, hence of the order of m m / r. For 6,000 photographs, m = 93 kB: 37 of these 57 kB for r = 151
+        // kB, and 12 of 14 kB for r = 602 kB.
         let of_row = |place: &OutputLayout| mean * (mean / place.row_bytes.max(1) as f64).min(1.0);
         let of_rows: f64 = self.places.iter().filter(|place| place.form.is_some()).map(of_row).sum();
         let wanted = (of_rows * self.rows as f64) as u64;

@@ -1,14 +1,15 @@
 //! Rows of bytes in the consumer's own memory.
 //!
-//! A Python `bytes` object has memory of its own, allocated under the interpreter's lock. Copying a sample there costs as
-//! much as reading it, so samples are read straight into the object. Engine threads never take the consumer's locks: a decode
-//! thread computes the lengths of a chunk's rows and parks the chunk here, a thread inside `Loader::next` allocates the memory
-//! with the [`RowAllocator`](crate::delivery::RowAllocator), and the chunk returns to the decode threads.
+//! A Python `bytes` object has memory of its own, allocated under the interpreter's lock. Copying a sample there costs
+//! as much as reading it, so samples are read straight into the object. Engine threads never take the consumer's locks:
+//! a decode thread computes the lengths of a chunk's rows and parks the chunk here, a thread inside `Loader::next`
+//! allocates the memory with the [`RowAllocator`](crate::delivery::RowAllocator), and the chunk returns to the decode
+//! threads.
 //!
-//! Only the chunk waits. The consumer is interrupted if it waits for a batch, and otherwise allocates whenever it takes one. A
-//! chunk that is parked while the consumer works on a batch waits for the next call, and is filled during the step after it: it
-//! belongs to a batch that is taken `prefetch` calls later, so no call waits for it with a `prefetch` of 1 or more, and with 0
-//! no batch is filled ahead in any case.
+//! Only the chunk waits. The consumer is interrupted if it waits for a batch, and otherwise allocates whenever it takes
+//! one. A chunk that is parked while the consumer works on a batch waits for the next call, and is filled during the
+//! step after it: it belongs to a batch that is taken `prefetch` calls later, so no call waits for it with a `prefetch`
+//! of 1 or more, and with 0 no batch is filled ahead in any case.
 
 use crate::batch::Batch;
 use crate::delivery::Delivery;
@@ -45,8 +46,8 @@ impl ConsumerMemory {
         self.delivery.row_allocator().is_some()
     }
 
-    /// Parks `chunk` until the consumer has allocated its rows of bytes; `lengths` has one entry per sample, `None` where the
-    /// length is not known.
+    /// Parks `chunk` until the consumer has allocated its rows of bytes; `lengths` has one entry per sample, `None`
+    /// where the length is not known.
     pub(crate) fn request(&self, chunk: Chunk, lengths: Vec<Option<usize>>) {
         self.waiting.lock().push((chunk, lengths));
         if self.run.is_stopped() {

@@ -32,7 +32,7 @@ pub(crate) struct RowDecoder {
     /// By layout and output.
     sinks: Vec<Vec<RowSink>>,
     columns: Scratch,
-    /// Pictures that are left to the device; none in host memory.
+    /// Decides which pictures stay encoded for the device; none in host memory.
     pictures: Option<PictureRouter>,
     row_indexes_used: Arc<Counter>,
     row_indexes_refused: Arc<Counter>,
@@ -42,7 +42,8 @@ pub(crate) struct RowDecoder {
 }
 
 impl RowDecoder {
-    /// Decoder of samples of `epoch`. `fields` has the plan for each layout, `direct` the output that it is read straight into.
+    /// Decoder of samples of `epoch`. `fields` has the plan for each layout, `direct` the output that it is read
+    /// straight into.
     pub(crate) fn new(
         epoch: u64,
         fields: &[Arc<FieldPlan>],
@@ -79,8 +80,8 @@ impl RowDecoder {
         }
     }
 
-    /// Decodes a sample of `open` into `rows`. Returns the rows of the outputs without fixed shape; the one in the consumer's
-    /// memory is empty there.
+    /// Decodes a sample of `open` into `rows`. Returns the rows of the outputs without fixed shape; the one in the
+    /// consumer's memory is empty there.
     ///
     /// # Errors
     ///

@@ -73,8 +73,8 @@ impl DeliverStage {
         let filled = batch.take_filled().map_err(|(row, error)| error.with("batch", number).with("row", row))?;
         if filled.is_none() && !self.may_be_empty {
             return Err(Error::decode(
-                "every sample of a batch was skipped, and there is no other one to repeat in its place, without which the \
-                 other ranks would wait: repair the data, or choose a larger batch_size",
+                "every sample of a batch was skipped, and there is no other one to repeat in its place, without which \
+                 the other ranks would wait: repair the data, or choose a larger batch_size",
             )
             .with("batch", number)
             .with("tried", batch.refills()));

@@ -1,7 +1,7 @@
 //! The sample plane: small, random, always.
 //!
-//! * `decode`: the decode threads. They read samples that are in the `page_cache`, decode them (`decoder`), and pass the others
-//!   (`miss`) to the read threads. `sample_bytes` is a sample as it was read; `tally` are a thread's counts.
+//! * `decode`: the decode threads. They read samples that are in the `page_cache`, decode them (`decoder`), and pass
+//!   the others (`miss`) to the read threads. `sample_bytes` is a sample as it was read; `tally` are a thread's counts.
 //! * `read`: the read threads, which read samples from disk.
 //! * `batch_layout`, `batch_builder`: the layout of a batch and the batch while it is filled.
 //! * `deliver`: filled batches to the consumer.

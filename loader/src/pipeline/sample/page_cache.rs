@@ -1,7 +1,8 @@
 //! Samples in the page cache, read by the thread that decodes them.
 //!
-//! A row that is the stored bytes of a column is read straight into its place; everything else goes through a buffer. For the
-//! smallest samples nothing may cost more than the read itself: no lock, no allocation, no counter that threads share.
+//! A row that is the stored bytes of a column is read straight into its place; everything else goes through a buffer.
+//! For the smallest samples nothing may cost more than the read itself: no lock, no allocation, no counter that threads
+//! share.
 
 use super::sample_bytes::{Placed, SampleBytes};
 use crate::decode::{DirectColumn, FieldPlan, Output, Row};
@@ -125,8 +126,8 @@ impl PageCacheReader {
         self.handles.clear();
     }
 
-    /// Looks up the ranges of a chunk's samples. In a shuffle each lookup misses the CPU's caches: one after another they
-    /// overlap, between two reads each would be waited for. Errors show up in [`read`](Self::read).
+    /// Looks up the ranges of a chunk's samples. In a shuffle each lookup misses the CPU's caches: one after another
+    /// they overlap, between two reads each would be waited for. Errors show up in [`read`](Self::read).
     pub(crate) fn look_up(&mut self, chunk: &[Task]) {
         let Self { open_shards, handles, ranges, .. } = self;
         let mut range = |task: &Task| {
@@ -181,7 +182,8 @@ impl PageCacheReader {
         })
     }
 
-    /// Returns the length of the row of bytes of `task`, if it is known before the sample is read. Errors show up when it is.
+    /// Returns the length of the row of bytes of `task`, if it is known before the sample is read. Errors show up when
+    /// it is.
     pub(crate) fn length(&mut self, task: &Task) -> Option<usize> {
         let open = self.handles.get(task.shard, &self.open_shards).ok()??;
         let (_, bytes) = open.range(task.index).ok()?;

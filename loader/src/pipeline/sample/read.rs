@@ -1,7 +1,7 @@
 //! Read stage: samples that are not in the page cache, read from disk with a deep queue.
 //!
-//! There is one read thread per NUMA node. Only this thread takes the node's read slots, and only for open shards. A slot always
-//! goes to a decode thread, which waits for nothing but work, so slots return without help.
+//! There is one read thread per NUMA node. Only this thread takes the node's read slots, and only for open shards. A
+//! slot always goes to a decode thread, which waits for nothing but work, so slots return without help.
 
 use super::miss::{Loaded, Miss, ReadOutcome};
 use crate::error::Result;

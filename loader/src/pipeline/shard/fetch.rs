@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Interval at which a thread that waits for a download reads its progress and checks for the end of the epoch. Four times a
-/// second, like all waits here: a machine may have thousands of them.
+/// Interval at which a thread that waits for a download reads its progress and checks for the end of the epoch. Four
+/// times a second, like all waits here: a machine may have thousands of them.
 const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// Origin of a stream's files.
@@ -60,13 +60,13 @@ struct FetchedFile<'a> {
 }
 
 impl ShardFetch<'_> {
-    /// Fetches and unpacks every file of `shard`. `packed` are the paths of its compressed files, in the cache's order, if
-    /// they are already on disk.
+    /// Fetches and unpacks every file of `shard`. `packed` are the paths of its compressed files, in the cache's order,
+    /// if they are already on disk.
     ///
     /// # Errors
     ///
-    /// Errors of the store, `Checksum` for bytes that differ from the recorded hash, `Format` for a shard that cannot be
-    /// unpacked, `Closed` when the run stops.
+    /// Errors of the store, `Checksum` for bytes that differ from the recorded hash, `Format` for a shard that cannot
+    /// be unpacked, `Closed` when the run stops.
     pub(crate) fn fetch<'s>(&self, shard: &'s Shard, packed: Option<&[PathBuf]>) -> Result<FetchedShard<'s>> {
         let mut files = Vec::new();
         // The cache lists the data file first, the index the meta file.
@@ -158,7 +158,9 @@ fn compare(algo: HashAlgo, expected: &str, bytes: &[u8]) -> Result<()> {
     if found == expected {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Checksum, "a file does not match its hash in the index: it is damaged where it was read from, or belongs to another index")
+    let message = "a file does not match its hash in the index: it is damaged where it was read from, or belongs to \
+                   another index";
+    Err(Error::new(ErrorKind::Checksum, message)
         .with("hash", algo.name())
         .with("expected", expected)
         .with("found", found))

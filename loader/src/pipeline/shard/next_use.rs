@@ -1,14 +1,13 @@
 //! Next use of each shard by a rank, in this epoch and the next, for the choice of shards to evict.
 //!
-//! The next epoch's order is already known, so Belady's rule need not stop at the epoch's end: a shard that this epoch no
-//! longer needs stays if the next one begins with it. Only the first use of each shard in the next epoch is kept; later uses
-//! are too far away to matter.
+//! The next epoch's order is already known, so Belady's rule need not stop at the epoch's end: a shard that this epoch
+//! no longer needs stays if the next one begins with it. Only the first use of each shard in the next epoch is kept;
+//! later uses are too far away to matter.
 
 use crate::order::{EpochPlan, Rank, ShardId, ShardUse};
 
-/// Uses of shards, in positions of the rank's own samples. Positions count from the start of this epoch's plan and continue
-/// into the next.
-/// into the next.
+/// Uses of shards, in positions of the rank's own samples. Positions count from the start of this epoch's plan and
+/// continue into the next. into the next.
 #[derive(Debug)]
 pub(super) struct NextUses {
     /// This epoch's uses: shard, first and last position, sorted. A shard may be used more than once.
@@ -80,7 +79,8 @@ mod tests {
         plan.rank(Rank(0)).map(|planned| plan.shape().locate(planned.sample).expect("of the data set").0).collect()
     }
 
-    /// Number of shards that a cache of half the data set fetches with `next_use(epoch, position, shard)` as its knowledge.
+    /// Number of shards that a cache of half the data set fetches with `next_use(epoch, position, shard)` as its
+    /// knowledge.
     fn downloads(epochs: &[Vec<ShardId>], next_use: impl Fn(usize, usize, ShardId) -> Option<u64>) -> usize {
         let (mut resident, mut time, mut downloads) = (BTreeMap::<ShardId, u128>::new(), 0, 0);
         for (epoch, shards) in epochs.iter().enumerate() {

@@ -66,13 +66,14 @@ impl OpenShard {
         }
     }
 
-    /// Reads into `into` from the page cache. Returns false, with `into` unspecified, if the page cache does not have all of it.
+    /// Reads into `into` from the page cache. Returns false, with `into` unspecified, if the page cache does not have
+    /// all of it.
     pub(crate) fn read_hot(&self, offset: u64, into: &mut [u8]) -> bool {
         self.is_mapped && self.file.read_mapped(offset, into) || self.file.read_cached(offset, into)
     }
 
-    /// As [`read_hot`](Self::read_hot), with the sample's `direct` column read into `row` and the bytes before and after it
-    /// into `around`.
+    /// As [`read_hot`](Self::read_hot), with the sample's `direct` column read into `row` and the bytes before and
+    /// after it into `around`.
     pub(crate) fn read_hot_direct(
         &self,
         offset: u64,

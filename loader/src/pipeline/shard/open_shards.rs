@@ -1,8 +1,8 @@
 //! Table of open shards, limited in descriptors and memory.
 //!
-//! Opening a shard costs two system calls and reading its tables: the offsets of 10,000 samples are 40 kB, an index of rows a
-//! few thousandths of the shard. So shards stay open, and the one that was opened first is closed when there are too many.
-//! Readers of a closed shard keep it alive.
+//! Opening a shard costs two system calls and reading its tables: the offsets of 10,000 samples are 40 kB, an index of
+//! rows a few thousandths of the shard. So shards stay open, and the one that was opened first is closed when there are
+//! too many. Readers of a closed shard keep it alive.
 
 use super::open_shard::{OpenShard, ShardOpener};
 use crate::catalog::Catalog;
@@ -67,8 +67,8 @@ impl Opened {
 }
 
 impl OpenShards {
-    /// A table for `catalog`; see [`ShardOpener::new`] for `use_indexes`. It takes at most half of the process's descriptors: a
-    /// shard has one to three.
+    /// A table for `catalog`; see [`ShardOpener::new`] for `use_indexes`. It takes at most half of the process's
+    /// descriptors: a shard has one to three.
     pub(crate) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, config: &LoaderConfig, stats: &Stats) -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
         Self {
@@ -120,8 +120,8 @@ impl OpenShards {
         self.close(closed);
     }
 
-    /// Closes evicted shards among the next [`SWEEP_ENTRIES_MAX`] entries. Other processes evict without notice, and may
-    /// wait for the room.
+    /// Closes evicted shards among the next [`SWEEP_ENTRIES_MAX`] entries. Other processes evict without notice, and
+    /// may wait for the room.
     pub(crate) fn sweep(&self) {
         if !self.may_be_evicted {
             return;
@@ -193,7 +193,8 @@ impl OpenShards {
         self.close(closed);
     }
 
-    /// Drops shards that were removed from the table. Called without its lock, since the last reader's drop calls the cache.
+    /// Drops shards that were removed from the table. Called without its lock, since the last reader's drop calls the
+    /// cache.
     fn close(&self, shards: Vec<Arc<OpenShard>>) {
         if !shards.is_empty() {
             self.closings.fetch_add(1, Ordering::Release);
@@ -206,8 +207,8 @@ const HANDLES_MAX: usize = 64;
 
 /// One thread's handles of shards that it has just read from, so that a sample costs no lock and no reference count.
 ///
-/// It keeps at most [`HANDLES_MAX`] shards open, and not for long: it drops its handles when the table closes any shard, and
-/// its thread clears it before it waits.
+/// It keeps at most [`HANDLES_MAX`] shards open, and not for long: it drops its handles when the table closes any
+/// shard, and its thread clears it before it waits.
 #[derive(Debug, Default)]
 pub(crate) struct ShardHandleCache {
     /// Each shard at its number modulo their count.

@@ -3,9 +3,9 @@
 //! Work whose shard is missing is parked with the shard. It holds no read slot, only its memory in its batch. The shard
 //! plane takes wanted shards in the order of their first use.
 //!
-//! Eviction needs to know which announced samples of a shard are still unread, so every announcement and read is recorded
-//! here. Shards that cannot be evicted (no remote) are not recorded once they are resident, which saves time with small
-//! samples.
+//! Eviction needs to know which announced samples of a shard are still unread, so every announcement and read is
+//! recorded here. Shards that cannot be evicted (no remote) are not recorded once they are resident, which saves time
+//! with small samples.
 
 use crate::order::ShardId;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
@@ -63,8 +63,8 @@ struct WantedQueue {
     is_closed: bool,
 }
 
-/// Sorts samples by shard, then position. Both are packed into one number, which compares without branches: no CPU could
-/// predict them in a shuffle.
+/// Sorts samples by shard, then position. Both are packed into one number, which compares without branches: no CPU
+/// could predict them in a shuffle.
 fn sort(samples: &mut [(ShardId, u64)]) {
     samples.sort_unstable_by_key(|(shard, position)| u128::from(shard.0) << 64 | u128::from(*position));
 }
@@ -110,8 +110,8 @@ impl<T> Residency<T> {
             }
         }
         unknown.sort_unstable();
-        // Release, and after the entries were written: a thread that reads the position must find the samples before it,
-        // or it would take a shard whose samples are just being added for one that is not needed.
+        // Release, and after the entries were written: a thread that reads the position must find the samples before
+        // it, or it would take a shard whose samples are just being added for one that is not needed.
         self.announced.store(last + 1, Ordering::Release);
         for (first, shard) in unknown {
             self.want(shard, first);
@@ -135,7 +135,8 @@ impl<T> Residency<T> {
         !self.may_be_evicted && matches!(entry.presence, Presence::Resident)
     }
 
-    /// As [`announce`](Self::announce) for a sample that replaces a skipped one at `position`, where its shard is needed.
+    /// As [`announce`](Self::announce) for a sample that replaces a skipped one at `position`, where its shard is
+    /// needed.
     pub(crate) fn announce_again(&self, shard: ShardId, position: u64) {
         let mut entry = self.shards[shard.index()].lock();
         if self.is_permanent(&entry) {
@@ -201,8 +202,8 @@ impl<T> Residency<T> {
         drop(self.released.wait_timeout(self.release.lock(), limit));
     }
 
-    /// Returns the shards with announced samples that have not been read: each with the position of the next one, and true
-    /// if the shard is taken for resident. The cost grows with the number of such shards, not of all.
+    /// Returns the shards with announced samples that have not been read: each with the position of the next one, and
+    /// true if the shard is taken for resident. The cost grows with the number of such shards, not of all.
     pub(crate) fn unread(&self) -> Vec<(ShardId, u64, bool)> {
         let shards: Vec<ShardId> = self.unread.lock().iter().copied().collect();
         let look = |shard: ShardId| {
@@ -213,7 +214,8 @@ impl<T> Residency<T> {
         shards.into_iter().filter_map(look).collect()
     }
 
-    /// Returns the plan position of the next announced sample of `shard`; `None` for a resident shard that cannot be evicted.
+    /// Returns the plan position of the next announced sample of `shard`; `None` for a resident shard that cannot be
+    /// evicted.
     pub(crate) fn next_read(&self, shard: ShardId) -> Option<u64> {
         self.shards[shard.index()].lock().unread.front().copied()
     }
@@ -242,7 +244,8 @@ impl<T> Residency<T> {
 
     /// True if all of `shards` are resident, as far as is known.
     pub(crate) fn are_resident(&self, mut shards: impl Iterator<Item = ShardId>) -> bool {
-        // Acquire: pairs with the store that made the shard resident. It may be lost right after, as it may be under its lock.
+        // Acquire: pairs with the store that made the shard resident. It may be lost right after, as it may be under
+        // its lock.
         shards.all(|shard| self.is_resident[shard.index()].load(Ordering::Acquire))
     }
 
@@ -281,8 +284,8 @@ impl<T> Residency<T> {
         }
     }
 
-    /// True if samples still wait for a wanted shard. All may have been read from descriptors of a copy that was evicted
-    /// later, or the shard became resident at an earlier position in the queue.
+    /// True if samples still wait for a wanted shard. All may have been read from descriptors of a copy that was
+    /// evicted later, or the shard became resident at an earlier position in the queue.
     fn is_needed(&self, shard: ShardId) -> bool {
         let mut entry = self.shards[shard.index()].lock();
         let Presence::Wanted(waiting) = &entry.presence else { return false };
@@ -293,8 +296,8 @@ impl<T> Residency<T> {
         needed
     }
 
-    /// Exchanges `shard` for the wanted shard with the earliest use and adds `shard` to the queue; `None` when no shard that is
-    /// still needed is wanted before `position`, the next use of `shard`.
+    /// Exchanges `shard` for the wanted shard with the earliest use and adds `shard` to the queue; `None` when no shard
+    /// that is still needed is wanted before `position`, the next use of `shard`.
     pub(crate) fn exchange_for_earlier(&self, shard: ShardId, position: u64) -> Option<ShardId> {
         loop {
             let mut queue = self.queue.lock();
@@ -331,7 +334,8 @@ impl<T> Residency<T> {
         }
     }
 
-    /// Records that `shard` is not on disk any more (evicted, or deleted from outside). If samples need it, it is wanted again.
+    /// Records that `shard` is not on disk any more (evicted, or deleted from outside). If samples need it, it is
+    /// wanted again.
     pub(crate) fn set_lost(&self, shard: ShardId) {
         let mut entry = self.shards[shard.index()].lock();
         if !matches!(entry.presence, Presence::Resident) {

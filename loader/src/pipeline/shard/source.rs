@@ -19,14 +19,15 @@ use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Bytes of shards in memory before they are written, compressed and unpacked together: a few shards of the usual 64 MiB.
+/// Bytes of shards in memory before they are written, compressed and unpacked together: a few shards of the usual 64
+/// MiB.
 const IN_MEMORY_BYTES_MIN: u64 = 512 << 20;
 
 /// Longest time between two attempts to get room.
 const ROOM_POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// Rounds of the [`Janitor`](super::janitor::Janitor), 250 ms apart, without progress after which a waiting consumer counts
-/// as stuck. A process that downloads the shard for it shows progress every second.
+/// Rounds of the [`Janitor`](super::janitor::Janitor), 250 ms apart, without progress after which a waiting consumer
+/// counts as stuck. A process that downloads the shard for it shows progress every second.
 const STUCK_ROUNDS: u32 = 8;
 
 /// Makes the plan of the epoch after this one.
@@ -56,7 +57,7 @@ pub(crate) struct ShardSource {
     plan: EpochPlan,
     next_plan: NextPlan,
     rank: Rank,
-    /// Shards that this process has evicted, and the count at the last look for lost ones.
+    /// Shards that this process has evicted, and the count at the last check for lost ones.
     evicted: Arc<Counter>,
     evicted_seen: AtomicU64,
     stuck: Mutex<StuckWatch>,
@@ -114,8 +115,8 @@ impl ShardSource {
         }
     }
 
-    /// Brings shard `id` to local disk, unless another one turns out to be needed earlier. A resident shard stays on disk
-    /// until [`release`](Self::release).
+    /// Brings shard `id` to local disk, unless another one turns out to be needed earlier. A resident shard stays on
+    /// disk until [`release`](Self::release).
     ///
     /// # Errors
     ///
@@ -161,8 +162,8 @@ impl ShardSource {
         }
     }
 
-    /// Announces to other loaders and processes that our consumer is stuck for want of room, or of a shard that they have
-    /// claimed. When theirs is stuck, releases shards that are kept for samples which wait for our consumer.
+    /// Announces to other loaders and processes that our consumer is stuck for want of room, or of a shard that they
+    /// have claimed. When theirs is stuck, releases shards that are kept for samples which wait for our consumer.
     ///
     /// Without this, one rank could fill the cache with shards that it needs later and wait for the others' step, while
     /// another rank waits for room for a shard that it needs now.
@@ -260,15 +261,17 @@ impl ShardSource {
         Ok(Some(Outcome::Resident))
     }
 
-    /// Waits for room on disk, without limit: shards that occupy it are released when the consumer has taken their samples.
+    /// Waits for room on disk, without limit: shards that occupy it are released when the consumer has taken their
+    /// samples.
     ///
-    /// The shard with the earliest use always makes progress. Shards that were fetched for later samples are evicted for
-    /// it, read or not, and are fetched again; otherwise they could fill the limit while an earlier one waits. This holds
-    /// between processes too, which [announce](Self::share_room) that they need room.
+    /// The shard with the earliest use always makes progress. Shards that were fetched for later samples are evicted
+    /// for it, read or not, and are fetched again; otherwise they could fill the limit while an earlier one waits. This
+    /// holds between processes too, which [announce](Self::share_room) that they need room.
     ///
-    /// When a shard with an earlier use is wanted meanwhile (because another process has evicted it), this shard returns to
-    /// the queue; otherwise all threads could wait for room for later shards and none would be free for the earlier one. For
-    /// the same reason this shard releases its memory when an earlier one, in another thread, waits for memory.
+    /// When a shard with an earlier use is wanted meanwhile (because another process has evicted it), this shard
+    /// returns to the queue; otherwise all threads could wait for room for later shards and none would be free for the
+    /// earlier one. For the same reason this shard releases its memory when an earlier one, in another thread, waits
+    /// for memory.
     fn wait_for_room(&self, id: ShardId, mut claim: ShardClaim, status: &ShardStatus<'_>) -> Result<Room> {
         let next_use = |shard: u32| self.next_use(ShardId(shard));
         let (stream, _) = self.catalog.locate(id);

@@ -53,7 +53,8 @@ impl ShardStatuses {
         matches!(self.steps.lock().get(&shard), Some(Step::Claimed | Step::Room(_)))
     }
 
-    /// True if a shard that is read before `position` waits for memory. `next_read` returns the position at which a shard is read.
+    /// True if a shard that is read before `position` waits for memory. `next_read` returns the position at which a
+    /// shard is read.
     pub(super) fn is_memory_needed_before(&self, position: u64, next_read: impl Fn(ShardId) -> Option<u64>) -> bool {
         let steps = self.steps.lock();
         let mut waiting = steps.iter().filter(|(_, step)| matches!(step, Step::Memory));
