@@ -4,9 +4,9 @@ use crate::cache::{AccessTime, OpenShard};
 use crate::error::Result;
 use crate::format::{OffsetTable, Shard};
 use crate::order::ShardId;
-use crate::pipeline::read_offsets;
+use crate::pipeline::{OpeningOrder, ShardCost, read_offsets};
 use crate::sync::Arc;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 /// Bytes of offset tables kept at most: those of thousands of shards, in each of dozens of processes.
 const TABLE_BYTES_MAX: usize = 64 << 20;
@@ -37,9 +37,10 @@ impl Known {
         Ok(Self { offsets, layout, open: keep_open.then_some(open), access_time: AccessTime::default() })
     }
 
-    /// Descriptors kept open.
-    fn descriptors(&self) -> usize {
-        self.open.as_ref().map_or(0, |open| open.descriptors())
+    /// Memory and descriptors that are kept.
+    fn cost(&self) -> ShardCost {
+        let descriptors = self.open.as_ref().map_or(0, |open| open.descriptors());
+        ShardCost { table_bytes: self.offsets.memory_bytes(), descriptors }
     }
 }
 
@@ -47,10 +48,7 @@ impl Known {
 #[derive(Debug)]
 pub(super) struct Table {
     known: HashMap<ShardId, Arc<Known>>,
-    order: VecDeque<ShardId>,
-    table_bytes: usize,
-    descriptors: usize,
-    descriptors_max: usize,
+    order: OpeningOrder<ShardId>,
 }
 
 impl Table {
@@ -59,12 +57,9 @@ impl Table {
         Self::with_descriptors((limit.unwrap_or(u64::MAX) / 4).clamp(16, DESCRIPTORS_MAX) as usize)
     }
 
-    fn with_descriptors(descriptors_max: usize) -> Self {
-        Self { known: HashMap::new(), order: VecDeque::new(), table_bytes: 0, descriptors: 0, descriptors_max }
-    }
-
-    fn is_too_large(&self) -> bool {
-        self.order.len() > SHARDS_MAX || self.descriptors > self.descriptors_max || self.table_bytes > TABLE_BYTES_MAX
+    fn with_descriptors(descriptors: usize) -> Self {
+        let cost_max = ShardCost { table_bytes: TABLE_BYTES_MAX, descriptors };
+        Self { known: HashMap::new(), order: OpeningOrder::new(cost_max, SHARDS_MAX) }
     }
 
     pub(super) fn get(&self, shard: ShardId) -> Option<Arc<Known>> {
@@ -74,13 +69,10 @@ impl Table {
     /// Remembers `shard`; what had to go for it comes back, to be closed outside of the table's lock.
     pub(super) fn insert(&mut self, shard: ShardId, known: Arc<Known>) -> Vec<Arc<Known>> {
         let mut gone: Vec<_> = self.remove(shard).into_iter().collect();
-        self.table_bytes += known.offsets.memory_bytes();
-        self.descriptors += known.descriptors();
+        self.order.push(shard, known.cost());
         self.known.insert(shard, known);
-        self.order.push_back(shard);
-        while self.order.len() > 1 && self.is_too_large() {
-            let Some(oldest) = self.order.front().copied() else { break };
-            gone.extend(self.remove(oldest));
+        while let Some(oldest) = self.order.pop_excess() {
+            gone.extend(self.known.remove(&oldest));
         }
         gone
     }
@@ -88,12 +80,7 @@ impl Table {
     /// Forgets `shard`.
     pub(super) fn remove(&mut self, shard: ShardId) -> Option<Arc<Known>> {
         let known = self.known.remove(&shard)?;
-        self.table_bytes -= known.offsets.memory_bytes();
-        self.descriptors -= known.descriptors();
-        // What goes is nearly always the oldest.
-        if let Some(at) = self.order.iter().position(|s| *s == shard) {
-            self.order.remove(at);
-        }
+        self.order.remove(|known| *known == shard);
         Some(known)
     }
 }
@@ -139,10 +126,10 @@ mod tests {
             let mut sample = Vec::new();
             (0..20).for_each(|id| assert!(reader.read(SampleId(id), &mut sample).expect("read").is_some()));
             let table = reader.table.lock();
-            assert_eq!((table.order.len(), table.descriptors), (shards_open, 8));
+            assert_eq!((table.order.len(), table.order.cost().descriptors), (shards_open, 8));
             drop(table);
             let gone: Vec<_> = (0..64).filter_map(|shard| reader.table.lock().remove(ShardId(shard))).collect();
-            assert_eq!((gone.len(), reader.table.lock().descriptors), (shards_open, 0));
+            assert_eq!((gone.len(), reader.table.lock().order.cost().descriptors), (shards_open, 0));
         }
     }
 }

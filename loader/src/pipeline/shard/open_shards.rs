@@ -5,6 +5,7 @@
 //! too many. Readers of a closed shard keep it alive.
 
 use super::open_shard::{OpenShard, ShardOpener};
+use super::opening_order::{OpeningOrder, ShardCost};
 use crate::catalog::Catalog;
 use crate::config::LoaderConfig;
 use crate::error::Result;
@@ -12,7 +13,6 @@ use crate::format::Layout;
 use crate::order::ShardId;
 use crate::stats::Stats;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Weak};
-use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Bytes of offset tables and indexes in the table.
@@ -27,8 +27,7 @@ pub(crate) struct OpenShards {
     opener: ShardOpener,
     shards: Vec<Mutex<Option<Arc<OpenShard>>>>,
     /// Locked before an entry of `shards`, never while one is held.
-    opened: Mutex<OpenedOrder>,
-    descriptors_max: usize,
+    opened: Mutex<OpenedShards>,
     /// The device may read files itself, for which each shard takes one more descriptor.
     has_direct_storage: bool,
     /// Shards may be evicted while they are open, by this job or another one, and must be closed then.
@@ -37,14 +36,11 @@ pub(crate) struct OpenShards {
     closings: AtomicU64,
 }
 
-/// Entries in the order of opening: one per opening, removed when that opening is closed.
-#[derive(Debug, Default)]
-struct OpenedOrder {
-    order: VecDeque<Opened>,
-    /// Bytes of all entries' tables.
-    table_bytes: usize,
-    /// Descriptors of all entries.
-    descriptors: usize,
+/// Openings of shards.
+#[derive(Debug)]
+struct OpenedShards {
+    /// One entry per opening, removed when that opening is closed.
+    order: OpeningOrder<Opened>,
     /// Entry at which the next sweep continues.
     sweep_at: usize,
 }
@@ -55,8 +51,6 @@ struct Opened {
     id: ShardId,
     /// Distinguishes this opening from a later one of the same shard.
     open: Weak<OpenShard>,
-    table_bytes: usize,
-    descriptors: usize,
 }
 
 impl Opened {
@@ -71,10 +65,11 @@ impl OpenShards {
     /// descriptors: a shard has one to three.
     pub(crate) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, config: &LoaderConfig, stats: &Stats) -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
+        let cost_max = ShardCost { table_bytes: TABLE_BYTES_MAX, descriptors: (limit / 2).clamp(32, 1 << 17) as usize };
+        let opened = OpenedShards { order: OpeningOrder::new(cost_max, usize::MAX), sweep_at: 0 };
         Self {
             shards: (0..catalog.shape().num_shards()).map(|_| Mutex::new(None)).collect(),
-            opened: Mutex::default(),
-            descriptors_max: (limit / 2).clamp(32, 1 << 17) as usize,
+            opened: Mutex::new(opened),
             has_direct_storage: config.gpu_direct_storage,
             may_be_evicted: catalog.streams().iter().any(|stream| stream.remote.is_some()),
             closings: AtomicU64::new(0),
@@ -137,23 +132,15 @@ impl OpenShards {
     }
 
     /// Removes the entries in `range` whose shards were evicted or are no longer in the table.
-    fn take_evicted(&self, opened: &mut OpenedOrder, range: Range<usize>) -> Vec<Arc<OpenShard>> {
+    fn take_evicted(&self, opened: &mut OpenedShards, range: Range<usize>) -> Vec<Arc<OpenShard>> {
         let mut closed = Vec::new();
-        let mut number = 0;
-        let OpenedOrder { order, table_bytes, descriptors, .. } = opened;
-        order.retain(|opened| {
-            number += 1;
-            if !range.contains(&(number - 1)) {
-                return true;
-            }
+        opened.order.retain_in(range, |opened| {
             let mut entry = self.shards[opened.id.index()].lock();
             let ours = entry.as_ref().filter(|open| std::ptr::eq(Arc::as_ptr(open), opened.open.as_ptr()));
             if ours.is_some_and(|open| !open.is_evicted()) {
                 return true;
             }
             closed.extend(opened.take(&mut entry));
-            *table_bytes -= opened.table_bytes;
-            *descriptors -= opened.descriptors;
             false
         });
         closed
@@ -164,8 +151,8 @@ impl OpenShards {
         if !self.may_be_evicted {
             return;
         }
-        let opened = std::mem::take(&mut *self.opened.lock());
-        for opened in opened.order {
+        let all = self.opened.lock().order.take_all();
+        for opened in all {
             let closed = opened.take(&mut self.shards[opened.id.index()].lock());
             drop(closed);
         }
@@ -173,20 +160,13 @@ impl OpenShards {
 
     /// Adds a shard that was just opened; closes the oldest while there are too many.
     fn add(&self, id: ShardId, open: &Arc<OpenShard>) {
-        let table_bytes = open.table_bytes();
         let descriptors = open.descriptors() + usize::from(self.has_direct_storage);
+        let cost = ShardCost { table_bytes: open.table_bytes(), descriptors };
         let mut closed = Vec::new();
         {
             let mut opened = self.opened.lock();
-            opened.order.push_back(Opened { id, open: Arc::downgrade(open), table_bytes, descriptors });
-            opened.table_bytes += table_bytes;
-            opened.descriptors += descriptors;
-            while opened.order.len() > 1
-                && (opened.descriptors > self.descriptors_max || opened.table_bytes > TABLE_BYTES_MAX)
-            {
-                let Some(oldest) = opened.order.pop_front() else { break };
-                opened.table_bytes -= oldest.table_bytes;
-                opened.descriptors -= oldest.descriptors;
+            opened.order.push(Opened { id, open: Arc::downgrade(open) }, cost);
+            while let Some(oldest) = opened.order.pop_excess() {
                 closed.extend(oldest.take(&mut self.shards[oldest.id.index()].lock()));
             }
         }
