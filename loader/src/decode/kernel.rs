@@ -2,7 +2,7 @@
 
 /// Runs the kernel of a [`Level`](super::vectors::Level): `dispatch!(level, name(arguments))`.
 ///
-/// The caller has the level from [`Vectors`](super::vectors::Vectors), and beside it the modules of all levels.
+/// The level comes from [`Vectors`](super::vectors::Vectors), and the calling module has a child module for each level.
 macro_rules! dispatch {
     ($level:expr, $name:ident($($argument:expr),*)) => {
         match $level {

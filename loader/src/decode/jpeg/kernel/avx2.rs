@@ -1,4 +1,4 @@
-//! For AVX2 and the bit instructions that come with it: Haswell, Zen, and what came after.
+//! Kernels for AVX2 and the bit instructions of the same CPUs: Haswell, Zen and later.
 
 use std::arch::x86_64::__m256i as Vector;
 use std::arch::x86_64::{
@@ -19,10 +19,10 @@ use super::reduced::pass_to_four;
 use super::{portable, reduced};
 use crate::decode::kernel::{loads, portable_with, stores};
 
-/// Both of a pair in 32 bits.
+/// Pairs of values, each in 32 bits.
 type Pairs = Vector;
 
-/// The other widths' intrinsic takes the shift as an unsigned number.
+/// The intrinsic of the other widths takes the shift as an unsigned number.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn shift_right_32<const SHIFT: u32>(vector: Vector) -> Vector {
@@ -42,7 +42,7 @@ fn shift_left_32<const SHIFT: u32>(vector: Vector) -> Vector {
     _mm256_slli_epi32::<16>(vector)
 }
 
-/// A weight for each of a pair.
+/// Returns a weight for each value of a pair.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn weights(first: i32, second: i32) -> Pairs {
@@ -55,7 +55,7 @@ fn add_product(sum: Vector, a: Vector, b: Vector) -> Vector {
     add_32(sum, multiply_pairs(a, b))
 }
 
-/// A sum plus, and minus, both of a pair times a weight.
+/// Adds a weighted pair to a sum, and subtracts it.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn plus_minus(sum: Vector, pairs: Vector, first: i32, second: i32) -> [Vector; 2] {
@@ -85,14 +85,14 @@ portable_with! { "avx2":
     fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]);
 }
 
-/// The 16 bytes from `at` on.
+/// Loads the 16 bytes from `at` on.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_half_at(bytes: &[u8], at: usize) -> __m128i {
     load_half(bytes[at..].first_chunk().expect("a margin behind the row"))
 }
 
-/// The same as 16-bit values.
+/// Loads the 16 bytes from `at` on as 16-bit values.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn widen(bytes: &[u8], at: usize) -> Vector {
@@ -115,7 +115,7 @@ pub(super) fn idct_reduced(
     }
 }
 
-/// Two and two rows after `columns`.
+/// Transforms columns to rows, two in each vector.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn packed_columns(pairs: [Vector; 4]) -> [Vector; 4] {
@@ -123,17 +123,18 @@ fn packed_columns(pairs: [Vector; 4]) -> [Vector; 4] {
     [pack_32(a, b), pack_32(c, d), pack_32(e, f), pack_32(g, h)]
 }
 
-/// Four of each 128 bits: two of each, in their order.
+/// Returns in each 128 bits two values of `a` and two of `b`, in their order.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn shuffle_32<const WHICH: i32>(a: Vector, b: Vector) -> Vector {
     _mm256_castps_si256(_mm256_shuffle_ps::<WHICH>(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b)))
 }
 
-/// Where the bytes of pairs of columns lie that packing leaves: by row and upper bit of the column.
+/// Places of the bytes of pairs of columns after packing, by row and upper bit of the column.
 const COLUMN_PAIRS: [u8; 16] = [0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15];
 
-/// Pairs of columns of four rows, from twice two rows: those of the first and the last two pairs.
+/// Returns pairs of columns of four rows, from two vectors of two rows each: those of the first and of the last two
+/// pairs.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn column_pairs(first: [Vector; 2], last: [Vector; 2]) -> [Vector; 4] {
@@ -145,8 +146,8 @@ fn column_pairs(first: [Vector; 2], last: [Vector; 2]) -> [Vector; 4] {
     ]
 }
 
-/// Four rows of samples less 128, two and two in each block's 128 bits, from twice two rows: the columns of the first and
-/// the last two pairs.
+/// Returns four rows of samples less 128, two in each block's 128 bits, from two vectors of two rows each: the columns
+/// of the first and of the last two pairs.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn four_rows(first: [Vector; 2], last: [Vector; 2]) -> [Vector; 2] {
@@ -157,7 +158,7 @@ fn four_rows(first: [Vector; 2], last: [Vector; 2]) -> [Vector; 2] {
     [unpack_low_16(columns_0145, columns_2367), unpack_high_16(columns_0145, columns_2367)]
 }
 
-/// Quantisation steps for two blocks.
+/// Returns the quantisation steps for two blocks.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn steps(quantisation: &[i16; BLOCK]) -> [Vector; 8] {
@@ -165,7 +166,7 @@ fn steps(quantisation: &[i16; BLOCK]) -> [Vector; 8] {
     std::array::from_fn(|i| _mm256_broadcastsi128_si256(load_row(&steps[i])))
 }
 
-/// Pairs of rows of two blocks by pairs: the first and the last two pairs of columns.
+/// Dequantises two blocks by pairs to pairs of rows: the first and the last two pairs of columns.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn dequantised(blocks: [&[i16; BLOCK]; 2], steps: &[Vector; 8]) -> [[Vector; 4]; 2] {
@@ -177,7 +178,7 @@ fn dequantised(blocks: [&[i16; BLOCK]; 2], steps: &[Vector; 8]) -> [[Vector; 4];
     [[values(0), values(2), values(4), values(6)], [values(1), values(3), values(5), values(7)]]
 }
 
-/// Whether values of rows 0 and 4 are beyond [`FITTING_MAX`].
+/// Returns true if any value of rows 0 and 4 is beyond [`FITTING_MAX`].
 #[inline]
 #[target_feature(enable = "avx2")]
 fn are_large([first, last]: &[[Vector; 4]; 2]) -> bool {
@@ -186,10 +187,10 @@ fn are_large([first, last]: &[[Vector; 4]; 2]) -> bool {
     _mm256_testz_si256(first_rows, too_large) == 0
 }
 
-/// Where the bytes of four columns of four rows lie by rows.
+/// Places of the bytes of four columns of four rows, by rows.
 const FOUR_BY_FOUR: [u8; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15];
 
-/// See [`Kernels::idct`](super::Kernels::idct); to blocks of four, two at a time, from those that `by_pairs` puts in order.
+/// See [`Kernels::idct`](super::Kernels::idct); to blocks of four, two at a time. `by_pairs` reorders a block.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn idct_to_four(
@@ -264,14 +265,14 @@ pub(super) fn idct(
     true
 }
 
-/// Sixteen 16-bit values as bytes, saturated.
+/// Converts sixteen 16-bit values to bytes, saturated.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn narrow(values: Vector) -> __m128i {
     _mm_packus_epi16(_mm256_castsi256_si128(values), _mm256_extracti128_si256::<1>(values))
 }
 
-/// Where the bytes of 16 pixels come from: for each sixteen of them, the places of red, green and blue; 128 is none.
+/// Places of the bytes of 16 pixels: for each sixteen bytes, those in red, green and blue; 128 is none.
 const PIXELS: [[[u8; 16]; 3]; 3] = {
     let mut places = [[[128; 16]; 3]; 3];
     let mut i = 0;
@@ -282,7 +283,7 @@ const PIXELS: [[[u8; 16]; 3]; 3] = {
     places
 };
 
-/// Hands out 16 pixels at a time: `values` says their red, green and blue.
+/// Writes 16 pixels at a time; `values` returns their red, green and blue.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn write_pixels(out: &mut [u8], values: impl Fn(usize) -> [__m128i; 3]) {

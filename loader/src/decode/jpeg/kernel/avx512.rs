@@ -1,7 +1,7 @@
-//! For AVX-512 with byte permutations and dot products (VBMI, VBMI2, VNNI): Zen 4 and Ice Lake, and what came after.
+//! Kernels for AVX-512 with byte permutations and dot products (VBMI, VBMI2, VNNI): Ice Lake, Zen 4 and later.
 //!
-//! Coefficients stay in zigzag order until they are loaded here. The inverse transform takes four blocks at a time. Where a
-//! 32-bit slot of a vector lies has four bits, and what is in it moves from bit to bit:
+//! Coefficients stay in zigzag order until they are loaded here. The inverse transform takes four blocks at a time. The
+//! index of a 32-bit slot in a vector has four bits; the table has their meaning at each step:
 //!
 //! ```text
 //!                               vector                 slot, highest bit first                      within
@@ -31,7 +31,7 @@ use super::layout::{GROUP, block_at, groups};
 use super::{avx2, portable, reduced};
 use crate::decode::kernel::{loads, stores};
 
-/// Both of a pair in 32 bits.
+/// Pairs of values, each in 32 bits.
 type Pairs = Vector;
 
 passes!("avx512f,avx512bw,avx512vnni");
@@ -52,7 +52,7 @@ stores! { "avx512f,avx512bw":
     store_half([u8; 32], __m256i) = _mm256_storeu_si256;
 }
 
-/// Where quantisation steps in zigzag order lie by pairs.
+/// Places in zigzag order of quantisation steps by pairs.
 const STEPS: [[i16; 32]; 2] = {
     let mut places = [[0; 32]; 2];
     let mut i = 0;
@@ -63,7 +63,7 @@ const STEPS: [[i16; 32]; 2] = {
     places
 };
 
-/// Where what is wanted by pairs lies in zigzag order.
+/// Places in zigzag order of coefficients by pairs.
 const BY_PAIRS: [[i16; 32]; 2] = {
     let mut places = [[0; 32]; 2];
     let mut i = 0;
@@ -75,14 +75,14 @@ const BY_PAIRS: [[i16; 32]; 2] = {
     places
 };
 
-/// Where what is loaded lies in zigzag order: of both halves of the pairs, for a block of even and of odd number. In a block
-/// of odd number the two pairs of columns are exchanged whose numbers have the same bit 0.
+/// Places in zigzag order of the loaded coefficients: of both halves of the pairs, for a block of even and of odd
+/// number. In a block of odd number, the two pairs of columns whose numbers have the same bit 0 are exchanged.
 const LOADED: [[[i16; 32]; 2]; 2] = {
     let mut places = [[[0; 32]; 2]; 2];
     let mut i = 0;
     while i < BLOCK {
         let place = PLACES[i] as usize;
-        // Of row pair, column pair and which column: bits 5, 4; 3, 2; 1 of the place.
+        // Bits of the row pair, the column pair and the column: bits 5, 4; 3, 2; 1 of the place.
         let (half, row_pair, column_1, column_0) = (place >> 5, place >> 4 & 1, place >> 3 & 1, place >> 2 & 1);
         let mut odd = 0;
         while odd < 2 {
@@ -95,8 +95,9 @@ const LOADED: [[[i16; 32]; 2]; 2] = {
     places
 };
 
-/// Where the slots before `rows` lie in two vectors with the rows of even and of odd number, for an even and an odd number of
-/// the pair of columns; of the pairs whose bit 1 is set, where the blocks of even and odd number are exchanged.
+/// Places of the slots before `rows` in two vectors with the rows of even and of odd number, for an even and an odd
+/// number of the pair of columns: of the pairs with bit 1 set, in which the blocks of even and odd number are
+/// exchanged.
 const EXCHANGED: [[i32; 16]; 2] = {
     let mut places = [[0; 16]; 2];
     let mut i = 0;
@@ -108,7 +109,7 @@ const EXCHANGED: [[i32; 16]; 2] = {
     places
 };
 
-/// Where the bytes of two rows of four blocks lie: bits of the column, block and row, in the order that packing leaves.
+/// Places of the bytes of two rows of four blocks: bits of the column, block and row, in the order after packing.
 const TWO_ROWS: [u8; 64] = {
     let mut places = [0; 64];
     let mut i = 0;
@@ -121,7 +122,7 @@ const TWO_ROWS: [u8; 64] = {
     places
 };
 
-/// The places of half a block from the last to the first.
+/// Places of half a block from the last to the first.
 const BACKWARDS: [i16; 32] = {
     let mut places = [0; 32];
     let mut i = 0;
@@ -132,7 +133,7 @@ const BACKWARDS: [i16; 32] = {
     places
 };
 
-/// Where each of the 96 bytes of 32 pixels comes from: 32 bytes of red, then of green; those of blue from 64 on.
+/// Places of the 96 bytes of 32 pixels: in 32 bytes of red, then of green; those of blue from 64 on.
 const PIXELS: [[u8; 64]; 2] = {
     let mut places = [[0; 64]; 2];
     let mut i = 0;
@@ -143,7 +144,7 @@ const PIXELS: [[u8; 64]; 2] = {
     places
 };
 
-/// The 32 bytes from `at` on as 16-bit values.
+/// Loads the 32 bytes from `at` on as 16-bit values.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn widen(bytes: &[u8], at: usize) -> Vector {
@@ -157,14 +158,14 @@ pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
     while let Some(chunk) = from[read..].first_chunk::<64>() {
         let bytes = load_8(chunk);
         let ones = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(-1));
-        // An FF at the end is looked at together with what follows it.
+        // An FF at the end is read again together with the byte after it.
         let used = 64 - (ones >> 63) as u32;
-        let behind = ones << 1;
+        let after_ones = ones << 1;
         let zeros = _mm512_cmpeq_epi8_mask(bytes, _mm512_setzero_si512());
-        if behind & !zeros != 0 {
+        if after_ones & !zeros != 0 {
             break;
         }
-        let kept = !behind & u64::MAX >> (64 - used);
+        let kept = !after_ones & u64::MAX >> (64 - used);
         let packed = _mm512_maskz_compress_epi8(kept, bytes);
         store(out[written..].first_chunk_mut().expect("a margin behind the output"), packed);
         (read, written) = (read + used as usize, written + kept.count_ones() as usize);
@@ -176,31 +177,31 @@ pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
 /// See [`Kernels::order`](super::Kernels::order): zigzag order.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
-    let turned = load_16(&BACKWARDS);
+    let reversed = load_16(&BACKWARDS);
     for (from, out) in backwards.iter().zip(out) {
         let (from, out) = (from.as_chunks::<32>().0, out.as_chunks_mut::<32>().0);
-        store_16(&mut out[0], _mm512_permutexvar_epi16(turned, load_16(&from[1])));
-        store_16(&mut out[1], _mm512_permutexvar_epi16(turned, load_16(&from[0])));
+        store_16(&mut out[0], _mm512_permutexvar_epi16(reversed, load_16(&from[1])));
+        store_16(&mut out[1], _mm512_permutexvar_epi16(reversed, load_16(&from[0])));
     }
 }
 
-/// A weight for each of a pair.
+/// Returns a weight for each value of a pair.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn weights(first: i32, second: i32) -> Pairs {
     set_32(second << 16 | first & 0xffff)
 }
 
-/// A sum plus, and minus, both of a pair times a weight.
+/// Adds a weighted pair to a sum, and subtracts it.
 ///
-/// `add_product` saturates. No sum that it is used for comes near 2^31; compilers turn the instruction that wraps into two.
+/// `add_product` saturates. None of the sums here comes near 2^31; compilers turn the instruction that wraps into two.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn plus_minus(sum: Vector, pairs: Vector, first: i32, second: i32) -> [Vector; 2] {
     [add_product(sum, pairs, weights(first, second)), add_product(sum, pairs, weights(-first, -second))]
 }
 
-/// Half of the pairs of rows of four blocks, by bit 1 of the pair of columns and by the pair of rows.
+/// Returns half of the pairs of rows of four blocks, by bit 1 of the pair of columns and by the pair of rows.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn gather([a, b, c, d]: [[Vector; 2]; 4], [even, odd]: [Vector; 2]) -> [[Vector; 2]; 2] {
@@ -216,7 +217,7 @@ fn gather([a, b, c, d]: [[Vector; 2]; 4], [even, odd]: [Vector; 2]) -> [[Vector;
     ]
 }
 
-/// Two and two rows after `columns`.
+/// Transforms columns to rows, two in each vector.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn packed_columns(upper: [Vector; 2], lower: [Vector; 2]) -> [Vector; 4] {
@@ -224,8 +225,8 @@ fn packed_columns(upper: [Vector; 2], lower: [Vector; 2]) -> [Vector; 4] {
     [pack_32(a, b), pack_32(c, d), pack_32(e, f), pack_32(g, h)]
 }
 
-/// Four rows of samples less 128, two and two as [`TWO_ROWS`] wants them, from twice two rows: the columns of the first and
-/// the last two pairs.
+/// Returns four rows of samples less 128, two in each vector in the order of [`TWO_ROWS`], from two vectors of two rows
+/// each: the columns of the first and of the last two pairs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn four_rows(first: [Vector; 2], last: [Vector; 2], exchanged: [Vector; 2]) -> [Vector; 2] {
@@ -328,7 +329,7 @@ pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
     });
 }
 
-/// Hands out 32 pixels at a time: `values` says their red, green and blue.
+/// Writes 32 pixels at a time; `values` returns their red, green and blue.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn write_pixels(out: &mut [u8], values: impl Fn(usize) -> [__m256i; 3]) {
@@ -342,21 +343,21 @@ fn write_pixels(out: &mut [u8], values: impl Fn(usize) -> [__m256i; 3]) {
     };
     let (whole, rest) = out.as_chunks_mut::<96>();
     let count = whole.len();
-    let put = |out: &mut [u8; 96], (start, end): (Vector, __m256i)| {
+    let write = |out: &mut [u8; 96], (start, end): (Vector, __m256i)| {
         store(out.first_chunk_mut().expect("64 of 96"), start);
         store_half(out.last_chunk_mut().expect("32 of 96"), end);
     };
     for (i, out) in whole.iter_mut().enumerate() {
-        put(out, pixels(i));
+        write(out, pixels(i));
     }
     if !rest.is_empty() {
         let mut last = [0; 96];
-        put(&mut last, pixels(count));
+        write(&mut last, pixels(count));
         rest.copy_from_slice(&last[..rest.len()]);
     }
 }
 
-/// 16-bit values as bytes, saturated.
+/// Converts 16-bit values to bytes, saturated.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn narrow(values: Vector) -> __m256i {

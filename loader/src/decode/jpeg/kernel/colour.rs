@@ -1,14 +1,15 @@
-//! Upsampling and colour on vectors of any width, as with [`islow`](super::islow): the module that takes a text in names its
-//! instructions, and has `widen`, `store` and `narrow` for bytes.
+//! Upsampling and colour conversion on vectors of any width. As with [`islow`](super::islow), the module that uses
+//! these macros names its instructions, and has `widen`, `store` and `narrow` for bytes.
 
 /// Defines `write`, `three_to_one`, `smooth_across` and `smooth_both` for vectors of `$values` 16-bit values.
 macro_rules! smooth {
     ($features:literal, $values:literal) => {
-        /// Hands `values` a vector of bytes at a time, with its place; what is left over goes through a buffer.
+        /// Writes the vector of bytes that `values` returns for each place; the last part of a vector goes through a
+        /// buffer.
         #[inline]
         #[target_feature(enable = $features)]
         fn write(out: &mut [u8], values: impl Fn(usize) -> Vector) {
-            // One call, so that it becomes part of the loop.
+            // Only one call, so that it is inlined into the loop.
             for (i, out) in out.chunks_mut(2 * $values).enumerate() {
                 let bytes = values(i);
                 if let Some(out) = out.first_chunk_mut() {
@@ -21,7 +22,7 @@ macro_rules! smooth {
             }
         }
 
-        /// Three times `a`, and `b`.
+        /// Returns three times `a` plus `b`.
         #[inline]
         #[target_feature(enable = $features)]
         fn three_to_one(a: Vector, b: Vector) -> Vector {

@@ -1,22 +1,22 @@
-//! The inverse transform on vectors, several blocks side by side: libjpeg's accurate integer one ("islow").
+//! Inverse transform on vectors, several blocks side by side: libjpeg's accurate integer transform ("islow").
 //!
-//! Inputs lie in pairs, see [`order`](super::super::order): values that are added up, each times a weight. Where vectors have
-//! an instruction for that, the first of two is in the lower half of 32 bits, and `Pairs` is a `Vector`. All pairs are treated
-//! alike; of which block, row and column one is, is up to the module that takes this text in and names its instructions. It
-//! also has `weights`, a weight for the first and one for the second of all pairs, and `plus_minus`, a sum plus, and minus,
-//! both of a pair times a weight.
+//! The inputs are in pairs, see [`order`](super::super::order): values that are added, each times a weight. If there is
+//! a vector instruction for that, `Pairs` is a `Vector` with the first of two values in the lower half of 32 bits. All
+//! pairs are treated alike; their block, row and column depend on the module that uses these macros and names its
+//! instructions. That module also defines `weights`, one weight for the first and one for the second values, and
+//! `plus_minus`, which adds a weighted pair to a sum and subtracts it.
 
-/// Where values are not all between this and its negative less 1, sums of two no longer fit: on x86 dequantised ones of a block's
-/// rows 0 and 4, which then takes the way that says what happens to them; on ARM any of either pass, see [`fits`]. A power of two
-/// less 1.
+/// Largest value for which sums of two fit; the smallest is its negative less 1. It limits, on x86, the dequantised
+/// values of a block's rows 0 and 4, and other blocks are transformed by portable code; on ARM, all values of both
+/// passes, see [`fits`]. A power of two less 1.
 pub(super) const FITTING_MAX: i16 = 8191;
 
-/// Whether libjpeg-turbo makes something of coefficients that no encoder writes which we do not: its vectors for ARM drop bits
-/// where those for x86 saturate, as all kernels do here.
+/// True if libjpeg-turbo gives other results for coefficients that no encoder writes: its vector code for ARM drops
+/// bits, that for x86 saturates, as all kernels do here.
 const IS_LIMITED: bool = cfg!(target_arch = "aarch64");
 
-/// Whether libjpeg-turbo makes the same of these values, dequantised coefficients or what is between the passes. Of a picture
-/// they are below 4,096 and what quantisation added.
+/// Returns true if libjpeg-turbo computes the same from this value, a dequantised coefficient or one between the
+/// passes. In real pictures they are below 4,096 plus the error of quantisation.
 pub(super) fn fits(value: i32) -> bool {
     let max = i32::from(FITTING_MAX);
     !IS_LIMITED || (-max - 1..=max).contains(&value)
@@ -26,35 +26,35 @@ pub(super) fn fits(value: i32) -> bool {
 /// Defines `columns` and `rows`, the two passes.
 macro_rules! passes {
     ($features:literal) => {
-        /// Down the columns: pairs of rows to the eight rows, 32 bits that mostly fit into 16. Values of rows 0 and 4 are
-        /// not beyond [`FITTING_MAX`](super::islow::FITTING_MAX), or the caller declines what comes of them.
+        /// Transforms columns: pairs of rows to the eight rows, 32 bits that mostly fit into 16. Values of rows 0 and 4
+        /// are at most [`FITTING_MAX`](super::islow::FITTING_MAX), or the caller rejects the result.
         #[inline]
         #[target_feature(enable = $features)]
         fn columns(pairs: [Pairs; 4]) -> [Vector; 8] {
             let round = set_32(1 << 10);
             let sum = add_product(round, pairs[0], weights(1 << 13, 1 << 13));
             let difference = add_product(round, pairs[0], weights(1 << 13, -1 << 13));
-            rest_of_pass::<11>(sum, difference, pairs)
+            complete_pass::<11>(sum, difference, pairs)
         }
 
-        /// Along the rows: pairs of columns to the eight columns, 32 bits that mostly fit into 8.
+        /// Transforms rows: pairs of columns to the eight columns, 32 bits that mostly fit into 8.
         #[inline]
         #[target_feature(enable = $features)]
         fn rows(pairs: [Pairs; 4]) -> [Vector; 8] {
             let round = set_32(1 << 17);
-            // Modulo 2^16, as in libjpeg-turbo, in the upper halves; the lower halves are not looked at.
+            // Modulo 2^16, as in libjpeg-turbo, in the upper halves; the lower halves are not used.
             let first = shift_left_32::<16>(pairs[0]);
             let upper = weights(0, 1 << 13);
             let sum = add_product(round, add_16(first, pairs[0]), upper);
             let difference = add_product(round, subtract_16(first, pairs[0]), upper);
-            rest_of_pass::<18>(sum, difference, pairs)
+            complete_pass::<18>(sum, difference, pairs)
         }
 
-        /// The rest of a pass: `sum` and `difference` are those of the 0th and 4th with 13 bits of fraction, and half of
-        /// what the last shift drops.
+        /// Completes a pass: `sum` and `difference` are those of the 0th and 4th inputs with 13 bits of fraction, plus
+        /// half of what the last shift drops.
         #[inline]
         #[target_feature(enable = $features)]
-        fn rest_of_pass<const SHIFT: u32>(sum: Vector, difference: Vector, pairs: [Pairs; 4]) -> [Vector; 8] {
+        fn complete_pass<const SHIFT: u32>(sum: Vector, difference: Vector, pairs: [Pairs; 4]) -> [Vector; 8] {
             use super::constants::*;
             let [_, in_26, in_71, in_35] = pairs;
             let [even_0, even_3] = plus_minus(sum, in_26, F_0_541 + F_0_765, F_0_541);
@@ -76,7 +76,7 @@ macro_rules! passes {
                 subtract_32(even_1, odd_1),
                 subtract_32(even_0, odd_0),
             ];
-            super::layout::each(sums, |sum| shift_right_32::<SHIFT>(sum))
+            super::layout::map_inline(sums, |sum| shift_right_32::<SHIFT>(sum))
         }
     };
 }

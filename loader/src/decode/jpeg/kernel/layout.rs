@@ -1,23 +1,23 @@
-//! How kernels lay out rows and groups of blocks.
+//! Layout of rows and of groups of blocks.
 
 use super::super::order::BLOCK;
 
-/// Samples that may be read and written behind a row's last one.
+/// Samples that may be read and written after a row's last one.
 pub(in super::super) const MARGIN: usize = 64;
 
 /// Blocks that are transformed at a time; a row of blocks is filled up to whole groups.
 pub(in super::super) const GROUP: usize = 4;
 
-/// The block at `offset`.
+/// Returns the block at `offset`.
 #[inline(always)]
 pub(super) fn block_at(coefficients: &[i16], offset: u32) -> &[i16; BLOCK] {
     coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks")
 }
 
-/// `function` of each value. Part of the loop around it for certain, as [`array::map`] is not.
+/// Applies `function` to each value. Unlike [`array::map`], it is always inlined into the loop around it.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
-pub(super) fn each<A: Copy, B: Copy, const N: usize>(values: [A; N], function: impl Fn(A) -> B) -> [B; N] {
+pub(super) fn map_inline<A: Copy, B: Copy, const N: usize>(values: [A; N], function: impl Fn(A) -> B) -> [B; N] {
     let mut out = [function(values[0]); N];
     for (out, value) in out.iter_mut().zip(values) {
         *out = function(value);
@@ -25,7 +25,7 @@ pub(super) fn each<A: Copy, B: Copy, const N: usize>(values: [A; N], function: i
     out
 }
 
-/// Eight rows of whole groups of blocks, `WIDTH` columns each.
+/// Splits `out` into eight rows of groups of blocks, each group `WIDTH` columns wide.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline]
 pub(super) fn groups<const WIDTH: usize>(out: &mut [u8], stride: usize) -> [&mut [[u8; WIDTH]]; 8] {

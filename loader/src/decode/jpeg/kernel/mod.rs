@@ -1,6 +1,6 @@
-//! The inner loops, each for any machine and for vectors of 16, 32 and 64 bytes; all give the same bytes.
+//! Inner loops, each for any machine and for vectors of 16, 32 and 64 bytes; all give the same bytes.
 //!
-//! [`Kernels`] is what this machine can do, found out once. [`portable`] says what every kernel computes.
+//! [`Kernels`] selects those of this machine once. [`portable`] defines what every kernel computes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -28,47 +28,47 @@ use std::sync::LazyLock;
 
 pub(super) use layout::{GROUP, MARGIN};
 
-/// See [`Kernels::idct`].
+/// Result of [`Kernels::idct`] for coefficients that libjpeg-turbo would transform differently.
 pub(super) const OUT_OF_RANGE: Fallback = Fallback("coefficients that no encoder writes");
 
-/// Which kernels run.
+/// Selection of the kernels for this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kernels {
     vectors: Vectors,
-    /// Whether the instruction PDEP takes longer than what does without it.
-    deposits_slowly: bool,
+    /// True if the instruction PDEP is slower than the loop that replaces it.
+    is_pdep_slow: bool,
 }
 
 impl Kernels {
-    /// Those that decoders use.
+    /// Returns the kernels that decoders use.
     pub(super) fn new() -> Self {
-        static IN_USE: LazyLock<Kernels> = LazyLock::new(|| Kernels::of(Vectors::in_use()));
+        static IN_USE: LazyLock<Kernels> = LazyLock::new(|| Kernels::with_vectors(Vectors::in_use()));
         *IN_USE
     }
 
-    /// All that this machine has, the best last.
+    /// Returns the kernels of all levels that this machine has, the best last.
     #[cfg(test)]
     pub(super) fn available() -> Vec<Self> {
-        Vectors::available().into_iter().map(Self::of).collect()
+        Vectors::available().into_iter().map(Self::with_vectors).collect()
     }
 
-    fn of(vectors: Vectors) -> Self {
-        Self { vectors, deposits_slowly: deposits_slowly() }
+    fn with_vectors(vectors: Vectors) -> Self {
+        Self { vectors, is_pdep_slow: is_pdep_slow() }
     }
 
-    /// Whether they are faster than what any machine can do.
+    /// Returns true if these kernels use vector instructions.
     pub(super) fn use_vectors(self) -> bool {
         self.vectors.level() != Level::Portable
     }
 
-    /// Copies entropy-coded bytes up to a marker, leaving out the zeros behind FF. Says how many bytes were read (the
-    /// marker, or an FF that nothing follows, is not) and written. `out` has at least [`MARGIN`] bytes more than `from`.
+    /// Copies entropy-coded bytes up to a marker, without the zeros after FF. Returns the numbers of bytes read and
+    /// written; the marker, or an FF at the end, is not read. `out` has at least [`MARGIN`] bytes more than `from`.
     pub(super) fn unstuff(self, from: &[u8], out: &mut [u8]) -> (usize, usize) {
         assert!(out.len() >= from.len() + MARGIN, "room for whole vectors");
         dispatch!(self.vectors.level(), unstuff(from, out))
     }
 
-    /// Decodes `count` MCUs one behind the other into `coefficients`, see [`McuBlocks::decode`].
+    /// Decodes `count` MCUs into `coefficients`, see [`McuBlocks::decode`].
     pub(super) fn decode(
         self,
         blocks: &McuBlocks<'_>,
@@ -79,27 +79,28 @@ impl Kernels {
         dispatch!(self.vectors.level(), decode(blocks, at, count, coefficients))
     }
 
-    /// Reads over `count` MCUs.
+    /// Skips `count` MCUs.
     pub(super) fn skip(self, blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
         dispatch!(self.vectors.level(), skip(blocks, at, count))
     }
 
     /// Reads a run of blocks of a progressive picture's AC scan.
     pub(super) fn band(self, run: BandRun<'_, '_>) -> Result<(), Fallback> {
-        if self.deposits_slowly { portable::band(run) } else { dispatch!(self.vectors.level(), band(run)) }
+        if self.is_pdep_slow { portable::band(run) } else { dispatch!(self.vectors.level(), band(run)) }
     }
 
-    /// Puts blocks that are stored from the last coefficient to the first into the order that [`idct`](Self::idct) takes.
+    /// Reorders blocks that are stored from the last coefficient to the first, into the order that [`idct`](Self::idct)
+    /// expects.
     pub(super) fn order(self, backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
         dispatch!(self.vectors.level(), order(backwards, out));
     }
 
-    /// Dequantises and transforms a row of blocks: that at `offsets[i]` in `coefficients` becomes the `block` columns
-    /// from `block * i` of as many rows of `out`: 8, or 4, 2 or 1 for a smaller picture. There are whole groups of offsets.
-    /// `quantisation` is by pairs.
+    /// Dequantises and transforms a row of blocks. The block at `offsets[i]` in `coefficients` becomes the `block`
+    /// columns from `block * i` on, in as many rows of `out`: 8, or 4, 2 or 1 at a smaller scale. The offsets are whole
+    /// groups, and `quantisation` is by pairs.
     ///
-    /// Coefficients that no encoder writes are declined where libjpeg-turbo makes something else of them on this kind of
-    /// machine.
+    /// Returns an error for coefficients that no encoder writes and that libjpeg-turbo transforms differently on this
+    /// kind of machine.
     pub(super) fn idct(
         self,
         block: u32,
@@ -118,13 +119,14 @@ impl Kernels {
         if all_fit { Ok(()) } else { Err(OUT_OF_RANGE) }
     }
 
-    /// Doubles the columns: two values between each sample's neighbours. `samples` starts with the one before the
-    /// first and goes on for [`MARGIN`] bytes behind the one after the last.
+    /// Doubles the columns: two values between each sample's neighbours. `samples` starts with the one before the first
+    /// and has [`MARGIN`] bytes after the one that follows the last.
     pub(super) fn smooth_across(self, samples: &[u8], out: &mut [u8]) {
         dispatch!(self.vectors.level(), smooth_across(samples, out));
     }
 
-    /// A row between two: three parts of `near`, one of `far`. The bias is 1 where `far` is above, 2 where it is below.
+    /// Computes a row between two: three parts of `near`, one of `far`. The bias is 1 if `far` is above, 2 if it is
+    /// below.
     pub(super) fn smooth_down(self, near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
         dispatch!(self.vectors.level(), smooth_down(near, far, bias, out));
     }
@@ -134,20 +136,20 @@ impl Kernels {
         dispatch!(self.vectors.level(), smooth_both(near, far, out));
     }
 
-    /// Luma and colour differences to RGB pixels. The rows go on for [`MARGIN`] bytes.
+    /// Converts luma and colour differences to RGB pixels. The rows have [`MARGIN`] more bytes.
     pub(super) fn ycbcr(self, planes: [&[u8]; 3], out: &mut [u8]) {
         dispatch!(self.vectors.level(), ycbcr(planes, out));
     }
 
-    /// Three rows of samples to pixels of three bytes. The rows go on for [`MARGIN`] bytes.
+    /// Converts three rows of samples to pixels of three bytes. The rows have [`MARGIN`] more bytes.
     pub(super) fn interleave(self, planes: [&[u8]; 3], out: &mut [u8]) {
         dispatch!(self.vectors.level(), interleave(planes, out));
     }
 }
 
-/// Whether this is Zen or Zen 2 of AMD's, or Hygon's like them, which deposit bit by bit, in microcode.
+/// Returns true on AMD's Zen and Zen 2, and Hygon's CPUs derived from them, which execute PDEP bit by bit in microcode.
 #[cfg(target_arch = "x86_64")]
-fn deposits_slowly() -> bool {
+fn is_pdep_slow() -> bool {
     use std::arch::x86_64::__cpuid;
     let vendor = __cpuid(0);
     let family = __cpuid(1).eax;
@@ -156,8 +158,8 @@ fn deposits_slowly() -> bool {
     matches!((name.as_flattened(), family), (b"AuthenticAMD", 0x17) | (b"HygonGenuine", 0x18))
 }
 
-/// Elsewhere no kernel has an instruction for it.
+/// No kernel of other architectures has such an instruction.
 #[cfg(not(target_arch = "x86_64"))]
-fn deposits_slowly() -> bool {
+fn is_pdep_slow() -> bool {
     false
 }

@@ -1,7 +1,7 @@
-//! For NEON: 64-bit ARM.
+//! Kernels for NEON, the vector instructions of 64-bit ARM.
 //!
-//! There is no instruction that adds up products of pairs of 16 bits, but one that adds a product to a sum. So both of a pair
-//! lie in vectors of their own, which is how they are loaded from a block, and vectors of sums go by twos: eight of 32 bits.
+//! No instruction adds the products of pairs of 16 bits, but one adds a product to a sum. So the two values of pairs
+//! are in vectors of their own, as they are loaded from a block, and vectors of sums come in twos: eight of 32 bits.
 
 use std::arch::aarch64::*;
 
@@ -10,12 +10,12 @@ use super::super::fallback::Fallback;
 use super::super::mcu_blocks::{McuBlocks, Position};
 use super::super::order::BLOCK;
 use super::islow::{FITTING_MAX, passes};
-use super::layout::{block_at, each, groups};
+use super::layout::{block_at, groups, map_inline};
 use super::portable;
 use super::reduced::pass_to_four;
 use crate::decode::kernel::{loads, portable_with, stores};
 
-/// Eight pairs: the first of each, the second of each.
+/// Eight pairs: the first values, the second values.
 #[derive(Clone, Copy)]
 struct Pairs(int16x8_t, int16x8_t);
 
@@ -47,7 +47,7 @@ fn subtract_16(a: Pairs, b: Pairs) -> Pairs {
     Pairs(vsubq_s16(a.0, b.0), vsubq_s16(a.1, b.1))
 }
 
-/// The first of each pair comes in the second's place.
+/// Moves the first value of each pair to the second's place.
 #[inline]
 #[target_feature(enable = "neon")]
 fn shift_left_32<const SHIFT: u32>(pairs: Pairs) -> Pairs {
@@ -92,7 +92,7 @@ fn add_product(sum: Vector, a: Pairs, b: Pairs) -> Vector {
     Vector(vmlal_s16(first.0, vget_low_s16(a.1), vget_low_s16(b.1)), vmlal_high_s16(first.1, a.1, b.1))
 }
 
-/// A sum plus, and minus, both of a pair times a weight.
+/// Adds a weighted pair to a sum, and subtracts it.
 #[inline]
 #[target_feature(enable = "neon")]
 fn plus_minus(sum: Vector, pairs: Pairs, first: i32, second: i32) -> [Vector; 2] {
@@ -123,14 +123,14 @@ portable_with! { "neon":
     fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]);
 }
 
-/// Sums as 16 bits, saturated.
+/// Converts sums to 16 bits, saturated.
 #[inline]
 #[target_feature(enable = "neon")]
 fn pack_32(sums: Vector) -> int16x8_t {
     vqmovn_high_s32(vqmovn_s32(sums.0), sums.1)
 }
 
-/// Of eight pairs the first ones and the second ones.
+/// Loads the first and the second values of eight pairs.
 #[inline]
 #[target_feature(enable = "neon")]
 fn load_pairs(values: &[i16; 16]) -> Pairs {
@@ -138,31 +138,31 @@ fn load_pairs(values: &[i16; 16]) -> Pairs {
     Pairs(first, second)
 }
 
-/// Pairs of rows of a block by pairs, times their steps.
+/// Dequantises a block by pairs to pairs of rows.
 #[inline]
 #[target_feature(enable = "neon")]
 fn dequantised(block: &[i16; BLOCK], steps: &[Pairs; 4]) -> [Pairs; 4] {
     let pairs = block.as_chunks::<16>().0;
-    each([0, 1, 2, 3], |i| {
+    map_inline([0, 1, 2, 3], |i| {
         let values = load_pairs(&pairs[i]);
         Pairs(vmulq_s16(values.0, steps[i].0), vmulq_s16(values.1, steps[i].1))
     })
 }
 
-/// What has been seen of values: whether all of them [fit](super::islow::fits).
+/// Largest value so far, to check that all of them [fit](super::islow::fits).
 struct RangeCheck(uint16x8_t);
 
 impl RangeCheck {
     #[inline]
     #[target_feature(enable = "neon")]
-    fn nothing() -> Self {
+    fn new() -> Self {
         Self(vdupq_n_u16(0))
     }
 
     #[inline]
     #[target_feature(enable = "neon")]
     fn add(&mut self, values: int16x8_t) {
-        // From zero on where they are from the lowest one on that fits.
+        // Unsigned, values that fit are from zero on.
         let values = vaddq_s16(values, vdupq_n_s16(FITTING_MAX + 1));
         self.0 = vmaxq_u16(self.0, vreinterpretq_u16_s16(values));
     }
@@ -183,33 +183,35 @@ impl RangeCheck {
     }
 }
 
-/// Eight vectors' first values, their second ones, and so on.
+/// Transposes eight rows of eight values.
 #[inline]
 #[target_feature(enable = "neon")]
 fn transposed(rows: [int16x8_t; 8]) -> [int16x8_t; 8] {
-    let [a, b, c, d] = each([0, 2, 4, 6], |i| {
+    let [a, b, c, d] = map_inline([0, 2, 4, 6], |i| {
         let (x, y) = (rows[i], rows[i + 1]);
         [vreinterpretq_s32_s16(vtrn1q_s16(x, y)), vreinterpretq_s32_s16(vtrn2q_s16(x, y))]
     });
     // Two columns of four rows each, by the columns' bit 0 and then their bit 1.
     let four = |x: [int32x4_t; 2], y: [int32x4_t; 2]| {
-        each([0, 1], |i| each([vtrn1q_s32(x[i], y[i]), vtrn2q_s32(x[i], y[i])], |v| vreinterpretq_s64_s32(v)))
+        map_inline([0, 1], |i| {
+            map_inline([vtrn1q_s32(x[i], y[i]), vtrn2q_s32(x[i], y[i])], |v| vreinterpretq_s64_s32(v))
+        })
     };
     let (upper, lower) = (four(a, b), four(c, d));
-    each([0, 1, 2, 3, 4, 5, 6, 7], |column: usize| {
+    map_inline([0, 1, 2, 3, 4, 5, 6, 7], |column: usize| {
         let (upper, lower) = (upper[column & 1][column >> 1 & 1], lower[column & 1][column >> 1 & 1]);
         vreinterpretq_s16_s64(if column < 4 { vtrn1q_s64(upper, lower) } else { vtrn2q_s64(upper, lower) })
     })
 }
 
-/// What lies by pairs of rows, or of columns.
+/// Returns vectors as pairs of rows, or of columns.
 #[inline]
 #[target_feature(enable = "neon")]
 fn pairs_of(vectors: [int16x8_t; 8]) -> [Pairs; 4] {
-    each([0, 1, 2, 3], |i| Pairs(vectors[2 * i], vectors[2 * i + 1]))
+    map_inline([0, 1, 2, 3], |i| Pairs(vectors[2 * i], vectors[2 * i + 1]))
 }
 
-/// Samples less 128, saturated, as they are.
+/// Converts sums to samples.
 #[inline]
 #[target_feature(enable = "neon")]
 fn samples(sums: Vector) -> uint8x8_t {
@@ -225,21 +227,22 @@ pub(super) fn idct(
     out: &mut [u8],
     stride: usize,
 ) -> bool {
-    let mut seen = RangeCheck::nothing();
+    let mut range = RangeCheck::new();
     let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&quantisation.as_chunks::<16>().0[i]));
     let mut out = groups(out, stride);
     for (i, offset) in offsets.iter().enumerate() {
         let block = block_at(coefficients, *offset);
         let values = dequantised(block, &steps);
-        seen.add_pairs(values);
-        let columns = pairs_of(transposed(each(columns(values), |sums| pack_32(sums))));
-        seen.add_pairs(columns);
-        let columns = each(rows(columns), |sums| samples(sums));
+        range.add_pairs(values);
+        let columns = pairs_of(transposed(map_inline(columns(values), |sums| pack_32(sums))));
+        range.add_pairs(columns);
+        let columns = map_inline(rows(columns), |sums| samples(sums));
         // Columns of four rows: 0 and 4, 2 and 6; 1 and 5, 3 and 7; then four of a row side by side.
-        let [c04, c15, c26, c37] = each([0, 1, 2, 3], |i| vcombine_u8(columns[i], columns[i + 4]));
+        let [c04, c15, c26, c37] = map_inline([0, 1, 2, 3], |i| vcombine_u8(columns[i], columns[i + 4]));
         let (c02, c46) = (vzip1q_u8(c04, c26), vzip2q_u8(c04, c26));
         let (c13, c57) = (vzip1q_u8(c15, c37), vzip2q_u8(c15, c37));
-        let quarters = |even, odd| each([vzip1q_u8(even, odd), vzip2q_u8(even, odd)], |v| vreinterpretq_u32_u8(v));
+        let quarters =
+            |even, odd| map_inline([vzip1q_u8(even, odd), vzip2q_u8(even, odd)], |v| vreinterpretq_u32_u8(v));
         let (left, right) = (quarters(c02, c13), quarters(c46, c57));
         for (half, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             let pairs = [vzip1q_u32(left[half], right[half]), vzip2q_u32(left[half], right[half])];
@@ -250,10 +253,10 @@ pub(super) fn idct(
             }
         }
     }
-    seen.all_fit()
+    range.all_fit()
 }
 
-/// Where the bytes of four columns of four rows of two blocks lie by rows.
+/// Places of the bytes of four columns of four rows of two blocks, by rows.
 const FOUR_BY_FOUR: [[u8; 16]; 2] = {
     let mut places = [[0; 16]; 2];
     let mut i = 0;
@@ -265,7 +268,7 @@ const FOUR_BY_FOUR: [[u8; 16]; 2] = {
     places
 };
 
-/// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, blocks by pairs.
+/// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, from blocks by pairs.
 #[target_feature(enable = "neon")]
 pub(super) fn idct_reduced(
     side: u32,
@@ -281,7 +284,7 @@ pub(super) fn idct_reduced(
     }
 }
 
-/// Two blocks at a time.
+/// Transforms two blocks at a time.
 #[inline]
 #[target_feature(enable = "neon")]
 fn idct_to_four(
@@ -291,22 +294,22 @@ fn idct_to_four(
     out: &mut [u8],
     stride: usize,
 ) -> bool {
-    let mut seen = RangeCheck::nothing();
+    let mut range = RangeCheck::new();
     let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&quantisation.as_chunks::<16>().0[i]));
     let places = FOUR_BY_FOUR.each_ref().map(|places| load(places));
     let mut rows = out.chunks_mut(stride);
     let mut out: [&mut [[u8; 8]]; 4] = std::array::from_fn(|_| rows.next().expect("four rows").as_chunks_mut().0);
     for (group, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
         let blocks = offsets.map(|offset| block_at(coefficients, offset));
-        let values = each(blocks, |block| dequantised(block, &steps));
-        seen.add_pairs(values[0]);
-        seen.add_pairs(values[1]);
-        let [first, second] = each(values, |pairs| each(pass_to_four::<12>(pairs), |sums| pack_32(sums)));
+        let values = map_inline(blocks, |block| dequantised(block, &steps));
+        range.add_pairs(values[0]);
+        range.add_pairs(values[1]);
+        let [first, second] = map_inline(values, |pairs| map_inline(pass_to_four::<12>(pairs), |sums| pack_32(sums)));
         let [a, b, c, d] = first;
         let [e, f, g, h] = second;
         let columns = pairs_of(transposed([a, b, c, d, e, f, g, h]));
-        seen.add_pairs(columns);
-        let columns = each(pass_to_four::<19>(columns), |sums| samples(sums));
+        range.add_pairs(columns);
+        let columns = map_inline(pass_to_four::<19>(columns), |sums| samples(sums));
         let columns = uint8x16x2_t(vcombine_u8(columns[0], columns[1]), vcombine_u8(columns[2], columns[3]));
         for (places, out) in places.into_iter().zip(out.as_chunks_mut::<2>().0) {
             let rows = vqtbl2q_u8(columns, places);
@@ -314,18 +317,18 @@ fn idct_to_four(
             store_half(&mut out[1][group], vget_high_u8(rows));
         }
     }
-    seen.all_fit()
+    range.all_fit()
 }
 
-/// Rows by vectors, `count` of each.
+/// Splits rows into `count` vectors each.
 #[inline]
 #[target_feature(enable = "neon")]
 fn vectors_of<const ROWS: usize>(rows: [&[u8]; ROWS], count: usize) -> [&[[u8; 16]]; ROWS] {
-    // A margin behind the rows makes that many.
-    each(rows, |row| &row.as_chunks::<16>().0[..count])
+    // The margin after the rows is large enough.
+    map_inline(rows, |row| &row.as_chunks::<16>().0[..count])
 }
 
-/// Makes 16 pairs at a time of a vector of each row; what is left over goes through a buffer.
+/// Writes 16 pairs at a time, from a vector of each row; the last ones go through a buffer.
 #[inline]
 #[target_feature(enable = "neon")]
 fn write_pairs<const ROWS: usize>(
@@ -335,7 +338,7 @@ fn write_pairs<const ROWS: usize>(
 ) {
     let rows = vectors_of(rows, out.len().div_ceil(32));
     for (i, out) in out.chunks_mut(32).enumerate() {
-        let pairs = pairs(each(rows, |row| load(&row[i])));
+        let pairs = pairs(map_inline(rows, |row| load(&row[i])));
         if let Some(out) = out.first_chunk_mut() {
             store_pairs(out, pairs);
         } else {
@@ -346,7 +349,7 @@ fn write_pairs<const ROWS: usize>(
     }
 }
 
-/// Three times a byte, and a byte.
+/// Returns three times `a` plus `b`.
 #[inline]
 #[target_feature(enable = "neon")]
 fn three_to_one(a: uint8x16_t, b: uint8x16_t) -> [uint16x8_t; 2] {
@@ -358,10 +361,10 @@ fn three_to_one(a: uint8x16_t, b: uint8x16_t) -> [uint16x8_t; 2] {
 #[target_feature(enable = "neon")]
 pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
     write_pairs([samples, &samples[1..], &samples[2..]], out, |[left, here, right]| {
-        let [low, high] = each(three_to_one(here, left), |sum| vshrn_n_u16::<2>(vaddq_u16(sum, vdupq_n_u16(1))));
+        let [low, high] = map_inline(three_to_one(here, left), |sum| vshrn_n_u16::<2>(vaddq_u16(sum, vdupq_n_u16(1))));
         let even = vcombine_u8(low, high);
         // Rounding adds 2.
-        let [low, high] = each(three_to_one(here, right), |sum| vrshrn_n_u16::<2>(sum));
+        let [low, high] = map_inline(three_to_one(here, right), |sum| vrshrn_n_u16::<2>(sum));
         uint8x16x2_t(even, vcombine_u8(low, high))
     });
 }
@@ -375,18 +378,18 @@ pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
         let sum = |i: usize, beside: uint16x8_t| vmlaq_n_u16(beside, here[i], 3);
         // Rounding adds 8.
         let even = vcombine_u8(vrshrn_n_u16::<4>(sum(0, left[0])), vrshrn_n_u16::<4>(sum(1, left[1])));
-        let odd = each([0, 1], |i| vshrn_n_u16::<4>(vaddq_u16(sum(i, right[i]), vdupq_n_u16(7))));
+        let odd = map_inline([0, 1], |i| vshrn_n_u16::<4>(vaddq_u16(sum(i, right[i]), vdupq_n_u16(7))));
         uint8x16x2_t(even, vcombine_u8(odd[0], odd[1]))
     });
 }
 
-/// Makes 16 pixels at a time of a vector of each plane.
+/// Writes 16 pixels at a time, from a vector of each plane.
 #[inline]
 #[target_feature(enable = "neon")]
 fn write_pixels(planes: [&[u8]; 3], out: &mut [u8], pixels: impl Fn([uint8x16_t; 3]) -> uint8x16x3_t) {
     let rows = vectors_of(planes, out.len().div_ceil(48));
     for (i, out) in out.chunks_mut(48).enumerate() {
-        let pixels = pixels(each(rows, |row| load(&row[i])));
+        let pixels = pixels(map_inline(rows, |row| load(&row[i])));
         if let Some(out) = out.first_chunk_mut() {
             store_pixels(out, pixels);
         } else {
@@ -397,7 +400,7 @@ fn write_pixels(planes: [&[u8]; 3], out: &mut [u8], pixels: impl Fn([uint8x16_t;
     }
 }
 
-/// Eight pixels: luma, and differences from 128.
+/// Converts eight pixels, from luma and colour differences from 128.
 #[inline]
 #[target_feature(enable = "neon")]
 fn rgb(y: int16x8_t, cb: int16x8_t, cr: int16x8_t) -> [uint8x8_t; 3] {
@@ -410,7 +413,7 @@ fn rgb(y: int16x8_t, cb: int16x8_t, cr: int16x8_t) -> [uint8x8_t; 3] {
     let sum_high = vmlal_high_n_s16(vmull_high_n_s16(cb, -22_554), cr, 18_734);
     let green = vrshrn_high_n_s32::<16>(vrshrn_n_s32::<16>(sum), sum_high);
     let g = vaddq_s16(vsubq_s16(y, cr), green);
-    each([r, g, b], |v| vqmovun_s16(v))
+    map_inline([r, g, b], |v| vqmovun_s16(v))
 }
 
 /// See [`Kernels::ycbcr`](super::Kernels::ycbcr).
@@ -418,10 +421,11 @@ fn rgb(y: int16x8_t, cb: int16x8_t, cr: int16x8_t) -> [uint8x8_t; 3] {
 pub(super) fn ycbcr(planes: [&[u8]; 3], out: &mut [u8]) {
     write_pixels(planes, out, |[y, cb, cr]| {
         let zero = vdupq_n_u8(128);
-        let signed = |halves: [uint16x8_t; 2]| each(halves, |v| vreinterpretq_s16_u16(v));
+        let signed = |halves: [uint16x8_t; 2]| map_inline(halves, |v| vreinterpretq_s16_u16(v));
         let luma = signed([vmovl_u8(vget_low_u8(y)), vmovl_high_u8(y)]);
-        let [cb, cr] =
-            each([cb, cr], |row| signed([vsubl_u8(vget_low_u8(row), vget_low_u8(zero)), vsubl_high_u8(row, zero)]));
+        let [cb, cr] = map_inline([cb, cr], |row| {
+            signed([vsubl_u8(vget_low_u8(row), vget_low_u8(zero)), vsubl_high_u8(row, zero)])
+        });
         let (low, high) = (rgb(luma[0], cb[0], cr[0]), rgb(luma[1], cb[1], cr[1]));
         uint8x16x3_t(vcombine_u8(low[0], high[0]), vcombine_u8(low[1], high[1]), vcombine_u8(low[2], high[2]))
     });

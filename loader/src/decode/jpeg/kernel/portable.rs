@@ -1,4 +1,4 @@
-//! The kernels for any machine, and what the others have to equal.
+//! Kernels for any machine. All other kernels must give the same results.
 
 use super::super::band::BandRun;
 use super::super::fallback::Fallback;
@@ -13,7 +13,7 @@ pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
     const STEP: usize = 16;
     let (mut read, mut written) = (0, 0);
     while read < from.len() {
-        // All bytes are looked at, so that the compiler can take vectors.
+        // All bytes are tested, so that the compiler can use vectors.
         if let Some(chunk) = from[read..].first_chunk::<STEP>()
             && !chunk.iter().fold(false, |found, byte| found | (*byte == 0xff))
         {
@@ -21,7 +21,7 @@ pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
             (read, written) = (read + STEP, written + STEP);
             continue;
         }
-        // Byte by byte up to the next FF, and over it.
+        // Byte by byte up to and including the next FF.
         let end = (read + STEP).min(from.len());
         while read < end {
             let byte = from[read];
@@ -77,8 +77,8 @@ pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
     }
 }
 
-/// One pass of the transform over eight lanes: `rows[k]` are the k-th inputs. Sums wrap and results saturate where
-/// libjpeg-turbo's vectors for x86 do, so that even nonsense gives the same pixels.
+/// Runs a pass of the transform over eight lanes: `rows[k]` are the k-th inputs. Sums wrap and results saturate as in
+/// libjpeg-turbo's vector code for x86, so that any coefficients give the same pixels.
 #[inline(always)]
 fn pass<const SHIFT: u32>(rows: &[[i16; 8]; 8]) -> [[i16; 8]; 8] {
     use super::constants::*;
@@ -92,13 +92,13 @@ fn pass<const SHIFT: u32>(rows: &[[i16; 8]; 8]) -> [[i16; 8]; 8] {
         let even_3 = in2 * (F_0_541 + F_0_765) + in6 * F_0_541;
         let sums = [even_0 + even_3, even_1 + even_2, even_1 - even_2, even_0 - even_3];
         let (z3, z4) = (word(in7 + in3), word(in5 + in1));
-        let z3_turned = z3 * (F_1_175 - F_1_961) + z4 * F_1_175;
-        let z4_turned = z3 * F_1_175 + z4 * (F_1_175 - F_0_390);
+        let z3_rotated = z3 * (F_1_175 - F_1_961) + z4 * F_1_175;
+        let z4_rotated = z3 * F_1_175 + z4 * (F_1_175 - F_0_390);
         let odds = [
-            (in7 * -F_0_899 + in1 * (F_1_501 - F_0_899)).wrapping_add(z4_turned),
-            (in5 * -F_2_562 + in3 * (F_3_072 - F_2_562)).wrapping_add(z3_turned),
-            (in5 * (F_2_053 - F_2_562) + in3 * -F_2_562).wrapping_add(z4_turned),
-            (in7 * (F_0_298 - F_0_899) + in1 * -F_0_899).wrapping_add(z3_turned),
+            (in7 * -F_0_899 + in1 * (F_1_501 - F_0_899)).wrapping_add(z4_rotated),
+            (in5 * -F_2_562 + in3 * (F_3_072 - F_2_562)).wrapping_add(z3_rotated),
+            (in5 * (F_2_053 - F_2_562) + in3 * -F_2_562).wrapping_add(z4_rotated),
+            (in7 * (F_0_298 - F_0_899) + in1 * -F_0_899).wrapping_add(z3_rotated),
         ];
         let descaled = |v: i32| {
             let v = v.wrapping_add(1 << (SHIFT - 1)) >> SHIFT;
@@ -116,7 +116,7 @@ fn transposed(rows: &[[i16; 8]; 8]) -> [[i16; 8]; 8] {
     std::array::from_fn(|y| std::array::from_fn(|x| rows[x][y]))
 }
 
-/// Rows of what lies by pairs, or in another order: `place` says where the values in zigzag order are.
+/// Converts values to rows; `place` returns the place of the `i`-th value in zigzag order.
 #[inline(always)]
 fn in_rows(values: &[i16; BLOCK], place: impl Fn(usize) -> usize) -> [[i16; 8]; 8] {
     let mut rows = [[0; 8]; 8];
@@ -126,12 +126,12 @@ fn in_rows(values: &[i16; BLOCK], place: impl Fn(usize) -> usize) -> [[i16; 8]; 
     rows
 }
 
-/// Where the `i`-th value in zigzag order lies by pairs.
+/// Returns the place by pairs of the `i`-th value in zigzag order.
 pub(super) fn by_pairs(i: usize) -> usize {
     PLACES[i].into()
 }
 
-/// One block, and whether its values fit.
+/// Decodes a block, and returns whether its values fit.
 #[inline(always)]
 fn idct_block(
     block: &[i16; BLOCK],
@@ -142,7 +142,7 @@ fn idct_block(
     let rows: [[i16; 8]; 8] = std::array::from_fn(|y| std::array::from_fn(|x| values[y][x].wrapping_mul(steps[y][x])));
     let is_flat = values[1..].as_flattened().iter().all(|v| *v == 0);
     let columns = if is_flat {
-        // The same as the pass, but for values that do not fit: libjpeg-turbo wraps here.
+        // Like the pass, except for values that do not fit, which libjpeg-turbo wraps here.
         [rows[0].map(|v| v << 2); 8]
     } else {
         pass::<11>(&rows)
@@ -152,8 +152,8 @@ fn idct_block(
     (result.map(|row| row.map(|v| (v.clamp(-128, 127) + 128) as u8)), all_fit)
 }
 
-/// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs. Like every kernel's, the answer is whether all values
-/// [`fit`](fits), which on x86 all do.
+/// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs. Returns true if all values [`fit`](fits), as every
+/// kernel does; on x86 all do.
 pub(super) fn idct(
     coefficients: &[i16],
     offsets: &[u32],
@@ -185,7 +185,8 @@ pub(super) fn idct_reduced(
     reduced::idct(side, coefficients, offsets, |block| *block, quantisation, out, stride)
 }
 
-/// Blocks side by side whose values do not fit the vectors' way, in the order that `place` says, to eight rows.
+/// Decodes blocks side by side whose values are too large for the vector code, in the order that `place` gives, to
+/// eight rows.
 #[cfg(target_arch = "x86_64")]
 #[cold]
 #[inline(never)]

@@ -1,8 +1,9 @@
-//! The inverse transform of a picture that is decoded smaller: 4, 2 or 1 samples across and down from a block.
+//! Inverse transform at a smaller scale: 4, 2 or 1 samples across and down from a block.
 //!
-//! Each is the mean of the samples that it stands for, but for rounding: the mean of neighbours of a cosine is a cosine again,
-//! and smaller, so the means come of the same coefficients with other weights. In a pass of N outputs the `j`-th has, of the
-//! coefficient `u`, the cosine of `(2 j + 1) u` times 180 degrees by 2 N. All coefficients count, not the first N alone.
+//! Apart from rounding, each sample is the mean of the full-size samples in its place. The mean of neighbouring values
+//! of a cosine is again a cosine, with a smaller amplitude, so the means are computed from the same coefficients with
+//! other weights. In a pass to N outputs the `j`-th output weights the coefficient `u` with the cosine of `(2 j + 1) u`
+//! times 180 degrees by 2 N. All coefficients are used, not only the first N.
 
 use super::super::order::BLOCK;
 use super::islow::fits;
@@ -11,13 +12,13 @@ use super::layout::block_at;
 /// Bits of fraction of the weights.
 const FRACTION: u32 = 13;
 
-/// Weights of a pass from eight to `SIDE` values, for its first half: of the coefficients in the order of pairs, that is 0, 4, 2,
-/// 6, 7, 1, 3, 5. In the second half, which is the first one's mirror image, odd coefficients have the opposite ones.
+/// Weights of a pass from eight to `SIDE` values, for the first half of the outputs. The coefficients are in the order
+/// of pairs: 0, 4, 2, 6, 7, 1, 3, 5. The second half mirrors the first: odd coefficients have the opposite weights.
 pub(super) trait Weights<const HALF: usize> {
     const WEIGHTS: [[i32; 8]; HALF];
 }
 
-/// From eight values to `SIDE`.
+/// Reduction from eight values to `SIDE`.
 pub(super) struct Reduced<const SIDE: usize>;
 
 impl Weights<2> for Reduced<4> {
@@ -31,7 +32,7 @@ impl Weights<1> for Reduced<2> {
     const WEIGHTS: [[i32; 8]; 1] = [[4 << FRACTION, 0, 0, 0, -5906, 29692, -10426, 6967]];
 }
 
-/// One pass over `LANES` columns or rows at a time. Sums wrap, so that even nonsense has pixels.
+/// Runs a pass over `LANES` columns or rows at a time. Sums wrap, so that any coefficients give pixels.
 #[inline(always)]
 fn pass<const SIDE: usize, const HALF: usize, const LANES: usize>(
     values: &[[i32; LANES]; 8],
@@ -55,8 +56,8 @@ where
     out
 }
 
-/// One block by pairs, and whether its values fit. Values that do not fit become what libjpeg-turbo's vectors for x86 make of
-/// them.
+/// Decodes a block by pairs, and returns whether its values fit. Values that do not fit give the results of
+/// libjpeg-turbo's vector code for x86.
 #[inline(always)]
 pub(super) fn block<const SIDE: usize, const HALF: usize>(
     block: &[i16; BLOCK],
@@ -65,7 +66,7 @@ pub(super) fn block<const SIDE: usize, const HALF: usize>(
 where
     Reduced<SIDE>: Weights<HALF>,
 {
-    // A weight of 2 in a pass to 4, of 4 in one to 2: the passes leave so many bits more than the whole transform's.
+    // The weights are twice as large in a pass to 4, four times in one to 2: the passes shift by these bits more.
     let more = SIDE.ilog2().abs_diff(3);
     let place = |k: usize, n: usize| k / 2 * 16 + n * 2 + k % 2;
     let mut values = [[0; 8]; 8];
@@ -78,7 +79,7 @@ where
     let all_fit = values.as_flattened().iter().chain(rows.as_flattened()).all(|v| fits(*v));
     let packed = |v: i32| v.clamp(i16::MIN.into(), i16::MAX.into());
     if SIDE == 4 {
-        // The coefficients of row 4 do not count.
+        // The coefficients of row 4 are not used.
         if block[16..].iter().all(|v| *v == 0) {
             rows = [values[0].map(|v| i32::from((v << 2) as i16)); SIDE];
         }
@@ -92,7 +93,7 @@ where
     (std::array::from_fn(|y| std::array::from_fn(|x| sample(columns[x][y]))), all_fit)
 }
 
-/// A row of blocks, which `by_pairs` puts in that order, to `SIDE` rows. Says whether all values fit.
+/// Decodes a row of blocks, which `by_pairs` reorders, to `SIDE` rows. Returns true if all values fit.
 #[inline(always)]
 fn blocks<const SIDE: usize, const HALF: usize>(
     coefficients: &[i16],
@@ -117,17 +118,17 @@ where
     all_fit
 }
 
-/// A row of blocks to a row of their means.
+/// Decodes a row of blocks to a row of their means.
 #[inline(always)]
 fn means(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8]) {
     for (out, offset) in out.iter_mut().zip(offsets) {
         let sum = i32::from(coefficients[*offset as usize]) * i32::from(quantisation[0]);
-        // Of nonsense libjpeg-turbo looks at ten bits.
+        // libjpeg-turbo uses ten bits of values that are out of range.
         *out = sample(((sum + 4) >> 3) << 22 >> 22);
     }
 }
 
-/// See [`Kernels::idct`](super::Kernels::idct), to rows of `side` samples a block; `by_pairs` puts a block in that order.
+/// See [`Kernels::idct`](super::Kernels::idct); to `side` samples a block. `by_pairs` reorders a block.
 #[inline(always)]
 pub(super) fn idct(
     side: u32,
@@ -154,22 +155,23 @@ fn sample(value: i32) -> u8 {
 }
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-/// Defines `pass_to_four`, a pass from eight to four on vectors, beside what [`passes`](super::islow::passes) defines.
+/// Defines `pass_to_four`, a pass from eight to four on vectors, with the functions that
+/// [`passes`](super::islow::passes) uses.
 macro_rules! pass_to_four {
     ($features:literal) => {
-        /// A pass from eight to four, as in [`reduced`](super::reduced).
+        /// Runs a pass from eight to four, as in [`reduced`](super::reduced).
         #[inline]
         #[target_feature(enable = $features)]
         fn pass_to_four<const SHIFT: u32>(pairs: [Pairs; 4]) -> [Vector; 4] {
             use super::reduced::{Reduced, Weights};
             let round = set_32(1 << (SHIFT - 1));
-            let [outer, inner] = super::layout::each(<Reduced<4> as Weights<2>>::WEIGHTS, |w| {
+            let [outer, inner] = super::layout::map_inline(<Reduced<4> as Weights<2>>::WEIGHTS, |w| {
                 let even =
                     add_product(add_product(round, pairs[0], weights(w[0], w[1])), pairs[1], weights(w[2], w[3]));
                 let odd = add_product(multiply_pairs(pairs[2], weights(w[4], w[5])), pairs[3], weights(w[6], w[7]));
                 [add_32(even, odd), subtract_32(even, odd)]
             });
-            super::layout::each([outer[0], inner[0], inner[1], outer[1]], |sum| shift_right_32::<SHIFT>(sum))
+            super::layout::map_inline([outer[0], inner[0], inner[1], outer[1]], |sum| shift_right_32::<SHIFT>(sum))
         }
     };
 }
