@@ -1,10 +1,10 @@
-//! Antialiased bilinear resize with crop, window and mirror folded in: one [`Stage`] from pixels to rows.
+//! Antialiased bilinear resize with crop, window and mirror in one pass: one [`Stage`] from pixels to rows.
 //!
-//! Separable, columns first as in Pillow: every source row that is needed is divided into its channels and blended along
-//! x into a row of 16-bit values (7 bits of fraction), once; an output row is a blend of those. Only the window's rows and
-//! columns are computed; between source and output there are a few rows, which usually stay in the first-level cache. The
-//! weights are Pillow's; Pillow rounds to 8 bits in between, so results differ by a grey level now and then. All
-//! arithmetic is integer: every machine gets the same pixels, whichever kernel runs.
+//! Separable, columns first as in Pillow: every source row that is needed is split into its channels and blended along
+//! x, once, into a row of 16-bit values (7 bits of fraction); an output row is a blend of these. Only the window's rows
+//! and columns are computed. The few rows between source and output usually stay in the first-level cache. The weights
+//! are Pillow's. Pillow rounds to 8 bits in between, so some results differ by a grey level. All arithmetic is integer:
+//! every machine computes the same pixels with every kernel.
 
 mod kernel;
 mod planes;
@@ -17,7 +17,7 @@ use kernel::{Columns, Kernels, MANY_ROWS};
 use planes::{MARGIN, Planes, three_rows};
 use weights::{Axis, ONE, Span};
 
-/// One thread's resizer: the weights of the current picture and its row buffers.
+/// Resizer of one thread: the weights of the current picture and its row buffers.
 #[derive(Default)]
 pub struct Resizer {
     kernels: Kernels,
@@ -25,26 +25,26 @@ pub struct Resizer {
     columns: Axis,
     rows: Axis,
     packed: Columns,
-    /// A source row by channels.
+    /// Source row by channels.
     source: Planes<u8>,
-    blended: Blended,
-    /// Sums of an output row that many rows are blended into.
+    blended: BlendedRows,
+    /// Sums of an output row that is a blend of many rows.
     sums: Vec<i32>,
-    /// An output row's columns that show the picture.
+    /// Columns of an output row that show the picture.
     inner: Planes<u8>,
-    /// A finished row with its borders.
+    /// Complete output row with its borders.
     row: Planes<u8>,
 }
 
-/// The last source rows that were blended along x, as many as an output row can need.
+/// The last source rows that were blended along x; as many as an output row can need.
 #[derive(Default)]
-struct Blended {
+struct BlendedRows {
     values: AlignedVec<i16>,
-    /// Values of one of a row's three planes.
+    /// Values of each of a row's three planes.
     plane: usize,
-    /// Which source row is in each place.
-    held: Vec<Option<u32>>,
-    /// Where the rows start that are needed now.
+    /// Source row in each place.
+    row_by_place: Vec<Option<u32>>,
+    /// Starts of the rows that are needed now.
     starts: Vec<usize>,
 }
 
@@ -54,31 +54,33 @@ struct Plan {
     /// Columns and rows of the resized picture that the window shows: start, and one past the end.
     x: (u32, u32),
     y: (u32, u32),
-    /// What of the source they need, and the first row that is the crop's.
+    /// Region of the source that they need, and the first row of the crop.
     needed: Region,
     top: u32,
-    /// The window lies beside the picture.
+    /// True if the window is entirely outside the picture.
     is_blank: bool,
 }
 
 impl Resizer {
-    /// An idle resizer.
+    /// Returns an idle resizer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Works out the weights of `filter` for `stage` and says which region of the source [`run`](Self::run) will read.
+    /// Computes the weights of `filter` for `stage`. Returns the region of the source that [`run`](Self::run) will
+    /// read.
     pub fn plan(&mut self, stage: &Stage, filter: Filter) -> Region {
         self.plan_reduced(stage, filter, Grid::FULL)
     }
 
-    /// The same for a source that is smaller than the picture that `stage` is about: a region of the source.
+    /// Plans as [`plan`](Self::plan) does, for a source that is smaller than the picture of `stage`. Returns a region
+    /// of the source.
     pub fn plan_reduced(&mut self, stage: &Stage, filter: Filter, grid: Grid) -> Region {
         let Stage { crop, resized, window, flip } = *stage;
         let shown = |corner: i64, side: u32, of: u32| {
             let start = corner.clamp(0, i64::from(of)) as u32;
             let end = (corner + i64::from(side)).clamp(0, i64::from(of)) as u32;
-            // A window that shows nothing still needs a pixel to stand on.
+            // A window that shows nothing still needs a pixel to read.
             if start < end { (start, end) } else { (start.min(of - 1), start.min(of - 1) + 1) }
         };
         let x = shown(window.x, window.size.w, resized.w);
@@ -95,8 +97,8 @@ impl Resizer {
         needed
     }
 
-    /// Runs the planned stage over `source`, which holds at least the region that [`plan`](Self::plan) asked for, and
-    /// hands every output row, top to bottom, to `sink`: its number, and its red, green and blue.
+    /// Runs the planned stage over `source`, which contains at least the region that [`plan`](Self::plan) returned.
+    /// Passes every output row, top to bottom, to `sink`: its number, and its red, green and blue.
     pub fn run(&mut self, source: &Pixels, mut sink: impl FnMut(u32, [&[u8]; 3])) {
         let Some(Plan { stage, x, y, needed, top, is_blank }) = self.plan else { return };
         let Self { kernels, rows, packed, source: split, blended, sums, inner, row, .. } = self;
@@ -124,9 +126,9 @@ impl Resizer {
             let source_row = |row: u32| source.from(needed.x, top + row);
             if is_copy {
                 kernels.split(source_row(first), split);
-                copy(split.rows(), stage.flip, inner.each_mut());
+                copy(split.rows(), stage.flip, inner.padded_rows_mut());
             } else {
-                // Where a row counts alone, the others do not count at all.
+                // With a weight of one, the other rows have no effect.
                 let (first, weights) = match weights.iter().position(|w| i32::from(*w) == ONE) {
                     Some(only) => (first + only as u32, &weights[only..=only]),
                     None => (first, weights),
@@ -136,13 +138,13 @@ impl Resizer {
                     kernels.blend_columns(split, packed, out);
                 };
                 if weights.len() < MANY_ROWS {
-                    blended.need(first, weights.len(), blend);
+                    blended.ensure(first, weights.len(), blend);
                     kernels.blend_rows(&blended.values, &blended.starts, weights, inner.all_mut());
                 } else {
                     sums.clear();
                     sums.resize(inner.all_mut().len(), 0);
                     for (row, weight) in (first..).zip(weights) {
-                        blended.need(row, 1, &mut blend);
+                        blended.ensure(row, 1, &mut blend);
                         kernels.add_row(blended.row(), *weight, sums);
                     }
                     kernels.finish_sums(sums, inner.all_mut());
@@ -151,7 +153,7 @@ impl Resizer {
             if inner_width == width {
                 sink(out_y, inner.rows());
             } else {
-                for (row, inner) in row.each_mut().into_iter().zip(inner.rows()) {
+                for (row, inner) in row.padded_rows_mut().into_iter().zip(inner.rows()) {
                     row[left..left + inner_width].copy_from_slice(inner);
                 }
                 sink(out_y, row.rows());
@@ -160,37 +162,38 @@ impl Resizer {
     }
 }
 
-impl Blended {
-    /// Forgets all rows, and makes room for `count` of three planes of `plane` values each.
+impl BlendedRows {
+    /// Drops all rows, and makes room for `count` of three planes of `plane` values each.
     fn start(&mut self, count: usize, plane: usize) {
         self.plane = plane;
-        self.held.clear();
-        self.held.resize(count, None);
+        self.row_by_place.clear();
+        self.row_by_place.resize(count, None);
         self.values.fit(count * 3 * plane);
     }
 
-    /// Has `count` rows from `first` on in [`starts`](Self::starts), those that are not there from `blend`.
-    fn need(&mut self, first: u32, count: usize, mut blend: impl FnMut(u32, [&mut [i16]; 3])) {
+    /// Puts the places of `count` rows from `first` on into [`starts`](Self::starts). Rows that are missing come from
+    /// `blend`.
+    fn ensure(&mut self, first: u32, count: usize, mut blend: impl FnMut(u32, [&mut [i16]; 3])) {
         let len = 3 * self.plane;
         self.starts.clear();
         for row in (first..).take(count) {
-            let place = row as usize % self.held.len();
+            let place = row as usize % self.row_by_place.len();
             let start = place * len;
             self.starts.push(start);
-            if self.held[place] != Some(row) {
+            if self.row_by_place[place] != Some(row) {
                 blend(row, three_rows(&mut self.values[start..start + len]));
-                self.held[place] = Some(row);
+                self.row_by_place[place] = Some(row);
             }
         }
     }
 
-    /// The only row of those that are needed now.
+    /// The single row that is needed now.
     fn row(&self) -> &[i16] {
         &self.values[self.starts[0]..][..3 * self.plane]
     }
 }
 
-/// Rows as they are, or mirrored.
+/// Copies rows, mirrored if `flip`.
 fn copy(from: [&[u8]; 3], flip: bool, to: [&mut [u8]; 3]) {
     for (from, to) in from.into_iter().zip(to) {
         let to = &mut to[..from.len()];

@@ -2,13 +2,13 @@
 
 use crate::decode::pixels::fit;
 
-/// Values of a plane that kernels make at a time: planes hold whole ones.
+/// Values of a plane that kernels compute at a time; planes contain whole chunks.
 pub(super) const CHUNK: usize = 32;
 
-/// Values that may be read behind a plane's last one.
+/// Values that may be read after a plane's last one.
 pub(super) const MARGIN: usize = 128;
 
-/// Three rows of the same length out of one behind the other.
+/// Splits `values` into three rows of the same length.
 pub(super) fn three_rows<T>(values: &mut [T]) -> [&mut [T]; 3] {
     let length = values.len() / 3;
     let (a, rest) = values.split_at_mut(length);
@@ -16,7 +16,7 @@ pub(super) fn three_rows<T>(values: &mut [T]) -> [&mut [T]; 3] {
     [a, b, c]
 }
 
-/// Three rows, each of whole chunks, one behind the other.
+/// Three rows of whole chunks, one after the other.
 #[derive(Default)]
 pub(super) struct Planes<T> {
     values: Vec<T>,
@@ -25,41 +25,41 @@ pub(super) struct Planes<T> {
 }
 
 impl<T: Copy + Default> Planes<T> {
-    /// Makes room for rows of `width` values with `margin` values behind each, contents unspecified.
+    /// Makes room for rows of `width` values, each with `margin` more values after them. The contents are unspecified.
     pub(super) fn start(&mut self, width: usize, margin: usize) {
         self.width = width;
         self.stride = (width + margin).next_multiple_of(CHUNK);
         fit(&mut self.values, self.stride * 3, T::default());
     }
 
-    /// Values of a row.
+    /// Returns the values of a row.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    /// From one row to the next.
+    /// Returns the distance from one row to the next.
     pub(super) fn stride(&self) -> usize {
         self.stride
     }
 
-    /// The rows with what is behind them.
-    pub(super) fn each(&self) -> [&[T]; 3] {
+    /// Returns the rows with their margins.
+    pub(super) fn padded_rows(&self) -> [&[T]; 3] {
         let [a, b, c] = [0, 1, 2].map(|c| &self.values[c * self.stride..][..self.stride]);
         [a, b, c]
     }
 
-    /// The same, to be written.
-    pub(super) fn each_mut(&mut self) -> [&mut [T]; 3] {
+    /// Returns the rows with their margins, for writing.
+    pub(super) fn padded_rows_mut(&mut self) -> [&mut [T]; 3] {
         three_rows(self.all_mut())
     }
 
-    /// All three rows, with what is behind them.
+    /// Returns all three rows with their margins, as one slice.
     pub(super) fn all_mut(&mut self) -> &mut [T] {
         &mut self.values[..self.stride * 3]
     }
 
-    /// The rows alone.
+    /// Returns the rows without their margins.
     pub(super) fn rows(&self) -> [&[T]; 3] {
-        self.each().map(|row| &row[..self.width])
+        self.padded_rows().map(|row| &row[..self.width])
     }
 }

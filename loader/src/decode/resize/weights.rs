@@ -1,30 +1,30 @@
-//! The weights of one axis: which source samples make an output sample, and how much each counts.
+//! Weights of one axis: the source samples of each output sample, and their shares.
 
 use crate::decode::geometry::Filter;
 use crate::decode::pixels::release;
 
-/// 1.0 as a weight. With 14 bits the largest blend of 8-bit samples leaves 7 bits of fraction in 16.
+/// 1.0 as a weight. With 14 bits, the largest blend of 8-bit samples has 7 bits of fraction in 16.
 pub(super) const ONE: i32 = 1 << 14;
 
-/// Added to a small number and subtracted again, it leaves no bits of a fraction: 1.5 * 2^52.
+/// Added to a small number and subtracted again, it removes the fraction's bits: 1.5 * 2^52.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// From so many weights on, what rounding leaves over may be more than the largest of them.
+/// Number of weights from which on the error of rounding may be larger than the largest of them.
 const MANY: usize = 256;
 
-/// What becomes the output: a part of the source's samples, which may start and end within one.
+/// Part of the source's samples that becomes the output. It may start and end within a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
-    /// The first sample that the part touches, and how many it touches.
+    /// The first sample that the part touches, and the number of samples it touches.
     pub first: u32,
     pub count: u32,
-    /// Where in the first one the part starts, and how long it is, in samples.
+    /// Start of the part in the first sample, and its length, in samples.
     start: f64,
     length: f64,
 }
 
 impl Span {
-    /// `length` from `start` on, both in units of which a sample has `by`.
+    /// Returns the part of `length` from `start` on, both in units of which a sample has `by`.
     pub(super) fn new(start: u32, length: u32, by: u32) -> Self {
         let (first, end) = (start / by, (start + length).div_ceil(by));
         let [start, length] = [start % by, length].map(|v| f64::from(v) / f64::from(by));
@@ -37,17 +37,18 @@ impl Span {
 pub(super) struct Axis {
     /// First source sample per output sample, counted from the crop's edge.
     first: Vec<u32>,
-    /// `taps` per output sample; they add up to [`ONE`]. The last are 0 where fewer are needed.
+    /// `taps` per output sample; their sum is [`ONE`]. The last ones are 0 if fewer are needed.
     weights: Vec<i16>,
-    /// How many of them count, per output sample.
+    /// Number of weights in use, per output sample.
     used: Vec<u32>,
     taps: usize,
-    /// One output sample's, before they are rounded.
+    /// Weights of an output sample before rounding.
     exact: Vec<f64>,
 }
 
 impl Axis {
-    /// Computes weights for the output samples `shown.0 .. shown.1` of `output` out of `input`, last first if `flip`.
+    /// Computes weights for the output samples `shown.0 .. shown.1` of `output` from `input`, the last one first if
+    /// `flip`.
     pub(super) fn compute(&mut self, filter: Filter, input: Span, output: u32, shown: (u32, u32), flip: bool) {
         release(&mut self.weights);
         release(&mut self.exact);
@@ -57,9 +58,9 @@ impl Axis {
         }
     }
 
-    /// Pillow's nearest neighbour, its running sum included: where an output sample's centre falls on the border of
+    /// Computes Pillow's nearest neighbour, with its running sum: if the centre of an output sample is on the border of
     /// two source samples, the sum's rounding decides. Stages mirror last, so a picture that is mirrored before it is
-    /// resized gets the other neighbour there than it would in Pillow.
+    /// resized gets the other neighbour there than in Pillow.
     fn nearest(&mut self, input: Span, output: u32, shown: (u32, u32), flip: bool) {
         let scale = input.length / f64::from(output);
         self.taps = 1;
@@ -80,10 +81,10 @@ impl Axis {
         self.weights.resize(self.first.len(), ONE as i16);
     }
 
-    /// Pillow's antialiased bilinear filter.
+    /// Computes Pillow's antialiased bilinear filter.
     fn bilinear(&mut self, input: Span, output: u32, shown: (u32, u32), flip: bool) {
         let scale = input.length / f64::from(output);
-        // The triangle is as wide as a source sample when enlarging, as an output sample when shrinking.
+        // When enlarging, the triangle is as wide as a source sample; when shrinking, as an output sample.
         let support = scale.max(1.0);
         let slope = 1.0 / support;
         let count = (shown.1 - shown.0) as usize;
@@ -99,7 +100,7 @@ impl Axis {
             let end = ((center + support + 0.5) as u32).clamp(first + 1, input.count);
             self.exact.clear();
             self.exact.extend((first..end).map(|s| (1.0 - ((f64::from(s) + 0.5 - center) * slope).abs()).max(0.0)));
-            // Samples on the triangle's rim weigh nothing: do not decode them.
+            // Samples on the triangle's rim have no weight: do not decode them.
             while self.exact.len() > 1 && self.exact.last() == Some(&0.0) {
                 self.exact.pop();
             }
@@ -113,40 +114,40 @@ impl Axis {
         }
     }
 
-    /// Output samples.
+    /// Returns the number of output samples.
     pub(super) fn len(&self) -> usize {
         self.first.len()
     }
 
-    /// The most weights that any output sample has.
+    /// Returns the largest number of weights of any output sample.
     pub(super) fn taps_max(&self) -> usize {
         self.used.iter().max().map_or(0, |n| *n as usize)
     }
 
-    /// The first source sample and the weights of output sample `i`.
+    /// Returns the first source sample and the weights of output sample `i`.
     pub(super) fn taps(&self, i: usize) -> (u32, &[i16]) {
         (self.first[i], &self.weights[i * self.taps..][..self.used[i] as usize])
     }
 
-    /// The first source sample of output sample `i`.
+    /// Returns the first source sample of output sample `i`.
     pub(super) fn first(&self, i: usize) -> u32 {
         self.first[i]
     }
 
-    /// The source samples that any output sample uses: start, and one past the end.
+    /// Returns the source samples that any output sample uses: start, and one past the end.
     pub(super) fn span(&self) -> (u32, u32) {
         let ends = self.first.iter().zip(&self.used).map(|(first, used)| first + used);
         (self.first.iter().copied().min().unwrap_or(0), ends.max().unwrap_or(0))
     }
 }
 
-/// Scales to a sum of [`ONE`] exactly, so that an even surface keeps its value: what rounding leaves over goes to the
+/// Scales to a sum of exactly [`ONE`], so that an even surface keeps its value: the error of rounding is added to the
 /// largest weight.
 fn round(exact: &[f64], out: &mut [i16]) {
     let sum: f64 = exact.iter().sum();
     let scale = f64::from(ONE) / sum;
     if exact.len() >= MANY {
-        // So many roundings leave over more than a weight: the sums so far are rounded instead.
+        // The errors of many roundings add up to more than a weight, so the sums up to each weight are rounded instead.
         let (mut exact_so_far, mut so_far) = (0.0, 0);
         for (exact, out) in exact.iter().zip(out.iter_mut()) {
             exact_so_far += exact;
@@ -156,16 +157,16 @@ fn round(exact: &[f64], out: &mut [i16]) {
         }
         return;
     }
-    let mut left = ONE;
+    let mut remainder = ONE;
     for (exact, out) in exact.iter().zip(out.iter_mut()) {
-        // To the nearest integer, ties to even; the function for it is a call where SSE4.1 is not taken for granted.
+        // To the nearest integer, ties to even; without SSE4.1 the library function for it is a call.
         let weight = (exact * scale + ROUND - ROUND) as i32;
-        left -= weight;
+        remainder -= weight;
         *out = weight as i16;
     }
-    if left != 0 {
+    if remainder != 0 {
         let largest = (0..exact.len()).fold(0, |best, i| if exact[i] > exact[best] { i } else { best });
-        out[largest] = (i32::from(out[largest]) + left) as i16;
+        out[largest] = (i32::from(out[largest]) + remainder) as i16;
     }
 }
 
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_blended_when_nothing_changes() {
+    fn an_axis_of_unchanged_size_has_single_weights() {
         let mut axis = Axis::default();
         axis.compute(Filter::Bilinear, Span::new(7, 10, 1), 10, (2, 8), false);
         assert_eq!(axis.taps_max(), 1);

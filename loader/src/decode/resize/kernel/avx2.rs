@@ -7,13 +7,13 @@ use super::portable::{self, COLUMN_SHIFT, ROW_SHIFT};
 use crate::decode::kernel::{loads, portable_with, stores};
 use crate::decode::resize::planes::CHUNK;
 
-/// Output pixels that have a window of their own.
+/// Output pixels of a window.
 const QUAD: usize = 4;
 
 /// Pixels that are split at a time.
 const PIXELS: usize = 16;
 
-/// For each channel and third of 48 bytes: which of its bytes stand where; others are zero.
+/// Places of each channel's bytes in each third of 48 bytes; others are zero.
 const PLACES: [[[u8; PIXELS]; 3]; 3] = {
     let mut places = [[[0x80; PIXELS]; 3]; 3];
     let mut i = 0;
@@ -80,7 +80,7 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(plane: &[u8], windows: &Windo
     let places = windows.picks.chunks_exact(pairs).zip(windows.weights.chunks_exact(pairs));
     let groups = windows.starts.as_chunks::<{ GROUP / QUAD }>().0.iter().zip(places);
     for ((starts, (picks, weights)), out) in groups.zip(out.as_chunks_mut::<GROUP>().0) {
-        // The windows' first or second halves, of two quads each.
+        // The first or second halves of the windows, of two quads each.
         let window = |at: usize| {
             let quads =
                 starts.map(|start| load(plane[start as usize + at..].first_chunk().expect("a margin behind the row")));
@@ -123,24 +123,24 @@ pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out:
                 *sum = _mm256_adds_epi16(*sum, _mm256_mulhrs_epi16(load_16(values), weight));
             }
         }
-        put(sums, out);
+        round_to_bytes(sums, out);
     }
 }
 
-/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): one row, as it is.
+/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): a single row of weight one.
 #[target_feature(enable = "avx2")]
 pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
     let values = values.as_chunks::<CHUNK>().0;
     for (values, out) in values.iter().zip(out.as_chunks_mut().0) {
         let values = values.as_chunks().0;
-        put([load_16(&values[0]), load_16(&values[1])], out);
+        round_to_bytes([load_16(&values[0]), load_16(&values[1])], out);
     }
 }
 
-/// Rounds to bytes.
+/// Rounds sums to bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn put(sums: [__m256i; 2], out: &mut [u8; CHUNK]) {
+fn round_to_bytes(sums: [__m256i; 2], out: &mut [u8; CHUNK]) {
     const { assert!(ROW_SHIFT == 7) };
     let round = _mm256_set1_epi16(1 << (ROW_SHIFT - 1));
     let [low, high] = sums.map(|sum| _mm256_srli_epi16::<7>(_mm256_adds_epi16(sum, round)));

@@ -10,7 +10,7 @@ use crate::decode::resize::planes::CHUNK;
 /// Pixels that are split at a time.
 const PIXELS: usize = 64;
 
-/// For each channel: where the byte of pixel i lies in that one of three vectors that has it.
+/// Place of pixel i's byte of each channel, in that one of three vectors that contains it.
 const PLACES: [[u8; PIXELS]; 3] = {
     let mut places = [[0; PIXELS]; 3];
     let mut i = 0;
@@ -21,15 +21,15 @@ const PLACES: [[u8; PIXELS]; 3] = {
     places
 };
 
-/// For each channel and vector: which pixels it has.
-const HAS: [[u64; 3]; 3] = {
-    let mut has = [[0; 3]; 3];
+/// Pixels in each of three vectors, by channel.
+const PIXELS_OF: [[u64; 3]; 3] = {
+    let mut pixels_of = [[0; 3]; 3];
     let mut i = 0;
     while i < 3 * PIXELS {
-        has[i % 3][i / PIXELS] |= 1 << (i / 3);
+        pixels_of[i % 3][i / PIXELS] |= 1 << (i / 3);
         i += 1;
     }
-    has
+    pixels_of
 };
 
 loads! { "avx512f,avx512bw":
@@ -54,7 +54,7 @@ pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     let [r, g, b] = planes;
     let places = [load_8(&PLACES[0]), load_8(&PLACES[1]), load_8(&PLACES[2])];
     let mut at = 0;
-    // Pixels behind the last one are written where there is room for a whole vector of them.
+    // Pixels after the last one are written if there is room for a whole vector of them.
     while at < width
         && let Some(pixels) = rgb[3 * at..].first_chunk::<{ 3 * PIXELS }>()
         && let Some(r) = r[at..].first_chunk_mut()
@@ -63,10 +63,10 @@ pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     {
         let [first, second, third] = pixels.as_chunks::<64>().0 else { unreachable!("three vectors") };
         let (first, second, third) = (load_8(first), load_8(second), load_8(third));
-        for ((out, places), has) in [r, g, b].into_iter().zip(places).zip(HAS) {
-            let plane = _mm512_maskz_permutexvar_epi8(has[0], places, first);
-            let plane = _mm512_mask_permutexvar_epi8(plane, has[1], places, second);
-            store_8(out, _mm512_mask_permutexvar_epi8(plane, has[2], places, third));
+        for ((out, places), pixels_of) in [r, g, b].into_iter().zip(places).zip(PIXELS_OF) {
+            let plane = _mm512_maskz_permutexvar_epi8(pixels_of[0], places, first);
+            let plane = _mm512_mask_permutexvar_epi8(plane, pixels_of[1], places, second);
+            store_8(out, _mm512_mask_permutexvar_epi8(plane, pixels_of[2], places, third));
         }
         at += PIXELS;
     }
@@ -85,7 +85,7 @@ pub(super) fn blend_windows(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
 fn groups<const PAIRS: usize, const IS_WIDE: bool>(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i16]; 3]) {
-    /// The low byte of every 16 bits.
+    /// Mask of the low byte of every 16 bits.
     const LOW: u64 = 0x5555_5555_5555_5555;
     const { assert!(COLUMN_SHIFT == 7) };
     let pairs = if PAIRS == 0 { windows.pairs } else { PAIRS };
@@ -125,15 +125,15 @@ pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out:
     let at = four.len() * 4 * CHUNK;
     for (i, out) in four.iter_mut().enumerate() {
         let sums = sums::<4>(values, starts, weights, 4 * CHUNK * i);
-        out.as_chunks_mut().0.iter_mut().zip(sums).for_each(|(out, sum)| put(sum, out));
+        out.as_chunks_mut().0.iter_mut().zip(sums).for_each(|(out, sum)| round_to_bytes(sum, out));
     }
     for (i, out) in rest.as_chunks_mut().0.iter_mut().enumerate() {
         let [sum] = sums::<1>(values, starts, weights, at + CHUNK * i);
-        put(sum, out);
+        round_to_bytes(sum, out);
     }
 }
 
-/// `COUNT` vectors of sums from value `at` of every row on.
+/// Returns `COUNT` vectors of sums, from value `at` of every row on.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn sums<const COUNT: usize>(values: &[i16], starts: &[usize], weights: &[i16], at: usize) -> [__m512i; COUNT] {
@@ -148,17 +148,17 @@ fn sums<const COUNT: usize>(values: &[i16], starts: &[usize], weights: &[i16], a
     sums
 }
 
-/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): one row, as it is.
+/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): a single row of weight one.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
     let values = values.as_chunks().0;
-    out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, values)| put(load_16(values), out));
+    out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, values)| round_to_bytes(load_16(values), out));
 }
 
-/// Rounds to bytes.
+/// Rounds sums to bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn put(sum: __m512i, out: &mut [u8; CHUNK]) {
+fn round_to_bytes(sum: __m512i, out: &mut [u8; CHUNK]) {
     let sum = _mm512_adds_epi16(sum, _mm512_set1_epi16(1 << (ROW_SHIFT - 1)));
     let bytes = _mm512_cvtepi16_epi8(_mm512_srli_epi16::<7>(sum));
     store_half(out, bytes);

@@ -1,4 +1,4 @@
-//! The columns' weights as the kernels want them.
+//! Weights of the columns in the layout of the kernels.
 
 use crate::decode::pixels::release;
 use crate::decode::resize::planes::MARGIN;
@@ -7,45 +7,45 @@ use crate::decode::resize::weights::Axis;
 /// Output pixels of a group.
 pub(super) const GROUP: usize = 16;
 
-/// Which bytes of a window stand where a group's weights do: for each output pixel a pair of taps, each as the low byte
-/// of 16 bits. High bytes are [`NOTHING`]: zero.
+/// Places in a window of the bytes for a group's weights: for each output pixel a pair of taps, each as the low byte of
+/// 16 bits. High bytes are [`NO_BYTE`]: zero.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Picks(pub [u8; 4 * GROUP]);
 
-/// No byte of a window.
-const NOTHING: u8 = 0xff;
+/// Place that is no byte of a window.
+const NO_BYTE: u8 = 0xff;
 
-/// A pair of weights for each output pixel of a group.
+/// Pair of weights for each output pixel of a group.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Pairs(pub [i16; 2 * GROUP]);
 
-/// What a column kernel needs, for one picture.
+/// Weights of one picture for a column kernel.
 #[derive(Default)]
 pub(crate) struct Columns {
     /// Output pixels.
     len: usize,
-    /// How long a row must be that is read.
+    /// Smallest length of a row.
     reach: usize,
-    /// Whether the windows are used.
+    /// True if the windows are used.
     is_windowed: bool,
     windows: Windows,
     taps: Taps,
 }
 
-/// Groups of output pixels that pick their taps from windows of a row.
+/// Groups of output pixels that take their taps from windows of a row.
 #[derive(Default)]
 pub(super) struct Windows {
-    /// Where each window starts in a row; as many for each group as the kernel wants.
+    /// Start of each window in a row; as many for each group as the kernel needs.
     pub starts: Vec<u32>,
-    /// Per group and pair of taps.
+    /// Places, by group and pair of taps.
     pub picks: Vec<Picks>,
-    /// The same.
+    /// Weights, by group and pair of taps.
     pub weights: Vec<Pairs>,
-    /// Pairs of taps, the same for every output pixel; what an output pixel does not need has weight 0.
+    /// Pairs of taps of every output pixel; unused ones have weight 0.
     pub pairs: usize,
-    /// Whether some windows need two vectors.
+    /// True if some windows need two vectors.
     pub is_wide: bool,
 }
 
@@ -66,12 +66,12 @@ macro_rules! unrolled {
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) use unrolled;
 
-/// Taps that lie behind each other in a row, any number of them.
+/// Consecutive taps in a row, any number of them.
 #[derive(Default)]
 pub(super) struct Taps {
-    /// Where each output pixel's first one is.
+    /// First tap of each output pixel.
     pub first: Vec<u32>,
-    /// As many for each output pixel.
+    /// Weights, `count` for each output pixel.
     pub weights: Vec<i16>,
     pub count: usize,
 }
@@ -88,30 +88,30 @@ impl Columns {
         }
     }
 
-    /// Output pixels.
+    /// Returns the number of output pixels.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// How long a row is that is read: [`MARGIN`] values more than have weights.
+    /// Returns the length of a row that is read: [`MARGIN`] values more than have weights.
     pub(super) fn reach(&self) -> usize {
         self.reach
     }
 
-    /// `None` where an output pixel's taps, or those of its neighbours, do not fit into a window.
+    /// Returns the windows, or `None` if the taps of an output pixel and its neighbours do not fit into a window.
     pub(super) fn windows(&self) -> Option<&Windows> {
         self.is_windowed.then_some(&self.windows)
     }
 
-    /// Good where there are no windows.
+    /// Returns the taps, which are valid if there are no windows.
     pub(super) fn taps(&self) -> &Taps {
         &self.taps
     }
 }
 
 impl Windows {
-    /// Lays out windows for `outputs` output pixels each, in rows from sample `start` on; false where taps do not fit into two
-    /// vectors of `bytes` bytes.
+    /// Lays out windows for `outputs` output pixels each, in rows from sample `start` on. Returns false if taps do not
+    /// fit into two vectors of `bytes` bytes.
     fn pack(&mut self, axis: &Axis, start: u32, (outputs, bytes): (usize, usize)) -> bool {
         let pairs = axis.taps_max().div_ceil(2);
         let groups = axis.len().div_ceil(GROUP);
@@ -129,7 +129,7 @@ impl Windows {
             self.starts.push(from);
         }
         self.picks.clear();
-        self.picks.resize(groups * pairs, Picks([NOTHING; 4 * GROUP]));
+        self.picks.resize(groups * pairs, Picks([NO_BYTE; 4 * GROUP]));
         self.weights.clear();
         self.weights.resize(groups * pairs, Pairs([0; 2 * GROUP]));
         for i in 0..axis.len() {

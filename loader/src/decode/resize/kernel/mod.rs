@@ -1,10 +1,10 @@
-//! The inner loops of the resize, each for any machine and for vectors of 16, 32 and 64 bytes; all give the same bits.
+//! Inner loops of the resize, each for any machine and for vectors of 16, 32 and 64 bytes; all give the same bits.
 //!
 //! ```text
 //! RGB row --split--> a row of bytes per channel --blend_columns--> rows of 16-bit values --blend_rows--> bytes
 //! ```
 //!
-//! [`Kernels`] is what this machine can do, found out once; [`portable`] says what every kernel computes.
+//! [`Kernels`] selects those of this machine once. [`portable`] defines what every kernel computes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -22,31 +22,31 @@ use super::weights::ONE;
 use crate::decode::kernel::dispatch;
 use crate::decode::vectors::{Level, Vectors};
 
-/// From so many rows on their products are added up before they are rounded: each rounding may take half of a fraction's
-/// last bit, always the same way where a surface is even. Then no row is kept for the next output row, either: there would
-/// be as many as the picture is high.
+/// Number of rows from which on the products are added before they are rounded. Each rounding may cost half of a
+/// fraction's last bit, always in the same direction on an even surface. Then no row is kept for the next output row,
+/// because as many would be needed as the picture is high.
 pub(super) const MANY_ROWS: usize = 32;
 
-/// Which kernels run.
+/// Selection of the kernels for this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kernels(Vectors);
 
 impl Default for Kernels {
-    /// Those that decoders use.
+    /// Returns the kernels that decoders use.
     fn default() -> Self {
         Self(Vectors::in_use())
     }
 }
 
 impl Kernels {
-    /// All that this machine has, the best last.
+    /// Returns the kernels of all levels that this machine has, the best last.
     #[cfg(test)]
     pub(super) fn available() -> Vec<Self> {
         Vectors::available().into_iter().map(Self).collect()
     }
 
-    /// Output pixels that the column kernel makes from one window of the source, and the bytes of a vector: a window has one
-    /// or two. `None`: the kernel takes no windows.
+    /// Returns the number of output pixels that the column kernel computes from one window of the source, and the bytes
+    /// of a vector: a window has one or two. `None` if the kernel has no windows.
     pub(super) fn window(self) -> Option<(usize, usize)> {
         match self.0.level() {
             Level::Portable => None,
@@ -59,11 +59,11 @@ impl Kernels {
         }
     }
 
-    /// Divides the first pixels of `rgb`, as many as a plane is wide, into three planes.
+    /// Splits the first pixels of `rgb`, as many as a plane is wide, into three planes.
     pub(super) fn split(self, rgb: &[u8], planes: &mut Planes<u8>) {
         let width = planes.width();
         assert!(rgb.len() >= width * 3, "a row of pixels");
-        dispatch!(self.0.level(), split(rgb, width, planes.each_mut()));
+        dispatch!(self.0.level(), split(rgb, width, planes.padded_rows_mut()));
     }
 
     /// Output value i of every plane = sum over its taps of weight * byte, with 7 bits of fraction.
@@ -72,12 +72,12 @@ impl Kernels {
         assert!(planes.stride() >= columns.reach(), "the row goes on behind its last pixel");
         assert!(out.iter().all(|out| out.len() >= len), "the output holds whole chunks");
         match columns.windows() {
-            Some(windows) => dispatch!(self.0.level(), blend_windows(planes.each(), windows, out)),
-            None => dispatch!(self.0.level(), blend_taps(planes.each(), columns.taps(), out)),
+            Some(windows) => dispatch!(self.0.level(), blend_windows(planes.padded_rows(), windows, out)),
+            None => dispatch!(self.0.level(), blend_taps(planes.padded_rows(), columns.taps(), out)),
         }
     }
 
-    /// Output byte i = sum over rows of weight * value i. The rows start in `values` where `starts` says.
+    /// Output byte i = sum over rows of weight * value i. `starts` are the starts of the rows in `values`.
     pub(super) fn blend_rows(self, values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
         assert!(out.len().is_multiple_of(CHUNK), "whole chunks");
         assert!(!starts.is_empty() && starts.len() == weights.len(), "a weight for every row");
@@ -86,7 +86,7 @@ impl Kernels {
             return dispatch!(self.0.level(), drop_fractions(&values[starts[0]..], out));
         }
         assert!(starts.len() < MANY_ROWS, "many rows are added up");
-        // Else a weight does not fit when it is doubled.
+        // Otherwise a weight does not fit when it is doubled.
         debug_assert!(weights.iter().all(|w| (0..ONE).contains(&i32::from(*w))), "several weights add up to one");
         dispatch!(self.0.level(), blend_rows(values, starts, weights, out));
     }
@@ -97,7 +97,7 @@ impl Kernels {
         dispatch!(self.0.level(), add_row(values, weight, sums));
     }
 
-    /// Sums of rows whose weights add up to one, as bytes.
+    /// Converts sums of rows whose weights add up to one to bytes.
     pub(super) fn finish_sums(self, sums: &[i32], out: &mut [u8]) {
         const SHIFT: i32 = portable::ROW_SHIFT + ONE.ilog2() as i32;
         for (out, sum) in out.iter_mut().zip(sums) {
@@ -139,12 +139,12 @@ mod tests {
     #[test]
     fn every_kernel_splits_rows_alike() {
         for width in [1, 2, 15, 16, 17, 63, 64, 65, 129, 500] {
-            for behind in [0, 1, 64, 300] {
-                let rgb = source(width * 3 + behind);
+            for more in [0, 1, 64, 300] {
+                let rgb = source(width * 3 + more);
                 for kernels in Kernels::available() {
                     let mut got = planes(width);
                     kernels.split(&rgb, &mut got);
-                    for (c, plane) in got.each().into_iter().enumerate() {
+                    for (c, plane) in got.padded_rows().into_iter().enumerate() {
                         let want: Vec<u8> = rgb[..width * 3].iter().skip(c).step_by(3).copied().collect();
                         assert_eq!(plane[..width], want, "{width} {kernels:?}");
                     }
@@ -258,7 +258,7 @@ mod tests {
                 }
             }
         }
-        // Those that shrink far reach further than a window.
+        // Large reductions need more than a window.
         let levels = Kernels::available().len() as u32 - 1;
         assert!(levels == 0 || (levels * 36 < windowed && windowed < levels * 84), "{windowed}");
         assert!(levels == 0 || wide > levels * 4, "{wide}");

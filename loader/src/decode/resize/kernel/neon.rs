@@ -7,7 +7,7 @@ use super::portable::{self, COLUMN_SHIFT, ROW_SHIFT};
 use crate::decode::kernel::{loads, portable_with, stores};
 use crate::decode::resize::planes::CHUNK;
 
-/// Output pixels that have a window of their own.
+/// Output pixels of a window.
 const QUAD: usize = 4;
 
 /// Pixels that are split at a time.
@@ -66,12 +66,12 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(plane: &[u8], windows: &Windo
                 |at: usize| load_8(plane[*start as usize + at..].first_chunk().expect("a margin behind the row"));
             let low = window(0);
             let both = uint8x16x2_t(low, if IS_WIDE { window(16) } else { low });
-            // The sums of two pixels' pairs each, not yet of both of a pair.
+            // Sums of two pixels' pairs each, before the two of a pair are added.
             let mut sums = [vdupq_n_s32(0); 2];
             for (picks, weights) in picks.iter().zip(weights) {
                 let picks = load_8(&picks.0.as_chunks().0[quad]);
                 let weights = load_16(&weights.0.as_chunks().0[quad]);
-                // No byte of a window is a place behind both, which gives zero.
+                // `NO_BYTE` is after both vectors, which gives zero.
                 let picked = if IS_WIDE { vqtbl2q_u8(both, picks) } else { vqtbl1q_u8(low, picks) };
                 let picked = vreinterpretq_s16_u8(picked);
                 sums[0] = vmlal_s16(sums[0], vget_low_s16(picked), vget_low_s16(weights));
@@ -95,23 +95,23 @@ pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out:
                 *sum = vqaddq_s16(*sum, vqrdmulhq_s16(load_16(values), weight));
             }
         }
-        put(sums, out);
+        round_to_bytes(sums, out);
     }
 }
 
-/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): one row, as it is.
+/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): a single row of weight one.
 #[target_feature(enable = "neon")]
 pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
     for (values, out) in values.as_chunks::<CHUNK>().0.iter().zip(out.as_chunks_mut().0) {
         let values = values.as_chunks().0;
-        put(std::array::from_fn(|i| load_16(&values[i])), out);
+        round_to_bytes(std::array::from_fn(|i| load_16(&values[i])), out);
     }
 }
 
-/// Rounds to bytes.
+/// Rounds sums to bytes.
 #[inline]
 #[target_feature(enable = "neon")]
-fn put(sums: [int16x8_t; 4], out: &mut [u8; CHUNK]) {
+fn round_to_bytes(sums: [int16x8_t; 4], out: &mut [u8; CHUNK]) {
     for (sums, out) in sums.as_chunks::<2>().0.iter().zip(out.as_chunks_mut().0) {
         let (low, high) = (vqrshrun_n_s16::<ROW_SHIFT>(sums[0]), vqrshrun_n_s16::<ROW_SHIFT>(sums[1]));
         store_8(out, vcombine_u8(low, high));

@@ -1,18 +1,18 @@
-//! What every kernel computes, for any machine.
+//! Kernels for any machine, which define what every kernel computes.
 
 use super::columns::{Taps, Windows};
 
 /// Bits that the column blend drops: 8 + 14 bits become 15, 7 of them a fraction.
 pub(super) const COLUMN_SHIFT: i32 = 7;
 
-/// Bits of fraction that the row blend drops at last.
+/// Bits of fraction that the row blend drops at the end.
 pub(super) const ROW_SHIFT: i32 = 7;
 
 pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     split_from(0, rgb, width, planes);
 }
 
-/// The pixels from `start` on.
+/// Splits the pixels from `start` on.
 #[inline(always)]
 pub(super) fn split_from(start: usize, rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     let [r, g, b] = planes.map(|plane| &mut plane[start..width]);
@@ -22,7 +22,7 @@ pub(super) fn split_from(start: usize, rgb: &[u8], width: usize, planes: [&mut [
     }
 }
 
-/// No window is made for these kernels.
+/// These kernels have no windows.
 pub(super) fn blend_windows(_: [&[u8]; 3], _: &Windows, _: [&mut [i16]; 3]) {
     unreachable!("windows are for vectors");
 }
@@ -32,14 +32,14 @@ pub(super) fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]) 
     for (plane, out) in planes.into_iter().zip(out) {
         let each = taps.first.iter().zip(taps.weights.chunks_exact(taps.count));
         for (out, (first, weights)) in out.iter_mut().zip(each) {
-            // What has weight 0 may lie behind the row and its margin.
+            // Taps with weight 0 may be after the row and its margin.
             let products = plane[*first as usize..].iter().zip(weights).map(|(v, w)| i32::from(*v) * i32::from(*w));
             *out = ((products.sum::<i32>() + (1 << (COLUMN_SHIFT - 1))) >> COLUMN_SHIFT) as i16;
         }
     }
 }
 
-/// Products are rounded one by one to the fraction's 7 bits, as the instruction PMULHRSW does.
+/// Each product is rounded to the fraction's 7 bits, as by the instruction PMULHRSW.
 pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
     for (i, out) in out.iter_mut().enumerate() {
         let mut sum = 0_i16;
