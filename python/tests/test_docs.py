@@ -158,3 +158,19 @@ def test_paths_and_links_in_the_texts_exist():
     for file in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "bench" / "README.md"):
         for link in re.findall(r"\]\(([^)#]+)", file.read_text()):
             assert link.startswith("https://") or (file.parent / link).exists(), f"{file.name}: {link}"
+
+
+def test_the_messages_in_troubleshooting_are_those_of_the_code():
+    page = (ROOT / "python" / "docs" / "troubleshooting.md").read_text()
+    code = "".join(sources("loader/src", "gpu/src", "python/py_src")).replace("`", "")
+    code = re.sub(r'\\\n\s*|"\s*\n\s*f?"', "", code)
+    quoted = [message for message in re.findall(r"^\*\*`([^`]+)`", page, re.M) if " " in message]
+    assert len(quoted) >= 5
+    for message in quoted:
+        for part in filter(None, map(str.strip, message.split("..."))):
+            assert part in code, message
+
+
+def test_troubleshooting_has_every_error():
+    page = (ROOT / "python" / "docs" / "troubleshooting.md").read_text()
+    assert sorted(re.findall(r"^\| `(\w+)` \|", page, re.M)) == sorted(set(fb.errors.__all__) - {"Error"})

@@ -179,8 +179,7 @@ class MDSWriter:
 
     Args:
         out: Local folder to write to, new or empty. It can be copied to a store without changes.
-        columns: Encoding of each column: "bytes", "str", "int", "float32", "ndarray:uint16:2048", "jpeg", "png", "json"
-        ...
+        columns: Encoding of each column, such as "bytes", "str", "int", "float32", "ndarray:uint16:2048" or "jpeg".
         compression: "zstd", "gz", "bz2", "br" or "snappy", optionally with a level ("zstd:7"). None: raw shards.
         hashes: Hashes to record, such as ["xxh64"].
         size_limit: Largest raw shard, in bytes or as "64mb". None: one shard.
