@@ -111,16 +111,16 @@ def test_a_folder_of_data_sets_says_which_it_holds(packed, tmp_path, monkeypatch
     (tmp_path / "train").symlink_to(packed)
     with pytest.raises(fb.NotFoundError, match="holds data sets in train: name one with `split`"):
         fb.Loader(local=tmp_path, batch_size=4)
-    with pytest.raises(fb.NotFoundError, match="no such folder; beside it are train"):
+    with pytest.raises(fb.NotFoundError, match="no such folder; next to it are train"):
         fb.Loader(local=tmp_path / "trian", batch_size=4)
     with pytest.raises(fb.NotFoundError, match="holds data sets in train: name one with `split`"):
         fb.ShardReader(tmp_path)
-    with pytest.raises(fb.NotFoundError, match="no such folder; beside it are train"):
+    with pytest.raises(fb.NotFoundError, match="no such folder; next to it are train"):
         fb.ShardReader(tmp_path, split="trian")
-    with pytest.raises(fb.NotFoundError, match="no such folder; beside it are train"):
+    with pytest.raises(fb.NotFoundError, match="no such folder; next to it are train"):
         fb.read_index(tmp_path / "trian")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(fb.NotFoundError, match="no such folder; beside it are train"):
+    with pytest.raises(fb.NotFoundError, match="no such folder; next to it are train"):
         fb.ShardReader("trian")
     with pytest.raises(fb.NotFoundError, match="there is no index.json: the folder holds data sets in train"):
         fb.read_index("index.json")
@@ -178,7 +178,7 @@ def test_there_must_be_jpegs_to_index(tmp_path):
     with pytest.raises(fb.ConfigError, match='no column .* has the encoding "jpeg"'):
         index(tmp_path / "set", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    with pytest.raises(fb.NotFoundError, match="no such folder; beside it are set"):
+    with pytest.raises(fb.NotFoundError, match="no such folder; next to it are set"):
         index(tmp_path / "nowhere", tmp_path / "out")
     with pytest.raises(fb.NotFoundError, match="holds data sets in set"):
         index(tmp_path, tmp_path / "out")

@@ -138,7 +138,7 @@ impl Opener<'_> {
             // A folder on this machine is read in place, unless its shards must be unpacked.
             if !folder.join(INDEX_BASENAME).exists() {
                 let message = match folder.is_dir() {
-                    true => "the folder that `remote` and `split` name holds no index.json: it is no data set",
+                    true => "the folder that `remote` and `split` name holds no index.json: it is not a data set",
                     false => "the folder that `remote` and `split` name does not exist",
                 };
                 return Err(Error::new(ErrorKind::NotFound, message).with("folder", folder.display()));

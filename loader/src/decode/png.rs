@@ -130,7 +130,7 @@ mod tests {
         let all = Region { x: 0, y: 0, w: 32, h: 32 };
         let mut pixels = Pixels::new();
         decode(&bytes, all, Content::Colours, &mut pixels).unwrap();
-        // The last row is complete before the checksums behind it are.
+        // The last row is complete before the checksums after it are.
         for cut in 0..bytes.len() - 24 {
             assert!(
                 size(&bytes[..cut]).is_err() || decode(&bytes[..cut], all, Content::Colours, &mut pixels).is_err(),

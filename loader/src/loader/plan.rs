@@ -44,7 +44,7 @@ pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<
     for (plan, layout) in plans.iter().zip(catalog.layouts()).skip(1) {
         if plan.outputs() != plans[0].outputs() {
             return Err(Error::config(
-                "the streams' columns differ: name the fields so that all give the same outputs",
+                "the streams' columns differ: name the fields so that all have the same outputs",
             )
             .with("columns", describe(&catalog.layouts()[0]))
             .with("other columns", describe(layout)));

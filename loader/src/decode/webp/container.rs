@@ -120,7 +120,7 @@ impl<'a> Frame<'a> {
             return Err(malformed("a frame's size differs from the file's"));
         }
         if place.x + place.w > w || place.y + place.h > h {
-            return Err(malformed("a frame beside the canvas"));
+            return Err(malformed("a frame outside of the canvas"));
         }
         Ok(Self { chunk: frame.all, place, canvas })
     }
@@ -261,7 +261,7 @@ pub(super) mod tests {
             ("a smaller frame", extended(huge, 0, &[], &four)),
             ("a frame in no animation", extended(size, 2, &[], &four)),
             ("another size", animation(size, &[(place(0, 0, 3, 4), &four)])),
-            ("beside the canvas", animation(size, &[(place(2, 0, 4, 4), &four)])),
+            ("outside of the canvas", animation(size, &[(place(2, 0, 4, 4), &four)])),
             ("an empty animation", animation(size, &[])),
             ("an animation cut", extended(size, 2, &[(*b"ANMF", &[0; 15])], &[])),
         ] {

@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// The encoding of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// Bytes as they are.
+    /// Raw bytes.
     Bytes,
     /// UTF-8 text.
     Str,

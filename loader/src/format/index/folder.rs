@@ -20,7 +20,7 @@ pub fn describe_folder(dir: &Path) -> String {
         };
     }
     match dir.parent().and_then(data_sets) {
-        Some(names) if !names.is_empty() => format!("there is no such folder; beside it are {}", names.join(", ")),
+        Some(names) if !names.is_empty() => format!("there is no such folder; next to it are {}", names.join(", ")),
         _ => "there is no such folder".to_owned(),
     }
 }
@@ -58,6 +58,6 @@ mod tests {
         }
         std::fs::create_dir(root.path().join("other")).unwrap();
         assert!(describe_folder(root.path()).contains("data sets in train, val: name one with `split`"));
-        assert_eq!(describe_folder(&root.path().join("tain")), "there is no such folder; beside it are train, val");
+        assert_eq!(describe_folder(&root.path().join("tain")), "there is no such folder; next to it are train, val");
     }
 }

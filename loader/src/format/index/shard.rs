@@ -12,7 +12,7 @@ use crate::format::table::OffsetTable;
 /// The index's file name.
 pub const INDEX_BASENAME: &str = "index.json";
 
-/// The version of the formats here; there is no other.
+/// Version of the formats; there is only one.
 pub const VERSION: u64 = 2;
 
 /// Index of a data set.
