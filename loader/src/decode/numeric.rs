@@ -27,8 +27,9 @@ trait Element: Copy + Default {
     fn narrow(wide: Wide) -> Option<Self>;
 }
 
-macro_rules! integer {
-    ($($t:ty, $variant:ident, $wide:ty;)*) => {$(
+/// Implements [`Element`] for a type with the given conversions to and from [`Wide`].
+macro_rules! element {
+    ($t:ty, |$value:ident| $widen:expr, |$wide:ident| $narrow:expr) => {
         impl Element for $t {
             const SIZE: usize = size_of::<$t>();
             #[inline(always)]
@@ -41,21 +42,27 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn widen(self) -> Wide {
-                Wide::$variant(<$wide>::from(self))
+                let $value = self;
+                $widen
             }
             #[inline(always)]
-            fn narrow(wide: Wide) -> Option<Self> {
-                match wide {
-                    Wide::Signed(v) => Self::try_from(v).ok(),
-                    Wide::Unsigned(v) => Self::try_from(v).ok(),
-                    // `as` saturates, so the conversion back differs for every value that does not fit or has a
-                    // fraction.
-                    Wide::Float(v) => Some(v as Self).filter(|i| {
-                        *i as f64 == v && (*i != Self::MAX || v < Self::MAX as f64 + 1.0 && size_of::<Self>() < 8)
-                    }),
-                }
+            fn narrow($wide: Wide) -> Option<Self> {
+                $narrow
             }
         }
+    };
+}
+
+macro_rules! integer {
+    ($($t:ty, $variant:ident, $wide:ty;)*) => {$(
+        element!($t, |value| Wide::$variant(<$wide>::from(value)), |wide| match wide {
+            Wide::Signed(v) => Self::try_from(v).ok(),
+            Wide::Unsigned(v) => Self::try_from(v).ok(),
+            // `as` saturates, so the conversion back differs for every value that does not fit or has a fraction.
+            Wide::Float(v) => Some(v as Self).filter(|i| {
+                *i as f64 == v && (*i != Self::MAX || v < Self::MAX as f64 + 1.0 && size_of::<Self>() < 8)
+            }),
+        });
     )*};
 }
 
@@ -66,32 +73,16 @@ integer! {
 
 macro_rules! float {
     ($($t:ty, $from:expr;)*) => {$(
-        impl Element for $t {
-            const SIZE: usize = size_of::<$t>();
-            #[inline(always)]
-            fn read(bytes: &[u8]) -> Self {
-                Self::from_le_bytes(bytes.try_into().expect("chunks have the element's size"))
-            }
-            #[inline(always)]
-            fn write(self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.to_ne_bytes());
-            }
-            #[inline(always)]
-            fn widen(self) -> Wide {
-                Wide::Float(f64::from(self))
-            }
-            #[inline(always)]
-            fn narrow(wide: Wide) -> Option<Self> {
-                let value = match wide {
-                    Wide::Signed(v) => v as f64,
-                    Wide::Unsigned(v) => v as f64,
-                    Wide::Float(v) => v,
-                };
-                let narrowed: $t = ($from)(value);
-                // A finite number that becomes infinite does not fit.
-                (f64::from(narrowed).is_finite() || !value.is_finite()).then_some(narrowed)
-            }
-        }
+        element!($t, |value| Wide::Float(f64::from(value)), |wide| {
+            let value = match wide {
+                Wide::Signed(v) => v as f64,
+                Wide::Unsigned(v) => v as f64,
+                Wide::Float(v) => v,
+            };
+            let narrowed: $t = ($from)(value);
+            // A finite number that becomes infinite does not fit.
+            (f64::from(narrowed).is_finite() || !value.is_finite()).then_some(narrowed)
+        });
     )*};
 }
 

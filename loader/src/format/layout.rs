@@ -147,7 +147,7 @@ impl Layout {
     ///
     /// [`crate::ErrorKind::Format`] with the column, if the bytes are not a sample of this layout.
     pub fn split<'a>(&self, sample: &'a [u8], scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
-        self.divide(sample, &[], scratch)
+        self.split_around(sample, &[], scratch)
     }
 
     /// Returns the place of the value of column `column` in a sample of `sample_bytes` bytes, if it does not depend on
@@ -175,15 +175,6 @@ impl Layout {
     ///
     /// As [`split`](Self::split); [`crate::ErrorKind::Internal`] for a layout without [`around`](Self::around).
     pub fn split_around<'a>(
-        &self,
-        around: &'a [u8],
-        omitted: &[OmittedColumn],
-        scratch: &'a mut Scratch,
-    ) -> Result<SampleColumns<'a>> {
-        self.divide(around, omitted, scratch)
-    }
-
-    fn divide<'a>(
         &self,
         sample: &'a [u8],
         omitted: &[OmittedColumn],

@@ -5,7 +5,9 @@ use crate::decode::jpeg;
 use crate::decode::vectors::check_environment;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::describe_folder;
-use crate::format::writer::{LocalDir, Sink, ValueIndex, encode_sample, store_file, trailer_of, trailer_that_fits};
+use crate::format::writer::{
+    LocalDir, Sink, ValueIndex, encode_sample, split_by_sizes, store_file, trailer_of, trailer_that_fits,
+};
 use crate::format::{FilePair, INDEX_BASENAME, Index, Scratch, Shard, ShardFormat, Trailer, Value, hash, offset_table};
 use crate::sync::Mutex;
 use std::fs;
@@ -118,13 +120,7 @@ impl IndexedCopy {
             samples.add(&raw[start as usize..][..bytes as usize], self.transcode)?;
         }
         let Samples { mut report, bytes, sizes, .. } = samples;
-        let mut rest = &bytes[..];
-        let each = sizes.iter().map(|size| {
-            let (sample, after) = rest.split_at(*size as usize);
-            rest = after;
-            sample
-        });
-        let trailer = trailer_of(&JpegRows, &shard.layout, each)?;
+        let trailer = trailer_of(&JpegRows, &shard.layout, split_by_sizes(&bytes, &sizes))?;
         let first = if table.is_empty() { table.end() } else { table.range(0)?.0 };
         let trailer = trailer_that_fits(trailer, first + bytes.len() as u64);
         report.sample_bytes = bytes.len() as u64;

@@ -29,6 +29,7 @@ mod values;
 
 pub use driver::{Options, SIZE_LIMIT_DEFAULT, Writer};
 pub use sample::encode as encode_sample;
+pub use shard::split_by_sizes;
 pub use sink::{LocalDir, Sink};
 pub use store::store_file;
 pub use values::{Entries, ValueIndex, trailer_of, trailer_that_fits};

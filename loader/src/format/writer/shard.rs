@@ -66,12 +66,7 @@ pub(super) struct RawFiles {
 impl Samples {
     /// Iterates over the samples.
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = &self.bytes[..];
-        self.sizes.iter().map(move |size| {
-            let (sample, after) = rest.split_at(*size as usize);
-            rest = after;
-            sample
-        })
+        split_by_sizes(&self.bytes, &self.sizes)
     }
 
     /// Returns the files of a shard with these samples, followed by `trailer`.
@@ -89,4 +84,18 @@ impl Samples {
             RawFiles { data: [table, self.bytes, trailer], meta: None }
         })
     }
+}
+
+/// Splits `bytes` into consecutive samples of these sizes.
+///
+/// # Panics
+///
+/// If the sizes exceed the bytes.
+pub fn split_by_sizes<'a>(bytes: &'a [u8], sizes: &'a [u32]) -> impl Iterator<Item = &'a [u8]> {
+    let mut rest = bytes;
+    sizes.iter().map(move |size| {
+        let (sample, after) = rest.split_at(*size as usize);
+        rest = after;
+        sample
+    })
 }
