@@ -22,7 +22,7 @@ COLOURS = {
     "text": "#20242a",
     "soft": "#667080",
 }
-"""CSS variables of the page, and the colours that stand for them in matplotlib."""
+"""CSS variables of the page, and their placeholders in matplotlib."""
 
 _STYLE = {
     "axes.axisbelow": True,

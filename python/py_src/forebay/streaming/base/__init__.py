@@ -1,4 +1,4 @@
-"""The data set, its loader, the writers, and the modules they are made of."""
+"""Data set, its loader, the writers, and their modules."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Numbers to and from the engine."""
+"""Conversion of integer arrays to and from the engine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 
 def int64s(memory: bytearray, shape: Sequence[int] = (-1,)) -> NDArray[np.int64]:
-    """The engine's integers as an array of `shape`, which may be written to; nothing is copied."""
+    """Returns the engine's integers as a writable array of `shape`, without a copy."""
     return np.frombuffer(memory, np.int64).reshape(shape)
 
 
 def numbers(array: NDArray[np.int64] | Sequence[int]) -> list[int]:
-    """The numbers of a 1-D array, as the engine takes them."""
+    """Returns the numbers of a 1-D array as a list for the engine."""
     return np.asarray(array, np.int64).tolist()

@@ -1,8 +1,8 @@
-"""An epoch in Python: for data sets whose program iterates, or prepares shards, in its own way.
+"""Iteration in Python, for programs with their own iteration or their own preparation of shards.
 
-Programs override `StreamingDataset.__iter__` with a copy of the reference's that does something more: it makes an `_Iterator`,
-submits `_prepare_thread` and `_ready_thread` to an executor, and takes ids from `_each_sample_id`. The same parts are what we
-iterate with where shards are prepared in Python.
+Some programs override `StreamingDataset.__iter__` with an extended copy of the reference's: it makes an `_Iterator`,
+submits `_prepare_thread` and `_ready_thread` to an executor, and takes ids from `_each_sample_id`. If shards are
+prepared in Python, this package iterates with the same parts.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ __all__ = ["Epoch", "IteratesInPython", "_Iterator"]
 
 
 class Epoch(itertools.chain):
-    """The samples of an epoch, which begins when the first one is asked for. Those of the engine come without a call in Python.
+    """Samples of an epoch, which starts at the first sample. Samples of the engine need no call in Python.
 
-    The reference's iterators are generators. An iterator that a DataLoader makes and nobody uses is no epoch, and a checkpoint
-    that is loaded after one was made counts.
+    The reference's iterators are generators. An unused iterator of a DataLoader therefore does not start an epoch, and
+    a checkpoint that is loaded after its creation still applies.
     """
 
     _begun: list[Any]
@@ -52,21 +52,21 @@ class Epoch(itertools.chain):
                 yield given
 
         epoch = cls.from_iterable(samples())
-        # It is not named above: in a circle the thread that fetches ahead would go on until that is collected.
+        # Not referenced above: in a reference cycle the prefetch thread would run until a garbage collection.
         epoch._begun = begun
         return epoch
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the epoch."""
         if not self._begun:
-            # Then it does not begin either.
+            # An epoch that has not started does not start.
             self._begun.append(None)
         elif self._begun[0] is not None:
             self._begun[0].close()
 
 
 class _Iterator:
-    """Where an epoch's threads stand: what has been prepared ahead, and what has been given out.
+    """Progress of an epoch's threads: samples that are prepared, and samples that are delivered.
 
     Args:
         sample_ids: This worker's samples, int64; -1 where there is none.
@@ -77,7 +77,7 @@ class _Iterator:
         self.total = len(sample_ids)
         self.prepare_index = 0
         self._yield_index = 0
-        # What ended the thread that prepares.
+        # Failure of the thread that prepares shards.
         self.error: BaseException | None = None
         self._ended = False
         self._preparing = 0
@@ -86,7 +86,7 @@ class _Iterator:
 
     @property
     def yield_index(self) -> int:
-        """Places of `sample_ids` that have been given out. Programs that iterate in their own way count them here."""
+        """Number of delivered places of `sample_ids`. Programs with their own iteration set it."""
         return self._yield_index
 
     @yield_index.setter
@@ -97,55 +97,56 @@ class _Iterator:
 
     @property
     def ready_index(self) -> int:
-        """How far samples are ready: nothing that is given out has to wait for more than its own shard."""
+        """Number of ready places: a delivered sample waits at most for its own shard."""
         return self.total
 
     def non_blocking_exit(self) -> None:
-        """Ends the epoch; its threads notice."""
+        """Ends the epoch without waiting for its threads."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
 
     def exit(self) -> None:
-        """Ends the epoch, and waits until nobody prepares shards for it."""
+        """Ends the epoch and waits for the threads that prepare its shards."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._preparing)
 
     def should_exit(self) -> bool:
-        """Whether it has ended."""
+        """Returns true if the epoch has ended."""
         return self._ended
 
     def on_exit(self) -> None:
-        """Taken for compatibility: a thread that ends is noticed by itself."""
+        """Does nothing; for compatibility."""
 
     def failed(self, error: BaseException) -> None:
-        """Ends the epoch with what a thread of it failed with."""
+        """Ends the epoch with the failure of one of its threads."""
         with self._changed:
             self.error = self.error or error
         self.non_blocking_exit()
 
     def begin_preparing(self) -> None:
-        """A thread prepares shards from now on."""
+        """Registers a thread that prepares shards."""
         with self._changed:
             self._preparing += 1
 
     def end_preparing(self, error: BaseException | None) -> None:
-        """It does no more; `error` is what it failed with."""
+        """Unregisters such a thread; `error` is its failure."""
         with self._changed:
             self._preparing -= 1
             self.error = self.error or error
             self._changed.notify_all()
 
     def wait_for_room(self, ahead: int) -> bool:
-        """Waits until less than `ahead` samples are prepared and not given out; False when the epoch has ended."""
+        """Waits until fewer than `ahead` prepared samples are not delivered yet; returns False if the epoch has
+        ended."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or self.prepare_index - self.yield_index <= ahead)
             return not self._ended
 
     def given_out(self) -> None:
-        """One more sample has been given out."""
+        """Counts a delivered sample."""
         self.yield_index += 1
 
 
@@ -157,12 +158,12 @@ def _end_all() -> None:
         it.non_blocking_exit()
 
 
-# An executor waits for its threads when the interpreter ends, before ordinary exit handlers run.
+# At exit an executor joins its threads before ordinary exit handlers run.
 threading._register_atexit(_end_all)  # type: ignore[attr-defined]
 
 
 class IteratesInPython:
-    """The part of a data set that reads samples with the shards' own readers and fetches ahead through its `prepare_shard`."""
+    """Mixin of a data set: reads samples with the shards' own readers and prefetches with `prepare_shard`."""
 
     streams: Sequence[Stream]
     shards: Sequence[Reader]
@@ -177,7 +178,7 @@ class IteratesInPython:
 
     def _iterate_in_python(self, sample_ids: NDArray[np.int64]) -> Iterator[Any]:
         self._iterator = it = _Iterator(sample_ids)
-        # Programs' own `_prepare_thread` and `_each_sample_id` look at it.
+        # Programs' own `_prepare_thread` and `_each_sample_id` use it.
         self._event = threading.Event()
         thread = threading.Thread(target=self._prepare_quietly, args=(it,), name="forebay-prepare", daemon=True)
         thread.start()
@@ -185,7 +186,7 @@ class IteratesInPython:
             yield from map(self.__getitem__, self._each_sample_id(it))
             if it.error is not None:
                 raise it.error
-            # It would keep this data set alive until it notices.
+            # The thread would keep this data set alive until it ends.
             it.non_blocking_exit()
             thread.join()
         finally:
@@ -194,11 +195,11 @@ class IteratesInPython:
     def _prepare_quietly(self, it: _Iterator) -> None:
         try:
             self._prepare_thread(it)
-        except BaseException as error:  # noqa: BLE001: who iterates raises it
+        except BaseException as error:  # noqa: BLE001: raised by the iteration
             it.failed(error)
 
     def _prepare_thread(self, it: _Iterator) -> None:
-        """Prepares the shards of an epoch's samples, `predownload` samples ahead of those that are given out.
+        """Prepares the shards of an epoch's samples, `predownload` samples ahead of the delivered ones.
 
         Args:
             it: The epoch.
@@ -213,8 +214,8 @@ class IteratesInPython:
                     shard_id, _ = self.spanner[int(sample_id)]
                     if shard_id != seen:
                         self.prepare_shard(shard_id, False)
-                        # Where somebody else is in the way, the next sample asks again.
-                        if shard_id not in self._own_shards or self._own_shards.seems_here(shard_id):
+                        # A shard that another process is preparing is tried again with the next sample.
+                        if shard_id not in self._own_shards or self._own_shards.is_known_resident(shard_id):
                             seen = shard_id
                 it.prepare_index += 1
         except BaseException as caught:
@@ -224,20 +225,20 @@ class IteratesInPython:
             it.end_preparing(error)
 
     def _ready_thread(self, it: _Iterator) -> None:
-        """Nothing: whoever reads a sample waits for its shard. The reference waits here.
+        """Does nothing: reading a sample waits for its shard. The reference waits here.
 
         Args:
             it: The epoch.
         """
 
     def _each_sample_id(self, it: _Iterator) -> Iterator[int]:
-        """The ids of an epoch's samples, until a new one begins.
+        """Yields the ids of an epoch's samples, until a new epoch starts.
 
         Args:
             it: The epoch.
 
         Raises:
-            Exception: What preparing a shard ahead failed with.
+            Exception: Preparing a shard ahead failed.
         """
         for sample_id in it.sample_ids:
             if it.error is not None:
@@ -249,10 +250,10 @@ class IteratesInPython:
             it.given_out()
 
     def on_exception(self, future: Future[Any]) -> None:
-        """Notes that a thread has failed, for programs that iterate in their own way; `_each_sample_id` raises it.
+        """Records the failure of a thread, for programs with their own iteration; `_each_sample_id` raises it.
 
         Args:
-            future: What the thread came to.
+            future: Result of the thread.
         """
         if future.exception() is not None and hasattr(self, "_event"):
             self._event.set()
@@ -261,15 +262,15 @@ class IteratesInPython:
         shard_id, index = self.spanner[sample_id]
         shard = self.shards[shard_id]
         is_own = shard_id in self._own_shards
-        if is_own and not self._own_shards.seems_here(shard_id):
-            # What prepares it may write it piece by piece under its final name: this waits until it is whole.
+        if is_own and not self._own_shards.is_known_resident(shard_id):
+            # A program may write the file in pieces under its final name: wait until it is complete.
             self.prepare_shard(shard_id)
         missing = None
         for _ in range(1 + retry):
             try:
                 sample = shard[index]
             except FileNotFoundError as error:
-                # Its traceback would keep this frame, and with it the data set.
+                # Its traceback would keep this frame and the data set alive.
                 missing = error.with_traceback(None)
                 self.prepare_shard(shard_id)
                 continue
@@ -278,28 +279,28 @@ class IteratesInPython:
             return sample
         raise RuntimeError(
             f"sample {sample_id} could not be read: after {1 + retry} calls of `prepare_shard`, shard {shard_id} is still "
-            "not there, or is removed each time. Look at the stream's `prepare_shard` and at `cache_limit`"
+            "missing, or is removed each time. Check the stream's `prepare_shard`, and `cache_limit`"
         ) from missing
 
-    # Names of the reference that programs look at, or make lock files with.
+    # Names of the reference that programs read, or use for lock files.
 
     @property
     def _shard_states(self) -> ShardStates:
-        """Where each shard is, by its number."""
+        """State of each shard by its number."""
         return ShardStates(self.shards)
 
     @property
     def _cache_filelock(self) -> AbstractContextManager[object]:
-        """What programs hold while they look at `_shard_states`, which nothing here depends on: a lock of the caller's alone."""
+        """Lock that programs hold while they read `_shard_states`. It is local to the caller and not used here."""
         return threading.RLock()
 
     @property
     def _filelock_root(self) -> str:
-        """A folder for a program's lock files; this package makes none."""
+        """Folder for a program's lock files; this package makes none."""
         return os.path.join(tempfile.gettempdir(), "streaming")
 
     @property
     def _shm_prefix_int(self) -> int:
-        """A number that data sets of the same folders share."""
+        """Number that data sets of the same folders share."""
         names = json.dumps([os.path.abspath(folder(stream)) for stream in self.streams])
         return int.from_bytes(hashlib.blake2s(names.encode(), digest_size=4).digest(), "big")

@@ -1,7 +1,7 @@
 """Locks between processes and threads: on a folder, and on a shard's name in it.
 
-They belong to an open file: no file is left behind, a process that dies lets go of them, and a forked child does not keep
-them.
+A lock belongs to an open file. No lock file remains, the lock of a process that dies is released, and a forked child
+does not keep it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .format import get_index_basename
 
 __all__ = ["LockableFile", "locked", "opened"]
 
-# The engine's own locks on bytes of an index lie elsewhere (loader/src/cache/claim.rs).
+# The engine's own locks use other bytes of an index (loader/src/cache/claim.rs).
 _NAMES_BEGIN = 1 << 61
 
 
 class LockableFile:
-    """An open file or folder, closed in forked children: a lock would stay with them for as long as they live.
+    """Open file or folder with locks. It is closed in forked children, which would otherwise keep its locks.
 
     Args:
         path: The file or folder.
@@ -34,7 +34,7 @@ class LockableFile:
         _open_files.add(self)
 
     def lock(self, operation: int, blocking: bool = True) -> bool:
-        """Locks it as a whole, with fcntl.LOCK_EX or LOCK_SH; False when somebody else has it and `blocking` is unset."""
+        """Locks the whole file with fcntl.LOCK_EX or LOCK_SH; returns False if it is locked and `blocking` is unset."""
         assert self.file is not None
         try:
             fcntl.flock(self.file, operation | (0 if blocking else fcntl.LOCK_NB))
@@ -43,7 +43,7 @@ class LockableFile:
         return True
 
     def lock_byte(self, position: int, blocking: bool) -> bool:
-        """Locks one byte, of a file open for writing, for this object alone; False as for `lock`."""
+        """Locks one byte of a file that is open for writing, exclusively; returns False as for `lock`."""
         assert self.file is not None
         try:
             fcntl.fcntl(
@@ -60,7 +60,7 @@ class LockableFile:
         _open_files.discard(self)
         if self.file is None:
             return
-        # Not left to the closing: a child between its fork and `_close_in_child` has the same locks.
+        # Closing is not enough, because a child between its fork and `_close_in_child` has the same locks.
         with contextlib.suppress(OSError):
             fcntl.flock(self.file, fcntl.LOCK_UN)
         with contextlib.suppress(OSError):
@@ -70,7 +70,7 @@ class LockableFile:
 
 
 def _lock_of_bytes(kind: int, start: int, count: int) -> bytes:
-    """A `struct flock`; a `count` of 0 goes to the end."""
+    """Returns a `struct flock`; a `count` of 0 extends to the end."""
     return struct.pack("hhqqi4x", kind, os.SEEK_SET, start, count, 0)
 
 
@@ -90,7 +90,7 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 @contextlib.contextmanager
 def opened(path: str, flags: int) -> Iterator[LockableFile]:
-    """Opens a file or folder that is to be locked."""
+    """Opens a file or folder for locking."""
     file = LockableFile(path, flags)
     try:
         yield file
@@ -100,18 +100,17 @@ def opened(path: str, flags: int) -> Iterator[LockableFile]:
 
 @contextlib.contextmanager
 def locked(folder: str, name: str | None, blocking: bool) -> Iterator[bool]:
-    """Holds the lock of a name in a folder, which is made, or the lock of all names in it.
+    """Holds the lock of a name in a folder, or the lock of all its names. Makes the folder.
 
-    Names are locked by bytes of the folder's index. Where it has none, or none that may be written, the whole folder is
-    locked instead.
+    Names are locked by bytes of the folder's index. Without a writable index the whole folder is locked instead.
 
     Args:
         folder: The folder.
-        name: Which name. None: all.
-        blocking: Wait where somebody else has it.
+        name: Name to lock. None: all.
+        blocking: Wait for a lock that is held.
 
     Yields:
-        Whether it is ours; always with `blocking`.
+        True if the lock is held; always true with `blocking`.
     """
     os.makedirs(folder, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -121,14 +120,14 @@ def locked(folder: str, name: str | None, blocking: bool) -> Iterator[bool]:
             with contextlib.suppress(OSError):
                 index = stack.enter_context(opened(os.path.join(folder, get_index_basename()), os.O_RDWR))
         if name is not None and index is not None:
-            # Whoever locks all names waits for this.
+            # A lock of all names waits for this lock.
             if not whole.lock(fcntl.LOCK_SH, blocking):
                 yield False
                 return
             try:
                 is_ours = index.lock_byte(_position(name), blocking)
             except OSError:
-                # A file system, or a system, without such locks.
+                # This system or file system has no such locks.
                 pass
             else:
                 yield is_ours
@@ -137,5 +136,5 @@ def locked(folder: str, name: str | None, blocking: bool) -> Iterator[bool]:
 
 
 def _position(name: str) -> int:
-    """The byte that stands for a name. Two names of one byte wait for each other, and no more than that."""
+    """Returns the byte of a name. Two names with the same byte wait for each other, which is harmless."""
     return _NAMES_BEGIN + int.from_bytes(hashlib.blake2s(name.encode(), digest_size=7).digest(), "big")

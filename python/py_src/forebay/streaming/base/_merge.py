@@ -1,4 +1,4 @@
-"""One index for a data set that was written in parts, each in a folder of its own."""
+"""Merging of the indexes of a data set that was written in parts, each in a folder of its own."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _FILES = ("raw_data", "zip_data", "raw_meta", "zip_meta")
 
 
 def merge_index(*args: Any, **kwargs: Any) -> None:
-    """Writes an index of all shards that the indexes of parts list.
+    """Writes an index of all shards in the indexes of the parts.
 
         merge_index(index_file_urls, out, keep_local=True, download_timeout=60)
         merge_index(out, keep_local=True, download_timeout=60)
 
     Args:
-        index_file_urls: The parts' indexes: local paths, remote ones, or pairs of both, of which the local one is read if
-            it is there.
-        out: The folder that holds the parts' folders, and into which the index goes: local, remote, or a pair of both.
-            Without `index_file_urls` every index below it is one of a part.
-        keep_local: Whether the local folder stays. Without it, a local `out` is removed.
-        download_timeout: Seconds that each index may take.
+        index_file_urls: The parts' indexes: local paths, remote ones, or pairs of both. Of a pair the local one is read
+            if it exists.
+        out: Folder with the parts' folders, for the merged index: local, remote, or a pair of both. Without
+            `index_file_urls` every index below it belongs to a part.
+        keep_local: True: keep the local folder. False: remove a local `out`.
+        download_timeout: Timeout of each index in seconds.
 
     Raises:
-        FileNotFoundError: An index is not there, and its remote is no URL.
+        FileNotFoundError: An index is missing, and its remote is not a URL.
         RuntimeError: An index could not be fetched.
         ValueError: The arguments are neither of the two forms.
     """
@@ -59,7 +59,7 @@ def _merge_list(
     uploader = CloudUploader.get(out, keep_local=True, exist_ok=True)
     shards: list[dict[str, Any]] = []
     with scratch_folder() as folder:
-        # Each once, in the order given.
+        # Each once, in the given order.
         for url in dict.fromkeys(index_file_urls):
             path = _fetch(url, folder, download_timeout)
             with open(path, encoding="utf-8") as file:
@@ -68,7 +68,7 @@ def _merge_list(
         merged = os.path.join(folder, get_index_basename())
         with open(merged, "w", encoding="utf-8") as file:
             json.dump({"version": 2, "shards": shards}, file)
-        # Its name is taken by a file that is whole, or not at all.
+        # Renamed when complete, so a partial file never has this name.
         target = os.path.join(uploader.local, get_index_basename())
         shutil.copyfile(merged, f"{target}.tmp")
         os.replace(f"{target}.tmp", target)
@@ -99,7 +99,7 @@ def _fetch(url: str | tuple[str, str], folder: str, timeout: float) -> str:
 
 
 def _moved(shard: dict[str, Any], folder: str) -> dict[str, Any]:
-    """A shard whose files lie in `folder`, as seen from above it."""
+    """Returns a shard's entry with paths relative to the parent of `folder`."""
     files = {
         name: {**shard[name], "basename": os.path.join(folder, shard[name]["basename"])}
         for name in _FILES
@@ -124,12 +124,12 @@ def _merge_root(out: str | tuple[str, str], keep_local: bool = True, download_ti
 
 
 def _is_of_part(path: str, out: str) -> bool:
-    """Whether an index lies below `out` and not in it, where the merged one goes."""
+    """Returns true if an index is in a sub-folder of `out`, and not in `out` itself like the merged one."""
     return os.path.dirname(path).strip("/") != urllib.parse.urlparse(out).path.strip("/")
 
 
 def _format_remote_index_files(remote: str, files: list[str]) -> list[str]:
-    """The URLs of the parts' indexes among the keys that a store lists below `remote`."""
+    """Returns the URLs of the parts' indexes among the keys below `remote`."""
     url = urllib.parse.urlparse(remote)
     between = ":/" if remote.startswith("dbfs:/Volumes") else "://"
     return [

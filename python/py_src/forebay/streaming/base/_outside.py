@@ -1,8 +1,8 @@
-"""Files that the engine does not fetch itself: streams whose scheme it does not speak, through their downloaders.
+"""Downloads of streams whose scheme the engine does not support, through the streams' downloaders.
 
-The engine asks through a queue (`_forebay.Fetches`), from threads that never touch the interpreter. One thread of ours
-takes from it, in each process that reads; it starts with the first file that is wanted, ends with the reader, and has each
-file fetched by a thread of its own.
+The engine sends requests through a queue (`_forebay.Fetches`), from threads that never call the interpreter. In each
+process that reads, one Python thread serves the queue. It starts with the first request, ends with the reader, and
+starts a thread for each file.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ __all__ = ["outside"]
 
 
 def outside(streams: Sequence[Stream]) -> tuple[_forebay.Fetches, list[int]] | None:
-    """The queue for files of those streams that the engine does not fetch from, and their numbers; None without any."""
+    """Returns the queue for streams that the engine does not fetch from, and their numbers; None if there are none."""
     numbers = [number for number, stream in enumerate(streams) if stream._is_outside]
     if not numbers:
         return None
     return _forebay.Fetches(functools.partial(_Service, streams)), numbers
 
 
-# One thread at a time makes a reader. Taken around a fork, so that no child finds it taken by a thread that it has not.
+# One thread at a time makes a reader. Held during a fork, so that a child does not inherit it locked by another thread.
 making_reader = threading.Lock()
 os.register_at_fork(before=making_reader.acquire, after_in_parent=making_reader.release, after_in_child=making_reader.release)
 
 
-class _CalledOff(BaseException):
-    """Ends a download that goes on and on. Not an `Exception`, after which a downloader might try again."""
+class _Cancelled(BaseException):
+    """Ends a download that does not end by itself. Not an `Exception`, because downloaders may retry after one."""
 
 
 class _Service:
-    """The threads that answer one queue.
+    """Threads that serve one queue.
 
     Args:
-        streams: The streams, by the numbers that requests have.
-        queue: Where requests come from.
+        streams: The streams by their number in requests.
+        queue: Queue of the requests.
     """
 
     def __init__(self, streams: Sequence[Stream], queue: _forebay.Fetches) -> None:
@@ -60,23 +60,23 @@ class _Service:
         self.pid = os.getpid()
         self._lock = threading.Lock()
         self._fetching: dict[int, threading.Thread] = {}
-        # Downloaders that nobody uses, beside the stream's own that they are copies of.
+        # Idle copies of the streams' own downloaders.
         self._idle: dict[int, tuple[CloudDownloader, list[CloudDownloader]]] = {}
         self._at_end = contextlib.ExitStack()
         self._folder: str | None = None
         self._is_over = False
         self.thread = threading.Thread(target=self.run, name="forebay-downloads", daemon=True)
-        # Before the thread starts: Ctrl-C may come at once.
+        # Set before the thread starts, because Ctrl-C may arrive at once.
         _alive.add(self)
         _end_with_process()
         self.thread.start()
 
     def run(self) -> None:
-        while (wanted := self.queue.next()) is not None:
-            if isinstance(wanted, int):
-                self._call_off(wanted)
+        while (request := self.queue.next()) is not None:
+            if isinstance(request, int):
+                self._cancel(request)
             else:
-                self._start(wanted)
+                self._start(request)
         with self._lock:
             self._is_over = True
             self._at_end.close()
@@ -84,50 +84,50 @@ class _Service:
             for downloader in idle:
                 _disconnect(downloader)
 
-    def _start(self, wanted: _forebay.Fetch) -> None:
-        thread = threading.Thread(target=self._answer, args=(wanted,), name="forebay-download", daemon=True)
+    def _start(self, request: _forebay.Fetch) -> None:
+        thread = threading.Thread(target=self._answer, args=(request,), name="forebay-download", daemon=True)
         with self._lock:
-            self._fetching[wanted.number] = thread
+            self._fetching[request.number] = thread
         try:
             thread.start()
         except RuntimeError as error:
-            self._fetching.pop(wanted.number)
-            wanted.failed(error)
+            self._fetching.pop(request.number)
+            request.failed(error)
 
-    def _answer(self, wanted: _forebay.Fetch) -> None:
-        with contextlib.suppress(_CalledOff):
+    def _answer(self, request: _forebay.Fetch) -> None:
+        with contextlib.suppress(_Cancelled):
             try:
-                self._fetch(wanted)
-            except BaseException as error:  # noqa: BLE001: whoever waits for the file raises it
-                wanted.failed(error)
+                self._fetch(request)
+            except BaseException as error:  # noqa: BLE001: raised by the reader that waits for the file
+                request.failed(error)
             finally:
                 with self._lock:
-                    self._fetching.pop(wanted.number, None)
+                    self._fetching.pop(request.number, None)
 
-    def _fetch(self, wanted: _forebay.Fetch) -> None:
-        stream = self.streams[wanted.stream]
-        # Not in the stream's folder: what stands there is whole and checked, and nothing else.
+    def _fetch(self, request: _forebay.Fetch) -> None:
+        stream = self.streams[request.stream]
+        # Not in the stream's folder, which has only complete, checked files.
         folder = tempfile.mkdtemp(dir=self._scratch())
         try:
-            wanted.begin(folder)
+            request.begin(folder)
             with self._downloader(stream) as downloader:
-                path = stream._fetch_into(folder, wanted.key, downloader)
-            wanted.done(path)
+                path = stream._fetch_into(folder, request.key, downloader)
+            request.done(path)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _scratch(self) -> str:
         with self._lock:
             if self._is_over:
-                raise RuntimeError("the reader has gone that wanted the file")
+                raise RuntimeError("the reader of this file has been closed")
             if self._folder is None:
                 self._folder = self._at_end.enter_context(scratch_folder())
             return self._folder
 
     @contextlib.contextmanager
     def _downloader(self, stream: Stream) -> Iterator[CloudDownloader]:
-        """A downloader for one file: a program's own, which several threads may use at once as with the reference, or else
-        one of this thread alone. Letting go of a connection after a failure then breaks nobody else's."""
+        """Provides a downloader for one file: the program's own, which threads share as in the reference, or else one
+        for this thread alone. Dropping its connection after a failure then does not affect other threads."""
         own = stream._downloader
         if stream._has_given_downloader:
             yield own
@@ -138,23 +138,23 @@ class _Service:
         except IndexError:
             downloader = copy.copy(own)
         yield downloader
-        # After a failure it is not used again.
+        # Not reused after a failure.
         idle.append(downloader)
         if self._is_over:
             _disconnect(downloader)
 
-    def _call_off(self, number: int) -> None:
-        """Raises an exception in the thread of a fetch, which gets it when it next runs Python code."""
+    def _cancel(self, number: int) -> None:
+        """Raises an exception in the thread of a fetch, at its next Python instruction."""
         with self._lock:
-            # Whoever takes it out of there decides: a thread that has ended must not be meant, nor one that has its number.
+            # The removal decides: the exception must not reach a thread that has ended, or a new one with its number.
             thread = self._fetching.pop(number, None)
             if thread is not None and thread.ident is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_CalledOff))
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Cancelled))
 
     def end(self) -> None:
-        """No more requests. An interpreter that goes down must find no thread on its way back from the engine."""
+        """Closes the queue. At shutdown no thread may return from the engine into the interpreter."""
         if self.pid == os.getpid():
-            # Connections end with the process, and saying good-bye may take long.
+            # Connections end with the process, and an orderly close may take long.
             self._idle.clear()
             self.queue.close()
             if self.thread.ident is not None:
@@ -162,13 +162,13 @@ class _Service:
 
 
 def _disconnect(downloader: CloudDownloader) -> None:
-    # Nobody waits for what comes of it.
+    # The result does not matter.
     with contextlib.suppress(Exception):
         downloader.clean_up()
 
 
 _alive: weakref.WeakSet[_Service] = weakref.WeakSet()
-# The process in which `_end_all` is called at the end. Workers of a DataLoader end without exit handlers.
+# Process in which `_end_all` is registered. Workers of a DataLoader end without exit handlers.
 _ending_process: int | None = None
 
 

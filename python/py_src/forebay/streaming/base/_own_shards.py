@@ -1,9 +1,9 @@
-"""Streams whose shards a program makes or fetches itself: objects in the place of `Stream`, subclasses that override
+"""Streams whose shards are made or fetched by the program: objects in place of `Stream`, or subclasses that override
 `get_shards` or `prepare_shard`.
 
-The engine plans their order. Their samples are read by their readers, in Python, and `prepare_shard` of the stream is called
-for those that are not there: for each shard by one process and thread at a time. Where room has to be made first, and for
-readers that do not name their files, that is one for the whole folder.
+The engine plans their order. Their own readers read the samples in Python, and the stream's `prepare_shard` is called
+for missing shards, by one process and thread at a time for each shard. If space has to be freed first, or if a reader
+does not name its files, the limit of one holds for the whole folder.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["GivenShards", "OwnShards", "is_own", "place"]
 
 
 class GivenShards(Sequence[Reader]):
-    """The shards that a stream's own `get_shards` gave.
+    """Shards that a stream's own `get_shards` returned.
 
     Args:
-        readers: A reader for each: an object with `samples` that can be indexed.
+        readers: Reader of each shard: an object with `samples` that can be indexed.
     """
 
     def __init__(self, readers: Sequence[Reader]) -> None:
@@ -37,7 +37,7 @@ class GivenShards(Sequence[Reader]):
         self._open()
 
     def _open(self) -> None:
-        # All that the order needs to know.
+        # Everything that the order needs.
         shards = [_unreadable_shard(number, int(reader.samples)) for number, reader in enumerate(self._readers)]
         text = json.dumps({"version": 2, "shards": shards}).encode()
         self.index = _forebay.Index(text, "the shards of a stream of your own")
@@ -48,7 +48,7 @@ class GivenShards(Sequence[Reader]):
         return np.array([reader.samples for reader in self._readers], np.int64)
 
     def max_size(self) -> int:
-        """Most bytes that any shard takes on disk."""
+        """Bytes of the largest shard on disk."""
         return max((reader.get_max_size() for reader in self._readers), default=0)
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class GivenShards(Sequence[Reader]):
 
 
 def _unreadable_shard(number: int, samples: int) -> dict[str, Any]:
-    """An entry of an index that says how many samples a shard has, and nothing else that is true."""
+    """Returns an index entry in which only the number of samples is real."""
     return {
         "version": 2,
         "format": "mds",
@@ -78,7 +78,7 @@ def _unreadable_shard(number: int, samples: int) -> dict[str, Any]:
         "hashes": [],
         "size_limit": None,
         "samples": samples,
-        # As large as a shard of so many samples is at least.
+        # The minimum size of a shard with this number of samples.
         "raw_data": {"basename": str(number), "bytes": 1024 + 8 * samples, "hashes": {}},
         "zip_data": None,
         "column_names": [],
@@ -88,22 +88,22 @@ def _unreadable_shard(number: int, samples: int) -> dict[str, Any]:
 
 
 def is_own(stream: Stream, shards: Sequence[Reader]) -> bool:
-    """Whether a program prepares the shards of `stream`, or has chosen them, and not the engine."""
+    """Returns true if the program, not the engine, prepares the shards of `stream` or has chosen them."""
     return _prepares_itself(stream) or not isinstance(shards, StreamShards)
 
 
 def _prepares_itself(stream: Stream) -> bool:
-    """Whether a program prepares the shards of `stream`, which may be an object of any class."""
+    """Returns true if the program prepares the shards of `stream`, which may be an object of any class."""
     return not isinstance(stream, Stream) or stream._prepares_itself()
 
 
 def folder(stream: Stream) -> str:
-    """Where a stream's files lie, whatever kind of object it is."""
+    """Returns the folder of a stream's files; the stream may be an object of any class."""
     return os.path.join(stream.local, stream.split or "")
 
 
 def place(stream: Stream) -> dict[str, Any]:
-    """The engine's form of a stream that it does not read."""
+    """Returns the engine's form of a stream that it does not read."""
     return {
         "remote": stream.remote,
         "dir": folder(stream),
@@ -115,33 +115,33 @@ def place(stream: Stream) -> dict[str, Any]:
 
 
 class OwnShards:
-    """What one process knows of the shards that a program prepares.
+    """State of program-prepared shards in one process.
 
     Args:
-        shards: By its number, the stream and the reader of each.
-        cache_limit: Bytes that they may take on disk, indexes included. None: no limit.
+        shards: Stream and reader of each shard by its number.
+        cache_limit: Bytes that they may take on disk, with indexes. None: no limit.
     """
 
     def __init__(self, shards: dict[int, tuple[Stream, Reader]], cache_limit: int | None) -> None:
         self._shards = shards
         self._cache_limit = cache_limit
         self._clock = itertools.count(1)
-        # When this process used a shard last. What is not in it may be absent, or in the middle of being written.
+        # Time of the last use of each shard by this process. Other shards may be absent or incomplete.
         self._used: dict[int, int] = {}
 
     def __contains__(self, shard: int) -> bool:
         return shard in self._shards
 
-    def seems_here(self, shard: int) -> bool:
-        """Whether this process has found `shard` whole, and not removed it since."""
+    def is_known_resident(self, shard: int) -> bool:
+        """Returns true if this process has found `shard` complete and has not removed it since."""
         return shard in self._used
 
     def touch(self, shard: int) -> None:
-        """Notes that a sample of `shard` has been read."""
+        """Records a read of a sample of `shard`."""
         self._used[shard] = next(self._clock)
 
     def bytes_here(self) -> dict[int, int]:
-        """Bytes on local disk of each shard that is there. Looks into every stream's folder once."""
+        """Returns the bytes of each resident shard. Lists every stream's folder once."""
         by_stream: dict[int, list[int]] = {}
         for shard, (stream, _) in self._shards.items():
             by_stream.setdefault(id(stream), []).append(shard)
@@ -153,20 +153,20 @@ class OwnShards:
         return here
 
     def usage(self) -> int:
-        """Bytes of all shards on local disk."""
+        """Returns the bytes of all resident shards."""
         return sum(self.bytes_here().values())
 
     def prepare(self, shard: int, blocking: bool = True) -> None:
-        """Has the stream prepare a shard that is not there.
+        """Calls the stream's `prepare_shard` for a shard that is not resident.
 
         Args:
-            shard: Which one.
-            blocking: Wait where another process or thread is in the way.
+            shard: Number of the shard.
+            blocking: Wait for another process or thread that holds its lock.
         """
         stream, reader = self._shards[shard]
         name = None
         if isinstance(reader, Reader) and reader.file_pairs and not self._cache_limit:
-            # The same in every program, whichever shards it has chosen.
+            # The same in all programs, for any choice of shards.
             name = reader.file_pairs[0][0].basename
         with locked(folder(stream), name, blocking) as is_ours:
             if not is_ours:
@@ -178,7 +178,7 @@ class OwnShards:
             self.touch(shard)
 
     def _is_whole(self, shard: int) -> bool:
-        """Whether nothing is left to prepare: a reader that names its files has the raw ones."""
+        """Returns true if all raw files exist, for a reader that names its files."""
         _, reader = self._shards[shard]
         if isinstance(reader, Reader):
             return all(os.path.isfile(reader._path(info)) for info in reader._raw_infos())
@@ -193,23 +193,23 @@ class OwnShards:
             self.evict(self._coldest(here))
             left = self.bytes_here()
             if sum(left.values()) >= sum(here.values()):
-                raise RuntimeError("`evict` of a shard's reader left its files where they are: there is no room for others")
+                raise RuntimeError("`evict` of a shard's reader did not remove its files: there is no room for others")
             here = left
 
     def evict(self, shard: int) -> None:
         """Removes a shard's files.
 
         Raises:
-            ValueError: Its stream has no remote, and nothing of its own to prepare it with: it may be the only copy.
+            ValueError: Its stream has no remote and no way to prepare it, so this may be the only copy.
         """
         stream, reader = self._shards[shard]
-        if not self._comes_back(shard):
+        if not self._can_prepare_again(shard):
             raise ValueError(f"shard {shard} of {folder(stream)} may be the only copy: its stream has no remote")
         self._used.pop(shard, None)
         reader.evict()
 
-    def _comes_back(self, shard: int) -> bool:
-        """Whether a shard that is removed can be prepared again."""
+    def _can_prepare_again(self, shard: int) -> bool:
+        """Returns true if a removed shard can be prepared again."""
         stream, _ = self._shards[shard]
         return stream.remote is not None or _prepares_itself(stream)
 
@@ -217,12 +217,12 @@ class OwnShards:
         """Removes the shard that this process has used least recently.
 
         Raises:
-            ValueError: None is there that can be prepared again.
+            ValueError: No resident shard can be prepared again.
         """
         self.evict(self._coldest(self.bytes_here()))
 
     def _coldest(self, here: Iterable[int]) -> int:
-        ours = [shard for shard in here if self._comes_back(shard)]
+        ours = [shard for shard in here if self._can_prepare_again(shard)]
         if not ours:
-            raise ValueError("there is no shard on local disk to make room with: raise `cache_limit`")
+            raise ValueError("no shard on local disk can be removed to make room: raise `cache_limit`")
         return min(ours, key=lambda shard: self._used.get(shard, 0))

@@ -1,7 +1,7 @@
-"""Folders for files that are not yet what they are to be, in the system's temporary folder.
+"""Folders for incomplete files in the system's temporary folder.
 
-Whoever has one keeps a lock on it. One without is what a process left that was killed, and the next one that makes such a
-folder removes it.
+The owner of a folder holds a lock on it. A folder without a lock belongs to a killed process; the next process that
+makes a folder removes it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _PREFIX = "forebay-scratch-"
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[str]:
-    """A new folder, which goes at the end."""
+    """Makes a folder and removes it at the end."""
     _remove_abandoned()
     pid = os.getpid()
     folder, lock = _new_folder()
     try:
         yield folder
     finally:
-        # A forked child has a copy of the name.
+        # A forked child has the name too and must not remove the folder.
         if pid == os.getpid():
             shutil.rmtree(folder, ignore_errors=True)
             lock.close()
@@ -41,9 +41,9 @@ def _new_folder() -> tuple[str, LockableFile]:
         try:
             lock = LockableFile(folder, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
-            # Somebody took it for abandoned, as below.
+            # Another process removed it as abandoned, see below.
             continue
-        # Where locks do not work nobody can take it for abandoned.
+        # Without locks no process can treat it as abandoned.
         with contextlib.suppress(OSError):
             lock.lock(fcntl.LOCK_EX)
         if os.path.exists(folder):
@@ -56,7 +56,7 @@ def _remove_abandoned() -> None:
         if not name.startswith(_PREFIX):
             continue
         folder = os.path.join(tempfile.gettempdir(), name)
-        # Gone meanwhile, no folder, or no locks here.
+        # Already removed, not a folder, or no locks on this file system.
         with contextlib.suppress(OSError):
             lock = LockableFile(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:

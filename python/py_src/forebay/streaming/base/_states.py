@@ -1,7 +1,7 @@
-"""What the reference's processes tell each other of shards, for programs that look at it.
+"""States of shards as in the reference, for programs that use them.
 
-Programs reset the state of a shard whose download failed, since the reference leaves it as being prepared and everybody else
-waits for ever. Nobody does here: a state is looked up on disk, and setting one changes nothing.
+Programs reset the state of a shard whose download failed, because the reference leaves it as being prepared and other
+processes wait for ever. That is not needed here: a state is computed from the disk, and setting one has no effect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["ShardStates", "_ShardState"]
 
 
 class _ShardState(IntEnum):
-    """Where a shard is, in the reference's numbers."""
+    """State of a shard, with the reference's numbers."""
 
     INVALID = 0
     REMOTE = 1
@@ -26,7 +26,7 @@ class _ShardState(IntEnum):
 
 
 class ShardStates(Sequence[_ShardState]):
-    """The states of all shards of a data set: `LOCAL` where all files are on local disk in one form, else `REMOTE`; `INVALID`
+    """States of all shards of a data set: `LOCAL` if all files are on local disk in one form, else `REMOTE`; `INVALID`
     for readers that do not name their files.
 
     Args:
@@ -49,7 +49,7 @@ class ShardStates(Sequence[_ShardState]):
         return _state_of(self._shards[at])
 
     def __setitem__(self, at: int, state: _ShardState) -> None:
-        """Changes nothing."""
+        """Does nothing."""
 
 
 def _state_of(shard: Reader) -> _ShardState:

@@ -1,4 +1,4 @@
-"""Indexing as numpy's, over anything that can give one item."""
+"""Indexing like numpy's, for classes that return single items."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Array"]
 
 
 class Array:
-    """A read-only sequence that takes integers, slices, and lists and arrays of them in any nesting.
+    """Read-only sequence with indexing by integers, slices, and nested lists and arrays of them.
 
     A subclass provides `size` and `get_item`.
     """
@@ -23,14 +23,13 @@ class Array:
         raise NotImplementedError
 
     def get_item(self, idx: int) -> Any:
-        """The item at `idx`, from 0 to `size`, its end exclusive."""
+        """Returns the item at `idx`, from 0 to `size`, exclusive."""
         raise NotImplementedError
 
     def _each_slice_index(self, at: slice) -> Iterator[int]:
-        """The indices of a slice.
+        """Yields the indices of a slice.
 
-        As in the reference and other than in Python, a start or stop that is left out is 0 or `size` whatever the step's
-        sign.
+        As in the reference, but not in Python, a missing start or stop is 0 or `size` for any sign of the step.
         """
         size = self.size
 
@@ -48,13 +47,13 @@ class Array:
         yield from range(start, stop, step)
 
     def __getitem__(self, at: int | slice | list[int] | NDArray[np.int64]) -> Any:
-        """An item, or for anything but an integer a list of items.
+        """Returns an item for an integer, else a list of items.
 
         Args:
-            at: An index, negative ones count from the end; a slice; a list or an array of indices.
+            at: Index, negative from the end; slice; list or array of indices.
 
         Raises:
-            ValueError: `at` is none of these.
+            ValueError: `at` has another type.
         """
         if type(at) is int and at >= 0:
             return self.get_item(at)

@@ -1,4 +1,4 @@
-"""Compression of whole files, by the names that an index gives: "zstd", or "zstd:7" with a level."""
+"""Compression of whole files by the names in an index: "zstd", or "zstd:7" with a level."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _LEVELS = dict(_forebay.compressions())
 
 
 class Compression:
-    """A family of compression, as it is without levels."""
+    """Compression family without levels."""
 
     extension: str = ""
-    """The family's name, and what a compressed file's name ends with."""
+    """Name of the family, and extension of compressed files."""
 
     @classmethod
     def each(cls) -> Iterator[tuple[str, Compression]]:
-        """Every name that the family has, and what it stands for."""
+        """Yields every name of the family with its compression."""
         yield cls.extension, cls()
 
     @property
@@ -27,23 +27,23 @@ class Compression:
         return self.extension
 
     def compress(self, data: bytes) -> bytes:
-        """`data` compressed."""
+        """Compresses `data`."""
         return _forebay.compress(self._name, data)
 
     def decompress(self, data: bytes) -> bytes:
-        """What compressed `data` holds.
+        """Unpacks `data`.
 
         Raises:
-            FormatError: It is damaged.
+            FormatError: `data` is damaged.
         """
         return _forebay.decompress(self._name, data)
 
 
 class LevelledCompression(Compression):
-    """A family with levels.
+    """Compression family with levels.
 
     Args:
-        level: One of `levels`. None: the family's own choice.
+        level: One of `levels`. None: the family's default.
     """
 
     levels: list[int] = []
@@ -70,19 +70,19 @@ class LevelledCompression(Compression):
 
 
 class Brotli(LevelledCompression):
-    """Brotli: dense and slow; level 11 if none is given."""
+    """Brotli: dense and slow; default level 11."""
 
     extension = "br"
 
 
 class Bzip2(LevelledCompression):
-    """Bzip2, level 9 if none is given."""
+    """Bzip2; default level 9."""
 
     extension = "bz2"
 
 
 class Gzip(LevelledCompression):
-    """Gzip, level 9 if none is given. Nothing of the clock enters the file, so its hash can be reproduced."""
+    """Gzip; default level 9. Files contain no time stamp, so hashes can be reproduced."""
 
     extension = "gz"
 
@@ -94,7 +94,7 @@ class Snappy(Compression):
 
 
 class Zstandard(LevelledCompression):
-    """Zstandard, level 3 if none is given."""
+    """Zstandard; default level 3."""
 
     extension = "zstd"
 
@@ -115,17 +115,17 @@ def _find(algo: str) -> Compression:
 
 
 def get_compressions() -> set[str]:
-    """All names, with and without levels."""
+    """Returns all names, with and without levels."""
     return set(_algorithms)
 
 
 def is_compression(algo: str | None) -> bool:
-    """Whether `algo` is one of them."""
+    """Returns true if `algo` is the name of a compression."""
     return algo in _algorithms
 
 
 def get_compression_extension(algo: str) -> str:
-    """What the name of a file compressed by `algo` ends with, without the dot.
+    """Returns the extension of files compressed with `algo`, without the dot.
 
     Raises:
         ValueError: There is no such compression.
@@ -134,7 +134,7 @@ def get_compression_extension(algo: str) -> str:
 
 
 def compress(algo: str | None, data: bytes) -> bytes:
-    """`data` compressed by `algo`, or as it is if that is None.
+    """Compresses `data` with `algo`; returns it unchanged if `algo` is None.
 
     Raises:
         ValueError: There is no such compression.
@@ -143,10 +143,10 @@ def compress(algo: str | None, data: bytes) -> bytes:
 
 
 def decompress(algo: str | None, data: bytes) -> bytes:
-    """What `data`, compressed by `algo`, holds; `data` itself if that is None.
+    """Unpacks `data` with `algo`; returns it unchanged if `algo` is None.
 
     Raises:
-        FormatError: It is damaged.
+        FormatError: `data` is damaged.
         ValueError: There is no such compression.
     """
     return data if algo is None else _find(algo).decompress(data)

@@ -1,6 +1,6 @@
-"""Names of what the reference keeps in shared memory and in lock files, and its intervals.
+"""Names of the reference's shared memory and lock files, and its intervals.
 
-Ours keeps nothing of the kind; the names are here for code that imports them, and to clean up after the reference.
+This package has no such objects. The names are for code that imports them, and for cleaning up after the reference.
 """
 
 LOCALS = "locals"
@@ -28,7 +28,7 @@ BARRIER_FILELOCK = "barrier_filelock"
 CACHE_FILELOCK = "cache_filelock"
 
 TICK = 0.007
-"""Seconds between two looks of the reference at what it waits for."""
+"""Polling interval of the reference in seconds."""
 
 DEFAULT_TIMEOUT = 60.0
-"""Seconds that a download may take, where nobody says."""
+"""Default timeout of a download in seconds."""

@@ -1,4 +1,4 @@
-"""The data set: an iterable of samples for this worker of this rank, in an order that the whole job agrees on."""
+"""Data set: an iterable of the samples of this worker and rank, in an order that is the same in the whole job."""
 
 from __future__ import annotations
 
@@ -40,18 +40,17 @@ __all__ = ["StreamingDataset"]
 
 
 class StreamingDataset(IteratesInPython, Array, IterableDataset):
-    """Samples of one or more streams, fetched ahead, shuffled the same way on any number of nodes, ranks and workers.
+    """Samples of one or more streams, prefetched, in the same order for any number of nodes, ranks and workers.
 
-    Iterate over it, alone or in a DataLoader, or index it: `dataset[7]`, `dataset[-3:]`, `dataset[[5, 2]]`. A sample is a
-    dict of its columns. Give either `streams`, or `remote` and `local` of a single one.
+    Iterate over it, alone or in a DataLoader, or index it: `dataset[7]`, `dataset[-3:]`, `dataset[[5, 2]]`. A sample is
+    a dict of its columns. Give either `streams`, or `remote` and `local` of a single one.
 
-    Constructing it reads the indexes and starts nothing: no thread, no process group, no shared memory with a name. Each
-    process that reads opens what it needs by itself, also after a fork. Samples are read on the calling thread; while
-    shards are absent one more thread fetches ahead.
+    The constructor reads the indexes and starts nothing: no thread, no process group, no named shared memory. Each
+    process that reads opens its own files, also after a fork. Samples are read on the calling thread; while shards are
+    absent, another thread prefetches them.
 
-        dataset = StreamingDataset(remote="s3://bucket/c4", local="/cache/c4", split="train", shuffle=True, batch_size=32)
-        loader = StreamingDataLoader(dataset, batch_size=32, num_workers=8)
-        for batch in loader: ...
+        dataset = StreamingDataset(remote="s3://bucket/c4", local="/cache/c4", split="train", shuffle=True,
+        batch_size=32) loader = StreamingDataLoader(dataset, batch_size=32, num_workers=8) for batch in loader: ...
 
     Args:
         streams: The streams. The arguments from `remote` to `keep_zip` are then defaults for them.
@@ -62,15 +61,16 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         download_timeout: Seconds without a byte before an attempt fails.
         validate_hash: Hash that every download must match.
         keep_zip: Keep compressed shards beside the unpacked ones.
-        epoch_size: Samples of an epoch, also as "100k", "64M", "77b" or "1t". None: as the streams' weights say.
-        predownload: Samples whose shards are fetched ahead, in each worker. None: 8 batches, or 64 without a batch size.
+        epoch_size: Samples of an epoch, also as "100k", "64M", "77b" or "1t". None: from the streams' weights.
+        predownload: Samples whose shards are fetched ahead, in each worker. None: 8 batches, or 64 without a batch
+        size.
         cache_limit: Bytes of local disk for shards and indexes, also as "100mb". None: no limit.
-        sampling_method: "balanced" draws up- and downsampled streams anew every epoch, "fixed" once.
+        sampling_method: "balanced" draws up- and downsampled streams again in each epoch, "fixed" draws once.
         sampling_granularity: Samples of one shard that are drawn together.
         partition_algo: "relaxed" or "orig".
-        num_canonical_nodes: Parts into which an epoch is cut whatever the world is. None: the nodes of the first run, 64
+        num_canonical_nodes: Parts of an epoch, independent of the number of ranks. None: the nodes of the first run, 64
             times as many for "py1s" and "py2s".
-        batch_size: Samples of a batch on one device; the DataLoader must have the same. Needed to iterate.
+        batch_size: Samples of a batch on one device, the same as in the DataLoader. Required for iteration.
         shuffle: Shuffle samples.
         shuffle_algo: "py1e", "py1br", "py1s", "py2s" or "naive".
         shuffle_seed: Seed of the order.
@@ -78,16 +78,16 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         batching_method: "random", "stratified", "per_stream" or "device_per_stream".
         allow_unsafe_types: Allow columns of Python pickles.
         replication: Consecutive ranks that get the same samples.
-        stream_name: Class of the single stream, by its name in `streams_registry`.
+        stream_name: Name of the single stream's class in `streams_registry`.
         stream_config: Further arguments of that class.
-        rank: This process among all. None: from torch.distributed or the launcher's environment, as the three after it.
-            The reference has none of the four.
+        rank: This process among all. None, here and in the next three: from torch.distributed or the launcher's
+            environment. The reference does not have these four arguments.
         world_size: All processes.
         local_rank: This process among those of its node.
         local_world_size: Processes of one node.
 
     Raises:
-        ValueError: An argument, or a combination, is wrong; the message says what to change.
+        ValueError: An argument or a combination is wrong; the message contains the fix.
         RuntimeError: A stream has no samples, or neither a remote nor an index.
     """
 
@@ -138,7 +138,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self.batching_method = batching_method
         self.allow_unsafe_types = allow_unsafe_types
         self.replication = replication
-        # Nodes of the run that began the training; known once a checkpoint is resumed.
+        # Nodes of the first run of the training; known after a checkpoint is loaded.
         self.initial_physical_nodes: int | None = None
         self._check_arguments()
         if predownload is None:
@@ -179,7 +179,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self._check_folders()
         self._state = SharedState()
         self._forget_process()
-        # Before there are workers: those that are forked then share its pages.
+        # Before workers are forked, so that they share its pages.
         self._data_here = self._data
 
     def _check_arguments(self) -> None:
@@ -205,7 +205,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         require(self.shuffle_seed >= 0, f"`shuffle_seed` must be non-negative, but got {self.shuffle_seed}.")
 
     def _open_streams(self, streams: Sequence[Stream]) -> None:
-        """Reads the indexes and lays out the attributes that say which stream, shard and sample lies where."""
+        """Reads the indexes and sets the attributes that map streams, shards and samples to each other."""
         self.streams = streams
         self.num_streams = len(streams)
         parts = []
@@ -215,7 +215,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
             if not part.samples.any():
                 raise RuntimeError(f"Stream contains no samples: {os.path.join(folder(stream), get_index_basename())}.")
             parts.append(part)
-        # Streams that the engine reads; and whether their shards are fetched as this class says.
+        # Streams that the engine reads, and whether this class's own functions fetch their shards.
         self._engine_streams = [number for number, stream in enumerate(streams) if not is_own(stream, parts[number])]
         self._is_engines = len(self._engine_streams) == len(streams) and (
             type(self).prepare_shard is StreamingDataset.prepare_shard
@@ -238,20 +238,20 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         index_bytes = sum(stream.get_index_size() for stream in self.streams)
         _require(
             self.cache_limit > index_bytes,
-            f"Minimum cache usage ({index_bytes} bytes) is larger than the cache limit ({self.cache_limit} bytes): that is "
-            "what the indexes take. Raise `cache_limit`, by far if you can: shards that do not stay are fetched again.",
+            f"Minimum cache usage ({index_bytes} bytes) of the indexes is larger than the cache limit ({self.cache_limit} "
+            "bytes). Raise `cache_limit`, by far if you can: evicted shards are fetched again.",
         )
         largest = max(part.max_size() for part in self.shards.streams)
         self.max_shard_size_across_all_streams = largest
         _require(
             self.cache_limit >= 4 * largest,
             f"Cache limit ({self.cache_limit} bytes) is too low. Increase the `cache_limit` to at-least four times the "
-            f"largest shard, which takes {largest} bytes raw and compressed, and by far if you can: shards that do not stay "
+            f"largest shard, which takes {largest} bytes raw and compressed, and by far if you can: evicted shards "
             "are fetched again.",
         )
 
     def _check_folders(self) -> None:
-        """Two live data sets of one process do not fill the same folder. Those of other processes may."""
+        """Checks that no other live data set of this process uses the same folder. Other processes may."""
         ours = [os.path.abspath(folder(stream)) for stream in self.streams]
         filled = {folder for folder, stream in zip(ours, self.streams) if stream.remote is not None}
         if len(filled) < sum(stream.remote is not None for stream in self.streams):
@@ -269,7 +269,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     @property
     def next_epoch(self) -> int:
-        """The epoch that the next iteration begins, in whichever process of this rank."""
+        """Epoch that the next iteration starts, in any process of this rank."""
         return self._state.next_epoch
 
     @next_epoch.setter
@@ -286,13 +286,13 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         """Samples of an epoch for each rank."""
         return self.length
 
-    # What belongs to one process.
+    # State of one process.
 
     def _forget_process(self) -> None:
         self._reader_here: _forebay.Reader | None = None
         self._samples_here: _forebay.Samples | None = None
         self._own_here: OwnShards | None = None
-        # How often this process has begun an epoch.
+        # Number of epochs that this process has started.
         self._begun = 0
         for name in _THREADS:
             self.__dict__.pop(name, None)
@@ -301,7 +301,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
     def _reader(self) -> _forebay.Reader:
         if self._reader_here is not None:
             return self._reader_here
-        # Threads that come here together share one: shards that it knows, connections, what it keeps open.
+        # Concurrent threads share one reader with its shards, connections and open files.
         with making_reader:
             if self._reader_here is None:
                 self._reader_here = _forebay.Reader(self._engine_data, decoder_of, outside(self._of_engine(self.streams)))
@@ -311,7 +311,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         return [all_streams[number] for number in self._engine_streams]
 
     def _engine_shard(self, shard_id: int) -> int:
-        """A shard's number among those of the streams that the engine reads."""
+        """Returns a shard's number among the streams that the engine reads."""
         if len(self._engine_streams) == self.num_streams:
             return shard_id
         stream = int(self.stream_per_shard[shard_id])
@@ -320,7 +320,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     @property
     def _own_shards(self) -> OwnShards:
-        """The shards that the program prepares itself."""
+        """Returns the shards that the program prepares itself."""
         if self._own_here is None:
             own = {}
             for number in set(range(self.num_streams)) - set(self._engine_streams):
@@ -332,7 +332,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     @property
     def _data(self) -> _forebay.DataSet:
-        """The engine's form of the streams, by which it plans: plain memory, which a fork may copy."""
+        """Engine's form of all streams, for planning. Plain memory, which a fork may copy."""
         if self._data_here is None:
             places = [
                 stream._place() if number in self._engine_streams else place(stream)
@@ -343,7 +343,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     @property
     def _engine_data(self) -> _forebay.DataSet:
-        """The same of the streams that it reads."""
+        """Engine's form of the streams that the engine reads."""
         if len(self._engine_streams) == self.num_streams:
             return self._data
         streams, parts = self._of_engine(self.streams), self._of_engine(self.shards.streams)
@@ -363,26 +363,26 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self._forget_process()
         _alive.add(self)
 
-    # Where an iteration begins.
+    # Start of an iteration.
 
     def _resume(self, world: World, epoch: int) -> tuple[int, int]:
-        """Settles what is decided late: canonical nodes and the shuffle block, or what a checkpoint says instead.
+        """Resolves canonical nodes and the shuffle block, or takes them from a checkpoint.
 
         Args:
             world: This process, with ranks that replicate each other counted as one.
-            epoch: The epoch it would be without a checkpoint.
+            epoch: The epoch without a checkpoint.
 
         Returns:
             The epoch, and the samples of it that are done.
         """
         state = self._state.resume
         done = 0
-        # One of an earlier epoch has been used up.
+        # A checkpoint of an earlier epoch has been used already.
         if state is not None and state["epoch"] >= epoch:
             epoch, done = state["epoch"], state["sample_in_epoch"]
             self.num_canonical_nodes = state["num_canonical_nodes"]
             self.shuffle_seed = state["shuffle_seed"]
-            # Early releases of the reference did not write it.
+            # Missing in checkpoints of early releases of the reference.
             self.initial_physical_nodes = state.get("initial_physical_nodes")
         elif not self.num_canonical_nodes:
             parts_per_node = 64 if self.shuffle_algo in ("py1s", "py2s") else 1
@@ -392,7 +392,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         return epoch, done
 
     def _resume_incr_epoch(self) -> tuple[int, int]:
-        """Begins an epoch in this worker; the others of the same pass over the DataLoader find the same one.
+        """Starts an epoch in this worker; other workers of the same DataLoader iteration start the same epoch.
 
         Returns:
             The epoch, and the samples of it that are done.
@@ -402,17 +402,18 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         iteration = None
         if info is not None:
             self._begun += 1
-            # A worker's seed is its loader's plus its number; the loader draws a new one for each set of workers.
+            # A worker's seed is its loader's seed plus its number; the loader draws a new seed for each set of workers.
             iteration = (info.seed - info.id, self._begun, info.num_workers)
         upcoming = self._state.begin(world.worker_of_rank, iteration, lambda epoch: self._resume(world, epoch)[0])
         return self._resume(world, upcoming)
 
     def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
-        """Where the training stands, as plain JSON: the reference's checkpoint, in both directions.
+        """Returns the position of the training as plain JSON, compatible with the reference in both directions.
 
         Args:
             num_samples: Samples of the epoch that all ranks together have seen.
-            from_beginning: Whether they count from the epoch's beginning, or from where this run resumed it.
+            from_beginning: True: they count from the start of the epoch. False: from the position that this run
+                resumed.
 
         Returns:
             `epoch`, `sample_in_epoch`, `num_canonical_nodes`, `shuffle_seed`, `initial_physical_nodes`.
@@ -429,14 +430,14 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         }
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
-        """Makes the next iteration go on where `obj` was taken, in all processes of this rank.
+        """Makes the next iteration resume the position of `obj`, in all processes of this rank.
 
         Raises:
             ValueError: `obj` is larger than any checkpoint.
         """
         self._state.resume = obj
 
-    # What is iterated over.
+    # Order of an epoch.
 
     def resample_streams(
         self, epoch: int, stream_id: int | None = None
@@ -444,12 +445,12 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         """Draws the up- and downsampled streams of an epoch.
 
         Args:
-            epoch: Which epoch.
+            epoch: The epoch.
             stream_id: One stream; None: all of them.
 
         Returns:
             Samples of each unit that is shuffled as a whole, int64; and the sample at each place of the epoch before
-            it is shuffled, int64.
+            the shuffle, int64.
         """
         chosen = range(self.num_streams) if stream_id is None else [stream_id]
         sizes = np.split(self.samples_per_shard, self.shard_offset_per_stream[1:])
@@ -463,26 +464,26 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         return int64s(units), int64s(samples)
 
     def _check_order(self) -> None:
-        """Whether there can be an order; looked at late, since programs set these attributes."""
+        """Checks the arguments of the order. Called late, because programs set these attributes."""
         if not isinstance(self.batch_size, int):
             raise ValueError(
                 "Please pass `batch_size` to StreamingDataset, the same as to the DataLoader: samples per batch and device. "
-                "It decides which samples go to which rank and worker"
+                "It determines the samples of each rank and worker"
             )
-        # The reference's errors: an index of a dict by a name that it does not have.
+        # The reference's error for an unknown name is a KeyError.
         partition_algos[self.partition_algo]
         if self.shuffle:
             shuffle_algos[self.shuffle_algo]
 
     def _plan(self, epoch: int, sample_in_epoch: int) -> _forebay.Plan:
-        """The order of an epoch, or of the rest of one, for this rank."""
+        """Plans an epoch, or the rest of one, for this rank."""
         self._check_order()
         world = self._parallel_worker_world
         arguments = plan_arguments(self.batching_method, self, world, epoch, sample_in_epoch)
         return _forebay.Plan(self._data, arguments, world.rank)
 
     def _get_work(self, epoch: int, sample_in_epoch: int) -> NDArray[np.int64]:
-        """The ids of this worker, batch after batch, int64; -1 where it has fewer than other workers."""
+        """Returns the ids of this worker, batch after batch, int64; -1 if it has fewer than other workers."""
         world = self._parallel_worker_world
         if orders_in_python(self):
             self._check_order()
@@ -491,22 +492,22 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         return np.frombuffer(self._plan(epoch, sample_in_epoch).ids(world.worker_of_rank), np.int64)
 
     def _iterates_in_own_way(self) -> bool:
-        """Whether the program orders or gives out samples with functions of its own."""
+        """Returns true if the program orders or delivers samples with functions of its own."""
         own = (getattr(getattr(self, name), "__func__", None) for name in _PARTS_OF_ITERATION)
         theirs = (getattr(StreamingDataset, name) for name in _PARTS_OF_ITERATION)
         return any(map(operator.is_not, own, theirs)) or orders_in_python(self)
 
     def __iter__(self) -> Iterator[Any]:
-        """The samples of this worker. The epoch begins with the first of them, and ends the one before it.
+        """Yields the samples of this worker. The first one starts the epoch and ends the previous epoch.
 
         Raises:
-            ValueError: `batch_size` is missing, or the order cannot be.
-            Error: What went wrong while a shard was fetched ahead, with the next sample.
+            ValueError: `batch_size` is missing, or the order is impossible.
+            Error: A prefetch has failed; raised with the next sample.
         """
         return Epoch(self._begin)
 
     def _begin(self) -> tuple[Any, Iterator[Any]]:
-        """Begins an epoch: what can be closed, and its samples."""
+        """Starts an epoch; returns an object to close, and the samples."""
         if self._samples_here is not None:
             self._samples_here.close()
         if hasattr(self, "_iterator"):
@@ -527,17 +528,17 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         return samples, map(self.__getitem__, iter(samples.next_id, None))
 
     def get_item(self, sample_id: int, retry: int = 7) -> Any:
-        """Sample `sample_id`, whose shard is fetched first if it is not here.
+        """Returns sample `sample_id`; fetches its shard if it is not resident.
 
         Args:
-            sample_id: From 0 to `size`, its end exclusive.
-            retry: How often to fetch the shard again where it is evicted each time before it can be read.
+            sample_id: From 0 to `size`, exclusive.
+            retry: Further fetches of the shard if it is evicted before it can be read.
 
         Returns:
             The sample's columns by name.
         """
         if not 0 <= sample_id < self.num_samples:
-            # Which raises the reference's error.
+            # Raises the reference's error.
             self.spanner[sample_id]
         if self._is_engines:
             return self._reader.sample(int(sample_id), 1 + retry)
@@ -549,8 +550,8 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         """Fetches a shard, if it is not on local disk.
 
         Args:
-            shard_id: Which one.
-            blocking: Wait for it where another process fetches it.
+            shard_id: Number of the shard.
+            blocking: Wait if another process fetches it.
         """
         if int(shard_id) in self._own_shards:
             self._own_shards.prepare(int(shard_id), blocking)
@@ -558,7 +559,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
             self._reader.fetch(self._engine_shard(int(shard_id)), blocking)
 
     def evict_shard(self, shard_id: int) -> None:
-        """Deletes a shard from local disk, unless somebody is about to read it.
+        """Deletes a shard from local disk, unless it is about to be read.
 
         Raises:
             ValueError: Its stream has no remote: the files may be the only copy.
@@ -572,17 +573,17 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         """Deletes the least recently used shard, of the streams that have a remote.
 
         Raises:
-            ValueError: There is none.
+            ValueError: There is no such shard.
         """
         if self._engine_streams and self._reader.evict_coldest() is not None:
             return
         if len(self._engine_streams) == self.num_streams:
-            raise ValueError("there is no shard on local disk that could be fetched again")
+            raise ValueError("no shard on local disk can be fetched again")
         self._own_shards.evict_coldest()
 
 
 def _require(condition: bool, message: str, category: type[Warning] | None = None) -> None:
-    """Raises, or where there is a category warns, unless `condition` holds."""
+    """Raises, or warns if there is a category, unless `condition` holds."""
     if condition:
         return
     if category is None:
@@ -591,24 +592,24 @@ def _require(condition: bool, message: str, category: type[Warning] | None = Non
 
 
 def _stream_of(name: str, arguments: dict[str, Any]) -> Stream:
-    """A stream of the class that the registry has under `name`."""
+    """Makes a stream of the class `name` of the registry."""
     if is_of_reference(streams_registry.get(name)):
         return Stream(**arguments)
     return construct_from_registry(name, streams_registry, partial_function=False, kwargs=arguments)
 
 
-# What programs override one by one; the rest of an iteration is then made of these.
+# Functions that programs override one by one; an iteration then calls them.
 _PARTS_OF_ITERATION = ("_get_work", "_each_sample_id", "_prepare_thread")
 
-# What a program that iterates in its own way keeps on its data set, and a copy in another process must not have.
+# Attributes that programs with their own iteration set on the data set; a copy in another process must not have them.
 _THREADS = ("_iterator", "_executor", "_event")
 
-# The data sets of this process.
+# Data sets of this process.
 _alive: weakref.WeakSet[StreamingDataset] = weakref.WeakSet()
 
 
 def _forget_parent() -> None:
-    """In a forked child: threads, locks and descriptors are the parent's."""
+    """Resets data sets in a forked child, whose threads, locks and descriptors belong to the parent."""
     for dataset in _alive:
         dataset._forget_process()
 

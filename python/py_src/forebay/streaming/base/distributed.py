@@ -1,4 +1,4 @@
-"""Ranks, by the launcher's environment, and the few collective calls of `torch.distributed` that programs here need.
+"""Ranks from the launcher's environment, and the collective calls of `torch.distributed` that programs use.
 
 Data sets of this package make no collective call, start no process group and touch no device.
 """
@@ -48,7 +48,7 @@ def get_local_world_size() -> int:
 
 
 def _group() -> Any:
-    """`torch.distributed` if there is a process group. There is none if nobody has imported torch."""
+    """Returns `torch.distributed` if there is a process group. Without an import of torch there is none."""
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -75,7 +75,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor) -> None:
 
 
 def all_gather_object(obj: TObj) -> list[TObj]:
-    """Every rank's `obj`, in the order of ranks.
+    """Returns every rank's `obj` in the order of ranks.
 
     Raises:
         RuntimeError: There are several ranks and no process group.
@@ -92,7 +92,7 @@ def all_gather_object(obj: TObj) -> list[TObj]:
 
 
 def maybe_init_dist() -> bool:
-    """Starts a process group if there are several ranks and none is running; True if it did, for who must end it."""
+    """Starts a process group if there are several ranks and no group. Returns true if it did: the caller ends it."""
     if get_world_size() == 1:
         return False
     import torch

@@ -1,4 +1,4 @@
-"""Hashes of files, by the names that an index lists."""
+"""Hashes of files by the names in an index."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _HASHES = frozenset(_forebay.hashes())
 
 
 def get_hashes() -> set[str]:
-    """Names of all hashes."""
+    """Returns the names of all hashes."""
     return set(_HASHES)
 
 
 def is_hash(algo: str) -> bool:
-    """Whether `algo` is one of them."""
+    """Returns true if `algo` is the name of a hash."""
     return algo in _HASHES
 
 
 def get_hash(algo: str, data: bytes) -> str:
-    """The hash of `data`, in hexadecimal digits.
+    """Returns the hash of `data` in hexadecimal digits.
 
     Raises:
         ValueError: There is no such hash.

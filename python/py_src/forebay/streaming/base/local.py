@@ -1,4 +1,4 @@
-"""A data set on local disk, for random access."""
+"""Data set on local disk with random access."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["LocalDataset"]
 
 
 class LocalDataset(Array, Dataset):
-    """A local folder of raw shards as a map-style data set of torch.
+    """Local folder of raw shards as a map-style data set of torch.
 
-    Each process that reads keeps the shards open that it has read from.
+    Each reading process keeps its shards open.
 
     Args:
         local: The folder.
@@ -29,7 +29,7 @@ class LocalDataset(Array, Dataset):
 
     Raises:
         FileNotFoundError: There is no index.
-        ValueError: The index has another version than 2.
+        ValueError: The version of the index is not 2.
     """
 
     def __init__(self, local: str, split: str | None = None) -> None:
@@ -59,7 +59,7 @@ class LocalDataset(Array, Dataset):
 
     @property
     def _reader(self) -> _forebay.Reader:
-        # A forked child has a copy that belongs to its parent.
+        # The reader in a forked child belongs to the parent.
         if self._reader_here is None or self._pid != os.getpid():
             config = json.dumps({"streams": [self._config], "cache_limit": None})
             # Nothing is fetched.
@@ -69,7 +69,7 @@ class LocalDataset(Array, Dataset):
         return self._reader_here
 
     def get_item(self, sample_id: int) -> dict[str, Any]:
-        """The sample of an id, as a dict of its columns."""
+        """Returns a sample as a dict of its columns."""
         if 0 <= sample_id < self.num_samples:
             try:
                 sample = self._reader.sample_here(int(sample_id))
@@ -77,6 +77,6 @@ class LocalDataset(Array, Dataset):
                 sample = None
             if sample is not None:
                 return sample
-        # The shard's own reader says what is wrong with it, or reads what is left of a damaged one.
+        # The shard's own reader explains the error, or reads the intact part of a damaged shard.
         shard, index = self.spanner[sample_id]
         return self.shards[shard][index]

@@ -1,4 +1,4 @@
-"""Registries: classes and functions by name, entered by programs and by entry points of other packages."""
+"""Registries of classes and functions by name, filled by programs and by entry points of other packages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 
 class TypedRegistry(catalogue.Registry, Generic[T]):
-    """A registry of catalogue's whose entries have a type, for type checkers, and a description.
+    """Registry of catalogue with a type of entries, for type checkers, and a description.
 
     Args:
-        namespace: The registry's name, in parts.
-        entry_points: Whether other packages may enter something, in an entry-point group of the name with underscores.
-        description: What it is for.
+        namespace: Name of the registry, in parts.
+        entry_points: Accept entries of other packages, in an entry-point group of the same name with underscores.
+        description: Purpose of the registry.
     """
 
     def __init__(self, namespace: Sequence[str], entry_points: bool = False, description: str = "") -> None:
@@ -33,23 +33,23 @@ class TypedRegistry(catalogue.Registry, Generic[T]):
         self.description = description
 
     def register_class(self, name: str, *, func: T | None = None) -> T:
-        """Enters a class; without `func`, a decorator that does."""
+        """Registers a class; without `func`, returns a decorator."""
         return self.register(name, func=func)
 
 
 def create_registry(
     *namespace: str, generic_type: Any, entry_points: bool = False, description: str = ""
 ) -> TypedRegistry[Any]:
-    """A new registry.
+    """Makes a registry.
 
     Args:
-        *namespace: Its name, in parts.
-        generic_type: The type of its entries.
-        entry_points: Whether other packages may enter something.
-        description: What it is for.
+        *namespace: Name of the registry, in parts.
+        generic_type: Type of its entries.
+        entry_points: Accept entries of other packages.
+        description: Purpose of the registry.
 
     Raises:
-        catalogue.RegistryError: There is one of that name.
+        catalogue.RegistryError: The name is in use.
     """
     if catalogue.check_exists(*namespace):
         raise catalogue.RegistryError(f"Namespace already exists: {namespace}")
@@ -64,18 +64,18 @@ def construct_from_registry(
     post_validation_function: Callable[[Any], None] | None = None,
     kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """What an entry makes: an instance of a class, or a function with some arguments given.
+    """Makes an instance of an entry's class, or binds arguments to an entry's function.
 
     Args:
-        name: The entry's name.
-        registry: Where it is.
-        partial_function: Whether a function is given its arguments and not called.
-        pre_validation_function: Called with the entry, or a class of which it has to be a subclass.
-        post_validation_function: Called with what is made.
-        kwargs: The arguments.
+        name: Name of the entry.
+        registry: Registry of the entry.
+        partial_function: Bind the arguments to a function instead of calling it.
+        pre_validation_function: Function that is called with the entry, or a class that it must be a subclass of.
+        post_validation_function: Function that is called with the result.
+        kwargs: Arguments of the class or function.
 
     Raises:
-        ValueError: The entry is not what the validation asks for, or can be called in no way.
+        ValueError: The validation fails, or the entry cannot be called.
     """
     entry = registry.get(name)
     if isinstance(pre_validation_function, type):
@@ -99,11 +99,11 @@ def construct_from_registry(
 
 
 def import_file(loc: str | Path) -> ModuleType:
-    """Runs a file, which may enter things, as a module.
+    """Runs a file, which may register entries, as a module.
 
     Raises:
-        FileNotFoundError: It is not there.
-        RuntimeError: It fails; the cause says why.
+        FileNotFoundError: The file does not exist.
+        RuntimeError: The file fails; the cause is attached.
     """
     if not os.path.exists(loc):
         raise FileNotFoundError(f"File {loc} does not exist.")
@@ -118,7 +118,7 @@ def import_file(loc: str | Path) -> ModuleType:
 
 @contextlib.contextmanager
 def save_registry() -> Iterator[None]:
-    """Takes back what is entered within."""
+    """Removes the entries that are registered inside."""
     saved = copy.deepcopy(catalogue.REGISTRY)
     try:
         yield

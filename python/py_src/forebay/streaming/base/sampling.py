@@ -1,4 +1,4 @@
-"""How many samples of each shard an epoch sees, where a stream is up- or downsampled."""
+"""Number of samples of each shard in an epoch of up- or downsampled streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["get_sampling"]
 def get_sampling(
     samples_per_shard: NDArray[np.int64], choose: int, granularity: int, seed: int, epoch: int, use_epoch: bool
 ) -> NDArray[np.int64]:
-    """Samples to take of each shard.
+    """Returns the samples to take from each shard.
 
     Args:
         samples_per_shard: Samples of each shard.
@@ -22,7 +22,7 @@ def get_sampling(
         granularity: Samples taken at a time from one shard.
         seed: Seed of the choice.
         epoch: The epoch, from 0.
-        use_epoch: Whether each epoch chooses anew.
+        use_epoch: Choose again in each epoch.
 
     Returns:
         int64 of shape (shards,), whose sum is `choose`.

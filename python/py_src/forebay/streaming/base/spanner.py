@@ -1,4 +1,4 @@
-"""Which shard holds a sample."""
+"""Lookup of a sample's shard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Spanner:
 
     Args:
         shard_sizes: Samples of each shard, int64.
-        span_size: Taken for compatibility: the look-up is a binary search over the shards and needs no spans.
+        span_size: For compatibility: the lookup is a binary search over the shards and needs no spans.
     """
 
     def __init__(self, shard_sizes: NDArray[np.int64], span_size: int = 1 << 10) -> None:
@@ -23,13 +23,13 @@ class Spanner:
         self.num_samples = int(self.shard_bounds[-1])
 
     def __getitem__(self, index: int) -> tuple[int, int]:
-        """The shard that holds sample `index`, and the sample's index in it.
+        """Returns the shard of sample `index`, and the sample's index in it.
 
         Raises:
             IndexError: There is no such sample.
         """
         if not 0 <= index < self.num_samples:
             raise IndexError(f"Invalid sample index `{index}`: 0 <= {index} < {self.num_samples}")
-        # An empty shard starts where the next one does; the last shard that starts there holds the sample.
+        # An empty shard has the same start as the next one; the last shard with that start has the sample.
         shard = int(self.shard_bounds.searchsorted(index, "right")) - 1
         return shard, int(index - self.shard_bounds[shard])

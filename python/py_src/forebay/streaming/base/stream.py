@@ -1,4 +1,4 @@
-"""Streams: a folder of shards each, and its weight in the mix."""
+"""Streams: folders of shards with their weights in the mix."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ _WEIGHTS = ("proportion", "repeat", "choose")
 
 
 class Stream:
-    """One folder of shards, remote, local or both. What is None is taken from the data set.
+    """One folder of shards, remote, local or both. An option that is None has the data set's value.
 
-    At most one of `proportion`, `repeat` and `choose` may be given, and either all streams of a data set have a proportion
-    or none has. A data set writes all three back as attributes; a stream may still be used in another one.
+    At most one of `proportion`, `repeat` and `choose` may be given, and either all streams of a data set have a
+    proportion or none has. A data set sets all three as attributes; the stream may still be used in another data set.
 
     Args:
-        remote: URL or path of the shards. None: what is in `local` is all there is.
+        remote: URL or path of the shards. None: all shards are in `local`.
         local: Folder that holds the shards, or will. None: a new one in the system's temporary folder, named after
             `remote`.
         split: Sub-folder of both.
         proportion: Share of an epoch, relative to the other streams' proportions.
-        repeat: How often an epoch sees each sample.
-        choose: How many samples of this stream an epoch has.
+        repeat: Occurrences of each sample in an epoch.
+        choose: Samples of this stream in an epoch.
         download_retry: Total attempts per download.
         download_timeout: Seconds without a byte before an attempt fails.
         validate_hash: Hash that every download must match.
         keep_zip: Keep the compressed shard beside the unpacked one.
 
-    Folders, http(s):// and s3:// are fetched from by the engine itself, every other scheme by its class in
-    `base.storage.download`, yours among them: `CloudDownloader`. A subclass may fetch files in a `_download_file` of its own,
+    The engine fetches from folders, http(s):// and s3://. Every other scheme is fetched by its `CloudDownloader` class
+    in `base.storage.download`, which may be the program's own. A subclass may fetch files in its own `_download_file`,
     or whole shards in `prepare_shard`.
 
     Raises:
-        ValueError: An argument is out of range, there is more than one weight, or nothing fetches from `remote`.
-        FileExistsError: `local` is None and the folder it would be is there already.
+        ValueError: An argument is out of range, there is more than one weight, or the scheme of `remote` is unknown.
+        FileExistsError: `local` is None and its default folder exists already.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Stream:
                     raise ValueError(f"`{name}` must be non-negative, not {weight}")
                 setattr(self, name, weight)
         self._proportion, self._repeat, self._choose = proportion, repeat, choose
-        # What a data set has written back: not the user's weights.
+        # Weights that a data set has set: not the user's.
         self._derived: dict[str, float] = {}
 
         self._download_retry = download_retry
@@ -100,10 +100,10 @@ class Stream:
                 raise ValueError(f"`download_timeout` must be positive, not {download_timeout}")
             self.download_timeout = download_timeout
         self.validate_hash = validate_hash
-        # The downloader, the process that made it, and what `remote` it was made for; None for one that was given.
+        # The downloader, its process, and its `remote`; None if the program has set it.
         self._downloader_made: tuple[CloudDownloader, int, str | None] | None = None
         if self._is_outside:
-            # Says so if nothing is known that fetches from there.
+            # Raises if the scheme is unknown.
             self._downloader  # noqa: B018
         self.local = self._new_local() if local is None else local
         self._keep_zip = keep_zip
@@ -114,8 +114,8 @@ class Stream:
         super().__init_subclass__()
         if "_decompress_shard_part" in vars(cls) and not cls._prepares_itself():
             warnings.warn(
-                f"{cls.__name__}._decompress_shard_part is never called: the engine does its work. A stream that unpacks in "
-                "its own way overrides `prepare_shard`",
+                f"{cls.__name__}._decompress_shard_part is never called, because the engine unpacks. Override `prepare_shard` "
+                "to unpack in another way",
                 stacklevel=2,
             )
 
@@ -127,8 +127,8 @@ class Stream:
         if distributed.get_local_rank() == 0:
             if os.path.exists(local):
                 raise FileExistsError(
-                    f"Could not create a temporary local directory {local}: it exists. Pass it as `local` to use what is in "
-                    "it, pass another one, or delete it"
+                    f"Could not create a temporary local directory {local}: it exists. Pass it as `local` to use its contents, "
+                    "pass another one, or delete it"
                 )
             os.makedirs(local)
         distributed.barrier()
@@ -140,7 +140,7 @@ class Stream:
 
     @property
     def _folder(self) -> str:
-        """Where the stream's files lie on local disk."""
+        """Folder of the stream's files on local disk."""
         return os.path.join(self.local, self.split)
 
     @property
@@ -149,29 +149,29 @@ class Stream:
 
     @property
     def _is_outside(self) -> bool:
-        """Whether Python fetches the stream's files, and not the engine's own store."""
+        """True if Python fetches the stream's files, and not the engine."""
         return self.remote is not None and (
             self._has_own_download or self._has_given_downloader or not is_native(self.remote)
         )
 
     @property
     def _has_own_download(self) -> bool:
-        """Whether a program fetches files in its own `_download_file`."""
+        """True if the program fetches files in its own `_download_file`."""
         return type(self)._download_file is not Stream._download_file
 
     @property
     def _has_given_downloader(self) -> bool:
-        """Whether a program has set `_downloader`."""
+        """True if the program has set `_downloader`."""
         return self._downloader_made is not None and self._downloader_made[2] is None
 
     @property
     def _downloader(self) -> CloudDownloader:
-        """What fetches the stream's files, in this process, where the engine does not."""
+        """Downloader of the stream's files in this process, for schemes that the engine does not support."""
         made = self._downloader_made
         if made is None or made[2] not in (None, self.remote):
             made = (CloudDownloader.get(self.remote), os.getpid(), self.remote or "")
         elif made[1] != os.getpid():
-            # The parent's connections are not ours to use. A copy of a downloader has none.
+            # A child must not use the parent's connections. A copy of a downloader has none.
             made = (copy.copy(made[0]), os.getpid(), made[2])
         self._downloader_made = made
         return made[0]
@@ -181,59 +181,59 @@ class Stream:
         self._downloader_made = (downloader, os.getpid(), None)
 
     def _download_to(self, name: str, path: str, downloader: CloudDownloader) -> None:
-        """Fetches the file `name` of this stream to `path` through `downloader`."""
+        """Fetches the file `name` of this stream to `path` with `downloader`."""
         remote = os.path.join(self.remote or "", self.split, name)
 
         def attempt() -> None:
             if os.path.exists(path):
-                # What a failed attempt left: a downloader takes it for the file.
+                # A downloader would treat the rest of a failed attempt as the file.
                 os.remove(path)
             downloader.download(remote, path, self.download_timeout)
 
         retry(clean_up_fn=downloader.clean_up, num_attempts=max(self.download_retry, 1))(attempt)()
 
     def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
-        """Fetches a file of this stream into its folder. A program's own takes the place of the engine's fetching.
+        """Fetches a file of this stream into its folder. A program's override replaces the engine's fetches.
 
         Args:
             from_basename: The file's name below `remote`.
-            to_basename: Its name below `local`. None: the same.
+            to_basename: Its name below `local`. None: the same name.
 
         Returns:
-            Where it is.
+            Path of the file.
         """
         path = os.path.join(self._folder, to_basename or from_basename)
         self._download_to(from_basename, path, self._downloader)
         return path
 
     def _fetch_into(self, folder: str, name: str, downloader: CloudDownloader) -> str:
-        """Fetches the file `name` of this stream to somewhere in `folder` through `downloader`; where it is."""
+        """Fetches the file `name` of this stream into `folder` with `downloader`; returns its path."""
         if not self._has_own_download:
             path = os.path.join(folder, os.path.basename(name))
             self._download_to(name, path, downloader)
             return path
-        # A program's own puts files where the stream's lie: for this one file that is `folder`.
+        # A program's override writes into the stream's folder, which is `folder` for this one file.
         stream = copy.copy(self)
         stream.local = folder
         stream._downloader_made = (downloader, os.getpid(), None if self._has_given_downloader else self.remote)
         return stream._download_file(name)
 
     def _place(self) -> dict[str, Any]:
-        """The engine's form."""
+        """Returns the engine's form."""
         remote = None if self.remote is None else os.path.join(self.remote, self.split)
         return {
-            # Of a remote that the engine does not fetch from, only the name in messages.
+            # For a remote that the engine does not fetch from, this is only a name in messages.
             "remote": _without_password(remote) if remote and self._is_outside else remote,
             "dir": self._folder,
             "keep_zip": self.safe_keep_zip,
-            # 0 is taken here, as in the reference, and means what it cannot mean there.
+            # 0 is accepted, as in the reference, and means one attempt.
             "download_retry": max(self.download_retry, 1),
             "download_timeout": float(self.download_timeout),
             "validate_hash": self.validate_hash or None,
         }
 
     def apply_default(self, default: dict[str, Any]) -> None:
-        """Takes what is not set here from a data set.
+        """Sets the options that are None from a data set's options.
 
         Args:
             default: `split`, `download_retry`, `download_timeout`, `validate_hash` and `keep_zip`.
@@ -255,9 +255,9 @@ class Stream:
             self._set_keep_zip(default["keep_zip"])
 
     def _given_weights(self) -> dict[str, float]:
-        """The user's weight by its name: set in the constructor or since, but not written back by a data set."""
+        """Returns the user's weight by its name: set in the constructor or later, but not by a data set."""
         given = {}
-        # An object of another class may stand in the place of a stream.
+        # An object of another class may replace a stream.
         derived = getattr(self, "_derived", {})
         for name in _WEIGHTS:
             value = getattr(self, name, None)
@@ -269,7 +269,7 @@ class Stream:
 
     @classmethod
     def validate_weights(cls, streams: Sequence[Stream]) -> tuple[bool, bool]:
-        """Whether the streams have proportions, and whether they have no weights at all.
+        """Returns two flags: the streams have proportions; the streams have no weights at all.
 
         Raises:
             ValueError: A stream has several weights, or some have proportions and others have not.
@@ -296,13 +296,13 @@ class Stream:
         choose_per_epoch: int | None,
         seed: int,
     ) -> int:
-        """Works out every stream's proportion, repeat and choose, and writes them back.
+        """Computes proportion, repeat and choose of all streams, and sets them.
 
         Args:
             streams: All streams of a data set.
             samples_per_stream: Samples of each.
-            choose_per_epoch: Samples of an epoch. None: as the weights say.
-            seed: Decides which streams get the samples that rounding leaves over.
+            choose_per_epoch: Samples of an epoch. None: from the weights.
+            seed: Seed of the choice of streams that get the samples left over by rounding.
 
         Returns:
             Samples of an epoch.
@@ -322,16 +322,16 @@ class Stream:
         return epoch_size
 
     def get_shards(self, world: World, allow_unsafe_types: bool) -> StreamShards:
-        """Reads the stream's index, which is fetched if it is not on local disk.
+        """Reads the stream's index, and fetches it if it is not on local disk.
 
         Args:
-            world: This process; taken for compatibility, since any process fetches and the others of its node wait.
-            allow_unsafe_types: Whether columns of Python pickles are allowed: unpickling runs what the data say.
+            world: This process; for compatibility. Any process fetches, and the others of its node wait.
+            allow_unsafe_types: Allow columns of Python pickles, which can run code of the data.
 
         Raises:
-            RuntimeError: There is no remote and no index either.
-            json.JSONDecodeError: The index is empty or no JSON.
-            ValueError: The index has another version, or a column of pickles that are not allowed.
+            RuntimeError: There is neither a remote nor an index.
+            json.JSONDecodeError: The index is empty or not JSON.
+            ValueError: The index has another version, or has a column of pickles without permission.
         """
         if not os.path.exists(self._index_file):
             if self.remote is None:
@@ -343,14 +343,14 @@ class Stream:
                 _forebay.install_index(json.dumps(self._place()), asked and asked[0])
             finally:
                 if asked is not None and self._has_given_downloader:
-                    # A connection is no use to the processes that are forked from this one.
+                    # Forked processes cannot use this connection.
                     self._downloader.clean_up()
         shards = StreamShards(self.local, self.split)
         column = shards.index.pickled_column()
         if column is not None and not allow_unsafe_types:
             raise ValueError(
                 f"Column {column!r} of {self._index_file} contains an unsafe type: a pickle runs code when it is read. Set "
-                "`allow_unsafe_types` if you trust whoever wrote it"
+                "`allow_unsafe_types` if you trust the author of the data"
             )
         return shards
 
@@ -358,7 +358,7 @@ class Stream:
         """Fetches and unpacks a shard of this stream, if it is not on local disk.
 
         Args:
-            shard: Which one.
+            shard: Reader of the shard.
 
         Returns:
             Bytes by which the local folder has grown.
@@ -368,12 +368,12 @@ class Stream:
     def _prepare_shard_part(
         self, raw_info: FileInfo, zip_info: FileInfo | None = None, compression: str | None = None
     ) -> int:
-        """Fetches and unpacks a file of a shard, along with the shard's others.
+        """Fetches and unpacks a file of a shard, together with the shard's other files.
 
         Args:
             raw_info: The file.
             zip_info: Its compressed form.
-            compression: Taken for compatibility, like `zip_info`: the index says it.
+            compression: For compatibility, like `zip_info`: the index contains it.
 
         Returns:
             Bytes by which the local folder has grown.
@@ -385,12 +385,12 @@ class Stream:
 
     @classmethod
     def _prepares_itself(cls) -> bool:
-        """Whether a program prepares the shards of streams of this class, at least in part."""
+        """Returns true if the program prepares shards of streams of this class, at least in part."""
         theirs = (cls.prepare_shard, cls._prepare_shard_part)
         return theirs != (Stream.prepare_shard, Stream._prepare_shard_part)
 
     def _engine(self) -> tuple[_forebay.Reader, dict[str, int]]:
-        """The engine's reader of this stream alone, and its shards' numbers by the name of each raw file."""
+        """Engine's reader of this stream alone, and the number of each shard by the name of its raw files."""
         with making_reader:
             return self._make_engine()
 
@@ -401,7 +401,7 @@ class Stream:
             data = _forebay.DataSet(json.dumps({"streams": [self._place()], "cache_limit": None}), [index])
             shards = json.loads(index.describe())
             numbers = {file["raw"]: at for at, shard in enumerate(shards) for file in shard["files"]}
-            # Its service gets a copy: what the stream owns must not own the stream.
+            # Its service gets a copy, because an object that the stream owns must not own the stream.
             made = (os.getpid(), _forebay.Reader(data, lambda encoding: None, outside([copy.copy(self)])), numbers)
             self._engine_made = made
         return made[1], made[2]
@@ -410,7 +410,7 @@ class Stream:
         return {name: value for name, value in self.__dict__.items() if name != "_engine_made"}
 
     def set_up_local(self, shards: Sequence[Reader], cache_usage_per_shard: NDArray[np.int64]) -> None:
-        """Looks which files of the shards are on local disk.
+        """Determines the files of the shards that are on local disk.
 
         Args:
             shards: All shards of this stream.
@@ -430,7 +430,7 @@ class Stream:
 
 
 class StreamShards(Sequence[Reader]):
-    """The shards of a stream. A reader is made when it is asked for: an index may list a hundred thousand.
+    """Shards of a stream. Readers are made on demand, because an index may list a hundred thousand shards.
 
     Args:
         local: The stream's local folder.
@@ -451,7 +451,7 @@ class StreamShards(Sequence[Reader]):
         self._readers: dict[int, Reader] = {}
 
     def max_size(self) -> int:
-        """Most bytes that any shard takes on disk."""
+        """Bytes of the largest shard on disk."""
         return self.index.shard_bytes_max()
 
     @property
@@ -491,7 +491,7 @@ class StreamShards(Sequence[Reader]):
 
 
 class AllShards(Sequence[Reader]):
-    """The shards of several streams, one after the other.
+    """Shards of several streams, one after the other.
 
     Args:
         streams: The shards of each.
@@ -515,7 +515,7 @@ class AllShards(Sequence[Reader]):
             if numbers < len(shards):
                 return shards[numbers]
             numbers -= len(shards)
-        raise AssertionError("a number within the range was in no stream")
+        raise AssertionError("a number within the range is in no stream")
 
     def __iter__(self) -> Iterator[Reader]:
         for shards in self.streams:
@@ -523,7 +523,7 @@ class AllShards(Sequence[Reader]):
 
 
 def _without_password(remote: str) -> str:
-    """`remote` as it may stand in messages."""
+    """Returns `remote` without a password, for messages."""
     parts = urllib.parse.urlsplit(remote)
     if not parts.password:
         return remote
@@ -532,7 +532,7 @@ def _without_password(remote: str) -> str:
 
 
 def _parsed(text: bytes, path: str) -> _forebay.Index:
-    """The engine's index. What is no JSON, or of another version, is an error of the kinds that the reference raises."""
+    """Parses an index with the engine. Invalid JSON and another version raise the reference's errors."""
     try:
         return _forebay.Index(text, path)
     except (ValueError, UnsupportedError):
@@ -561,15 +561,15 @@ streams_registry = create_registry(
 
 
 def is_of_reference(entry: object) -> bool:
-    """Whether `entry` is the reference's own `Stream`.
+    """Returns true if `entry` is the reference's own `Stream`.
 
-    The registry's entries lie in one place for the whole process. Where the reference is imported as well, its class goes
-    by the name "stream" too, and each side has to get its own.
+    The registry is global in the process. If the reference is imported too, its class also has the name "stream", and
+    each side must get its own class.
     """
     name = (getattr(entry, "__module__", ""), getattr(entry, "__qualname__", ""))
     return name == ("streaming.base.stream", "Stream")
 
 
-# The reference takes what it finds, so its own class stays where it is.
+# The reference uses the entry that it finds, so its own class stays in the registry.
 if not catalogue.check_exists("streaming", "streams_registry", "stream"):
     streams_registry.register("stream", func=Stream)

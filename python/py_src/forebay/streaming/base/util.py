@@ -1,4 +1,4 @@
-"""Helpers that programs call: sizes as people write them, retries, merged indexes, cleaning up."""
+"""Helpers for programs: parsing of sizes, retries, merged indexes, cleaning up."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ _NUMBERS = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 
 def get_list_arg(text: str) -> list[str]:
-    """The parts of a list that stands in one argument, between commas; none of an empty text."""
+    """Splits a comma-separated list; an empty text has no parts."""
     return text.split(",") if text else []
 
 
 def bytes_to_int(bytes_str: int | float | str) -> int:
-    """A number of bytes: as it is, or as text such as "100kb" or "1.5gb", in powers of 1024.
+    """Parses a number of bytes: a number, or text such as "100kb" or "1.5gb", in powers of 1024.
 
     Raises:
-        ValueError: The text is none.
+        ValueError: The text is not a number.
     """
     return _with_unit(bytes_str, _BYTES, plain="b")
 
 
 def number_abbrev_to_int(abbrev_str: int | float | str) -> int:
-    """A number: as it is, or as text such as "100k", "64m", "77b" or "1.5t", in powers of 1000.
+    """Parses a number: a number, or text such as "100k", "64m", "77b" or "1.5t", in powers of 1000.
 
     Raises:
-        ValueError: The text is none.
+        ValueError: The text is not a number.
     """
     return _with_unit(abbrev_str, _NUMBERS)
 
 
 def _with_unit(value: int | float | str, units: dict[str, int], plain: str = "") -> int:
-    """`value` times the unit at its end. `plain` is the unit of whole ones."""
+    """Parses `value` with a unit at its end. `plain` is the suffix without a factor."""
     if isinstance(value, (int, float)):
         return int(value)
     text = value.strip().lower()
@@ -73,16 +73,16 @@ def _with_unit(value: int | float | str, units: dict[str, int], plain: str = "")
 
 
 def wait_for_file_to_exist(filename: str, poll_interval: float, timeout: float, err_msg: str) -> None:
-    """Waits until a file is there.
+    """Waits until a file exists.
 
     Args:
         filename: The file.
-        poll_interval: Seconds between two looks.
+        poll_interval: Seconds between two checks.
         timeout: Seconds to wait.
-        err_msg: What the error says before the times.
+        err_msg: Start of the error message, before the times.
 
     Raises:
-        RuntimeError: It is not there in time.
+        RuntimeError: The timeout is over.
     """
     start = time.monotonic()
     while not os.path.exists(filename):
@@ -93,15 +93,15 @@ def wait_for_file_to_exist(filename: str, poll_interval: float, timeout: float, 
 
 
 def clean_stale_shared_memory() -> None:
-    """Removes the shared memory that runs of the reference have left on this machine; ours leave none.
+    """Removes shared memory of earlier runs of the reference on this machine; this package leaves none.
 
-    The first rank of each node does it. The others wait for it where `torch.distributed` is initialised.
+    The first rank of each node removes it. The others wait if `torch.distributed` is initialised.
     """
     from .world import World
 
     if World.detect().rank_of_node == 0:
         prefix = 0
-        # The reference takes the first prefix that is free, so behind one that is there is nothing.
+        # The reference uses the first free prefix, so there is none after a free one.
         while any([_unlink(f"{prefix:06}_{name}") for name in SHM_TO_CLEAN]):
             prefix += 1
     import torch.distributed
@@ -111,7 +111,7 @@ def clean_stale_shared_memory() -> None:
 
 
 def _unlink(name: str) -> bool:
-    """Removes a segment; whether there was one that this user may remove."""
+    """Removes a segment; returns true if it existed and this user may remove it."""
     try:
         segment = SharedMemory(name)
     except (FileNotFoundError, PermissionError):
@@ -122,10 +122,10 @@ def _unlink(name: str) -> bool:
 
 
 def get_import_exception_message(package_name: str, extra_deps: str) -> str:
-    """What to say when an import fails because a package of the extra `package_name` is missing."""
+    """Returns the message of an import that fails because a package of the extra `package_name` is missing."""
     return (
         f"Streaming was installed without {package_name} support. To use {package_name} related packages with Streaming, "
-        f"install what the extra `{extra_deps}` of the reference lists."
+        f"install the packages of the reference's extra `{extra_deps}`."
     )
 
 
@@ -136,7 +136,7 @@ def retry(
     initial_backoff: float = 1.0,
     max_jitter: float = 0.5,
 ) -> Any:
-    """Calls a function again when it fails.
+    """Retries a function that fails.
 
         @retry(ConnectionError, num_attempts=5)
         def fetch(): ...
@@ -144,11 +144,12 @@ def retry(
     `@retry` without arguments is `@retry()`.
 
     Args:
-        exc_class: The exception, or a sequence of exceptions, after which another attempt is made.
-        clean_up_fn: Called after each attempt that fails.
-        num_attempts: All attempts, the first one included.
-        initial_backoff: Seconds between the first two attempts; twice as many between the next ones, and so on.
-        max_jitter: Up to so many seconds are added to each wait, so that processes do not fail together for ever.
+        exc_class: Exception, or sequence of exceptions, that is retried.
+        clean_up_fn: Function that is called after each failed attempt.
+        num_attempts: Total attempts.
+        initial_backoff: Seconds between the first two attempts; each further wait is twice as long.
+        max_jitter: Upper bound of the random seconds that are added to each wait, so that processes do not retry in
+            step.
 
     Raises:
         ValueError: `num_attempts` is below 1.

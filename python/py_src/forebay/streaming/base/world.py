@@ -1,4 +1,4 @@
-"""Which node, rank and worker this process is, and of how many."""
+"""Node, rank and worker of this process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["World"]
 
 
 class World:
-    """Nodes, ranks and workers of a job, and which of them this process is.
+    """Nodes, ranks and workers of a job, and the position of this process.
 
     All nodes have the same number of ranks and all ranks the same number of workers. A rank without worker processes
-    counts as its own only worker. Counts are of the whole job where the name does not say of what:
+    counts as its own only worker. Counts are for the whole job unless the name contains another scope:
 
     * `node` of `num_nodes`; `is_multinode`
     * `rank` of `num_ranks`; `rank_of_node` of `ranks_per_node`
@@ -53,7 +53,7 @@ class World:
         self.is_local_leader = self.worker_of_node == 0
 
     def to_json(self) -> dict[str, Any]:
-        """All fields by name."""
+        """Returns all fields by name."""
         return dict(vars(self))
 
     @classmethod
@@ -64,22 +64,23 @@ class World:
         local_rank: int | None = None,
         local_world_size: int | None = None,
     ) -> World:
-        """This process's place: the arguments, else RANK and WORLD_SIZE, else `torch.distributed`, else the variables of
-        other launchers, else one process.
+        """Detects the rank: from the arguments, else RANK and WORLD_SIZE, else `torch.distributed`, else the variables
+        of other launchers, else a single process.
 
-        RANK and WORLD_SIZE come before `torch.distributed`, since the reference looks at nothing else: programs that train
-        with tensor or pipeline parallelism set them to the data-parallel rank. Without LOCAL_WORLD_SIZE each process is a
-        node, as in the reference.
+        RANK and WORLD_SIZE precede `torch.distributed`, because the reference reads only them: programs with tensor or
+        pipeline parallelism set them to the data-parallel rank. Without LOCAL_WORLD_SIZE each process is a node, as in
+        the reference.
 
         Args:
-            rank: Overrides what is found, like the three after it. The reference has none of them.
-            world_size: All ranks.
-            local_rank: Among the ranks of this node.
-            local_world_size: The ranks of this node.
+            rank: This process among all. Like the next three, it overrides the detected number, and the reference does
+                not have it.
+            world_size: Number of all ranks.
+            local_rank: This process among those of its node.
+            local_world_size: Number of ranks of this node.
 
         Raises:
-            ConfigError: Only a part of it is known, or the parts contradict each other.
-            ValueError: A variable is no number.
+            ConfigError: The numbers are incomplete, or contradict each other.
+            ValueError: A variable is not a number.
         """
         if rank is None and world_size is None and os.environ.get("RANK") and os.environ.get("WORLD_SIZE"):
             rank, world_size = distributed.get_rank(), distributed.get_world_size()
@@ -93,18 +94,18 @@ class World:
 
     @classmethod
     def _of_rank(cls, num_nodes: int, ranks_per_node: int, rank: int) -> World:
-        """The world as this process, a worker or not, of `rank` sees it."""
+        """Returns the world of `rank` for this process, which may be a worker."""
         worker_of_rank, workers_per_rank = _torch_worker()
         return cls(num_nodes, ranks_per_node, workers_per_rank, rank * workers_per_rank + worker_of_rank)
 
     def copy(self) -> World:
-        """The same again."""
+        """Returns a copy."""
         return World(self.num_nodes, self.ranks_per_node, self.workers_per_rank, self.worker)
 
     def replicate(self, replication: int) -> World:
-        """The world in which `replication` consecutive ranks, which see the same samples, count as one.
+        """Returns the world in which `replication` consecutive ranks, which see the same samples, count as one.
 
-        Where the groups do not fill nodes evenly they count as ranks of a single node.
+        If the groups do not divide the nodes evenly, they count as ranks of a single node.
 
         Raises:
             ValueError: `replication` is not positive or does not divide the ranks.
@@ -119,12 +120,12 @@ class World:
         return World(num_nodes, num_ranks // num_nodes, self.workers_per_rank, worker)
 
     def detect_workers(self) -> World:
-        """The same ranks, with the workers as they are where this is called."""
+        """Returns the same ranks with the workers of the calling process."""
         return self._of_rank(self.num_nodes, self.ranks_per_node, self.rank)
 
 
 def _torch_worker() -> tuple[int, int]:
-    """Number of this DataLoader worker and of how many; 0 of 1 outside of one. A worker has torch, so it is not imported."""
+    """Returns number and count of DataLoader workers; 0 of 1 outside a worker. Workers have imported torch already."""
     data = sys.modules.get("torch.utils.data")
     info = data.get_worker_info() if data is not None else None
     return (info.id, info.num_workers) if info is not None else (0, 1)
