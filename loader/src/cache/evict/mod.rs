@@ -27,6 +27,7 @@ use super::shared_dir::SharedDir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Arc;
 use std::collections::HashSet;
+use std::fmt;
 
 /// Disk space that is left for other programs.
 pub(super) const DISK_RESERVE_BYTES: u64 = 16 << 20;
@@ -78,44 +79,78 @@ pub(super) fn make_room(
     }
     let own_usage = usages.iter().find(is_own);
     let need = own_usage.map_or(0, |usage| missing_bytes(dir, &usage.listing, shard, keep_zip));
-    let resident: u64 = usages.iter().map(|usage| usage.listing.bytes).sum();
-    let in_flight: u64 = usages.iter().map(|usage| usage.in_flight).sum();
-    let over_disk = free.map_or(0, |free| need.saturating_sub(free));
-    let over_limit = limit.map_or(0, |limit| (resident + in_flight).saturating_add(need).saturating_sub(limit));
-    let over = over_limit.max(over_disk);
-    if over == 0 {
+    let shortage = Shortage::new(&usages, need, limit, free);
+    if shortage.over == 0 {
         reserve(dir, shard);
         return Ok(Room::Reserved);
     }
     // Other directories may be on other disks: evictions there help against the limit only.
-    let evictable = usages.iter().enumerate().filter(|(_, usage)| over_disk == 0 || is_own(usage));
+    let evictable = usages.iter().enumerate().filter(|(_, usage)| shortage.over_disk == 0 || is_own(usage));
     let candidates =
         evictable.flat_map(|(i, usage)| usage.candidates(i, is_own(&usage).then_some(shard), next_use)).collect();
-    let Some(victims) = choose(candidates, next_use(own.first_shard + shard), over) else {
+    let Some(victims) = choose(candidates, next_use(own.first_shard + shard), shortage.over) else {
         let is_empty = own_usage.is_none_or(|usage| usage.listing.files.iter().all(|files| *files == 0));
-        if is_empty && in_flight == 0 && over_disk > 0 {
-            let why = "the disk of the cache directory is full: free space on it, or choose a `local` on another disk";
-            return Err(Error::new(ErrorKind::Full, why)
-                .with("directory", dir.path.display())
-                .with("bytes_needed", need)
-                .with("bytes_free_for_shards", free.unwrap_or(0))
-                .with("bytes_left_to_others", DISK_RESERVE_BYTES));
-        }
-        let limit = match limit {
-            Some(limit) if over_disk == 0 => format!("cache_limit {limit}"),
-            _ => "the disk's free space".to_owned(),
+        return if is_empty && shortage.in_flight == 0 && shortage.over_disk > 0 {
+            Err(shortage.full(dir))
+        } else {
+            Ok(Room::Wait(shortage.to_string()))
         };
-        return Ok(Room::Wait(format!(
-            "{over} bytes over {limit}; {resident} bytes are on disk and {in_flight} in flight or evicted and still \
-             open, all being fetched, not read yet, needed sooner, or of a data set without a remote"
-        )));
     };
     let freed = victims.into_iter().map(|v| remove::evict(&members[v.member], v)).fold(0, u64::saturating_add);
-    if freed < over {
-        return Ok(Room::Wait(format!("{} bytes that are evicted and still open", over - freed)));
+    if freed < shortage.over {
+        return Ok(Room::Wait(format!("{} bytes that are evicted and still open", shortage.over - freed)));
     }
     reserve(dir, shard);
     Ok(Room::Reserved)
+}
+
+/// Bytes that are missing for a shard.
+struct Shortage {
+    /// Bytes of the shard that are not on disk yet.
+    need: u64,
+    resident: u64,
+    in_flight: u64,
+    limit: Option<u64>,
+    free: Option<u64>,
+    over_disk: u64,
+    /// Bytes to free, the larger one of those over the limit and over the disk.
+    over: u64,
+}
+
+impl Shortage {
+    fn new(usages: &[usage::DirUsage], need: u64, limit: Option<u64>, free: Option<u64>) -> Self {
+        let resident: u64 = usages.iter().map(|usage| usage.listing.bytes).sum();
+        let in_flight: u64 = usages.iter().map(|usage| usage.in_flight).sum();
+        let over_disk = free.map_or(0, |free| need.saturating_sub(free));
+        let over_limit = limit.map_or(0, |limit| (resident + in_flight).saturating_add(need).saturating_sub(limit));
+        Self { need, resident, in_flight, limit, free, over_disk, over: over_limit.max(over_disk) }
+    }
+
+    /// Returns the error of a full disk without shards to evict.
+    fn full(&self, dir: &SharedDir) -> Error {
+        let why = "the disk of the cache directory is full: free space on it, or choose a `local` on another disk";
+        Error::new(ErrorKind::Full, why)
+            .with("directory", dir.path.display())
+            .with("bytes_needed", self.need)
+            .with("bytes_free_for_shards", self.free.unwrap_or(0))
+            .with("bytes_left_to_others", DISK_RESERVE_BYTES)
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes over ", self.over)?;
+        match self.limit {
+            Some(limit) if self.over_disk == 0 => write!(f, "cache_limit {limit}")?,
+            _ => f.write_str("the disk's free space")?,
+        }
+        write!(
+            f,
+            "; {} bytes are on disk and {} in flight or evicted and still open, all being fetched, not read yet, needed \
+             sooner, or of a data set without a remote",
+            self.resident, self.in_flight
+        )
+    }
 }
 
 /// Rejects at once a limit that the shard alone exceeds.
