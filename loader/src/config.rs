@@ -8,7 +8,7 @@ mod options;
 
 use crate::decode::field::FieldSpec;
 use crate::error::{Error, Result};
-use crate::store::{is_url, shown};
+use crate::store::{is_url, redact};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -257,7 +257,7 @@ impl StreamConfig {
         }
         if let Some(local) = self.local.as_ref().and_then(|local| local.to_str()).filter(|local| is_url(local)) {
             let message = "`local` is a folder of this machine, and this is a URL: pass it as `remote`";
-            return Err(Error::config(message).with("local", shown(local)));
+            return Err(Error::config(message).with("local", redact(local)));
         }
         let weights = [self.proportion.is_some(), self.repeat.is_some(), self.choose.is_some()];
         if weights.iter().filter(|w| **w).count() > 1 {

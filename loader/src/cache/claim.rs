@@ -91,7 +91,7 @@ pub(super) fn fork_generation() -> u32 {
 
 /// Result of an attempt to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lock {
+pub(super) enum LockOutcome {
     /// This process has it.
     Taken,
     /// Another process holds it.
@@ -126,12 +126,12 @@ impl LockFile {
     }
 
     /// Tries to lock the byte at `position` for this process alone.
-    pub(super) fn try_exclusive(&self, position: u64) -> Lock {
+    pub(super) fn try_exclusive(&self, position: u64) -> LockOutcome {
         self.set(libc::F_WRLCK, position)
     }
 
     /// Tries to lock the byte at `position`, shared with other processes.
-    pub(super) fn try_shared(&self, position: u64) -> Lock {
+    pub(super) fn try_shared(&self, position: u64) -> LockOutcome {
         self.set(libc::F_RDLCK, position)
     }
 
@@ -139,7 +139,7 @@ impl LockFile {
     pub(super) fn release(&self, position: u64) {
         // Unlocking fails only if the kernel has no memory to split a range. The lock then stays until the process ends,
         // and other processes cannot claim the shard for as long.
-        if let Lock::Unavailable(errno) = self.set(libc::F_UNLCK, position) {
+        if let LockOutcome::Unavailable(errno) = self.set(libc::F_UNLCK, position) {
             log::warn!("a lock on the cache's index was not released: {errno}");
         }
     }
@@ -195,23 +195,23 @@ impl LockFile {
         (!hit.is_empty()).then_some(hit)
     }
 
-    fn set(&self, kind: i32, position: u64) -> Lock {
+    fn set(&self, kind: i32, position: u64) -> LockOutcome {
         if self.process != std::process::id() {
-            return Lock::Unavailable(Errno::BADF);
+            return LockOutcome::Unavailable(Errno::BADF);
         }
         let mut lock = request(kind, position..position + 1);
         loop {
             // SAFETY: `fd` is open by the type's invariant (the process was compared above), and `lock` is a `flock`
             // that outlives the call.
             if unsafe { libc::fcntl(self.fd, libc::F_OFD_SETLK, &raw mut lock) } == 0 {
-                return Lock::Taken;
+                return LockOutcome::Taken;
             }
             match last_errno() {
                 Errno::INTR => {}
-                Errno::AGAIN | Errno::ACCESS => return Lock::Busy,
+                Errno::AGAIN | Errno::ACCESS => return LockOutcome::Busy,
                 // EBADF: opened for reading only. EINVAL: a kernel without such locks (gVisor). ENOLCK, EOPNOTSUPP,
                 // EIO: a network file system without a lock service.
-                errno => return Lock::Unavailable(errno),
+                errno => return LockOutcome::Unavailable(errno),
             }
         }
     }
@@ -273,7 +273,7 @@ pub(super) mod tests {
     /// without other threads that matter.
     pub(in crate::cache) fn lock_outlives_its_process_in_a_child(index: &Path) -> bool {
         let locks = LockFile::open(index).unwrap();
-        assert_eq!(locks.try_exclusive(CLAIM), Lock::Taken);
+        assert_eq!(locks.try_exclusive(CLAIM), LockOutcome::Taken);
         let (stay, go) = rustix::pipe::pipe().unwrap();
         let (started, start) = rustix::pipe::pipe().unwrap();
         // SAFETY: the child only does what is safe between `fork` and `_exit`.
@@ -288,7 +288,7 @@ pub(super) mod tests {
         // The child's handler runs before `fork` returns there, so it has run when the child writes.
         rustix::io::read(&started, &mut [0u8; 1]).unwrap();
         drop(locks);
-        let outlived = LockFile::open(index).unwrap().try_exclusive(CLAIM) == Lock::Busy;
+        let outlived = LockFile::open(index).unwrap().try_exclusive(CLAIM) == LockOutcome::Busy;
         drop(go);
         let mut status = 0;
         // SAFETY: waits for a child of ours; `status` outlives the call.
@@ -301,18 +301,18 @@ pub(super) mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (a, b) = (LockFile::open(file.path()).unwrap(), LockFile::open(file.path()).unwrap());
         for shard in [0, 3, 4, 9, 100] {
-            assert_eq!(a.try_shared(OPEN + shard), Lock::Taken);
+            assert_eq!(a.try_shared(OPEN + shard), LockOutcome::Taken);
         }
-        assert_eq!(a.try_shared(LIMIT + LIMIT_MAX), Lock::Taken);
+        assert_eq!(a.try_shared(LIMIT + LIMIT_MAX), LockOutcome::Taken);
         let mut found: Vec<u64> = b.others(OPEN..OPEN + 50).into_iter().flatten().map(|at| at - OPEN).collect();
         found.sort_unstable();
         assert_eq!(found, [0, 3, 4, 9]);
         assert!(a.others(0..LIMIT + LIMIT_MAX + 1).is_empty(), "one's own locks are not others'");
         assert!(b.locked_by_other(LIMIT + LIMIT_MAX));
-        assert_eq!(b.try_exclusive(OPEN + 3), Lock::Busy);
-        assert_eq!(b.try_shared(OPEN + 3), Lock::Taken);
+        assert_eq!(b.try_exclusive(OPEN + 3), LockOutcome::Busy);
+        assert_eq!(b.try_shared(OPEN + 3), LockOutcome::Taken);
         a.release(OPEN + 4);
-        assert_eq!(b.try_exclusive(OPEN + 4), Lock::Taken);
+        assert_eq!(b.try_exclusive(OPEN + 4), LockOutcome::Taken);
         drop(a);
         assert!(b.others(OPEN..OPEN + 200).is_empty(), "locks end with their descriptor");
     }

@@ -3,7 +3,7 @@
 //! Locks of one process do not conflict with each other. So its threads and data sets are counted here: the first one
 //! takes a lock and the last one releases it.
 
-use super::claim::{self, Lock, LockFile};
+use super::claim::{self, LockFile, LockOutcome};
 use super::shards::INDEX_NAME;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashSet};
@@ -81,9 +81,9 @@ impl DirLocks {
     pub(super) fn try_exclusive(&mut self, position: u64) -> bool {
         let Some(file) = self.file() else { return true };
         match file.try_exclusive(position) {
-            Lock::Taken => true,
-            Lock::Busy => false,
-            Lock::Unavailable(errno) => {
+            LockOutcome::Taken => true,
+            LockOutcome::Busy => false,
+            LockOutcome::Unavailable(errno) => {
                 self.set_unavailable(errno);
                 true
             }
@@ -102,7 +102,7 @@ impl DirLocks {
         // Shared locks also work on an index that may only be read, so a failure other than `Busy` means nothing for
         // claims.
         if !self.shared.contains_key(&position)
-            && self.file().is_some_and(|file| file.try_shared(position) == Lock::Busy)
+            && self.file().is_some_and(|file| file.try_shared(position) == LockOutcome::Busy)
         {
             return false;
         }

@@ -57,7 +57,7 @@ fn open_file(stream: &StreamState, shard: u32, file: &CacheFile) -> Result<Optio
     let opened = match ShardFile::open(&path, if is_data { &stream.dir.features } else { &buffered }) {
         Ok(opened) => opened,
         Err(e) if e.kind() == ErrorKind::NotFound && stream.has_remote => return Ok(None),
-        Err(e) if e.kind() == ErrorKind::NotFound => return Err(stream.unusable(shard)),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(stream.unusable_error(shard)),
         Err(e) => return Err(e.with("shard", shard)),
     };
     let bytes = opened.len();
@@ -67,7 +67,7 @@ fn open_file(stream: &StreamState, shard: u32, file: &CacheFile) -> Result<Optio
     if stream.has_remote {
         return Ok(None);
     }
-    Err(stream.unusable(shard))
+    Err(stream.unusable_error(shard))
 }
 
 /// Opens the data file of `shard` for one read; `None` if it is not on disk.
@@ -85,7 +85,7 @@ pub(super) fn open_once(stream: &StreamState, shard: u32, access_time: &AccessTi
             Ok(Some(file))
         }
         Err(Errno::NOENT) if stream.has_remote => Ok(None),
-        Err(Errno::NOENT) => Err(stream.unusable(shard)),
+        Err(Errno::NOENT) => Err(stream.unusable_error(shard)),
         Err(errno) => Err(Error::from_io(errno.into(), "a shard cannot be opened").with("path", path.display())),
     }
 }

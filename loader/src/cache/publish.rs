@@ -7,7 +7,7 @@ use super::residency::ResidencyGuard;
 use super::shared_dir::{RAW, ZIP};
 use super::stream_state::StreamState;
 use super::wait_policy::WaitPolicy;
-use super::write::{Linked, WriteMode, moment, remove_quietly, tmp_path, write_file};
+use super::write::{WriteMode, WriteOutcome, moment, remove_quietly, tmp_path, write_file};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Arc, Mutex, Ordering};
 use std::path::PathBuf;
@@ -196,8 +196,8 @@ impl Admission {
             let Some(file) = files.iter().find(|f| *f.name == *expected.name) else { continue };
             let path = dir.path_of(expected);
             match write_file(&path, file.bytes, mode).map_err(|e| e.with("shard", shard))? {
-                Linked::New => stream.counters.published_bytes.add(expected.bytes),
-                Linked::AlreadyThere => stream.counters.lost_races.add(1),
+                WriteOutcome::New => stream.counters.published_bytes.add(expected.bytes),
+                WriteOutcome::AlreadyThere => stream.counters.lost_races.add(1),
             }
             moment("named");
             if is_alone && dir.unnamed_files.load(Ordering::Relaxed) {

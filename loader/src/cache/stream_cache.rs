@@ -297,7 +297,7 @@ impl StreamCache {
     /// Checks before a download that `shard` can be fetched.
     fn check_fetchable(&self, shard: u32, present: u8) -> Result<()> {
         if !self.state.has_remote && present & ZIP == 0 {
-            return Err(self.state.unusable(shard));
+            return Err(self.state.unusable_error(shard));
         }
         rustix::fs::access(self.path(), rustix::fs::Access::WRITE_OK).map_err(|errno| {
             Error::from_io(

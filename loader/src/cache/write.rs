@@ -46,7 +46,7 @@ pub(super) struct WriteMode<'a> {
 
 /// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Linked {
+pub(super) enum WriteOutcome {
     /// The file was linked by this call.
     New,
     /// A file of the same size was there before.
@@ -65,24 +65,24 @@ pub(super) fn tmp_path(path: &Path) -> PathBuf {
 /// # Errors
 ///
 /// `Full`, `Permission` or `Io`; `path` is then unchanged.
-pub(super) fn write_file(path: &Path, bytes: &[u8], mode: WriteMode<'_>) -> Result<Linked> {
+pub(super) fn write_file(path: &Path, bytes: &[u8], mode: WriteMode<'_>) -> Result<WriteOutcome> {
     let result = match create(path, mode) {
-        Ok(Created::Unnamed(file)) => fill(&file, bytes, mode.sync).and_then(|()| link(&file, path, bytes.len())),
-        Ok(Created::Named(file, tmp)) => {
+        Ok(NewFile::Unnamed(file)) => fill(&file, bytes, mode.sync).and_then(|()| link(&file, path, bytes.len())),
+        Ok(NewFile::Named(file, tmp)) => {
             let done = fill(&file, bytes, mode.sync)
-                .and_then(|()| rustix::fs::rename(&tmp, path).map(|()| Linked::New).map_err(failed));
+                .and_then(|()| rustix::fs::rename(&tmp, path).map(|()| WriteOutcome::New).map_err(write_error));
             if done.is_err() {
                 let _ = std::fs::remove_file(&tmp);
             }
             done
         }
-        Err(errno) => Err(failed(errno)),
+        Err(errno) => Err(write_error(errno)),
     };
     result.map_err(|e| e.with("file", path.display()).with("bytes", bytes.len()))
 }
 
 /// Converts an error number into an error that names the fix.
-fn failed(errno: Errno) -> Error {
+fn write_error(errno: Errno) -> Error {
     let sentence = match errno {
         Errno::NOSPC | Errno::DQUOT => NO_ROOM,
         Errno::ROFS | Errno::ACCESS | Errno::PERM => "a shard cannot be written: choose another `local`",
@@ -93,24 +93,24 @@ fn failed(errno: Errno) -> Error {
 
 const NO_ROOM: &str = "no room to write a shard: free disk space, or set `cache_limit` to what there is";
 
-enum Created {
+enum NewFile {
     Unnamed(File),
     Named(File, PathBuf),
 }
 
-fn create(path: &Path, mode: WriteMode<'_>) -> Result<Created, Errno> {
+fn create(path: &Path, mode: WriteMode<'_>) -> Result<NewFile, Errno> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let permissions = Mode::from_raw_mode(0o666);
     if mode.unnamed_files.load(Ordering::Relaxed) {
         let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
         let open = || rustix::fs::open(folder, flags, permissions);
         match open() {
-            Ok(fd) => return Ok(Created::Unnamed(fd.into())),
+            Ok(fd) => return Ok(NewFile::Unnamed(fd.into())),
             // Sub-directories of merged indexes appear with their first shard.
             Err(Errno::NOENT) => {
                 std::fs::create_dir_all(folder).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
                 match open() {
-                    Ok(fd) => return Ok(Created::Unnamed(fd.into())),
+                    Ok(fd) => return Ok(NewFile::Unnamed(fd.into())),
                     Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {}
                     Err(errno) => return Err(errno),
                 }
@@ -126,14 +126,14 @@ fn create(path: &Path, mode: WriteMode<'_>) -> Result<Created, Errno> {
     if mode.is_alone {
         let tmp = tmp_path(path);
         let fd = rustix::fs::open(&tmp, flags | OFlags::TRUNC, permissions)?;
-        return Ok(Created::Named(fd.into(), tmp));
+        return Ok(NewFile::Named(fd.into(), tmp));
     }
     // Without locks another process may be writing the same file, so each uses its own name.
     let mut own = path.as_os_str().to_owned();
     own.push(format!(".{}.{:x}.tmp", std::process::id(), unique()));
     let own = PathBuf::from(own);
     let fd = rustix::fs::open(&own, flags | OFlags::EXCL, permissions)?;
-    Ok(Created::Named(fd.into(), own))
+    Ok(NewFile::Named(fd.into(), own))
 }
 
 /// Returns a number that no other process has, on any host that shares the directory.
@@ -148,7 +148,7 @@ fn fill(file: &File, bytes: &[u8], sync: bool) -> Result<()> {
     if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) =
         rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, bytes.len().max(1) as u64)
     {
-        return Err(failed(errno));
+        return Err(write_error(errno));
     }
     moment("created");
     for (i, piece) in bytes.chunks(WRITE_PIECE_BYTES).enumerate() {
@@ -161,7 +161,7 @@ fn fill(file: &File, bytes: &[u8], sync: bool) -> Result<()> {
         match rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file)) {
             // The medium cannot be forced (some FUSE file systems).
             Ok(()) | Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
-            Err(errno) => return Err(failed(errno)),
+            Err(errno) => return Err(write_error(errno)),
         }
     }
     moment("written");
@@ -169,7 +169,7 @@ fn fill(file: &File, bytes: &[u8], sync: bool) -> Result<()> {
 }
 
 /// Links an unnamed file at `path`.
-fn link(file: &File, path: &Path, bytes: usize) -> Result<Linked> {
+fn link(file: &File, path: &Path, bytes: usize) -> Result<WriteOutcome> {
     let by_proc = format!("/proc/self/fd/{}", file.as_raw_fd());
     // Several attempts, because an existing file of the wrong size is removed first.
     for attempt in 0..3 {
@@ -179,22 +179,22 @@ fn link(file: &File, path: &Path, bytes: usize) -> Result<Linked> {
             other => other,
         };
         match linked {
-            Ok(()) => return Ok(Linked::New),
+            Ok(()) => return Ok(WriteOutcome::New),
             Err(Errno::EXIST) if attempt < 2 => match std::fs::metadata(path) {
-                Ok(meta) if meta.is_file() && meta.len() == bytes as u64 => return Ok(Linked::AlreadyThere),
+                Ok(meta) if meta.is_file() && meta.len() == bytes as u64 => return Ok(WriteOutcome::AlreadyThere),
                 Ok(_) => {
                     if let Err(e) = std::fs::remove_file(path)
                         && e.kind() != std::io::ErrorKind::NotFound
                     {
-                        return Err(failed(Errno::from_io_error(&e).unwrap_or(Errno::EXIST)));
+                        return Err(write_error(Errno::from_io_error(&e).unwrap_or(Errno::EXIST)));
                     }
                 }
                 Err(_) => {}
             },
-            Err(errno) => return Err(failed(errno)),
+            Err(errno) => return Err(write_error(errno)),
         }
     }
-    Err(failed(Errno::EXIST))
+    Err(write_error(Errno::EXIST))
 }
 
 /// Removes a file that may be there. One that remains is found by the next survey.

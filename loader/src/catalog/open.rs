@@ -7,7 +7,7 @@ use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::stats::Stats;
-use crate::store::{Remote, StoreConfig, Stores, ThreadStart, shown};
+use crate::store::{Remote, StoreConfig, Stores, ThreadStart, redact};
 use crate::sync::{Arc, scope};
 use crate::topology::{CpuSet, Topology, affinity};
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ impl Opener<'_> {
             Some(remote) => join(remote, split),
             None => join(&stream.local.as_deref().unwrap_or(Path::new("")).display().to_string(), split),
         };
-        self.open_named(stream, split, &name, stores).context("stream", || shown(&name))
+        self.open_named(stream, split, &name, stores).context("stream", || redact(&name))
     }
 
     fn open_named(

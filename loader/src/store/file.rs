@@ -28,7 +28,7 @@ impl FileSource {
     }
 }
 
-fn failed(error: std::io::Error, what: &str, path: &Path) -> Failure {
+fn io_failure(error: std::io::Error, what: &str, path: &Path) -> Failure {
     // Interrupted reads of network file systems are retried, missing files and missing permissions are not.
     let is_retried = matches!(error.raw_os_error(), Some(libc::EIO | libc::ESTALE | libc::ETIMEDOUT | libc::EAGAIN));
     Failure { error: Error::from_io(error, what).with("path", path.display()), is_retried, retry_after: None }
@@ -39,8 +39,8 @@ impl Source for FileSource {
     async fn get(&self, context: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
         context.shared.counters.requests.add(1);
         let path = self.path(&request.key);
-        let file = File::open(&path).map_err(|e| failed(e, "cannot open the file", &path))?;
-        let meta = file.metadata().map_err(|e| failed(e, "cannot read the file's metadata", &path))?;
+        let file = File::open(&path).map_err(|e| io_failure(e, "cannot open the file", &path))?;
+        let meta = file.metadata().map_err(|e| io_failure(e, "cannot read the file's metadata", &path))?;
         if !meta.is_file() {
             return Err(Failure::permanent(Error::new(ErrorKind::NotFound, "not a file").with("path", path.display())));
         }
@@ -80,7 +80,7 @@ impl Body for FileBody {
             match std::os::unix::fs::FileExt::read_at(&self.file, &mut out[..n], self.at) {
                 Ok(n) => break n,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(failed(e, "cannot read the file", &self.path)),
+                Err(e) => return Err(io_failure(e, "cannot read the file", &self.path)),
             }
         };
         self.at += n as u64;

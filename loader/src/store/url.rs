@@ -25,7 +25,7 @@ const UNSUPPORTED: [&str; 10] = ["gs", "azure", "azure-dl", "oci", "r2", "hf", "
 impl Place {
     /// Parses `file:///path`, a plain path, `http(s)://host/path` or `s3://bucket/prefix`.
     pub(crate) fn parse(remote: &str) -> Result<Self> {
-        let reject = |why: &str| Err(Error::config(why.to_owned()).with("remote", shown(remote)));
+        let reject = |why: &str| Err(Error::config(why.to_owned()).with("remote", redact(remote)));
         if remote.is_empty() {
             return reject("the remote is empty: give a folder, an http(s):// address or s3://bucket/prefix");
         }
@@ -34,7 +34,7 @@ impl Place {
                 Some((scheme, rest)) if SUPPORTED.contains(&scheme) => {
                     let slashes = if scheme == "file" { ":///" } else { "://" };
                     let meant = format!("{scheme}{slashes}{}", rest.trim_start_matches('/'));
-                    let (meant, path) = (shown(&meant), shown(remote));
+                    let (meant, path) = (redact(&meant), redact(remote));
                     reject(&format!(
                         "an address has two slashes after {scheme}:, so this may mean {meant}, and a path ./{path}"
                     ))
@@ -50,7 +50,7 @@ impl Place {
             },
             "http" | "https" => {
                 let mut url = Url::parse(remote).map_err(|e| {
-                    Error::config("the remote is not a valid address").caused_by(e).with("remote", shown(remote))
+                    Error::config("the remote is not a valid address").caused_by(e).with("remote", redact(remote))
                 })?;
                 if !url.username().is_empty() || url.password().is_some() {
                     return reject("user names and passwords in a remote's address are not supported");
@@ -83,7 +83,7 @@ impl Place {
 /// Rejects a scheme that is known and not supported.
 fn unsupported(scheme: &str, remote: &str) -> Result<Place> {
     let message = format!("{scheme}:// remotes are not supported yet: use s3://, http(s)://, file:// or a path");
-    Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", shown(remote)))
+    Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", redact(remote)))
 }
 
 /// Returns true if `name` is an address, or meant as one, rather than a path: it starts with a scheme of at least two
@@ -101,7 +101,7 @@ pub(crate) fn is_url(name: &str) -> bool {
 const WITHOUT_USERS: [&str; 2] = ["oci", "wasbs"];
 
 /// Returns a remote for messages and logs, without the user name and password of its address.
-pub(crate) fn shown(remote: &str) -> Cow<'_, str> {
+pub(crate) fn redact(remote: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = remote.split_once(':') else { return remote.into() };
     let is_known = SUPPORTED.contains(&scheme) || UNSUPPORTED.contains(&scheme);
     // The part before `://` need not be a known scheme.
@@ -209,7 +209,7 @@ mod tests {
             assert!(!error.contains("secret") && error.contains("...@h/x"), "{error}");
         }
         for name in ["https://h/a@b", "oci://bucket@namespace/x", "data:x@y", "/data/a@b"] {
-            assert_eq!(shown(name), name);
+            assert_eq!(redact(name), name);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind};
 use std::io;
 
 /// Returns the error for a ring that cannot be set up, with its likely cause by the error number and the fix.
-pub(super) fn refused(error: &io::Error) -> Error {
+pub(super) fn setup_error(error: &io::Error) -> Error {
     let text = match error.raw_os_error() {
         Some(libc::ENOSYS) => "io_uring is not available: a sandbox (gVisor, seccomp) or a kernel before 5.1",
         Some(libc::EPERM) => {
@@ -41,7 +41,7 @@ mod tests {
             (libc::EMFILE, "ulimit -n"),
             (libc::EIO, "cannot be set up"),
         ] {
-            let e = refused(&io::Error::from_raw_os_error(errno));
+            let e = setup_error(&io::Error::from_raw_os_error(errno));
             assert_eq!(e.kind(), ErrorKind::Unsupported);
             assert!(e.to_string().contains(words), "{e}");
         }

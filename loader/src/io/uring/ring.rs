@@ -1,7 +1,7 @@
 //! The ring: every call to the kernel, and the arguments for its safety.
 
 use super::super::op::NextCall;
-use super::refusal::refused;
+use super::refusal::setup_error;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Piece;
 use io_uring::{IoUring, opcode, types};
@@ -58,10 +58,10 @@ impl Ring {
                 }
                 Ok(_) => last = Some(io::Error::from_raw_os_error(libc::EINVAL)),
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => last = Some(e),
-                Err(e) => return Err(refused(&e)),
+                Err(e) => return Err(setup_error(&e)),
             }
         }
-        Err(refused(&last.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
+        Err(setup_error(&last.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
     }
 
     /// Binds the ring to the calling thread; further calls do nothing.
@@ -69,7 +69,7 @@ impl Ring {
         if self.enabled {
             return Ok(());
         }
-        self.ring.submitter().register_enable_rings().map_err(|e| refused(&e))?;
+        self.ring.submitter().register_enable_rings().map_err(|e| setup_error(&e))?;
         self.enabled = true;
         if !self.pieces.is_empty()
             && let Err(e) = self.ring.submitter().register_buffers_sparse(self.pieces.len() as u32)
@@ -83,10 +83,10 @@ impl Ring {
     /// Checks that the kernel supports the operations in use.
     pub(super) fn check_operations(&self) -> Result<()> {
         let mut probe = io_uring::Probe::new();
-        self.ring.submitter().register_probe(&mut probe).map_err(|e| refused(&e))?;
+        self.ring.submitter().register_probe(&mut probe).map_err(|e| setup_error(&e))?;
         match probe.is_supported(opcode::Read::CODE) && probe.is_supported(opcode::ReadFixed::CODE) {
             true => Ok(()),
-            false => Err(refused(&io::Error::from_raw_os_error(libc::EINVAL))),
+            false => Err(setup_error(&io::Error::from_raw_os_error(libc::EINVAL))),
         }
     }
 
@@ -97,10 +97,10 @@ impl Ring {
         // SAFETY: an empty operation refers to nothing.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.map_err(|_| Error::internal("a new ring is full"))?;
-        self.ring.submit_and_wait(1).map_err(|e| refused(&e))?;
+        self.ring.submit_and_wait(1).map_err(|e| setup_error(&e))?;
         match self.ring.completion().next() {
             Some(done) if done.user_data() == PING && done.result() >= 0 => Ok(()),
-            _ => Err(refused(&io::Error::from_raw_os_error(libc::EINVAL))),
+            _ => Err(setup_error(&io::Error::from_raw_os_error(libc::EINVAL))),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Models of the queue under all schedules.
 
-use super::request::closed;
+use super::request::closed_error;
 use super::*;
 use crate::sync::{model, spawn};
 
@@ -13,7 +13,7 @@ fn all_are_answered(closes: bool) {
         while let Some(next) = server.next() {
             match next {
                 FetchCommand::Fetch(task) if task.key() == "0" => drop(task),
-                FetchCommand::Fetch(task) => task.answer(Err(closed())),
+                FetchCommand::Fetch(task) => task.answer(Err(closed_error())),
                 FetchCommand::Cancel(number) => panic!("{number} was not abandoned"),
             }
         }

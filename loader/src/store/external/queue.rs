@@ -1,6 +1,6 @@
 //! The queue: fetchers put requests into it, and the external downloader takes them.
 
-use super::request::{FetchTask, Request, SharedQueue, closed};
+use super::request::{FetchTask, Request, SharedQueue, closed_error};
 use crate::Result;
 use crate::store::fetcher::{FetchStatus, Fetcher};
 use crate::sync::Arc;
@@ -69,7 +69,7 @@ impl FetchQueue {
         drop(state);
         self.0.changed.notify_all();
         for request in queued {
-            request.end(Err(closed()));
+            request.end(Err(closed_error()));
         }
     }
 }

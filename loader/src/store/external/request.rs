@@ -37,7 +37,7 @@ pub(super) struct QueueState {
 }
 
 /// The error of a closed queue.
-pub(super) fn closed() -> Error {
+pub(super) fn closed_error() -> Error {
     Error::new(ErrorKind::Closed, "the data set was closed, or its process ends")
 }
 
@@ -80,7 +80,7 @@ impl Request {
     pub(super) fn enqueue(queue: &Arc<SharedQueue>, stream: usize, key: &str) -> Result<Arc<Self>> {
         let mut state = queue.state.lock();
         if state.is_closed {
-            return Err(closed());
+            return Err(closed_error());
         }
         let request = Arc::new(Self {
             number: state.count,

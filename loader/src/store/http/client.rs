@@ -46,18 +46,18 @@ async fn exchange(context: &ThreadContext, origin: &Origin, request: &Request<By
         match sender.send_request(on_wire(origin, request)).await {
             Ok(response) => return Ok(Exchange { response, sender, origin: origin.clone() }),
             Err(e) if e.is_canceled() || e.is_closed() || e.is_incomplete_message() => {}
-            Err(e) => return Err(broken(e, origin)),
+            Err(e) => return Err(network_failure(e, origin)),
         }
     }
     let mut sender = connect(context, origin).await?;
     context.shared.counters.requests.add(1);
     match sender.send_request(on_wire(origin, request)).await {
         Ok(response) => Ok(Exchange { response, sender, origin: origin.clone() }),
-        Err(e) => Err(broken(e, origin)),
+        Err(e) => Err(network_failure(e, origin)),
     }
 }
 
-fn broken(error: hyper::Error, origin: &Origin) -> Failure {
+fn network_failure(error: hyper::Error, origin: &Origin) -> Failure {
     let why = Error::new(ErrorKind::Network, "the server gave no answer");
     Failure::transient(why.caused_by(error).with("host", origin))
 }

@@ -74,14 +74,14 @@ async fn handshake(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Res
     Ok(sender)
 }
 
-fn broken(error: std::io::Error, what: &str, origin: &Origin) -> Failure {
+fn network_failure(error: std::io::Error, what: &str, origin: &Origin) -> Failure {
     Failure::transient(Error::new(ErrorKind::Network, what).caused_by(error).with("host", origin))
 }
 
 /// Returns the addresses of the origin's name, starting at a random one so that connections spread over its servers.
 async fn addresses(context: &ThreadContext, origin: &Origin) -> Result<Vec<SocketAddr>, Failure> {
     let found = resolve(origin.host.trim_matches(['[', ']']), origin.port).await;
-    let mut addresses = found.map_err(|e| broken(e, "the host name cannot be resolved", origin))?;
+    let mut addresses = found.map_err(|e| network_failure(e, "the host name cannot be resolved", origin))?;
     if addresses.is_empty() {
         return Err(Failure::network("the host name has no address"));
     }
@@ -104,7 +104,7 @@ async fn first_open<S>(
             Err(e) => last = e,
         }
     }
-    Err(broken(last, "cannot connect", origin))
+    Err(network_failure(last, "cannot connect", origin))
 }
 
 /// Resolves a name with the system's resolver, on a new thread: it may hang for long, and neither this thread's transfers

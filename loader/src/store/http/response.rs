@@ -88,7 +88,7 @@ pub(super) fn is_redirect(status: StatusCode) -> bool {
 }
 
 /// Returns the target of a redirect from `from`.
-pub(super) fn redirected(from: &Uri, headers: &HeaderMap) -> Result<Uri, Failure> {
+pub(super) fn redirect_target(from: &Uri, headers: &HeaderMap) -> Result<Uri, Failure> {
     let permanent = |kind, why: String| Failure::permanent(Error::new(kind, why));
     let to = text(headers, &header::LOCATION)
         .ok_or_else(|| permanent(ErrorKind::Config, "a redirect has no target: check the remote's address".into()))?;
@@ -205,12 +205,12 @@ mod tests {
     fn a_redirect_may_be_relative_but_never_leaves_tls() {
         let to = |location: &'static str| {
             let headers = response(302, &[("location", location)]);
-            redirected(&Uri::from_static("https://h/a/b"), headers.headers())
+            redirect_target(&Uri::from_static("https://h/a/b"), headers.headers())
         };
         assert_eq!(to("c?d=1").expect("relative").to_string(), "https://h/a/c?d=1");
         assert_eq!(to("https://i:8/x").expect("absolute").to_string(), "https://i:8/x");
         assert_eq!(to("http://h/a").expect_err("downgrade").error.kind(), ErrorKind::Permission);
         assert_eq!(to("file:///etc/passwd").expect_err("scheme").error.kind(), ErrorKind::Permission);
-        assert!(redirected(&Uri::from_static("https://h/"), response(302, &[]).headers()).is_err());
+        assert!(redirect_target(&Uri::from_static("https://h/"), response(302, &[]).headers()).is_err());
     }
 }

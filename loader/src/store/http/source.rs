@@ -70,7 +70,7 @@ impl HttpSource {
                 has_learned = true;
                 address = self.authority.address(key).map_err(Failure::permanent)?;
             } else if response::is_redirect(status) {
-                address = response::redirected(&address, received)?;
+                address = response::redirect_target(&address, received)?;
             } else {
                 return Ok(exchange);
             }

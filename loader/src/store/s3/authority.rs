@@ -53,7 +53,7 @@ impl S3Authority {
         settings.validate()?;
         let region = settings.region.clone().unwrap_or_else(|| REGION_DEFAULT.to_owned());
         let bridge = Bridge::new(queues);
-        let library = Arc::new(builder(&settings, &bucket, &region, &bridge).build().map_err(inconsistent)?);
+        let library = Arc::new(builder(&settings, &bucket, &region, &bridge).build().map_err(settings_error)?);
         Ok(Self {
             settings,
             bucket,
@@ -147,7 +147,7 @@ fn builder(settings: &S3Settings, bucket: &str, region: &str, bridge: &Bridge) -
     builder
 }
 
-fn inconsistent(error: object_store::Error) -> Error {
+fn settings_error(error: object_store::Error) -> Error {
     Error::config("the S3 settings do not fit together").caused_by(error)
 }
 
