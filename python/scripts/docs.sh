@@ -16,7 +16,7 @@ if [ ! -e "$venv/complete" ]; then
     flock 9
     if [ ! -e "$venv/complete" ]; then
         say "making the environment $venv (the documentation's generator, about 170 MB, once)"
-        [ -x "$venv/bin/python" ] || "$python" -m venv "$venv" || die "this Python cannot make environments: install python3-venv"
+        "$python" -m venv --clear "$venv" || die "$python cannot make an environment: install python3-venv"
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
         touch "$venv/complete"
     fi
