@@ -27,7 +27,9 @@ use crate::decode::FieldPlan;
 use crate::delivery::{Delivery, HostDelivery};
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::{Rank, Resume};
-use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, HostShare, OpenShards, Pace, Refills, Taken};
+use crate::pipeline::{
+    BatchLayout, DeviceFeatures, Epoch, EpochSetup, HostShare, OpenShards, Pace, Refills, TakeOutcome,
+};
 use crate::state::State;
 use crate::stats::{Snapshot, Stats, TimeKind};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -295,7 +297,7 @@ impl Loader {
         drop(position);
         let stage = self.stats.stage("next");
         match stage.timed(TimeKind::Input, || epoch.take(limit)) {
-            Ok(Taken::Item(batch)) => {
+            Ok(TakeOutcome::Item(batch)) => {
                 batch.hand_over();
                 self.position.lock().pass(&epoch, &batch);
                 if batch.rows == 0 {
@@ -305,14 +307,14 @@ impl Loader {
                 stage.done(1, 0);
                 Ok(Next::Batch(batch))
             }
-            Ok(Taken::End) => {
+            Ok(TakeOutcome::End) => {
                 self.position.lock().end(&epoch);
                 Ok(Next::End)
             }
-            Ok(Taken::Pending) => Ok(Next::Pending),
+            Ok(TakeOutcome::Pending) => Ok(Next::Pending),
             // Another thread may have reached the end in the meantime.
-            Ok(Taken::Stopped) if self.position.lock().is_ended() => Ok(Next::End),
-            Ok(Taken::Stopped) => Err(Error::new(
+            Ok(TakeOutcome::Stopped) if self.position.lock().is_ended() => Ok(Next::End),
+            Ok(TakeOutcome::Stopped) => Err(Error::new(
                 ErrorKind::Closed,
                 "the epoch was ended by another thread while this one waited for a batch",
             )),

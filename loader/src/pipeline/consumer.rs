@@ -2,7 +2,7 @@
 
 use super::chunk::Chunk;
 use super::dispatch::Dispatcher;
-use super::reorder::{Reorder, Taken};
+use super::reorder::{ReorderQueue, TakeOutcome};
 use super::run::Run;
 use super::sample::batch_builder::BatchBuilder;
 use super::sample::consumer_memory::ConsumerMemory;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// The consumer's side of the stages.
 pub(crate) struct Consumer {
     pub(crate) run: Arc<Run>,
-    pub(crate) reorder: Arc<Reorder<Result<Batch>>>,
+    pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
     pub(crate) consumer_memory: Arc<ConsumerMemory>,
     pub(crate) stall: StallWatch,
     pub(crate) dispatcher: Arc<Dispatcher>,
@@ -51,34 +51,34 @@ impl Consumer {
     /// # Errors
     ///
     /// The failure of the batch or the epoch; `Timeout` when nothing has moved for the stall timeout.
-    pub(crate) fn take(&self, limit: Duration) -> Result<Taken<Batch>> {
+    pub(crate) fn take(&self, limit: Duration) -> Result<TakeOutcome<Batch>> {
         let Self { run, reorder, consumer_memory, stall, .. } = self;
         let begun = Instant::now();
         let taken = loop {
             consumer_memory.allocate()?;
             match reorder.take(limit.saturating_sub(begun.elapsed())) {
                 // Interrupted for rows, which are allocated before the next wait.
-                Taken::Pending if !consumer_memory.is_empty() => {}
+                TakeOutcome::Pending if !consumer_memory.is_empty() => {}
                 taken => break taken,
             }
         };
         // Rows of later batches: they are filled while the consumer works on this one.
         consumer_memory.allocate()?;
         let taken = match taken {
-            Taken::Item(Ok(batch)) => Taken::Item(batch),
-            Taken::Item(Err(error)) => {
+            TakeOutcome::Item(Ok(batch)) => TakeOutcome::Item(batch),
+            TakeOutcome::Item(Err(error)) => {
                 // Every later call fails too: the next batch would hide the gap.
                 run.fail(error);
-                Taken::Stopped
+                TakeOutcome::Stopped
             }
-            Taken::End => Taken::End,
-            Taken::Pending => Taken::Pending,
-            Taken::Stopped => Taken::Stopped,
+            TakeOutcome::End => TakeOutcome::End,
+            TakeOutcome::Pending => TakeOutcome::Pending,
+            TakeOutcome::Stopped => TakeOutcome::Stopped,
         };
         if let Some(failure) = run.failure() {
             return Err(failure);
         }
-        if matches!(taken, Taken::Pending) {
+        if matches!(taken, TakeOutcome::Pending) {
             stall.add(begun.elapsed())?;
         }
         Ok(taken)

@@ -4,7 +4,7 @@ use super::consumer::Consumer;
 use super::device::decode::PictureStage;
 use super::dispatch::Dispatcher;
 use super::refill::Refiller;
-use super::reorder::{Reorder, Taken};
+use super::reorder::{ReorderQueue, TakeOutcome};
 use super::run::Run;
 use super::sample::consumer_memory::ConsumerMemory;
 use super::sample::decode::DecodeStage;
@@ -61,7 +61,7 @@ impl Epoch {
         let (epoch, order) = (plan.epoch(), plan.rank(rank));
         COUNTERS.iter().for_each(|name| drop(stats.counter(name)));
         let run = Run::new();
-        let reorder = Arc::new(Reorder::new(setup.ahead));
+        let reorder = Arc::new(ReorderQueue::new(setup.ahead));
         let residency = Arc::new(Residency::new(catalog.shape().num_shards(), open_shards.may_be_evicted()));
         let (chunks, chunk_queue) = unbounded();
         let dispatcher = Arc::new(Dispatcher::new(residency.clone(), StageSender::new(chunks)));
@@ -193,12 +193,12 @@ impl Epoch {
     /// # Errors
     ///
     /// As [`Consumer::take`].
-    pub(crate) fn take(&self, limit: Duration) -> Result<Taken<Batch>> {
+    pub(crate) fn take(&self, limit: Duration) -> Result<TakeOutcome<Batch>> {
         self.consumer.take(limit)
     }
 
     /// Stops and joins every thread, except those that wait for a device which does not answer. A wait in
-    /// [`take`](Self::take) returns [`Taken::Stopped`].
+    /// [`take`](Self::take) returns [`TakeOutcome::Stopped`].
     pub(crate) fn end(&self) {
         if self.pid != std::process::id() {
             // A forked child has no threads to join, and a lock may be held by a thread that does not exist here.

@@ -71,7 +71,7 @@ pub(crate) use device::features::DeviceFeatures;
 pub(crate) use device::split::HostShare;
 pub(crate) use epoch::Epoch;
 pub(crate) use refill::{Refills, WholePlan};
-pub(crate) use reorder::Taken;
+pub(crate) use reorder::TakeOutcome;
 pub(crate) use run::Run;
 pub(crate) use sample::batch_layout::BatchLayout;
 pub(crate) use schedule::Pace;

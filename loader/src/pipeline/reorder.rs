@@ -1,8 +1,8 @@
 //! Reorder queue: batches finish in any order and leave in plan order.
 //!
-//! [`Reorder`] also limits the prefetch: a batch may begin when there are fewer than `ahead` batches between it and the
-//! one that the consumer takes next. This bounds the number of batches in memory without ever waiting for the consumer
-//! to drop a tensor.
+//! [`ReorderQueue`] also limits the prefetch: a batch may begin when there are fewer than `ahead` batches between it
+//! and the one that the consumer takes next. This bounds the number of batches in memory without ever waiting for the
+//! consumer to drop a tensor.
 
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ const WAKE_AT: u64 = 4;
 
 /// Queue that delivers items in the order of their numbers, which start at 0.
 #[derive(Debug)]
-pub(crate) struct Reorder<T> {
+pub(crate) struct ReorderQueue<T> {
     state: Mutex<ReorderState<T>>,
     /// Notified when the consumer's next item is there.
     filled: Condvar,
@@ -31,7 +31,7 @@ struct ReorderState<T> {
     next: u64,
     /// Total number of items, once it is known.
     end: Option<u64>,
-    /// The consumer must return with [`Taken::Pending`].
+    /// The consumer must return with [`TakeOutcome::Pending`].
     interrupted: bool,
     stopped: bool,
     /// Threads that wait for an item, and for their turn. Waking costs a system call even if no thread waits.
@@ -43,7 +43,7 @@ struct ReorderState<T> {
 
 /// Result of taking an item.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Taken<T> {
+pub(crate) enum TakeOutcome<T> {
     /// The next item.
     Item(T),
     /// All items have been taken.
@@ -54,7 +54,7 @@ pub(crate) enum Taken<T> {
     Stopped,
 }
 
-impl<T> Reorder<T> {
+impl<T> ReorderQueue<T> {
     /// An empty queue in which `ahead` items may be in flight.
     pub(crate) fn new(ahead: u64) -> Self {
         let state = ReorderState {
@@ -112,8 +112,8 @@ impl<T> Reorder<T> {
         self.wake_consumers(state);
     }
 
-    /// Makes the current call of [`take`](Self::take), or else the next one, return [`Taken::Pending`] unless it has an
-    /// item.
+    /// Makes the current call of [`take`](Self::take), or else the next one, return [`TakeOutcome::Pending`] unless it
+    /// has an item.
     pub(crate) fn interrupt(&self) {
         let mut state = self.state.lock();
         state.interrupted = true;
@@ -132,7 +132,7 @@ impl<T> Reorder<T> {
     }
 
     /// Takes the next item, waiting at most `limit`.
-    pub(crate) fn take(&self, limit: Duration) -> Taken<T> {
+    pub(crate) fn take(&self, limit: Duration) -> TakeOutcome<T> {
         let mut state = self.state.lock();
         loop {
             let next = state.next;
@@ -144,16 +144,16 @@ impl<T> Reorder<T> {
                 if wakes_producers {
                     self.taken.notify_all();
                 }
-                return Taken::Item(item);
+                return TakeOutcome::Item(item);
             }
             if state.end.is_some_and(|end| next >= end) {
-                return Taken::End;
+                return TakeOutcome::End;
             }
             if state.stopped {
-                return Taken::Stopped;
+                return TakeOutcome::Stopped;
             }
             if std::mem::take(&mut state.interrupted) {
-                return Taken::Pending;
+                return TakeOutcome::Pending;
             }
             state.consumers += 1;
             let (guard, timed_out) = self.filled.wait_timeout(state, limit);
@@ -164,7 +164,7 @@ impl<T> Reorder<T> {
                 && !state.stopped
                 && state.end.is_none_or(|end| state.next < end)
             {
-                return Taken::Pending;
+                return TakeOutcome::Pending;
             }
         }
     }
@@ -183,25 +183,28 @@ mod tests {
 
     #[test]
     fn items_leave_in_order_whatever_the_order_of_their_arrival() {
-        let r = Reorder::new(3);
+        let r = ReorderQueue::new(3);
         r.put(2, 'c');
         r.put(0, 'a');
-        assert_eq!(r.take(NOW), Taken::Item('a'));
-        assert_eq!(r.take(NOW), Taken::Pending);
+        assert_eq!(r.take(NOW), TakeOutcome::Item('a'));
+        assert_eq!(r.take(NOW), TakeOutcome::Pending);
         r.put(1, 'b');
         r.end(3);
-        assert_eq!((r.take(NOW), r.take(NOW), r.take(NOW)), (Taken::Item('b'), Taken::Item('c'), Taken::End));
+        assert_eq!(
+            (r.take(NOW), r.take(NOW), r.take(NOW)),
+            (TakeOutcome::Item('b'), TakeOutcome::Item('c'), TakeOutcome::End)
+        );
     }
 
     #[test]
     fn an_interrupt_ends_one_wait_and_items_go_first() {
-        let r = Reorder::new(2);
+        let r = ReorderQueue::new(2);
         r.interrupt();
         r.put(0, 'a');
-        assert_eq!(r.take(Duration::MAX), Taken::Item('a'));
-        assert_eq!(r.take(Duration::MAX), Taken::Pending);
+        assert_eq!(r.take(Duration::MAX), TakeOutcome::Item('a'));
+        assert_eq!(r.take(Duration::MAX), TakeOutcome::Pending);
         r.put(1, 'b');
-        assert_eq!(r.take(Duration::MAX), Taken::Item('b'));
+        assert_eq!(r.take(Duration::MAX), TakeOutcome::Item('b'));
     }
 }
 
@@ -217,7 +220,7 @@ mod models {
         const ITEMS: u64 = 6;
         const AHEAD: u64 = 2;
         model(|| {
-            let (r, begun) = (Arc::new(Reorder::new(AHEAD)), Arc::new(AtomicU64::new(0)));
+            let (r, begun) = (Arc::new(ReorderQueue::new(AHEAD)), Arc::new(AtomicU64::new(0)));
             let producers = [0, 1].map(|first| {
                 let (r, begun) = (r.clone(), begun.clone());
                 let body = move || {
@@ -233,9 +236,9 @@ mod models {
             for number in 0..ITEMS {
                 // Before this take, the consumer's next item is `number`.
                 assert!(begun.load(Ordering::SeqCst) < number + AHEAD);
-                assert_eq!(r.take(FOR_EVER), Taken::Item(number));
+                assert_eq!(r.take(FOR_EVER), TakeOutcome::Item(number));
             }
-            assert_eq!(r.take(FOR_EVER), Taken::End);
+            assert_eq!(r.take(FOR_EVER), TakeOutcome::End);
             producers.into_iter().for_each(|producer| producer.join().unwrap());
         });
     }
@@ -244,7 +247,7 @@ mod models {
     fn a_producer_that_is_woken_for_several_turns_misses_none() {
         const ITEMS: u64 = 20;
         model(|| {
-            let r = Arc::new(Reorder::new(8));
+            let r = Arc::new(ReorderQueue::new(8));
             let other = r.clone();
             let body = move || {
                 for number in 0..ITEMS {
@@ -255,9 +258,9 @@ mod models {
             };
             let producer = spawn("producer", body).unwrap();
             for number in 0..ITEMS {
-                assert_eq!(r.take(FOR_EVER), Taken::Item(number));
+                assert_eq!(r.take(FOR_EVER), TakeOutcome::Item(number));
             }
-            assert_eq!(r.take(FOR_EVER), Taken::End);
+            assert_eq!(r.take(FOR_EVER), TakeOutcome::End);
             producer.join().unwrap();
         });
     }
@@ -265,13 +268,13 @@ mod models {
     #[test]
     fn the_end_wakes_a_consumer_that_waits_for_more() {
         model(|| {
-            let r = Arc::new(Reorder::new(1));
+            let r = Arc::new(ReorderQueue::new(1));
             let other = r.clone();
             let producer = spawn("producer", move || {
                 other.put(0, 'a');
                 other.end(1);
             });
-            assert_eq!((r.take(FOR_EVER), r.take(FOR_EVER)), (Taken::Item('a'), Taken::End));
+            assert_eq!((r.take(FOR_EVER), r.take(FOR_EVER)), (TakeOutcome::Item('a'), TakeOutcome::End));
             producer.unwrap().join().unwrap();
         });
     }
@@ -279,13 +282,13 @@ mod models {
     #[test]
     fn a_stop_wakes_producer_and_consumer() {
         model(|| {
-            let r = Arc::new(Reorder::<()>::new(1));
+            let r = Arc::new(ReorderQueue::<()>::new(1));
             let (a, b) = (r.clone(), r.clone());
             let producer = spawn("producer", move || a.wait_turn(9)).unwrap();
             let consumer = spawn("consumer", move || b.take(FOR_EVER)).unwrap();
             r.stop();
             assert!(!producer.join().unwrap());
-            assert_eq!(consumer.join().unwrap(), Taken::Stopped);
+            assert_eq!(consumer.join().unwrap(), TakeOutcome::Stopped);
         });
     }
 }

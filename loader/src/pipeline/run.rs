@@ -154,14 +154,14 @@ mod tests {
 #[cfg(test)]
 mod models {
     use super::*;
-    use crate::pipeline::reorder::{Reorder, Taken};
+    use crate::pipeline::reorder::{ReorderQueue, TakeOutcome};
     use crate::sync::{model, spawn};
     use std::time::Duration;
 
     #[test]
     fn a_failure_reaches_a_consumer_that_waits_whenever_its_waker_was_registered() {
         model(|| {
-            let (run, batches) = (Run::new(), Arc::new(Reorder::<()>::new(1)));
+            let (run, batches) = (Run::new(), Arc::new(ReorderQueue::<()>::new(1)));
             let failing = run.clone();
             let stage = spawn("stage", move || failing.guard("decode", || Err(Error::config("broken")))).unwrap();
             let (waiting, theirs) = (run.clone(), batches.clone());
@@ -171,7 +171,7 @@ mod models {
             });
             let woken = batches.clone();
             run.on_stop(move || woken.stop());
-            assert_eq!(consumer.unwrap().join().unwrap(), (Taken::Stopped, Some("broken".to_owned())));
+            assert_eq!(consumer.unwrap().join().unwrap(), (TakeOutcome::Stopped, Some("broken".to_owned())));
             stage.join().unwrap();
         });
     }

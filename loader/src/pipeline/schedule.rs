@@ -1,12 +1,12 @@
 //! Schedule stage: from the plan to chunks.
 //!
 //! The scheduler walks the plan once. Samples enter a window that reaches `predownload` samples ahead, which announces
-//! their shards. When a batch may begin (see [`Reorder`]), its samples leave the window as chunks, each with its memory
-//! in the batch's slot. Only this thread takes batch slots, so they are granted in plan order.
+//! their shards. When a batch may begin (see [`ReorderQueue`]), its samples leave the window as chunks, each with its
+//! memory in the batch's slot. Only this thread takes batch slots, so they are granted in plan order.
 
 use super::chunk::Chunk;
 use super::dispatch::Dispatcher;
-use super::reorder::Reorder;
+use super::reorder::ReorderQueue;
 use super::run::Run;
 use super::sample::batch_builder::BatchBuilder;
 use super::sample::batch_layout::BatchLayout;
@@ -42,7 +42,7 @@ pub(crate) struct Scheduler {
     pub(crate) layout: Arc<BatchLayout>,
     pub(crate) batches: BatchPool,
     pub(crate) residency: Arc<Residency<Chunk>>,
-    pub(crate) reorder: Arc<Reorder<Result<Batch>>>,
+    pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) run: Arc<Run>,
     pub(crate) stage: Arc<Stage>,

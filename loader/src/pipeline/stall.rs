@@ -1,7 +1,7 @@
 //! Stalls: an epoch in which nothing moves while the consumer waits.
 
 use super::chunk::Chunk;
-use super::reorder::Reorder;
+use super::reorder::ReorderQueue;
 use super::run::Run;
 use super::shard::residency::Residency;
 use super::shard::source::ShardSource;
@@ -22,7 +22,7 @@ pub(crate) struct StallWatch {
     pub(crate) run: Arc<Run>,
     pub(crate) residency: Arc<Residency<Chunk>>,
     pub(crate) source: Arc<ShardSource>,
-    pub(crate) reorder: Arc<Reorder<Result<Batch>>>,
+    pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
     pub(crate) delivery: Arc<dyn Delivery>,
     pub(crate) decodes_on_device: bool,
     /// Number of the run's first batch in the epoch.

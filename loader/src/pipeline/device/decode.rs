@@ -49,7 +49,7 @@ struct InFlight {
 }
 
 /// Result of one step of a batch.
-enum Progress {
+enum BatchProgress {
     /// The consumer can take the batch.
     Delivered,
     /// These pictures must be decoded on the host.
@@ -111,7 +111,7 @@ impl PictureStage {
     }
 
     /// Submits a batch whose rows are all done.
-    fn submit(&self, batch: &Arc<BatchBuilder>) -> Progress {
+    fn submit(&self, batch: &Arc<BatchBuilder>) -> BatchProgress {
         self.step(batch, || {
             let Some(filled) = self.deliver.take(batch)? else { return Ok(Step::Batch(self.deliver.empty(batch))) };
             let mut encoded = batch.device.take_encoded();
@@ -135,12 +135,12 @@ impl PictureStage {
     }
 
     /// Waits for a batch in flight.
-    fn wait(&self, InFlight { batch, in_flight, encoded, skipped }: InFlight) -> Progress {
+    fn wait(&self, InFlight { batch, in_flight, encoded, skipped }: InFlight) -> BatchProgress {
         self.step(&batch, || Ok(Step::Outcome { outcome: self.decoder.wait(in_flight)?, encoded, skipped }))
     }
 
     /// Times one step of `batch` and delivers the batch if the step completes it.
-    fn step(&self, batch: &Arc<BatchBuilder>, step: impl FnOnce() -> Result<Step>) -> Progress {
+    fn step(&self, batch: &Arc<BatchBuilder>, step: impl FnOnce() -> Result<Step>) -> BatchProgress {
         let progress = self.deliver.stage.timed(TimeKind::Busy, || {
             let (outcome, encoded, skipped) = match step()? {
                 Step::Batch(batch) => return Ok(Ok(batch)),
@@ -148,7 +148,7 @@ impl PictureStage {
             };
             match outcome {
                 DecodeOutcome::InFlight(in_flight) => {
-                    Ok(Err(Progress::InFlight(InFlight { batch: batch.clone(), in_flight, encoded, skipped })))
+                    Ok(Err(BatchProgress::InFlight(InFlight { batch: batch.clone(), in_flight, encoded, skipped })))
                 }
                 DecodeOutcome::Done { memory, on_engines } => {
                     let delivered = self.deliver.batch(batch, &memory, &skipped)?;
@@ -160,7 +160,7 @@ impl PictureStage {
                     batch.restore_slot(slot);
                     let (undecoded, encoded) = partition(encoded, &pictures)?;
                     batch.device.set_undecoded(encoded, on_device);
-                    Ok(Err(Progress::Undecoded(undecoded)))
+                    Ok(Err(BatchProgress::Undecoded(undecoded)))
                 }
             }
         });
@@ -170,7 +170,7 @@ impl PictureStage {
             Err(error) => Err(error),
         };
         self.deliver.put(batch, delivered);
-        Progress::Delivered
+        BatchProgress::Delivered
     }
 
     /// Logs and counts the parts of the device's decoder that were given up.
@@ -224,15 +224,15 @@ impl HostDecoder<'_> {
 
     /// Decodes undecoded pictures and submits the batch again until it is delivered or in flight. Each round takes
     /// pictures from the device's decoder, so the number of rounds is bounded.
-    fn follow(&mut self, batch: &Arc<BatchBuilder>, mut progress: Progress) -> Result<Option<InFlight>> {
+    fn follow(&mut self, batch: &Arc<BatchBuilder>, mut progress: BatchProgress) -> Result<Option<InFlight>> {
         let stage = self.stage;
         loop {
             stage.report_fallbacks();
             stage.run.advance();
             let undecoded = match progress {
-                Progress::Delivered => return Ok(None),
-                Progress::InFlight(in_flight) => return Ok(Some(in_flight)),
-                Progress::Undecoded(undecoded) => undecoded,
+                BatchProgress::Delivered => return Ok(None),
+                BatchProgress::InFlight(in_flight) => return Ok(Some(in_flight)),
+                BatchProgress::Undecoded(undecoded) => undecoded,
             };
             stage.undecoded.add(undecoded.len() as u64);
             for row in &undecoded {

@@ -15,7 +15,7 @@ use crate::catalog::Catalog;
 use crate::delivery::{Delivery, DirectBatch, DirectStorage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::run::Run;
-use crate::pipeline::sample::miss::{Loaded, Miss, ReadOutcome};
+use crate::pipeline::sample::miss::{LoadedSample, Miss, ReadOutcome};
 use crate::pipeline::shard::open_shard::OpenShard;
 use crate::stats::{Counter, Stage, Stats, TimeKind};
 use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering};
@@ -175,7 +175,7 @@ pub(crate) struct StorageStage {
 
 impl StorageStage {
     /// Reads the direct rows of `requests` until the run stops.
-    pub(crate) fn run(&self, requests: &Receiver<Miss>, loaded: &Sender<Loaded>) -> Result<()> {
+    pub(crate) fn run(&self, requests: &Receiver<Miss>, loaded: &Sender<LoadedSample>) -> Result<()> {
         let Self { reader, run, stage } = self;
         while let Ok(miss) = requests.recv() {
             if run.is_stopped() {
@@ -200,7 +200,7 @@ impl StorageStage {
                 }
             };
             // Fails only when the decode threads have returned, which they do after a stop.
-            let _ = loaded.send(Loaded { miss, outcome: Ok(outcome) });
+            let _ = loaded.send(LoadedSample { miss, outcome: Ok(outcome) });
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::delivery::Delivery;
 use crate::error::Result;
 use crate::pipeline::chunk::Chunk;
 use crate::pipeline::dispatch::Dispatcher;
-use crate::pipeline::reorder::Reorder;
+use crate::pipeline::reorder::ReorderQueue;
 use crate::pipeline::run::Run;
 use crate::sync::{Arc, Mutex};
 
@@ -24,7 +24,7 @@ use crate::sync::{Arc, Mutex};
 pub(crate) struct ConsumerMemory {
     delivery: Arc<dyn Delivery>,
     dispatcher: Arc<Dispatcher>,
-    reorder: Arc<Reorder<Result<Batch>>>,
+    reorder: Arc<ReorderQueue<Result<Batch>>>,
     run: Arc<Run>,
     /// Chunks in the order of their requests, with the length of each sample's row. Bounded by the batches in flight.
     waiting: Mutex<Vec<(Chunk, Vec<Option<usize>>)>>,
@@ -35,7 +35,7 @@ impl ConsumerMemory {
     pub(crate) fn new(
         delivery: Arc<dyn Delivery>,
         dispatcher: Arc<Dispatcher>,
-        reorder: Arc<Reorder<Result<Batch>>>,
+        reorder: Arc<ReorderQueue<Result<Batch>>>,
         run: Arc<Run>,
     ) -> Self {
         Self { delivery, dispatcher, reorder, run, waiting: Mutex::default() }

@@ -8,9 +8,9 @@ use super::batch_builder::BatchBuilder;
 use super::consumer_memory::ConsumerMemory;
 use super::decoder::RowDecoder;
 use super::deliver::DeliverStage;
-use super::miss::{Loaded, Miss, ReadOutcome};
-use super::page_cache::{Found, PageCacheReader, SampleRows};
-use super::sample_bytes::{Placed, SampleBytes};
+use super::miss::{LoadedSample, Miss, ReadOutcome};
+use super::page_cache::{PageCacheLookup, PageCacheReader, SampleRows};
+use super::sample_bytes::{PlacedRows, SampleBytes};
 use super::tally::Tally;
 use crate::batch::RowBytes;
 use crate::decode::FieldPlan;
@@ -61,7 +61,7 @@ pub(crate) struct DecodeQueues {
     /// Samples for the storage threads.
     pub(crate) direct: Sender<Miss>,
     /// Samples from both.
-    pub(crate) loaded: Receiver<Loaded>,
+    pub(crate) loaded: Receiver<LoadedSample>,
 }
 
 impl DecodeStage {
@@ -159,11 +159,11 @@ impl<'a> DecodeThread<'a> {
             let row_bytes = batch.row_bytes();
             let mut memory = SampleRows { fixed: &mut rows, row_bytes, consumer: consumer.as_deref_mut() };
             match self.page_cache.read(i, task, &mut memory) {
-                Ok(Found::Hot(open, sample, direct)) => {
+                Ok(PageCacheLookup::Hot(open, sample, direct)) => {
                     let bytes = sample.len();
                     self.tally.read.add(bytes);
                     let mut decoded = Ok(Vec::new());
-                    let is_placed = matches!(sample.placed, Placed::Direct(..));
+                    let is_placed = matches!(sample.placed, PlacedRows::Direct(..));
                     if !(is_placed && direct.is_some_and(|direct| direct.is_all)) {
                         self.tally.read.lap(&mut start);
                         decoded = self.decoder.decode((&batch, row), task, open, sample, memory);
@@ -177,7 +177,7 @@ impl<'a> DecodeThread<'a> {
                     self.settle(&batch, row, task, decoded);
                     done += 1;
                 }
-                Ok(Found::Cold { open, offset, bytes, direct }) => {
+                Ok(PageCacheLookup::Cold { open, offset, bytes, direct }) => {
                     let rows = split_row(&mut rows, &batch);
                     let queue = if direct.is_some() { &self.queues.direct } else { &self.queues.misses };
                     let (batch, task) = (batch.clone(), *task);
@@ -185,7 +185,7 @@ impl<'a> DecodeThread<'a> {
                         return self.stage.run.check();
                     }
                 }
-                Ok(Found::Evicted) => {
+                Ok(PageCacheLookup::Evicted) => {
                     // The shard left the disk after its announcement: this sample waits for it again. The counts are
                     // flushed first, so that the shard is queued for its first unread sample.
                     self.tally.flush();
@@ -215,8 +215,8 @@ impl<'a> DecodeThread<'a> {
     }
 
     /// Decodes a sample that the read thread or a storage thread has read.
-    fn loaded(&mut self, sample: Loaded) -> Result<()> {
-        let Loaded { mut miss, outcome } = sample;
+    fn loaded(&mut self, sample: LoadedSample) -> Result<()> {
+        let LoadedSample { mut miss, outcome } = sample;
         match outcome {
             Err(error) => self.finish(miss, Instant::now(), Err(error)),
             Ok(ReadOutcome::Slot(slot)) => match &mut miss.direct {
@@ -242,7 +242,7 @@ impl<'a> DecodeThread<'a> {
         let decoded = match begun {
             None => self.decode(&mut miss, SampleBytes::whole(&slot)),
             Some((copies, (direct, memory))) => {
-                let sample = SampleBytes { bytes: &slot, placed: Placed::CopiedByDevice(&direct.columns) };
+                let sample = SampleBytes { bytes: &slot, placed: PlacedRows::CopiedByDevice(&direct.columns) };
                 // Decoded first: the sample may turn out to be invalid.
                 let decoded = self.decode(&mut miss, sample);
                 decoded.and_then(|()| copies.copy((&miss.batch, miss.row), &direct, &*memory, slot))
@@ -261,7 +261,7 @@ impl<'a> DecodeThread<'a> {
         }
         let start = Instant::now();
         let rest = direct.take_rest();
-        let sample = SampleBytes { bytes: &rest, placed: Placed::OnDevice(&direct.columns) };
+        let sample = SampleBytes { bytes: &rest, placed: PlacedRows::OnDevice(&direct.columns) };
         let decoded = self.decode(&mut miss, sample);
         self.finish(miss, start, decoded)
     }

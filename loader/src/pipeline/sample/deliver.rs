@@ -7,7 +7,7 @@ use crate::delivery::{Delivery, TensorMemory};
 use crate::error::{Error, Result};
 use crate::pipeline::device::direct_rows;
 use crate::pipeline::refill::Refiller;
-use crate::pipeline::reorder::Reorder;
+use crate::pipeline::reorder::ReorderQueue;
 use crate::pipeline::sender::StageSender;
 use crate::stats::{Counter, Stage, TimeKind};
 use crate::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct DeliverStage {
     /// Batches without rows are allowed.
     pub(crate) may_be_empty: bool,
     pub(crate) delivery: Arc<dyn Delivery>,
-    pub(crate) reorder: Arc<Reorder<Result<Batch>>>,
+    pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
     pub(crate) refiller: Refiller,
     /// Queue of batches with pictures that the device decodes.
     pub(crate) pictures: Arc<StageSender<Arc<BatchBuilder>>>,

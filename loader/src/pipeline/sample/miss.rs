@@ -29,7 +29,7 @@ pub(crate) struct Miss {
 
 /// A [`Miss`] that was read.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedSample {
     pub(crate) miss: Miss,
     pub(crate) outcome: Result<ReadOutcome>,
 }

@@ -4,7 +4,7 @@
 //! For the smallest samples nothing may cost more than the read itself: no lock, no allocation, no counter that threads
 //! share.
 
-use super::sample_bytes::{Placed, SampleBytes};
+use super::sample_bytes::{PlacedRows, SampleBytes};
 use crate::decode::{DirectColumn, FieldPlan, Output, Row};
 use crate::delivery::RowMemory;
 use crate::error::{Error, ErrorKind, Result};
@@ -72,7 +72,7 @@ impl DirectOutput {
 }
 
 /// Result of looking for a sample in the page cache.
-pub(crate) enum Found<'a> {
+pub(crate) enum PageCacheLookup<'a> {
     /// It was there and has been read. The output is the one that samples of its layout are read straight into.
     Hot(&'a OpenShard, SampleBytes<'a>, Option<DirectOutput>),
     /// This range must be read from disk, or the device reads rows of it.
@@ -143,9 +143,9 @@ impl PageCacheReader {
     /// # Errors
     ///
     /// Errors of the shard or the sample.
-    pub(crate) fn read(&mut self, i: usize, task: &Task, rows: &mut SampleRows<'_>) -> Result<Found<'_>> {
+    pub(crate) fn read(&mut self, i: usize, task: &Task, rows: &mut SampleRows<'_>) -> Result<PageCacheLookup<'_>> {
         let Self { open_shards, sample_bytes_max, direct, handles, ranges, buffer, storage } = self;
-        let Some(open) = handles.get(task.shard, open_shards)? else { return Ok(Found::Evicted) };
+        let Some(open) = handles.get(task.shard, open_shards)? else { return Ok(PageCacheLookup::Evicted) };
         let (offset, bytes) = match ranges[i] {
             Some(range) => range,
             None => open.range(task.index)?,
@@ -158,7 +158,7 @@ impl PageCacheReader {
         if let Some(storage) = storage
             && let Some(sample) = storage.sample(open, offset, bytes)
         {
-            return Ok(Found::Cold { open: open.clone(), offset, bytes, direct: Some(sample) });
+            return Ok(PageCacheLookup::Cold { open: open.clone(), offset, bytes, direct: Some(sample) });
         }
         let direct = direct[open.layout_number()];
         let read = if let Some(direct) = direct
@@ -169,7 +169,7 @@ impl PageCacheReader {
         {
             let around = first(buffer, around);
             let is_hot = open.read_hot_direct(offset, direct.column, around, &mut row);
-            is_hot.then_some(SampleBytes { bytes: around, placed: Placed::Direct(direct.column, placed) })
+            is_hot.then_some(SampleBytes { bytes: around, placed: PlacedRows::Direct(direct.column, placed) })
         } else if bytes <= BUFFER_BYTES_MAX {
             let whole = first(buffer, bytes);
             open.read_hot(offset, whole).then_some(SampleBytes::whole(whole))
@@ -177,8 +177,8 @@ impl PageCacheReader {
             None
         };
         Ok(match read {
-            Some(sample) => Found::Hot(open, sample, direct),
-            None => Found::Cold { open: open.clone(), offset, bytes, direct: None },
+            Some(sample) => PageCacheLookup::Hot(open, sample, direct),
+            None => PageCacheLookup::Cold { open: open.clone(), offset, bytes, direct: None },
         })
     }
 

@@ -3,7 +3,7 @@
 //! There is one read thread per NUMA node. Only this thread takes the node's read slots, and only for open shards. A
 //! slot always goes to a decode thread, which waits for nothing but work, so slots return without help.
 
-use super::miss::{Loaded, Miss, ReadOutcome};
+use super::miss::{LoadedSample, Miss, ReadOutcome};
 use crate::error::Result;
 use crate::io::{Completion, IoConfig, ReadRequest, Reader, reader};
 use crate::memory::ReadPool;
@@ -37,14 +37,14 @@ struct ReadThread<'a> {
     in_flight: Vec<Option<Miss>>,
     /// Unused tokens.
     free: Vec<usize>,
-    loaded: &'a Sender<Loaded>,
+    loaded: &'a Sender<LoadedSample>,
     /// Counts samples that are too large for a read slot.
     unpooled: Arc<Counter>,
 }
 
 impl ReadStage {
     /// Reads `misses` until the run stops.
-    pub(crate) fn run(&self, misses: &Receiver<Miss>, loaded: &Sender<Loaded>) -> Result<()> {
+    pub(crate) fn run(&self, misses: &Receiver<Miss>, loaded: &Sender<LoadedSample>) -> Result<()> {
         // The ring is made with the first miss: an epoch that is read from the page cache needs none.
         let stage = self.stats.stage("read");
         let mut thread: Option<ReadThread<'_>> = None;
@@ -81,7 +81,7 @@ fn timeout(error: TryRecvError) -> RecvTimeoutError {
 }
 
 impl<'a> ReadThread<'a> {
-    fn new(stage: &'a ReadStage, loaded: &'a Sender<Loaded>) -> Result<Self> {
+    fn new(stage: &'a ReadStage, loaded: &'a Sender<LoadedSample>) -> Result<Self> {
         let ReadStage { pool, stats, .. } = stage;
         // Threads that the reader starts inherit this thread's CPUs.
         let reader = reader(&IoConfig::default(), pool, stats)?;
@@ -131,7 +131,7 @@ impl<'a> ReadThread<'a> {
             self.free.push(token);
             stage.done(1, miss.bytes as u64);
             // Fails only when the decode threads have returned, which they do after a stop.
-            let _ = self.loaded.send(Loaded { miss, outcome: result.map(ReadOutcome::Slot) });
+            let _ = self.loaded.send(LoadedSample { miss, outcome: result.map(ReadOutcome::Slot) });
         }
         Ok(())
     }

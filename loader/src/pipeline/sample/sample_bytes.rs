@@ -10,12 +10,12 @@ use crate::pipeline::shard::open_shard::OpenShard;
 #[derive(Clone, Copy)]
 pub(crate) struct SampleBytes<'a> {
     pub(crate) bytes: &'a [u8],
-    pub(crate) placed: Placed<'a>,
+    pub(crate) placed: PlacedRows<'a>,
 }
 
 /// Rows of a sample that are already in place.
 #[derive(Clone, Copy)]
-pub(crate) enum Placed<'a> {
+pub(crate) enum PlacedRows<'a> {
     /// No row: the bytes are the whole sample.
     None,
     /// The row of this column, of this length, which was read straight into it. Its bytes are missing here.
@@ -29,42 +29,42 @@ pub(crate) enum Placed<'a> {
 impl<'a> SampleBytes<'a> {
     /// The whole sample.
     pub(crate) fn whole(bytes: &'a [u8]) -> Self {
-        Self { bytes, placed: Placed::None }
+        Self { bytes, placed: PlacedRows::None }
     }
 
     /// Bytes of the sample that the host has read.
     pub(crate) fn len(&self) -> usize {
         match self.placed {
-            Placed::Direct(_, bytes) => self.bytes.len() + bytes,
-            Placed::None | Placed::OnDevice(_) | Placed::CopiedByDevice(_) => self.bytes.len(),
+            PlacedRows::Direct(_, bytes) => self.bytes.len() + bytes,
+            PlacedRows::None | PlacedRows::OnDevice(_) | PlacedRows::CopiedByDevice(_) => self.bytes.len(),
         }
     }
 
     /// True if the row of this output is already in place.
     pub(crate) fn has_placed(&self, output: usize) -> bool {
         match self.placed {
-            Placed::None => false,
-            Placed::Direct(direct, _) => direct.output == output,
-            Placed::OnDevice(columns) | Placed::CopiedByDevice(columns) => columns.has_output(output),
+            PlacedRows::None => false,
+            PlacedRows::Direct(direct, _) => direct.output == output,
+            PlacedRows::OnDevice(columns) | PlacedRows::CopiedByDevice(columns) => columns.has_output(output),
         }
     }
 
     /// True if there is nothing to decode.
     pub(crate) fn is_done(&self) -> bool {
         match self.placed {
-            Placed::None | Placed::Direct(..) => false,
-            Placed::OnDevice(columns) | Placed::CopiedByDevice(columns) => !columns.needs_rest(),
+            PlacedRows::None | PlacedRows::Direct(..) => false,
+            PlacedRows::OnDevice(columns) | PlacedRows::CopiedByDevice(columns) => !columns.needs_rest(),
         }
     }
 
     /// Splits the bytes into the sample's columns.
     pub(crate) fn split(self, open: &OpenShard, scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
         match self.placed {
-            Placed::None | Placed::CopiedByDevice(_) => open.split(self.bytes, scratch),
-            Placed::Direct(direct, bytes) => {
+            PlacedRows::None | PlacedRows::CopiedByDevice(_) => open.split(self.bytes, scratch),
+            PlacedRows::Direct(direct, bytes) => {
                 open.split_around(self.bytes, &[OmittedColumn { column: direct.column, bytes }], scratch)
             }
-            Placed::OnDevice(columns) => open.split_around(self.bytes, columns.apart(), scratch),
+            PlacedRows::OnDevice(columns) => open.split_around(self.bytes, columns.apart(), scratch),
         }
     }
 }

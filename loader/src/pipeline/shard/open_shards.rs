@@ -27,7 +27,7 @@ pub(crate) struct OpenShards {
     opener: ShardOpener,
     shards: Vec<Mutex<Option<Arc<OpenShard>>>>,
     /// Locked before an entry of `shards`, never while one is held.
-    opened: Mutex<OpenedShards>,
+    opened: Mutex<Openings>,
     /// The device may read files itself, for which each shard takes one more descriptor.
     has_direct_storage: bool,
     /// Shards may be evicted while they are open, by this job or another one, and must be closed then.
@@ -38,22 +38,22 @@ pub(crate) struct OpenShards {
 
 /// Openings of shards.
 #[derive(Debug)]
-struct OpenedShards {
+struct Openings {
     /// One entry per opening, removed when that opening is closed.
-    order: OpeningOrder<Opened>,
+    order: OpeningOrder<Opening>,
     /// Entry at which the next sweep continues.
     sweep_at: usize,
 }
 
 /// One opening of a shard.
 #[derive(Debug)]
-struct Opened {
+struct Opening {
     id: ShardId,
     /// Distinguishes this opening from a later one of the same shard.
     open: Weak<OpenShard>,
 }
 
-impl Opened {
+impl Opening {
     /// Takes the shard out of `entry` if it is still this opening.
     fn take(&self, entry: &mut Option<Arc<OpenShard>>) -> Option<Arc<OpenShard>> {
         entry.take_if(|open| std::ptr::eq(Arc::as_ptr(open), self.open.as_ptr()))
@@ -66,7 +66,7 @@ impl OpenShards {
     pub(crate) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, config: &LoaderConfig, stats: &Stats) -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
         let cost_max = ShardCost { table_bytes: TABLE_BYTES_MAX, descriptors: (limit / 2).clamp(32, 1 << 17) as usize };
-        let opened = OpenedShards { order: OpeningOrder::new(cost_max, usize::MAX), sweep_at: 0 };
+        let opened = Openings { order: OpeningOrder::new(cost_max, usize::MAX), sweep_at: 0 };
         Self {
             shards: (0..catalog.shape().num_shards()).map(|_| Mutex::new(None)).collect(),
             opened: Mutex::new(opened),
@@ -132,7 +132,7 @@ impl OpenShards {
     }
 
     /// Removes the entries in `range` whose shards were evicted or are no longer in the table.
-    fn take_evicted(&self, opened: &mut OpenedShards, range: Range<usize>) -> Vec<Arc<OpenShard>> {
+    fn take_evicted(&self, opened: &mut Openings, range: Range<usize>) -> Vec<Arc<OpenShard>> {
         let mut closed = Vec::new();
         opened.order.retain_in(range, |opened| {
             let mut entry = self.shards[opened.id.index()].lock();
@@ -165,7 +165,7 @@ impl OpenShards {
         let mut closed = Vec::new();
         {
             let mut opened = self.opened.lock();
-            opened.order.push(Opened { id, open: Arc::downgrade(open) }, cost);
+            opened.order.push(Opening { id, open: Arc::downgrade(open) }, cost);
             while let Some(oldest) = opened.order.pop_excess() {
                 closed.extend(oldest.take(&mut self.shards[oldest.id.index()].lock()));
             }

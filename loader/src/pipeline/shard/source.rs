@@ -35,7 +35,7 @@ pub(crate) type NextPlan = Box<dyn Fn() -> Result<EpochPlan> + Send + Sync>;
 
 /// Result of making a shard resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum ShardOutcome {
     /// It is on local disk.
     Resident,
     /// It is wanted again later; the thread continues with this shard, which is needed earlier.
@@ -76,7 +76,7 @@ struct StuckWatch {
 }
 
 /// Result of a wait for room.
-enum Room {
+enum RoomOutcome {
     Admitted(Admission),
     /// Another loader's consumer needs the room, or this very shard, more than this prefetch does; or a shard of ours
     /// that is needed earlier waits for the memory that this one holds.
@@ -121,11 +121,11 @@ impl ShardSource {
     /// # Errors
     ///
     /// Errors of the store and the cache; `Closed` when the run stops.
-    pub(crate) fn make_resident(&self, id: ShardId) -> Result<Outcome> {
+    pub(crate) fn make_resident(&self, id: ShardId) -> Result<ShardOutcome> {
         let status = self.statuses.begin(id);
         loop {
             if let Some(earlier) = self.wait_while_postponed(id, &status)? {
-                return Ok(Outcome::Exchanged(earlier));
+                return Ok(ShardOutcome::Exchanged(earlier));
             }
             if let Some(outcome) = self.try_make_resident(id, &status)? {
                 return Ok(outcome);
@@ -216,7 +216,7 @@ impl ShardSource {
     }
 
     /// Tries all steps once; `None` when the shard was postponed on the way.
-    fn try_make_resident(&self, id: ShardId, status: &ShardStatus<'_>) -> Result<Option<Outcome>> {
+    fn try_make_resident(&self, id: ShardId, status: &ShardStatus<'_>) -> Result<Option<ShardOutcome>> {
         let (stream, local) = self.catalog.locate(id);
         let shard = &stream.index.shards[local as usize];
         status.set(Step::Claimed);
@@ -227,7 +227,7 @@ impl ShardSource {
         let claim = match stream.dir.claim(local, policy)? {
             ClaimOutcome::Resident(guard) => {
                 self.guards.lock().insert(id, guard);
-                return Ok(Some(Outcome::Resident));
+                return Ok(Some(ShardOutcome::Resident));
             }
             ClaimOutcome::Claimed(claim) => claim,
             ClaimOutcome::Busy => return Err(Error::internal("a claim that waits was answered with busy")),
@@ -251,14 +251,14 @@ impl ShardSource {
         let fetch = ShardFetch { stream, origin, run: &self.run, stats: &self.stats, watch: &watch };
         let fetched = fetch.fetch(shard, packed.as_deref())?;
         let admission = match self.wait_for_room(id, claim, status)? {
-            Room::Admitted(admission) => admission,
-            Room::Exchanged(earlier) => return Ok(Some(Outcome::Exchanged(earlier))),
-            Room::Postponed => return Ok(None),
+            RoomOutcome::Admitted(admission) => admission,
+            RoomOutcome::Exchanged(earlier) => return Ok(Some(ShardOutcome::Exchanged(earlier))),
+            RoomOutcome::Postponed => return Ok(None),
         };
         status.set(Step::Local);
         let guard = fetched.publish(admission, &self.stats)?;
         self.guards.lock().insert(id, guard);
-        Ok(Some(Outcome::Resident))
+        Ok(Some(ShardOutcome::Resident))
     }
 
     /// Waits for room on disk, without limit: shards that occupy it are released when the consumer has taken their
@@ -272,7 +272,7 @@ impl ShardSource {
     /// returns to the queue; otherwise all threads could wait for room for later shards and none would be free for the
     /// earlier one. For the same reason this shard releases its memory when an earlier one, in another thread, waits
     /// for memory.
-    fn wait_for_room(&self, id: ShardId, mut claim: ShardClaim, status: &ShardStatus<'_>) -> Result<Room> {
+    fn wait_for_room(&self, id: ShardId, mut claim: ShardClaim, status: &ShardStatus<'_>) -> Result<RoomOutcome> {
         let next_use = |shard: u32| self.next_use(ShardId(shard));
         let (stream, _) = self.catalog.locate(id);
         if stream.dir.is_limited() {
@@ -287,7 +287,7 @@ impl ShardSource {
             match claim.try_admit(&next_use)? {
                 AdmitOutcome::Admitted(admission) => {
                     self.want_evicted();
-                    return Ok(Room::Admitted(admission));
+                    return Ok(RoomOutcome::Admitted(admission));
                 }
                 AdmitOutcome::Wait { claim: waiting, reason } => {
                     claim = waiting;
@@ -299,13 +299,13 @@ impl ShardSource {
             // It changes during the wait: samples may still be read from a copy that was evicted.
             let position = self.residency.next_read(id).unwrap_or(u64::MAX);
             if let Some(earlier) = self.residency.exchange_for_earlier(id, position) {
-                return Ok(Room::Exchanged(earlier));
+                return Ok(RoomOutcome::Exchanged(earlier));
             }
             if self.is_postponed(id) {
-                return Ok(Room::Postponed);
+                return Ok(RoomOutcome::Postponed);
             }
             if self.statuses.is_memory_needed_before(position, |shard| self.residency.next_read(shard)) {
-                return Ok(Room::Postponed);
+                return Ok(RoomOutcome::Postponed);
             }
             self.release_from(position.saturating_add(1));
             self.residency.wait_for_release(ROOM_POLL_EVERY);

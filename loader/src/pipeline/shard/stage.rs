@@ -1,7 +1,7 @@
 //! Threads of the shard plane.
 
 use super::residency::Residency;
-use super::source::{Outcome, ShardSource};
+use super::source::{ShardOutcome, ShardSource};
 use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::pipeline::chunk::Chunk;
@@ -30,7 +30,7 @@ impl ShardStage {
             let outcome = stage
                 .timed(TimeKind::Busy, || source.make_resident(shard))
                 .map_err(|e| self.catalog.describe(e, shard))?;
-            if let Outcome::Exchanged(earlier) = outcome {
+            if let ShardOutcome::Exchanged(earlier) = outcome {
                 exchanged = Some(earlier);
                 continue;
             }
