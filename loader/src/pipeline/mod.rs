@@ -1,7 +1,7 @@
 //! One running epoch: its stages, and the queues between them.
 //!
 //! ```text
-//!  schedule --announce--> residency --wanted--> shard plane (fetch, unpack, publish)
+//!  schedule --announce--> residency -request--> shard plane (fetch, unpack, publish)
 //!      |                      |                        |
 //!      | chunk (all shards    | parked chunks <--------+ resident
 //!      |  resident)           v

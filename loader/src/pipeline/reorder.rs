@@ -38,7 +38,7 @@ struct ReorderState<T> {
     consumers: usize,
     producers: usize,
     /// Lowest turn that a producer waits for.
-    turn_wanted: u64,
+    turn_awaited: u64,
 }
 
 /// Result of taking an item.
@@ -65,7 +65,7 @@ impl<T> ReorderQueue<T> {
             stopped: false,
             consumers: 0,
             producers: 0,
-            turn_wanted: 0,
+            turn_awaited: 0,
         };
         Self { state: Mutex::new(state), filled: Condvar::new(), taken: Condvar::new(), ahead: ahead.max(1) }
     }
@@ -74,7 +74,7 @@ impl<T> ReorderQueue<T> {
     pub(crate) fn wait_turn(&self, number: u64) -> bool {
         let mut state = self.state.lock();
         while !state.stopped && number >= state.next + self.ahead {
-            state.turn_wanted = if state.producers == 0 { number } else { state.turn_wanted.min(number) };
+            state.turn_awaited = if state.producers == 0 { number } else { state.turn_awaited.min(number) };
             state.producers += 1;
             state = self.taken.wait(state);
             state.producers -= 1;
@@ -138,7 +138,7 @@ impl<T> ReorderQueue<T> {
             let next = state.next;
             if let Some(item) = state.waiting.remove(&next) {
                 state.next += 1;
-                let turns = (state.next + self.ahead).saturating_sub(state.turn_wanted);
+                let turns = (state.next + self.ahead).saturating_sub(state.turn_awaited);
                 let wakes_producers = state.producers > 0 && turns >= (self.ahead / WAKE_AT).max(1);
                 drop(state);
                 if wakes_producers {

@@ -122,8 +122,8 @@ impl BatchLayout {
         // kB, and 12 of 14 kB for r = 602 kB.
         let of_row = |place: &OutputLayout| mean * (mean / place.row_bytes.max(1) as f64).min(1.0);
         let of_rows: f64 = self.places.iter().filter(|place| place.form.is_some()).map(of_row).sum();
-        let wanted = (of_rows * self.rows as f64) as u64;
-        let room_bytes = wanted.min(slot_bytes_max.saturating_sub(self.bytes() as u64)) as usize;
+        let needed = (of_rows * self.rows as f64) as u64;
+        let room_bytes = needed.min(slot_bytes_max.saturating_sub(self.bytes() as u64)) as usize;
         Self { room_bytes, ..self }
     }
 

@@ -1,6 +1,6 @@
 //! The shard plane: large, sequential, rare. It makes shards resident in the order of their first use.
 //!
-//! A few threads each take the wanted shard that is needed first and bring it to disk: claim, room, fetch, unpack,
+//! A few threads each take the requested shard that is needed first and bring it to disk: claim, room, fetch, unpack,
 //! publish. They hold no slots of the sample plane, and samples that wait for a shard hold no read slot, so the two
 //! planes cannot wait for each other.
 //!

@@ -1,7 +1,7 @@
 //! Shards on local disk, and the work that waits for the others.
 //!
 //! Work whose shard is missing is parked with the shard. It holds no read slot, only its memory in its batch. The shard
-//! plane takes wanted shards in the order of their first use.
+//! plane takes requested shards in the order of their first use.
 //!
 //! Eviction needs to know which announced samples of a shard are still unread, so every announcement and read is
 //! recorded here. Shards that cannot be evicted (no remote) are not recorded once they are resident, which saves time
@@ -15,10 +15,10 @@ use std::time::Duration;
 
 #[derive(Debug)]
 enum Presence<T> {
-    /// Not wanted yet.
+    /// Not requested yet.
     Unknown,
     /// In the queue or in progress; this work waits for it.
-    Wanted(Vec<T>),
+    Requested(Vec<T>),
     /// On disk, as far as is known.
     Resident,
 }
@@ -47,9 +47,9 @@ pub(crate) struct Residency<T> {
     announced: AtomicU64,
     /// Every sample before this plan position has been dispatched into a batch.
     dispatched: AtomicU64,
-    queue: Mutex<WantedQueue>,
-    /// Notified when a shard is wanted.
-    wanted: Condvar,
+    queue: Mutex<RequestQueue>,
+    /// Notified when a shard is requested.
+    requested: Condvar,
     /// Notified when a read allows the eviction of a shard, for threads that wait for room.
     released: Condvar,
     /// Lock of `released`; guards nothing.
@@ -57,7 +57,7 @@ pub(crate) struct Residency<T> {
 }
 
 #[derive(Debug, Default)]
-struct WantedQueue {
+struct RequestQueue {
     /// Position of the first use and shard, smallest on top.
     shards: BinaryHeap<Reverse<(u64, ShardId)>>,
     is_closed: bool,
@@ -70,7 +70,7 @@ fn sort(samples: &mut [(ShardId, u64)]) {
 }
 
 impl<T> Residency<T> {
-    /// Residency of `shards` shards, none of them wanted yet.
+    /// Residency of `shards` shards, none of them requested yet.
     pub(crate) fn new(shards: usize, may_be_evicted: bool) -> Self {
         let entry = || Mutex::new(Entry { presence: Presence::Unknown, unread: VecDeque::new(), is_fresh: false });
         Self {
@@ -81,14 +81,14 @@ impl<T> Residency<T> {
             announced: AtomicU64::new(0),
             dispatched: AtomicU64::new(0),
             queue: Mutex::default(),
-            wanted: Condvar::new(),
+            requested: Condvar::new(),
             released: Condvar::new(),
             release: Mutex::new(()),
         }
     }
 
     /// Announces the samples that follow those announced before: the shard and plan position of each, which are sorted
-    /// here. Adds shards that are not wanted yet to the queue, in the order of their first use.
+    /// here. Adds shards that are not requested yet to the queue, in the order of their first use.
     pub(crate) fn announce(&self, samples: &mut [(ShardId, u64)]) {
         let Some(last) = samples.iter().map(|(_, position)| *position).max() else { return };
         let samples = if self.may_be_evicted { samples } else { self.not_resident(samples) };
@@ -105,7 +105,7 @@ impl<T> Residency<T> {
             }
             entry.unread.extend(of_shard.iter().map(|(_, position)| *position));
             if matches!(entry.presence, Presence::Unknown) {
-                entry.presence = Presence::Wanted(Vec::new());
+                entry.presence = Presence::Requested(Vec::new());
                 unknown.push((first, shard));
             }
         }
@@ -114,7 +114,7 @@ impl<T> Residency<T> {
         // it, or it would take a shard whose samples are just being added for one that is not needed.
         self.announced.store(last + 1, Ordering::Release);
         for (first, shard) in unknown {
-            self.want(shard, first);
+            self.request(shard, first);
         }
     }
 
@@ -150,13 +150,13 @@ impl<T> Residency<T> {
             entry.unread.insert(place, position);
         }
         if matches!(entry.presence, Presence::Unknown) {
-            entry.presence = Presence::Wanted(Vec::new());
+            entry.presence = Presence::Requested(Vec::new());
         }
-        let is_wanted = matches!(entry.presence, Presence::Wanted(_));
+        let is_requested = matches!(entry.presence, Presence::Requested(_));
         drop(entry);
-        if is_earlier && is_wanted {
+        if is_earlier && is_requested {
             // It may also be in the queue at a later position; it is then found resident there.
-            self.want(shard, position);
+            self.request(shard, position);
         }
     }
 
@@ -197,7 +197,7 @@ impl<T> Residency<T> {
         }
     }
 
-    /// Waits until a shard may be evicted or another one is wanted, at most `limit`.
+    /// Waits until a shard may be evicted or another one is requested, at most `limit`.
     pub(crate) fn wait_for_release(&self, limit: Duration) {
         drop(self.released.wait_timeout(self.release.lock(), limit));
     }
@@ -235,9 +235,9 @@ impl<T> Residency<T> {
         self.dispatched.store(position, Ordering::Relaxed);
     }
 
-    fn want(&self, shard: ShardId, position: u64) {
+    fn request(&self, shard: ShardId, position: u64) {
         self.queue.lock().shards.push(Reverse((position, shard)));
-        self.wanted.notify_one();
+        self.requested.notify_one();
         // A shard that waits for room may have to be exchanged for this one.
         self.released.notify_all();
     }
@@ -254,26 +254,26 @@ impl<T> Residency<T> {
         let mut entry = self.shards[shard.index()].lock();
         match &mut entry.presence {
             Presence::Resident => return Some(work),
-            Presence::Wanted(waiting) => waiting.push(work),
+            Presence::Requested(waiting) => waiting.push(work),
             Presence::Unknown => {
-                entry.presence = Presence::Wanted(vec![work]);
+                entry.presence = Presence::Requested(vec![work]);
                 let position = entry.unread.front().copied().unwrap_or(0);
                 drop(entry);
-                self.want(shard, position);
+                self.request(shard, position);
             }
         }
         None
     }
 
     /// Waits for the next shard to make resident, in the order of first use. `None` once closed.
-    pub(crate) fn next_wanted(&self) -> Option<(u64, ShardId)> {
+    pub(crate) fn next_requested(&self) -> Option<(u64, ShardId)> {
         let mut queue = self.queue.lock();
         loop {
             if queue.is_closed {
                 return None;
             }
             let Some(Reverse((position, shard))) = queue.shards.pop() else {
-                queue = self.wanted.wait(queue);
+                queue = self.requested.wait(queue);
                 continue;
             };
             drop(queue);
@@ -284,11 +284,11 @@ impl<T> Residency<T> {
         }
     }
 
-    /// True if samples still wait for a wanted shard. All may have been read from descriptors of a copy that was
+    /// True if samples still wait for a requested shard. All may have been read from descriptors of a copy that was
     /// evicted later, or the shard became resident at an earlier position in the queue.
     fn is_needed(&self, shard: ShardId) -> bool {
         let mut entry = self.shards[shard.index()].lock();
-        let Presence::Wanted(waiting) = &entry.presence else { return false };
+        let Presence::Requested(waiting) = &entry.presence else { return false };
         let needed = !entry.unread.is_empty() || !waiting.is_empty();
         if !needed {
             entry.presence = Presence::Unknown;
@@ -296,8 +296,8 @@ impl<T> Residency<T> {
         needed
     }
 
-    /// Exchanges `shard` for the wanted shard with the earliest use and adds `shard` to the queue; `None` when no shard
-    /// that is still needed is wanted before `position`, the next use of `shard`.
+    /// Exchanges `shard` for the requested shard with the earliest use and adds `shard` to the queue; `None` when no shard
+    /// that is still needed is requested before `position`, the next use of `shard`.
     pub(crate) fn exchange_for_earlier(&self, shard: ShardId, position: u64) -> Option<ShardId> {
         loop {
             let mut queue = self.queue.lock();
@@ -310,7 +310,7 @@ impl<T> Residency<T> {
             // Checked without the queue's lock, under which no entry is locked.
             if self.is_needed(earlier) {
                 self.queue.lock().shards.push(Reverse((position, shard)));
-                self.wanted.notify_one();
+                self.requested.notify_one();
                 return Some(earlier);
             }
         }
@@ -329,13 +329,13 @@ impl<T> Residency<T> {
         }
         drop(entry);
         match old {
-            Presence::Wanted(waiting) => waiting,
+            Presence::Requested(waiting) => waiting,
             Presence::Unknown | Presence::Resident => Vec::new(),
         }
     }
 
     /// Records that `shard` is not on disk any more (evicted, or deleted from outside). If samples need it, it is
-    /// wanted again.
+    /// requested again.
     pub(crate) fn set_lost(&self, shard: ShardId) {
         let mut entry = self.shards[shard.index()].lock();
         if !matches!(entry.presence, Presence::Resident) {
@@ -347,29 +347,29 @@ impl<T> Residency<T> {
             entry.presence = Presence::Unknown;
             return;
         };
-        entry.presence = Presence::Wanted(Vec::new());
+        entry.presence = Presence::Requested(Vec::new());
         drop(entry);
-        self.want(shard, position);
+        self.request(shard, position);
     }
 
     /// Returns the shard that is needed first among those that work waits for.
     pub(crate) fn awaited(&self) -> Option<ShardId> {
         let is_awaited = |shard: ShardId| {
             let entry = self.shards[shard.index()].lock();
-            matches!(&entry.presence, Presence::Wanted(waiting) if !waiting.is_empty())
+            matches!(&entry.presence, Presence::Requested(waiting) if !waiting.is_empty())
         };
         let awaited = self.unread().into_iter().filter(|(shard, ..)| is_awaited(*shard));
         awaited.min_by_key(|(_, next, _)| *next).map(|(shard, ..)| shard)
     }
 
-    /// Ends all waits for wanted shards and drops parked work.
+    /// Ends all waits for requested shards and drops parked work.
     pub(crate) fn close(&self) {
         self.queue.lock().is_closed = true;
-        self.wanted.notify_all();
+        self.requested.notify_all();
         self.released.notify_all();
         for entry in &self.shards {
             let mut entry = entry.lock();
-            if let Presence::Wanted(waiting) = &mut entry.presence {
+            if let Presence::Requested(waiting) = &mut entry.presence {
                 let parked = std::mem::take(waiting);
                 drop(entry);
                 drop(parked);
@@ -409,16 +409,16 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_wanted_once_and_in_order_of_first_use() {
+    fn shards_are_requested_once_and_in_order_of_first_use() {
         let table = Residency::<()>::new(4, true);
         for (shard, position) in [(3, 7), (1, 2), (3, 1), (0, 5)] {
             announce(&table, s(shard), position);
         }
-        assert_eq!(table.next_wanted(), Some((2, s(1))));
-        assert_eq!(table.next_wanted(), Some((5, s(0))));
-        assert_eq!(table.next_wanted(), Some((7, s(3))));
+        assert_eq!(table.next_requested(), Some((2, s(1))));
+        assert_eq!(table.next_requested(), Some((5, s(0))));
+        assert_eq!(table.next_requested(), Some((7, s(3))));
         table.close();
-        assert_eq!(table.next_wanted(), None);
+        assert_eq!(table.next_requested(), None);
     }
 
     #[test]
@@ -426,7 +426,7 @@ mod tests {
         let table = Residency::<()>::new(3, true);
         table.announce(&mut [(s(2), 0), (s(1), 1), (s(2), 2), (s(1), 3), (s(1), 4)]);
         assert_eq!(table.announced(), 5);
-        assert_eq!((table.next_wanted(), table.next_wanted()), (Some((0, s(2))), Some((1, s(1)))));
+        assert_eq!((table.next_requested(), table.next_requested()), (Some((0, s(2))), Some((1, s(1)))));
         assert!(table.set_resident(s(1)).is_empty());
         let mut first = Vec::new();
         table.read(&mut [(s(1), 4), (s(2), 0), (s(1), 1)], |shard| first.push(shard));
@@ -453,22 +453,22 @@ mod tests {
         for position in [10, 30, 50] {
             announce(&table, s(0), position);
         }
-        assert_eq!(table.next_wanted(), Some((10, s(0))));
+        assert_eq!(table.next_requested(), Some((10, s(0))));
         assert!(table.set_resident(s(0)).is_empty());
         assert!(read(&table, s(0), 50));
         table.set_lost(s(0));
-        assert_eq!(table.next_wanted(), Some((10, s(0))));
+        assert_eq!(table.next_requested(), Some((10, s(0))));
     }
 
     #[test]
-    fn a_lost_shard_is_wanted_again() {
+    fn a_lost_shard_is_requested_again() {
         let table = Residency::new(1, true);
         assert_eq!(table.park(1, s(0)), None);
-        assert_eq!(table.next_wanted(), Some((0, s(0))));
+        assert_eq!(table.next_requested(), Some((0, s(0))));
         assert_eq!(table.set_resident(s(0)), [1]);
         table.set_lost(s(0));
         assert_eq!(table.park(2, s(0)), None);
-        assert_eq!(table.next_wanted(), Some((0, s(0))));
+        assert_eq!(table.next_requested(), Some((0, s(0))));
     }
 
     #[test]
@@ -478,16 +478,16 @@ mod tests {
             announce(&table, s(shard), position);
         }
         read(&table, s(0), 1);
-        assert_eq!(table.next_wanted(), Some((2, s(1))));
+        assert_eq!(table.next_requested(), Some((2, s(1))));
         announce(&table, s(0), 3);
-        assert_eq!(table.next_wanted(), Some((3, s(0))), "it is wanted again when it is needed again");
+        assert_eq!(table.next_requested(), Some((3, s(0))), "it is requested again when it is needed again");
     }
 
     #[test]
     fn nothing_is_recorded_for_resident_shards_that_cannot_be_evicted() {
         let table = Residency::new(2, false);
         table.announce(&mut [(s(0), 0), (s(1), 1), (s(0), 2)]);
-        assert_eq!((table.next_wanted(), table.next_wanted()), (Some((0, s(0))), Some((1, s(1)))));
+        assert_eq!((table.next_requested(), table.next_requested()), (Some((0, s(0))), Some((1, s(1)))));
         assert_eq!(table.park("waits", s(1)), None);
         assert!(table.set_resident(s(0)).is_empty());
         table.announce(&mut [(s(0), 3), (s(1), 4), (s(0), 5)]);
@@ -498,10 +498,10 @@ mod tests {
         assert_eq!(table.set_resident(s(1)), ["waits"]);
         assert!(!read(&table, s(1), 4), "nothing has been recorded since it became resident");
         assert_eq!(table.unread(), []);
-        // Deleted from outside: wanted at its next announcement.
+        // Deleted from outside: requested at its next announcement.
         table.set_lost(s(1));
         table.announce(&mut [(s(1), 6)]);
-        assert_eq!(table.next_wanted(), Some((6, s(1))));
+        assert_eq!(table.next_requested(), Some((6, s(1))));
         assert_eq!(table.park("again", s(1)), None);
         assert_eq!(table.set_resident(s(1)), ["again"]);
         assert_eq!(table.unread(), []);
@@ -513,7 +513,7 @@ mod tests {
         for (shard, position) in [(2, 3), (0, 8), (1, 1)] {
             announce(&table, s(shard), position);
         }
-        assert_eq!(table.awaited(), None, "they are wanted, but no work waits yet");
+        assert_eq!(table.awaited(), None, "they are requested, but no work waits yet");
         assert!(table.set_resident(s(1)).is_empty());
         assert_eq!((table.park("late", s(0)), table.park("soon", s(2))), (None, None));
         assert_eq!(table.awaited(), Some(s(2)));
@@ -524,19 +524,19 @@ mod tests {
         let table = Residency::<()>::new(3, true);
         announce(&table, s(0), 4);
         announce(&table, s(1), 9);
-        assert_eq!(table.next_wanted(), Some((4, s(0))));
+        assert_eq!(table.next_requested(), Some((4, s(0))));
         assert_eq!(table.exchange_for_earlier(s(0), 4), None, "the other one is needed later");
         announce(&table, s(2), 2);
         assert_eq!(table.exchange_for_earlier(s(0), 4), Some(s(2)));
         assert_eq!(table.exchange_for_earlier(s(2), 2), None);
-        assert_eq!((table.next_wanted(), table.next_wanted()), (Some((4, s(0))), Some((9, s(1)))));
+        assert_eq!((table.next_requested(), table.next_requested()), (Some((4, s(0))), Some((9, s(1)))));
     }
 
     #[test]
     fn a_shard_in_progress_is_not_exchanged_for_one_whose_samples_were_all_read() {
         let table = Residency::<()>::new(3, true);
         announce(&table, s(0), 4);
-        assert_eq!(table.next_wanted(), Some((4, s(0))));
+        assert_eq!(table.next_requested(), Some((4, s(0))));
         for (shard, position) in [(1, 1), (2, 3)] {
             announce(&table, s(shard), position);
         }
@@ -546,11 +546,11 @@ mod tests {
         read(&table, s(2), 3);
         assert_eq!(table.exchange_for_earlier(s(2), 4), None);
         announce(&table, s(1), 7);
-        assert_eq!((table.next_wanted(), table.next_wanted()), (Some((4, s(0))), Some((7, s(1)))));
+        assert_eq!((table.next_requested(), table.next_requested()), (Some((4, s(0))), Some((7, s(1)))));
     }
 
     #[test]
-    fn a_shard_that_is_needed_earlier_than_announced_is_wanted_there_and_once() {
+    fn a_shard_that_is_needed_earlier_than_announced_is_requested_there_and_once() {
         let table = Residency::<()>::new(3, true);
         announce(&table, s(0), 5);
         announce(&table, s(1), 9);
@@ -558,9 +558,9 @@ mod tests {
         table.announce_again(s(2), 2);
         assert_eq!(table.unread(), [(s(0), 5, false), (s(1), 2, false), (s(2), 2, false)]);
         assert_eq!(table.announced(), 10, "no later position has been announced");
-        assert_eq!((table.next_wanted(), table.next_wanted()), (Some((2, s(1))), Some((2, s(2)))));
+        assert_eq!((table.next_requested(), table.next_requested()), (Some((2, s(1))), Some((2, s(2)))));
         let _ = table.set_resident(s(1));
-        assert_eq!(table.next_wanted(), Some((5, s(0))));
+        assert_eq!(table.next_requested(), Some((5, s(0))));
         let _ = table.set_resident(s(0));
         read(&table, s(1), 2);
         assert_eq!(table.next_read(s(1)), Some(9));

@@ -38,7 +38,7 @@ pub(crate) type NextPlan = Box<dyn Fn() -> Result<EpochPlan> + Send + Sync>;
 pub(crate) enum ShardOutcome {
     /// It is on local disk.
     Resident,
-    /// It is wanted again later; the thread continues with this shard, which is needed earlier.
+    /// It is requested again for later; the thread continues with this shard, which is needed earlier.
     Exchanged(ShardId),
 }
 
@@ -162,7 +162,7 @@ impl ShardSource {
         }
     }
 
-    /// Announces to other loaders and processes that our consumer is stuck for want of room, or of a shard that they
+    /// Announces to other loaders and processes that our consumer is stuck because it lacks room, or a shard that they
     /// have claimed. When theirs is stuck, releases shards that are kept for samples which wait for our consumer.
     ///
     /// Without this, one rank could fill the cache with shards that it needs later and wait for the others' step, while
@@ -268,7 +268,7 @@ impl ShardSource {
     /// for it, read or not, and are fetched again; otherwise they could fill the limit while an earlier one waits. This
     /// holds between processes too, which [announce](Self::share_room) that they need room.
     ///
-    /// When a shard with an earlier use is wanted meanwhile (because another process has evicted it), this shard
+    /// When a shard with an earlier use is requested meanwhile (because another process has evicted it), this shard
     /// returns to the queue; otherwise all threads could wait for room for later shards and none would be free for the
     /// earlier one. For the same reason this shard releases its memory when an earlier one, in another thread, waits
     /// for memory.
@@ -286,7 +286,7 @@ impl ShardSource {
             }
             match claim.try_admit(&next_use)? {
                 AdmitOutcome::Admitted(admission) => {
-                    self.want_evicted();
+                    self.request_evicted();
                     return Ok(RoomOutcome::Admitted(admission));
                 }
                 AdmitOutcome::Wait { claim: waiting, reason } => {
@@ -295,7 +295,7 @@ impl ShardSource {
                 }
             }
             self.run.check()?;
-            self.want_evicted();
+            self.request_evicted();
             // It changes during the wait: samples may still be read from a copy that was evicted.
             let position = self.residency.next_read(id).unwrap_or(u64::MAX);
             if let Some(earlier) = self.residency.exchange_for_earlier(id, position) {
@@ -312,13 +312,13 @@ impl ShardSource {
         }
     }
 
-    /// True if `id` is wanted only for samples that wait for our consumer, while another one's consumer is stuck.
+    /// True if `id` is requested only for samples that wait for our consumer, while another one's consumer is stuck.
     fn is_postponed(&self, id: ShardId) -> bool {
         let is_ahead = self.residency.next_read(id).is_none_or(|next| next >= self.residency.dispatched());
         is_ahead && self.is_room_requested()
     }
 
-    /// Waits while `id` is postponed. Returns the shard to continue with if one is wanted earlier.
+    /// Waits while `id` is postponed. Returns the shard to continue with if one is needed earlier.
     fn wait_while_postponed(&self, id: ShardId, status: &ShardStatus<'_>) -> Result<Option<ShardId>> {
         while self.is_postponed(id) {
             status.set(Step::Postponed);
@@ -333,7 +333,7 @@ impl ShardSource {
     }
 
     /// Marks shards as lost that were evicted although announced samples need them.
-    fn want_evicted(&self) {
+    fn request_evicted(&self) {
         let evicted = self.evicted.get();
         if self.evicted_seen.swap(evicted, Ordering::Relaxed) == evicted {
             return;

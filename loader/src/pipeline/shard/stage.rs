@@ -10,7 +10,7 @@ use crate::pipeline::run::Run;
 use crate::stats::{Stage, TimeKind};
 use crate::sync::Arc;
 
-/// Shard stage: makes wanted shards resident.
+/// Shard stage: makes requested shards resident.
 pub(crate) struct ShardStage {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) residency: Arc<Residency<Chunk>>,
@@ -21,12 +21,12 @@ pub(crate) struct ShardStage {
 }
 
 impl ShardStage {
-    /// Makes wanted shards resident, the one with the earliest use first, until the run stops. Several threads do.
+    /// Makes requested shards resident, the one with the earliest use first, until the run stops. Several threads do.
     pub(crate) fn run(&self) -> Result<()> {
         let Self { residency, source, stage, .. } = self;
         let mut exchanged = None;
-        let next_wanted = || stage.timed(TimeKind::Input, || residency.next_wanted()).map(|(_, shard)| shard);
-        while let Some(shard) = exchanged.take().or_else(next_wanted) {
+        let next_requested = || stage.timed(TimeKind::Input, || residency.next_requested()).map(|(_, shard)| shard);
+        while let Some(shard) = exchanged.take().or_else(next_requested) {
             let outcome = stage
                 .timed(TimeKind::Busy, || source.make_resident(shard))
                 .map_err(|e| self.catalog.describe(e, shard))?;
