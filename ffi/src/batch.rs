@@ -202,7 +202,7 @@ pub unsafe extern "C" fn forebay_batch_row(
                 )));
             }
             Output::Text(rows) => rows.get(row).map(|r| r.as_bytes()),
-            Output::Bytes(rows) => rows.get(row).and_then(RowBytes::own),
+            Output::Bytes(rows) => rows.get(row).and_then(RowBytes::host),
             Output::Ragged(rows) => rows.get(row).map(|r| &**r),
         };
         let rows = held.batch.rows;

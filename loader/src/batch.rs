@@ -1,4 +1,4 @@
-//! A finished batch: tensors and lists by output name.
+//! Finished batches: tensors and lists by output name.
 
 use crate::decode::DType;
 use crate::delivery::{Device, RowMemory, TensorMemory};
@@ -7,15 +7,15 @@ use crate::sync::Arc;
 /// One batch, in plan order.
 #[derive(Debug)]
 pub struct Batch {
-    /// Epoch it belongs to.
+    /// Epoch of the batch.
     pub epoch: u64,
     /// Number of the batch in its epoch, counted from the epoch's first even after a resume.
     pub number: u64,
-    /// Rows in every output: `batch_size`, or fewer in the last batch and where samples were skipped.
+    /// Rows in every output: `batch_size`, or fewer in the last batch and if samples were skipped.
     pub rows: usize,
     /// Outputs in the order of the fields.
     pub outputs: Vec<(Arc<str>, Output)>,
-    /// Rows that the plan has for it, skipped ones included: what a checkpoint counts.
+    /// Rows of the batch in the plan, skipped ones included. A checkpoint counts these.
     pub(crate) planned_rows: u64,
 }
 
@@ -25,7 +25,7 @@ impl Batch {
         self.outputs.iter().find(|(n, _)| &**n == name).map(|(_, output)| output)
     }
 
-    /// Tells the memory's owner that the consumer has the batch now.
+    /// Marks the batch's memory as held by the consumer.
     pub(crate) fn hand_over(&self) {
         for (_, output) in &self.outputs {
             if let Output::Tensor(tensor) = output {
@@ -48,44 +48,44 @@ pub enum Output {
     Ragged(Vec<Vec<u8>>),
 }
 
-/// The bytes of one row.
+/// Bytes of one row.
 #[derive(Debug)]
 pub enum RowBytes {
-    /// In the engine's memory.
-    Own(Vec<u8>),
-    /// In memory that the consumer gave, all of it filled: see [`RowAllocator`](crate::delivery::RowAllocator).
-    Given(Box<dyn RowMemory>),
+    /// Bytes in the engine's memory.
+    Engine(Vec<u8>),
+    /// Memory from the consumer, completely filled: see [`RowAllocator`](crate::delivery::RowAllocator).
+    Consumer(Box<dyn RowMemory>),
 }
 
 impl RowBytes {
-    /// The bytes; `None` in memory that the consumer gave, which the engine only writes.
-    pub fn own(&self) -> Option<&[u8]> {
+    /// The bytes; `None` in the consumer's memory, which the engine only writes.
+    pub fn host(&self) -> Option<&[u8]> {
         match self {
-            Self::Own(bytes) => Some(bytes),
-            Self::Given(_) => None,
+            Self::Engine(bytes) => Some(bytes),
+            Self::Consumer(_) => None,
         }
     }
 }
 
-/// A dense row-major tensor that shares its batch's memory.
+/// Dense row-major tensor that shares its batch's memory.
 #[derive(Clone, Debug)]
 pub struct Tensor {
     memory: Arc<dyn TensorMemory>,
-    /// Bytes from the start of the memory.
+    /// Offset of the first element in the memory, in bytes.
     offset: usize,
     dtype: DType,
-    /// Whether the elements are bytes 0 and 1 that mean false and true.
+    /// True if the elements are bytes 0 and 1 that mean false and true.
     is_bool: bool,
     shape: Vec<i64>,
 }
 
 impl Tensor {
-    /// The `shape` elements of `dtype` that start `offset` bytes into `memory`.
+    /// A tensor of `shape` and `dtype` that starts `offset` bytes into `memory`.
     pub(crate) fn new(memory: Arc<dyn TensorMemory>, offset: usize, dtype: DType, shape: Vec<i64>) -> Self {
         Self { memory, offset, dtype, is_bool: false, shape }
     }
 
-    /// The same bytes as truth values.
+    /// The tensor as truth values.
     pub(crate) fn of_bool(self) -> Self {
         Self { is_bool: true, ..self }
     }
@@ -95,7 +95,7 @@ impl Tensor {
         self.dtype
     }
 
-    /// Whether the elements are bytes 0 and 1 that mean false and true.
+    /// True if the elements are bytes 0 and 1 that mean false and true.
     pub fn is_bool(&self) -> bool {
         self.is_bool
     }
@@ -110,7 +110,7 @@ impl Tensor {
         self.shape.iter().product::<i64>() as usize * self.dtype.size()
     }
 
-    /// Where it lies.
+    /// The device whose memory contains the tensor.
     pub fn device(&self) -> Device {
         self.memory.device()
     }
@@ -159,7 +159,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A uint8 tensor and a way to see whether its memory lives.
+    /// A uint8 tensor and a weak reference to its memory.
     pub(crate) fn host_tensor(shape: &[i64]) -> (Tensor, Weak<dyn TensorMemory>) {
         let bytes = shape.iter().product::<i64>() as usize;
         let memory: Arc<dyn TensorMemory> = Arc::new(Heap((0..bytes as u8).collect()));

@@ -27,7 +27,7 @@ impl Clock {
         Self(Source::System(Instant::now()))
     }
 
-    /// A clock that stands still until [`advance`](Self::advance) is called.
+    /// A clock that moves only when [`advance`](Self::advance) is called.
     pub fn manual() -> Self {
         Self(Source::Manual(Arc::new(AtomicU64::new(0))))
     }
@@ -40,12 +40,12 @@ impl Clock {
         }
     }
 
-    /// Whether a test moves it by hand.
+    /// True if a test moves the clock by hand.
     pub fn is_manual(&self) -> bool {
         matches!(self.0, Source::Manual(_))
     }
 
-    /// Waits for `time`: really on the system's clock, at once on a manual one, which moves by as much.
+    /// Waits for `time` on the system's clock; moves a manual clock by `time` and returns at once.
     pub fn sleep(&self, time: Duration) {
         match &self.0 {
             Source::System(_) => sleep(time),
@@ -53,7 +53,7 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock; the system's is not moved.
+    /// Moves a manual clock; has no effect on the system's clock.
     pub fn advance(&self, time: Duration) {
         if let Source::Manual(ns) = &self.0 {
             ns.fetch_add(time.as_nanos() as u64, Ordering::AcqRel);
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_only_when_told() {
+    fn a_manual_clock_moves_only_by_hand() {
         let clock = Clock::manual();
         assert_eq!(clock.now(), Duration::ZERO);
         clock.sleep(Duration::from_secs(3));

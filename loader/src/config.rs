@@ -1,7 +1,7 @@
-//! Everything a loader can be told, with its default, and the one place where it is checked.
+//! Configuration of a loader, with defaults and checks.
 //!
-//! A [`LoaderConfig`] is also a JSON document (unknown names are refused): the Python package and the C ABI build that
-//! document and nothing else, so all three speak of the same arguments.
+//! A [`LoaderConfig`] is also a JSON document, which rejects unknown names. The Python package and the C interface
+//! build this document, so all three have the same arguments.
 
 mod json;
 mod options;
@@ -17,14 +17,14 @@ pub(crate) use json::read;
 use options::options;
 pub use options::{ByteSize, OptionInfo, Seconds};
 
-/// The largest sample that is read at all unless the user says otherwise: 1 GiB.
+/// Default of the largest sample that is read: 1 GiB.
 pub const SAMPLE_BYTES_MAX: u64 = 1 << 30;
 
-/// Batches made ahead where nothing is said: at least so many,
+/// Default prefetch depth, in batches.
 const PREFETCH: u32 = 3;
-/// of small ones as many as are of so many bytes,
+/// Small batches are prefetched up to this many bytes in total.
 const PREFETCH_BYTES: u64 = 8 << 20;
-/// and no more than these.
+/// Upper bound of the default prefetch depth.
 const PREFETCH_MAX: u32 = 31;
 
 options! {
@@ -53,17 +53,17 @@ options! {
     }
 }
 
-/// Which process of the training job this is.
+/// Rank of this process in the training job.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorldConfig {
-    /// This process among all.
+    /// Number of this process among all processes.
     pub rank: u32,
-    /// All processes.
+    /// Number of processes.
     pub world_size: u32,
-    /// This process among those of its node.
+    /// Number of this process among those of its node.
     pub local_rank: u32,
-    /// Processes of one node.
+    /// Number of processes of one node.
     pub local_world_size: u32,
 }
 
@@ -73,23 +73,23 @@ impl Default for WorldConfig {
     }
 }
 
-/// What happens when a sample cannot be read or decoded.
+/// Reaction to a sample that cannot be read or decoded.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
     /// `next` returns the error.
     #[default]
     Raise,
-    /// The batch is one row shorter, within `max_errors` per epoch. A batch that loses every row is not delivered when
-    /// this is the only rank. Where other ranks would wait for it, it is delivered with one row: a sample of another batch
-    /// of this rank, marked as a repeat if repeats are marked, the same one in every run. When neither the near batches'
-    /// samples nor far ones can be had, it is an error.
+    /// The batch is one row shorter, within `max_errors` per epoch. A batch that loses every row is not delivered if
+    /// this is the only rank. If other ranks would wait for it, it is delivered with one row: a sample of another batch
+    /// of this rank, marked as a repeat if repeats are marked, and the same one in every run. If no such sample can be
+    /// read, it is an error.
     Skip,
 }
 
 options! {
-    /// A loader's arguments. Names, meanings and defaults are those of the Python `Loader`. Two are different: the streams
-    /// contain the location of the data, and `world` the ranks.
+    /// A loader's arguments. Names, meanings and defaults are those of the Python `Loader`. Two are different: the
+    /// streams contain the location of the data, and `world` the ranks.
     pub struct LoaderConfig {
         /// The data: at least one stream.
         pub streams: Vec<StreamConfig> = Vec::new(),
@@ -185,20 +185,20 @@ impl LoaderConfig {
         read(text, "the loader's arguments")
     }
 
-    /// Batches made ahead where one has `batch_bytes` bytes.
+    /// Prefetch depth for batches of `batch_bytes` bytes.
     pub(crate) fn prefetch_of(&self, batch_bytes: u64) -> u32 {
         self.prefetch.unwrap_or_else(|| {
-            // Small ones are made faster than threads wake each other.
+            // Small batches are built faster than threads wake each other.
             let bytes = self.memory.map_or(PREFETCH_BYTES, |memory| PREFETCH_BYTES.min(memory / 4));
             (bytes / batch_bytes.max(1)).clamp(PREFETCH.into(), PREFETCH_MAX.into()) as u32
         })
     }
 
-    /// Checks what can be checked without looking at the data.
+    /// Checks the arguments, without reading the data.
     ///
     /// # Errors
     ///
-    /// `Config` with a sentence that says what to change.
+    /// `Config`, with the change that is needed.
     pub fn validate(&self) -> Result<()> {
         let require = |ok: bool, message: &str| if ok { Ok(()) } else { Err(Error::config(message)) };
         require(!self.streams.is_empty(), "there is no data: give remote, local or streams")?;
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn small_batches_are_made_further_ahead_unless_somebody_says_how_far() {
+    fn small_batches_are_prefetched_further_unless_prefetch_is_set() {
         let ahead = |config: LoaderConfig| [0, 256 << 10, 1 << 20, 3 << 20, 1 << 40].map(|b| config.prefetch_of(b));
         let default = LoaderConfig::default();
         assert_eq!(ahead(default.clone()), [31, 31, 8, 3, 3]);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_nothing_to_share_where_the_device_decodes_nothing() {
+    fn share_decode_needs_device_decode() {
         let shared = LoaderConfig { share_decode: true, ..good() };
         let error = shared.validate().expect_err("nothing to share");
         assert!(error.to_string().contains("share_decode"), "{error}");
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bad_argument_is_refused_with_its_name() {
+    fn each_bad_argument_is_rejected_with_its_name() {
         type Spoil = fn(&mut LoaderConfig);
         let cases: [(Spoil, &str); 9] = [
             (|c| c.streams.clear(), "no data"),

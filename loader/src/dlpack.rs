@@ -1,7 +1,7 @@
 //! DLPack, the exchange format of tensor libraries: the plain structures and the export of a [`Tensor`].
 //!
 //! The layout is that of DLPack 1.0 (`DLManagedTensorVersioned`) and of the older `DLManagedTensor`. An exported tensor
-//! owns a share of its batch's memory and gives it back in the deleter, on whatever thread that runs.
+//! owns a share of its batch's memory, which the deleter releases on any thread.
 
 use crate::batch::Tensor;
 use crate::decode::DType;
@@ -36,7 +36,7 @@ pub struct DlDataType {
 pub struct DlTensor {
     /// First byte of the memory.
     pub data: *mut c_void,
-    /// Where it lies.
+    /// Device of the memory.
     pub device: DlDevice,
     /// Number of dimensions.
     pub ndim: i32,
@@ -78,7 +78,7 @@ pub struct DlManagedTensorVersioned {
     pub dl_tensor: DlTensor,
 }
 
-/// The two forms of a managed tensor: what they have in common.
+/// Common interface of the two forms of a managed tensor.
 trait Managed: Sized {
     /// `tensor` with this deleter and no owner's data yet.
     fn new(tensor: DlTensor, deleter: unsafe extern "C" fn(*mut Self)) -> Self;
@@ -107,8 +107,8 @@ impl Managed for DlManagedTensor {
     }
 }
 
-/// What an exported structure keeps alive: the tensor, and the arrays that the structure points into. The structure's
-/// owner's data is the address of this.
+/// Data that an exported structure keeps alive: the tensor, and the arrays that the structure points into. The
+/// structure's `manager_ctx` is the address of this value.
 struct Owner<M> {
     managed: M,
     _shape: Vec<i64>,
@@ -159,12 +159,12 @@ fn contiguous(shape: &[i64]) -> Vec<i64> {
     strides
 }
 
-/// Exports `tensor` in the form of DLPack 1.0. Whoever gets the pointer calls its deleter once.
+/// Exports `tensor` in the form of DLPack 1.0. The receiver of the pointer calls its deleter once.
 pub fn export_versioned(tensor: Tensor) -> *mut DlManagedTensorVersioned {
     export_as(tensor)
 }
 
-/// Exports `tensor` in the older form. Whoever gets the pointer calls its deleter once.
+/// Exports `tensor` in the older form. The receiver of the pointer calls its deleter once.
 pub fn export(tensor: Tensor) -> *mut DlManagedTensor {
     export_as(tensor)
 }
@@ -175,7 +175,7 @@ fn export_as<M: Managed>(tensor: Tensor) -> *mut M {
     let managed = M::new(describe(&tensor, &mut shape, &mut strides), delete::<M>);
     let pid = std::process::id();
     let owner = Box::into_raw(Box::new(Owner { managed, _shape: shape, _strides: strides, _tensor: tensor, pid }));
-    // SAFETY: `owner` was just made by Box::into_raw, so it is valid and nobody else has it.
+    // SAFETY: `owner` was just made by Box::into_raw, so it is valid and has no other user.
     let owner_ref = unsafe { &mut *owner };
     *owner_ref.managed.context() = owner.cast();
     &mut owner_ref.managed
@@ -185,7 +185,7 @@ fn export_as<M: Managed>(tensor: Tensor) -> *mut M {
 ///
 /// `managed` comes from [`export_as`] and is not used afterwards.
 unsafe extern "C" fn delete<M: Managed>(managed: *mut M) {
-    // SAFETY: by the contract above the pointer is the one we handed out, still alive.
+    // SAFETY: by the contract above the pointer comes from `export_as` and is still alive.
     let managed = unsafe { &mut *managed };
     let owner = managed.context().cast::<Owner<M>>();
     // SAFETY: the owner's data is the box that `export_as` leaked, and this is its one release.
@@ -202,7 +202,7 @@ mod tests {
     use crate::batch::tests::host_tensor;
 
     #[test]
-    fn an_exported_tensor_gives_its_memory_back_in_the_deleter() {
+    fn the_deleter_of_an_exported_tensor_releases_its_memory() {
         let (tensor, alive) = host_tensor(&[2, 3]);
         let managed = export_versioned(tensor);
         // SAFETY: just exported.

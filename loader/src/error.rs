@@ -1,16 +1,24 @@
 //! One error type for the whole engine.
 //!
-//! An [`Error`] has a [`kind`](Error::kind) that a caller can act on, a sentence that says what happened and what to
-//! change, the facts it happened to (shard, key, range, attempt ...), and the error beneath it if there is one.
+//! An [`Error`] has a [`kind`](Error::kind) that a caller can act on, a sentence with what failed and what to change,
+//! the facts (shard, key, range, attempt ...), and its cause if there is one.
+//!
+//! ```
+//! use forebay_loader::{Error, ErrorKind};
+//!
+//! let error = Error::format("an offset is after the end of the file").with("shard", "shard.00003.mds").with("sample", 17);
+//! assert_eq!(error.kind(), ErrorKind::Format);
+//! assert_eq!(error.to_string(), "an offset is after the end of the file (shard shard.00003.mds, sample 17)");
+//! ```
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-/// The engine's result.
+/// Result of the engine's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a caller can do about an error.
+/// Kind of an error: what a caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -22,15 +30,15 @@ pub enum ErrorKind {
     Permission,
     /// The network failed in a way that another attempt may cure.
     Network,
-    /// Nothing arrived for longer than the time that was set.
+    /// Nothing arrived within the configured time.
     Timeout,
     /// Bytes do not match their recorded size or hash.
     Checksum,
-    /// Bytes are not what their format says: index, shard header, compression stream.
+    /// Bytes violate their format: index, shard header, compression stream.
     Format,
-    /// A sample cannot be decoded into the fields that were asked for.
+    /// A sample cannot be decoded into the configured fields.
     Decode,
-    /// The data needs something that this build or this machine does not have.
+    /// The data needs a feature that this build or this machine does not have.
     Unsupported,
     /// No room: disk, memory limit, locked-memory limit.
     Full,
@@ -42,12 +50,12 @@ pub enum ErrorKind {
     Io,
     /// The loader was closed, or used where it cannot work (a forked child).
     Closed,
-    /// A promise the engine made to itself does not hold: please report it.
+    /// An invariant of the engine does not hold: please report it.
     Internal,
 }
 
 impl ErrorKind {
-    /// The kind's name in lower case, as it stands in messages and logs.
+    /// The kind's name in lower case, for messages and logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Config => "config",
@@ -69,7 +77,7 @@ impl ErrorKind {
     }
 }
 
-/// What went wrong, to what, and why. One pointer wide, so `Result` stays small.
+/// Error of the engine. One pointer wide, so that `Result` stays small.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -81,7 +89,7 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of `kind`; `message` is a sentence without a full stop.
+    /// Makes an error of `kind`; `message` is a sentence without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner { kind, message: message.into(), context: Vec::new(), source: None }))
     }
@@ -106,7 +114,7 @@ impl Error {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// An I/O error with its kind worked out from the error number.
+    /// Makes an error from an I/O error, which determines the kind.
     pub fn from_io(error: std::io::Error, message: impl Into<String>) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -121,28 +129,28 @@ impl Error {
         Self::new(kind, message).caused_by(error)
     }
 
-    /// Adds a fact: what it happened to.
+    /// Adds a fact, such as the shard concerned.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         self.0.context.push((name, value.to_string()));
         self
     }
 
-    /// Adds the error beneath.
+    /// Adds the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(source.into().into());
         self
     }
 
-    /// The same error under another kind.
+    /// Changes the kind.
     #[must_use]
     pub fn of_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;
         self
     }
 
-    /// What a caller can do about it.
+    /// The error's kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -157,7 +165,7 @@ impl Error {
         &self.0.context
     }
 
-    /// A second copy for another waiter.
+    /// Copies the error, for another waiting thread.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self(Box::new(Inner {
@@ -201,7 +209,7 @@ impl StdError for Error {
 
 /// Adds a fact to an error on its way up.
 pub trait Context<T> {
-    /// `self`, and on failure the fact `name` = `value()`.
+    /// Returns `self`, with the fact `name` = `value()` on failure.
     fn context<V: fmt::Display>(self, name: &'static str, value: impl FnOnce() -> V) -> Result<T>;
 }
 
@@ -216,18 +224,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_reads_as_one_sentence_with_its_facts() {
-        let e = Error::format("offset 9 lies behind the end")
+    fn an_error_is_one_sentence_with_its_facts() {
+        let e = Error::format("offset 9 is after the end")
             .with("shard", "shard.00003.mds")
             .with("sample", 17)
-            .caused_by(std::io::Error::other("beneath"));
-        assert_eq!(e.to_string(), "offset 9 lies behind the end (shard shard.00003.mds, sample 17): beneath");
+            .caused_by(std::io::Error::other("the cause"));
+        assert_eq!(e.to_string(), "offset 9 is after the end (shard shard.00003.mds, sample 17): the cause");
         assert_eq!(e.kind(), ErrorKind::Format);
         assert_eq!(e.duplicate().to_string(), e.to_string());
     }
 
     #[test]
-    fn a_full_disk_is_told_apart_from_other_io() {
+    fn a_full_disk_has_its_own_kind() {
         let e = Error::from_io(std::io::Error::from_raw_os_error(28), "writing a shard");
         assert_eq!(e.kind(), ErrorKind::Full);
     }

@@ -1,4 +1,4 @@
-//! Checkpoints: where an epoch stands, in the reference's words and a few of ours.
+//! Checkpoints: a position in an epoch, in the reference's format with a part of our own.
 
 use crate::config::read;
 use crate::error::{Error, ErrorKind, Result};
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 /// Version of the `forebay` part. It covers the generator of random augmentation as well.
 pub const STATE_VERSION: u32 = 1;
 
-/// What a checkpoint holds. The first five keys are the reference's, which reads the rest past.
+/// Checkpoint. The first five keys are the reference's, which ignores the rest.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct State {
-    /// The epoch under way, or the next one when none is.
+    /// The current epoch, or the next one if none is running.
     pub epoch: u64,
-    /// Plan positions handed out in it, all ranks together.
+    /// Plan positions delivered in that epoch, all ranks together.
     pub sample_in_epoch: u64,
     /// Canonical nodes of the order.
     pub num_canonical_nodes: u64,
@@ -22,12 +22,12 @@ pub struct State {
     pub shuffle_seed: u64,
     /// Nodes of the run that began the epoch.
     pub initial_physical_nodes: Option<u64>,
-    /// What only this loader knows; absent in the reference's checkpoints.
+    /// The part that only this loader reads; absent in the reference's checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forebay: Option<ForebayState>,
 }
 
-/// What the order and the augmentation depend on beyond the reference's keys.
+/// Arguments that order and augmentation depend on, beyond the reference's keys.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ForebayState {
     /// [`STATE_VERSION`] of the writer.
@@ -38,7 +38,7 @@ pub struct ForebayState {
     pub draws_version: u32,
     /// Seed of random augmentation.
     pub augment_seed: u64,
-    /// Arguments that decide the order, each as a short text or a hash.
+    /// Arguments that determine the order, each as a short text or a hash.
     pub plan: BTreeMap<String, String>,
 }
 
@@ -55,7 +55,7 @@ impl State {
         }
     }
 
-    /// Reads the JSON of a checkpoint, ours or the reference's.
+    /// Parses the JSON of a checkpoint, also of the reference's.
     ///
     /// # Errors
     ///
@@ -64,12 +64,12 @@ impl State {
         read(text, "the checkpoint of the loader").map_err(|e| e.of_kind(ErrorKind::State))
     }
 
-    /// The JSON of this checkpoint; under 1 kB.
+    /// Returns the checkpoint as JSON; under 1 kB.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("plain maps and numbers")
     }
 
-    /// The part that the order needs.
+    /// Returns the keys that the order needs.
     pub(crate) fn resume(&self) -> Resume {
         Resume {
             epoch: self.epoch,
@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// Compares with the loader that is to resume.
+    /// Compares the checkpoint with the loader that resumes from it.
     ///
     /// # Errors
     ///
@@ -133,9 +133,9 @@ mod tests {
     }
 
     #[test]
-    fn the_references_checkpoint_is_read() {
+    fn a_checkpoint_of_the_reference_is_accepted() {
         let text = r#"{"epoch": 3, "sample_in_epoch": 128, "num_canonical_nodes": 2, "shuffle_seed": 9176, "initial_physical_nodes": null}"#;
-        let state = State::from_json(text).expect("theirs");
+        let state = State::from_json(text).expect("a checkpoint");
         assert_eq!((state.epoch, state.sample_in_epoch, state.initial_physical_nodes), (3, 128, None));
         state.check(&forebay_state()).expect("nothing to compare");
         let e = State::from_json(&text.replace("128", "-1")).expect_err("negative");

@@ -1,8 +1,18 @@
-//! What every stage does with its time.
+//! Time, items and bytes of every stage.
 //!
-//! A [`Stage`] is resolved once by the thread that runs it and then costs one atomic addition per event. The time of a
-//! stage splits into *busy*, *waiting for input* and *waiting for output*: the stage that is busy while the one behind
-//! it waits for input is the bottleneck.
+//! A thread looks its [`Stage`] up once; an event then costs one atomic addition. The time of a stage is *busy*,
+//! *waiting for input* or *waiting for output*. The bottleneck is the stage that is busy while the next one waits for
+//! input.
+//!
+//! ```
+//! use forebay_loader::stats::{Stats, TimeKind};
+//!
+//! let stats = Stats::new(false);
+//! let decode = stats.stage("decode");
+//! let sum: u64 = decode.timed(TimeKind::Busy, || (0..1_000).sum());
+//! decode.done(1_000, sum);
+//! assert_eq!(stats.snapshot().stages[0].items, 1_000);
+//! ```
 
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, current};
 use std::collections::VecDeque;
@@ -12,14 +22,14 @@ use std::time::{Duration, Instant};
 /// Trace events kept in memory; older ones are dropped and counted.
 const TRACE_EVENTS_MAX: usize = 200_000;
 
-/// The three ways a stage spends its time.
+/// Kinds of a stage's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeKind {
     /// Working.
     Busy,
     /// Waiting for the stage before it.
     Input,
-    /// Waiting for the stage behind it.
+    /// Waiting for the stage after it.
     Output,
 }
 
@@ -36,9 +46,9 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Adds `time`, which the trace does not show by itself.
-    pub fn add_time(&self, how: TimeKind, time: Duration) {
-        let counter = match how {
+    /// Adds `time` without a trace event.
+    pub fn add_time(&self, kind: TimeKind, time: Duration) {
+        let counter = match kind {
             TimeKind::Busy => &self.busy_ns,
             TimeKind::Input => &self.input_ns,
             TimeKind::Output => &self.output_ns,
@@ -46,25 +56,25 @@ impl Stage {
         counter.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Runs `body` and counts its time.
-    pub fn timed<T>(&self, how: TimeKind, body: impl FnOnce() -> T) -> T {
+    /// Runs `body` and adds its time.
+    pub fn timed<T>(&self, kind: TimeKind, body: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = body();
-        self.add_time_since(how, start);
+        self.add_time_since(kind, start);
         result
     }
 
-    /// Counts the time since `start`.
-    pub fn add_time_since(&self, how: TimeKind, start: Instant) {
+    /// Adds the time since `start`.
+    pub fn add_time_since(&self, kind: TimeKind, start: Instant) {
         let time = start.elapsed();
-        self.add_time(how, time);
-        self.trace(how, start, time);
+        self.add_time(kind, time);
+        self.trace(kind, start, time);
     }
 
-    /// Shows in the trace, if there is one, what [`spend`](Self::spend) is told of together with other spans.
-    pub fn trace(&self, how: TimeKind, start: Instant, time: Duration) {
+    /// Adds an event to the trace, if there is one. [`add_time`](Self::add_time) counts the time itself.
+    pub fn trace(&self, kind: TimeKind, start: Instant, time: Duration) {
         if let Some(trace) = &self.trace {
-            trace.push(self.name, how, start, time);
+            trace.push(self.name, kind, start, time);
         }
     }
 
@@ -167,7 +177,7 @@ impl Stats {
         }
     }
 
-    /// The figures as they stand now.
+    /// Returns the current figures.
     pub fn snapshot(&self) -> Snapshot {
         let stages = self.stages.lock().clone();
         let stages = stages.iter().map(|s| StageSnapshot {
@@ -186,7 +196,7 @@ impl Stats {
         }
     }
 
-    /// The trace in Chrome's format (opens in Perfetto); `None` when it was not asked for.
+    /// The trace in Chrome's format (opens in Perfetto); `None` unless it is enabled.
     pub fn trace_json(&self) -> Option<String> {
         self.trace.as_ref().map(|t| t.json())
     }
@@ -201,7 +211,7 @@ pub struct StageSnapshot {
     pub busy: Duration,
     /// Time spent waiting for the stage before it.
     pub input: Duration,
-    /// Time spent waiting for the stage behind it.
+    /// Time spent waiting for the stage after it.
     pub output: Duration,
     /// Samples, shards or batches finished.
     pub items: u64,
@@ -212,13 +222,13 @@ pub struct StageSnapshot {
 /// All figures at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Since the statistics were made.
+    /// Time since the statistics were created.
     pub elapsed: Duration,
-    /// In the order of the data's way.
+    /// Stages in data-flow order.
     pub stages: Vec<StageSnapshot>,
-    /// By name.
+    /// Counters by name.
     pub counters: Vec<(&'static str, u64)>,
-    /// Sentences about choices the loader made.
+    /// Sentences about choices that the loader has made.
     pub notes: Vec<String>,
 }
 
@@ -229,10 +239,10 @@ impl Snapshot {
         let comma = if labels.is_empty() { "" } else { "," };
         out.push_str("# TYPE forebay_stage_seconds_total counter\n");
         for s in &self.stages {
-            for (how, time) in [("busy", s.busy), ("input", s.input), ("output", s.output)] {
+            for (kind, time) in [("busy", s.busy), ("input", s.input), ("output", s.output)] {
                 let _ = writeln!(
                     out,
-                    "forebay_stage_seconds_total{{stage=\"{}\",spent=\"{how}\"{comma}{labels}}} {}",
+                    "forebay_stage_seconds_total{{stage=\"{}\",spent=\"{kind}\"{comma}{labels}}} {}",
                     s.name,
                     time.as_secs_f64()
                 );
@@ -255,7 +265,7 @@ impl Snapshot {
     }
 }
 
-/// Spans of time, bounded.
+/// Bounded queue of timed spans.
 #[derive(Debug)]
 struct Trace {
     start: Instant,
@@ -265,7 +275,7 @@ struct Trace {
 #[derive(Debug)]
 struct Event {
     stage: &'static str,
-    how: TimeKind,
+    kind: TimeKind,
     thread: String,
     at_ns: u64,
     ns: u64,
@@ -276,10 +286,10 @@ impl Trace {
         Self { start, events: Mutex::new((VecDeque::new(), 0)) }
     }
 
-    fn push(&self, stage: &'static str, how: TimeKind, at: Instant, time: Duration) {
+    fn push(&self, stage: &'static str, kind: TimeKind, at: Instant, time: Duration) {
         let event = Event {
             stage,
-            how,
+            kind,
             thread: current().name().unwrap_or("caller").to_owned(),
             at_ns: at.saturating_duration_since(self.start).as_nanos() as u64,
             ns: time.as_nanos() as u64,
@@ -301,7 +311,7 @@ impl Trace {
                 out,
                 "{comma}\n{{\"name\":\"{} {:?}\",\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{:?},\"ts\":{:.3},\"dur\":{:.3}}}",
                 e.stage,
-                e.how,
+                e.kind,
                 e.stage,
                 e.thread,
                 e.at_ns as f64 / 1e3,
@@ -318,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stage_counts_each_way_of_spending_time_apart() {
+    fn a_stage_counts_each_kind_of_time_separately() {
         let stats = Stats::new(true);
         let stage = stats.stage("decode");
         stage.add_time(TimeKind::Input, Duration::from_millis(5));
@@ -327,7 +337,7 @@ mod tests {
         assert_eq!(shot.stages[0].input, Duration::from_millis(5));
         assert_eq!((shot.stages[0].items, shot.stages[0].bytes), (1, 100));
         assert!(shot.prometheus("rank=\"0\"").contains("stage=\"decode\",spent=\"input\",rank=\"0\"} 0.005"));
-        let trace: serde_json::Value = serde_json::from_str(&stats.trace_json().expect("asked for")).expect("json");
+        let trace: serde_json::Value = serde_json::from_str(&stats.trace_json().expect("enabled")).expect("json");
         assert_eq!(trace["traceEvents"][0]["cat"], "decode");
     }
 }

@@ -1,13 +1,13 @@
-//! Locks and threads, in one place.
+//! Locks and threads.
 //!
-//! Every lock, condition and thread of the engine comes from here. A panic while a lock is held does not poison it:
-//! the panicking stage reports itself as failed (see `pipeline::run`) and the others must still be able to stop.
+//! All locks, conditions and threads of the engine come from this module. A panic while a lock is held does not poison
+//! it: the panicking stage reports its failure (see `pipeline::run`), and the other stages must still be able to stop.
 //!
-//! Under the feature `shuttle` they are shuttle's, which runs one thread at a time and picks the next one itself. Tests
-//! in modules called `models` go through `model`: once with real threads in the ordinary suite, in many orders under
-//! shuttle, where a lost wake-up shows as a deadlock instead of a test that hangs once a month. Only what waits for
-//! nothing but our own locks can be driven so: not rings, files, sockets or runtimes. No limit of a wait ever passes
-//! there, so a model also shows that progress does not hang on a timeout.
+//! With the feature `shuttle` they are shuttle's, which runs one thread at a time and chooses the next one. Tests in
+//! modules called `models` use `model`: it runs them once with real threads in the ordinary suite, and in many orders
+//! under shuttle, where a lost wake-up is a deadlock instead of a rare hang. This works only for code that waits for
+//! these locks alone, not for rings, files, sockets or runtimes. Timeouts never expire under shuttle, so a model also
+//! shows that progress does not depend on one.
 
 #[cfg(feature = "shuttle")]
 use shuttle::{sync as base, thread};
@@ -37,7 +37,7 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(base::PoisonError::into_inner)
     }
 
-    /// The lock, if nobody has it.
+    /// Returns the lock if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
@@ -46,12 +46,12 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// The value, without a lock: nobody else has one.
+    /// Returns the value without locking, since the borrow is exclusive.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(base::PoisonError::into_inner)
     }
 
-    /// Takes the value out.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(base::PoisonError::into_inner)
     }
@@ -62,7 +62,7 @@ impl<T> Mutex<T> {
 pub struct Condvar(base::Condvar);
 
 impl Condvar {
-    /// A condition nobody waits for yet.
+    /// A condition without waiters.
     pub const fn new() -> Self {
         Self(base::Condvar::new())
     }
@@ -72,7 +72,7 @@ impl Condvar {
         self.0.wait(guard).unwrap_or_else(base::PoisonError::into_inner)
     }
 
-    /// Waits until notified or until `limit` has passed; true if it has passed.
+    /// Waits until notified or until `limit` has passed. The returned bool is true if it has passed.
     pub fn wait_timeout<'a, T>(&self, guard: MutexGuard<'a, T>, limit: Duration) -> (MutexGuard<'a, T>, bool) {
         let (guard, result) = self.0.wait_timeout(guard, limit).unwrap_or_else(base::PoisonError::into_inner);
         (guard, result.timed_out())
@@ -101,7 +101,7 @@ pub fn spawn<T: Send + 'static>(
     thread::Builder::new().name(name.into()).spawn(body)
 }
 
-/// Runs a test's `body`, which must hold in whatever order its threads get on: once, or in many orders under shuttle.
+/// Runs a test's `body`, which must pass for every interleaving of its threads: once, or in many orders under shuttle.
 #[cfg(test)]
 pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
     #[cfg(feature = "shuttle")]
@@ -110,6 +110,6 @@ pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
     body();
 }
 
-/// Orders that shuttle draws for one model: all models together take seconds.
+/// Orders that shuttle tries per model; all models together take seconds.
 #[cfg(all(test, feature = "shuttle"))]
 const ORDERS: usize = 2000;

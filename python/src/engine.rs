@@ -196,8 +196,8 @@ fn outputs(py: Python<'_>, batch: Batch) -> PyResult<Bound<'_, PyDict>> {
 /// Returns a row of bytes: the object that it was read into, or a copy.
 fn object(py: Python<'_>, row: RowBytes) -> PyResult<Py<PyBytes>> {
     match row {
-        RowBytes::Own(bytes) => Ok(PyBytes::new(py, &bytes).unbind()),
-        RowBytes::Given(row) => match row.into_any().downcast::<Row>() {
+        RowBytes::Engine(bytes) => Ok(PyBytes::new(py, &bytes).unbind()),
+        RowBytes::Consumer(row) => match row.into_any().downcast::<Row>() {
             Ok(row) => Ok(row.into_object()),
             Err(_) => Err(error::to_python(py, &Error::internal("a row in memory that is not Python's"))),
         },

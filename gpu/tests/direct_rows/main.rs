@@ -245,7 +245,7 @@ fn other_columns_of_a_sample_are_read_from_disk() {
     evict(&data, |_| true);
     device.start_epoch().expect("an epoch");
     let lists = |batch: &Batch| match batch.get("file") {
-        Some(Output::Bytes(rows)) => rows.iter().map(|row| row.own().expect("ours").to_vec()).collect::<Vec<_>>(),
+        Some(Output::Bytes(rows)) => rows.iter().map(|row| row.host().expect("ours").to_vec()).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     for expected in expected {

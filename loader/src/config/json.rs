@@ -1,10 +1,10 @@
-//! JSON documents from the shells and from C programs: what is wrong is said with the place in the document.
+//! JSON documents from Python and C. Errors name the path in the document.
 
 use crate::error::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
-/// Reads `text`, which `what` names in the message of what is wrong with it.
+/// Parses `text`, which is called `what` in error messages.
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> 
     Size::deserialize(from)?.bytes()
 }
 
-/// The same, or null.
+/// Bytes as a number or as text, or null.
 pub(super) fn size_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     Option::<Size>::deserialize(from)?.map(Size::bytes).transpose()
 }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_the_reference_reads_them() {
+    fn sizes_are_parsed_as_in_the_reference() {
         for (text, bytes) in
             [("1000", 1000), ("64mb", 64 << 20), ("2.5 GiB", 5 << 29), ("0b", 0), ("1_000kb", 1_024_000)]
         {
@@ -97,11 +97,11 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_a_number_or_text_or_where_it_may_be_missing_null() {
+    fn a_size_is_a_number_or_text_and_may_be_null_if_optional() {
         let sizes: Sizes = read(r#"{"one": "1kb", "other": 7}"#, "it").expect("good");
         assert_eq!((sizes.one, sizes.other), (1024, Some(7)));
         assert_eq!(read::<Sizes>(r#"{"one": 1, "other": null}"#, "it").expect("good").other, None);
-        for (text, says) in [
+        for (text, message) in [
             (r#"{"one": "2 apples"}"#, "it cannot be read: one: `2 apples` is no size"),
             (r#"{"one": -1}"#, "it cannot be read: one: this must be a number of bytes, or text"),
             (r#"{"one": null}"#, "it cannot be read: one: this must be a number of bytes, or text"),
@@ -110,7 +110,7 @@ mod tests {
             ("", "it cannot be read: EOF"),
         ] {
             let e = read::<Sizes>(text, "it").expect_err(text).to_string();
-            assert!(e.starts_with(says), "{text}: {e}");
+            assert!(e.starts_with(message), "{text}: {e}");
         }
     }
 }

@@ -118,7 +118,7 @@ fn samples_larger_than_a_read_slot_are_counted() {
     loader.config.memory = Some(32 << 20);
     let batches = epoch(&loader);
     let Some(Output::Bytes(rows)) = batches[0].get("column") else { panic!("{batches:?}") };
-    assert!(rows[0].own() == Some(&large[..]));
+    assert!(rows[0].host() == Some(&large[..]));
     assert_eq!(counter(&loader, "samples_unpooled"), 1);
 }
 

@@ -76,7 +76,7 @@ fn every_row_lies_in_memory_of_its_length_that_the_consumers_own_thread_gave() {
         let Some(Output::Tensor(classes)) = batch.get("class") else { panic!("no classes") };
         let classes = classes.host().unwrap().as_chunks::<8>().0.iter().map(|c| i64::from_le_bytes(*c));
         for (file, class) in files.iter().zip(classes) {
-            let RowBytes::Given(_) = file else { panic!("a row in the engine's memory: {file:?}") };
+            let RowBytes::Consumer(_) = file else { panic!("a row in the engine's memory: {file:?}") };
             let memory = format!("{file:?}");
             assert_eq!(memory.matches("MaybeUninit").count(), 1 + class as usize, "{memory}");
             rows += 1;

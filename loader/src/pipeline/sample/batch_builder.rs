@@ -66,7 +66,7 @@ impl BatchBuilder {
             .outputs
             .iter()
             .filter(|output| !matches!(output.shape, Shape::Fixed { .. }))
-            .map(|_| Mutex::new((0..rows).map(|_| RowBytes::Own(Vec::new())).collect()))
+            .map(|_| Mutex::new((0..rows).map(|_| RowBytes::Engine(Vec::new())).collect()))
             .collect();
         Arc::new(Self {
             number,

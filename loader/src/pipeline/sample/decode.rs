@@ -317,9 +317,9 @@ fn put_lists(batch: &BatchBuilder, row: usize, lists: Vec<Vec<u8>>, consumer: Op
     if lists.is_empty() {
         return;
     }
-    let mut lists: Vec<RowBytes> = lists.into_iter().map(RowBytes::Own).collect();
+    let mut lists: Vec<RowBytes> = lists.into_iter().map(RowBytes::Engine).collect();
     if let Some((memory, number)) = consumer {
-        lists[number] = RowBytes::Given(memory);
+        lists[number] = RowBytes::Consumer(memory);
     }
     batch.put_lists(row, lists);
 }

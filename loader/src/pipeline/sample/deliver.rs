@@ -164,8 +164,8 @@ fn close_gaps(layout: &BatchLayout, kept: &[usize], slot: &mut [u8]) {
 /// Rows in the engine's memory. Only rows of bytes can be in the consumer's.
 fn owned(rows: Vec<RowBytes>) -> Result<Vec<Vec<u8>>> {
     let own = |row| match row {
-        RowBytes::Own(bytes) => Ok(bytes),
-        RowBytes::Given(_) => Err(Error::internal("a row that is not of bytes is in the consumer's memory")),
+        RowBytes::Engine(bytes) => Ok(bytes),
+        RowBytes::Consumer(_) => Err(Error::internal("a row that is not of bytes is in the consumer's memory")),
     };
     rows.into_iter().map(own).collect()
 }
