@@ -241,7 +241,7 @@ impl Loader {
             fields: self.fields.clone(),
             layout: self.layout.clone(),
             batches: pools.batches,
-            workers: pools.crews,
+            workers: pools.numa_workers,
             delivery: self.delivery.clone(),
             device: DeviceFeatures {
                 pictures: features.pictures.clone(),

@@ -8,7 +8,7 @@ use crate::values::Decoders;
 use forebay_loader::error::{Error, ErrorKind, Result};
 use forebay_loader::order::{Rank, SampleId, ShardId, Weight};
 use forebay_loader::sync::{Arc, Mutex};
-use forebay_loader::worker::{self, DataConfig, Epoch, Found, SampleReader, StreamPlace, WorkerPlan};
+use forebay_loader::worker::{self, DataConfig, Epoch, SampleInfo, SampleReader, StreamLocation, WorkerPlan};
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 /// file of stream 0.
 #[pyfunction]
 pub(crate) fn install_index(py: Python<'_>, stream: &str, fetches: Option<Bound<'_, Fetches>>) -> PyResult<()> {
-    let stream = enter::enter(py, || StreamPlace::from_json(stream))?;
+    let stream = enter::enter(py, || StreamLocation::from_json(stream))?;
     let fetcher = match fetches {
         Some(fetches) => {
             Fetches::serve(&fetches)?;
@@ -215,7 +215,7 @@ impl State {
 
 /// Next step of an iteration.
 enum Step {
-    Read(Vec<u8>, Found),
+    Read(Vec<u8>, SampleInfo),
     Fetch(Arc<SampleReader>, SampleId, Vec<u8>),
     End,
 }
@@ -338,7 +338,7 @@ fn fetch_and_read(
     sample: SampleId,
     mut buffer: Vec<u8>,
     attempts: u32,
-) -> PyResult<(Vec<u8>, Found)> {
+) -> PyResult<(Vec<u8>, SampleInfo)> {
     enter::apart(py, move || {
         let found = reader.fetch_and_read(sample, &mut buffer, attempts)?;
         Ok((buffer, found))

@@ -5,7 +5,7 @@ use forebay_loader::format::{Compression, HashAlgo, Index, Scratch};
 use forebay_loader::order::{OrderConfig, Rank, Resume, SampleId, ShardId, World, shares_of};
 use forebay_loader::store::{FetchStatus, Fetcher};
 use forebay_loader::sync::Arc;
-use forebay_loader::worker::{ATTEMPTS, DataConfig, DataSet, Epoch, SampleReader, StreamPlace, WorkerPlan};
+use forebay_loader::worker::{ATTEMPTS, DataConfig, DataSet, Epoch, SampleReader, StreamLocation, WorkerPlan};
 use forebay_loader::{Error, ErrorKind};
 use forebay_tests::data::token_sample;
 use forebay_tests::server::{Fault, ObjectServer, Options as ServerOptions, Root, Rule};
@@ -26,8 +26,8 @@ fn serve(directory: &Path) -> ObjectServer {
     ObjectServer::start(Root::folder(directory), ServerOptions::default()).expect("a server")
 }
 
-fn place(remote: Option<&str>, dir: &Path) -> StreamPlace {
-    StreamPlace {
+fn place(remote: Option<&str>, dir: &Path) -> StreamLocation {
+    StreamLocation {
         remote: remote.map(Into::into),
         dir: dir.into(),
         keep_zip: false,
@@ -37,12 +37,12 @@ fn place(remote: Option<&str>, dir: &Path) -> StreamPlace {
     }
 }
 
-fn open(place: StreamPlace, cache_limit: Option<u64>) -> Arc<SampleReader> {
+fn open(place: StreamLocation, cache_limit: Option<u64>) -> Arc<SampleReader> {
     open_with(place, cache_limit, None).expect("a reader")
 }
 
 fn open_with(
-    place: StreamPlace,
+    place: StreamLocation,
     cache_limit: Option<u64>,
     fetcher: Option<Arc<dyn Fetcher>>,
 ) -> Result<Arc<SampleReader>, Error> {
@@ -161,7 +161,7 @@ fn a_stream_that_somebody_else_fetches_is_checked_and_kept_like_any_other() {
     assert!(error.to_string().contains("5 bytes") && error.to_string().contains("shard.00001.mds"), "{error}");
     std::fs::remove_file(data.path().join("index.json")).unwrap();
     let empty = tempfile::tempdir().unwrap();
-    let elsewhere = StreamPlace { dir: empty.path().into(), ..place };
+    let elsewhere = StreamLocation { dir: empty.path().into(), ..place };
     assert_eq!(open_with(elsewhere, None, Some(fetcher)).unwrap_err().kind(), ErrorKind::NotFound);
 }
 

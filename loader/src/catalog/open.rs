@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn the_ranks_of_a_machine_share_its_cpus_among_their_fetch_threads() {
-        let topology = Topology::made_up(&["0-31", "32-63"]);
+        let topology = Topology::synthetic(&["0-31", "32-63"]);
         let threads = |local_world_size, fetch_threads| {
             let world = WorldConfig { world_size: local_world_size, local_world_size, ..WorldConfig::default() };
             let config = LoaderConfig { world, fetch_threads, ..LoaderConfig::default() };

@@ -1,4 +1,4 @@
-//! What needs a look inside the loader; the rest is tested from outside, with data sets of its own.
+//! Tests that need private fields of the loader; the other tests use its interface.
 
 use super::*;
 use crate::batch::Output;
@@ -25,11 +25,11 @@ fn loader_of(directory: &Path, encoding: Encoding, samples: &[Value<'_>], batch_
 }
 
 #[test]
-fn in_a_forked_child_every_call_is_an_error_whoever_held_a_lock_in_the_parent() {
+fn in_a_forked_child_every_call_is_an_error_even_if_the_parent_held_locks() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut loader = loader(dir.path());
     let state = loader.state().expect("a state");
-    // As a child sees it: made by another process, with every lock held by a thread that did not come along.
+    // The loader as in a child: made by another process, with every lock held by a thread that does not exist there.
     loader.pid ^= 1;
     let loader = Arc::new(loader);
     let (position, pools) = (loader.position.lock(), loader.pools.lock());
@@ -77,16 +77,16 @@ fn counter(loader: &Loader, name: &str) -> u64 {
     stats.counters.iter().find(|(counter, _)| *counter == name).map_or(0, |(_, value)| *value)
 }
 
-/// Neither the second node's CPUs nor, on most machines, the node are there: binding is refused, and so is `mbind`.
+/// The second node's CPUs do not exist, and on most machines neither does the node: binding and `mbind` fail.
 #[test]
-fn two_nodes_deliver_what_one_delivers_even_where_placing_is_refused() {
+fn two_nodes_deliver_the_same_as_one_even_if_placement_fails() {
     let dir = tempfile::tempdir().expect("a folder");
     let one = loader(&dir.path().join("one"));
     let mut two = loader(&dir.path().join("two"));
-    two.topology = Topology::made_up(&["0-3", "1020-1023"]);
+    two.topology = Topology::synthetic(&["0-3", "1020-1023"]);
     two.config.threads = Some(4);
     for _ in 0..3 {
-        // Read from the disk where the file system can forget, so that read threads have something to do.
+        // Evict the files from the page cache if possible, so that the read threads have work.
         for file in std::fs::read_dir(dir.path().join("two")).expect("a folder") {
             let file = std::fs::File::open(file.expect("a file").path()).expect("readable");
             let _ = rustix::fs::fsync(&file);
@@ -94,7 +94,7 @@ fn two_nodes_deliver_what_one_delivers_even_where_placing_is_refused() {
         }
         assert_eq!(bytes(&epoch(&two)), bytes(&epoch(&one)));
     }
-    assert_eq!(two.pools().expect("pools").crews.len(), 2);
+    assert_eq!(two.pools().expect("pools").numa_workers.len(), 2);
     let notes = two.stats().expect("statistics").notes;
     assert!(notes.iter().any(|note| note.contains("cpus 1020-1023")), "{notes:?}");
 }
@@ -123,7 +123,7 @@ fn samples_larger_than_a_read_slot_are_counted() {
 }
 
 #[test]
-fn an_epoch_that_outlives_its_end_lets_go_of_nothing_that_the_next_one_keeps() {
+fn an_ended_epoch_does_not_release_shards_that_the_next_one_keeps() {
     let (remote, local) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     drop(loader(remote.path()));
     let stream = StreamConfig {
@@ -135,14 +135,14 @@ fn an_epoch_that_outlives_its_end_lets_go_of_nothing_that_the_next_one_keeps() {
     let loader = Loader::new(config).expect("a loader");
     assert_eq!(epoch(&loader).len(), 4);
     loader.start_epoch().expect("started");
-    // As another thread has it that waits in `next`.
-    let ended = loader.position.lock().running.clone().expect("an epoch is under way");
+    // As held by another thread that waits in `next`.
+    let ended = loader.position.lock().running.clone().expect("a running epoch");
     loader.close().expect("closed");
     let dir = &loader.catalog.streams()[0].dir;
     let kept = dir.try_claim(0).expect("a look");
     let crate::cache::ClaimOutcome::Resident(guard) = kept else { panic!("it is kept from here on") };
     drop(ended);
-    assert!(!dir.evict(0).expect("a look"), "somebody needs it");
+    assert!(!dir.evict(0).expect("a look"), "a sample still needs it");
     drop(guard);
     assert!(dir.evict(0).expect("a look"));
 }

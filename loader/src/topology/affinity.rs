@@ -8,7 +8,7 @@ use rustix::thread::CpuSet as RawSet;
 ///
 /// # Errors
 ///
-/// When neither the system call nor `/proc/self/status` answers.
+/// When neither the system call nor `/proc/self/status` works.
 pub fn current() -> Result<CpuSet> {
     match rustix::thread::sched_getaffinity(None) {
         Ok(raw) => Ok((0..RawSet::MAX_CPU as u32).filter(|cpu| raw.is_set(*cpu as usize)).collect()),
@@ -19,7 +19,7 @@ pub fn current() -> Result<CpuSet> {
     }
 }
 
-/// The same set out of `/proc/self/status`.
+/// Reads the CPUs from `/proc/self/status`.
 fn from_status() -> Option<CpuSet> {
     let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
@@ -30,8 +30,8 @@ fn from_status() -> Option<CpuSet> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] when no CPU of the set may be used by this process; [`ErrorKind::Permission`] where a sandbox
-/// refuses the call. A caller goes on unbound: placement is a matter of speed only.
+/// [`ErrorKind::Config`] when no CPU of the set may be used by this process; [`ErrorKind::Permission`] if a sandbox
+/// refuses the call. The caller continues unbound, since placement affects only speed.
 pub fn pin_current_thread(cpus: &CpuSet) -> Result<()> {
     let mut raw = RawSet::new();
     for cpu in cpus.iter().filter(|cpu| (*cpu as usize) < RawSet::MAX_CPU) {
@@ -48,11 +48,11 @@ pub fn pin_current_thread(cpus: &CpuSet) -> Result<()> {
     })
 }
 
-/// Binds the calling thread to `cpus`, if it is to be bound at all. A refusal costs speed and nothing else: `tell` has
-/// the sentence for the statistics.
-pub fn place_current_thread(cpus: Option<&CpuSet>, tell: impl FnOnce(String)) {
+/// Binds the calling thread to `cpus`, if there are any. A refusal affects only speed; `note` gets a sentence for the
+/// statistics.
+pub fn place_current_thread(cpus: Option<&CpuSet>, note: impl FnOnce(String)) {
     if let Some(Err(e)) = cpus.map(pin_current_thread) {
-        tell(format!("threads run on any CPU: {e}"));
+        note(format!("threads run on any CPU: {e}"));
     }
 }
 
@@ -61,13 +61,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_cannot_be_placed_goes_on_and_says_so() {
+    fn a_thread_that_cannot_be_bound_continues_with_a_note() {
         let before = current().unwrap();
-        let mut told = Vec::new();
-        place_current_thread(None, |why| told.push(why));
-        assert!(told.is_empty());
-        place_current_thread(Some(&CpuSet::parse("1022").unwrap()), |why| told.push(why));
-        assert!(told[0].contains("cpus 1022"), "{told:?}");
+        let mut notes = Vec::new();
+        place_current_thread(None, |why| notes.push(why));
+        assert!(notes.is_empty());
+        place_current_thread(Some(&CpuSet::parse("1022").unwrap()), |why| notes.push(why));
+        assert!(notes[0].contains("cpus 1022"), "{notes:?}");
         assert_eq!(current().unwrap(), before);
     }
 

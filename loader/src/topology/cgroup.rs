@@ -1,12 +1,12 @@
 //! The control groups above this process: CPU quota and memory limit.
 //!
-//! A limit set on any ancestor holds, so every level up to the mount is read and the smallest counts. Inside a
+//! A limit on any ancestor applies, so every level up to the mount is read and the smallest limit counts. In a
 //! container the path in `/proc/self/cgroup` may be the host's and not exist below the mount; the mount itself is then
 //! the container's own group.
 
 use std::path::{Path, PathBuf};
 
-/// Levels of nesting that are read; deeper ones do not occur, and a lying file must not cost time.
+/// Most levels of nesting that are read. Deeper ones do not occur, and a wrong file must not cost time.
 const DEPTH_MAX: usize = 64;
 
 /// Folders of groups to read, innermost first, for both controllers.
@@ -17,14 +17,14 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// The groups of the calling process, as the files under `root` tell; none where there are no such files.
+    /// Reads the groups of the calling process from the files under `root`; none if there are no such files.
     pub(super) fn of_this_process(root: &Path) -> Self {
         let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();
         let (groups, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));
         let v2 = || levels(root, &mounts, &groups, None);
         let mut cpu = levels(root, &mounts, &groups, Some("cpu"));
         let mut memory = levels(root, &mounts, &groups, Some("memory"));
-        // On a hybrid machine a controller is in one of the two versions only; files that are absent say nothing.
+        // On a hybrid machine a controller is in one of the two versions only; files that are absent set no limit.
         cpu.extend(v2());
         memory.extend(v2());
         Self { cpu, memory }
@@ -45,7 +45,8 @@ impl Groups {
     }
 }
 
-/// The quota of one group: `cpu.max` is "QUOTA PERIOD" or "max PERIOD", version 1 has a file for each and -1 for none.
+/// Reads the quota of one group: `cpu.max` is "QUOTA PERIOD" or "max PERIOD", version 1 has a file for each and -1 for
+/// none.
 fn quota(folder: &Path) -> Option<f64> {
     let (quota, period) = match std::fs::read_to_string(folder.join("cpu.max")) {
         Ok(text) => {
@@ -123,7 +124,7 @@ mod tests {
     const V2: &str = "29 22 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
 
     #[test]
-    fn the_smallest_limit_on_the_way_up_holds() {
+    fn the_smallest_limit_of_all_levels_applies() {
         let root = machine(&[
             ("proc/self/cgroup", "0::/job.slice/rank0\n"),
             ("proc/self/mountinfo", V2),
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_without_limits_says_so_in_numbers() {
+    fn version_1_has_numbers_for_no_limit() {
         let root = machine(&[
             ("proc/self/cgroup", "5:memory:/\n4:cpu:/\n"),
             (
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_climbs_out_is_not_followed() {
+    fn a_path_that_leaves_the_mount_is_not_followed() {
         let root = machine(&[
             ("proc/self/cgroup", "0::/../../etc\n"),
             ("proc/self/mountinfo", V2),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// CPU numbers above this are not believed: the kernel's own bound is 8,192, and a lying file must not cost memory.
+/// Largest accepted CPU number. The kernel's own bound is 8,192; a wrong file must not cost memory.
 const CPU_MAX: u32 = 65_535;
 
 /// A set of CPUs by the kernel's numbers, ordered.
@@ -18,7 +18,7 @@ impl CpuSet {
         Self { words: Vec::new() }
     }
 
-    /// The kernel's list form: "0-3,8,10-11"; empty text is the empty set. `None` for anything else.
+    /// Parses the kernel's list form, such as "0-3,8,10-11". Empty text is the empty set.
     pub fn parse(list: &str) -> Option<Self> {
         let mut set = Self::new();
         for part in list.trim().split(',').filter(|p| !p.is_empty()) {
@@ -37,7 +37,7 @@ impl CpuSet {
         Some(set)
     }
 
-    /// Adds `cpu`; numbers that no kernel uses are left out.
+    /// Adds `cpu`; ignores numbers above the kernel's range.
     pub fn insert(&mut self, cpu: u32) {
         if cpu > CPU_MAX {
             return;
@@ -49,7 +49,7 @@ impl CpuSet {
         self.words[word] |= 1 << (cpu % 64);
     }
 
-    /// Whether `cpu` is in the set.
+    /// True if `cpu` is in the set.
     pub fn contains(&self, cpu: u32) -> bool {
         self.words.get((cpu / 64) as usize).is_some_and(|w| w & (1 << (cpu % 64)) != 0)
     }
@@ -59,7 +59,7 @@ impl CpuSet {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
 
-    /// Whether there is no CPU.
+    /// True if the set has no CPU.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|w| *w == 0)
     }

@@ -1,12 +1,12 @@
-//! Where a PCI device hangs.
+//! NUMA node of a PCI device.
 
 use std::path::Path;
 
-/// The NUMA node number of the device at `bus_id` ("0000:3b:00.0"), by sysfs under `root`; `None` where the machine
-/// has one node or does not say (the file then holds -1).
+/// The NUMA node number of the device at `bus_id` ("0000:3b:00.0"), by sysfs under `root`; `None` if the machine
+/// has one node or does not report it (the file then contains -1).
 pub(super) fn node_number(root: &Path, bus_id: &str) -> Option<u32> {
     let id = bus_id.trim().to_ascii_lowercase();
-    // The identifier becomes a path: only what such an identifier is made of may pass.
+    // The identifier becomes part of a path, so only its valid characters are accepted.
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_hexdigit() || b == b':' || b == b'.') || id.contains("..") {
         return None;
     }
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_found_however_its_address_is_written() {
+    fn a_device_is_found_by_every_form_of_its_address() {
         let root = tempfile::tempdir().unwrap();
         let device = root.path().join("sys/bus/pci/devices/0000:3b:00.0");
         std::fs::create_dir_all(&device).unwrap();

@@ -1,17 +1,17 @@
-//! How much memory the process may take.
+//! Limits of the process's memory.
 
 use super::cgroup::Groups;
 use std::path::Path;
 
-/// What limits this process's memory; `None` where there is no such limit.
+/// Limits of this process's memory; `None` for no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryLimits {
+pub(super) struct MemoryLimits {
     /// The smallest cgroup limit above the process, in bytes.
-    pub cgroup_bytes: Option<u64>,
+    pub(super) cgroup_bytes: Option<u64>,
     /// RLIMIT_AS, in bytes.
-    pub address_space_bytes: Option<u64>,
-    /// What the kernel thinks can be had without swapping (MemAvailable), in bytes.
-    pub available_bytes: Option<u64>,
+    pub(super) address_space_bytes: Option<u64>,
+    /// The kernel's estimate of memory available without swapping (MemAvailable), in bytes.
+    pub(super) available_bytes: Option<u64>,
 }
 
 impl MemoryLimits {
@@ -25,8 +25,8 @@ impl MemoryLimits {
         }
     }
 
-    /// The smallest of them; 1 GiB where nothing is known, which any machine that trains has.
-    pub fn smallest_bytes(&self) -> u64 {
+    /// The smallest limit; 1 GiB if none is known, since every training machine has as much.
+    pub(super) fn smallest_bytes(&self) -> u64 {
         let known = [self.cgroup_bytes, self.address_space_bytes, self.available_bytes];
         known.into_iter().flatten().min().unwrap_or(1 << 30)
     }
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn available_memory_is_read_in_bytes_and_nonsense_is_nothing() {
+    fn available_memory_is_read_in_bytes_and_invalid_values_are_ignored() {
         assert_eq!(available_bytes("MemTotal: 1 kB\nMemAvailable:   7 kB\n"), Some(7 * 1024));
         assert_eq!(available_bytes("MemAvailable: 99999999999999999999 kB"), None);
         assert_eq!(available_bytes(&format!("MemAvailable: {} kB", u64::MAX)), None);

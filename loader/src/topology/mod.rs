@@ -1,15 +1,17 @@
-//! What this process may use of the machine: NUMA nodes, CPUs, memory.
+//! NUMA nodes, CPUs and memory that this process may use.
 //!
-//! [`Topology::detect`] looks once, at start, and nothing here changes afterwards. The parts:
+//! [`Topology::detect`] reads the machine once, at start. Every default of a number of threads comes from here:
+//! [`cpu_count`] for a process, [`Topology::threads_default`] and [`Topology::fetch_threads_default`] for one of
+//! several ranks. The parts:
 //!
 //! * `cpu_set`: a set of CPU numbers and the kernel's text form of it ("0-3,8");
 //! * `nodes`: NUMA nodes and their CPUs, by hwloc, else by sysfs, else one node with everything;
 //! * `cgroup`: CPU quota and memory limit of the control groups above this process, version 1 and 2;
 //! * `limits`: how many bytes the process may take, the smallest of all limits;
 //! * [`affinity`]: reading and setting the calling thread's CPUs;
-//! * `device`: the node that a PCI device (a GPU) hangs on.
+//! * `device`: the node that a PCI device (a GPU) is attached to.
 //!
-//! Every reader of a file takes the root of the file system it reads from, so tests bring their own machine.
+//! Every reader of a file takes the root of the file system as an argument, so tests provide their own machine.
 
 pub mod affinity;
 mod cgroup;
@@ -19,13 +21,16 @@ mod limits;
 mod nodes;
 
 pub use cpu_set::CpuSet;
-pub use limits::MemoryLimits;
-pub use nodes::{Node, NodeSource};
+pub use nodes::Node;
 
 use crate::error::Result;
+use limits::MemoryLimits;
+#[cfg(test)]
+use nodes::NodeSource;
 use std::path::{Path, PathBuf};
 
-/// Below this many usable CPUs the threads are left to the scheduler: it does better than a fixed placement.
+/// Fewest usable CPUs for which threads are bound to nodes. With fewer, the scheduler does better than a fixed
+/// placement.
 const PIN_CPUS_MIN: usize = 4;
 
 /// Number of CPUs this process may use: affinity and cpuset, capped by the cgroup's CPU quota; at least 1. Defaults of
@@ -39,7 +44,6 @@ pub fn cpu_count() -> usize {
 #[derive(Clone, Debug)]
 pub struct Topology {
     nodes: Vec<Node>,
-    source: NodeSource,
     usable: CpuSet,
     quota_cpus: Option<f64>,
     memory: MemoryLimits,
@@ -47,19 +51,18 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Looks at the machine. What cannot be read is taken as unlimited, and nodes that cannot be told apart as one.
+    /// Reads the machine. A limit that cannot be read counts as no limit, and nodes that cannot be read as one node.
     ///
     /// # Errors
     ///
-    /// When not even the CPUs of the calling thread can be read.
+    /// When the CPUs of the calling thread cannot be read.
     pub fn detect() -> Result<Self> {
         let root = Path::new("/");
         let usable = affinity::current()?;
-        let (nodes, source) = nodes::detect(root, &usable);
+        let (nodes, _) = nodes::detect(root, &usable);
         let groups = cgroup::Groups::of_this_process(root);
         Ok(Self {
             nodes,
-            source,
             usable,
             quota_cpus: groups.quota_cpus(),
             memory: MemoryLimits::read(root, &groups),
@@ -72,12 +75,7 @@ impl Topology {
         &self.nodes
     }
 
-    /// How the nodes were found.
-    pub fn node_source(&self) -> NodeSource {
-        self.source
-    }
-
-    /// The CPUs that affinity and cpuset leave to this process.
+    /// The CPUs that affinity and cpuset allow.
     pub fn cpus_usable(&self) -> &CpuSet {
         &self.usable
     }
@@ -97,18 +95,13 @@ impl Topology {
         (self.threads_default(local_world_size) / 4).max(1)
     }
 
-    /// The limits on this process's memory.
-    pub fn memory_limits(&self) -> &MemoryLimits {
-        &self.memory
-    }
-
     /// The smallest limit on memory, in bytes.
     pub fn memory_limit_bytes(&self) -> u64 {
         self.memory.smallest_bytes()
     }
 
-    /// The CPUs a thread that works for `node` is bound to: the node's part of the usable set. `None` where binding
-    /// would not pay: on one node, or with fewer than 4 usable CPUs.
+    /// The CPUs that a thread working for `node` is bound to: the node's part of the usable set. `None` if binding
+    /// would bring no gain: on one node, or with fewer than 4 usable CPUs.
     pub fn pin_set(&self, node: usize) -> Option<CpuSet> {
         if self.nodes.len() < 2 || self.usable.len() < PIN_CPUS_MIN {
             return None;
@@ -116,24 +109,24 @@ impl Topology {
         self.nodes.get(node).map(|n| n.cpus.clone())
     }
 
-    /// Spreads the threads of all ranks on this machine, `threads` each, over the nodes in proportion to their CPUs: for
-    /// each thread of this rank, the index of its node. Neighbouring ranks stand together, the first node first, so that
-    /// ranks of a single thread use all nodes too. `ranks` are the machine's, `rank` one of them.
+    /// Spreads the threads of all `ranks` on this machine, `threads` each, over the nodes in proportion to their CPUs.
+    /// Returns the node's index for each thread of `rank`. Neighbouring ranks are placed next to each other, starting
+    /// at the first node, so that ranks of a single thread use all nodes too.
     pub fn spread(&self, threads: usize, rank: usize, ranks: usize) -> Vec<usize> {
         let total: usize = self.nodes.iter().map(|n| n.cpus.len()).sum();
         let all = threads * ranks.max(1);
         let first = rank.min(ranks.saturating_sub(1)) * threads;
-        let mut upto = 0;
-        let mut homes = Vec::with_capacity(threads);
+        let mut cpus = 0;
+        let mut nodes_of_threads = Vec::with_capacity(threads);
         for (i, node) in self.nodes.iter().enumerate() {
-            upto += node.cpus.len();
-            // The bound of the last node is `all` itself, so every thread finds a home.
-            let bound = (all * upto).div_ceil(total.max(1)).saturating_sub(first);
-            while homes.len() < bound.min(threads) {
-                homes.push(i);
+            cpus += node.cpus.len();
+            // The bound of the last node is `all` itself, so every thread gets a node.
+            let bound = (all * cpus).div_ceil(total.max(1)).saturating_sub(first);
+            while nodes_of_threads.len() < bound.min(threads) {
+                nodes_of_threads.push(i);
             }
         }
-        homes
+        nodes_of_threads
     }
 
     /// The index in [`nodes`](Self::nodes) of the node that `cpu` belongs to, if this process may use it.
@@ -141,8 +134,8 @@ impl Topology {
         self.nodes.iter().position(|n| n.cpus.contains(cpu))
     }
 
-    /// The index in [`nodes`](Self::nodes) of the node that the PCI device `bus_id` ("0000:3b:00.0", any case) hangs
-    /// on; `None` where the machine does not say or the node has no usable CPU.
+    /// The index in [`nodes`](Self::nodes) of the node that the PCI device `bus_id` ("0000:3b:00.0", any case) is
+    /// attached to; `None` if it is unknown or the node has no usable CPU.
     pub fn node_of_device(&self, bus_id: &str) -> Option<usize> {
         let number = device::node_number(&self.root, bus_id)?;
         self.nodes.iter().position(|n| n.number == number)
@@ -152,7 +145,7 @@ impl Topology {
 #[cfg(test)]
 impl Topology {
     /// A machine without limits whose nodes, numbered from 0, have these CPUs.
-    pub(crate) fn made_up(cpus_by_node: &[&str]) -> Self {
+    pub(crate) fn synthetic(cpus_by_node: &[&str]) -> Self {
         let node = |(number, cpus): (usize, &&str)| Node {
             number: number as u32,
             cpus: CpuSet::parse(cpus).expect("a list of CPUs"),
@@ -162,7 +155,6 @@ impl Topology {
         Self {
             usable: nodes.iter().flat_map(|n| n.cpus.iter()).collect(),
             nodes,
-            source: NodeSource::Sysfs,
             quota_cpus: None,
             memory: MemoryLimits { cgroup_bytes: None, address_space_bytes: None, available_bytes: None },
             root: PathBuf::from("/"),
@@ -198,9 +190,9 @@ mod tests {
         assert!(topology.memory_limit_bytes() > 0);
     }
 
-    /// Run with this variable on a machine whose nodes are known, such as the emulated one.
+    /// Set this variable on a machine with known nodes, such as an emulated one.
     #[test]
-    fn the_nodes_are_the_ones_that_were_announced() {
+    fn the_nodes_are_those_in_the_environment_variable() {
         let Ok(expected) = std::env::var("FOREBAY_TEST_NODES") else {
             eprintln!("skipped: FOREBAY_TEST_NODES (such as 0-1;2-3) is not set");
             return;
@@ -208,7 +200,8 @@ mod tests {
         let topology = Topology::detect().unwrap();
         let nodes: Vec<String> = topology.nodes().iter().map(|n| n.cpus.to_string()).collect();
         assert_eq!(nodes.join(";"), expected);
-        assert_eq!(topology.node_source(), NodeSource::Hwloc);
+        let (_, source) = nodes::detect(Path::new("/"), topology.cpus_usable());
+        assert_eq!(source, NodeSource::Hwloc);
         let (sysfs, _) = nodes::detect_without_hwloc(Path::new("/"), topology.cpus_usable());
         assert_eq!(sysfs.iter().map(|n| n.cpus.to_string()).collect::<Vec<_>>(), nodes);
         for (i, node) in topology.nodes().iter().enumerate() {
@@ -235,20 +228,20 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_bound_to_nodes_only_where_that_pays() {
-        let two = Topology::made_up(&["0-7", "8-15"]);
+    fn threads_are_bound_to_nodes_only_if_that_brings_a_gain() {
+        let two = Topology::synthetic(&["0-7", "8-15"]);
         assert_eq!(two.pin_set(1).unwrap().to_string(), "8-15");
         assert_eq!(two.pin_set(2), None, "there is no third node");
-        assert_eq!(Topology::made_up(&["0-15"]).pin_set(0), None, "one node");
-        assert_eq!(Topology::made_up(&["0", "1"]).pin_set(0), None, "two CPUs");
+        assert_eq!(Topology::synthetic(&["0-15"]).pin_set(0), None, "one node");
+        assert_eq!(Topology::synthetic(&["0", "1"]).pin_set(0), None, "two CPUs");
     }
 
     #[test]
     fn threads_spread_in_proportion_to_the_nodes_cpus() {
-        assert_eq!(Topology::made_up(&["0-7", "8-15"]).spread(4, 0, 1), [0, 0, 1, 1]);
-        assert_eq!(Topology::made_up(&["0-11", "12-15"]).spread(4, 0, 1), [0, 0, 0, 1]);
-        assert_eq!(Topology::made_up(&["0-3"]).spread(3, 0, 1), [0, 0, 0]);
-        assert_eq!(Topology::made_up(&["0-3", "4-7", "8-11"]).spread(1, 0, 1), [0]);
+        assert_eq!(Topology::synthetic(&["0-7", "8-15"]).spread(4, 0, 1), [0, 0, 1, 1]);
+        assert_eq!(Topology::synthetic(&["0-11", "12-15"]).spread(4, 0, 1), [0, 0, 0, 1]);
+        assert_eq!(Topology::synthetic(&["0-3"]).spread(3, 0, 1), [0, 0, 0]);
+        assert_eq!(Topology::synthetic(&["0-3", "4-7", "8-11"]).spread(1, 0, 1), [0]);
     }
 
     #[test]
@@ -256,12 +249,12 @@ mod tests {
         let all = |topology: &Topology, threads, ranks| -> Vec<Vec<usize>> {
             (0..ranks).map(|rank| topology.spread(threads, rank, ranks)).collect()
         };
-        let two = Topology::made_up(&["0-3", "4-7"]);
+        let two = Topology::synthetic(&["0-3", "4-7"]);
         assert_eq!(all(&two, 1, 8).concat(), [0, 0, 0, 0, 1, 1, 1, 1]);
         assert_eq!(all(&two, 3, 2), [[0, 0, 0], [1, 1, 1]]);
         assert_eq!(all(&two, 2, 3), [[0, 0], [0, 1], [1, 1]]);
-        assert_eq!(all(&Topology::made_up(&["0-5", "6-7"]), 1, 4).concat(), [0, 0, 0, 1]);
-        assert_eq!(all(&Topology::made_up(&["0-1", "2-3", "4-5"]), 5, 7).concat().len(), 35);
-        assert_eq!(two.spread(2, 9, 2), [1, 1], "a rank that is none of the machine's is taken for its last");
+        assert_eq!(all(&Topology::synthetic(&["0-5", "6-7"]), 1, 4).concat(), [0, 0, 0, 1]);
+        assert_eq!(all(&Topology::synthetic(&["0-1", "2-3", "4-5"]), 5, 7).concat().len(), 35);
+        assert_eq!(two.spread(2, 9, 2), [1, 1], "a rank out of range counts as the last");
     }
 }

@@ -10,23 +10,23 @@ pub struct Node {
     pub number: u32,
     /// The node's usable CPUs; never empty.
     pub cpus: CpuSet,
-    /// The node's memory in bytes, where the source says.
+    /// The node's memory in bytes, if known.
     pub memory_bytes: Option<u64>,
 }
 
-/// Where the nodes were read.
+/// Source of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeSource {
+pub(super) enum NodeSource {
     /// hwloc.
     Hwloc,
     /// `/sys/devices/system/node`.
     Sysfs,
-    /// Nowhere: one node with all usable CPUs.
+    /// None: one node with all usable CPUs.
     Assumed,
 }
 
-/// The nodes with usable CPUs. hwloc first, then sysfs; CPUs that no node claims make the answer unbelievable and the
-/// next source is asked, and in the end everything is one node.
+/// Returns the nodes with usable CPUs, from hwloc or else from sysfs. A source whose nodes do not contain all usable
+/// CPUs is not used. Without a source, all CPUs are one node.
 pub(super) fn detect(root: &Path, usable: &CpuSet) -> (Vec<Node>, NodeSource) {
     match from_hwloc().and_then(|nodes| within(nodes, usable)) {
         Some(nodes) => (nodes, NodeSource::Hwloc),
@@ -34,7 +34,7 @@ pub(super) fn detect(root: &Path, usable: &CpuSet) -> (Vec<Node>, NodeSource) {
     }
 }
 
-/// The second and third source.
+/// Returns the nodes from the second or third source.
 pub(super) fn detect_without_hwloc(root: &Path, usable: &CpuSet) -> (Vec<Node>, NodeSource) {
     if let Some(nodes) = from_sysfs(root).and_then(|nodes| within(nodes, usable)) {
         return (nodes, NodeSource::Sysfs);
@@ -42,7 +42,7 @@ pub(super) fn detect_without_hwloc(root: &Path, usable: &CpuSet) -> (Vec<Node>, 
     (vec![Node { number: 0, cpus: usable.clone(), memory_bytes: None }], NodeSource::Assumed)
 }
 
-/// `nodes` cut down to the usable CPUs; `None` unless each of those belongs to exactly one node.
+/// Restricts `nodes` to the usable CPUs; `None` unless each of these belongs to exactly one node.
 fn within(nodes: Vec<Node>, usable: &CpuSet) -> Option<Vec<Node>> {
     let mut nodes: Vec<Node> = nodes
         .into_iter()
@@ -55,13 +55,13 @@ fn within(nodes: Vec<Node>, usable: &CpuSet) -> Option<Vec<Node>> {
     (claimed == usable.len() && all == *usable).then_some(nodes)
 }
 
-/// By hwloc, of the running machine; HWLOC_SYNTHETIC and HWLOC_XMLFILE are hwloc's own.
+/// Reads the nodes of the running machine from hwloc, which also reads its variables HWLOC_SYNTHETIC and HWLOC_XMLFILE.
 fn from_hwloc() -> Option<Vec<Node>> {
     use hwlocality::object::types::ObjectType;
     let topology = hwlocality::Topology::new().ok()?;
     let node = |object: &hwlocality::object::TopologyObject| {
         let set = object.cpuset()?;
-        // An endless set is no set of CPUs; its numbers could not be listed.
+        // An infinite set is not a set of CPUs.
         set.last_set()?;
         Some(Node {
             number: u32::try_from(object.os_index()?).ok()?,
@@ -72,7 +72,7 @@ fn from_hwloc() -> Option<Vec<Node>> {
     topology.objects_with_type(ObjectType::NUMANode).map(node).collect::<Option<Vec<_>>>().filter(|n| !n.is_empty())
 }
 
-/// By the kernel's own files under `root`.
+/// Reads the nodes from the kernel's files under `root`.
 fn from_sysfs(root: &Path) -> Option<Vec<Node>> {
     let folder = root.join("sys/devices/system/node");
     let online = CpuSet::parse(&std::fs::read_to_string(folder.join("online")).ok()?)?;
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn sysfs_tells_the_nodes_and_one_without_cpus_is_left_out() {
+    fn nodes_from_sysfs_without_cpus_are_omitted() {
         let root = two_nodes();
         let nodes = within(from_sysfs(root.path()).unwrap(), &CpuSet::parse("2-6").unwrap()).unwrap();
         let cpus: Vec<String> = nodes.iter().map(|n| n.cpus.to_string()).collect();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_do_not_cover_the_usable_cpus_are_not_believed() {
+    fn nodes_that_do_not_cover_the_usable_cpus_are_not_used() {
         let root = two_nodes();
         assert_eq!(within(from_sysfs(root.path()).unwrap(), &CpuSet::parse("6-9").unwrap()), None);
     }
@@ -134,9 +134,9 @@ mod tests {
         assert_eq!(nodes[0].cpus, usable);
     }
 
-    /// hwloc reads its environment when a topology is made, so the two-node machine is looked at from a child.
+    /// hwloc reads its environment when a topology is made, so the machine with two nodes is read in a child process.
     #[test]
-    fn hwloc_tells_the_nodes_of_a_synthetic_machine() {
+    fn hwloc_reports_the_nodes_of_a_synthetic_machine() {
         const MARK: &str = "FOREBAY_TEST_SYNTHETIC";
         if std::env::var_os(MARK).is_some() {
             let nodes = from_hwloc().unwrap();
@@ -145,7 +145,7 @@ mod tests {
             return;
         }
         let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "topology::nodes::tests::hwloc_tells_the_nodes_of_a_synthetic_machine", "--nocapture"])
+            .args(["--exact", "topology::nodes::tests::hwloc_reports_the_nodes_of_a_synthetic_machine", "--nocapture"])
             .env(MARK, "1")
             .env("HWLOC_SYNTHETIC", "node:2 core:8 pu:2")
             .output()

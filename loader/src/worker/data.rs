@@ -1,4 +1,4 @@
-//! The data set as plain memory.
+//! Data set of a worker process, as plain memory.
 
 use crate::cache::{IndexCheck, ShardSet, WaitPolicy, install_index};
 use crate::catalog::{IndexedStream, files_of};
@@ -14,19 +14,19 @@ use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest wait for what another process fetches, or for room that others have.
+/// Longest wait for a fetch by another process, or for space that other processes use.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// An index above this is refused: it would describe some eight million shards.
+/// Largest index: it describes some eight million shards.
 const INDEX_BYTES_MAX: usize = 4 << 30;
 
-/// Where one stream lies.
+/// Location of a stream.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StreamPlace {
-    /// URL or path of the folder with its shards; `None`: what is in `dir` is all there is.
+pub struct StreamLocation {
+    /// URL or path of the folder with its shards; `None`: all shards are in `dir`.
     pub remote: Option<String>,
-    /// The folder on local disk. Its `index.json` is there already.
+    /// The folder on local disk. It contains `index.json` already.
     pub dir: PathBuf,
     /// Keep compressed shards beside the unpacked ones.
     pub keep_zip: bool,
@@ -38,12 +38,12 @@ pub struct StreamPlace {
     pub validate_hash: Option<String>,
 }
 
-/// What a [`DataSet`] is opened with; also a JSON document.
+/// Configuration of a [`DataSet`]; also a JSON document.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
     /// The streams in their order: at least one.
-    pub streams: Vec<StreamPlace>,
+    pub streams: Vec<StreamLocation>,
     /// Bytes of local disk that all shards together may take.
     pub cache_limit: Option<u64>,
 }
@@ -64,24 +64,24 @@ impl DataConfig {
 pub struct DataSet {
     pub(super) config: DataConfig,
     indexes: Vec<Arc<Index>>,
-    /// Made once, before there are workers: forked ones then share the pages.
+    /// Made before the workers are forked, so that they share the pages.
     files: Vec<Arc<ShardSet>>,
     hashes: Vec<Option<HashAlgo>>,
     shape: DataSetShape,
 }
 
 impl DataSet {
-    /// The data set of `config` with the streams' indexes in the same order.
+    /// Makes the data set of `config`. `indexes` are those of the streams, in the same order.
     ///
     /// # Errors
     ///
-    /// `Config` when their numbers differ, for a stream without samples and for a hash that is not known.
+    /// `Config` when their numbers differ, for a stream without samples and for an unknown hash.
     pub fn new(config: DataConfig, indexes: Vec<Arc<Index>>) -> Result<Self> {
         if config.streams.len() != indexes.len() {
-            return Err(Error::config("every stream needs its index"));
+            return Err(Error::config("there must be one index per stream"));
         }
         let counts: Vec<Vec<u64>> = indexes.iter().map(|i| i.shards.iter().map(|s| s.samples).collect()).collect();
-        let hash = |s: &StreamPlace| s.validate_hash.as_ref().map(|name| HashAlgo::parse(name)).transpose();
+        let hash = |s: &StreamLocation| s.validate_hash.as_ref().map(|name| HashAlgo::parse(name)).transpose();
         let hashes = config.streams.iter().map(hash).collect::<Result<_>>()?;
         let files = indexes.iter().map(|index| files_of(index)).collect::<Result<_>>()?;
         Ok(Self { shape: DataSetShape::new(&counts)?, config, indexes, files, hashes })
@@ -92,10 +92,10 @@ impl DataSet {
         &self.shape
     }
 
-    /// Whether shards may have to be fetched or unpacked before they can be read.
+    /// True if shards may have to be fetched or unpacked before they can be read.
     pub(super) fn has_work_ahead(&self) -> bool {
         let is_packed = |index: &Arc<Index>| index.shards.iter().any(|shard| shard.compression.is_some());
-        self.config.streams.iter().any(StreamPlace::has_remote) || self.indexes.iter().any(is_packed)
+        self.config.streams.iter().any(StreamLocation::has_remote) || self.indexes.iter().any(is_packed)
     }
 
     pub(super) fn streams(&self) -> Vec<IndexedStream> {
@@ -118,7 +118,7 @@ impl DataSet {
     }
 }
 
-impl StreamPlace {
+impl StreamLocation {
     /// Reads the JSON document.
     ///
     /// # Errors
@@ -128,19 +128,20 @@ impl StreamPlace {
         read(text, "the stream's arguments")
     }
 
-    /// Puts `index.json` into the local folder if it is not there. Of several processes one fetches it and the others
-    /// wait. An index that is there counts as it is. With a `fetcher`, that fetches it instead of the engine's store.
+    /// Fetches `index.json` into the local folder if the folder has none. Of several processes one fetches it and the
+    /// others wait. An index that is present is used as it is. If there is a `fetcher`, it fetches the index instead of
+    /// the engine's store.
     ///
     /// # Errors
     ///
-    /// `NotFound` when there is neither an index nor a remote that has one; what the store and the folder say.
+    /// `NotFound` when there is neither an index nor a remote that has one; the errors of store and folder.
     pub fn install_index(&self, fetcher: Option<&dyn Fetcher>) -> Result<()> {
         let stats = Arc::new(Stats::new(false));
         let mut fetch = || {
             if let Some(fetcher) = fetcher {
                 return fetch_whole(fetcher, INDEX_BASENAME, Length::AtMost(INDEX_BYTES_MAX as u64), |_, _| Ok(()));
             }
-            // The threads live as long as this one download.
+            // The store's threads exist for this download only.
             let stores = Stores::new(self.store_config()?, &stats, Clock::system())?;
             let remote = self.remote.as_deref().unwrap_or_default();
             Ok(stores.open(remote)?.get_small(INDEX_BASENAME, INDEX_BYTES_MAX)?.0)
@@ -153,7 +154,7 @@ impl StreamPlace {
         Ok(())
     }
 
-    /// What the store is opened with: a single thread.
+    /// Configuration of the store, with a single thread.
     pub(super) fn store_config(&self) -> Result<StoreConfig> {
         Ok(StoreConfig {
             fetch_threads: 1,
@@ -164,8 +165,8 @@ impl StreamPlace {
         })
     }
 
-    /// Whether shards can be fetched from somewhere else. A remote that is the local folder itself has nothing to give,
-    /// and its files are the only ones there are.
+    /// True if shards can be fetched. A remote that is the local folder itself does not count, since its files are the
+    /// only copies.
     pub(super) fn has_remote(&self) -> bool {
         let Some(remote) = &self.remote else { return false };
         let path = remote.strip_prefix("file://").unwrap_or(remote);

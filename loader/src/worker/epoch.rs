@@ -1,7 +1,7 @@
-//! One worker's samples of one epoch.
+//! Samples of one worker in one epoch.
 
-use super::ahead::Ahead;
 use super::data::DataSet;
+use super::fetch_ahead::FetchAhead;
 use super::reader::SampleReader;
 use crate::error::Result;
 use crate::order::{
@@ -10,7 +10,7 @@ use crate::order::{
 use crate::sync::Arc;
 use std::collections::VecDeque;
 
-/// The plan of an epoch with several workers per rank.
+/// Plan of an epoch with several workers per rank.
 #[derive(Clone, Debug)]
 pub struct WorkerPlan {
     plan: EpochPlan,
@@ -22,7 +22,7 @@ impl WorkerPlan {
     ///
     /// # Errors
     ///
-    /// `Config` for an order that cannot be, `State` for a checkpoint that lies behind its epoch.
+    /// `Config` for an impossible order, `State` for a checkpoint after the end of its epoch.
     pub fn new(
         data: &DataSet,
         order: &OrderConfig,
@@ -35,12 +35,12 @@ impl WorkerPlan {
         Ok(Self { plan, rank })
     }
 
-    /// What the reference would have warned of.
+    /// The warnings that the reference would print.
     pub fn warnings(&self) -> &[OrderWarning] {
         self.plan.warnings()
     }
 
-    /// The ids of `worker`, batch after batch, padded with -1 so that all workers have equally many.
+    /// The sample ids of `worker`, batch after batch, padded with -1 to the same number for all workers.
     ///
     /// # Panics
     ///
@@ -50,15 +50,15 @@ impl WorkerPlan {
     }
 }
 
-/// The samples of one worker in one epoch, with their shards fetched ahead.
+/// Samples of one worker in one epoch, with their shards fetched ahead.
 pub struct Epoch {
     reader: Arc<SampleReader>,
     ids: WorkerOrder,
-    /// Samples looked ahead, and the shard of each.
+    /// Announced samples, and the shard of each.
     window: VecDeque<(SampleId, ShardId)>,
-    /// Samples to look ahead; 0 where there is nothing to do ahead.
+    /// Samples to announce ahead; 0 if no shard needs a fetch or unpacking.
     predownload: usize,
-    ahead: Ahead,
+    ahead: FetchAhead,
     /// Samples that have entered the window.
     announced: u64,
 }
@@ -78,7 +78,7 @@ impl Epoch {
     pub fn new(reader: Arc<SampleReader>, plan: &WorkerPlan, worker: u32, predownload: usize) -> Self {
         let predownload = if reader.data().has_work_ahead() { predownload } else { 0 };
         let ids = plan.ids(worker);
-        Self { reader, ids, window: VecDeque::new(), predownload, ahead: Ahead::new(), announced: 0 }
+        Self { reader, ids, window: VecDeque::new(), predownload, ahead: FetchAhead::new(), announced: 0 }
     }
 
     /// The reader.
@@ -86,16 +86,16 @@ impl Epoch {
         &self.reader
     }
 
-    /// Whether a thread has been started that fetches shards ahead.
+    /// True if the thread that fetches shards ahead has been started.
     pub fn fetches_ahead(&self) -> bool {
         self.ahead.is_started()
     }
 
-    /// The next sample, whose shard has been asked for; `None` at the end.
+    /// Returns the next sample, whose shard has been announced; `None` at the end.
     ///
     /// # Errors
     ///
-    /// What went wrong while fetching ahead, as soon as it is known.
+    /// The error of a fetch ahead, as soon as it is known.
     pub fn next_sample(&mut self) -> Result<Option<SampleId>> {
         if let Some(error) = self.ahead.failure() {
             return Err(error);

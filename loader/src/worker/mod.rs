@@ -1,34 +1,35 @@
-//! Samples for processes that others start: what runs inside a DataLoader's worker.
+//! Samples in processes that the engine does not start, such as the workers of a DataLoader.
 //!
 //! ```text
 //!  DataSet   parsed indexes, the shape: plain memory, which a fork may copy
 //!    |  SampleReader::open, in each process that reads
 //!    v
-//!  SampleReader --read--> bytes of a sample, by pread on the calling thread       (reader, table)
-//!    |   `--------fetch--> a shard that is not here: claim, room, download, publish
+//!  SampleReader --read--> bytes of a sample, by pread on the calling thread  (reader, shard_table)
+//!    |   `--------fetch--> a shard that is not resident: claim, admission, download, publish
 //!    v
-//!  Epoch --next_sample--> ids of one worker; looks `predownload` samples ahead           (epoch)
-//!    `-- Ahead      the one thread, which fetches what the look ahead finds absent (ahead)
+//!  Epoch --next_sample--> ids of one worker, announced `predownload` samples ahead     (epoch)
+//!    `-- FetchAhead   one thread, which fetches announced shards                    (fetch_ahead)
 //! ```
 //!
-//! [`SingleShard`] reads the samples of one shard that nobody has put into a data set.
+//! [`SingleShard`] reads the samples of a single shard without a data set.
 //!
-//! No ring, no pools and no decode threads: a machine runs dozens of these processes. A [`DataSet`] holds no descriptor,
-//! lock or thread, so a process that was forked opens a reader of its own from the copy that it inherited; everything
-//! else belongs to the process that made it. With all shards on disk no thread is ever started.
+//! There is no ring, no pool and no decode thread, since a machine runs dozens of these processes. A [`DataSet`] holds
+//! no descriptor, lock or thread, so a forked process opens its own reader from the inherited copy; everything else
+//! belongs to the process that made it. If all shards are on disk, no thread is started.
 //!
-//! **Under a cache limit** no descriptor outlives its read and nothing that was fetched ahead is held: a worker that
-//! sleeps, because its consumer is busy, keeps no room from the others. A shard that the consumer waits for is held until
-//! its sample has been read, so everybody gets on. What was fetched ahead and evicted meanwhile is fetched again.
+//! **Under a cache limit** no descriptor outlives its read, and shards that were fetched ahead may be evicted, so that
+//! a worker whose consumer is busy blocks no space for the others. A shard that the consumer waits for is kept until
+//! its sample has been read, so every process makes progress. A shard that was fetched ahead and evicted is fetched
+//! again.
 
-mod ahead;
 mod data;
 mod epoch;
+mod fetch_ahead;
 mod reader;
+mod shard_table;
 mod single;
-mod table;
 
-pub use data::{DataConfig, DataSet, StreamPlace};
+pub use data::{DataConfig, DataSet, StreamLocation};
 pub use epoch::{Epoch, WorkerPlan};
-pub use reader::{ATTEMPTS, Found, SampleReader};
+pub use reader::{ATTEMPTS, SampleInfo, SampleReader};
 pub use single::SingleShard;

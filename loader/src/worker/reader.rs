@@ -1,7 +1,7 @@
-//! Reading samples, and fetching the shards they lie in.
+//! Reader of samples, which fetches their shards.
 
 use super::data::{DataSet, STALL_TIMEOUT};
-use super::table::{Known, Table};
+use super::shard_table::{KnownShard, ShardTable};
 use crate::cache::{AdmitOutcome, ClaimOutcome, ResidencyGuard, ShardState, WaitPolicy};
 use crate::catalog::{Catalog, Rules};
 use crate::clock::Clock;
@@ -15,44 +15,44 @@ use crate::store::{Fetcher, Remote, Stores};
 use crate::sync::{Arc, Mutex};
 use std::os::fd::AsFd;
 
-/// Attempts to read a sample whose shard is evicted each time before it can be read.
+/// Attempts to read a sample if its shard is evicted each time before the read.
 pub const ATTEMPTS: u32 = 8;
 
-/// Largest sample that is read.
+/// Largest sample that is read, in bytes.
 const SAMPLE_BYTES_MAX: u32 = 1 << 30;
 
-/// Where a sample was found.
+/// Length and layout of a sample that has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Its length: the first so many bytes of the buffer.
+pub struct SampleInfo {
+    /// Length: the sample is this many bytes from the start of the buffer.
     pub bytes: usize,
     /// Index into [`SampleReader::layouts`].
     pub layout: usize,
 }
 
-/// When a shard is read next, in any unit that grows with time; `None` for shards that nobody has announced.
+/// Next use of a shard, in any unit that grows with time; `None` for shards that have not been announced.
 pub(super) type NextUse<'a> = &'a (dyn Fn(ShardId) -> Option<u64> + Sync);
 
-/// How much a shard is wanted.
+/// Priority of a fetch.
 #[derive(Clone, Copy)]
-pub(super) enum Wanted<'a> {
+pub(super) enum Priority<'a> {
     /// The caller waits for it.
     Now,
-    /// If it can be had without waiting for anybody.
+    /// The shard is fetched if that needs no wait for another process.
     Ahead(NextUse<'a>),
 }
 
-/// Samples of a data set for one process. All methods may be called from any thread of that process.
+/// Reader of a data set's samples for one process. All methods may be called from any thread of that process.
 #[derive(Debug)]
 pub struct SampleReader {
     data: Arc<DataSet>,
     catalog: Catalog,
-    /// Whether descriptors outlive a read: not where shards come and go.
+    /// True if descriptors outlive a read, which is not so if shards are evicted.
     keeps_open: bool,
-    pub(super) table: Mutex<Table>,
-    /// By stream, who fetches its files instead of the engine's store; shorter where the last streams have nobody.
+    pub(super) table: Mutex<ShardTable>,
+    /// By stream, the fetcher that is used instead of the engine's store. The last streams may be missing.
     fetchers: Vec<Option<Arc<dyn Fetcher>>>,
-    /// Connected when the first shard has to be fetched.
+    /// Opened when the first shard has to be fetched.
     remotes: Mutex<Option<Arc<[Option<Remote>]>>>,
     stats: Arc<Stats>,
 }
@@ -62,13 +62,13 @@ impl SampleReader {
     ///
     /// # Errors
     ///
-    /// What the directories say; `Config` for a hash that an index does not record.
+    /// The errors of the directories; `Config` for a hash that an index does not record.
     pub fn open(data: Arc<DataSet>) -> Result<Self> {
         Self::open_with(data, Vec::new())
     }
 
-    /// As [`open`](Self::open); where `fetchers` has one for a stream, by its number, that fetches the stream's files
-    /// instead of the engine's store. It is called on the thread that wants a shard.
+    /// Like [`open`](Self::open), with fetchers by stream number, which are used instead of the engine's store. They
+    /// run on the thread that needs a shard.
     ///
     /// # Errors
     ///
@@ -77,18 +77,18 @@ impl SampleReader {
         let stats = Arc::new(Stats::new(false));
         let rules = Rules {
             cache_limit: data.config.cache_limit,
-            // Whoever reads decides what is unpickled; here it is bytes.
+            // The engine returns bytes; the Python package decides whether to unpickle them.
             allow_unsafe_types: true,
             clock: Clock::system(),
         };
         let catalog = Catalog::assemble(data.streams(), &rules, &stats)?;
-        // Reads are plain preads, which O_DIRECT has nothing to give to.
+        // Reads are plain preads, which do not profit from O_DIRECT.
         catalog.streams().iter().for_each(|s| s.dir.keep_in_page_cache());
         Ok(Self {
             keeps_open: data.config.cache_limit.is_none(),
             data,
             catalog,
-            table: Mutex::new(Table::new()),
+            table: Mutex::new(ShardTable::new()),
             fetchers,
             remotes: Mutex::default(),
             stats,
@@ -105,28 +105,28 @@ impl SampleReader {
         self.catalog.layouts()
     }
 
-    /// Reads a sample into `into`, which grows as needed; `None` when its shard is not here. Waits for nothing but the disk.
+    /// Reads a sample into `into`, which grows as needed; `None` if its shard is not resident. Waits only for the disk.
     ///
     /// # Errors
     ///
     /// `NotFound` for a sample or, without a remote, a shard that does not exist; `Format` for a shard that contradicts
-    /// its index; what the file system says.
-    pub fn read(&self, sample: SampleId, into: &mut Vec<u8>) -> Result<Option<Found>> {
+    /// its index; the errors of the file system.
+    pub fn read(&self, sample: SampleId, into: &mut Vec<u8>) -> Result<Option<SampleInfo>> {
         let (id, index) = self.locate(sample)?;
         self.read_in(id, index, into).map_err(|e| self.describe(e, id).with("sample", index))
     }
 
-    /// As [`read`](Self::read), but fetches the shard, up to `attempts` times: where room is short, another process may
+    /// Like [`read`](Self::read), but fetches the shard, up to `attempts` times: if space is short, another process may
     /// evict it before it can be read.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read); what the store says; `Full` when `cache_limit` leaves no room, or evicts the shard each
-    /// time before it can be read.
-    pub fn fetch_and_read(&self, sample: SampleId, into: &mut Vec<u8>, attempts: u32) -> Result<Found> {
+    /// As [`read`](Self::read); the errors of the store; `Full` when `cache_limit` leaves no space, or when the shard
+    /// is evicted each time before it can be read.
+    pub fn fetch_and_read(&self, sample: SampleId, into: &mut Vec<u8>, attempts: u32) -> Result<SampleInfo> {
         let (id, index) = self.locate(sample)?;
         for _ in 0..attempts {
-            let guard = self.make_resident(id, Wanted::Now, &Run::new())?;
+            let guard = self.make_resident(id, Priority::Now, &Run::new())?;
             let found = self.read_in(id, index, into);
             drop(guard);
             if let Some(found) = found.map_err(|e| self.describe(e, id).with("sample", index))? {
@@ -138,27 +138,28 @@ impl SampleReader {
         Err(self.describe(Error::new(ErrorKind::Full, message).with("attempts", attempts), id))
     }
 
-    /// Fetches `shard` if it is not here, and waits for it.
+    /// Fetches `shard` if it is not resident, and waits for it.
     ///
     /// # Errors
     ///
     /// As [`fetch_and_read`](Self::fetch_and_read).
     pub fn fetch(&self, shard: ShardId) -> Result<()> {
         self.check(shard)?;
-        self.make_resident(shard, Wanted::Now, &Run::new()).map(drop)
+        self.make_resident(shard, Priority::Now, &Run::new()).map(drop)
     }
 
-    /// Fetches `shard` if it is not here and nobody fetches it; true when it is here afterwards.
+    /// Fetches `shard` if it is not resident and no other process is fetching it. Returns true if it is resident
+    /// afterwards.
     ///
     /// # Errors
     ///
     /// As [`fetch`](Self::fetch).
     pub fn try_fetch(&self, shard: ShardId) -> Result<bool> {
         self.check(shard)?;
-        Ok(self.make_resident(shard, Wanted::Ahead(&|_| None), &Run::new())?.is_some())
+        Ok(self.make_resident(shard, Priority::Ahead(&|_| None), &Run::new())?.is_some())
     }
 
-    /// Removes `shard` from the local directory; false when it is in use or not here.
+    /// Removes `shard` from the local directory. Returns false if it is in use or not resident.
     ///
     /// # Errors
     ///
@@ -166,12 +167,12 @@ impl SampleReader {
     pub fn evict(&self, shard: ShardId) -> Result<bool> {
         self.check(shard)?;
         let (stream, local) = self.catalog.locate(shard);
-        let gone = self.table.lock().remove(shard);
-        drop(gone);
+        let removed = self.table.lock().remove(shard);
+        drop(removed);
         stream.dir.evict(local).map_err(|e| self.describe(e, shard))
     }
 
-    /// Removes the least recently used shard of the streams that have a remote; `None` when there is none to remove.
+    /// Removes the least recently used shard of the streams that have a remote; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -203,24 +204,29 @@ impl SampleReader {
         self.catalog.streams().iter().map(|stream| stream.dir.resident_bytes()).sum()
     }
 
-    /// Whether `shard` was here when last looked at.
-    pub(super) fn seems_here(&self, shard: ShardId) -> bool {
+    /// True if `shard` was resident at the last check.
+    pub(super) fn was_resident(&self, shard: ShardId) -> bool {
         let (stream, local) = self.catalog.locate(shard);
         stream.dir.state(local) == ShardState::Resident
     }
 
-    /// Sees `id` through: claim, room, download, publish. False when somebody is in the way and it is only wanted ahead.
-    pub(super) fn make_resident(&self, id: ShardId, wanted: Wanted<'_>, run: &Run) -> Result<Option<ResidencyGuard>> {
-        self.bring(id, wanted, run).map_err(|e| self.describe(e, id))
+    /// Makes `id` resident: claim, admission, download, publish. `None` if that needs a wait and `priority` is `Ahead`.
+    pub(super) fn make_resident(
+        &self,
+        id: ShardId,
+        priority: Priority<'_>,
+        run: &Run,
+    ) -> Result<Option<ResidencyGuard>> {
+        self.fetch_shard(id, priority, run).map_err(|e| self.describe(e, id))
     }
 
-    fn bring(&self, id: ShardId, wanted: Wanted<'_>, run: &Run) -> Result<Option<ResidencyGuard>> {
+    fn fetch_shard(&self, id: ShardId, priority: Priority<'_>, run: &Run) -> Result<Option<ResidencyGuard>> {
         let (stream, local) = self.catalog.locate(id);
         let stopped = || run.is_stopped();
         let policy = WaitPolicy::new(&stopped, STALL_TIMEOUT);
-        let outcome = match wanted {
-            Wanted::Now => stream.dir.claim(local, policy)?,
-            Wanted::Ahead(_) => stream.dir.try_claim(local)?,
+        let outcome = match priority {
+            Priority::Now => stream.dir.claim(local, policy)?,
+            Priority::Ahead(_) => stream.dir.try_claim(local)?,
         };
         let claim = match outcome {
             ClaimOutcome::Claimed(claim) => claim,
@@ -228,10 +234,10 @@ impl SampleReader {
             ClaimOutcome::Busy => return Ok(None),
         };
         let packed = claim.packed_files();
-        // Room comes first: without it there is nothing to download for. It is held for the length of one download.
-        let admission = match wanted {
-            Wanted::Now => claim.admit(&|_| None, policy)?,
-            Wanted::Ahead(next_use) => match claim.try_admit(&|shard| next_use(ShardId(shard)))? {
+        // Admission comes before the download, and is held for the length of it.
+        let admission = match priority {
+            Priority::Now => claim.admit(&|_| None, policy)?,
+            Priority::Ahead(next_use) => match claim.try_admit(&|shard| next_use(ShardId(shard)))? {
                 AdmitOutcome::Admitted(admission) => admission,
                 AdmitOutcome::Wait { .. } => return Ok(None),
             },
@@ -243,17 +249,17 @@ impl SampleReader {
             None => remotes[number].as_ref().map(Origin::Store),
         };
         let shard = self.catalog.shard(id);
-        let watch = |came: FetchEvent<'_>| {
-            if let FetchEvent::Bytes { moved: true, .. } = came {
+        let watch = |event: FetchEvent<'_>| {
+            if let FetchEvent::Bytes { moved: true, .. } = event {
                 admission.report_progress();
             }
         };
-        let way = ShardFetch { stream, origin, run, stats: &self.stats, watch: &watch };
-        let brought = way.fetch(shard, packed.as_deref())?;
-        brought.publish(admission, &self.stats).map(Some)
+        let fetch = ShardFetch { stream, origin, run, stats: &self.stats, watch: &watch };
+        let fetched = fetch.fetch(shard, packed.as_deref())?;
+        fetched.publish(admission, &self.stats).map(Some)
     }
 
-    fn read_in(&self, id: ShardId, index: u32, into: &mut Vec<u8>) -> Result<Option<Found>> {
+    fn read_in(&self, id: ShardId, index: u32, into: &mut Vec<u8>) -> Result<Option<SampleInfo>> {
         let Some(known) = self.known(id)? else { return Ok(None) };
         let (offset, bytes) = known.offsets.range(index as usize)?;
         if bytes > SAMPLE_BYTES_MAX {
@@ -272,31 +278,32 @@ impl SampleReader {
                 read(&file, &mut into[..bytes])?;
             }
         }
-        Ok(Some(Found { bytes, layout: known.layout }))
+        Ok(Some(SampleInfo { bytes, layout: known.layout }))
     }
 
-    /// What is known about a shard that is here.
-    fn known(&self, id: ShardId) -> Result<Option<Arc<Known>>> {
+    /// Returns the offsets and descriptors of a resident shard.
+    fn known(&self, id: ShardId) -> Result<Option<Arc<KnownShard>>> {
         let (stream, local) = self.catalog.locate(id);
         let known = self.table.lock().get(id);
         if let Some(known) = known {
-            // A shard that can be fetched again and was deleted under our hands is: others may want to read it too.
-            let is_gone = known.open.as_ref().is_some_and(|open| stream.dir.has_remote() && open.is_evicted());
-            if !is_gone {
+            // A shard that was deleted while it was open is fetched again if possible, since other processes may need
+            // it too.
+            let is_deleted = known.open.as_ref().is_some_and(|open| stream.dir.has_remote() && open.is_evicted());
+            if !is_deleted {
                 return Ok(Some(known));
             }
-            let gone = self.table.lock().remove(id);
-            drop(gone);
+            let removed = self.table.lock().remove(id);
+            drop(removed);
         }
         if !stream.dir.has_remote() && stream.dir.state(local) != ShardState::Resident {
-            // It may have to be unpacked; opening it would be an error. If it is missing, fetching it says so.
+            // It may have to be unpacked, so it is not opened here. If it is missing, the fetch returns the error.
             return Ok(None);
         }
         let Some(open) = stream.dir.open_shard(local)? else { return Ok(None) };
-        let known = Known::read(self.shard(id), self.catalog.layout_of(id), open, self.keeps_open)?;
+        let known = KnownShard::read(self.shard(id), self.catalog.layout_of(id), open, self.keeps_open)?;
         let known = Arc::new(known);
-        let gone = self.table.lock().insert(id, known.clone());
-        drop(gone);
+        let removed = self.table.lock().insert(id, known.clone());
+        drop(removed);
         Ok(Some(known))
     }
 
@@ -313,7 +320,7 @@ impl SampleReader {
         })
     }
 
-    /// The shard that `sample` lies in.
+    /// The shard of `sample`.
     pub(super) fn shard_of(&self, sample: SampleId) -> Result<ShardId> {
         Ok(self.locate(sample)?.0)
     }
@@ -335,7 +342,7 @@ impl SampleReader {
         self.fetchers.get(stream)?.as_ref()
     }
 
-    /// The streams' remotes, connected now if they were not.
+    /// Returns the streams' remotes, opened on first use.
     fn remotes(&self) -> Result<Arc<[Option<Remote>]>> {
         let mut remotes = self.remotes.lock();
         if let Some(remotes) = &*remotes {
@@ -344,8 +351,8 @@ impl SampleReader {
         let mut stores: Vec<((u32, f64), Stores)> = Vec::new();
         let mut opened = Vec::new();
         for (number, place) in self.data.config.streams.iter().enumerate() {
-            let ours = self.fetcher(number).is_none() && place.has_remote();
-            let Some(remote) = place.remote.as_ref().filter(|_| ours) else {
+            let uses_store = self.fetcher(number).is_none() && place.has_remote();
+            let Some(remote) = place.remote.as_ref().filter(|_| uses_store) else {
                 opened.push(None);
                 continue;
             };

@@ -1,4 +1,4 @@
-//! One shard by itself, wherever its files lie.
+//! A single shard on local disk.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FileInfo, Layout, Shard};
@@ -8,8 +8,8 @@ use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// A shard on local disk without a data set around it. Nothing is fetched, unpacked, checked or kept open: each read finds
-/// the files as they are then.
+/// A shard on local disk, without a data set. It is not fetched, unpacked, checked or kept open: each read opens the
+/// files again.
 #[derive(Debug)]
 pub struct SingleShard {
     shard: Shard,
@@ -18,7 +18,7 @@ pub struct SingleShard {
 }
 
 impl SingleShard {
-    /// `shard` with its raw files below `folder`.
+    /// Makes a reader of `shard`, whose raw files are below `folder`.
     pub fn new(shard: Shard, folder: &Path) -> Self {
         let path = |file: &FileInfo| folder.join(&*file.basename);
         Self { table: path(shard.table_file()), data: path(&shard.raw_data), shard }
@@ -29,12 +29,12 @@ impl SingleShard {
         &self.shard.layout
     }
 
-    /// Reads sample `index` into `into`, which grows as needed; how many bytes it has.
+    /// Reads sample `index` into `into`, which grows as needed. Returns its length in bytes.
     ///
     /// # Errors
     ///
-    /// `NotFound` when a file is not there or the shard has no such sample; `Format`, naming file and sample, when a file
-    /// ends too early; what the file system says.
+    /// `NotFound` when a file is missing or the shard has no such sample; `Format`, with file and sample, when a file
+    /// ends too early; the errors of the file system.
     pub fn read(&self, index: u64, into: &mut Vec<u8>) -> Result<usize> {
         if index >= self.shard.samples {
             let samples = self.shard.samples;
@@ -52,7 +52,7 @@ impl SingleShard {
         let (begin, end) = (u32::from_le_bytes([b0, b1, b2, b3]), u32::from_le_bytes([e0, e1, e2, e3]));
         let bytes = end.saturating_sub(begin) as usize;
         let data = if self.table == self.data { table } else { open(&self.data)? };
-        // A damaged table may say anything: memory is taken for no more than the file can have.
+        // A damaged table may contain any size: memory is allocated only for bytes that the file has.
         let there = rustix::fs::fstat(&data).map_err(|errno| Error::from_io(errno.into(), "a shard cannot be read"))?;
         let found = u64::try_from(there.st_size).unwrap_or(0).saturating_sub(begin.into());
         if found < bytes as u64 {
@@ -82,7 +82,7 @@ mod tests {
     use crate::format::{Encoding, Value};
 
     #[test]
-    fn samples_are_read_while_the_file_holds_them() {
+    fn samples_are_read_while_the_file_contains_them() {
         let folder = tempfile::tempdir().expect("a folder");
         let layout = Layout::mds([("text".to_owned(), Encoding::Str)]).expect("a layout");
         let into = LocalDir::create(folder.path(), false).expect("a folder");
@@ -99,10 +99,11 @@ mod tests {
         assert_eq!(single.read(3, &mut buffer).expect_err("no such sample").kind(), ErrorKind::NotFound);
 
         let whole = std::fs::read(&path).expect("a shard");
-        for (length, says) in [(whole.len() - 1, "ends within sample 2"), (9, "ends before the offsets of sample 2")] {
+        for (length, message) in [(whole.len() - 1, "ends within sample 2"), (9, "ends before the offsets of sample 2")]
+        {
             std::fs::write(&path, &whole[..length]).expect("cut off");
             let error = single.read(2, &mut buffer).expect_err("cut off");
-            assert!(error.kind() == ErrorKind::Format && error.to_string().contains(says), "{error}");
+            assert!(error.kind() == ErrorKind::Format && error.to_string().contains(message), "{error}");
         }
         std::fs::remove_file(&path).expect("removed");
         assert_eq!(single.read(2, &mut buffer).expect_err("gone").kind(), ErrorKind::NotFound);

@@ -1,37 +1,37 @@
-//! The one thread of a worker: fetches shards before their samples are asked for.
+//! The thread of a worker that fetches shards before their samples are read.
 
-use super::reader::{SampleReader, Wanted};
+use super::reader::{Priority, SampleReader};
 use crate::error::{Error, Result};
 use crate::order::ShardId;
 use crate::pipeline::Run;
 use crate::sync::{Arc, Condvar, Mutex, Weak, spawn};
 use std::collections::{HashMap, VecDeque};
 
-/// Shards that are wanted ahead, and the thread that fetches them. The thread starts with the first one.
+/// Queue of announced shards, and the thread that fetches them. The thread starts with the first shard.
 #[derive(Debug)]
-pub(super) struct Ahead {
-    shared: Arc<Shared>,
+pub(super) struct FetchAhead {
+    shared: Arc<FetchAheadShared>,
     started: bool,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct FetchAheadShared {
+    state: Mutex<FetchAheadState>,
     changed: Condvar,
     run: Arc<Run>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// Wanted and not begun. Bounded by the samples that are looked ahead.
-    wanted: VecDeque<ShardId>,
-    /// For each shard that samples ahead lie in: how many, and the place of the first in the epoch.
+struct FetchAheadState {
+    /// Shards to fetch. Bounded by the number of announced samples.
+    queue: VecDeque<ShardId>,
+    /// For each shard: its announced samples, and the place of the first of them in the epoch.
     announced: HashMap<ShardId, (usize, u64)>,
-    /// Whether the thread has the reader, for a shard that it sees to.
+    /// True while the thread uses the reader to fetch a shard.
     busy: bool,
 }
 
-impl Ahead {
+impl FetchAhead {
     pub(super) fn new() -> Self {
         Self { shared: Arc::default(), started: false }
     }
@@ -40,7 +40,7 @@ impl Ahead {
         self.started
     }
 
-    /// A sample at `place` of the epoch lies in `shard`: fetches that if it is not here.
+    /// Announces a sample of `shard` at `place` in the epoch. The shard is fetched if it is not resident.
     ///
     /// # Errors
     ///
@@ -49,15 +49,16 @@ impl Ahead {
         let mut state = self.shared.state.lock();
         let announced = state.announced.entry(shard).or_insert((0, place));
         announced.0 += 1;
-        if announced.0 > 1 || reader.seems_here(shard) {
+        if announced.0 > 1 || reader.was_resident(shard) {
             return Ok(());
         }
-        state.wanted.push_back(shard);
+        state.queue.push_back(shard);
         drop(state);
         self.shared.changed.notify_one();
         if !self.started {
             self.started = true;
-            // A thread that waits keeps no reader: what that holds on disk goes with its last owner, and not later.
+            // While the thread waits it does not keep the reader alive, so the reader's files are closed with its last
+            // owner.
             let (shared, reader) = (self.shared.clone(), Arc::downgrade(reader));
             spawn("fb-ahead", move || shared.run.guard("fetch ahead", || fetch(&shared, &reader)))
                 .map_err(|e| Error::from_io(e, "the system refuses a thread"))?;
@@ -65,7 +66,7 @@ impl Ahead {
         Ok(())
     }
 
-    /// The first sample announced in `shard` is being read.
+    /// Counts an announced sample of `shard` as read.
     pub(super) fn taken(&self, shard: ShardId) {
         let mut state = self.shared.state.lock();
         let Some(announced) = state.announced.get_mut(&shard) else { return };
@@ -75,10 +76,10 @@ impl Ahead {
         }
     }
 
-    /// Calls off what is being fetched and waits until the thread has let go of the reader.
+    /// Cancels the fetches and waits until the thread does not use the reader any more.
     ///
-    /// Whoever has read the last sample may drop the reader, and open another with other wishes for the same files, and
-    /// the thread may still be about to return from the shard that this sample lay in.
+    /// After the last sample the caller may drop the reader and open another one with other settings for the same
+    /// files, while the thread is still busy with the last shard.
     pub(super) fn end(&self) {
         self.shared.run.stop();
         let mut state = self.shared.state.lock();
@@ -87,23 +88,23 @@ impl Ahead {
         }
     }
 
-    /// What ended the thread, if something did.
+    /// The error that ended the thread, if any.
     pub(super) fn failure(&self) -> Option<Error> {
         self.shared.run.failure()
     }
 }
 
-impl Drop for Ahead {
+impl Drop for FetchAhead {
     fn drop(&mut self) {
         self.shared.run.stop();
-        // Taken and given back, so that a thread that has just looked at the flag waits by now and hears the call.
+        // The lock makes sure that a thread which has just checked the flag is waiting now, and so is woken.
         drop(self.shared.state.lock());
         self.shared.changed.notify_all();
     }
 }
 
-/// The thread's body.
-fn fetch(shared: &Shared, reader: &Weak<SampleReader>) -> Result<()> {
+/// Body of the thread.
+fn fetch(shared: &FetchAheadShared, reader: &Weak<SampleReader>) -> Result<()> {
     let next_use = |shard| shared.state.lock().announced.get(&shard).map(|(_, place)| *place);
     loop {
         let mut state = shared.state.lock();
@@ -111,8 +112,8 @@ fn fetch(shared: &Shared, reader: &Weak<SampleReader>) -> Result<()> {
             if shared.run.is_stopped() {
                 return Ok(());
             }
-            match state.wanted.pop_front() {
-                // Its samples may have been read meanwhile.
+            match state.queue.pop_front() {
+                // Its samples may have been read in the meantime.
                 Some(shard) if state.announced.contains_key(&shard) => break shard,
                 Some(_) => {}
                 None => state = shared.changed.wait(state),
@@ -120,17 +121,17 @@ fn fetch(shared: &Shared, reader: &Weak<SampleReader>) -> Result<()> {
         };
         state.busy = true;
         drop(state);
-        let _idle = Idle(shared);
+        let _busy = BusyGuard(shared);
         let Some(reader) = reader.upgrade() else { return Ok(()) };
-        // Where somebody else fetches it, or there is no room yet, the reader waits for it when it comes to that.
-        reader.make_resident(shard, Wanted::Ahead(&next_use), &shared.run)?;
+        // If another process fetches the shard, or there is no space yet, the consumer waits for it later.
+        reader.make_resident(shard, Priority::Ahead(&next_use), &shared.run)?;
     }
 }
 
-/// Says that the thread has let go of the reader, whichever way it does.
-struct Idle<'a>(&'a Shared);
+/// Clears `busy` when dropped.
+struct BusyGuard<'a>(&'a FetchAheadShared);
 
-impl Drop for Idle<'_> {
+impl Drop for BusyGuard<'_> {
     fn drop(&mut self) {
         self.0.state.lock().busy = false;
         self.0.changed.notify_all();

@@ -1,4 +1,4 @@
-//! What is known about shards that were read: where their samples lie, and descriptors.
+//! Table of the shards that have been read: offsets of their samples, and descriptors.
 
 use crate::cache::{AccessTime, OpenShard};
 use crate::error::Result;
@@ -8,50 +8,50 @@ use crate::pipeline::{OpeningOrder, ShardCost, read_offsets};
 use crate::sync::Arc;
 use std::collections::HashMap;
 
-/// Bytes of offset tables kept at most: those of thousands of shards, in each of dozens of processes.
+/// Most bytes of offset tables: thousands of shards, in each of dozens of processes.
 const TABLE_BYTES_MAX: usize = 64 << 20;
 
-/// Shards kept in mind at most.
+/// Most shards in the table.
 const SHARDS_MAX: usize = 4_096;
 
-/// Descriptors kept open at most, within a quarter of those that the process may have. An MDS shard takes one, a shard of
-/// the split formats two.
+/// Most open descriptors, also bounded by a quarter of the process's limit. An MDS shard has one, a shard of the split
+/// formats two.
 const DESCRIPTORS_MAX: u64 = 4_096;
 
-/// A shard that was read.
+/// A shard that has been read.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct KnownShard {
     pub(super) offsets: OffsetTable,
-    /// Which of the catalogue's layouts its samples have.
+    /// Index of its layout in the catalogue.
     pub(super) layout: usize,
-    /// Its descriptors, where they are kept.
+    /// Its descriptors, if they stay open.
     pub(super) open: Option<Arc<OpenShard>>,
-    /// When its access time was set, where they are not.
+    /// Time at which its access time was set, if the descriptors do not stay open.
     pub(super) access_time: AccessTime,
 }
 
-impl Known {
+impl KnownShard {
     /// Reads the offsets of `shard`, which is open.
     pub(super) fn read(shard: &Shard, layout: usize, open: Arc<OpenShard>, keep_open: bool) -> Result<Self> {
         let offsets = read_offsets(shard, &open)?;
         Ok(Self { offsets, layout, open: keep_open.then_some(open), access_time: AccessTime::default() })
     }
 
-    /// Memory and descriptors that are kept.
+    /// Memory and descriptors that it uses.
     fn cost(&self) -> ShardCost {
         let descriptors = self.open.as_ref().map_or(0, |open| open.descriptors());
         ShardCost { table_bytes: self.offsets.memory_bytes(), descriptors }
     }
 }
 
-/// Shards by number; the one read first goes when there are too many.
+/// Bounded table of shards; the oldest entry is removed first.
 #[derive(Debug)]
-pub(super) struct Table {
-    known: HashMap<ShardId, Arc<Known>>,
+pub(super) struct ShardTable {
+    known: HashMap<ShardId, Arc<KnownShard>>,
     order: OpeningOrder<ShardId>,
 }
 
-impl Table {
+impl ShardTable {
     pub(super) fn new() -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         Self::with_descriptors((limit.unwrap_or(u64::MAX) / 4).clamp(16, DESCRIPTORS_MAX) as usize)
@@ -62,23 +62,23 @@ impl Table {
         Self { known: HashMap::new(), order: OpeningOrder::new(cost_max, SHARDS_MAX) }
     }
 
-    pub(super) fn get(&self, shard: ShardId) -> Option<Arc<Known>> {
+    pub(super) fn get(&self, shard: ShardId) -> Option<Arc<KnownShard>> {
         self.known.get(&shard).cloned()
     }
 
-    /// Remembers `shard`; what had to go for it comes back, to be closed outside of the table's lock.
-    pub(super) fn insert(&mut self, shard: ShardId, known: Arc<Known>) -> Vec<Arc<Known>> {
-        let mut gone: Vec<_> = self.remove(shard).into_iter().collect();
+    /// Adds `shard`. Returns the entries removed for it, which the caller drops without holding the table's lock.
+    pub(super) fn insert(&mut self, shard: ShardId, known: Arc<KnownShard>) -> Vec<Arc<KnownShard>> {
+        let mut removed: Vec<_> = self.remove(shard).into_iter().collect();
         self.order.push(shard, known.cost());
         self.known.insert(shard, known);
         while let Some(oldest) = self.order.pop_excess() {
-            gone.extend(self.known.remove(&oldest));
+            removed.extend(self.known.remove(&oldest));
         }
-        gone
+        removed
     }
 
-    /// Forgets `shard`.
-    pub(super) fn remove(&mut self, shard: ShardId) -> Option<Arc<Known>> {
+    /// Removes `shard`.
+    pub(super) fn remove(&mut self, shard: ShardId) -> Option<Arc<KnownShard>> {
         let known = self.known.remove(&shard)?;
         self.order.remove(|known| *known == shard);
         Some(known)
@@ -87,7 +87,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{DataConfig, DataSet, SampleReader, StreamPlace};
+    use super::super::{DataConfig, DataSet, SampleReader, StreamLocation};
     use super::*;
     use crate::format::writer::{LocalDir, Options, Writer};
     use crate::format::{Encoding, Index, Layout, Value};
@@ -102,7 +102,7 @@ mod tests {
         (0..20).for_each(|number| writer.write(&[Value::Int(number)]).expect("written"));
         let index: Index = writer.finish().expect("a data set");
         assert!(index.shards.iter().all(|shard| shard.samples <= 1));
-        let place = StreamPlace {
+        let place = StreamLocation {
             remote: None,
             dir: dir.into(),
             keep_zip: false,
@@ -116,20 +116,20 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_are_counted_whatever_a_shard_has_of_them() {
+    fn descriptors_are_counted_for_shards_of_one_or_two_files() {
         let mds = Layout::mds([("n".to_owned(), Encoding::Int)]).expect("a layout");
         let jsonl = Layout::jsonl([("n", "int")], "\n").expect("a layout");
         for (layout, shards_open) in [(mds, 8), (jsonl, 4)] {
             let dir = tempfile::tempdir().expect("a folder");
             let reader = reader(dir.path(), layout);
-            *reader.table.lock() = Table::with_descriptors(8);
+            *reader.table.lock() = ShardTable::with_descriptors(8);
             let mut sample = Vec::new();
             (0..20).for_each(|id| assert!(reader.read(SampleId(id), &mut sample).expect("read").is_some()));
             let table = reader.table.lock();
             assert_eq!((table.order.len(), table.order.cost().descriptors), (shards_open, 8));
             drop(table);
-            let gone: Vec<_> = (0..64).filter_map(|shard| reader.table.lock().remove(ShardId(shard))).collect();
-            assert_eq!((gone.len(), reader.table.lock().order.cost().descriptors), (shards_open, 0));
+            let removed: Vec<_> = (0..64).filter_map(|shard| reader.table.lock().remove(ShardId(shard))).collect();
+            assert_eq!((removed.len(), reader.table.lock().order.cost().descriptors), (shards_open, 0));
         }
     }
 }
