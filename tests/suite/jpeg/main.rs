@@ -1,6 +1,7 @@
-//! Our JPEG decoder against libjpeg-turbo: random crops of whole files, damaged files, and what a picture costs.
+//! The JPEG decoder against libjpeg-turbo: random crops of whole files, damaged files, and the allocations of a
+//! picture.
 //!
-//! On every run some hundreds of crops are compared. For more, name a number and perhaps a folder of JPEG files:
+//! Every run compares some hundreds of crops. To compare more, set their number and, if needed, a folder of JPEG files:
 //!
 //! ```text
 //! FOREBAY_JPEG_CROPS=100000 FOREBAY_JPEG_DATA=/data/imagenet/val cargo test --release -p forebay-tests --test jpeg crops
@@ -21,17 +22,17 @@ use forebay_loader::decode::pixels::Pixels;
 use forebay_tests::data::{Draws, picture};
 use forebay_tests::hostile::damage;
 
-/// Crops compared unless `FOREBAY_JPEG_CROPS` says otherwise.
+/// Default number of crops, see `FOREBAY_JPEG_CROPS`.
 const CROPS: u64 = 600;
 
-/// Damaged inputs per seed unless `FOREBAY_HOSTILE_ROUNDS` says otherwise.
+/// Default number of damaged inputs per seed, see `FOREBAY_HOSTILE_ROUNDS`.
 const ROUNDS: u64 = 300;
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// The files of a folder and of the folders in it, in order.
+/// Returns the files of a folder and of the folders in it, in order.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<_> = std::fs::read_dir(folder)
         .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
@@ -41,8 +42,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.into_iter().flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// Pictures of usual sizes in every subsampling, a third of them progressive.
-fn made() -> Vec<Vec<u8>> {
+/// Returns pictures of usual sizes in every subsampling, a third of them progressive.
+fn synthetic_pictures() -> Vec<Vec<u8>> {
     let kinds = [
         Subsampling::S444,
         Subsampling::S422,
@@ -71,10 +72,10 @@ fn random_crop(size: Size, draws: &mut Draws) -> Region {
     Region { x, y, w: 1 + below(size.w - x), h: 1 + below(size.h - y) }
 }
 
-fn row(pixels: &Pixels, wanted: Region, y: u32) -> &[u8] {
+fn row(pixels: &Pixels, region: Region, y: u32) -> &[u8] {
     let have = pixels.region();
-    let start = ((y - have.y) as usize * have.w as usize + (wanted.x - have.x) as usize) * 3;
-    &pixels.rgb()[start..start + wanted.w as usize * 3]
+    let start = ((y - have.y) as usize * have.w as usize + (region.x - have.x) as usize) * 3;
+    &pixels.rgb()[start..start + region.w as usize * 3]
 }
 
 #[test]
@@ -88,9 +89,9 @@ fn random_crops_have_the_pixels_of_libjpeg_turbos_whole_picture() {
                 .map(|p| std::fs::read(p).unwrap())
                 .collect()
         }
-        None => made(),
+        None => synthetic_pictures(),
     };
-    let (mut own, mut turbo) = (Decoder::new(), Turbo::new().unwrap());
+    let (mut decoder, mut turbo) = (Decoder::new(), Turbo::new().unwrap());
     let (mut whole, mut part) = (Pixels::new(), Pixels::new());
     let mut draws = Draws::new(17, 0);
     let (mut compared, mut different, mut indexes) = (0, 0, 0);
@@ -103,14 +104,14 @@ fn random_crops_have_the_pixels_of_libjpeg_turbos_whole_picture() {
         turbo.decode(bytes, Region::all(size), &mut whole).unwrap();
         let share = crops / pictures.len() as u64 + u64::from((i as u64) < crops % pictures.len() as u64);
         for _ in 0..share {
-            let wanted = random_crop(size, &mut draws);
+            let region = random_crop(size, &mut draws);
             // From the start of the file, and from the start of each row that is needed.
             let mut is_same = true;
             for row_index in [&[], &row_index[..]] {
-                own.decode_indexed(bytes, row_index, wanted, &mut part).unwrap();
-                let mut rows = wanted.y..wanted.y + wanted.h;
-                if !rows.all(|y| row(&whole, wanted, y) == row(&part, wanted, y)) {
-                    println!("picture {i}, {wanted:?} differs with an index of {} bytes", row_index.len());
+                decoder.decode_indexed(bytes, row_index, region, &mut part).unwrap();
+                let mut rows = region.y..region.y + region.h;
+                if !rows.all(|y| row(&whole, region, y) == row(&part, region, y)) {
+                    println!("picture {i}, {region:?} differs with an index of {} bytes", row_index.len());
                     is_same = false;
                 }
             }
@@ -118,13 +119,13 @@ fn random_crops_have_the_pixels_of_libjpeg_turbos_whole_picture() {
             compared += 1;
         }
     }
-    let counts = own.take_row_index_counts();
+    let counts = decoder.take_row_index_counts();
     println!(
         "{different} of {compared} crops of {} pictures differ; {indexes} pictures have a row index, {} crops used it",
         pictures.len(),
         counts.used
     );
-    assert_eq!(counts.refused, 0);
+    assert_eq!(counts.rejected, 0);
     assert_eq!((compared, different), (crops, 0));
 }
 
@@ -133,64 +134,64 @@ fn seeds() -> Vec<Vec<u8>> {
     files(&folder).iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// Markers, and the stuffing behind FF.
-const TELLING: [u8; 6] = [0xff, 0x00, 0xd0, 0xd9, 0xda, 0xc4];
+/// Bytes of markers and of the stuffing after FF, for damage.
+const MARKER_BYTES: [u8; 6] = [0xff, 0x00, 0xd0, 0xd9, 0xda, 0xc4];
 
 #[test]
-fn damaged_pictures_are_decoded_alike_or_refused_by_both() {
+fn damaged_pictures_are_decoded_alike_or_rejected_by_both() {
     let seeds = seeds();
     assert!(seeds.len() >= 10, "{}", seeds.len());
     let rounds = setting("FOREBAY_HOSTILE_ROUNDS", ROUNDS);
     let mut draws = Draws::new(18, 0);
-    let (mut decoded, mut refused) = (0, 0);
+    let (mut decoded, mut rejected) = (0, 0);
     for (i, seed) in seeds.iter().enumerate() {
         for round in 0..rounds {
-            let input = if round == 0 { seed.clone() } else { damage(seed, &seeds, &TELLING, &mut draws) };
+            let input = if round == 0 { seed.clone() } else { damage(seed, &seeds, &MARKER_BYTES, &mut draws) };
             match catch_unwind(AssertUnwindSafe(|| target::agree(&input))) {
                 Ok(true) => decoded += 1,
-                Ok(false) => refused += 1,
+                Ok(false) => rejected += 1,
                 Err(_) => panic!("seed {i}, round {round}: {}", input.escape_ascii()),
             }
         }
     }
-    println!("{decoded} decoded, {refused} refused");
-    assert!(decoded > 0 && refused > 0);
+    println!("{decoded} decoded, {rejected} rejected");
+    assert!(decoded > 0 && rejected > 0);
 }
 
 #[test]
-fn changed_row_indexes_of_the_seeds_are_used_and_refused() {
-    let (mut own, mut turbo) = (Decoder::new(), Turbo::new().unwrap());
-    let (mut changes, mut used, mut refused) = (0, 0, 0);
+fn changed_row_indexes_of_the_seeds_are_used_or_rejected() {
+    let (mut decoder, mut turbo) = (Decoder::new(), Turbo::new().unwrap());
+    let (mut changes, mut used, mut rejected) = (0, 0, 0);
     for input in seeds() {
         let (file, Some(change)) = target::Change::split(&input) else { continue };
-        let counts = change.decode(file, turbo.size(file).unwrap(), &mut own);
+        let counts = change.decode(file, turbo.size(file).unwrap(), &mut decoder);
         println!("{} bytes: {counts:?}", input.len());
         changes += 1;
         used += counts.used;
-        refused += counts.refused;
+        rejected += counts.rejected;
     }
     assert!(changes >= 10, "{changes}");
-    // Without vectors libjpeg-turbo decodes everything, and nobody looks at an index.
-    assert!((used, refused) == (0, 0) || used > 10 && refused > 10, "{used} used, {refused} refused");
+    // Without vector instructions libjpeg-turbo decodes everything, and no index is read.
+    assert!((used, rejected) == (0, 0) || used > 10 && rejected > 10, "{used} used, {rejected} rejected");
 }
 
-/// Counts what a thread allocates.
+/// Allocator that counts a thread's allocations.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is the system's allocator, to which every call is handed on as it came.
+// SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises; the memory came from the system's allocator.
+        // SAFETY: the caller upholds the contract; the memory came from the system's allocator.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -200,7 +201,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_picture_that_is_no_larger_than_those_before_allocates_nothing() {
-    let pictures = made();
+    let pictures = synthetic_pictures();
     let mut indexer = RowIndexer::default();
     // Progressive ones have none.
     let mut indexed = |bytes: &Vec<u8>| {

@@ -31,7 +31,7 @@ pub struct RowIndexCounts {
     /// Pictures that were decoded with their index.
     pub used: u64,
     /// Indexes that did not fit their picture, which was then decoded without an index.
-    pub refused: u64,
+    pub rejected: u64,
 }
 
 impl Default for Decoder {
@@ -96,7 +96,7 @@ impl Decoder {
                     return Ok(());
                 }
                 Err(reason) => {
-                    self.row_indexes.refused += 1;
+                    self.row_indexes.rejected += 1;
                     log::debug!("a JPEG is decoded without its row index: {reason}");
                 }
             }

@@ -31,9 +31,9 @@ impl<'a> Intervals<'a> {
         (Self { segments, segment: 0, interval, remaining: interval - first % interval }, bits)
     }
 
-    /// Returns the number of the next `wanted` MCUs that can be read without a restart marker, and the bits after the
+    /// Returns the number of the next `count` MCUs that can be read without a restart marker, and the bits after the
     /// restart marker if one comes first. `bits` are those read so far.
-    pub(super) fn run(&mut self, wanted: usize, bits: &Bits<'_>) -> Result<(usize, Option<Bits<'a>>), Fallback> {
+    pub(super) fn run(&mut self, count: usize, bits: &Bits<'_>) -> Result<(usize, Option<Bits<'a>>), Fallback> {
         let mut next = None;
         if self.remaining == 0 {
             if Self::has_bytes(bits)? {
@@ -43,7 +43,7 @@ impl<'a> Intervals<'a> {
             next = Some(self.segments.bits(self.segment).ok_or(Fallback("a missing restart marker"))?);
             self.remaining = self.interval;
         }
-        let run = wanted.min(self.remaining);
+        let run = count.min(self.remaining);
         self.remaining -= run;
         Ok((run, next))
     }
@@ -146,10 +146,10 @@ impl<'a> Mcus<'a> {
         Ok(())
     }
 
-    /// Returns the number of the next `wanted` MCUs that can be read without a restart marker, after one that may come
+    /// Returns the number of the next `count` MCUs that can be read without a restart marker, after one that may come
     /// first.
-    fn run(&mut self, wanted: usize) -> Result<usize, Fallback> {
-        let (run, next) = self.intervals.run(wanted, &self.at.bits)?;
+    fn run(&mut self, count: usize) -> Result<usize, Fallback> {
+        let (run, next) = self.intervals.run(count, &self.at.bits)?;
         if let Some(bits) = next {
             self.at = Position { bits, predictors: [0; 3] };
         }

@@ -318,18 +318,18 @@ impl JpegDecoder for Turbo {
     }
 }
 
-/// Returns the smallest region that the library can decode with the right pixels in all of `wanted`.
-fn widen(wanted: Region, header: &Header) -> Result<Region> {
+/// Returns the smallest region that the library can decode with the right pixels in all of `region`.
+fn widen(region: Region, header: &Header) -> Result<Region> {
     let size = header.size;
-    if wanted.x + wanted.w > size.w || wanted.y + wanted.h > size.h || wanted.w == 0 || wanted.h == 0 {
+    if region.x + region.w > size.w || region.y + region.h > size.h || region.w == 0 || region.h == 0 {
         return Err(Error::internal("the requested region is outside the picture"));
     }
     let Some(unit) = header.unit else { return Ok(Region::all(size)) };
-    let right = (wanted.x + wanted.w + MARGIN).min(size.w);
-    let mut left = wanted.x.saturating_sub(MARGIN) / unit * unit;
+    let right = (region.x + region.w + MARGIN).min(size.w);
+    let mut left = region.x.saturating_sub(MARGIN) / unit * unit;
     while right - left < WIDTH_MIN && left > 0 {
         left -= unit;
     }
     let right = right.max((left + WIDTH_MIN).min(size.w));
-    Ok(Region { x: left, y: wanted.y, w: right - left, h: wanted.h })
+    Ok(Region { x: left, y: region.y, w: right - left, h: region.h })
 }

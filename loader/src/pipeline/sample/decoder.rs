@@ -123,7 +123,7 @@ impl RowDecoder {
         let counts = decoder.take_row_index_counts();
         if counts != RowIndexCounts::default() {
             self.row_indexes_used.add(counts.used);
-            self.row_indexes_refused.add(counts.refused);
+            self.row_indexes_refused.add(counts.rejected);
         }
         let counts = decoder.take_picture_counts();
         decoded?;

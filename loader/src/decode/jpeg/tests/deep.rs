@@ -1,9 +1,9 @@
-//! Samples that are no bytes: 12 bits, and lossless pictures of 2 to 16.
+//! Samples of other than 8 bits: 12 bits, and lossless pictures of 2 to 16.
 
 use super::*;
 use crate::decode::jpeg::turbo::encode_deep;
 
-/// Ramps over the whole range, with edges.
+/// Returns samples with ramps over the whole range, and with edges.
 fn samples(size: Size, channels: u32, bits: u32) -> Vec<u16> {
     let max = (1 << bits) - 1;
     let sample = |x: u32, y: u32, c: u32| {
@@ -14,7 +14,7 @@ fn samples(size: Size, channels: u32, bits: u32) -> Vec<u16> {
     (0..size.h).flat_map(|y| (0..size.w).flat_map(move |x| pixel(x, y))).collect()
 }
 
-/// As bytes of RGB.
+/// Converts samples to bytes of RGB.
 fn rgb(samples: &[u16], channels: usize, bits: u32) -> Vec<u8> {
     let max = (1 << bits) - 1;
     let byte = |sample: u16| (f64::from(sample) * 255.0 / f64::from(max)).round() as u8;
@@ -22,7 +22,7 @@ fn rgb(samples: &[u16], channels: usize, bits: u32) -> Vec<u8> {
 }
 
 #[test]
-fn lossless_pictures_of_every_depth_are_what_was_stored() {
+fn lossless_pictures_of_every_depth_decode_to_the_stored_samples() {
     let size = Size { w: 37, h: 29 };
     for bits in 2..=16 {
         for channels in [1, 3] {
@@ -34,7 +34,7 @@ fn lossless_pictures_of_every_depth_are_what_was_stored() {
                 let mut pixels = Pixels::new();
                 assert_eq!(decoder.size(&file).unwrap(), size);
                 decoder.decode(&file, Region { x: 3, y: 5, w: 11, h: 7 }, &mut pixels).unwrap();
-                assert_eq!(pixels.region(), Region::all(size), "of lossless pictures there are no parts");
+                assert_eq!(pixels.region(), Region::all(size), "lossless pictures are decoded as a whole");
                 assert!(pixels.rgb() == expected, "{bits} bits, {channels} channels");
             }
         }
@@ -42,7 +42,7 @@ fn lossless_pictures_of_every_depth_are_what_was_stored() {
 }
 
 #[test]
-fn twelve_bits_are_close_to_what_was_stored_and_parts_are_the_whole_s() {
+fn twelve_bit_pictures_are_close_to_the_stored_samples_and_regions_equal_the_whole() {
     let size = Size { w: 83, h: 61 };
     let stored = samples(size, 3, 12);
     let expected = rgb(&stored, 3, 12);
@@ -55,9 +55,9 @@ fn twelve_bits_are_close_to_what_was_stored_and_parts_are_the_whole_s() {
             let sum: u64 = whole.rgb().iter().zip(&expected).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
             assert!(sum < 2 * expected.len() as u64, "levels differ by {}", sum as f64 / expected.len() as f64);
             for _ in 0..20 {
-                let wanted = random.region(size);
-                decoder.decode(&file, wanted, &mut part).unwrap();
-                assert_part_of(&whole, &part, wanted, "12 bits");
+                let region = random.region(size);
+                decoder.decode(&file, region, &mut part).unwrap();
+                assert_part_of(&whole, &part, region, "12 bits");
             }
         }
         let mut scaled = Pixels::new();
@@ -68,7 +68,7 @@ fn twelve_bits_are_close_to_what_was_stored_and_parts_are_the_whole_s() {
 }
 
 #[test]
-fn what_is_cut_off_is_refused_and_taken_where_damage_is_tolerated() {
+fn a_truncated_deep_picture_is_rejected_unless_damage_is_tolerated() {
     let size = Size { w: 83, h: 61 };
     let file = encode_deep(&samples(size, 3, 12), size, 12, false, Subsampling::S420);
     let cut = &file[..file.len() / 2];
@@ -77,7 +77,7 @@ fn what_is_cut_off_is_refused_and_taken_where_damage_is_tolerated() {
     turbo.decode(&file, Region::all(size), &mut whole).unwrap();
     assert!(turbo.decode(cut, Region::all(size), &mut pixels).is_err());
     assert!(turbo.decode_damaged(cut, Scale::Full, &mut pixels).unwrap().is_some());
-    // The row of blocks below them tells of chroma.
+    // The row of blocks below them contributes to their chroma.
     let rows = 3 * size.w as usize * 15;
-    assert!(pixels.rgb()[..rows] == whole.rgb()[..rows], "what is there");
+    assert!(pixels.rgb()[..rows] == whole.rgb()[..rows], "rows before the end of the data");
 }

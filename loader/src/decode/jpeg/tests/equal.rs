@@ -1,4 +1,4 @@
-//! Our decoder against libjpeg-turbo's full decode: the same pixels wherever ours decodes.
+//! The native decoder against libjpeg-turbo's full decode: the same pixels for every file that it decodes.
 
 use super::super::kernel::{Kernels, OUT_OF_RANGE};
 use super::super::native::NativeDecoder;
@@ -6,47 +6,48 @@ use super::super::order::BLOCK;
 use super::writer::Picture;
 use super::*;
 
-/// Decodes the whole of `bytes` and random regions, `count` in all, with every kind of kernel: none declines, and all have the
-/// pixels of libjpeg-turbo's whole picture.
+/// Decodes the whole of `bytes` and random regions, `count` in all, with the kernels of every level. None falls back,
+/// and all give the pixels of libjpeg-turbo's whole picture.
 pub(super) fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
     assert_equal_from(bytes, None, count, random, what);
 }
 
-/// The same with a row index, where there is one.
+/// Compares as [`assert_equal`] does, with a row index if there is one.
 pub(super) fn assert_equal_from(bytes: &[u8], index: Option<&[u8]>, count: u32, random: &mut Lcg, what: &str) {
     compare(bytes, index, false, count, random, what);
 }
 
-/// The same of a picture that no encoder writes, which may be declined where libjpeg-turbo's vectors make something else of it.
-pub(super) fn assert_equal_or_declined(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
+/// Compares as [`assert_equal`] does, for a picture that no encoder writes. The native decoder may fall back on
+/// machines on which libjpeg-turbo's vector code gives other results.
+pub(super) fn assert_equal_or_fallback(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
     compare(bytes, None, cfg!(target_arch = "aarch64"), count, random, what);
 }
 
-fn compare(bytes: &[u8], index: Option<&[u8]>, may_decline: bool, count: u32, random: &mut Lcg, what: &str) {
+fn compare(bytes: &[u8], index: Option<&[u8]>, may_fall_back: bool, count: u32, random: &mut Lcg, what: &str) {
     let mut turbo = Turbo::new().unwrap();
     let (mut whole, mut part) = (Pixels::new(), Pixels::new());
     let size = turbo.size(bytes).unwrap();
     turbo.decode(bytes, Region::all(size), &mut whole).unwrap();
     for kernels in Kernels::available() {
-        let mut own = NativeDecoder::new(kernels);
+        let mut native = NativeDecoder::new(kernels);
         assert_eq!(NativeDecoder::size(bytes), Ok(size), "{what}");
         for i in 0..count {
-            let wanted = if i == 0 { Region::all(size) } else { random.region(size) };
-            let what = format!("{what} {kernels:?} {wanted:?}");
-            match own.decode_from(bytes, index, wanted, &mut part) {
-                Err(OUT_OF_RANGE) if may_decline => continue,
+            let region = if i == 0 { Region::all(size) } else { random.region(size) };
+            let what = format!("{what} {kernels:?} {region:?}");
+            match native.decode_from(bytes, index, region, &mut part) {
+                Err(OUT_OF_RANGE) if may_fall_back => continue,
                 outcome => outcome.unwrap_or_else(|e| panic!("{what}: {e}")),
             }
-            assert_eq!(part.region(), wanted, "{what}");
-            assert_part_of(&whole, &part, wanted, &what);
+            assert_eq!(part.region(), region, "{what}");
+            assert_part_of(&whole, &part, region, &what);
         }
     }
 }
 
-/// What noise is divided by so that it is declined nowhere.
+/// Divisor of noise, large enough that no machine falls back.
 const NOISE_DIVISOR: i16 = if cfg!(target_arch = "aarch64") { 16 } else { 1 };
 
-/// Blocks with few or many coefficients of any size that is decoded.
+/// Returns blocks with few or many coefficients of any size that is decoded.
 pub(super) fn noise(random: &mut Lcg) -> impl FnMut(usize) -> [i16; BLOCK] + '_ {
     |_| {
         let mut block = [0; BLOCK];
@@ -123,19 +124,19 @@ fn coefficients_beyond_every_limit_give_the_pixels_of_libjpeg_turbo() {
         let mut block = |_| {
             let mut block: [i16; BLOCK] = std::array::from_fn(|_| random.below(2 << large) as i16 - (1 << large));
             block[0] = block[0].clamp(-1023, 1023);
-            // Values in the first row alone go another way.
+            // Blocks with values only in the first row are transformed by special code.
             if flat {
                 block.iter_mut().enumerate().filter(|(i, _)| ![0, 1, 5, 6].contains(i)).for_each(|(_, v)| *v = 0);
             }
             block
         };
         let bytes = picture.write(&mut block);
-        assert_equal_or_declined(&bytes, 2, &mut Lcg(round as u64), &format!("round {round}"));
+        assert_equal_or_fallback(&bytes, 2, &mut Lcg(round as u64), &format!("round {round}"));
     }
 }
 
 #[test]
-fn colours_are_what_the_markers_and_names_say() {
+fn colours_follow_the_markers_and_component_names() {
     let mut random = Lcg(14);
     let adobe = |transform| [0xff, 0xee, 0, 14, b'A', b'd', b'o', b'b', b'e', 0, 100, 0, 0, 0, 0, transform];
     let jfif = [0xff, 0xe0, 0, 16, b'J', b'F', b'I', b'F', 0, 1, 1, 0, 0, 1, 0, 1, 0, 0];

@@ -1,4 +1,4 @@
-//! The kernels against each other, with values that no file is likely to have.
+//! The kernels against each other, with values that are unlikely in files.
 
 use super::super::fallback::Fallback;
 use super::super::kernel::{GROUP, Kernels, MARGIN};
@@ -6,8 +6,8 @@ use super::super::order::BLOCK;
 use super::*;
 use std::fmt::Display;
 
-/// Every kernel makes the same of blocks, which are stored from the last coefficient to the first, as progressive pictures keep
-/// them, and taken in the order of `offsets`: samples for each of `sides`, or what it declines.
+/// Compares the samples of all kernels for each of `sides`, or their errors. The blocks are stored from the last
+/// coefficient to the first, as for progressive pictures, and decoded in the order of `offsets`.
 fn assert_same_samples<const BLOCKS: usize>(
     backwards: &[[i16; BLOCK]; BLOCKS],
     offsets: [u32; BLOCKS],
@@ -27,14 +27,16 @@ fn assert_same_samples<const BLOCKS: usize>(
         };
         sides.iter().map(to_side).collect::<Vec<Result<Vec<u8>, Fallback>>>()
     };
-    let [portable, others @ ..] = &Kernels::available()[..] else { unreachable!("the portable ones are always there") };
+    let [portable, others @ ..] = &Kernels::available()[..] else {
+        unreachable!("every machine has the portable kernels")
+    };
     let expected = samples(*portable);
     for kernels in others {
         assert_eq!(samples(*kernels), expected, "{what}, {kernels:?}");
     }
 }
 
-/// A value at the limits alone: blocks with nothing else take ways of their own.
+/// Single values at the limits: such blocks are transformed by special code.
 #[test]
 fn every_kernel_transforms_flat_blocks_at_the_limits_to_the_same_samples() {
     let offsets = std::array::from_fn(|i| (i * BLOCK) as u32);
@@ -47,7 +49,7 @@ fn every_kernel_transforms_flat_blocks_at_the_limits_to_the_same_samples() {
     }
 }
 
-/// Near the limits of 16 bits, of what the vectors' way takes in rows 0 and 4, and zero.
+/// Returns a value near zero, near the limits of 16 bits, or near the limit of the vector code for rows 0 and 4.
 fn value(random: &mut Lcg) -> i16 {
     let limit = [0, 0, 0, 60, 4096, 8191, 8192, 16384, 32767][random.below(9) as usize];
     let near = limit - 3 + random.below(6) as i32;
@@ -68,7 +70,7 @@ fn every_kernel_transforms_any_coefficients_to_the_same_samples() {
     }
 }
 
-/// Bytes of all kinds: any, the extremes, and what lies beside the middle.
+/// Returns bytes of all kinds: any, the extremes, and those next to the middle.
 fn samples(random: &mut Lcg, count: usize) -> Vec<u8> {
     let few: &[u8] = [&[0, 255][..], &[0, 1, 127, 128, 129, 254, 255], &[255]][random.below(3) as usize];
     let any = random.below(2) == 0;
@@ -77,14 +79,14 @@ fn samples(random: &mut Lcg, count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn every_kernel_upsamples_and_colours_rows_of_any_length_alike() {
+fn every_kernel_upsamples_and_converts_rows_of_any_length_alike() {
     let mut random = Lcg(23);
     for round in 0..1500 {
         let length = if round < 200 { round + 1 } else { 1 + random.below(500) } as usize;
         let rows = [(); 3].map(|()| samples(&mut random, length + 2 + MARGIN));
         let [a, b, c] = rows.each_ref().map(|row| &row[..]);
         let colours = [a, b, c].map(|row| &row[..length + MARGIN]);
-        let made = |kernels: Kernels| {
+        let outputs = |kernels: Kernels| {
             let make = |each: usize, body: &dyn Fn(&mut [u8])| {
                 let mut out = vec![7; each * length];
                 body(&mut out);
@@ -99,15 +101,15 @@ fn every_kernel_upsamples_and_colours_rows_of_any_length_alike() {
             ]
         };
         let kernels = Kernels::available();
-        let expected = made(kernels[0]);
+        let expected = outputs(kernels[0]);
         for kernels in &kernels[1..] {
-            assert!(made(*kernels) == expected, "{length} samples, round {round}, {kernels:?}");
+            assert!(outputs(*kernels) == expected, "{length} samples, round {round}, {kernels:?}");
         }
     }
 }
 
 #[test]
-fn every_kernel_takes_stuffing_out_alike() {
+fn every_kernel_removes_stuffing_alike() {
     let mut random = Lcg(29);
     for _ in 0..5000 {
         let rare = 1 + random.below(40);

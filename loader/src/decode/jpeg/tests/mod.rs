@@ -26,7 +26,7 @@ impl Lcg {
     }
 }
 
-/// Edges, ramps and noise, so that every kind of upsampling shows.
+/// Returns a picture with edges, ramps and noise, so that every kind of upsampling shows.
 fn picture(size: Size, random: &mut Lcg) -> Vec<u8> {
     let mut rgb = Vec::new();
     for y in 0..size.h {
@@ -38,7 +38,7 @@ fn picture(size: Size, random: &mut Lcg) -> Vec<u8> {
     rgb
 }
 
-/// All that decode: what holds for one must hold for the other.
+/// All decoders; they must meet the same requirements.
 fn decoders() -> [Box<dyn JpegDecoder>; 2] {
     [Box::new(Turbo::new().unwrap()), Box::new(Decoder::new())]
 }
@@ -53,23 +53,23 @@ const KINDS: [Subsampling; 7] = [
     Subsampling::Grey,
 ];
 
-fn assert_part_of(whole: &Pixels, part: &Pixels, wanted: Region, what: &str) {
+fn assert_part_of(whole: &Pixels, part: &Pixels, region: Region, what: &str) {
     let (all, have) = (whole.region(), part.region());
     for have in [all, have] {
-        assert!(have.x <= wanted.x && have.x + have.w >= wanted.x + wanted.w, "{what}");
-        assert!(have.y <= wanted.y && have.y + have.h >= wanted.y + wanted.h, "{what}");
+        assert!(have.x <= region.x && have.x + have.w >= region.x + region.w, "{what}");
+        assert!(have.y <= region.y && have.y + have.h >= region.y + region.h, "{what}");
     }
-    for y in wanted.y..wanted.y + wanted.h {
+    for y in region.y..region.y + region.h {
         let row = |p: &Pixels, r: Region| {
-            let start = ((y - r.y) * r.w + wanted.x - r.x) as usize * 3;
-            p.rgb()[start..start + wanted.w as usize * 3].to_vec()
+            let start = ((y - r.y) * r.w + region.x - r.x) as usize * 3;
+            p.rgb()[start..start + region.w as usize * 3].to_vec()
         };
         assert_eq!(row(whole, all), row(part, have), "{what} row {y}");
     }
 }
 
 #[test]
-fn a_region_has_the_pixels_of_the_whole() {
+fn a_region_has_the_pixels_of_the_whole_picture() {
     let mut random = Lcg(1);
     let (mut turbo, mut decoders) = (Turbo::new().unwrap(), decoders());
     let (mut whole, mut part) = (Pixels::new(), Pixels::new());
@@ -82,10 +82,10 @@ fn a_region_has_the_pixels_of_the_whole() {
                 turbo.decode(&bytes, Region::all(size), &mut whole).unwrap();
                 assert_eq!(whole.region(), Region::all(size));
                 for _ in 0..40 {
-                    let wanted = random.region(size);
+                    let region = random.region(size);
                     for decoder in &mut decoders {
-                        decoder.decode(&bytes, wanted, &mut part).unwrap();
-                        assert_part_of(&whole, &part, wanted, &format!("{kind:?} {progressive} {w}x{h} {wanted:?}"));
+                        decoder.decode(&bytes, region, &mut part).unwrap();
+                        assert_part_of(&whole, &part, region, &format!("{kind:?} {progressive} {w}x{h} {region:?}"));
                     }
                 }
             }
@@ -99,22 +99,22 @@ fn a_grey_picture_with_sampling_factors_decodes_like_one_without() {
     let plain = encode(&picture(size, &mut Lcg(7)), size, 90, Subsampling::Grey, false).unwrap();
     let mut odd = plain.clone();
     let frame = odd.windows(2).position(|w| w == [0xff, 0xc0]).unwrap();
-    // A single component's factors mean nothing, but many encoders write 2 x 2.
+    // The factors of a single component have no meaning, but many encoders write 2 x 2.
     assert_eq!(odd[frame + 11], 0x11);
     odd[frame + 11] = 0x22;
     let mut turbo = Turbo::new().unwrap();
     let (mut whole, mut part) = (Pixels::new(), Pixels::new());
     turbo.decode(&plain, Region::all(size), &mut whole).unwrap();
-    for wanted in [Region::all(size), Region { x: 21, y: 13, w: 30, h: 29 }, Region { x: 60, y: 50, w: 15, h: 11 }] {
+    for region in [Region::all(size), Region { x: 21, y: 13, w: 30, h: 29 }, Region { x: 60, y: 50, w: 15, h: 11 }] {
         for mut decoder in decoders() {
-            decoder.decode(&odd, wanted, &mut part).unwrap();
-            assert_part_of(&whole, &part, wanted, &format!("{wanted:?}"));
+            decoder.decode(&odd, region, &mut part).unwrap();
+            assert_part_of(&whole, &part, region, &format!("{region:?}"));
         }
     }
 }
 
 #[test]
-fn a_region_leaves_most_of_a_large_picture_alone() {
+fn most_of_a_large_picture_outside_a_region_is_not_decoded() {
     let size = Size { w: 320, h: 240 };
     let bytes = encode(&picture(size, &mut Lcg(2)), size, 90, Subsampling::S420, false).unwrap();
     let mut pixels = Pixels::new();
@@ -123,7 +123,7 @@ fn a_region_leaves_most_of_a_large_picture_alone() {
 }
 
 #[test]
-fn a_truncated_picture_is_an_error_wherever_the_wanted_pixels_are_missing() {
+fn a_truncated_picture_is_an_error_if_pixels_of_the_region_are_missing() {
     let size = Size { w: 64, h: 64 };
     let mut pixels = Pixels::new();
     let whole = Region::all(size);
@@ -140,7 +140,7 @@ fn a_truncated_picture_is_an_error_wherever_the_wanted_pixels_are_missing() {
 }
 
 #[test]
-fn a_truncated_picture_is_decoded_as_far_as_it_goes_where_that_is_wanted() {
+fn a_tolerant_decode_of_a_truncated_picture_has_the_rows_before_its_end() {
     let size = Size { w: 64, h: 64 };
     let all = Region::all(size);
     let upper = Region { h: 16, ..all };
@@ -161,16 +161,16 @@ fn a_truncated_picture_is_decoded_as_far_as_it_goes_where_that_is_wanted() {
             let below = pixels.rgb().chunks(3 * 64).next_back().unwrap();
             assert!(below.iter().all(|b| *b == below[0]), "the rest is grey: {below:?}");
         }
-        // Without a header there is nothing to decode.
+        // Without a header nothing can be decoded.
         assert!(decoder.decode_tolerant(&bytes[..100], &[], Scale::Full, all, &mut pixels).is_err());
     }
 }
 
 #[test]
-fn our_decoder_and_libjpeg_turbo_agree_on_damaged_pictures() {
+fn the_decoder_and_libjpeg_turbo_agree_on_damaged_pictures() {
     let size = Size { w: 48, h: 40 };
     let mut random = Lcg(4);
-    let [mut turbo, mut own] = decoders();
+    let [mut turbo, mut decoder] = decoders();
     let (mut want, mut got) = (Pixels::new(), Pixels::new());
     let (mut errors, mut pictures) = (0, 0);
     for round in 0..4000 {
@@ -181,7 +181,7 @@ fn our_decoder_and_libjpeg_turbo_agree_on_damaged_pictures() {
             bytes[at] = random.below(256) as u8;
         }
         let found = turbo.size(&bytes);
-        assert_eq!(found.as_ref().ok(), own.size(&bytes).as_ref().ok(), "round {round}");
+        assert_eq!(found.as_ref().ok(), decoder.size(&bytes).as_ref().ok(), "round {round}");
         let Ok(found) = found else {
             errors += 1;
             continue;
@@ -189,28 +189,28 @@ fn our_decoder_and_libjpeg_turbo_agree_on_damaged_pictures() {
         if u64::from(found.w) * u64::from(found.h) > 1 << 20 {
             continue;
         }
-        let wanted = if round % 2 == 0 { Region::all(found) } else { random.region(found) };
-        let (expected, outcome) = (turbo.decode(&bytes, wanted, &mut want), own.decode(&bytes, wanted, &mut got));
-        // Of a part, libjpeg-turbo reads further than its last block: to the end of a row, and to the row below.
-        let reads_on = wanted != Region::all(found) && outcome.is_ok();
+        let region = if round % 2 == 0 { Region::all(found) } else { random.region(found) };
+        let (expected, outcome) = (turbo.decode(&bytes, region, &mut want), decoder.decode(&bytes, region, &mut got));
+        // For a region, libjpeg-turbo reads beyond its last block: to the end of a row, and to the row below.
+        let reads_on = region != Region::all(found) && outcome.is_ok();
         assert!(expected.is_ok() == outcome.is_ok() || reads_on, "round {round}: {expected:?} and {outcome:?}");
         if expected.is_ok() {
             pictures += 1;
-            assert_part_of(&want, &got, wanted, &format!("round {round}"));
+            assert_part_of(&want, &got, region, &format!("round {round}"));
         } else {
             errors += 1;
         }
     }
-    assert!(errors > 500 && pictures > 1000, "{errors} refused, {pictures} decoded");
-    // Both still work after all that.
+    assert!(errors > 500 && pictures > 1000, "{errors} rejected, {pictures} decoded");
+    // Both decoders still work after these errors.
     let bytes = encode(&picture(size, &mut random), size, 80, Subsampling::S444, false).unwrap();
     turbo.decode(&bytes, Region::all(size), &mut want).unwrap();
-    own.decode(&bytes, Region::all(size), &mut got).unwrap();
+    decoder.decode(&bytes, Region::all(size), &mut got).unwrap();
     assert_eq!(want.rgb(), got.rgb());
 }
 
 #[test]
-fn bytes_left_over_are_harmless_before_the_end_alone() {
+fn unread_bytes_are_harmless_only_before_the_end() {
     let size = Size { w: 64, h: 48 };
     let (all, mut pixels) = (Region::all(size), Pixels::new());
     let comment = [0xff, 0xfe, 0, 4, 1, 2];
@@ -271,7 +271,7 @@ fn an_odd_header_does_no_harm_and_hides_no_damage() {
 }
 
 #[test]
-fn parts_of_pictures_with_common_factors_in_their_sampling_are_decoded() {
+fn regions_of_pictures_with_common_sampling_factors_are_decoded() {
     let (mut random, mut values) = (Lcg(9), Lcg(10));
     for factors in [[0x21; 3], [0x31; 3], [0x22, 0x21, 0x21]] {
         let components = [(1, factors[0]), (2, factors[1]), (3, factors[2])];
@@ -295,9 +295,9 @@ fn parts_of_pictures_with_common_factors_in_their_sampling_are_decoded() {
             let size = decoder.size(&bytes).unwrap();
             decoder.decode(&bytes, Region::all(size), &mut whole).unwrap();
             for _ in 0..20 {
-                let wanted = random.region(size);
-                decoder.decode(&bytes, wanted, &mut part).unwrap_or_else(|e| panic!("{components:?} {wanted:?}: {e}"));
-                assert_part_of(&whole, &part, wanted, &format!("{components:?}"));
+                let region = random.region(size);
+                decoder.decode(&bytes, region, &mut part).unwrap_or_else(|e| panic!("{components:?} {region:?}: {e}"));
+                assert_part_of(&whole, &part, region, &format!("{components:?}"));
             }
         }
     }
@@ -317,7 +317,7 @@ fn bytes_between_the_scan_and_the_end_marker_do_no_harm() {
 }
 
 #[test]
-fn data_behind_the_last_mcu_is_refused_where_restart_markers_follow_it() {
+fn data_after_the_last_mcu_is_rejected_if_restart_markers_follow_it() {
     let mut random = Lcg(11);
     let picture = writer::Picture {
         w: 40,
@@ -340,7 +340,7 @@ fn data_behind_the_last_mcu_is_refused_where_restart_markers_follow_it() {
     for mut decoder in decoders() {
         let size = decoder.size(&bytes).unwrap();
         decoder.decode(&bytes, Region::all(size), &mut whole).unwrap();
-        // A marker alone is nothing.
+        // A single marker is harmless.
         decoder.decode(&marker, Region::all(size), &mut pixels).unwrap();
         assert_eq!(whole.rgb(), pixels.rgb());
         let refused = decoder.decode(&more, Region::all(size), &mut pixels).unwrap_err();
@@ -349,11 +349,11 @@ fn data_behind_the_last_mcu_is_refused_where_restart_markers_follow_it() {
 }
 
 #[test]
-fn a_picture_without_its_tables_is_refused_whatever_came_before_it() {
+fn a_picture_without_its_tables_is_rejected_after_any_other_picture() {
     let size = Size { w: 40, h: 40 };
     let whole = encode(&picture(size, &mut Lcg(8)), size, 80, Subsampling::S420, false).unwrap();
     for marker in [0xdb, 0xc4] {
-        // Without its first table of this kind: an unknown kind of segment in its place, which is skipped.
+        // The first table of this kind is replaced by an unknown kind of segment, which is skipped.
         let mut cut = whole.clone();
         let segment = cut.windows(2).position(|w| w == [0xff, marker]).unwrap();
         cut[segment + 1] = 0xe5;
@@ -361,11 +361,12 @@ fn a_picture_without_its_tables_is_refused_whatever_came_before_it() {
             let mut pixels = Pixels::new();
             decoder.decode(&whole, Region::all(size), &mut pixels).unwrap();
             let outcome = decoder.decode(&cut, Region::all(size), &mut pixels);
-            // libjpeg-turbo knows the standard Huffman tables, which these are.
+            // libjpeg-turbo has the standard Huffman tables, which these are.
             assert_eq!(outcome.is_ok(), marker == 0xc4, "{marker:x}");
         }
     }
-    // Nor do the Huffman tables of the picture before stay: without its own the picture decodes as it does alone.
+    // The Huffman tables of the picture before are not kept either: without its native, the picture decodes as it does
+    // first.
     let components = [(1, 0x11)];
     let other = writer::Picture {
         w: 40,
@@ -389,9 +390,9 @@ fn a_picture_without_its_tables_is_refused_whatever_came_before_it() {
         alone.decode(&cut, Region::all(size), &mut want).unwrap();
         later.decode(&cut, Region::all(size), &mut got).unwrap();
         assert_eq!(want.rgb(), got.rgb());
-        assert_ne!(with_its_own, got.rgb(), "the standard tables read something else");
+        assert_ne!(with_its_own, got.rgb(), "the standard tables give other pixels");
     }
-    // Tables alone have no size, also not that of the picture before.
+    // A file of tables has no size, not even that of the picture before.
     let tables = [&whole[..whole.windows(2).position(|w| w == [0xff, 0xc0]).unwrap()], &[0xff, 0xd9]].concat();
     for mut decoder in decoders() {
         decoder.size(&whole).unwrap();
@@ -400,7 +401,7 @@ fn a_picture_without_its_tables_is_refused_whatever_came_before_it() {
 }
 
 #[test]
-fn pictures_that_cannot_be_written_are_refused() {
+fn pictures_that_cannot_be_encoded_are_rejected() {
     assert!(encode(&[0; 3], Size { w: 1, h: 2 }, 90, Subsampling::S444, false).is_err());
     assert!(encode(&[], Size { w: 0, h: 0 }, 90, Subsampling::S444, false).is_err());
     assert!(encode(&[0; 3], Size { w: 1, h: 1 }, 0, Subsampling::S444, false).is_err());

@@ -3,7 +3,7 @@
 use super::super::kernel::Kernels;
 use super::super::native::NativeDecoder;
 use super::super::order::BLOCK;
-use super::equal::{assert_equal, assert_equal_or_declined, noise};
+use super::equal::{assert_equal, assert_equal_or_fallback, noise};
 use super::progressive_writer::ProgressivePicture;
 use super::*;
 
@@ -13,7 +13,7 @@ type Scans = &'static [Scan];
 
 const ALL: &[usize] = &[0, 1, 2];
 
-/// Whole bands without refinements; bits one by one; bands that are refined in other pieces than they came in.
+/// Whole bands without refinements; single bits; bands that are refined in other pieces than their first scans.
 const SCANS: [Scans; 4] = [
     &[(ALL, [0, 0, 0, 0]), (&[0], [1, 63, 0, 0]), (&[1], [1, 63, 0, 0]), (&[2], [1, 63, 0, 0])],
     &[
@@ -101,7 +101,7 @@ fn every_order_of_progressive_scans_gives_the_pixels_of_libjpeg_turbo() {
 fn sparse_and_dense_progressive_pictures_give_the_pixels_of_libjpeg_turbo() {
     let mut random = Lcg(22);
     for round in 0..48 {
-        // Few values, so that runs of ended blocks cross rows; and all values, so that nothing is zero.
+        // Few values, so that runs of empty blocks cross rows; and all values, so that none is zero.
         let (of, large) = ([1, 2, 40, 4000][round % 4], 1 + random.below(10));
         let mut block = |_| {
             let mut block: [i16; BLOCK] = std::array::from_fn(|_| {
@@ -115,7 +115,7 @@ fn sparse_and_dense_progressive_pictures_give_the_pixels_of_libjpeg_turbo() {
         let picture =
             ProgressivePicture { w: 150, h: 131, factors: &factors, scans, restart_interval: 0, quantisation: 1 };
         let bytes = picture.write(&mut block);
-        assert_equal_or_declined(&bytes, 6, &mut Lcg(round as u64), &format!("round {round}"));
+        assert_equal_or_fallback(&bytes, 6, &mut Lcg(round as u64), &format!("round {round}"));
     }
 }
 
@@ -164,9 +164,9 @@ fn scans_that_are_missing_repeated_or_out_of_order_are_left_to_libjpeg_turbo() {
 }
 
 #[test]
-fn more_scans_than_the_limit_are_refused() {
+fn more_scans_than_the_limit_are_rejected() {
     let mut random = Lcg(24);
-    // Every coefficient by itself, bit by bit.
+    // Every coefficient in scans of its native, bit by bit.
     let bits: Vec<(&[usize], [u8; 4])> = std::iter::once((&[0_usize][..], [0, 0, 0, 0]))
         .chain((1..=63).flat_map(|k| {
             (0..=9).rev().map(move |low| (&[0_usize][..], [k, k, if low == 9 { 0 } else { low + 1 }, low]))

@@ -1,21 +1,21 @@
-//! Writes progressive files from any coefficients, with scans in any order.
+//! Writer of progressive files from any coefficients, with scans in any order.
 
 use super::super::order::BLOCK;
 use super::writer::{BitWriter, Blocks, huffman};
 
-/// What to write.
+/// Picture to write.
 pub(super) struct ProgressivePicture<'a> {
     pub w: u16,
     pub h: u16,
     /// Sampling factors (`0xHV`) per component.
     pub factors: &'a [u8],
-    /// The components of each scan, and its first and last coefficient and its bits as in a scan's header.
+    /// Components of each scan, its first and last coefficient, and its bits as in a scan's header.
     pub scans: &'a [(&'a [usize], [u8; 4])],
     pub restart_interval: u16,
     pub quantisation: u8,
 }
 
-/// A component's blocks: those of whole MCUs, and how many of them hold samples of the picture.
+/// Blocks of a component: those of whole MCUs, and the number that contain samples of the picture.
 struct Component {
     blocks: Vec<[i16; BLOCK]>,
     stride: usize,
@@ -23,12 +23,12 @@ struct Component {
     factors: (usize, usize),
 }
 
-/// A scan's bits, and the blocks that end without having been written.
+/// Bits of a scan, and the number of ended blocks that are not written yet.
 #[derive(Default)]
 struct Scan {
     bits: BitWriter,
     ended: u32,
-    /// Bits of coefficients in those blocks.
+    /// Bits of coefficients in these blocks.
     corrections: Vec<bool>,
     predictors: [i32; 3],
 }
@@ -98,7 +98,7 @@ impl ProgressivePicture<'_> {
     }
 }
 
-/// Bits of a number.
+/// Returns the number of bits of a number.
 fn size(value: i32) -> u32 {
     32 - value.unsigned_abs().leading_zeros()
 }
@@ -174,7 +174,7 @@ impl Scan {
         }
     }
 
-    /// Writes how many blocks have ended.
+    /// Writes the number of ended blocks.
     fn end_blocks(&mut self) {
         if self.ended == 0 {
             return;

@@ -1,4 +1,4 @@
-//! Row indexes: the same pixels as without one, whatever the index says.
+//! Row indexes: the same pixels as without one, for any index.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ fn index(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// As the function of `equal`, with the picture's row index.
+/// Compares as `equal::assert_equal` does, with the picture's row index.
 fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
     assert_equal_from(bytes, Some(&index(bytes)), count, random, what);
 }
@@ -56,7 +56,7 @@ fn every_restart_interval_has_the_same_pixels_with_an_index() {
     }
 }
 
-/// Pictures of 5 x 6 MCUs whose intervals divide a row, are one, span several, and start within rows.
+/// Pictures of 5 x 6 MCUs with intervals that divide a row, are one, span several, and start within rows.
 #[test]
 fn every_part_of_a_row_is_found_wherever_restart_intervals_start() {
     let mut random = Lcg(28);
@@ -76,13 +76,15 @@ fn every_part_of_a_row_is_found_wherever_restart_intervals_start() {
         let (mut whole, mut part) = (Pixels::new(), Pixels::new());
         Turbo::new().unwrap().decode(&bytes, Region::all(Size { w: 75, h: 47 }), &mut whole).unwrap();
         for kernels in Kernels::available() {
-            let mut own = NativeDecoder::new(kernels);
+            let mut native = NativeDecoder::new(kernels);
             for (y, h) in [(0, 1), (0, 47), (7, 2), (16, 8), (24, 23), (46, 1)] {
                 for (x, w) in [(0, 1), (0, 75), (15, 2), (16, 16), (33, 30), (64, 11), (74, 1)] {
-                    let wanted = Region { x, y, w, h };
-                    let what = format!("{restart_interval} {kernels:?} {wanted:?}");
-                    own.decode_from(&bytes, Some(&index), wanted, &mut part).unwrap_or_else(|e| panic!("{what}: {e}"));
-                    assert_part_of(&whole, &part, wanted, &what);
+                    let region = Region { x, y, w, h };
+                    let what = format!("{restart_interval} {kernels:?} {region:?}");
+                    native
+                        .decode_from(&bytes, Some(&index), region, &mut part)
+                        .unwrap_or_else(|e| panic!("{what}: {e}"));
+                    assert_part_of(&whole, &part, region, &what);
                 }
             }
         }
@@ -104,7 +106,7 @@ fn blocks(random: &mut Lcg) -> impl FnMut(usize) -> [i16; order::BLOCK] + '_ {
 }
 
 #[test]
-fn an_index_is_what_its_format_says() {
+fn an_index_has_the_documented_format() {
     // Two rows of one block: DC 5, then DC -3. Code of the DC symbol, value, end of block: the writer's codes are those
     // of its table, so places are compared with the file's.
     let components = [(1, 0x11)];
@@ -130,7 +132,7 @@ fn an_index_is_what_its_format_says() {
 }
 
 #[test]
-fn pictures_that_cannot_be_started_anywhere_get_no_index() {
+fn pictures_that_cannot_be_decoded_from_any_row_get_no_index() {
     let size = Size { w: 40, h: 60 };
     let plain = encode(&picture(size, &mut Lcg(23)), size, 80, Subsampling::S420, false).unwrap();
     let progressive = encode(&picture(size, &mut Lcg(23)), size, 80, Subsampling::S420, true).unwrap();
@@ -149,34 +151,34 @@ fn pictures_that_cannot_be_started_anywhere_get_no_index() {
 }
 
 #[test]
-fn an_index_of_another_picture_is_refused() {
+fn an_index_of_another_picture_is_rejected() {
     let size = Size { w: 60, h: 90 };
     let [one, other] =
         [24, 25].map(|seed| encode(&picture(size, &mut Lcg(seed)), size, 80, Subsampling::S420, false).unwrap());
     let mut decoder = Decoder::new();
     let (mut want, mut got) = (Pixels::new(), Pixels::new());
-    let wanted = Region { x: 3, y: 50, w: 20, h: 20 };
-    decoder.decode(&one, wanted, &mut want).unwrap();
+    let region = Region { x: 3, y: 50, w: 20, h: 20 };
+    decoder.decode(&one, region, &mut want).unwrap();
     assert_eq!(decoder.take_row_index_counts(), RowIndexCounts::default());
-    decoder.decode_indexed(&one, &index(&other), wanted, &mut got).unwrap();
-    assert_part_of(&want, &got, wanted, "with another's index");
+    decoder.decode_indexed(&one, &index(&other), region, &mut got).unwrap();
+    assert_part_of(&want, &got, region, "with another's index");
     let is_own = Kernels::new().use_vectors();
-    assert_eq!(decoder.take_row_index_counts(), RowIndexCounts { used: 0, refused: u64::from(is_own) });
-    decoder.decode_indexed(&one, &index(&one), wanted, &mut got).unwrap();
-    assert_part_of(&want, &got, wanted, "with its own index");
-    assert_eq!(decoder.take_row_index_counts(), RowIndexCounts { used: u64::from(is_own), refused: 0 });
-    // None at all is not a refusal.
-    decoder.decode_indexed(&one, &[], wanted, &mut got).unwrap();
+    assert_eq!(decoder.take_row_index_counts(), RowIndexCounts { used: 0, rejected: u64::from(is_own) });
+    decoder.decode_indexed(&one, &index(&one), region, &mut got).unwrap();
+    assert_part_of(&want, &got, region, "with its own index");
+    assert_eq!(decoder.take_row_index_counts(), RowIndexCounts { used: u64::from(is_own), rejected: 0 });
+    // A missing index is not counted as rejected.
+    decoder.decode_indexed(&one, &[], region, &mut got).unwrap();
     assert_eq!(decoder.take_row_index_counts(), RowIndexCounts::default());
 }
 
-/// The check of `rows` of the picture `bytes`.
+/// Returns the check of `rows` of the picture `bytes`.
 fn check(bytes: &[u8], rows: &[u8]) -> [u8; 4] {
     let seed = u64::from(crc32fast::hash(bytes)) + ((bytes.len() as u64) << 32);
     (xxhash_rust::xxh3::xxh3_64_with_seed(rows, seed) as u32).to_le_bytes()
 }
 
-/// A picture of 8 x 32 pixels whose AC coefficients are `sign` or 0.
+/// Returns a picture of 8 x 32 pixels with AC coefficients that are `sign` or 0.
 fn signed(sign: i16) -> Vec<u8> {
     let components = [(1, 0x11)];
     let scans: &[&[usize]] = &[&[0]];
@@ -186,24 +188,24 @@ fn signed(sign: i16) -> Vec<u8> {
 }
 
 #[test]
-fn an_index_of_a_picture_that_differs_in_coded_data_alone_is_refused() {
+fn an_index_of_a_picture_that_differs_only_in_coded_data_is_rejected() {
     let [one, other] = [signed(1), signed(-1)];
     let rows = index(&one);
-    // Length, header and all that the index says about rows are the same.
+    // Length, header and all values of the index are the same.
     assert_eq!((one.len(), &rows[4..]), (other.len(), &index(&other)[4..]));
     let data = data(&one);
     assert!(one[..data] == other[..data] && one != other);
-    let wanted = Region { x: 2, y: 10, w: 3, h: 9 };
+    let region = Region { x: 2, y: 10, w: 3, h: 9 };
     for kernels in Kernels::available() {
-        let mut own = NativeDecoder::new(kernels);
-        assert_eq!(own.decode_from(&one, Some(&rows), wanted, &mut Pixels::new()), Ok(()));
-        let refused = own.decode_from(&other, Some(&rows), wanted, &mut Pixels::new());
-        assert_eq!(refused, Err(Fallback("a row index that is damaged or another picture's")));
+        let mut native = NativeDecoder::new(kernels);
+        assert_eq!(native.decode_from(&one, Some(&rows), region, &mut Pixels::new()), Ok(()));
+        let rejected = native.decode_from(&other, Some(&rows), region, &mut Pixels::new());
+        assert_eq!(rejected, Err(Fallback("a row index that is damaged or another picture's")));
     }
 }
 
 #[test]
-fn damage_after_indexing_is_met_as_without_an_index() {
+fn damage_after_indexing_has_the_same_effect_as_without_an_index() {
     let size = Size { w: 70, h: 130 };
     let mut random = Lcg(29);
     let [mut plain, mut indexed] = [Decoder::new(), Decoder::new()];
@@ -219,12 +221,12 @@ fn damage_after_indexing_is_met_as_without_an_index() {
         } else {
             bytes.truncate(at);
         }
-        let wanted = random.region(size);
-        let expected = plain.decode(&bytes, wanted, &mut want);
-        let outcome = indexed.decode_indexed(&bytes, &index, wanted, &mut got);
+        let region = random.region(size);
+        let expected = plain.decode(&bytes, region, &mut want);
+        let outcome = indexed.decode_indexed(&bytes, &index, region, &mut got);
         assert_eq!(expected.is_ok(), outcome.is_ok(), "round {round}: {expected:?} and {outcome:?}");
         if expected.is_ok() {
-            assert_part_of(&want, &got, wanted, &format!("round {round}"));
+            assert_part_of(&want, &got, region, &format!("round {round}"));
             decoded += 1;
         } else {
             failed += 1;
@@ -234,13 +236,13 @@ fn damage_after_indexing_is_met_as_without_an_index() {
     assert_eq!(indexed.take_row_index_counts().used, 0);
 }
 
-/// Where the entropy-coded data of `bytes` starts.
+/// Returns the start of the entropy-coded data of `bytes`.
 fn data(bytes: &[u8]) -> usize {
     Headers::new(bytes).unwrap().next_scan().unwrap().unwrap().1.data
 }
 
 #[test]
-fn a_damaged_index_is_refused() {
+fn a_damaged_index_is_rejected() {
     let size = Size { w: 70, h: 130 };
     let mut random = Lcg(26);
     let mut decoder = Decoder::new();
@@ -254,21 +256,21 @@ fn a_damaged_index_is_refused() {
             let at = random.below(index.len() as u32) as usize;
             index[at] ^= 1 + random.below(255) as u8;
         }
-        let wanted = random.region(size);
-        decoder.decode(&bytes, wanted, &mut want).unwrap();
-        decoder.decode_indexed(&bytes, &index, wanted, &mut got).unwrap();
-        assert_part_of(&want, &got, wanted, &format!("round {round} {wanted:?}"));
+        let region = random.region(size);
+        decoder.decode(&bytes, region, &mut want).unwrap();
+        decoder.decode_indexed(&bytes, &index, region, &mut got).unwrap();
+        assert_part_of(&want, &got, region, &format!("round {round} {region:?}"));
         assert_eq!(decoder.take_row_index_counts().used, 0, "round {round}");
     }
 }
 
 #[test]
-fn an_index_that_lies_is_refused_or_has_wrong_pixels_and_nothing_worse() {
+fn an_index_with_wrong_values_is_rejected_or_gives_wrong_pixels() {
     let size = Size { w: 70, h: 130 };
     let mut random = Lcg(27);
     let mut decoder = Decoder::new();
     let mut got = Pixels::new();
-    let mut refused = 0;
+    let mut rejected = 0;
     for round in 0..3000 {
         let bytes = encode(&picture(size, &mut random), size, 75, KINDS[round % KINDS.len()], false).unwrap();
         let mut lie = index(&bytes);
@@ -282,27 +284,27 @@ fn an_index_that_lies_is_refused_or_has_wrong_pixels_and_nothing_worse() {
         }
         let honest = check(&bytes, &lie[4..]);
         lie[..4].copy_from_slice(&honest);
-        let wanted = random.region(size);
-        decoder.decode_indexed(&bytes, &lie, wanted, &mut got).unwrap();
+        let region = random.region(size);
+        decoder.decode_indexed(&bytes, &lie, region, &mut got).unwrap();
         let have = got.region();
-        assert!(have.x <= wanted.x && have.y <= wanted.y, "round {round}");
-        assert!(have.x + have.w >= wanted.x + wanted.w && have.y + have.h >= wanted.y + wanted.h, "round {round}");
-        refused += decoder.take_row_index_counts().refused;
+        assert!(have.x <= region.x && have.y <= region.y, "round {round}");
+        assert!(have.x + have.w >= region.x + region.w && have.y + have.h >= region.y + region.h, "round {round}");
+        rejected += decoder.take_row_index_counts().rejected;
     }
-    assert!(!Kernels::new().use_vectors() || refused > 1000, "{refused} refused");
+    assert!(!Kernels::new().use_vectors() || rejected > 1000, "{rejected} rejected");
 }
 
-/// A picture of five rows of four MCUs, with restart markers or, at an interval of 0, without.
+/// Returns a picture of five rows of four MCUs, with restart markers, or without at an interval of 0.
 fn five_rows(restart_interval: u16) -> Vec<u8> {
     let components = [(1, 0x11), (2, 0x11), (3, 0x11)];
     let scans: &[&[usize]] = &[&[0, 1, 2]];
     let picture =
         Picture { w: 32, h: 40, components: &components, scans, restart_interval, extra: &[], quantisation: 1 };
-    // A value of 10 bits, all ones, makes stuffing sure; two of them in a column would be what no encoder writes.
+    // A value of 10 bits, all ones, ensures stuffing; no encoder writes two of them in a column.
     picture.write(&mut |_| std::array::from_fn(|i| if [20, 41].contains(&i) { 1023 } else { 3 }))
 }
 
-/// The starts of the second row and those behind it, as the index of `bytes` has them.
+/// Returns the starts of the second row and the later ones, from the index of `bytes`.
 fn starts(bytes: &[u8]) -> Vec<RowStart> {
     let index = index(bytes);
     let (_, scan) = Headers::new(bytes).unwrap().next_scan().unwrap().unwrap();
@@ -310,7 +312,7 @@ fn starts(bytes: &[u8]) -> Vec<RowStart> {
     std::iter::from_fn(|| reader.skip(1).ok()).collect()
 }
 
-/// The index of `bytes` that says `starts`.
+/// Returns an index of `bytes` with these `starts`.
 fn forged(bytes: &[u8], starts: &[RowStart]) -> Vec<u8> {
     let (_, scan) = Headers::new(bytes).unwrap().next_scan().unwrap().unwrap();
     let mut index = Vec::new();
@@ -320,12 +322,12 @@ fn forged(bytes: &[u8], starts: &[RowStart]) -> Vec<u8> {
     index
 }
 
-/// Decodes whole rows of MCUs by an index. Every kind of kernel refuses it for the same reason.
+/// Decodes whole rows of MCUs with an index. The kernels of all levels return the same result.
 fn outcome(bytes: &[u8], index: &[u8], rows: Range<u32>) -> std::result::Result<(), Fallback> {
-    let wanted = Region { x: 0, y: rows.start * 8, w: 32, h: (rows.end - rows.start) * 8 };
+    let region = Region { x: 0, y: rows.start * 8, w: 32, h: (rows.end - rows.start) * 8 };
     let outcomes = Kernels::available().into_iter().map(|kernels| {
         let mut pixels = Pixels::new();
-        NativeDecoder::new(kernels).decode_from(bytes, Some(index), wanted, &mut pixels)
+        NativeDecoder::new(kernels).decode_from(bytes, Some(index), region, &mut pixels)
     });
     let mut outcomes: Vec<_> = outcomes.collect();
     outcomes.dedup();
@@ -334,7 +336,7 @@ fn outcome(bytes: &[u8], index: &[u8], rows: Range<u32>) -> std::result::Result<
 }
 
 #[test]
-fn a_forged_index_is_refused_for_what_is_wrong_with_it() {
+fn a_forged_index_is_rejected_with_the_reason() {
     const SPLIT: &str = "a row that starts within two bytes that belong together, or beyond the file";
     const ABSENT: &str = "a part of a scan that is not there";
     const ENDLESS: &str = "a scan without an end";
@@ -353,7 +355,7 @@ fn a_forged_index_is_refused_for_what_is_wrong_with_it() {
     let marker = find(data, [0xff, 0xd0]);
     let (stuffing, stuffing_in_row_1) = (find(data, [0xff, 0]), find(second, [0xff, 0]));
     assert!(stuffing < marker && marker < second && stuffing_in_row_1 < third);
-    // Which row's start is forged, how, which rows are decoded, and the reason.
+    // The forgery, the row whose start is forged, its place, the rows to decode, and the expected error.
     type Forgery<'a> = (&'a str, usize, BitPlace, Range<u32>, &'a str);
     let forgeries: [Forgery<'_>; 12] = [
         ("beyond the file", 4, at(bytes.len() + 1), 4..5, SPLIT),
@@ -372,10 +374,10 @@ fn a_forged_index_is_refused_for_what_is_wrong_with_it() {
     for (what, row, place, rows, reason) in forgeries {
         let mut starts = honest.clone();
         starts[row - 1].place = place;
-        // Those behind stay in order.
-        for behind in &mut starts[row..] {
-            if (behind.place.byte, behind.place.bit) < (place.byte, place.bit) {
-                behind.place = place;
+        // The later ones stay in order.
+        for later in &mut starts[row..] {
+            if (later.place.byte, later.place.bit) < (place.byte, place.bit) {
+                later.place = place;
             }
         }
         assert_eq!(outcome(&bytes, &forged(&bytes, &starts), rows), Err(Fallback(reason)), "{what}");
@@ -387,25 +389,25 @@ fn no_row_is_decoded_beyond_the_start_of_the_next() {
     let bytes = five_rows(3);
     let honest = starts(&bytes);
     for row in 1..=honest.len() {
-        // A bit and a byte too early, by the start of the next row.
+        // The next row's start is a bit, and a byte, too early.
         let BitPlace { byte, bit } = honest[row - 1].place;
         let bits = byte * 8 + bit as usize;
         for less in [1, 8] {
             let mut starts = honest.clone();
             starts[row - 1].place = BitPlace { byte: (bits - less) / 8, bit: ((bits - less) % 8) as u32 };
             let rows = row as u32 - 1..row as u32;
-            let refused = outcome(&bytes, &forged(&bytes, &starts), rows);
-            assert!(refused.is_err(), "row {row}, {less} bits less");
+            let rejected = outcome(&bytes, &forged(&bytes, &starts), rows);
+            assert!(rejected.is_err(), "row {row}, {less} bits less");
         }
     }
 }
 
 #[test]
-fn places_and_predictors_of_any_size_do_no_harm() {
+fn places_and_predictors_of_any_size_are_handled() {
     let mut random = Lcg(30);
     let bytes = five_rows(3);
     let size = Size { w: 32, h: 40 };
-    let (mut taken, mut refused) = (0, 0);
+    let (mut taken, mut rejected) = (0, 0);
     for round in 0..4000 {
         let mut starts = starts(&bytes);
         let is_near = round % 2 == 0;
@@ -420,15 +422,15 @@ fn places_and_predictors_of_any_size_do_no_harm() {
         }
         starts.sort_by_key(|start| (start.place.byte, start.place.bit));
         let index = forged(&bytes, &starts);
-        let wanted = random.region(size);
+        let region = random.region(size);
         for kernels in Kernels::available() {
-            match NativeDecoder::new(kernels).decode_from(&bytes, Some(&index), wanted, &mut Pixels::new()) {
+            match NativeDecoder::new(kernels).decode_from(&bytes, Some(&index), region, &mut Pixels::new()) {
                 Ok(()) => taken += 1,
-                Err(_) => refused += 1,
+                Err(_) => rejected += 1,
             }
         }
     }
-    assert!(taken > 1000 && refused > 1000, "{taken} taken, {refused} refused");
+    assert!(taken > 1000 && rejected > 1000, "{taken} taken, {rejected} rejected");
     // Steps of any size.
     for step in [u64::MAX, u64::MAX / 2, 1 << 62] {
         let mut index = vec![0; 4];
@@ -450,20 +452,20 @@ fn places_and_predictors_of_any_size_do_no_harm() {
 }
 
 #[test]
-fn what_lies_right_of_the_region_is_not_decoded() {
+fn columns_right_of_the_region_are_not_decoded() {
     let mut bytes = five_rows(0);
     let honest = starts(&bytes);
     let (left, mut want, mut got) = (Region { x: 0, y: 0, w: 8, h: 40 }, Pixels::new(), Pixels::new());
     Turbo::new().unwrap().decode(&bytes, left, &mut want).unwrap();
-    // The last MCU of each row but the last becomes bits that are no code.
+    // The last MCU of each row but the last is replaced by bits that are no code.
     for start in &honest {
         let end = start.place.byte;
         bytes[end - 8..end - 1].fill(0xfe);
     }
     for kernels in Kernels::available() {
-        let mut own = NativeDecoder::new(kernels);
-        assert_eq!(own.decode_from(&bytes, None, left, &mut got), Err(Fallback("bits that are no code")));
-        assert_eq!(own.decode_from(&bytes, Some(&forged(&bytes, &honest)), left, &mut got), Ok(()));
+        let mut native = NativeDecoder::new(kernels);
+        assert_eq!(native.decode_from(&bytes, None, left, &mut got), Err(Fallback("bits that are no code")));
+        assert_eq!(native.decode_from(&bytes, Some(&forged(&bytes, &honest)), left, &mut got), Ok(()));
         assert_part_of(&want, &got, left, "left of the damage");
     }
 }

@@ -1,5 +1,5 @@
-//! Pictures that are decoded smaller: our decoder against libjpeg-turbo, and both against the mean of the full picture's
-//! pixels.
+//! Pictures at smaller scales: the native decoder against libjpeg-turbo, and both against the mean of the full
+//! picture's pixels.
 
 use super::super::kernel::Kernels;
 use super::super::native::NativeDecoder;
@@ -9,7 +9,7 @@ use super::*;
 
 const SCALES: [Scale; 3] = [Scale::Half, Scale::Quarter, Scale::Eighth];
 
-/// Decodes `count` random regions of `bytes` at every scale with every kind of kernel.
+/// Decodes `count` random regions of `bytes` at every scale with the kernels of every level.
 fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
     let mut turbo = Turbo::new().unwrap();
     let (mut whole, mut part) = (Pixels::new(), Pixels::new());
@@ -19,21 +19,21 @@ fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
         turbo.decode_scaled(bytes, scale, Region::all(size), &mut whole).unwrap();
         assert_eq!(whole.region(), Region::all(size), "{what}");
         for _ in 0..count {
-            let wanted = random.region(size);
-            turbo.decode_scaled(bytes, scale, wanted, &mut part).unwrap();
-            assert_part_of(&whole, &part, wanted, &format!("{what} libjpeg-turbo {scale:?} {wanted:?}"));
+            let region = random.region(size);
+            turbo.decode_scaled(bytes, scale, region, &mut part).unwrap();
+            assert_part_of(&whole, &part, region, &format!("{what} libjpeg-turbo {scale:?} {region:?}"));
         }
         for kernels in Kernels::available() {
-            let mut own = NativeDecoder::new(kernels);
+            let mut native = NativeDecoder::new(kernels);
             for i in 0..count {
-                let wanted = if i == 0 { Region::all(size) } else { random.region(size) };
-                let what = format!("{what} {kernels:?} {scale:?} {wanted:?}");
-                own.decode_scaled(bytes, None, scale, wanted, &mut part).unwrap_or_else(|e| panic!("{what}: {e}"));
-                assert_eq!(part.region(), wanted, "{what}");
-                assert_part_of(&whole, &part, wanted, &what);
+                let region = if i == 0 { Region::all(size) } else { random.region(size) };
+                let what = format!("{what} {kernels:?} {scale:?} {region:?}");
+                native.decode_scaled(bytes, None, scale, region, &mut part).unwrap_or_else(|e| panic!("{what}: {e}"));
+                assert_eq!(part.region(), region, "{what}");
+                assert_part_of(&whole, &part, region, &what);
             }
             let beyond = Region { x: 0, y: 0, w: size.w + 1, h: size.h };
-            assert!(own.decode_scaled(bytes, None, scale, beyond, &mut part).is_err(), "{what}");
+            assert!(native.decode_scaled(bytes, None, scale, beyond, &mut part).is_err(), "{what}");
         }
     }
 }
@@ -84,8 +84,8 @@ fn every_layout_of_scans_and_factors_gives_the_smaller_pictures_of_libjpeg_turbo
 }
 
 #[test]
-fn a_pixel_of_a_smaller_picture_is_the_mean_of_those_it_stands_for() {
-    // Without subsampling: with it colours of the full picture are smoothed.
+fn a_pixel_of_a_smaller_picture_is_the_mean_of_the_pixels_in_its_place() {
+    // Without subsampling, because with it the colours of the full picture are smoothed.
     let size = Size { w: 64, h: 48 };
     let bytes = encode(&picture(size, &mut Lcg(33)), size, 95, Subsampling::Grey, false).unwrap();
     let (mut full, mut small) = (Pixels::new(), Pixels::new());
@@ -97,14 +97,14 @@ fn a_pixel_of_a_smaller_picture_is_the_mean_of_those_it_stands_for() {
             let (x, y) = (i % all.w as usize * by, i / all.w as usize * by);
             let grey = |k: usize| u32::from(full.rgb()[((y + k / by) * size.w as usize + x + k % by) * 3]);
             let mean = f64::from((0..by * by).map(grey).sum::<u32>()) / (by * by) as f64;
-            // Values beyond black and white are cut off before the mean is taken, or after.
+            // Values beyond black and white are clipped before the mean is computed, or after.
             assert!((f64::from(pixel[0]) - mean).abs() < 3.0, "{scale:?} {x} {y}: {} for {mean}", pixel[0]);
         }
     }
 }
 
 #[test]
-fn a_damaged_picture_is_refused_at_every_scale_or_decoded_as_far_as_it_goes() {
+fn a_damaged_picture_is_rejected_at_every_scale_unless_damage_is_tolerated() {
     let size = Size { w: 160, h: 160 };
     let bytes = encode(&picture(size, &mut Lcg(34)), size, 90, Subsampling::S420, false).unwrap();
     let cut = &bytes[..bytes.len() / 2];
@@ -116,7 +116,7 @@ fn a_damaged_picture_is_refused_at_every_scale_or_decoded_as_far_as_it_goes() {
         assert!(decoder.decode_tolerant(cut, &[], scale, all, &mut pixels).unwrap(), "it counts");
         Turbo::new().unwrap().decode_damaged(cut, scale, &mut expected).unwrap();
         assert_eq!((pixels.region(), pixels.rgb()), (all, expected.rgb()));
-        // Damage below a part is not looked at, by either.
+        // Neither decoder reads data below a region.
         let upper = Region { h: all.h / 4, ..all };
         decoder.decode_scaled(cut, &[], scale, upper, &mut pixels).unwrap();
         assert_part_of(&expected, &pixels, upper, &format!("{scale:?}"));

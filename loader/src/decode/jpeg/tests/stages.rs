@@ -1,23 +1,23 @@
-//! Decoders that stop early, for measuring.
+//! Decoders that stop early, to measure stages.
 
 use super::*;
 use crate::decode::jpeg::kernel::Kernels;
 use crate::decode::jpeg::native::NativeDecoder;
 use crate::decode::jpeg::stages::DecodeStage;
 
-/// What is left behind: samples and pixels.
-fn trace(last_stage: DecodeStage, bytes: &[u8], index: &[u8], wanted: Region) -> (Vec<u8>, Vec<u8>) {
-    let mut own = NativeDecoder::with_last_stage(Kernels::new(), last_stage);
+/// Returns the samples and pixels after decoding up to a stage.
+fn trace(last_stage: DecodeStage, bytes: &[u8], index: &[u8], region: Region) -> (Vec<u8>, Vec<u8>) {
+    let mut native = NativeDecoder::with_last_stage(Kernels::new(), last_stage);
     let mut pixels = Pixels::new();
-    own.decode_from(bytes, (!index.is_empty()).then_some(index), wanted, &mut pixels).unwrap();
-    let samples = own.workspace().planes.iter().flat_map(|plane| plane.bytes()).copied().collect();
+    native.decode_from(bytes, (!index.is_empty()).then_some(index), region, &mut pixels).unwrap();
+    let samples = native.workspace().planes.iter().flat_map(|plane| plane.bytes()).copied().collect();
     (samples, pixels.rgb().to_vec())
 }
 
 #[test]
-fn a_decoder_that_stops_early_has_done_all_before_and_nothing_behind() {
+fn a_decoder_that_stops_early_has_run_exactly_the_stages_before() {
     let mut random = Lcg(5);
-    let wanted = Region { x: 30, y: 40, w: 45, h: 60 };
+    let region = Region { x: 30, y: 40, w: 45, h: 60 };
     for kind in KINDS {
         for progressive in [false, true] {
             let size = Size { w: 90, h: 120 };
@@ -27,7 +27,7 @@ fn a_decoder_that_stops_early_has_done_all_before_and_nothing_behind() {
             for index in [&[][..], &index] {
                 let [first, second, third, last] =
                     [DecodeStage::Bytes, DecodeStage::Coefficients, DecodeStage::Samples, DecodeStage::Pixels]
-                        .map(|last_stage| trace(last_stage, &bytes, index, wanted));
+                        .map(|last_stage| trace(last_stage, &bytes, index, region));
                 let is_blank = |values: &[u8]| values.iter().all(|v| *v == 0);
                 for early in [first, second] {
                     assert!(is_blank(&early.0) && is_blank(&early.1), "{kind:?} {progressive}");
@@ -40,20 +40,20 @@ fn a_decoder_that_stops_early_has_done_all_before_and_nothing_behind() {
 }
 
 #[test]
-fn damage_is_met_when_coefficients_are_decoded_and_not_before() {
+fn damage_is_found_when_coefficients_are_decoded_and_not_before() {
     let size = Size { w: 90, h: 120 };
     for progressive in [false, true] {
         let mut bytes = encode(&picture(size, &mut Lcg(6)), size, 90, Subsampling::S420, progressive).unwrap();
-        // The first scan's data up to the next marker becomes bits that are no code.
+        // The first scan's data up to the next marker is replaced by bits that are no code.
         let scan = bytes.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap() + 2;
         let start = scan + usize::from(u16::from_be_bytes([bytes[scan], bytes[scan + 1]]));
         let length = bytes[start..].windows(2).position(|pair| pair[0] == 0xff && pair[1] != 0).unwrap();
         bytes.splice(start..start + length, [0xff, 0x00].repeat(length / 2));
-        let is_taken = |last_stage| {
-            let mut own = NativeDecoder::with_last_stage(Kernels::new(), last_stage);
-            own.decode_from(&bytes, None, Region::all(size), &mut Pixels::new()).is_ok()
+        let is_decoded = |last_stage| {
+            let mut native = NativeDecoder::with_last_stage(Kernels::new(), last_stage);
+            native.decode_from(&bytes, None, Region::all(size), &mut Pixels::new()).is_ok()
         };
-        assert!(is_taken(DecodeStage::Bytes));
-        assert!(!is_taken(DecodeStage::Coefficients));
+        assert!(is_decoded(DecodeStage::Bytes));
+        assert!(!is_decoded(DecodeStage::Coefficients));
     }
 }

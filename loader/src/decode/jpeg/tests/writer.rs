@@ -1,22 +1,22 @@
-//! Writes JPEG files that no usual encoder writes: any coefficients, sampling factors, scans and restart intervals.
+//! Writer of JPEG files that no usual encoder writes: any coefficients, sampling factors, scans and restart intervals.
 
 use super::super::order::BLOCK;
 
-/// What to write. The Huffman tables give every symbol a code of 8 or 16 bits, so any coefficients can be written.
+/// Picture to write. The Huffman tables give every symbol a code of 8 or 16 bits, so any coefficients can be written.
 pub(super) struct Picture<'a> {
     pub w: u16,
     pub h: u16,
     /// Name and sampling factors (`0xHV`) per component.
     pub components: &'a [(u8, u8)],
-    /// Which components each scan holds.
+    /// Components of each scan.
     pub scans: &'a [&'a [usize]],
     pub restart_interval: u16,
-    /// Segments to put in front of the frame.
+    /// Segments before the frame.
     pub extra: &'a [u8],
     pub quantisation: u8,
 }
 
-/// The next coefficient block, in zigzag order: `component`, and a DC coefficient between -1023 and 1023.
+/// Writes a coefficient block, in zigzag order: `component`, and a DC coefficient between -1023 and 1023.
 pub(super) type Blocks<'a> = &'a mut dyn FnMut(usize) -> [i16; BLOCK];
 
 impl Picture<'_> {
@@ -152,7 +152,7 @@ impl BitWriter {
         }
     }
 
-    /// The bytes so far, filled up with ones.
+    /// Returns the bytes so far, filled up with ones.
     pub(super) fn finish(&mut self) -> Vec<u8> {
         self.put(0x7f, (8 - self.count) % 8);
         std::mem::take(&mut self.bytes)
