@@ -41,7 +41,7 @@ impl FieldPlan {
             None => {
                 for column in columns {
                     let draws = FieldDraws::new(augment_seed, &column.name);
-                    plan.add(&column.name, &default_field(column), draws, limits)?;
+                    plan.add_output(&column.name, &default_field(column), draws, limits)?;
                 }
             }
             Some([]) => return Err(Error::config("`fields` is empty: name at least one field, or leave it out")),
@@ -51,10 +51,10 @@ impl FieldPlan {
                     if let FieldSpec::Joint { fields } = spec {
                         check_joint(fields).context("joint", || name)?;
                         for (inner, spec) in fields {
-                            plan.add(inner, spec, draws, limits).context("joint", || name)?;
+                            plan.add_output(inner, spec, draws, limits).context("joint", || name)?;
                         }
                     } else {
-                        plan.add(name, spec, draws, limits)?;
+                        plan.add_output(name, spec, draws, limits)?;
                     }
                 }
             }
@@ -62,17 +62,22 @@ impl FieldPlan {
         Ok(Arc::new(plan))
     }
 
-    fn add(&mut self, name: &str, spec: &FieldSpec, draws: FieldDraws, limits: Limits) -> Result<()> {
+    fn add_output(&mut self, name: &str, spec: &FieldSpec, draws: FieldDraws, limits: Limits) -> Result<()> {
         if self.outputs.iter().any(|o| o.name == name) {
             return Err(Error::config("two outputs have the same name").with("field", name));
         }
-        let (column, work, dtype, shape) = self.step(spec, draws, limits).context("field", || name)?;
+        let (column, work, dtype, shape) = self.compile_field(spec, draws, limits).context("field", || name)?;
         self.outputs.push(Output { name: name.to_owned(), dtype, shape });
         self.steps.push(Step { column, work });
         Ok(())
     }
 
-    fn step(&self, spec: &FieldSpec, draws: FieldDraws, limits: Limits) -> Result<(usize, Work, DType, RowShape)> {
+    fn compile_field(
+        &self,
+        spec: &FieldSpec,
+        draws: FieldDraws,
+        limits: Limits,
+    ) -> Result<(usize, Work, DType, RowShape)> {
         Ok(match spec {
             FieldSpec::Image { column, ops, dtype, layout, tolerant, apply_exif_orientation, scaled_decode } => {
                 let (size, normalise) = check_ops(ops, limits)?;
@@ -82,7 +87,7 @@ impl FieldPlan {
                     apply_exif_orientation: *apply_exif_orientation,
                     scaled_decode: *scaled_decode,
                 };
-                self.pictures(column, ops, Content::Colours, size, writer, reading, draws, limits)?
+                self.compile_picture(column, ops, Content::Colours, size, writer, reading, draws, limits)?
             }
             FieldSpec::Mask { column, ops, dtype } => {
                 let (size, normalise) = check_ops(ops, limits)?;
@@ -90,7 +95,7 @@ impl FieldPlan {
                     return Err(Error::config("a Mask holds labels: Normalize would change them"));
                 }
                 let reading = ReadOptions::default();
-                self.pictures(
+                self.compile_picture(
                     column,
                     ops,
                     Content::Labels,
@@ -102,21 +107,21 @@ impl FieldPlan {
                 )?
             }
             FieldSpec::Scalar { column, dtype } => {
-                let (index, column) = self.find(column)?;
-                let source =
-                    numbers(column).ok_or_else(|| unsuitable(column, "a Scalar field needs a column of numbers"))?;
+                let (index, column) = self.find_column(column)?;
+                let source = number_source(column)
+                    .ok_or_else(|| unsuitable_column(column, "a Scalar field needs a column of numbers"))?;
                 let (NumberSource::Binary(own) | NumberSource::Text(own)) = source;
                 let dtype = dtype.unwrap_or(own);
                 (index, Work::Scalar { source, dtype }, dtype, RowShape::Fixed(Vec::new()))
             }
             FieldSpec::Tokens { column, length, dtype, pad, stored } => {
-                let (index, column) = self.find(column)?;
+                let (index, column) = self.find_column(column)?;
                 let source = match &column.encoding {
                     Encoding::Array(kind) => TokenSource::Array(kind.clone()),
                     Encoding::Bytes => TokenSource::Bytes(stored.ok_or_else(|| {
-                        unsuitable(column, "a bytes column has no element type: pass e.g. stored=\"uint16\"")
+                        unsuitable_column(column, "a bytes column has no element type: pass e.g. stored=\"uint16\"")
                     })?),
-                    _ => return Err(unsuitable(column, "a Tokens field needs an ndarray or bytes column")),
+                    _ => return Err(unsuitable_column(column, "a Tokens field needs an ndarray or bytes column")),
                 };
                 if *length == 0 || length.checked_mul(8).is_none_or(|b| b > isize::MAX as usize) {
                     return Err(Error::config("`length` of Tokens must be at least 1").with("length", length));
@@ -133,9 +138,9 @@ impl FieldPlan {
                 (index, work, *dtype, RowShape::Fixed(vec![*length]))
             }
             FieldSpec::Array { column, dtype } => {
-                let (index, column) = self.find(column)?;
+                let (index, column) = self.find_column(column)?;
                 let Encoding::Array(kind) = &column.encoding else {
-                    return Err(unsuitable(column, "an Array field needs an ndarray column"));
+                    return Err(unsuitable_column(column, "an Array field needs an ndarray column"));
                 };
                 let out = dtype.or(kind.dtype()).unwrap_or(DType::UInt8);
                 let shape = match kind.shape() {
@@ -145,19 +150,19 @@ impl FieldPlan {
                 (index, Work::Array { kind: kind.clone(), dtype: *dtype }, out, shape)
             }
             FieldSpec::Text { column } | FieldSpec::Json { column } => {
-                let (index, column) = self.find(column)?;
+                let (index, column) = self.find_column(column)?;
                 if !is_text(column) {
-                    return Err(unsuitable(column, "a Text field needs a column of strings; Bytes takes any"));
+                    return Err(unsuitable_column(column, "a Text field needs a column of strings; Bytes takes any"));
                 }
                 (index, Work::Text, DType::UInt8, RowShape::Text)
             }
-            FieldSpec::Bytes { column } => (self.find(column)?.0, Work::Bytes, DType::UInt8, RowShape::Bytes),
+            FieldSpec::Bytes { column } => (self.find_column(column)?.0, Work::Bytes, DType::UInt8, RowShape::Bytes),
             FieldSpec::Joint { .. } => return Err(Error::config("a Joint field cannot hold another Joint")),
         })
     }
 
     #[allow(clippy::too_many_arguments, reason = "the parts of one field, each used once")]
-    fn pictures(
+    fn compile_picture(
         &self,
         column: &str,
         ops: &[Op],
@@ -168,20 +173,20 @@ impl FieldPlan {
         draws: FieldDraws,
         limits: Limits,
     ) -> Result<(usize, Work, DType, RowShape)> {
-        let (index, column) = self.find(column)?;
+        let (index, column) = self.find_column(column)?;
         let may_be_picture = matches!(
             column.encoding,
             Encoding::Jpeg | Encoding::Png | Encoding::Pil | Encoding::Bytes | Encoding::Custom(_)
         );
         if !may_be_picture {
-            return Err(unsuitable(
+            return Err(unsuitable_column(
                 column,
                 "Image and Mask need a column of one picture in each sample: jpeg, png, pil, or bytes that are JPEG, PNG or \
                  WebP files",
             ));
         }
         if content == Content::Labels && column.encoding == Encoding::Jpeg {
-            return Err(unsuitable(
+            return Err(unsuitable_column(
                 column,
                 "a JPEG cannot hold labels, because its compression changes them: read the column as Image, or write the \
                  masks as PNG of one channel (encoding png, pil or bytes)",
@@ -197,7 +202,7 @@ impl FieldPlan {
         Ok((index, Work::Image(field), dtype, shape))
     }
 
-    fn find(&self, name: &str) -> Result<(usize, &Column)> {
+    fn find_column(&self, name: &str) -> Result<(usize, &Column)> {
         self.columns.iter().enumerate().find(|(_, c)| c.name == name).ok_or_else(|| {
             let known: Vec<_> = self.columns.iter().map(|c| c.name.as_str()).collect();
             Error::config("the data set has no such column").with("column", name).with("columns", known.join(", "))
@@ -232,12 +237,12 @@ fn check_joint(fields: &[(String, FieldSpec)]) -> Result<()> {
     }
 }
 
-fn unsuitable(column: &Column, message: &str) -> Error {
+fn unsuitable_column(column: &Column, message: &str) -> Error {
     Error::config(message).with("column", &column.name).with("encoding", &column.encoding)
 }
 
 /// Stored form of the column's numbers, if it has numbers.
-fn numbers(column: &Column) -> Option<NumberSource> {
+fn number_source(column: &Column) -> Option<NumberSource> {
     match column.encoding {
         Encoding::Int => Some(NumberSource::Binary(DType::Int64)),
         Encoding::Scalar(dtype) => Some(NumberSource::Binary(dtype)),
@@ -267,11 +272,11 @@ fn default_field(column: &Column) -> FieldSpec {
 }
 
 /// Mean and standard deviation per channel.
-type Normalise = ([f32; 3], [f32; 3]);
+type MeanAndStd = ([f32; 3], [f32; 3]);
 
 /// Checks the operations' arguments. Returns the size of the result, if it does not depend on the picture, and the
 /// normalisation.
-fn check_ops(ops: &[Op], limits: Limits) -> Result<(Option<Size>, Option<Normalise>)> {
+fn check_ops(ops: &[Op], limits: Limits) -> Result<(Option<Size>, Option<MeanAndStd>)> {
     let mut size = None;
     let mut normalise = None;
     for op in ops {

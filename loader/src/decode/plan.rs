@@ -140,7 +140,7 @@ impl FieldPlan {
 
     /// Returns the output that can be read straight into place, the largest if there are several. `around` returns the
     /// bytes of every sample before and after a column, if they are the same for all samples.
-    pub fn direct(&self, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<DirectColumn> {
+    pub fn direct_column(&self, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<DirectColumn> {
         let found = self.steps.iter().enumerate().filter_map(|(output, step)| {
             let alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
             let (before, after) = around(step.column).filter(|_| alone && step.work.is_copy())?;
@@ -151,7 +151,7 @@ impl FieldPlan {
 
     /// Returns the outputs of fixed size whose rows are a column's stored bytes, each with its column's number in the
     /// index. No other output needs these columns.
-    pub fn stored(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+    pub fn stored_outputs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.steps.iter().enumerate().filter_map(|(output, step)| {
             let alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
             let is_stored = alone && step.work.is_copy() && self.outputs[output].row_bytes().is_some();

@@ -65,7 +65,7 @@ impl SampleDecoder {
         for (step, output) in plan.steps().iter().zip(plan.outputs()) {
             let value = Value { bytes: column(step.column).ok_or_else(mismatch)?, index: index(step.column) };
             let mut row = rows.next().ok_or_else(mismatch)?;
-            step_into(step, value, key, &mut row, images, shape)
+            decode_step(step, value, key, &mut row, images, shape)
                 .context("column", || &plan.columns()[step.column].name)
                 .context("field", || &output.name)?;
         }
@@ -108,7 +108,7 @@ struct Value<'a> {
     index: &'a [u8],
 }
 
-fn step_into(
+fn decode_step(
     step: &Step,
     Value { bytes, index }: Value<'_>,
     key: DrawKey,
@@ -121,13 +121,13 @@ fn step_into(
     }
     match &step.work {
         Work::Image(field) => images.decode(bytes, index, field, key, row),
-        Work::Scalar { source, dtype } => number(bytes, *source, row.fixed(dtype.size())?, *dtype),
+        Work::Scalar { source, dtype } => write_number(bytes, *source, row.fixed(dtype.size())?, *dtype),
         Work::Tokens { source, length, dtype, pad } => {
             let (from, values) = match source {
                 TokenSource::Array(kind) => read_array(kind, bytes, shape)?,
                 TokenSource::Bytes(stored) => (*stored, bytes),
             };
-            tokens(values, from, row.fixed(length * dtype.size())?, *dtype, *pad)
+            write_tokens(values, from, row.fixed(length * dtype.size())?, *dtype, *pad)
         }
         Work::Array { kind, dtype } => {
             let (from, values) = read_array(kind, bytes, shape)?;
@@ -158,14 +158,14 @@ fn read_array<'a>(kind: &ArrayType, bytes: &'a [u8], shape: &mut Vec<usize>) -> 
     Ok((dtype, values))
 }
 
-fn number(bytes: &[u8], source: NumberSource, out: &mut [u8], dtype: DType) -> Result<()> {
+fn write_number(bytes: &[u8], source: NumberSource, out: &mut [u8], dtype: DType) -> Result<()> {
     match source {
         NumberSource::Binary(from) => numeric::convert(bytes, from, out, dtype),
         NumberSource::Text(of) => numeric::parse(bytes, of, out, dtype),
     }
 }
 
-fn tokens(values: &[u8], from: DType, out: &mut [u8], dtype: DType, pad: Option<i64>) -> Result<()> {
+fn write_tokens(values: &[u8], from: DType, out: &mut [u8], dtype: DType, pad: Option<i64>) -> Result<()> {
     let (have, want) = (values.len() / from.size(), out.len() / dtype.size());
     let wrong = |message: &str| Error::decode(message).with("tokens", have).with("length", want);
     if have > want {

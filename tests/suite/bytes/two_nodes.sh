@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The unit tests of topology, memory and io, and the loader's, on an emulated machine: two NUMA nodes, four CPUs, a disk on
-# NVMe, and the kernel of Debian 12 (6.1), which has no cachestat. Nothing of this can be had on the machine that builds.
+# Runs the unit tests of topology, memory and io, and those of the loader, on an emulated machine: two NUMA nodes, four
+# CPUs, an NVMe disk, and the kernel of Debian 12 (6.1), which has no cachestat. Build machines have none of these.
 #
-#   tests/suite/bytes/two_nodes.sh          builds the tests, boots (about a minute) and prints what failed or skipped
+#   tests/suite/bytes/two_nodes.sh          builds the tests, boots (about a minute) and prints failed and skipped tests
 #
 # Needs Debian or Ubuntu with: qemu-system-x86 busybox-static cpio e2fsprogs binutils. The kernel package is downloaded
 # into the target folder and unpacked, not installed. Exit status 0 only if every test passed in the machine.
@@ -48,7 +48,7 @@ for module in topology:: memory:: io::; do
     /bin/units $module --nocapture >/out 2>&1 || failed=1
     $b grep -v -e '\.\.\. ok$' -e '^$' /out
 done
-# One test after another: the threads of a test are its process's. Servers for the others have no place here.
+# One test at a time, because a test counts the threads of its process. Tests that need servers are not run here.
 /bin/loader --skip remote:: --nocapture --test-threads=1 >/out 2>&1 || failed=1
 $b grep -v -e '\.\.\. ok$' -e '^$' /out
 [ $failed = 0 ] && $b echo "two nodes: passed"

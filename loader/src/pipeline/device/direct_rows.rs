@@ -82,7 +82,7 @@ impl DirectColumns {
             let fixed_output = (0..output).filter(|output| row_bytes(*output).is_some()).count();
             DirectColumn { column, output, fixed_output }
         };
-        let mut columns: Vec<DirectColumn> = fields.stored().filter(is_long).map(column).collect();
+        let mut columns: Vec<DirectColumn> = fields.stored_outputs().filter(is_long).map(column).collect();
         columns.sort_unstable_by_key(|column| column.column);
         let apart = columns
             .iter()

@@ -51,7 +51,7 @@ pub(crate) struct DirectOutput {
 impl DirectOutput {
     /// Output of samples that `fields` decodes. `around` returns the bytes before and after a column.
     fn new(fields: &FieldPlan, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<Self> {
-        let column = fields.direct(around)?;
+        let column = fields.direct_column(around)?;
         let is_list = |output: &Output| output.row_bytes().is_none();
         let is_list_here = is_list(&fields.outputs()[column.output]);
         let number = fields.outputs()[..column.output].iter().filter(|o| is_list(o) == is_list_here).count();
