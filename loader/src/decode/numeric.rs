@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_widen() {
+    fn tokens_are_widened() {
         let stored: Vec<u8> = (0..1000_u16).map(|i| i * 65).flat_map(u16::to_le_bytes).collect();
         let mut out = vec![0; 8000];
         convert(&stored, DType::UInt16, &mut out, DType::Int64).unwrap();

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_the_reference_knows_parses_and_prints_back() {
+    fn every_name_of_the_reference_parses_and_prints_back() {
         let mut count = 0;
         for algo in CompressionAlgo::ALL {
             let mut texts = vec![algo.name().to_owned()];

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_divides_into_fixed_and_variable_columns() {
+    fn a_sample_is_split_into_fixed_and_variable_columns() {
         let layout = layout(&[("a", "str"), ("b", "int"), ("c", "bytes")]);
         let mut sample = vec![2, 0, 0, 0, 3, 0, 0, 0];
         sample.extend(b"hi12345678xyz");

@@ -30,7 +30,7 @@ const VERSION: u32 = 1;
 /// Bytes before the columns.
 const HEAD_BYTES: usize = 24;
 
-/// Upper bound of a trailer's bytes. A larger index would save nothing.
+/// Upper bound of the bytes of a trailer that is read.
 pub const TRAILER_BYTES_MAX: u64 = 64 << 20;
 
 /// Builder of the indexes of a shard's columns.

@@ -10,7 +10,7 @@ mod tests;
 
 use crate::decode::jpeg::RowIndexer;
 use crate::format::Encoding;
-use crate::format::writer::{Entries, ValueIndex};
+use crate::format::writer::{EntryWriter, ValueIndex};
 
 pub use copy::{CopiedShard, IndexedCopy};
 
@@ -23,7 +23,7 @@ impl ValueIndex for JpegRows {
         *encoding == Encoding::Jpeg
     }
 
-    fn entries(&self) -> Entries<'_> {
+    fn entry_writer(&self) -> EntryWriter<'_> {
         let mut indexer = RowIndexer::default();
         Box::new(move |value, out| {
             // A value without an entry is decoded in the ordinary way.

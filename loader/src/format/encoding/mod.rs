@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_in_as_they_are_but_a_fixed_size_must_match() {
+    fn bytes_are_stored_unchanged_but_must_match_a_fixed_size() {
         assert_eq!(encoded("json", Value::Bytes(b"{"[..].into())), b"{");
         assert_eq!(encoded("int", Value::Bytes(b"12345678"[..].into())), b"12345678");
         let e = encoding("int").encode(&Value::Bytes(b"123"[..].into()), &mut Vec::new()).unwrap_err();

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documented_example_comes_out_byte_for_byte() {
+    fn the_documented_example_is_written_byte_for_byte() {
         let data: Vec<u8> = (0..6i16).flat_map(i16::to_le_bytes).collect();
         let array = Array { dtype: DType::Int16, shape: vec![2, 3], data: data.into() };
         let mut out = Vec::new();

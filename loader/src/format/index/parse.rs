@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn every_format_comes_back_byte_for_byte() {
+    fn every_format_is_written_back_byte_for_byte() {
         for text in [MDS, JSONL, XSV, r#"{"shards": [], "version": 2}"#] {
             assert_eq!(parse(text).unwrap().to_json(), text);
         }

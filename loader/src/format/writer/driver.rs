@@ -1,4 +1,4 @@
-//! Cuts samples into shards, and passes full shards to threads.
+//! The writer: cuts samples into shards, and passes full shards to threads.
 
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 
@@ -66,7 +66,7 @@ impl Options {
 
 /// Writer of a data set. Without [`finish`](Self::finish) there is no index, hence no data set.
 pub struct Writer {
-    plan: Arc<Plan>,
+    context: Arc<WriterContext>,
     samples: Samples,
     /// Bytes that count against the size limit so far.
     limit_bytes: u64,
@@ -76,8 +76,8 @@ pub struct Writer {
     workers: Option<Workers>,
 }
 
-/// Data of all threads.
-struct Plan {
+/// Data that all threads of a writer share.
+struct WriterContext {
     layout: Arc<Layout>,
     options: Options,
     frame: Frame,
@@ -110,14 +110,15 @@ impl Writer {
             size_limit: options.size_limit,
         });
         let limit_bytes = frame.limit_bytes();
-        let plan = Arc::new(Plan { layout: Arc::new(layout), options, frame, sink, stopped: AtomicBool::new(false) });
-        let workers = Some(Workers::start(&plan)?);
-        Ok(Self { plan, samples: Samples::default(), limit_bytes, scratch: Scratch::default(), shards: 0, workers })
+        let context =
+            Arc::new(WriterContext { layout: Arc::new(layout), options, frame, sink, stopped: AtomicBool::new(false) });
+        let workers = Some(Workers::start(&context)?);
+        Ok(Self { context, samples: Samples::default(), limit_bytes, scratch: Scratch::default(), shards: 0, workers })
     }
 
     /// Format and columns. [`write`](Self::write) takes values in the order of the columns.
     pub fn layout(&self) -> &Layout {
-        &self.plan.layout
+        &self.context.layout
     }
 
     /// Adds a sample: one value for each column of [`layout`](Self::layout), in its order (sorted by name).
@@ -128,7 +129,7 @@ impl Writer {
     /// added, and writing can continue. Or the failure of a thread, after which nothing more can be written.
     pub fn write(&mut self, values: &[Value<'_>]) -> Result<()> {
         let start = self.samples.bytes.len();
-        sample::encode(&self.plan.layout, values, &mut self.scratch, &mut self.samples.bytes)?;
+        sample::encode(&self.context.layout, values, &mut self.scratch, &mut self.samples.bytes)?;
         self.count_sample(start)
     }
 
@@ -138,8 +139,8 @@ impl Writer {
     ///
     /// As [`write`](Self::write), and [`crate::ErrorKind::Config`] for a column that has no value.
     pub fn write_named(&mut self, values: &[(&str, Value<'_>)]) -> Result<()> {
-        let plan = Arc::clone(&self.plan);
-        let ordered = plan.layout.columns.iter().map(|column| {
+        let context = Arc::clone(&self.context);
+        let ordered = context.layout.columns.iter().map(|column| {
             let value = values.iter().rfind(|(name, _)| *name == column.name).map(|(_, value)| value.clone());
             value.ok_or_else(|| Error::config("the sample lacks a column").with("column", &column.name))
         });
@@ -152,7 +153,7 @@ impl Writer {
     ///
     /// As [`write`](Self::write), and [`crate::ErrorKind::Config`] for bytes that are not a sample of the layout.
     pub fn write_encoded(&mut self, sample: &[u8]) -> Result<()> {
-        self.plan.layout.split(sample, &mut self.scratch).map_err(|e| e.of_kind(crate::ErrorKind::Config))?;
+        self.context.layout.split(sample, &mut self.scratch).map_err(|e| e.of_kind(crate::ErrorKind::Config))?;
         let start = self.samples.bytes.len();
         self.samples.bytes.extend_from_slice(sample);
         self.count_sample(start)
@@ -162,17 +163,17 @@ impl Writer {
     /// it if the shard is full.
     fn count_sample(&mut self, start: usize) -> Result<()> {
         let bytes = (self.samples.bytes.len() - start) as u64;
-        let counted = bytes + self.plan.frame.limit_bytes_per_sample();
+        let counted = bytes + self.context.frame.limit_bytes_per_sample();
         let mut before = start as u64;
         let mut count = self.samples.sizes.len() as u64;
-        if self.plan.options.size_limit.is_some_and(|limit| limit < self.limit_bytes + counted) {
+        if self.context.options.size_limit.is_some_and(|limit| limit < self.limit_bytes + counted) {
             // The reference flushes even an empty shard: a first sample that is too large leaves one.
             let sample = self.samples.bytes.split_off(start);
             self.flush()?;
             self.samples.bytes = sample;
             (before, count) = (0, 0);
         }
-        let end = self.plan.frame.data_file_bytes(count + 1, before + bytes);
+        let end = self.context.frame.data_file_bytes(count + 1, before + bytes);
         match u32::try_from(bytes) {
             Ok(size) if end <= u64::from(u32::MAX) => {
                 self.samples.sizes.push(size);
@@ -189,9 +190,9 @@ impl Writer {
     /// Queues the samples so far for a thread, and waits while the queue is full.
     fn flush(&mut self) -> Result<()> {
         let samples = std::mem::take(&mut self.samples);
-        self.limit_bytes = self.plan.frame.limit_bytes();
+        self.limit_bytes = self.context.frame.limit_bytes();
         let closed = || Error::new(crate::ErrorKind::Closed, "the writer has failed or finished");
-        if self.plan.stopped.load(Ordering::Acquire) {
+        if self.context.stopped.load(Ordering::Acquire) {
             return Err(self.failure());
         }
         let workers = self.workers.as_ref().ok_or_else(closed)?;
@@ -230,7 +231,7 @@ impl Writer {
         }
         let shards: Option<Vec<_>> = shards.into_iter().collect();
         let index = Index { shards: shards.ok_or_else(|| Error::internal("a thread ended without its shard"))? };
-        self.plan.sink.finish(index.to_json().as_bytes())?;
+        self.context.sink.finish(index.to_json().as_bytes())?;
         Ok(index)
     }
 }
@@ -238,15 +239,15 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(workers) = self.workers.take() {
-            self.plan.stopped.store(true, Ordering::Release);
+            self.context.stopped.store(true, Ordering::Release);
             drop(workers.join());
         }
     }
 }
 
 impl Workers {
-    fn start(plan: &Arc<Plan>) -> Result<Self> {
-        let threads = match plan.options.threads {
+    fn start(context: &Arc<WriterContext>) -> Result<Self> {
+        let threads = match context.options.threads {
             0 => crate::topology::cpu_count(),
             threads => threads,
         };
@@ -255,15 +256,15 @@ impl Workers {
         let (done, results) = unbounded();
         let mut workers = Self { jobs, results, threads: Vec::new() };
         for i in 0..threads.min(THREADS_MAX) {
-            let (plan, queue, done) = (Arc::clone(plan), queue.clone(), done.clone());
+            let (context, queue, done) = (Arc::clone(context), queue.clone(), done.clone());
             let body = move || {
                 for (number, samples) in queue {
-                    if plan.stopped.load(Ordering::Acquire) {
+                    if context.stopped.load(Ordering::Acquire) {
                         continue;
                     }
-                    let result = plan.store(number, samples);
+                    let result = context.store(number, samples);
                     if result.is_err() {
-                        plan.stopped.store(true, Ordering::Release);
+                        context.stopped.store(true, Ordering::Release);
                     }
                     // The receiver may be gone: a dropped writer needs no results.
                     let _ = done.send((number, result));
@@ -287,7 +288,7 @@ impl Workers {
     }
 }
 
-impl Plan {
+impl WriterContext {
     /// Builds shard `number`, stores its files, and describes it for the index.
     fn store(&self, number: usize, samples: Samples) -> Result<Shard> {
         let count = samples.sizes.len() as u64;

@@ -32,4 +32,4 @@ pub use sample::encode as encode_sample;
 pub use shard::split_by_sizes;
 pub use sink::{LocalDir, Sink};
 pub use store::store_file;
-pub use values::{Entries, ValueIndex, trailer_of, trailer_that_fits};
+pub use values::{EntryWriter, ValueIndex, trailer_of, trailer_that_fits};

@@ -9,7 +9,7 @@ use crate::format::layout::{Layout, ShardFormat};
 use crate::format::trailer::{TRAILER_BYTES_MAX, TrailerWriter};
 
 /// Appends the entry of one value, or nothing.
-pub type Entries<'a> = Box<dyn FnMut(&[u8], &mut Vec<u8>) + 'a>;
+pub type EntryWriter<'a> = Box<dyn FnMut(&[u8], &mut Vec<u8>) + 'a>;
 
 /// Source of value indexes.
 pub trait ValueIndex: fmt::Debug + Send + Sync {
@@ -17,7 +17,7 @@ pub trait ValueIndex: fmt::Debug + Send + Sync {
     fn covers(&self, encoding: &Encoding) -> bool;
 
     /// Returns a function that makes the entries of one shard.
-    fn entries(&self) -> Entries<'_>;
+    fn entry_writer(&self) -> EntryWriter<'_>;
 }
 
 /// Makes the [`trailer`](crate::format::trailer) of a shard with these samples. It is empty if no value gets an entry,
@@ -38,11 +38,11 @@ pub fn trailer_of<'a>(
         return Ok(Vec::new());
     }
     let mut trailer = TrailerWriter::new(&columns);
-    let (mut entries, mut scratch) = (index.entries(), Scratch::default());
+    let (mut write_entry, mut scratch) = (index.entry_writer(), Scratch::default());
     for sample in samples {
         let values = layout.split(sample, &mut scratch)?;
         for (number, column) in columns.iter().enumerate() {
-            trailer.push(number, |out| entries(values.get(*column), out))?;
+            trailer.push(number, |out| write_entry(values.get(*column), out))?;
         }
     }
     Ok(trailer.finish())
