@@ -1,20 +1,20 @@
-"""`forebay.streaming`: MosaicML `streaming` on forebay's engine.
+"""MosaicML `streaming` on forebay's engine.
 
-The same names, arguments, formats, order and errors; a program changes its import, or imports `forebay.streaming.alias`
-first and nothing else. The module tree is the reference's:
+Names, arguments, formats, order and errors are the same. A program changes its import, or only imports
+`forebay.streaming.alias` first. The module tree is the reference's:
 
-    base/          what everything else stands on
+    base/          base of all other modules
       partition, shuffle, sampling, batching   the order: the engine's, as numpy arrays
-      spanner, array, world                    which shard holds a sample, indexing, who this process is
+      spanner, array, world                    lookup of samples, indexing, rank of this process
       format/      mds, json, xsv: encodings, readers, writers
       compression, hashing                     the engine's
       storage/     uploads and downloads by scheme
-      shared/, stream, dataset, dataloader     StreamingDataset and what its processes share
+      shared/, stream, dataset, dataloader     StreamingDataset and the state that its processes share
       local, converters, util, registry_utils
     text/, vision/, multimodal/                data set classes, and converters that write them
     alias          `import streaming` means this package
 
-Nothing heavy is imported before it is used.
+Large libraries are imported at first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What the converters have in common: their arguments, their writer, their progress."""
+"""Common parts of the converters: arguments, writer, progress."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ T = TypeVar("T")
 
 
 def make_parser(description: str, size_limit: int, compression: str = "", progress: bool = True) -> ArgumentParser:
-    """A parser of what every converter takes.
+    """Makes a parser of the arguments of every converter.
 
     Args:
-        description: What the converter does.
-        size_limit: Largest raw shard, in bytes, if nothing is said of it.
-        compression: How shards are compressed, if nothing is said of it. "": not at all.
-        progress: Whether the converter shows its progress.
+        description: Description of the converter.
+        size_limit: Default of the largest raw shard, in bytes.
+        compression: Default compression of shards. "": none.
+        progress: True if the converter can show its progress.
     """
     parser = ArgumentParser(description=description)
-    parser.add_argument("--out_root", type=str, required=True, help="folder that the data set goes to")
+    parser.add_argument("--out_root", type=str, required=True, help="folder of the new data set")
     parser.add_argument("--compression", type=str, default=compression, help='such as "zstd:7"; "": not compressed')
-    parser.add_argument("--hashes", type=str, default="sha1,xxh64", help="hashes to record, between commas")
+    parser.add_argument("--hashes", type=str, default="sha1,xxh64", help="hashes to record, comma-separated")
     parser.add_argument("--size_limit", type=int, default=size_limit, help="largest raw shard, in bytes")
     if progress:
-        parser.add_argument("--progress_bar", type=int, default=1, help="whether to show progress, 0 or 1")
-        parser.add_argument("--leave", type=int, default=0, help="whether the shown progress stays, 0 or 1")
+        parser.add_argument("--progress_bar", type=int, default=1, help="show progress, 0 or 1")
+        parser.add_argument("--leave", type=int, default=0, help="keep the progress bar at the end, 0 or 1")
     return parser
 
 
 def make_writer(arguments: Namespace, split: str, columns: dict[str, str]) -> MDSWriter:
-    """The writer of a split, as the arguments say."""
+    """Makes the writer of a split from the arguments."""
     return MDSWriter(
         out=os.path.join(arguments.out_root, split),
         columns=columns,
@@ -50,7 +50,7 @@ def make_writer(arguments: Namespace, split: str, columns: dict[str, str]) -> MD
 
 
 def show_progress(arguments: Namespace, items: Iterable[T], total: int | None = None) -> Iterable[T]:
-    """`items`, with a bar where the arguments ask for one."""
+    """Returns `items` with a progress bar, if the arguments enable one."""
     if not arguments.progress_bar:
         return items
     from tqdm import tqdm
@@ -60,9 +60,9 @@ def show_progress(arguments: Namespace, items: Iterable[T], total: int | None = 
 
 
 def merge_shard_groups(in_root: str, out_root: str) -> None:
-    """Makes one data set of those in the folders of `in_root`: shards are numbered on and moved, the folders go.
+    """Makes one data set of those in the folders of `in_root`: renumbers and moves shards, removes the folders.
 
-    Unlike `merge_index` it leaves no folders: every shard lies in `out_root`, which may be `in_root` itself.
+    Unlike with `merge_index`, no folders remain: every shard is in `out_root`, which may be `in_root` itself.
     """
     os.makedirs(out_root, exist_ok=True)
     shards = []
@@ -74,7 +74,7 @@ def merge_shard_groups(in_root: str, out_root: str) -> None:
                     old = os.path.join(folder, info["basename"])
                     prefix, _, rest = info["basename"].split(".", 2)
                     info["basename"] = f"{prefix}.{len(shards):05}.{rest}"
-                    # With compression only the compressed file is there.
+                    # With compression only the compressed file exists.
                     if os.path.exists(old):
                         os.rename(old, os.path.join(out_root, info["basename"]))
                 shards.append(shard)

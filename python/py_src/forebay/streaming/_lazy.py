@@ -1,5 +1,5 @@
-"""Names of a module that are imported when they are first asked for: `import forebay.streaming` needs neither torch nor
-torchvision nor a cloud's library, and a program pays for what it uses."""
+"""Names of a module that are imported at first use. `import forebay.streaming` needs neither torch nor torchvision nor
+a cloud's library."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from typing import Any
 def lazy(
     module: str, modules: Mapping[str, Iterable[str]], package: str | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """What a module assigns to its `__getattr__` and `__dir__`.
+    """Returns the functions that a module assigns to its `__getattr__` and `__dir__`.
 
     Args:
         module: The module's `__name__`.
-        modules: For each module of `package`, the names that are handed on from it. A module that stands without names is
-            itself the name.
-        package: Where they are. None: `module` is their package.
+        modules: Names to export from each module of `package`. A module without names is exported itself.
+        package: Package of the modules. None: `module`.
 
     Returns:
         The two functions.
@@ -33,7 +32,7 @@ def lazy(
             value = importlib.import_module(f"{package}.{name}")
         else:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        # The next look-up finds it without this function.
+        # The next lookup does not call this function.
         setattr(sys.modules[module], name, value)
         return value
 

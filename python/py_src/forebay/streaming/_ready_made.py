@@ -1,5 +1,5 @@
-"""What the ready-made data sets have in common: the arguments and the defaults that they have had from the beginning, other
-than `StreamingDataset`'s of today."""
+"""Base class of the ready-made data sets. Their arguments and defaults are those of their first release, which differ
+from `StreamingDataset`'s."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["ReadyMadeDataset"]
 
 
 class ReadyMadeDataset(StreamingDataset):
-    """A `StreamingDataset` of one stream with the partitioning "orig", the shuffle "py1s" and a shuffle block of 2**18.
+    """`StreamingDataset` of one stream with the partitioning "orig", the shuffle "py1s" and a shuffle block of 2**18.
 
     Args:
         remote: As for `StreamingDataset`, like all others.

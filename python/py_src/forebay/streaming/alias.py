@@ -1,13 +1,13 @@
-"""Makes `import streaming` mean `forebay.streaming`, for code that is not to be changed.
+"""Makes `import streaming` import `forebay.streaming`, for code that must not be changed.
 
     import forebay.streaming.alias                      # before the first `import streaming`
-    python -m forebay.streaming.alias train.py --lr 1   # a whole script, its spawned workers included
+    python -m forebay.streaming.alias train.py --lr 1   # a whole script, with its spawned workers
     python -m forebay.streaming.alias -m train --lr 1   # a module as a script
     torchrun -m forebay.streaming.alias train.py        # on every rank
     pytest -p forebay.streaming.alias
 
-`streaming` and every module below it are then the very modules of `forebay.streaming`: a class is the same class under
-both names, and what is patched, pickled or resolved by a dotted path under one is so under the other.
+`streaming` and every module below it are then the same module objects as in `forebay.streaming`. A class is the same
+under both names, and so are patches, pickles and dotted paths.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from types import ModuleType
 _ALIAS = "streaming"
 _REAL = "forebay.streaming"
 
-# Tell the processes that a script spawns which script, or which module, it is: theirs is the only argv[0] that runpy hides.
+# Environment variables with the script or module for spawned processes, where runpy hides argv[0].
 _SCRIPT = "FOREBAY_STREAMING_ALIAS_SCRIPT"
 _MODULE = "FOREBAY_STREAMING_ALIAS_MODULE"
 
@@ -43,11 +43,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module = importlib.import_module(real)
         except ModuleNotFoundError as error:
             if error.name != real:
-                # The module is there; something that it needs is not.
+                # The module exists, but one of its imports fails.
                 raise
             return None
         spec = importlib.machinery.ModuleSpec(fullname, self, is_package=hasattr(module, "__path__"))
-        # The import system is about to write `spec` over the module's own, which exec_module puts back.
+        # The import system replaces the module's own spec by `spec`; exec_module restores it.
         spec.loader_state = (module, module.__spec__)
         return spec
 
@@ -60,7 +60,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Makes `import streaming` mean `forebay.streaming` in this process. Importing this module does so already.
+    """Makes `import streaming` import `forebay.streaming` in this process. The import of this module calls it.
 
     Raises:
         ImportError: Another package of that name is imported already.
@@ -77,10 +77,10 @@ def install() -> None:
 
 
 def _run(module: ModuleType, script: str | None = None) -> None:
-    """Runs a script, or the script or module that the environment names, as the content of the process's main module.
+    """Runs a script, or the script or module in the environment, in the process's main module.
 
-    Its spec goes on naming this file: a spawned process prepares its main module by that name, comes here and has the
-    alias as well.
+    Its spec keeps the name of this file. A spawned process prepares its main module by that name, and so installs the
+    alias too.
     """
     package = None
     if name := os.environ.get(_MODULE):
@@ -97,7 +97,7 @@ def _run(module: ModuleType, script: str | None = None) -> None:
 
 
 def _spec_of(name: str) -> importlib.machinery.ModuleSpec:
-    """The module that `python -m NAME` would run."""
+    """Returns the spec of the module that `python -m NAME` would run."""
     if name.startswith(f"{_ALIAS}."):
         # The finder's own spec has no code.
         name = _REAL + name.removeprefix(_ALIAS)
@@ -115,7 +115,7 @@ if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1:] == ["-m"]:
         sys.exit("usage: python -m forebay.streaming.alias (SCRIPT | -m MODULE) [ARGUMENT...]")
     del sys.argv[0]
-    # A process that another one of these has started is none of its children.
+    # A process that was started by another aliased script is not one of its spawned children.
     os.environ.pop(_MODULE, None)
     if sys.argv[0] == "-m":
         del sys.argv[0]
@@ -127,5 +127,5 @@ if __name__ == "__main__":
         sys.path[0] = os.path.dirname(os.environ[_SCRIPT])
         _run(sys.modules["__main__"], sys.argv[0])
 elif __name__ == "__mp_main__":
-    # A process that a script's multiprocessing spawned.
+    # A process that the script's multiprocessing spawned.
     _run(sys.modules["__mp_main__"])

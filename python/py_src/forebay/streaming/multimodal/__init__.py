@@ -1,4 +1,4 @@
-"""Texts with videos, inside the shards or beside them."""
+"""Texts with videos, in the shards or in files beside them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""WebVid: videos with a sentence each."""
+"""WebVid: videos with one sentence each."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["StreamingInsideWebVid", "StreamingOutsideDTWebVid", "StreamingOutsid
 
 
 class StreamingInsideWebVid(StreamingDataset):
-    """WebVid as `multimodal.convert.webvid.crawl_webvid` writes it, the videos in the column `content`; arguments as for
-    `StreamingDataset`."""
+    """WebVid as written by `multimodal.convert.webvid.crawl_webvid`, with the videos in the column `content`; arguments
+    as for `StreamingDataset`."""
 
 
 class StreamingOutsideGIWebVid(ReadyMadeDataset):
-    """WebVid as `multimodal.convert.webvid.extract_webvid_videos` writes it: the videos are files of their own, fetched
-    when their sample is asked for, and come in `content`.
+    """WebVid as written by `multimodal.convert.webvid.extract_webvid_videos`: the videos are separate files. They are
+    fetched with their sample and are in `content`.
 
     Args:
-        extra_local: The folder in which the videos are kept.
-        extra_remote: Where they come from. Without the two, samples have no `content`.
+        extra_local: Local folder of the videos.
+        extra_remote: Remote of the videos. Without the two, samples have no `content`.
         **kwargs: As for `ReadyMadeDataset`.
     """
 
@@ -35,7 +35,7 @@ class StreamingOutsideGIWebVid(ReadyMadeDataset):
         self._extra_downloader = CloudDownloader.get(extra_remote)
 
     def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The sample, with the bytes of its video in `content`."""
+        """Returns the sample, with the bytes of its video in `content`."""
         sample = super().get_item(sample_id, *args, **kwargs)
         if self.extra_local and self.extra_remote:
             local = os.path.join(self.extra_local, sample["content_path"])
@@ -47,5 +47,5 @@ class StreamingOutsideGIWebVid(ReadyMadeDataset):
 
 
 class StreamingOutsideDTWebVid(StreamingOutsideGIWebVid):
-    """The same under the name that the reference has for fetching videos ahead, which its releases no longer do; arguments
-    as for `StreamingOutsideGIWebVid`."""
+    """Alias with the reference's name for prefetching of videos, which its releases no longer do; arguments as for
+    `StreamingOutsideGIWebVid`."""

@@ -1,4 +1,4 @@
-"""Texts: tokenised as they are read, or before."""
+"""Texts, tokenised at read time or before."""
 
 from typing import TYPE_CHECKING
 

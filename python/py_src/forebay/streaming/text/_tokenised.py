@@ -1,4 +1,4 @@
-"""What texts that are tokenised as they are read have in common."""
+"""Base class of texts that are tokenised at read time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["TokenisedDataset"]
 
 
 class TokenisedDataset(ReadyMadeDataset):
-    """The column `text`, tokenised, cut and filled up to one length.
+    """Column `text`, tokenised, and cut or padded to one length.
 
     Args:
-        tokenizer_name: Name or folder of a tokenizer of Hugging Face's.
+        tokenizer_name: Name or folder of a Hugging Face tokenizer.
         max_seq_len: Tokens of each sample.
-        group_method: What becomes of longer texts: "truncate".
+        group_method: Treatment of longer texts: "truncate".
         **kwargs: As for `ReadyMadeDataset`.
 
     Raises:
@@ -33,10 +33,10 @@ class TokenisedDataset(ReadyMadeDataset):
         self.group_method = group_method
         self.tokenizer = AutoTokenizer.from_pretrained(tokenizer_name)
         if self.tokenizer.pad_token is None:
-            # GPT-2's has none, and a batch needs one length.
+            # GPT-2's tokenizer has no padding token, and a batch needs one length.
             self.tokenizer.pad_token = self.tokenizer.eos_token
 
     def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> Any:
-        """The tokenizer's output for a text."""
+        """Returns the tokenizer's output for a text."""
         sample = super().get_item(sample_id, *args, **kwargs)
         return self.tokenizer(sample["text"], truncation=True, padding="max_length", max_length=self.max_seq_len)

@@ -11,11 +11,11 @@ from .._ready_made import ReadyMadeDataset
 __all__ = ["StreamingEnWiki"]
 
 _IGNORED = -100
-"""The label of a token that is not masked: losses leave it out."""
+"""Label of a token that is not masked; losses ignore it."""
 
 
 class StreamingEnWiki(ReadyMadeDataset):
-    """Masked sequences as MLPerf's BERT has them: every column holds the bytes of int32s, `masked_lm_weights` of float32s.
+    """Masked sequences in the form of MLPerf's BERT: columns are bytes of int32, `masked_lm_weights` of float32.
 
     Arguments as for `ReadyMadeDataset`.
     """
@@ -27,7 +27,8 @@ class StreamingEnWiki(ReadyMadeDataset):
         self.field_dtypes = {**dict.fromkeys(names, np.int32), "masked_lm_weights": np.float32}
 
     def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Arrays of one length: `input_ids`, `token_type_ids`, `attention_mask` (int32) and `labels` (int64)."""
+        """Returns arrays of one length: `input_ids`, `token_type_ids`, `attention_mask` (int32) and `labels`
+        (int64)."""
         sample = super().get_item(sample_id, *args, **kwargs)
         fields = {name: np.frombuffer(value, self.field_dtypes[name]) for name, value in sample.items()}
         labels = np.full(len(fields["input_ids"]), _IGNORED)

@@ -11,12 +11,12 @@ __all__ = ["StreamingADE20K"]
 
 
 class StreamingADE20K(ReadyMadeDataset):
-    """ADE20K as `vision.convert.ade20k` writes it: pairs of a picture and its segmentation.
+    """ADE20K as written by `vision.convert.ade20k`: pairs of a picture and its segmentation.
 
     Args:
-        joint_transform: Of the pair, first of all; it takes the pair and gives a pair.
-        transform: Of the picture.
-        target_transform: Of the segmentation.
+        joint_transform: First transform, from a pair to a pair.
+        transform: Transform of the picture.
+        target_transform: Transform of the segmentation.
         **kwargs: As for `ReadyMadeDataset`.
     """
 
@@ -34,7 +34,7 @@ class StreamingADE20K(ReadyMadeDataset):
         self.target_transform = target_transform
 
     def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """The transformed pair."""
+        """Returns the transformed pair."""
         sample = super().get_item(sample_id, *args, **kwargs)
         x, y = sample["x"], sample["y"]
         if self.joint_transform:

@@ -1,4 +1,4 @@
-"""What data sets of pictures and their classes have in common."""
+"""Base class of data sets of pictures and their classes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["StandardTransform", "StreamingVisionDataset"]
 
 
 class StandardTransform:
-    """One transform of a pair, made of one of each part.
+    """Transform of a pair, made of the transforms of its parts.
 
     Args:
-        transform: Of the picture. None: a tensor of it.
-        target_transform: Of the class. None: as it is.
+        transform: Transform of the picture. None: to a tensor.
+        target_transform: Transform of the class. None: unchanged.
     """
 
     def __init__(
@@ -37,13 +37,13 @@ class StreamingVisionDataset(ReadyMadeDataset, VisionDataset):
 
     Args:
         batch_size: Samples of a rank's batch.
-        transforms: Of picture and class together.
-        transform: Of the picture; by default a tensor of it.
-        target_transform: Of the class.
+        transforms: Transform of picture and class together.
+        transform: Transform of the picture. None: to a tensor.
+        target_transform: Transform of the class.
         **kwargs: As for `ReadyMadeDataset`.
 
     Raises:
-        ValueError: `transforms` is given and one of the other two as well.
+        ValueError: `transforms` is given together with one of the other two.
     """
 
     def __init__(
@@ -63,6 +63,6 @@ class StreamingVisionDataset(ReadyMadeDataset, VisionDataset):
         self.transforms = transforms or StandardTransform(transform, target_transform)
 
     def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> Any:
-        """The transformed pair."""
+        """Returns the transformed pair."""
         sample = super().get_item(sample_id, *args, **kwargs)
         return self.transforms(sample["x"], sample["y"])

@@ -11,13 +11,13 @@ __all__ = ["StreamingCOCO"]
 
 
 class StreamingCOCO(ReadyMadeDataset):
-    """COCO as `vision.convert.coco` writes it: a picture, its id, its height and width, the boxes and their labels.
+    """COCO as written by `vision.convert.coco`: a picture, its id, its height and width, the boxes and their labels.
 
-    Boxes are float32 of shape (boxes, 4): left, top, right, bottom, as parts of width and height. Labels are int64 of shape
-    (boxes,), from 1.
+    Boxes are float32 of shape (boxes, 4): left, top, right, bottom, as parts of width and height. Labels are int64 of
+    shape (boxes,), from 1.
 
     Args:
-        transform: Takes and gives picture, (height, width), boxes and labels.
+        transform: Function from and to picture, (height, width), boxes and labels.
         **kwargs: As for `ReadyMadeDataset`.
     """
 
@@ -26,7 +26,7 @@ class StreamingCOCO(ReadyMadeDataset):
         self.transform = transform
 
     def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> Any:
-        """Picture, id, (height, width), boxes, labels."""
+        """Returns picture, id, (height, width), boxes, labels."""
         sample = super().get_item(sample_id, *args, **kwargs)
         image = sample["img"].convert("RGB")
         size = (sample["htot"], sample["wtot"])

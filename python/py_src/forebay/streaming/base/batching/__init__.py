@@ -1,7 +1,7 @@
-"""What batches are made of.
+"""Composition of batches.
 
-`random` takes all streams together; `stratified` a fixed share of every stream in each global batch; `per_stream` each
-global batch from one stream; `device_per_stream` each rank's batch from one stream.
+`random` mixes all streams; `stratified` takes a fixed share of every stream in each global batch; `per_stream` takes
+each global batch from one stream; `device_per_stream` takes each rank's batch from one stream.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ batching_methods: dict[str, Callable[..., NDArray[np.int64]]] = {
     "per_stream": generate_work_per_stream_batching,
     "device_per_stream": generate_work_device_per_stream_batching,
 }
-"""The functions by name. One that is put in another's place is called in its stead."""
+"""Functions by name. Programs may replace them."""
 
 _OF_ENGINE = dict(batching_methods)
 
 
 def orders_in_python(dataset: StreamingDataset) -> bool:
-    """Whether a function of the program's own decides the order of `dataset`, in part or as a whole."""
+    """Returns true if functions of the program determine the order of `dataset`, at least in part."""
     method = dataset.batching_method
     return batching_methods[method] is not _OF_ENGINE.get(method) or draws_in_python(dataset)
 
@@ -44,23 +44,23 @@ def orders_in_python(dataset: StreamingDataset) -> bool:
 def generate_work(
     batching_method: str, dataset: StreamingDataset, world: World, epoch: int, sample_in_epoch: int
 ) -> NDArray[np.int64]:
-    """The sample ids of a whole epoch for a whole world.
+    """Returns the sample ids of a whole epoch for all ranks and workers.
 
-    A data set that is iterated makes no such array: each worker is told its own ids as it gets to them.
+    Iteration makes no such array: each worker gets its own ids step by step.
 
     Args:
         batching_method: "random", "stratified", "per_stream" or "device_per_stream".
-        dataset: The data set; only what decides the order is looked at.
-        world: Nodes, ranks and workers to deal to.
+        dataset: The data set; only the attributes of the order are read.
+        world: Nodes, ranks and workers.
         epoch: The epoch, from 0.
-        sample_in_epoch: Samples of the epoch that were seen before, all ranks together.
+        sample_in_epoch: Samples of the epoch that were seen before, over all ranks.
 
     Returns:
-        Sample ids of shape (nodes, ranks of a node, workers of a rank, batches of a worker, batch), -1 where there is none.
+        Sample ids of shape (nodes, ranks of a node, workers of a rank, batches of a worker, batch), -1 for none.
 
     Raises:
         KeyError: There is no such method.
-        RuntimeError: The data set's `num_canonical_nodes` is not decided yet.
+        RuntimeError: The data set's `num_canonical_nodes` is not set yet.
         ValueError: A stream is too small for the method, or as `get_partitions`.
     """
     return batching_methods[batching_method](dataset, world, epoch, sample_in_epoch)

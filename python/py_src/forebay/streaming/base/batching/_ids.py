@@ -1,4 +1,4 @@
-"""The ids of an epoch, for all batching methods."""
+"""Ids of an epoch for all batching methods."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def epoch_ids(
     """As `generate_work`.
 
     Raises:
-        ValueError: A function of the program's own is to draw, deal or shuffle, and the method is another than `random`.
+        ValueError: The program has functions of its own for the order, and the method is not `random`.
     """
     if draws_in_python(dataset):
         if batching_method != "random":
             raise ValueError(
-                f"`batching_method` is {batching_method!r}, which knows no shuffle, partitioning or `resample_streams` of "
-                "your own: use 'random', or enter a batching method of your own in `batching_methods`"
+                f"`batching_method` {batching_method!r} does not support a custom shuffle, partitioning or "
+                "`resample_streams`: use 'random', or add a custom batching method to `batching_methods`"
             )
         plan_arguments(batching_method, dataset, world, epoch, sample_in_epoch)
         return random_ids(dataset, world, epoch, sample_in_epoch)
@@ -41,7 +41,8 @@ def epoch_ids(
 def plan_arguments(
     batching_method: str, dataset: StreamingDataset, world: World, epoch: int, sample_in_epoch: int
 ) -> dict[str, Any]:
-    """What decides the ids of an epoch, in the engine's form. The arguments are those of `generate_work`."""
+    """Returns the arguments that determine the ids of an epoch, in the engine's form; arguments as for
+    `generate_work`."""
     if dataset.num_canonical_nodes is None:
         raise RuntimeError("`num_canonical_nodes` can never be None. Provide a positive integer.")
     if not isinstance(dataset.batch_size, int):
@@ -59,7 +60,7 @@ def plan_arguments(
         "num_canonical_nodes": dataset.num_canonical_nodes,
         "initial_physical_nodes": dataset.initial_physical_nodes,
         "shuffle": bool(dataset.shuffle),
-        # Where nothing is shuffled, nobody asks for its name.
+        # Without a shuffle the name of the algorithm is not used.
         "shuffle_algo": dataset.shuffle_algo if dataset.shuffle else "naive",
         "shuffle_seed": dataset.shuffle_seed,
         "shuffle_block_size": block or 0,

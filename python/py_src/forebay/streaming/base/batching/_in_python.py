@@ -1,7 +1,7 @@
-"""The order of an epoch where a program has put functions of its own in the place of the engine's.
+"""Order of an epoch for programs that replace the engine's functions.
 
-A program enters a function in `shuffle.algos` or `partition.algos`, or overrides `resample_streams`. The engine calls nothing
-of Python's while it plans, so the ids of the whole world are then made here, and every worker takes its part of them.
+A program adds a function to `shuffle.algos` or `partition.algos`, or overrides `resample_streams`. The engine does not
+call Python while it plans, so the ids of all ranks are made here, and every worker takes its part.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["draws_in_python", "random_ids"]
 
-# The engine's functions, by the names under which it knows them.
+# The engine's functions by name.
 _PARTITIONS, _SHUFFLES = dict(partition.algos), dict(shuffle.algos)
 
 
 def draws_in_python(dataset: StreamingDataset) -> bool:
-    """Whether a function of the program's own draws, deals or shuffles the samples of `dataset`."""
+    """Returns true if a function of the program draws, distributes or shuffles the samples of `dataset`."""
     from ..dataset import StreamingDataset
 
-    # What has the attributes of a data set and is none has no functions of its own.
+    # An object that only has the attributes of a data set has no functions of its own.
     if isinstance(dataset, StreamingDataset) and type(dataset).resample_streams is not StreamingDataset.resample_streams:
         return True
     deal, order = dataset.partition_algo, dataset.shuffle_algo
@@ -40,7 +40,7 @@ def random_ids(dataset: StreamingDataset, world: World, epoch: int, sample_in_ep
     """As `generate_work`, with the method `random`."""
     units, samples = dataset.resample_streams(epoch)
     canonical = dataset.num_canonical_nodes
-    assert canonical is not None and dataset.batch_size is not None, "`plan_arguments` looks at them"
+    assert canonical is not None and dataset.batch_size is not None, "`plan_arguments` checks them"
     places = partition.get_partitions(
         dataset.partition_algo,
         dataset.epoch_size,
@@ -54,7 +54,7 @@ def random_ids(dataset: StreamingDataset, world: World, epoch: int, sample_in_ep
     )
     if dataset.shuffle:
         block = dataset.shuffle_block_size
-        assert block is not None, "`plan_arguments` looks at it"
+        assert block is not None, "`plan_arguments` checks it"
         order = shuffle.get_shuffle(dataset.shuffle_algo, units, canonical, dataset.shuffle_seed, epoch, block)
         samples = np.asarray(samples)[order]
     return np.where(places == -1, -1, np.asarray(samples)[places])

@@ -1,4 +1,4 @@
-"""Each rank's batch from one stream."""
+"""Batching with each rank's batch from one stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each global batch from one stream."""
+"""Batching with each global batch from one stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All streams together."""
+"""Batching with all streams mixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fixed share of every stream in each global batch."""
+"""Batching with a fixed share of every stream in each global batch."""
 
 from __future__ import annotations
 

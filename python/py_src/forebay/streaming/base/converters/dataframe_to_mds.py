@@ -1,4 +1,4 @@
-"""A Spark data frame as an MDS data set: every task writes a folder of its own, and an index of all is made of theirs."""
+"""Conversion of a Spark data frame to MDS. Every task writes a folder of its own; the indexes are merged at the end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SPARK_TO_MDS: dict[spark.DataType, str | None] = {
     spark.ArrayType(spark.FloatType()): "ndarray:float32",
     spark.ArrayType(spark.DoubleType()): "ndarray:float64",
 }
-"""The encoding of a column of each of Spark's types; None where there is none."""
+"""Encoding of each Spark type; None: not supported."""
 
 _JSON_LEAVES = (spark.StringType, spark.IntegerType, spark.FloatType, spark.BooleanType, spark.NullType)
 _FILES = ("pil", "png", "jpeg", "pkl")
@@ -57,7 +57,7 @@ _ENCODINGS = frozenset(filter(None, SPARK_TO_MDS.values()))
 
 
 def is_json_compatible(data_type: Any) -> bool:
-    """Whether JSON can say every value of a type of Spark's."""
+    """Returns true if JSON can represent every value of a Spark type."""
     if isinstance(data_type, spark.StructType):
         return all(is_json_compatible(field.dataType) for field in data_type.fields)
     if isinstance(data_type, spark.ArrayType):
@@ -68,7 +68,7 @@ def is_json_compatible(data_type: Any) -> bool:
 
 
 def _encoding_of(data_type: spark.DataType) -> str:
-    # Decimals of any precision are one.
+    # Decimals of all precisions have the same encoding.
     key = spark.DecimalType() if isinstance(data_type, spark.DecimalType) else data_type
     encoding = SPARK_TO_MDS.get(key)
     if encoding is None:
@@ -79,17 +79,17 @@ def _encoding_of(data_type: spark.DataType) -> str:
 def infer_dataframe_schema(
     dataframe: DataFrame, user_defined_cols: dict[str, str] | None = None
 ) -> dict[str, str] | None:
-    """The columns of a data frame with their encodings, or a check of those that are given.
+    """Returns the columns of a data frame with their encodings, or checks the given encodings.
 
     Args:
         dataframe: The data frame.
-        user_defined_cols: Encodings by column, to be checked.
+        user_defined_cols: Encodings by column to check.
 
     Returns:
-        The encodings by column; None where they were given.
+        The encodings by column; None if they were given.
 
     Raises:
-        ValueError: A column is not there, has no encoding, or another one than is given.
+        ValueError: A column is missing, has no encoding, or does not match the given encoding.
     """
     if user_defined_cols is None:
         return {field.name: _encoding_of(field.dataType) for field in dataframe.schema}
@@ -101,8 +101,8 @@ def infer_dataframe_schema(
 
 
 def _check(name: str, encoding: str, data_type: spark.DataType) -> None:
-    """Refuses an encoding that a column's values do not fit."""
-    # Of an array the dtype counts, and any shape will do.
+    """Checks that a column's values fit an encoding."""
+    # The dtype of an array must match; its shape may be any.
     encoding = ":".join(encoding.split(":")[:2])
     if encoding == "json":
         if not is_json_compatible(data_type):
@@ -126,21 +126,21 @@ def dataframe_to_mds(
     udf_iterable: Callable[..., Iterable[dict[str, Any]]] | None = None,
     udf_kwargs: dict[str, Any] | None = None,
 ) -> tuple[str, str]:
-    """Writes a data frame as MDS, one folder a task.
+    """Writes a data frame as MDS, one folder per task.
 
     Args:
         dataframe: The data frame.
-        merge_index: Whether to write an index of all folders.
-        mds_kwargs: `MDSWriter`'s arguments. `out` is required; `columns` may be left out where there is no
-            `udf_iterable`; compression is zstd if nothing is said of it.
-        udf_iterable: Makes samples of each pandas data frame that a task is given. None: its rows.
-        udf_kwargs: More arguments of it.
+        merge_index: Write an index of all folders.
+        mds_kwargs: `MDSWriter`'s arguments. `out` is required; `columns` is optional without `udf_iterable`; the
+            default compression is zstd.
+        udf_iterable: Function that makes samples of each pandas data frame of a task. None: its rows.
+        udf_kwargs: Further arguments of `udf_iterable`.
 
     Returns:
-        The local folder and the remote one, "" where there is none.
+        The local and the remote folder; "" for none.
 
     Raises:
-        ValueError: There is nothing to write, `out` or needed `columns` are missing, or a column does not fit.
+        ValueError: The data frame is empty, `out` or required `columns` are missing, or a column does not fit.
     """
     if dataframe is None or dataframe.isEmpty():
         raise ValueError("Input dataframe is None or Empty!")
@@ -154,14 +154,14 @@ def dataframe_to_mds(
         infer_dataframe_schema(dataframe, settings["columns"])
     else:
         settings["columns"] = infer_dataframe_schema(dataframe)
-        logger.warning("no columns are given: they are taken to be %s", settings["columns"])
+        logger.warning("columns are not given and are inferred as %s", settings["columns"])
 
     out = settings.pop("out")
     uploader = CloudUploader.get(out)
     folders = (uploader.local, uploader.remote or "")
     if uploader.remote is None:
-        logger.warning("%s is local: every executor has to see it under this name", uploader.local)
-    # The indexes are merged where they were written.
+        logger.warning("%s is local: it must be the same folder on every executor", uploader.local)
+    # The indexes are merged in the folder where they were written.
     settings["keep_local"] = settings.get("keep_local", False) or merge_index
 
     schema = spark.StructType(
@@ -170,7 +170,7 @@ def dataframe_to_mds(
     task = _task(folders, settings, udf_iterable, udf_kwargs or {})
     written = [tuple(row) for row in dataframe.mapInPandas(task, schema).collect()]
 
-    # What is only local is all there is. A folder beside a remote goes only where that is said.
+    # A local folder without a remote is the only copy. Next to a remote it is removed only on request.
     keep_local = uploader.remote is None or bool((mds_kwargs or {}).get("keep_local", True))
     if merge_index:
         merge_indexes(written, out, keep_local=keep_local)
@@ -185,7 +185,7 @@ def _task(
     udf_iterable: Callable[..., Iterable[dict[str, Any]]] | None,
     udf_kwargs: dict[str, Any],
 ) -> Callable[[Iterator[pandas.DataFrame]], Iterator[pandas.DataFrame]]:
-    """What each task does: writes what it is given below `folders`, and says where its index is."""
+    """Returns the function of each task: it writes its rows below `folders` and yields the path of its index."""
 
     def write(frames: Iterator[pandas.DataFrame]) -> Iterator[pandas.DataFrame]:
         import pandas

@@ -1,4 +1,5 @@
-"""The formats of shards: MDS, JSON lines and separated values, each with a reader, a writer and its columns' encodings."""
+"""Formats of shards: MDS, JSON lines and separated values, each with a reader, a writer and the encodings of
+columns."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ __all__ = [
     "reader_from_json",
 ]
 
-# Writers stand on storage and helpers, which stand on the index's name: each is imported when it is asked for.
+# Writers use storage and helpers, which use the index's name. Late imports avoid a cycle.
 __getattr__, __dir__ = lazy(
     __name__,
     {
@@ -41,7 +42,7 @@ _READERS = {"csv": "CSVReader", "json": "JSONReader", "mds": "MDSReader", "tsv":
 
 
 def reader_from_json(dirname: str, split: str | None, obj: dict[str, Any]) -> Reader:
-    """The reader of a shard as its index describes it.
+    """Makes the reader of a shard from its entry in the index.
 
     Args:
         dirname: The data set's folder.
@@ -49,8 +50,8 @@ def reader_from_json(dirname: str, split: str | None, obj: dict[str, Any]) -> Re
         obj: The shard's entry in the index.
 
     Raises:
-        KeyError: The entry has no format, or one that is not known.
-        ValueError: It has another version than 2.
+        KeyError: The entry has no format or an unknown one.
+        ValueError: Its version is not 2.
     """
     if obj["version"] != 2:
         raise ValueError(f"Unsupported streaming data version: {obj['version']}. Expected version 2.")

@@ -1,4 +1,4 @@
-"""Who decodes a column: the engine, or a class of Python's."""
+"""Choice of a column's decoder: the engine, or a Python class."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["decoder_of"]
 
 
 def decoder_of(encoding: str) -> Callable[[bytes], Any] | None:
-    """What decodes the bytes of a column, or None where the engine does."""
+    """Returns the function that decodes a column, or None for the engine's."""
     name = encoding.partition(":")[0]
     if name in _DECODED_BY_ENGINE and encodings._encodings[name] is _DECODED_BY_ENGINE[name]:
         return None
     return functools.partial(encodings.mds_decode, encoding)
 
 
-# Classes of values that the engine makes by itself. A program may put another class under the name of one.
+# Classes whose values the engine makes itself. A program may replace a class.
 _DECODED_BY_ENGINE = {
     name: cls
     for name, cls in encodings._encodings.items()

@@ -1,8 +1,8 @@
-"""The index of a data set."""
+"""Index of a data set."""
 
 __all__ = ["get_index_basename"]
 
 
 def get_index_basename() -> str:
-    """The name that the index has in every data set."""
+    """Returns the file name of every index."""
     return "index.json"

@@ -1,7 +1,7 @@
-"""Which node, rank and worker sees which place of the epoch, and when.
+"""Distribution of an epoch's samples to nodes, ranks and workers.
 
-`orig` is the deal; `relaxed` also takes numbers of nodes that neither divide nor are divided by the canonical nodes,
-where the run started on a number that did.
+`orig` is the basic algorithm. `relaxed` also accepts numbers of nodes that neither divide nor are multiples of the
+canonical nodes, if the run started with such a number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ algos: dict[str, Callable[..., NDArray[np.int64]]] = {
     "orig": get_partitions_orig,
     "relaxed": get_partitions_relaxed,
 }
-"""The functions by name. A function that is added here can be named in `partition_algo`."""
+"""Functions by name. A function that is added here can be used as `partition_algo`."""
 
 
 def get_partitions(
@@ -34,25 +34,25 @@ def get_partitions(
     drop_first: int = 0,
     initial_physical_nodes: int | None = None,
 ) -> NDArray[np.int64]:
-    """Deals the samples of an epoch to nodes, ranks and workers.
+    """Distributes the samples of an epoch to nodes, ranks and workers.
 
     Args:
         algo: "orig" or "relaxed".
         num_samples: Samples of the epoch.
-        num_canonical_nodes: Parts into which the epoch is cut whatever the number of nodes.
+        num_canonical_nodes: Parts of the epoch, independent of the number of nodes.
         num_physical_nodes: Nodes.
         ranks_per_node: Ranks of each node.
         workers_per_rank: Workers of each rank.
         batch_size: Samples of a rank's batch.
-        drop_first: Samples that were seen before, all nodes together; rounded down to a multiple of the nodes.
-        initial_physical_nodes: Nodes when the run started. None: the same.
+        drop_first: Samples that were seen before, over all nodes; rounded down to a multiple of the nodes.
+        initial_physical_nodes: Nodes at the start of the run. None: the same.
 
     Returns:
-        Sample ids of shape (nodes, ranks of a node, workers of a rank, batches of a worker, batch), -1 where there is none.
+        Sample ids of shape (nodes, ranks of a node, workers of a rank, batches of a worker, batch), -1 for none.
 
     Raises:
         KeyError: There is no such algorithm.
-        ValueError: `drop_first` is behind the end, or the numbers of nodes do not divide.
+        ValueError: `drop_first` is after the end, or the numbers of nodes do not divide.
     """
     return algos[algo](
         num_samples,

@@ -1,4 +1,4 @@
-"""The `orig` partitioning."""
+"""Partitioning `orig`."""
 
 from __future__ import annotations
 

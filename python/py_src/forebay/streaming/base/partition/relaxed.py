@@ -1,4 +1,4 @@
-"""The `relaxed` partitioning."""
+"""Partitioning `relaxed`."""
 
 from __future__ import annotations
 

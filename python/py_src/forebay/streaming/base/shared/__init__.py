@@ -1,7 +1,7 @@
-"""What several processes of one machine see at once.
+"""State that processes of one machine share.
 
-`state` is what the copies of a data set share: memory without a name, handed from parent to child. The other modules are
-for programs that use the reference's named objects themselves; nothing in this package does.
+`state` is shared by the copies of a data set: unnamed memory that a child gets from its parent. The other modules are
+the reference's named objects, for programs that use them directly; this package does not.
 """
 
 from .array import SharedArray

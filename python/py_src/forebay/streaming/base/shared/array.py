@@ -1,4 +1,4 @@
-"""A numpy array in named shared memory."""
+"""Numpy array in named shared memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["SharedArray"]
 
 
 class SharedArray:
-    """An array of fixed shape and type that processes find by its name.
+    """Array of fixed shape and type with a name that processes share.
 
     Args:
-        shape: Its shape.
-        dtype: Its type.
-        name: Its name in shared memory.
+        shape: Shape.
+        dtype: Type.
+        name: Name in shared memory.
     """
 
     def __init__(self, shape: int | tuple[int, ...], dtype: type[np.generic], name: str) -> None:
@@ -29,7 +29,7 @@ class SharedArray:
         self.shm = SharedMemory(name=name, size=math.prod(self.shape) * np.dtype(dtype).itemsize)
 
     def numpy(self) -> NDArray[Any]:
-        """The array itself. It must not outlive this object."""
+        """Returns the array, which must not outlive this object."""
         return np.ndarray(self.shape, self.dtype, self.shm.buf)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""A barrier in named shared memory."""
+"""Barrier in named shared memory."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .array import SharedArray
 
 __all__ = ["SharedBarrier"]
 
-# Seconds between two looks at the others: programs that call this wait a few times per epoch.
+# Polling interval in seconds. Programs wait here a few times per epoch.
 _LOOK_EVERY = 0.01
 
 
 class SharedBarrier:
-    """Lets a number of processes go on when all of them have come, any number of times.
+    """Barrier of a number of processes, which can be used any number of times.
 
-    Data sets of this package need none. It is for programs that use the reference's.
+    Data sets of this package do not use it. It is for programs that use the reference's.
 
     Args:
-        filelock_path: The lock file. It is made with the first call.
-        shm_name: Its name in shared memory.
+        filelock_path: Lock file, made by the first call.
+        shm_name: Name in shared memory.
     """
 
     def __init__(self, filelock_path: str, shm_name: str) -> None:
@@ -37,7 +37,7 @@ class SharedBarrier:
 
     @property
     def num_enter(self) -> int:
-        """Processes that have come."""
+        """Number of processes that have arrived."""
         return int(self._arr[0])
 
     @num_enter.setter
@@ -46,7 +46,7 @@ class SharedBarrier:
 
     @property
     def num_exit(self) -> int:
-        """Processes that have gone on; -1 before the first call."""
+        """Number of processes that have left; -1 before the first call."""
         return int(self._arr[1])
 
     @num_exit.setter
@@ -55,7 +55,7 @@ class SharedBarrier:
 
     @property
     def flag(self) -> bool:
-        """Whether those who have come may go on."""
+        """True if the processes that have arrived may continue."""
         return bool(self._arr[2])
 
     @flag.setter
@@ -73,7 +73,7 @@ class SharedBarrier:
     def _enter(self, num_procs: int) -> None:
         while True:
             with self._locked():
-                # The first of a round waits until the round before has left: its flag is still up.
+                # The first process of a round waits until the previous round has left: its flag is still set.
                 if self.num_enter or self.num_exit in (-1, num_procs):
                     if not self.num_enter:
                         self.flag = False

@@ -1,4 +1,4 @@
-"""A named block of shared memory."""
+"""Named block of shared memory."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["SharedMemory"]
 
 
 class SharedMemory:
-    """A block of shared memory that only its creator removes, without a resource tracker's warnings in the others.
+    """Block of shared memory that only its creator removes, without warnings of resource trackers in other processes.
 
     Args:
-        name: Its name; None: a new one.
-        create: Whether to make it (True), to open it (False), or to open it unless it can be made (None).
-        size: Bytes, where it is made.
+        name: Name. None: a new one.
+        create: True: make the block. False: open it. None: make it, or open it if it exists.
+        size: Bytes of a new block.
         auto_cleanup: Call `cleanup` when the process ends.
 
     Raises:
-        FileExistsError: It was to be made and is there already.
-        FileNotFoundError: It was to be opened and is not there.
+        FileExistsError: The block to make exists already.
+        FileNotFoundError: The block to open does not exist.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class SharedMemory:
             self.opened_shms.append(_opened(name))
         self.shm = (self.created_shms + self.opened_shms)[0]
         if auto_cleanup:
-            # This keeps the object, and with it the block, until somebody cleans up: its name is meant to outlive the
-            # variable that it was made in.
+            # The exit handler keeps the object and the block alive until `cleanup`, because the name must outlive the
+            # variable.
             atexit.register(self.cleanup)
 
     @property
     def buf(self) -> memoryview:
-        """The block's bytes; it may have more than were asked for."""
+        """Bytes of the block, which may be larger than requested."""
         return self.shm.buf
 
     def cleanup(self) -> None:
@@ -56,13 +56,13 @@ class SharedMemory:
         while self.created_shms:
             block = self.created_shms.pop()
             block.close()
-            # Another process may have removed it.
+            # Another process may have removed the block.
             with contextlib.suppress(FileNotFoundError):
                 block.unlink()
 
 
 def _opened(name: str | None) -> BuiltinSharedMemory:
     block = BuiltinSharedMemory(name, False)
-    # Whoever opens a block is taken for its owner by the tracker, which would remove it when this process ends.
+    # The tracker treats every opener as an owner and would remove the block at the end of this process.
     resource_tracker.unregister(block._name, "shared_memory")
     return block

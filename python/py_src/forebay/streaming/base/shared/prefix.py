@@ -1,6 +1,6 @@
-"""Numbers that keep the named objects of several data sets apart.
+"""Numbers in the names of shared objects, different for each data set.
 
-Data sets of this package share nothing by name and need no number. This is for programs that use the reference's.
+Data sets of this package have no named objects and need no number. This is for programs that use the reference's.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ def get_shm_prefix(
     """Finds a free number and registers it together with local folders.
 
     Args:
-        streams_local: The folders.
-        streams_remote: Where each is filled from; None: from nowhere.
-        world: This process. The node's first one registers, the others look the number up.
-        retry: How often to look again while another holder of a folder may be going.
+        streams_local: Folders.
+        streams_remote: Remote of each folder; None: no remote.
+        world: This process. The first one of the node registers, the others read the number.
+        retry: Further attempts while another user of a folder may be ending.
 
     Returns:
-        The number, and the memory block that says so.
+        The number, and the memory block that registers it.
 
     Raises:
-        ValueError: A folder that is filled from a remote occurs twice or is registered by somebody else.
+        ValueError: A folder with a remote occurs twice or is registered by another data set.
         RuntimeError: The node's first process registered other folders.
     """
     twice = [folder for folder, count in Counter(streams_local).items() if count > 1]
@@ -63,12 +63,12 @@ def get_shm_prefix(
 
 
 def _get_path(prefix_int: int, name: str) -> str:
-    """The name of an object of a data set."""
+    """Returns the name of an object of a data set."""
     return f"{prefix_int:06}_{name}"
 
 
 def _folders(block: SharedMemory) -> tuple[list[str], int]:
-    """What a block says: folders, prefix. A holder that is going leaves a length of 0."""
+    """Reads folders and prefix from a block. An owner that is ending leaves a length of 0."""
     data = bytes(block.buf)
     *folders, prefix = data[4 : int.from_bytes(data[:4], "little")].decode().split("\0")
     return folders, int(prefix or 0)
@@ -84,11 +84,11 @@ def _find_patiently(streams_local: list[str], streams_remote: list[str | None], 
             if attempt == retry:
                 raise
             time.sleep(TICK)
-    raise AssertionError("an endless count has ended")
+    raise AssertionError("an unlimited loop has ended")
 
 
 def _check_and_find(streams_local: list[str], streams_remote: list[str | None], shm_name: str) -> int:
-    """The first number under which there is no `shm_name`, and no lock file either."""
+    """Returns the first number without a `shm_name` and without a lock file."""
     for prefix in itertools.count():
         locks = (os.path.join(gettempdir(), _get_path(prefix, lock)) for lock in (BARRIER_FILELOCK, CACHE_FILELOCK))
         if any(os.path.exists(lock) for lock in locks):
@@ -96,7 +96,7 @@ def _check_and_find(streams_local: list[str], streams_remote: list[str | None], 
         try:
             block = SharedMemory(_get_path(prefix, shm_name), False, auto_cleanup=False)
         except PermissionError:
-            # Another user's.
+            # It belongs to another user.
             continue
         except FileNotFoundError:
             return prefix
@@ -106,7 +106,7 @@ def _check_and_find(streams_local: list[str], streams_remote: list[str | None], 
         if set(ours) & set(theirs):
             raise ValueError(
                 f"Reused local directory: {streams_local} vs {theirs}. Provide a different one. If no other program uses "
-                "it, a crashed one may have left its name behind: call `streaming.base.util.clean_stale_shared_memory()` "
+                "it, a crashed one may have left it: call `streaming.base.util.clean_stale_shared_memory()` "
                 "once at the start"
             )
-    raise AssertionError("an endless count has ended")
+    raise AssertionError("an unlimited loop has ended")

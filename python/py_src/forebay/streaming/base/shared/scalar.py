@@ -1,4 +1,4 @@
-"""A number in named shared memory."""
+"""Number in named shared memory."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["SharedScalar"]
 
 
 class SharedScalar:
-    """A number that processes find by its name.
+    """Number with a name that processes share.
 
     Args:
-        dtype: Its type.
-        name: Its name in shared memory.
+        dtype: Type.
+        name: Name in shared memory.
     """
 
     def __init__(self, dtype: type[np.generic], name: str) -> None:
@@ -25,7 +25,7 @@ class SharedScalar:
         self.arr = SharedArray(1, dtype, name)
 
     def get(self) -> Any:
-        """The number."""
+        """Returns the number."""
         return self.arr[0]
 
     def set(self, value: Any) -> None:

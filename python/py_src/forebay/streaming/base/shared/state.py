@@ -1,8 +1,8 @@
-"""What the copies of one data set share: the rank's own process and its DataLoader workers.
+"""State that the copies of one data set share: in the rank's process and in its DataLoader workers.
 
-It lives in memory without a name (a memfd), so nothing is left behind whatever happens to the processes. A forked child
-inherits it; a spawned one gets the descriptor along with its pickled copy of the data set. Ranks share nothing: each
-counts its own epochs, and since all iterate alike they agree.
+It is in unnamed memory (a memfd), so nothing remains after the processes. A forked child inherits it; a spawned one
+gets the descriptor with its pickled copy of the data set. Ranks share nothing: each counts its own epochs, and the
+counts are equal because all ranks iterate in the same way.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 
 __all__ = ["SharedState"]
 
-# The first page: next epoch; the epoch under way: its number, the iteration it belongs to (seed, count, workers), and one
-# bit for each worker that has begun it. The second page: the checkpoint to resume, as JSON that ends with a NUL.
+# First page: next epoch; current epoch: number, iteration (seed, count, workers), and one bit for each worker that has
+# started it. Second page: the checkpoint to resume, as JSON that ends with a NUL.
 _EPOCHS = struct.Struct("<qqqqq")
 _JOINED = slice(_EPOCHS.size, mmap.PAGESIZE)
 _WORKERS_MAX = 8 * (mmap.PAGESIZE - _EPOCHS.size)
@@ -45,7 +45,7 @@ class SharedState:
 
     @property
     def next_epoch(self) -> int:
-        """The epoch that the next iteration begins."""
+        """Epoch that the next iteration starts."""
         return self._read()[0]
 
     @next_epoch.setter
@@ -56,7 +56,7 @@ class SharedState:
 
     @property
     def resume(self) -> dict[str, Any] | None:
-        """The checkpoint, if one was loaded."""
+        """Checkpoint, if one was loaded."""
         text = self._memory[_RESUME:_SIZE].split(b"\0", 1)[0]
         return json.loads(text) if text else None
 
@@ -65,28 +65,29 @@ class SharedState:
         text = json.dumps(state, sort_keys=True).encode() + b"\0"
         if len(text) > _SIZE - _RESUME:
             raise ValueError(
-                f"The StreamingDataset state dict takes {len(text)} bytes, and {_SIZE - _RESUME} are there for it. It is "
-                f"not one that `state_dict` returns: {text.decode()}"
+                f"The StreamingDataset state dict takes {len(text)} bytes, more than {_SIZE - _RESUME}. It is "
+                f"not a result of `state_dict`: {text.decode()}"
             )
         with self._locked():
             self._memory[_RESUME : _RESUME + len(text)] = text
 
     def begin(self, worker: int, iteration: tuple[int, int, int] | None, resolve: Callable[[int], int]) -> int:
-        """Begins an epoch, or joins the one that another worker of the same iteration has begun.
+        """Starts an epoch, or joins the epoch that another worker of the same iteration has started.
 
-        Nobody waits for anybody: whoever comes first decides the number, and the others of the iteration find it.
+        No worker waits for another: the first one sets the number, and the others of the iteration read it.
 
         Args:
             worker: This worker of its rank.
-            iteration: What all workers of one pass over the DataLoader have in common and no other pass has: the loader's
-                seed, how often each has begun, and their number. None outside of workers: always a new epoch.
-            resolve: From the epoch it would be to the one it is; a checkpoint may say another.
+            iteration: Key that is equal for the workers of one DataLoader iteration and different for others: the
+                loader's seed, the number of starts of each worker, and the number of workers. None outside of workers:
+                always a new epoch.
+            resolve: Function from the next epoch to the actual one, which a checkpoint may change.
 
         Returns:
-            The epoch it would be, before `resolve`.
+            The next epoch, before `resolve`.
         """
         if worker >= _WORKERS_MAX:
-            raise ValueError(f"a rank may have {_WORKERS_MAX} workers at most")
+            raise ValueError(f"a rank can have at most {_WORKERS_MAX} workers")
         byte, bit = _JOINED.start + worker // 8, 1 << worker % 8
         with self._locked():
             upcoming, current, *under_way = self._read()
@@ -110,12 +111,12 @@ class SharedState:
     def _locked(self) -> Iterator[None]:
         pid, lock = self._thread_lock
         if pid != os.getpid():
-            # A thread of the parent may have held the inherited one during the fork.
+            # A thread of the parent may have held the inherited lock during the fork.
             lock = threading.Lock()
             self._thread_lock = (os.getpid(), lock)
         with lock:
-            # Of the kind that belongs to the process: it conflicts between a parent and its forked child, although they
-            # share the descriptor, and goes when the process does.
+            # A process-owned lock: it works between a parent and its forked child although they share the descriptor,
+            # and it ends with the process.
             fcntl.lockf(self._fd, fcntl.LOCK_EX)
             try:
                 yield
@@ -123,7 +124,7 @@ class SharedState:
                 fcntl.lockf(self._fd, fcntl.LOCK_UN)
 
     def __reduce__(self) -> tuple[Callable[..., SharedState], tuple[Any]]:
-        # Only a process that is being started can be given a descriptor; any other copy has a life of its own.
+        # A descriptor can be passed only to a process that is being started; any other copy is independent.
         if context.get_spawning_popen() is not None:
             return _of_descriptor, (reduction.DupFd(self._fd),)
         return _of_bytes, (self._memory[:],)

@@ -1,7 +1,8 @@
-"""The order of an epoch's samples.
+"""Order of an epoch's samples.
 
-Every algorithm but `naive` shuffles shards among the canonical nodes first, the same way in each epoch; they differ in how
-far a sample moves from its shard: not at all (`py1s`, `py2s`), within blocks (`py1br`), within a window of its own (`py1e`).
+Every algorithm except `naive` first distributes shards to the canonical nodes, in the same way in each epoch. They
+differ in the distance that a sample moves from its shard: zero (`py1s`, `py2s`), within blocks (`py1br`), or within a
+window of its own (`py1e`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ algos: dict[str, Callable[..., NDArray[np.int64]]] = {
     "py2s": get_shuffle_py2s,
     "naive": get_shuffle_naive,
 }
-"""The functions by name."""
+"""Functions by name."""
 
 
 def get_shuffle(
@@ -45,12 +46,12 @@ def get_shuffle(
     epoch: int,
     block_size: int = 1 << 18,
 ) -> NDArray[np.int64]:
-    """The sample at each place of the shuffled epoch.
+    """Returns the sample at each place of the shuffled epoch.
 
     Args:
         algo: "naive", "py1s", "py2s", "py1br" or "py1e".
         shard_sizes: Samples of each shard.
-        num_canonical_nodes: Parts into which the epoch is cut.
+        num_canonical_nodes: Parts of the epoch.
         seed: The run's seed.
         epoch: The epoch, from 0.
         block_size: Samples of a shuffle block, for the algorithms that have blocks.

@@ -1,4 +1,4 @@
-"""All samples with all samples. Every shard is needed all the time."""
+"""Shuffle over all samples. Every shard is needed all the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards, then the samples within blocks of varying size."""
+"""Shuffle of shards, then of the samples within blocks of varying size."""
 
 from __future__ import annotations
 

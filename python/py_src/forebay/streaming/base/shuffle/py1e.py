@@ -1,4 +1,4 @@
-"""Shards, then each sample moves within a window around its shard."""
+"""Shuffle of shards; then each sample moves within a window around its shard."""
 
 from __future__ import annotations
 

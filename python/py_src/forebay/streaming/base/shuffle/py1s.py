@@ -1,4 +1,4 @@
-"""Shards, then the samples within each shard's part of a canonical node."""
+"""Shuffle of shards, then of the samples within each shard's part of a canonical node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""As `py1s`, with the samples shuffled once more before shards are cut at canonical nodes."""
+"""Like `py1s`, with a shuffle of the samples before shards are cut at canonical nodes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Where shards come from and go to, by the scheme of a URL.
+"""Downloads and uploads of shards by the scheme of a URL.
 
-Data sets fetch from folders, http(s) and s3 through the engine's own store, and from everything else through these classes;
-so do programs that name them, writers, which upload, and merged indexes. A cloud's library is imported when its class is
-first used.
+Data sets fetch from folders, http(s) and s3 with the engine, and from all other schemes with these classes. Programs,
+writers and merged indexes use the classes too. A cloud's library is imported when its class is first used.
 """
 
 from __future__ import annotations

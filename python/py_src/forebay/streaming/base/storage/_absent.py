@@ -1,4 +1,4 @@
-"""A storage that the reference has and this package has not."""
+"""Storage of the reference that this package does not support."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ....errors import UnsupportedError
 from .download import CloudDownloader
 from .upload import CloudUploader
 
-_WHY = "alipan:// is not supported: copy the data set to a local folder, or to a store that is (s3, gs, azure, oci, hf)"
+_WHY = "alipan:// is not supported: copy the data set to a local folder, or to a supported store (s3, gs, azure, oci, hf)"
 
 
 class AlipanDownloader(CloudDownloader):
-    """Says that Alipan is not supported when a file is asked for."""
+    """Raises an error for every file: Alipan is not supported."""
 
     @staticmethod
     def _client_identifier() -> str:
@@ -26,7 +26,7 @@ class AlipanDownloader(CloudDownloader):
 
 
 class AlipanUploader(CloudUploader):
-    """Says that Alipan is not supported."""
+    """Raises an error: Alipan is not supported."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise UnsupportedError(_WHY)

@@ -1,4 +1,4 @@
-"""Azure blobs and Data Lake, through Azure's libraries."""
+"""Azure blobs and Data Lake, with Azure's libraries."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["AzureDataLakeDownloader", "AzureDataLakeUploader", "AzureDownloader"
 
 
 def _account(url: str) -> str:
-    """AZURE_ACCOUNT_NAME, else the first part of the URL's host."""
+    """Returns AZURE_ACCOUNT_NAME, else the first part of the URL's host."""
     return os.environ.get("AZURE_ACCOUNT_NAME") or url.split("://")[1].split(".")[0]
 
 
 def _credential() -> Any:
-    """AZURE_ACCOUNT_ACCESS_KEY, else what the command line or the machine is logged in as."""
+    """Returns AZURE_ACCOUNT_ACCESS_KEY, else the login of the command line or the machine."""
     key = os.environ.get("AZURE_ACCOUNT_ACCESS_KEY")
     if key is not None:
         return key
@@ -48,7 +48,7 @@ class AzureUploader(CloudUploader):
         self.check_bucket_exists(self.remote)
 
     def check_bucket_exists(self, remote: str) -> None:
-        """Raises FileNotFoundError if the container is not there."""
+        """Raises FileNotFoundError if the container does not exist."""
         bucket = urllib.parse.urlparse(remote).netloc
         if self.azure_service.get_container_client(container=bucket).exists() is False:
             raise FileNotFoundError(f"Either bucket `{bucket}` does not exist! or check the bucket permission.")
@@ -69,7 +69,7 @@ class AzureDataLakeUploader(CloudUploader):
         self.check_container_exists(self.remote)
 
     def check_container_exists(self, remote: str) -> None:
-        """Raises FileNotFoundError if the container is not there."""
+        """Raises FileNotFoundError if the container does not exist."""
         container = urllib.parse.urlparse(remote).netloc
         if self.azure_service.get_file_system_client(file_system=container).exists() is False:
             raise FileNotFoundError(
@@ -85,7 +85,7 @@ class AzureDataLakeUploader(CloudUploader):
 
 
 class _AzureDownloader(CloudDownloader):
-    """What both have in common: a service that is asked for a file."""
+    """Base class of both downloaders, with a service client."""
 
     def __init__(self) -> None:
         self._service: Any = None
@@ -104,7 +104,7 @@ class _AzureDownloader(CloudDownloader):
         raise NotImplementedError
 
     def _open(self, url: urllib.parse.ParseResult) -> Any:
-        """The file's content, as something with `readinto`."""
+        """Opens a file; the result has `readinto`."""
         raise NotImplementedError
 
     def _download_file_impl(self, remote: str, local: str, timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""Databricks' volumes (dbfs:/Volumes/...) and file system (dbfs:/...), through its library."""
+"""Databricks' volumes (dbfs:/Volumes/...) and file system (dbfs:/...), with its library."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _workspace() -> Any:
 
 
 class DatabricksUploader(CloudUploader):
-    """What both have in common; arguments as for `CloudUploader`."""
+    """Base class of both uploaders; arguments as for `CloudUploader`."""
 
     def _connect(self) -> None:
         self.client = self._create_workspace_client()
@@ -54,7 +54,7 @@ class DatabricksUnityCatalogUploader(DatabricksUploader):
         size = os.stat(local).st_size
         with open(local, "rb") as file:
             self.client.files.upload(path, file, overwrite=True)
-        # An upload may fail without saying so.
+        # An upload may fail without an error.
         stored = self.client.files.get_metadata(path).content_length
         if stored != size:
             raise RuntimeError(f"Uploading failed! {remote} has {stored} bytes of {size}")
@@ -70,7 +70,7 @@ class DBFSUploader(DatabricksUploader):
         self.check_folder_exists()
 
     def check_folder_exists(self) -> None:
-        """Raises FileNotFoundError if the folder is not there."""
+        """Raises FileNotFoundError if the folder does not exist."""
         from databricks.sdk.errors.base import DatabricksError
 
         try:
@@ -88,7 +88,7 @@ class DBFSUploader(DatabricksUploader):
 
 
 class _DatabricksDownloader(CloudDownloader):
-    """What both have in common."""
+    """Base class of both downloaders."""
 
     def __init__(self) -> None:
         self._workspace: Any = None

@@ -1,4 +1,4 @@
-"""Google Cloud Storage: through boto3 with an HMAC key, else through google-cloud-storage."""
+"""Google Cloud Storage: with boto3 and an HMAC key, else with google-cloud-storage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_CREDENTIALS = (
 
 
 class GCSAuthentication(Enum):
-    """How requests are signed."""
+    """Signature of requests."""
 
     HMAC = 1
     """With GCS_KEY and GCS_SECRET."""
@@ -60,7 +60,7 @@ class GCSUploader(CloudUploader):
         self.check_bucket_exists(self.remote)
 
     def check_bucket_exists(self, remote: str) -> None:
-        """Raises the client's error if the bucket is not there."""
+        """Raises the client's error if the bucket does not exist."""
         if self.authentication == GCSAuthentication.HMAC:
             check_bucket(self.gcs_client, remote)
         else:

@@ -1,4 +1,4 @@
-"""Data sets on Hugging Face's hub, through its library. URLs are hf://datasets/organisation/name/path."""
+"""Data sets on Hugging Face's hub, with its library. URLs are hf://datasets/organisation/name/path."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HFUploader(CloudUploader):
         self.check_dataset_exists()
 
     def check_dataset_exists(self) -> None:
-        """Raises FileNotFoundError if the data set is not there."""
+        """Raises FileNotFoundError if the data set does not exist."""
         import huggingface_hub
 
         try:
@@ -61,7 +61,7 @@ class HFDownloader(CloudDownloader):
         _, _, _, organisation, name, filename = remote.split("/", 5)
         from huggingface_hub import hf_hub_download
 
-        # Into a folder of ours: the hub's own cache would keep every shard for ever.
+        # Into a folder of our own, because the hub's cache would keep every shard for ever.
         with tempfile.TemporaryDirectory(prefix=".hub-", dir=os.path.dirname(local)) as folder:
             fetched = hf_hub_download(
                 f"{organisation}/{name}", filename, repo_type="dataset", etag_timeout=timeout, local_dir=folder

@@ -1,4 +1,4 @@
-"""Oracle's object storage, through its library and its configuration file. URLs are oci://bucket@namespace/key."""
+"""Oracle's object storage, with its library and its configuration file. URLs are oci://bucket@namespace/key."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class OCIUploader(CloudUploader):
         self.check_bucket_exists(self.remote)
 
     def check_bucket_exists(self, remote: str) -> None:
-        """Raises oci's ServiceError if the bucket is not there."""
+        """Raises oci's ServiceError if the bucket does not exist."""
         from oci.exceptions import ServiceError
 
         bucket, _ = _bucket_and_key(remote, self.namespace)

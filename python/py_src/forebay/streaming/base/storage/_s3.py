@@ -1,4 +1,4 @@
-"""Amazon S3 and what speaks like it, through boto3."""
+"""Amazon S3 and compatible stores, with boto3."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .upload import CloudUploader
 
 __all__ = ["S3Downloader", "S3Uploader", "bucket_and_key", "check_bucket", "list_keys"]
 
-# What stores answer when an object is not there, or when saying so would be telling.
+# Status codes of stores for a missing object; some hide its absence.
 NOT_FOUND = frozenset(["403", "404", "NoSuchKey"])
 
 
 def bucket_and_key(url: str) -> tuple[str, str]:
-    """The two parts of an object's URL."""
+    """Splits an object's URL."""
     parts = urllib.parse.urlparse(url)
     return parts.netloc, parts.path.lstrip("/")
 
 
 def check_bucket(client: Any, remote: str) -> None:
-    """Asks for the bucket; the client's error says what to look at."""
+    """Checks that the bucket exists; raises the client's error with a hint."""
     from botocore.exceptions import ClientError
 
     bucket, _ = bucket_and_key(remote)
@@ -37,7 +37,7 @@ def check_bucket(client: Any, remote: str) -> None:
 
 
 def list_keys(client: Any, remote: str, prefix: str | None) -> list[str]:
-    """All keys below `remote` whose rest begins with `prefix`."""
+    """Returns all keys below `remote` whose rest starts with `prefix`."""
     bucket, folder = bucket_and_key(remote)
     pages = client.get_paginator("list_objects_v2").paginate(
         Bucket=bucket, Prefix=os.path.join(folder, prefix or "")
@@ -46,8 +46,8 @@ def list_keys(client: Any, remote: str, prefix: str | None) -> list[str]:
 
 
 class S3Uploader(CloudUploader):
-    """Uploads to S3. S3_ENDPOINT_URL names another server, S3_CANNED_ACL an access list for what is uploaded; arguments as
-    for `CloudUploader`."""
+    """Uploads to S3. S3_ENDPOINT_URL names another server, S3_CANNED_ACL an access list of uploads; arguments as for
+    `CloudUploader`."""
 
     def _connect(self) -> None:
         import boto3
@@ -56,7 +56,7 @@ class S3Uploader(CloudUploader):
         self.check_bucket_exists(self.remote)
 
     def check_bucket_exists(self, remote: str) -> None:
-        """Raises botocore's ClientError if the bucket is not there."""
+        """Raises botocore's ClientError if the bucket does not exist."""
         check_bucket(self.s3, remote)
 
     def _upload(self, local: str, remote: str, advance: Callable[[int], object]) -> None:
@@ -69,8 +69,8 @@ class S3Uploader(CloudUploader):
 
 
 class S3Downloader(CloudDownloader):
-    """Fetches from S3. S3_ENDPOINT_URL names another server, MOSAICML_STREAMING_AWS_REQUESTER_PAYS buckets, between commas,
-    whose traffic the reader pays. Without credentials requests are not signed."""
+    """Fetches from S3. S3_ENDPOINT_URL names another server, MOSAICML_STREAMING_AWS_REQUESTER_PAYS a comma-separated
+    list of buckets whose traffic the reader pays. Without credentials requests are not signed."""
 
     def __init__(self) -> None:
         self._s3_client: Any = None
@@ -85,7 +85,7 @@ class S3Downloader(CloudDownloader):
         self._s3_client = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # A client cannot be pickled; another process makes its own.
+        # A client cannot be pickled; each process makes its own.
         return {**vars(self), "_s3_client": None}
 
     def _create_s3_client(self, unsigned: bool = False, timeout: float = DEFAULT_TIMEOUT) -> None:
@@ -117,7 +117,7 @@ class S3Downloader(CloudDownloader):
                 )
             if code != "400":
                 raise
-            # Credentials that the bucket does not know: a public one takes none.
+            # The bucket rejects these credentials; a public bucket needs none.
             self._create_s3_client(unsigned=True, timeout=timeout)
             self._fetch(remote, local)
 

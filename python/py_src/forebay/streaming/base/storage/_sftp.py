@@ -1,4 +1,4 @@
-"""SFTP, through paramiko. A downloader talks to one server."""
+"""SFTP with paramiko. A downloader uses one server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _PORT = 22
 
 
 class SFTPDownloader(CloudDownloader):
-    """Fetches over SFTP. COMPOSER_SFTP_KEY_FILE names a private key, COMPOSER_SFTP_KNOWN_HOSTS_FILE the servers to trust."""
+    """Fetches over SFTP. COMPOSER_SFTP_KEY_FILE names a private key, COMPOSER_SFTP_KNOWN_HOSTS_FILE the trusted
+    servers."""
 
     def __init__(self) -> None:
         self._ssh_client: Any = None

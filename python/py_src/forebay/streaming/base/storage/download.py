@@ -1,4 +1,4 @@
-"""Fetching single files, by the scheme of their URL."""
+"""Downloads of single files by the scheme of their URL."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ _CLASSES = {
 }
 
 DOWNLOADER_MAPPINGS: dict[str, type[CloudDownloader]] = {}
-"""Classes by scheme, as they are defined: a subclass of yours is there too."""
+"""Classes by scheme. Subclasses of programs are added when they are defined."""
 
 
 class CloudDownloader(abc.ABC):
-    """Fetches files of one scheme.
+    """Downloader of one scheme.
 
-    A subclass says which scheme in `_client_identifier`, fetches a file in `_download_file_impl` and lets go of its client
-    in `clean_up`; its URLs are its from then on.
+    A subclass returns its scheme in `_client_identifier`, fetches a file in `_download_file_impl` and releases its
+    client in `clean_up`. It is then used for all URLs of its scheme.
     """
 
     def __init_subclass__(cls) -> None:
@@ -86,10 +86,10 @@ class CloudDownloader(abc.ABC):
 
     @classmethod
     def get(cls, remote_dir: str | None = None) -> CloudDownloader:
-        """What fetches files below `remote_dir`; a local folder's if that is None.
+        """Returns the downloader for `remote_dir`; that of local folders if it is None.
 
         Raises:
-            ValueError: The scheme is not known.
+            ValueError: The scheme is unknown.
         """
         if remote_dir is None:
             return LocalDownloader()
@@ -102,7 +102,7 @@ class CloudDownloader(abc.ABC):
 
     @classmethod
     def direct_download(cls, remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT) -> None:
-        """Fetches one file with a downloader of its own; as `download`."""
+        """Fetches one file with a new downloader, like `download`."""
         downloader = cls.get(remote)
         try:
             downloader.download(remote, local, timeout)
@@ -110,12 +110,12 @@ class CloudDownloader(abc.ABC):
             downloader.clean_up()
 
     def download(self, remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT) -> None:
-        """Fetches a file; nothing is done if `local` is there.
+        """Fetches a file; does nothing if `local` exists.
 
         Args:
-            remote: The file's URL.
-            local: Where it goes; folders are made.
-            timeout: Seconds that it may take, where the cloud's library has such a bound.
+            remote: URL of the file.
+            local: Local path; folders are made.
+            timeout: Timeout in seconds, if the cloud's library has one.
 
         Raises:
             ValueError: There is no URL, or it has another scheme.
@@ -131,15 +131,15 @@ class CloudDownloader(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def _client_identifier() -> str:
-        """The scheme."""
+        """Returns the scheme."""
 
     @abc.abstractmethod
     def clean_up(self) -> None:
-        """Lets go of the client; another download makes a new one."""
+        """Releases the client; the next download makes a new one."""
 
     @abc.abstractmethod
     def _download_file_impl(self, remote: str, local: str, timeout: float) -> None:
-        """Fetches a file to a name that is not taken."""
+        """Fetches a file to a free name."""
 
     def _validate_remote_path(self, remote: str) -> None:
         scheme = urllib.parse.urlparse(remote).scheme
@@ -165,17 +165,17 @@ class LocalDownloader(CloudDownloader):
 
 
 def _scheme(remote: str) -> str:
-    """The key of a URL's class."""
+    """Returns the key of a URL's class."""
     return "dbfs-uc" if remote.startswith("dbfs:/Volumes") else urllib.parse.urlparse(remote).scheme
 
 
-# What the engine's own store speaks.
+# Schemes of the engine.
 _NATIVE = frozenset(["", "file", "http", "https", "s3"])
 
 
 def is_native(remote: str) -> bool:
-    """Whether the engine's own store fetches what lies below `remote`: it speaks the scheme, and the program has neither
-    put a class of its own in the place of ours nor changed how ours downloads."""
+    """Returns true if the engine fetches from `remote`: it supports the scheme, and the program has neither replaced
+    nor patched the class of that scheme."""
     scheme = _scheme(remote)
     cls = DOWNLOADER_MAPPINGS.get(scheme)
     if scheme not in _NATIVE or cls is None:
@@ -186,7 +186,7 @@ def is_native(remote: str) -> bool:
 
 @contextlib.contextmanager
 def whole_file(path: str) -> Iterator[str]:
-    """A name to write to, of this thread alone; the file gets its own name when it is whole, and none if that fails."""
+    """Provides a temporary name for this thread; renames the file to `path` on success, removes it on failure."""
     temporary = f"{path}.{os.getpid()}-{threading.get_ident()}.tmp"
     try:
         yield temporary

@@ -1,4 +1,4 @@
-"""Uploading single files, by the scheme of the folder's URL."""
+"""Uploads of single files by the scheme of the folder's URL."""
 
 from __future__ import annotations
 
@@ -72,18 +72,18 @@ UPLOADERS = {
 
 
 class CloudUploader:
-    """Uploads files of one folder.
+    """Uploader of the files of one folder.
 
     Args:
-        out: The folder: a local one, a remote one, or a pair of both. A remote one alone goes through a temporary folder.
-        keep_local: Whether local files stay once they are uploaded.
-        progress_bar: Whether to show uploads.
+        out: Local folder, remote folder, or a pair of both. A remote folder alone uses a temporary folder.
+        keep_local: Keep local files after their upload.
+        progress_bar: Show uploads.
         retry: Attempts of an upload.
-        exist_ok: Whether the local folder may hold something.
+        exist_ok: Accept a local folder that is not empty.
 
     Raises:
-        FileExistsError: The local folder holds something.
-        ValueError: `out` is no such thing, or its scheme is not known.
+        FileExistsError: The local folder is not empty.
+        ValueError: `out` is invalid, or its scheme is unknown.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class CloudUploader:
         self._connect()
 
     def _connect(self) -> None:
-        """Makes the client of the store and asks whether there is somewhere to upload to; the last step of construction."""
+        """Makes the client of the store and checks that the target exists; the last step of the constructor."""
 
     @classmethod
     def get(
@@ -123,7 +123,7 @@ class CloudUploader:
         retry: int = 2,
         exist_ok: bool = False,
     ) -> CloudUploader:
-        """What uploads to `out`; arguments and errors are the class's."""
+        """Returns the uploader for `out`; arguments and errors are those of the class."""
         cls._validate(out)
         remote = out if isinstance(out, str) else out[1]
         scheme = urllib.parse.urlparse(remote).scheme
@@ -142,10 +142,10 @@ class CloudUploader:
             raise ValueError(f"Invalid Cloud provider prefix: {scheme}.")
 
     def upload_file(self, filename: str) -> None:
-        """Uploads a file of the local folder, in as many attempts as `retry` says.
+        """Uploads a file of the local folder in up to `retry` attempts.
 
         Args:
-            filename: Its name below the folder.
+            filename: Name relative to the folder.
         """
         local = os.path.join(self.local, filename)
         remote = os.path.join(self.remote or "", filename)
@@ -159,7 +159,7 @@ class CloudUploader:
         attempts(num_attempts=self.retry)(upload)()
 
     def _upload(self, local: str, remote: str, advance: Callable[[int], object]) -> None:
-        """Uploads a file once; `advance` is told of bytes that are through."""
+        """Uploads a file once; `advance` is called with the number of bytes sent."""
         raise NotImplementedError(f"{type(self).__name__}.upload_file is not implemented")
 
     @contextlib.contextmanager
@@ -174,7 +174,7 @@ class CloudUploader:
             yield bar.update
 
     def list_objects(self, prefix: str | None = None) -> list[str]:
-        """Keys of the store below the folder whose rest begins with `prefix`."""
+        """Returns the keys of the store below the folder whose rest starts with `prefix`."""
         raise NotImplementedError(f"{type(self).__name__}.list_objects is not implemented")
 
     def clear_local(self, local: str) -> None:
@@ -184,7 +184,7 @@ class CloudUploader:
 
 
 class LocalUploader(CloudUploader):
-    """Copies files to another local folder; does nothing where there is only one."""
+    """Copies files to another local folder; does nothing if there is only one."""
 
     def _connect(self) -> None:
         if self.remote is not None:
@@ -200,7 +200,7 @@ class LocalUploader(CloudUploader):
         advance(os.stat(remote).st_size)
 
     def list_objects(self, prefix: str | None = None) -> list[str]:
-        """Paths of the files in the local folder whose rest begins with `prefix`, sorted."""
+        """Returns the sorted paths of the files in the local folder whose rest starts with `prefix`."""
         start = os.path.join(self.local, prefix or "")
         paths = (os.path.join(folder, file) for folder, _, files in os.walk(self.local) for file in files)
         return sorted(path for path in paths if path.startswith(start))

@@ -1,1 +1,1 @@
-"""Converters of data sets of texts, each a program: `python -m forebay.streaming.text.convert.pile --help`."""
+"""Converters of text data sets, each a program: `python -m forebay.streaming.text.convert.pile --help`."""

@@ -12,13 +12,13 @@ from typing import Any
 
 from ..._convert import make_parser, make_writer, show_progress
 
-# Name of a split there and here, and its samples.
+# Name of a split in the source and here, and its number of samples.
 _SPLITS = (("train", "train", 364868892), ("validation", "val", 364608))
 _COLUMNS = {"text": "str", "timestamp": "str", "url": "str"}
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = make_parser(__doc__, size_limit=1 << 27, compression="zstd:7")
     parser.add_argument(
         "--in_root", type=str, default=None, help="folder of c4-train.*.json.gz and c4-validation.*.json.gz"
@@ -27,7 +27,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
 
 
 def each(in_root: str | None, split: str) -> Iterator[dict[str, Any]]:
-    """The samples of a split.
+    """Yields the samples of a split.
 
     Raises:
         FileNotFoundError: The folder has no file of the split.
@@ -39,7 +39,7 @@ def each(in_root: str | None, split: str) -> Iterator[dict[str, Any]]:
         return
     filenames = sorted(glob(os.path.join(in_root, f"c4-{split}.*.json.gz")))
     if not filenames:
-        raise FileNotFoundError(f"{in_root} has no file of the name c4-{split}.*.json.gz")
+        raise FileNotFoundError(f"{in_root} has no file c4-{split}.*.json.gz")
     for filename in filenames:
         with gzip.open(filename, "rt", encoding="utf-8") as lines:
             yield from map(json.loads, lines)
@@ -55,7 +55,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _text(value: Any) -> str:
-    """The hub's library gives times as such, the files as text."""
+    """Converts times, which the hub's library returns as objects and the files contain as text."""
     return value if isinstance(value, str) else value.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

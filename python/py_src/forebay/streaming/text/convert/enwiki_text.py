@@ -1,4 +1,4 @@
-"""English Wikipedia as plain text, a sample a line, from part-00000-of-00500 and so on, and eval.txt."""
+"""English Wikipedia as plain text, one sample per line, from part-00000-of-00500 and so on, and eval.txt."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..._convert import make_parser, make_writer, show_progress
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = make_parser(__doc__, size_limit=1 << 25, compression="zstd:7")
     parser.add_argument("--in_root", type=str, required=True, help="folder of the files")
     return parser.parse_args(arguments)
 
 
 def process_split(arguments: Namespace, filenames: list[str], split: str) -> None:
-    """Writes the lines of files that hold something."""
+    """Writes the non-empty lines of files."""
     with make_writer(arguments, split, {"text": "str"}) as writer:
         for filename in show_progress(arguments, filenames):
             with open(filename, encoding="utf-8") as lines:

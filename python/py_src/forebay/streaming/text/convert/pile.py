@@ -16,14 +16,14 @@ _COLUMNS = {"text": "str", "pile_set_name": "str"}
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = make_parser(__doc__, size_limit=1 << 27, compression="zstd:16", progress=False)
     parser.add_argument("--in_root", type=str, required=True, help="folder of the files")
     return parser.parse_args(arguments)
 
 
 def each_sample(filename: str) -> Iterator[dict[str, str]]:
-    """The samples of a file.
+    """Yields the samples of a file.
 
     Raises:
         ValueError: A line has other fields.
@@ -37,7 +37,7 @@ def each_sample(filename: str) -> Iterator[dict[str, str]]:
 
 
 def file_to_dir(arguments: Namespace, filename: str) -> dict[str, int]:
-    """Writes a file as a data set of its own; how many samples of each source it has."""
+    """Writes a file as a data set of its own; returns the number of samples of each source."""
     counts: Counter[str] = Counter()
     split = os.path.splitext(os.path.relpath(filename, arguments.in_root))[0]
     with make_writer(arguments, split, _COLUMNS) as writer:
@@ -48,7 +48,7 @@ def file_to_dir(arguments: Namespace, filename: str) -> dict[str, int]:
 
 
 def main(arguments: Namespace) -> None:
-    """Writes all files, each in a process, and makes one data set of those to train with."""
+    """Writes all files, each in a process, and merges the training files to one data set."""
     files = sorted(glob(os.path.join(arguments.in_root, "train", "*.jsonl")))
     files += [os.path.join(arguments.in_root, f"{split}.jsonl") for split in ("val", "test")]
     with ProcessPoolExecutor() as pool:

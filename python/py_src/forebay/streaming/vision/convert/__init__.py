@@ -1,1 +1,1 @@
-"""Converters of data sets of pictures, each a program: `python -m forebay.streaming.vision.convert.imagenet --help`."""
+"""Converters of picture data sets, each a program: `python -m forebay.streaming.vision.convert.imagenet --help`."""

@@ -14,21 +14,21 @@ from ...base.util import get_list_arg
 _FOLDERS = {"train": "training", "val": "validation"}
 _COUNTS = {"train": 20206, "val": 2000}
 
-# Pictures of the release that cannot be read.
+# Unreadable pictures of the release.
 _DAMAGED = frozenset(["00003020", "00001701", "00013508", "00008455"])
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = make_parser(__doc__, size_limit=1 << 22)
     parser.add_argument("--in_root", type=str, required=True, help="folder of images/ and annotations/")
-    parser.add_argument("--splits", type=str, default="train,val", help="splits to write, between commas")
-    parser.add_argument("--whole", type=int, default=1, help="whether to refuse a part of the release, 0 or 1")
+    parser.add_argument("--splits", type=str, default="train,val", help="splits to write, comma-separated")
+    parser.add_argument("--whole", type=int, default=1, help="reject an incomplete release, 0 or 1")
     return parser.parse_args(arguments)
 
 
 def get(in_root: str, split: str, shuffle: bool) -> list[tuple[str, str, str]]:
-    """Name, picture's file and annotation's file of each sample of a split.
+    """Returns name, picture file and annotation file of each sample of a split.
 
     Raises:
         FileNotFoundError: A folder is missing.
@@ -53,13 +53,13 @@ def get(in_root: str, split: str, shuffle: bool) -> list[tuple[str, str, str]]:
 
 
 def main(arguments: Namespace) -> None:
-    """Writes the splits, the one to train with in a random order."""
+    """Writes the splits, the training split in a random order."""
     for split in get_list_arg(arguments.splits):
         samples = get(arguments.in_root, split, shuffle=split == "train")
         if arguments.whole and len(samples) != _COUNTS[split]:
             raise ValueError(
                 f"Number of samples in a dataset doesn't match. Expected {_COUNTS[split]}, but got {len(samples)}; "
-                "--whole 0 takes what is there"
+                "--whole 0 accepts an incomplete release"
             )
         with make_writer(arguments, split, {"uid": "bytes", "x": "jpeg", "y": "png"}) as writer:
             for number, image, annotation in show_progress(arguments, samples):

@@ -1,4 +1,4 @@
-"""Writes data sets of pictures and classes."""
+"""Writer of data sets of pictures and classes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def convert_image_class_dataset(
         dataset: The pairs, by index.
         out_root: The folder.
         split: Sub-folder of it.
-        compression: How shards are compressed.
+        compression: Compression of shards.
         hashes: Hashes to record.
         size_limit: Largest raw shard, in bytes.
-        progress_bar: Whether to show progress.
-        leave: Whether the shown progress stays.
-        encoding: The pictures' encoding.
+        progress_bar: Show progress.
+        leave: Keep the progress bar at the end.
+        encoding: Encoding of the pictures.
     """
     order: Any = np.random.permutation(len(dataset)).tolist()
     if progress_bar:
@@ -52,5 +52,5 @@ def convert_image_class_dataset(
     ) as writer:
         for i in order:
             picture, label = dataset[i]
-            # Labels often are numpy's numbers.
+            # Labels are often numbers of numpy.
             writer.write({"i": i, "x": picture, "y": int(label)})

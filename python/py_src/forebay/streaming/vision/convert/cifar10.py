@@ -1,4 +1,4 @@
-"""CIFAR-10, from its batches as torchvision reads and, where they are missing, downloads them."""
+"""CIFAR-10 from its batches, which torchvision reads, and downloads if they are missing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .base import convert_image_class_dataset
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = make_parser(__doc__, size_limit=1 << 20)
     parser.add_argument("--in_root", type=str, required=True, help="folder of CIFAR-10's files")
-    parser.add_argument("--splits", type=str, default="train,val", help="splits to write, between commas")
+    parser.add_argument("--splits", type=str, default="train,val", help="splits to write, comma-separated")
     return parser.parse_args(arguments)
 
 

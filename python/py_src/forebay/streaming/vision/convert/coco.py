@@ -24,15 +24,15 @@ _COLUMNS = {
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = make_parser(__doc__, size_limit=1 << 25)
     parser.add_argument("--in_root", type=str, required=True, help="folder of pictures and annotations")
-    parser.add_argument("--whole", type=int, default=1, help="whether to refuse a part of the release, 0 or 1")
+    parser.add_argument("--whole", type=int, default=1, help="reject an incomplete release, 0 or 1")
     return parser.parse_args(arguments)
 
 
 def read_annotations(filename: str) -> list[dict[str, Any]]:
-    """The pictures that have a box: `file_name`, `img_id`, `htot`, `wtot`, `bbox_sizes`, `bbox_labels`.
+    """Returns the pictures with a box: `file_name`, `img_id`, `htot`, `wtot`, `bbox_sizes`, `bbox_labels`.
 
     Boxes are left, top, right, bottom, as parts of width and height. Labels are numbered from 1, in the order of the
     categories; 0 is the background.
@@ -57,7 +57,7 @@ def read_annotations(filename: str) -> list[dict[str, Any]]:
 
 
 def each(folder: str, pictures: list[dict[str, Any]], shuffle: bool) -> Iterator[dict[str, Any]]:
-    """The samples, in a random order if `shuffle` is set."""
+    """Yields the samples, in a random order if `shuffle` is set."""
     count = len(pictures)
     for i in np.random.permutation(count) if shuffle else range(count):
         picture = dict(pictures[i])
@@ -69,7 +69,7 @@ def each(folder: str, pictures: list[dict[str, Any]], shuffle: bool) -> Iterator
 
 
 def main(arguments: Namespace) -> None:
-    """Writes both splits, the one to train with in a random order."""
+    """Writes both splits, the training split in a random order."""
     for split, expected in _COUNTS.items():
         folder = os.path.join(arguments.in_root, f"{split}2017")
         annotations = os.path.join(arguments.in_root, "annotations", f"instances_{split}2017.json")
@@ -80,7 +80,7 @@ def main(arguments: Namespace) -> None:
         if arguments.whole and len(pictures) != expected:
             raise ValueError(
                 f"Number of samples in a dataset doesn't match. Expected {expected}, but got {len(pictures)}; "
-                "--whole 0 takes what is there"
+                "--whole 0 accepts an incomplete release"
             )
         samples = each(folder, pictures, shuffle=split == "train")
         with make_writer(arguments, split, _COLUMNS) as writer:

@@ -1,4 +1,4 @@
-"""Noise in the form of CIFAR-10, to measure with."""
+"""Noise in the form of CIFAR-10, for measurements."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _CLASSES = 10
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=str, default="/tmp/fake_cifar10/", help="folder that the data set goes to")
+    parser.add_argument("--out", type=str, default="/tmp/fake_cifar10/", help="folder of the new data set")
     parser.add_argument("--num_train", type=int, default=8 * 8 * 16384, help="pictures to train with")
     parser.add_argument("--num_val", type=int, default=8 * 8 * 2048, help="pictures to validate with")
     return parser.parse_args(arguments)
 
 
 class _Noise:
-    """Pairs of noise and a class, each made when it is asked for."""
+    """Pairs of noise and a class, made on demand."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -14,24 +14,24 @@ from ...base.util import get_list_arg
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = make_parser(__doc__, size_limit=1 << 26)
     parser.add_argument("--in_root", type=str, required=True, help="folder of the splits")
-    parser.add_argument("--splits", type=str, default="train,val", help="splits to write, between commas")
-    parser.add_argument("--validate", type=int, default=1, help="whether to open every picture, 0 or 1")
-    parser.add_argument("--extensions", type=str, default="jpeg", help="what file names end with, between commas")
+    parser.add_argument("--splits", type=str, default="train,val", help="splits to write, comma-separated")
+    parser.add_argument("--validate", type=int, default=1, help="open every picture, 0 or 1")
+    parser.add_argument("--extensions", type=str, default="jpeg", help="extensions of files, comma-separated")
     return parser.parse_args(arguments)
 
 
 def check_extensions(filenames: list[str], extensions: set[str]) -> None:
-    """Raises AssertionError for a file whose name ends with something else."""
+    """Raises AssertionError for a file with another extension."""
     for filename in filenames:
         extension = filename.rpartition(".")[2].lower()
         assert extension in extensions, f"{filename} is none of {', '.join(sorted(extensions))}"
 
 
 def get_classes(filenames: list[str], class_names: list[str] | None = None) -> tuple[list[int], list[str]]:
-    """The class of each file, numbered in the order of the folders' names, and those names.
+    """Returns the class of each file, numbered in the order of the folders' names, and those names.
 
     Raises:
         AssertionError: `class_names` is given, and the folders are others.

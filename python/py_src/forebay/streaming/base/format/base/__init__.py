@@ -1,4 +1,4 @@
-"""What the readers and writers of all formats share."""
+"""Base classes of the readers and writers of all formats."""
 
 from .reader import FileInfo, JointReader, Reader, SplitReader
 

@@ -1,4 +1,4 @@
-"""A shard on local disk as a sequence of samples."""
+"""Base class of readers: a shard on local disk as a sequence of samples."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ _PAIR = struct.Struct("<2I")
 
 @dataclass
 class FileInfo:
-    """A file of a shard, as the index describes it."""
+    """Entry of a shard's file in the index."""
 
     basename: str
-    """Its name, below the data set's folder."""
+    """Name, relative to the data set's folder."""
     bytes: int
-    """Its size in bytes."""
+    """Size in bytes."""
     hashes: dict[str, str]
-    """Its hashes by algorithm, in hexadecimal digits."""
+    """Hashes by algorithm, in hexadecimal digits."""
 
 
 class Reader(Array, ABC):
-    """The samples of one shard.
+    """Samples of one shard.
 
     Args:
         dirname: The data set's folder.
         split: Sub-folder of it.
-        compression: How the files are compressed, such as "zstd:7".
-        hashes: Algorithms of the hashes that the index lists.
+        compression: Compression of the files, such as "zstd:7".
+        hashes: Algorithms of the hashes in the index.
         samples: Samples of the shard.
-        size_limit: Largest raw shard when it was written, in bytes or as "64mb".
+        size_limit: Largest raw shard at the time of writing, in bytes or as "64mb".
     """
 
     format: ClassVar[str]
-    """The format's name in the index."""
+    """Name of the format in the index."""
 
     _file_arguments: ClassVar[tuple[str, ...]]
-    """The arguments that describe files."""
+    """Arguments that describe files."""
 
     _column_arguments: ClassVar[tuple[str, ...]]
-    """The arguments that describe columns."""
+    """Arguments that describe columns."""
 
     _by_engine: bool = False
-    """Whether the engine reads and decodes samples."""
+    """True if the engine reads and decodes samples."""
 
     _engine: _forebay.SingleShard | None = None
-    """What does so, from the first sample on."""
+    """The engine's reader, made at the first sample."""
 
     def __init_subclass__(cls, by_engine: bool = False, **more: Any) -> None:
         super().__init_subclass__(**more)
         if by_engine:
             cls._by_engine = True
         elif not vars(cls).keys().isdisjoint(("get_sample_data", "decode_sample")):
-            # A class with its own way of either is asked.
+            # Not for a class with its own function for either.
             cls._by_engine = False
 
     def __init__(
@@ -90,11 +90,11 @@ class Reader(Array, ABC):
 
     @classmethod
     def from_json(cls, dirname: str, split: str | None, obj: dict[str, Any]) -> Reader:
-        """The reader of a shard as its index describes it.
+        """Makes the reader of a shard from its entry in the index.
 
         Raises:
-            TypeError: The description lacks a field or has one that is not known.
-            ValueError: It has another version or format.
+            TypeError: A field of the entry is missing or unknown.
+            ValueError: The entry has another version or format.
         """
         arguments = dict(obj)
         version = arguments.pop("version")
@@ -108,13 +108,13 @@ class Reader(Array, ABC):
         return cls(dirname=dirname, split=split, **arguments)
 
     def validate(self, allow_unsafe_types: bool) -> None:
-        """Refuses a shard that must be trusted to be read.
+        """Rejects a shard that can be read only if it is trusted.
 
         Args:
-            allow_unsafe_types: Whether it is.
+            allow_unsafe_types: True if it is trusted.
 
         Raises:
-            ValueError: A column holds pickles, and they are not allowed.
+            ValueError: A column holds pickles, which are not allowed.
         """
 
     @property
@@ -135,7 +135,7 @@ class Reader(Array, ABC):
         return [packed for _, packed in self.file_pairs if packed is not None]
 
     def _remove(self, infos: list[FileInfo]) -> int:
-        """Removes files; how many bytes that frees."""
+        """Removes files; returns the freed bytes."""
         freed = 0
         for info in infos:
             try:
@@ -155,22 +155,22 @@ class Reader(Array, ABC):
         """Removes all files of the shard.
 
         Returns:
-            The bytes that this frees.
+            The freed bytes.
         """
         return self._evict_raw() + self._evict_zip()
 
     def set_up_local(self, listing: set[str], safe_keep_zip: bool) -> int:
-        """Removes what is incomplete or not wanted of the shard's files.
+        """Removes incomplete and unneeded files of the shard.
 
         Args:
-            listing: The paths of all files in the data set's folder.
-            safe_keep_zip: Whether compressed files stay beside what is unpacked from them.
+            listing: Paths of all files in the data set's folder.
+            safe_keep_zip: Keep compressed files beside the unpacked ones.
 
         Returns:
-            Bytes of the files that stay; 0 when the shard is not there.
+            Bytes of the remaining files; 0 if the shard is not resident.
 
         Raises:
-            ValueError: The shard has a compressed file, but the index says nothing of compression.
+            ValueError: The shard has a compressed file, but no compression in the index.
         """
 
         def complete(infos: list[FileInfo]) -> bool:
@@ -185,53 +185,53 @@ class Reader(Array, ABC):
             raise ValueError("Shard is invalid: compression was not used, but has a compressed form.")
         if self.compression and has_raw:
             if has_zip and not safe_keep_zip:
-                # The raw file is what is read.
+                # Reads use the raw file.
                 self._evict_zip()
                 has_zip = False
             elif safe_keep_zip and not has_zip:
-                # What is kept would not be the whole shard.
+                # The remaining files would not be the whole shard.
                 self._evict_raw()
                 has_raw = False
         return (self.get_raw_size() if has_raw else 0) + ((self.get_zip_size() or 0) if has_zip else 0)
 
     def get_raw_size(self) -> int:
-        """Bytes of the shard's raw files."""
+        """Returns the bytes of the shard's raw files."""
         return sum(info.bytes for info in self._raw_infos())
 
     def get_zip_size(self) -> int | None:
-        """Bytes of its compressed files; None if it has none."""
+        """Returns the bytes of its compressed files; None if it has none."""
         infos = self._zip_infos()
         return sum(info.bytes for info in infos) if len(infos) == len(self.file_pairs) else None
 
     def get_max_size(self) -> int:
-        """Most bytes that the shard takes on disk: raw and compressed, while it is unpacked."""
+        """Returns the peak bytes on disk: raw and compressed files while the shard is unpacked."""
         return self.get_raw_size() + (self.get_zip_size() or 0)
 
     def get_persistent_size(self, keep_zip: bool) -> int:
-        """Bytes that the shard takes once it is unpacked.
+        """Returns the bytes of the shard after unpacking.
 
         Args:
-            keep_zip: Whether compressed files stay.
+            keep_zip: True if compressed files are kept.
         """
         return self.get_max_size() if self.compression and keep_zip else self.get_raw_size()
 
     @abstractmethod
     def decode_sample(self, data: bytes) -> dict[str, Any]:
-        """A sample's columns by name, from its bytes."""
+        """Decodes a sample's bytes to its columns by name."""
         raise NotImplementedError
 
     @abstractmethod
     def get_sample_data(self, idx: int) -> bytes:
-        """The bytes of the sample at `idx`.
+        """Returns the bytes of the sample at `idx`.
 
         Raises:
-            FileNotFoundError: The shard's file is not there.
+            FileNotFoundError: The shard's file does not exist.
             IndexError: The shard has no such sample.
         """
         raise NotImplementedError
 
     def get_item(self, idx: int) -> dict[str, Any]:
-        """The sample at `idx`, as a dict of its columns."""
+        """Returns the sample at `idx` as a dict of its columns."""
         if self._by_engine and 0 <= idx < self.samples:
             if self._engine is None:
                 self._engine = self._open_engine()
@@ -240,8 +240,8 @@ class Reader(Array, ABC):
         return self.decode_sample(self.get_sample_data(idx))
 
     def _open_engine(self) -> _forebay.SingleShard | None:
-        """The engine's reader of the raw files; None, now and later, for what it takes for no valid shard."""
-        # Stands on the encodings, which stand on this package.
+        """Opens the engine's reader of the raw files; None, now and later, if the engine rejects the shard."""
+        # Imported late, because the encodings import this package.
         from .._decoders import decoder_of
 
         def described(info: FileInfo) -> dict[str, Any]:
@@ -267,7 +267,7 @@ class Reader(Array, ABC):
         return (self[i] for i in range(len(self)))
 
     def _read(self, table: FileInfo, data: FileInfo, idx: int) -> bytes:
-        """The bytes of the sample at `idx`, whose offsets stand at the front of `table`."""
+        """Reads the sample at `idx`, whose offsets are at the front of `table`."""
         if not 0 <= idx < self.samples:
             raise IndexError(f"Relative sample index {idx} is not present in the {data.basename} file.")
         pair = _read_at(self._path(table), 8, 4 + 4 * idx)
@@ -281,12 +281,12 @@ class Reader(Array, ABC):
 
 
 def _read_at(path: str, length: int, offset: int) -> bytes:
-    """`length` bytes of a file from `offset` on, fewer only where it ends."""
+    """Reads `length` bytes of a file from `offset`, fewer only at its end."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = os.pread(file, length, offset)
         while len(data) < length:
-            # A read stops short at 2 GiB, and at the end of the file.
+            # A read is short at 2 GiB, and at the end of the file.
             more = os.pread(file, length - len(data), offset + len(data))
             if not more:
                 break
@@ -297,10 +297,10 @@ def _read_at(path: str, length: int, offset: int) -> bytes:
 
 
 class JointReader(Reader):
-    """A shard of one file.
+    """Shard of one file.
 
     Args:
-        dirname: As for `Reader`, like all but the two files.
+        dirname: As for `Reader`, like all except the two files.
         split: As above.
         compression: As above.
         hashes: As above.
@@ -330,10 +330,10 @@ class JointReader(Reader):
 
 
 class SplitReader(Reader):
-    """A shard of two files: data, and a meta file with the offsets.
+    """Shard of two files: data, and a meta file with the offsets.
 
     Args:
-        dirname: As for `Reader`, like all but the four files.
+        dirname: As for `Reader`, like all except the four files.
         split: As above.
         compression: As above.
         hashes: As above.

@@ -1,11 +1,11 @@
-"""What the writers of all formats share: cutting shards, and packing and uploading them in threads.
+"""Base classes of the writers of all formats: they cut shards, and pack and upload them in threads.
 
     write(sample) -- encode_sample --> new_samples -- size_limit --> flush_shard
                                                                         |  raw files of a shard
-                                               pack (a thread a CPU): hash, compress, hash, write below `local`
+                                               pack (a thread per CPU): hash, compress, hash, write below `local`
                                                                         |  names of files
                                                      executor (max_workers threads): upload to `remote`
-    finish() --> all of that is done --> index.json: written, then uploaded, last of all
+    finish() --> all jobs are done --> index.json: written, then uploaded, as the last file
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ _SETTINGS = ("progress_bar", "max_workers", "retry", "exist_ok")
 
 
 class Writer(ABC):
-    """Writes samples as shards and an index.
+    """Writer of samples as shards and an index.
 
     Args:
-        out: Where to: a local folder, a remote one, or a pair of both. A remote one alone is written through a temporary
-            folder.
-        keep_local: Whether local files stay once they are uploaded.
-        compression: How files are compressed, such as "zstd" or "zstd:7". None: not at all.
+        out: Local folder, remote folder, or a pair of both. A remote folder alone is written through a temporary
+        folder.
+        keep_local: Keep local files after their upload.
+        compression: Compression of files, such as "zstd" or "zstd:7". None: raw files.
         hashes: Algorithms of the hashes to record, in alphabetical order.
         size_limit: Largest raw shard, in bytes or as "64mb". None or 0: one shard.
-        extra_bytes_per_shard: Bytes that a shard counts before its first sample.
-        extra_bytes_per_sample: Bytes that each sample counts beside its own.
-        **kwargs: `progress_bar` (False): show uploads. `max_workers` (CPUs + 4, at most 32): threads that upload. `retry`
-            (2): attempts of an upload. `exist_ok` (False): empty a local folder that is not empty, instead of refusing it.
+        extra_bytes_per_shard: Bytes that are added to the size of a shard.
+        extra_bytes_per_sample: Bytes that are added to the size of each sample.
+        **kwargs: `progress_bar` (False): show uploads. `max_workers` (CPUs + 4, at most 32): threads that upload.
+            `retry` (2): attempts of an upload. `exist_ok` (False): empty a local folder that is not empty, instead of
+            an error.
 
     Raises:
         FileExistsError: The local folder is not empty.
@@ -55,7 +56,7 @@ class Writer(ABC):
     """
 
     format: str = ""
-    """The format's name, in the index and in file names."""
+    """Name of the format in the index and in file names."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class Writer(ABC):
 
         local = os.path.expanduser(out if isinstance(out, str) else out[0])
         if kwargs.get("exist_ok", False) and os.path.exists(local):
-            logger.warning("%s exists and is emptied, as exist_ok says", local)
+            logger.warning("%s exists and is emptied, because exist_ok is set", local)
             shutil.rmtree(local)
         self.cloud_writer = CloudUploader.get(
             out, keep_local, kwargs.get("progress_bar", False), kwargs.get("retry", 2)
@@ -103,31 +104,31 @@ class Writer(ABC):
         self.remote = self.cloud_writer.remote
         self.executor = ThreadPoolExecutor(max_workers=kwargs.get("max_workers"))
         self.event = Event()
-        """Set when packing or uploading has failed."""
+        """Set after packing or uploading has failed."""
         packers = _forebay.cpu_count()
         self._packers = ThreadPoolExecutor(packers, "forebay-pack")
-        # One shard more than there are threads, so that none waits for the next one: raw shards are large.
+        # One shard more than threads, so that no thread is idle. Not more, because raw shards are large.
         self._room = Semaphore(packers + 1)
         self._failure: BaseException | None = None
         self._reset_cache()
 
     def _reset_cache(self) -> None:
-        """Begins a shard."""
+        """Starts a shard."""
         self.new_samples = []
         self.new_shard_size = self.extra_bytes_per_shard
 
     @abstractmethod
     def encode_sample(self, sample: dict[str, Any]) -> bytes:
-        """The bytes of a sample."""
+        """Encodes a sample."""
         raise NotImplementedError
 
     @abstractmethod
     def flush_shard(self) -> None:
-        """Makes a shard of the samples that wait."""
+        """Makes a shard of the collected samples."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
-        """The settings, as they stand in shards and in the index."""
+        """Returns the settings as they are stored in shards and in the index."""
         return {
             "version": 2,
             "format": self.format,
@@ -142,7 +143,7 @@ class Writer(ABC):
         Raises:
             AttributeError: A value has another type than its column.
             KeyError: A column is missing.
-            Exception: A shard before could not be packed or uploaded; its cause says why.
+            Exception: An earlier shard could not be packed or uploaded; the cause is attached.
         """
         self._check()
         encoded = self.encode_sample(sample)
@@ -154,17 +155,17 @@ class Writer(ABC):
         self.new_shard_size += size
 
     def finish(self) -> None:
-        """Writes what is left, and the index once all shards are where they belong. Nothing can be written after it.
+        """Writes the last shard, waits for all uploads, and writes the index. No sample can be written after it.
 
         Raises:
-            Exception: A shard could not be packed or uploaded; its cause says why. No index is written.
+            Exception: A shard could not be packed or uploaded; the cause is attached. No index is written.
         """
         try:
             self._check()
             if self.new_samples:
                 self.flush_shard()
                 self._reset_cache()
-            # Packing submits uploads, so it ends first.
+            # Packing submits uploads, so it is shut down first.
             self._packers.shutdown()
             self.executor.shutdown()
             self._check()
@@ -175,12 +176,12 @@ class Writer(ABC):
                 shutil.rmtree(self.local, ignore_errors=True)
 
     def cancel_future_jobs(self) -> None:
-        """Ends the threads; what has not begun is not done."""
+        """Ends the threads and cancels jobs that have not started."""
         self._packers.shutdown(wait=False, cancel_futures=True)
         self.executor.shutdown(wait=False, cancel_futures=True)
 
     def exception_callback(self, future: Future[None]) -> None:
-        """Notes that a job has failed: the next call of the writer says so."""
+        """Records the failure of a job: the next call of the writer raises it."""
         error = None if future.cancelled() else future.exception()
         if error is not None:
             logger.error("writing to %s failed: %s", self.remote or self.local, error)
@@ -201,13 +202,13 @@ class Writer(ABC):
             raise Exception("One of the threads failed. Check other traceback for more details.") from self._failure
 
     def _name_next_shard(self, extension: str | None = None) -> tuple[str, str | None]:
-        """The next shard's file, raw and compressed."""
+        """Returns the file names of the next shard, raw and compressed."""
         raw = f"shard.{len(self.shards):05}.{self.format}" + (f".{extension}" if extension else "")
         packed = f"{raw}.{get_compression_extension(self.compression)}" if self.compression else None
         return raw, packed
 
     def _add_shard(self, files: dict[str, tuple[bytes, str, str | None]]) -> None:
-        """Lists a shard of these files: for each its bytes and its two names."""
+        """Adds a shard with these files to the index. Each file has its bytes and its two names."""
         shard = {"samples": len(self.new_samples), **self.get_config()}
         self.shards.append(shard)
         self._room.acquire()
@@ -216,7 +217,7 @@ class Writer(ABC):
         packing.add_done_callback(self.exception_callback)
 
     def _pack(self, shard: dict[str, Any], files: dict[str, tuple[bytes, str, str | None]]) -> None:
-        """Writes the files of a shard, describes them in `shard`, and hands them on to be uploaded."""
+        """Writes the files of a shard, adds them to the entry `shard`, and submits their uploads."""
         for name, (data, raw_basename, zip_basename) in files.items():
             shard[f"raw_{name}"] = self._hash(data, raw_basename)
             shard[f"zip_{name}"] = None
@@ -229,12 +230,12 @@ class Writer(ABC):
             upload.add_done_callback(self.exception_callback)
 
     def _hash(self, data: bytes, basename: str) -> dict[str, Any]:
-        """How the index describes a file."""
+        """Returns a file's entry in the index."""
         hashes = {algo: get_hash(algo, data) for algo in self.hashes}
         return {"basename": basename, "bytes": len(data), "hashes": hashes}
 
     def _write_index(self) -> None:
-        """Writes and uploads the index; everything else is done by now."""
+        """Writes and uploads the index after all other files."""
         basename = get_index_basename()
         index = json.dumps({"version": 2, "shards": self.shards}, sort_keys=True)
         _write_file(os.path.join(self.local, basename), index.encode())
@@ -242,11 +243,11 @@ class Writer(ABC):
 
 
 class JointWriter(Writer):
-    """Writes shards of one file; arguments as for `Writer`."""
+    """Writer of shards of one file; arguments as for `Writer`."""
 
     @abstractmethod
     def encode_joint_shard(self) -> bytes:
-        """The file of a shard of the samples that wait."""
+        """Encodes the file of a shard from the collected samples."""
         raise NotImplementedError
 
     def flush_shard(self) -> None:
@@ -254,11 +255,11 @@ class JointWriter(Writer):
 
 
 class SplitWriter(Writer):
-    """Writes shards of two files, data and a meta file with the offsets; arguments as for `Writer`."""
+    """Writer of shards of two files, data and a meta file with the offsets; arguments as for `Writer`."""
 
     @abstractmethod
     def encode_split_shard(self) -> tuple[bytes, bytes]:
-        """The data file and the meta file of a shard of the samples that wait."""
+        """Encodes the data file and the meta file of a shard from the collected samples."""
         raise NotImplementedError
 
     def flush_shard(self) -> None:
@@ -267,7 +268,7 @@ class SplitWriter(Writer):
         self._add_shard(files)
 
     def _encode_split(self, head: bytes) -> tuple[bytes, bytes]:
-        """The two files, with `head` before the first sample."""
+        """Encodes the two files, with `head` before the first sample."""
         sizes = [len(sample) for sample in self.new_samples]
         config = json.dumps(self.get_config(), sort_keys=True)
         meta = _forebay.offset_table(sizes, len(head), config.encode())
@@ -288,7 +289,7 @@ def _size_limit(size_limit: int | str | None) -> int | None:
 
 
 def _write_file(path: str, data: bytes) -> None:
-    """Writes a file that has its name only when it is whole."""
+    """Writes a file, which gets its name when it is complete."""
     with open(f"{path}.tmp", "wb") as file:
         file.write(data)
     os.replace(f"{path}.tmp", path)

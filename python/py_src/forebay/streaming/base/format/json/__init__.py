@@ -1,4 +1,4 @@
-"""JSON lines: an object a line, with the offsets in a meta file."""
+"""JSON lines: one object per line, with the offsets in a meta file."""
 
 from .reader import JSONReader
 from .writer import JSONWriter

@@ -1,4 +1,4 @@
-"""The types that a JSON column may have."""
+"""Types of a JSON column."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["Encoding", "Float", "Int", "Str", "is_json_encoded", "is_json_encodi
 
 
 class Encoding(ABC):
-    """A type that JSON has as well."""
+    """Type that JSON has too."""
 
     kind: ClassVar[type]
-    """The type."""
+    """Python type."""
 
     @classmethod
     def is_encoded(cls, obj: Any) -> bool:
-        """True, for a value of the type.
+        """Returns true for a value of the type.
 
         Raises:
             AttributeError: The value has another type.
@@ -52,7 +52,7 @@ _encodings: dict[str, type[Encoding]] = {"str": Str, "int": Int, "float": Float}
 
 
 def is_json_encoded(encoding: str, value: Any) -> bool:
-    """True, for a value of `encoding`.
+    """Returns true for a value of `encoding`.
 
     Raises:
         AttributeError: The value has another type.
@@ -62,5 +62,5 @@ def is_json_encoded(encoding: str, value: Any) -> bool:
 
 
 def is_json_encoding(encoding: str) -> bool:
-    """Whether there is such an encoding."""
+    """Returns true if the encoding exists."""
     return encoding in _encodings

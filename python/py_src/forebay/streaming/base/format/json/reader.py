@@ -1,4 +1,4 @@
-"""Reads shards of JSON lines."""
+"""Reader of shards of JSON lines."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["JSONReader"]
 
 
 class JSONReader(SplitReader, by_engine=True):
-    """The samples of a shard of JSON lines.
+    """Samples of a shard of JSON lines.
 
     Args:
-        dirname: As for `SplitReader`, like all but the next ones.
+        dirname: As for `SplitReader`, like all without a description.
         split: As above.
-        columns: The columns' encodings by name.
+        columns: Encodings of the columns by name.
         compression: As above.
         hashes: As above.
-        newline: What stands behind each sample.
+        newline: Terminator of each sample.
         raw_data: As above.
         raw_meta: As above.
         samples: As above.

@@ -1,4 +1,4 @@
-"""Writes shards of JSON lines."""
+"""Writer of shards of JSON lines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["JSONWriter"]
 
 
 class JSONWriter(SplitWriter):
-    """Writes samples as shards of JSON lines and an index.
+    """Writer of samples as shards of JSON lines and an index.
 
     Args:
-        columns: Each column's type, by name: "str", "int" or "float".
-        newline: What stands behind each sample.
+        columns: Type of each column by name: "str", "int" or "float".
+        newline: Terminator of each sample.
         out: As for `Writer`, like all others.
         keep_local: As above.
         compression: As above.

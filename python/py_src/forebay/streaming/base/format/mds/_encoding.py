@@ -1,4 +1,4 @@
-"""What every MDS encoding is."""
+"""Base class of the MDS encodings."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["Encoding"]
 
 
 class Encoding(ABC):
-    """Turns values of one type into bytes and back."""
+    """Conversion of values of one type to bytes and back."""
 
     size: int | None = None
-    """Bytes of every encoded value. None: they vary."""
+    """Bytes of every encoded value. None: variable."""
 
     @abstractmethod
     def encode(self, obj: Any) -> bytes:
-        """The bytes of a value.
+        """Encodes a value.
 
         Raises:
             AttributeError: The value has another type.
@@ -25,7 +25,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def decode(self, data: bytes) -> Any:
-        """The value of bytes that `encode` made."""
+        """Decodes bytes of `encode`."""
         raise NotImplementedError
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Pictures, and lists of pictures, as MDS columns. Pillow is imported when the first one is encoded or decoded."""
+"""Pictures, and lists of pictures, as MDS columns. Pillow is imported at the first encode or decode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Picture(Encoding):
 
 
 class PIL(_Picture):
-    """Stores pixels as they are: u32 width, u32 height, u32 length of the mode, mode, pixels. A palette is lost."""
+    """Stores raw pixels: u32 width, u32 height, u32 length of the mode, mode, pixels. A palette is lost."""
 
     def encode(self, obj: Any) -> bytes:
         self._validate_picture(obj)
@@ -38,7 +38,7 @@ class PIL(_Picture):
 
 
 class _PictureFile(_Picture):
-    """Stores pictures as files of a format; they are decoded when their pixels are asked for."""
+    """Stores pictures as files of a format. Pixels are decoded at their first use."""
 
     format: str
 
@@ -55,7 +55,7 @@ class _PictureFile(_Picture):
 
 
 class JPEG(_PictureFile):
-    """Stores JPEG. A picture that was opened from a JPEG file is stored as that file, without the loss of another encoding."""
+    """Stores JPEG. A picture that was opened from a JPEG file is stored as that file, without a loss of quality."""
 
     format = "JPEG"
 
@@ -79,7 +79,7 @@ class List(Encoding):
 
     @abstractmethod
     def underlying_encoder(self) -> Encoding:
-        """The encoding of the values."""
+        """Returns the encoding of the values."""
         raise NotImplementedError
 
     def encode(self, obj: list[Any]) -> bytes:
@@ -94,28 +94,28 @@ class List(Encoding):
 
 
 class PILList(List):
-    """Stores a list of pictures, each as `PIL` does."""
+    """Stores a list of pictures, each like `PIL`."""
 
     def underlying_encoder(self) -> Encoding:
         return PIL()
 
 
 class JPEGList(List):
-    """Stores a list of pictures, each as `JPEG` does."""
+    """Stores a list of pictures, each like `JPEG`."""
 
     def underlying_encoder(self) -> Encoding:
         return JPEG()
 
 
 class PNGList(List):
-    """Stores a list of pictures, each as `PNG` does."""
+    """Stores a list of pictures, each like `PNG`."""
 
     def underlying_encoder(self) -> Encoding:
         return PNG()
 
 
 class JPEGArray(Encoding):
-    """Stores JPEG files, at least one: u32 files, u32 length of each in bytes, then the files. They come back as pictures."""
+    """Stores at least one JPEG file: u32 files, u32 length of each in bytes, then the files. Decodes to pictures."""
 
     def encode(self, obj: Sequence[bytes | bytearray]) -> bytes:
         return b"".join([_sizes(obj), *obj])
@@ -133,13 +133,13 @@ class JPEGArray(Encoding):
 
 
 def _sizes(parts: Sequence[bytes | bytearray]) -> bytes:
-    """How many parts there are and how long each is."""
+    """Encodes the number of parts and their lengths."""
     lengths = [len(part) for part in parts]
     return struct.pack(f"<{1 + len(lengths)}I", len(lengths), *lengths)
 
 
 def _parts(data: bytes, at: int) -> list[bytes]:
-    """The parts behind what `_sizes` says at `at`."""
+    """Splits the parts after the table of `_sizes` at `at`."""
     (count,) = struct.unpack_from("<I", data, at)
     lengths = struct.unpack_from(f"<{count}I", data, at + 4)
     at += 4 + 4 * count

@@ -4,8 +4,8 @@
     shape varies:                                 u8 axes << 2 | width | shape | values
     both are fixed:                                                              values
 
-A dimension of the shape takes 2**width bytes, the fewest that hold all dimensions. Everything is little-endian, values in C
-order.
+A dimension of the shape takes 2**width bytes, the fewest that hold all dimensions. Everything is little-endian, values
+in C order.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _AXES_MAX = 63
 
 
 class NDArray(Encoding):
-    """Stores numpy arrays. Decoded arrays share the bytes' memory and cannot be written to.
+    """Stores numpy arrays. Decoded arrays share the bytes' memory and are read-only.
 
     Args:
-        dtype: The dtype of all arrays. None: each array says.
-        shape: The shape of all arrays. None: each array says.
+        dtype: dtype of all arrays. None: each array has its own.
+        shape: Shape of all arrays. None: each array has its own.
     """
 
     def __init__(self, dtype: str | None = None, shape: tuple[int, ...] | None = None) -> None:
@@ -55,17 +55,17 @@ class NDArray(Encoding):
 
     @classmethod
     def from_str(cls, text: str) -> NDArray:
-        """The encoding whose name is "ndarray:" and `text`: "", "uint8", "uint8:3,4"."""
+        """Parses the part of a name after "ndarray:", such as "", "uint8", "uint8:3,4"."""
         dtype, *shape = text.split(":") if text else [None]
         assert len(shape) <= 1, f"ndarray:{text} has more than a dtype and a shape"
         return cls(dtype, tuple(map(int, shape[0].split(","))) if shape else None)
 
     def encode(self, obj: Any) -> bytes:
-        """The bytes of an array.
+        """Encodes an array.
 
         Raises:
-            ValueError: Its dtype cannot be stored or is another than the column's, it has another shape, no elements, or
-                no axes.
+            ValueError: Its dtype is not supported or not the column's, its shape is not the column's, or it has no
+                elements or no axes.
         """
         dtype = obj.dtype.name
         if dtype not in _CODES:
@@ -82,7 +82,7 @@ class NDArray(Encoding):
         return head + obj.astype(obj.dtype.newbyteorder("<"), copy=False).tobytes()
 
     def decode(self, data: bytes) -> Any:
-        """The array; it cannot be written to."""
+        """Returns the array, which is read-only."""
         at = 0
         dtype, shape = self.dtype, self.shape
         if dtype is None:

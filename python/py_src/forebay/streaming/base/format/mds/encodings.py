@@ -1,7 +1,7 @@
-"""How the values of an MDS column become bytes and back.
+"""Encodings of MDS columns.
 
-`_encodings` holds the classes by name and is live: a class that is added to it is an encoding from then on, for writers and
-readers of this process. What a column's encoding is called after a colon goes to the class's `from_str`.
+`_encodings` holds the classes by name. A class that is added to it is an encoding for the writers and readers of this
+process. The part of an encoding's name after a colon is passed to the class's `from_str`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = [
 
 
 class Bytes(Encoding):
-    """Stores bytes as they are."""
+    """Stores bytes unchanged."""
 
     def encode(self, obj: bytes) -> bytes:
         self._validate(obj, bytes)
@@ -95,7 +95,7 @@ class Int(Encoding):
 
 
 class Scalar(Encoding):
-    """Stores a number of a numpy type, and gives it back as one.
+    """Stores a number of a numpy type, and decodes to that type.
 
     Args:
         dtype: The type.
@@ -113,7 +113,7 @@ class Scalar(Encoding):
 
 
 def _scalar(name: str, dtype: type[np.generic]) -> type[Scalar]:
-    """A class without arguments for one type."""
+    """Makes a class without arguments for one type."""
 
     def __init__(self: Scalar) -> None:
         Scalar.__init__(self, dtype)
@@ -139,7 +139,7 @@ class StrEncoding(Encoding):
     """Stores numbers of any precision as their digits."""
 
     kind: type
-    """What is stored."""
+    """Returns the stored text."""
 
     def encode(self, obj: Any) -> bytes:
         self._validate(obj, self.kind)
@@ -156,7 +156,7 @@ class StrInt(StrEncoding):
 
 
 class StrFloat(StrEncoding):
-    """Stores float as the digits that give it back exactly."""
+    """Stores float as digits that restore it exactly."""
 
     kind = float
 
@@ -168,7 +168,7 @@ class StrDecimal(StrEncoding):
 
 
 class Pickle(Encoding):
-    """Stores anything as a pickle. Reading one runs what it says: a data set of pickles has to be trusted."""
+    """Stores any object as a pickle. Reading a pickle can run code: the data set must be trusted."""
 
     def encode(self, obj: Any) -> bytes:
         return pickle.dumps(obj)
@@ -178,7 +178,7 @@ class Pickle(Encoding):
 
 
 class JSON(Encoding):
-    """Stores what JSON can say; arrays as lists."""
+    """Stores values that JSON can represent; arrays as lists."""
 
     def encode(self, obj: Any) -> bytes:
         text = json.dumps(obj.tolist() if isinstance(obj, np.ndarray) else obj)
@@ -236,7 +236,7 @@ def _coder_of(cls: type[Encoding], config: str | None) -> Encoding:
 
 
 def _get_coder(encoding: str) -> Encoding | None:
-    """What encodes and decodes values of `encoding`; None if there is no such encoding."""
+    """Returns the object that encodes and decodes values of `encoding`; None if it is unknown."""
     name, colon, config = encoding.partition(":")
     if colon:
         return _coder_of(_encodings[name], config)
@@ -252,22 +252,22 @@ def _find_coder(encoding: str) -> Encoding:
 
 
 def get_mds_encodings() -> set[str]:
-    """Names of all encodings."""
+    """Returns the names of all encodings."""
     return set(_encodings)
 
 
 def is_mds_encoding(encoding: str) -> bool:
-    """Whether `encoding` is one of them, or one of them with arguments."""
+    """Returns true if `encoding` is the name of an encoding, with or without arguments."""
     return _get_coder(encoding) is not None
 
 
 def is_mds_encoding_safe(encoding: str) -> bool:
-    """Whether values of `encoding` can be read without running what they say."""
+    """Returns true if decoding values of `encoding` cannot run code."""
     return encoding not in _unsafe_encodings
 
 
 def mds_encode(encoding: str, obj: Any) -> bytes:
-    """The bytes of a value. Bytes are stored as they are under every encoding.
+    """Encodes a value. Bytes are stored unchanged with every encoding.
 
     Raises:
         AttributeError: The value has another type.
@@ -277,7 +277,7 @@ def mds_encode(encoding: str, obj: Any) -> bytes:
 
 
 def mds_decode(encoding: str, data: bytes) -> Any:
-    """The value of bytes that `mds_encode` made.
+    """Decodes bytes of `mds_encode`.
 
     Raises:
         ValueError: There is no such encoding.
@@ -286,7 +286,7 @@ def mds_decode(encoding: str, data: bytes) -> Any:
 
 
 def get_mds_encoded_size(encoding: str) -> int | None:
-    """Bytes of every value of `encoding`. None: they vary.
+    """Returns the bytes of every value of `encoding`. None: variable.
 
     Raises:
         ValueError: There is no such encoding.

@@ -1,4 +1,4 @@
-"""Reads MDS shards."""
+"""Reader of MDS shards."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["MDSReader"]
 
 
 class MDSReader(JointReader, by_engine=True):
-    """The samples of an MDS shard.
+    """Samples of an MDS shard.
 
     Args:
-        dirname: As for `JointReader`, like all but the columns.
+        dirname: As for `JointReader`, like all except the columns.
         split: As above.
-        column_encodings: The columns' encodings.
-        column_names: The columns' names, in the same order.
-        column_sizes: Bytes of each column's values, None where they vary.
+        column_encodings: Encodings of the columns.
+        column_names: Names of the columns in the same order.
+        column_sizes: Bytes of each column's values; None: variable.
         compression: As above.
         hashes: As above.
         raw_data: As above.
@@ -62,7 +62,7 @@ class MDSReader(JointReader, by_engine=True):
                 )
 
     def decode_sample(self, data: bytes) -> dict[str, Any]:
-        # A fixed size of 0 is none: such a column has a size in each sample.
+        # A size of 0 is not fixed: such a column has a size in each sample.
         lengths = _lengths(sum(not size for size in self.column_sizes))
         varying = iter(lengths.unpack_from(data))
         at = lengths.size
@@ -79,5 +79,5 @@ class MDSReader(JointReader, by_engine=True):
 
 @functools.lru_cache(maxsize=256)
 def _lengths(columns: int) -> struct.Struct:
-    """The lengths of the values of `columns` columns, at the front of a sample."""
+    """Returns the struct of the lengths of `columns` values, at the front of a sample."""
     return struct.Struct(f"<{columns}I")

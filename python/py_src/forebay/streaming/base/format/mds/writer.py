@@ -1,4 +1,4 @@
-"""Writes MDS shards."""
+"""Writer of MDS shards."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ __all__ = ["MDSWriter"]
 
 
 class MDSWriter(JointWriter):
-    """Writes samples as MDS shards and an index.
+    """Writer of samples as MDS shards and an index.
 
         with MDSWriter(out="data/train", columns={"image": "jpeg", "class": "int"}, compression="zstd") as writer:
             writer.write({"image": picture, "class": 3})
 
     Args:
-        columns: Each column's encoding, by name.
+        columns: Encoding of each column by name.
         out: As for `Writer`, like all others.
         keep_local: As above.
         compression: As above.
         hashes: As above.
         size_limit: As above.
-        jpeg_row_index: Ours, not MosaicML streaming's: put behind the samples of each shard where the rows of every JPEG of a
-            "jpeg" column start, for `forebay.Loader`. Every other reader reads past it. It does not count against
-            `size_limit`.
-        jpeg_transcode: Ours as well: rewrite progressive JPEGs of "jpeg" columns as baseline ones of the same pixels.
+        jpeg_row_index: Not in MosaicML streaming: append to each shard the positions of the rows of every JPEG in
+            "jpeg" columns, for `forebay.Loader`. Other readers ignore it. `size_limit` does not include it.
+        jpeg_transcode: Not in MosaicML streaming: rewrite progressive JPEGs of "jpeg" columns as baseline JPEGs with
+            the same pixels.
         **kwargs: As above.
 
     Raises:
@@ -115,7 +115,7 @@ class MDSWriter(JointWriter):
         return b"".join([table, *self.new_samples, self._trailer(first + sum(sizes))])
 
     def _trailer(self, samples_end: int) -> bytes:
-        """What stands behind the samples, which end there in the shard's file."""
+        """Returns the trailer after the samples, which end at `samples_end` in the shard's file."""
         if not self._jpeg_row_index:
             return b""
         columns = [(size, encoding == "jpeg") for size, encoding in zip(self.column_sizes, self.column_encodings)]

@@ -1,4 +1,4 @@
-"""Separated values: a row of names, then a row a sample, with the offsets in a meta file."""
+"""Separated values: a row of names, then one row per sample, with the offsets in a meta file."""
 
 from .reader import CSVReader, TSVReader, XSVReader
 from .writer import CSVWriter, TSVWriter, XSVWriter

@@ -1,4 +1,4 @@
-"""How the values of a column of separated values become text and back."""
+"""Encodings of columns of separated values."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["Encoding", "Float", "Int", "Str", "is_xsv_encoding", "xsv_decode", "
 
 
 class Encoding(ABC):
-    """A type whose text gives the value back."""
+    """Type whose values can be restored from text."""
 
     kind: ClassVar[type]
-    """The type."""
+    """Python type."""
 
     @classmethod
     def encode(cls, obj: Any) -> str:
-        """The text of a value.
+        """Converts a value to text.
 
         Raises:
             AttributeError: The value has another type.
@@ -26,7 +26,7 @@ class Encoding(ABC):
 
     @classmethod
     def decode(cls, obj: str) -> Any:
-        """The value of a text."""
+        """Converts text to a value."""
         return cls.kind(obj)
 
     @staticmethod
@@ -57,12 +57,12 @@ _encodings: dict[str, type[Encoding]] = {"str": Str, "int": Int, "float": Float}
 
 
 def is_xsv_encoding(encoding: str) -> bool:
-    """Whether there is such an encoding."""
+    """Returns true if the encoding exists."""
     return encoding in _encodings
 
 
 def xsv_encode(encoding: str, value: Any) -> str:
-    """The text of a value.
+    """Converts a value to text.
 
     Raises:
         AttributeError: The value has another type.

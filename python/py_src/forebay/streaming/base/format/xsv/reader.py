@@ -1,4 +1,4 @@
-"""Reads shards of separated values."""
+"""Reader of shards of separated values."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["CSVReader", "TSVReader", "XSVReader"]
 
 
 class XSVReader(SplitReader, by_engine=True):
-    """The samples of a shard of separated values.
+    """Samples of a shard of separated values.
 
     Args:
-        dirname: As for `SplitReader`, like all but the next ones.
+        dirname: As for `SplitReader`, like all without a description.
         split: As above.
-        column_encodings: The columns' encodings.
-        column_names: The columns' names, in the same order.
+        column_encodings: Encodings of the columns.
+        column_names: Names of the columns in the same order.
         compression: As above.
         hashes: As above.
-        newline: What stands behind each row.
+        newline: Terminator of each row.
         raw_data: As above.
         raw_meta: As above.
         samples: As above.
-        separator: What stands between two values.
+        separator: Separator of two values.
         size_limit: As above.
         zip_data: As above.
         zip_meta: As above.
@@ -65,7 +65,7 @@ class XSVReader(SplitReader, by_engine=True):
 
 
 class _FixedSeparatorReader(XSVReader):
-    """Separated values whose format says what separates them.
+    """Separated values with the separator of the format.
 
     Args:
         dirname: As for `XSVReader`, like all others.
@@ -121,14 +121,14 @@ class _FixedSeparatorReader(XSVReader):
 
 
 class CSVReader(_FixedSeparatorReader):
-    """The samples of a CSV shard; arguments as for `XSVReader`, without the separator."""
+    """Samples of a CSV shard; arguments as for `XSVReader`, without the separator."""
 
     format = "csv"
     separator = ","
 
 
 class TSVReader(_FixedSeparatorReader):
-    """The samples of a TSV shard; arguments as for `XSVReader`, without the separator."""
+    """Samples of a TSV shard; arguments as for `XSVReader`, without the separator."""
 
     format = "tsv"
     separator = "\t"

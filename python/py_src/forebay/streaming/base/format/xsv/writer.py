@@ -1,4 +1,4 @@
-"""Writes shards of separated values."""
+"""Writer of shards of separated values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["CSVWriter", "TSVWriter", "XSVWriter"]
 
 
 class XSVWriter(SplitWriter):
-    """Writes samples as shards of separated values and an index. Nothing is quoted.
+    """Writer of samples as shards of separated values and an index, without quotes.
 
     Args:
-        columns: Each column's type, by name: "str", "int" or "float".
-        separator: What stands between two values.
-        newline: What stands behind each row.
+        columns: Type of each column by name: "str", "int" or "float".
+        separator: Separator of two values.
+        newline: Terminator of each row.
         out: As for `Writer`, like all others.
         keep_local: As above.
         compression: As above.
@@ -78,7 +78,7 @@ class XSVWriter(SplitWriter):
 
 
 class _FixedSeparatorWriter(XSVWriter):
-    """Separated values whose format says what separates them.
+    """Separated values with the separator of the format.
 
     Args:
         columns: As for `XSVWriter`, like all others.
@@ -98,14 +98,14 @@ class _FixedSeparatorWriter(XSVWriter):
 
 
 class CSVWriter(_FixedSeparatorWriter):
-    """Writes CSV; arguments as for `XSVWriter`, without the separator."""
+    """Writer of CSV; arguments as for `XSVWriter`, without the separator."""
 
     format = "csv"
     separator = ","
 
 
 class TSVWriter(_FixedSeparatorWriter):
-    """Writes TSV; arguments as for `XSVWriter`, without the separator."""
+    """Writer of TSV; arguments as for `XSVWriter`, without the separator."""
 
     format = "tsv"
     separator = "\t"

@@ -1,1 +1,1 @@
-"""WebVid: fetching its videos, and taking them out of the shards again."""
+"""WebVid: download of its videos, and extraction of videos from shards."""

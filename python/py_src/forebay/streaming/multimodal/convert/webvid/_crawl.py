@@ -17,13 +17,13 @@ _TIMEOUT_S = 60
 
 
 def each_row(filename: str, limit: int = -1) -> Iterator[dict[str, str]]:
-    """The rows of a list, by column; the first `limit`, or all if that is negative."""
+    """Yields the rows of a list by column; the first `limit`, or all if `limit` is negative."""
     with open(filename, encoding="utf-8", newline="") as file:
         yield from islice(csv.DictReader(file), limit if limit >= 0 else None)
 
 
 def parse_duration(text: str) -> int:
-    """Seconds of a duration such as PT00H01M23S.
+    """Parses a duration such as PT00H01M23S to seconds.
 
     Raises:
         ValueError: It has another form.
@@ -36,7 +36,7 @@ def parse_duration(text: str) -> int:
 
 
 def fetch(row: dict[str, str]) -> dict[str, Any] | None:
-    """The row with its duration as a number and its video in `content`; None if the video cannot be had any more."""
+    """Returns the row with its duration as a number and its video in `content`; None if the video is not available."""
     try:
         with urllib.request.urlopen(row["contentUrl"], timeout=_TIMEOUT_S) as answer:
             content = answer.read()
@@ -46,7 +46,8 @@ def fetch(row: dict[str, str]) -> dict[str, Any] | None:
 
 
 def fetch_all(rows: Iterable[dict[str, str]], threads: int) -> Iterator[dict[str, Any]]:
-    """What `fetch` gives of each row that has a video still, in order. At most two videos a thread are held."""
+    """Yields the result of `fetch` for each row with an available video, in order. Holds at most two videos per
+    thread."""
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[dict[str, Any] | None]] = deque()
 

@@ -1,4 +1,4 @@
-"""WebVid with its videos in the shards, from its list as CSV. Videos that are gone are left out."""
+"""WebVid with its videos in the shards, from its list as CSV. Videos that are not available are left out."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ COLUMNS = {
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--in", type=str, required=True, help="the list")
-    parser.add_argument("--out_root", type=str, required=True, help="folder that the data set goes to")
+    parser.add_argument("--out_root", type=str, required=True, help="folder of the new data set")
     parser.add_argument("--num_procs", type=int, default=64, help="videos that are fetched at a time")
     parser.add_argument("--limit", type=int, default=-1, help="rows to take; -1: all")
     return parser.parse_args(arguments)

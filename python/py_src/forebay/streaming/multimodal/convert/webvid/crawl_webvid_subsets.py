@@ -1,4 +1,4 @@
-"""WebVid's videos whose sentence has a word, a data set for each of some words, to be mixed as streams."""
+"""Data sets of WebVid's videos, one for each of some words in the sentence, to be mixed as streams."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ COLUMNS = {
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--csv", type=str, required=True, help="the list")
-    parser.add_argument("--filters", type=str, default="plane,train,automobile,cat,dog", help="words, between commas")
+    parser.add_argument("--filters", type=str, default="plane,train,automobile,cat,dog", help="words, comma-separated")
     parser.add_argument("--mds_root", type=str, required=True, help="folder of the data sets' folders")
     parser.add_argument("--num_procs", type=int, default=64, help="videos that are fetched at a time")
     parser.add_argument("--limit", type=int, default=-1, help="videos to take; -1: all")
@@ -33,7 +33,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
 
 
 def main(arguments: Namespace) -> None:
-    """Writes a data set for each word; a video with several words goes into each of theirs."""
+    """Writes a data set for each word; a video with several words is in several data sets."""
     words = get_list_arg(arguments.filters)
     rows = (row for row in each_row(arguments.csv) if any(word in row["name"].lower().split() for word in words))
     if arguments.limit >= 0:

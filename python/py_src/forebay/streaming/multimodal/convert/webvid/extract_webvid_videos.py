@@ -11,7 +11,7 @@ from ....base.format import MDSWriter
 from ....base.util import get_list_arg
 
 _FOLDER = 1000
-"""Videos of a folder."""
+"""Videos per folder."""
 
 COLUMNS = {
     "videoid": "str",
@@ -25,13 +25,13 @@ COLUMNS = {
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--in", type=str, required=True, help="folder of the data set with videos")
-    parser.add_argument("--out_mds", type=str, required=True, help="folder that the data set without videos goes to")
-    parser.add_argument("--out_mp4", type=str, required=True, help="folder that the videos go to")
+    parser.add_argument("--out_mds", type=str, required=True, help="folder of the new data set without videos")
+    parser.add_argument("--out_mp4", type=str, required=True, help="folder of the videos")
     parser.add_argument("--compression", type=str, default="zstd:16", help='such as "zstd:7"; "": not compressed')
-    parser.add_argument("--hashes", type=str, default="sha1,xxh3_64", help="hashes to record, between commas")
+    parser.add_argument("--hashes", type=str, default="sha1,xxh3_64", help="hashes to record, comma-separated")
     parser.add_argument("--size_limit", type=int, default=1 << 25, help="largest raw shard, in bytes")
     return parser.parse_args(arguments)
 

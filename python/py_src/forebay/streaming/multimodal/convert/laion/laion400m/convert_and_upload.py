@@ -1,7 +1,7 @@
-"""LAION-400M, from the Parquet files that img2dataset writes, while it still writes them.
+"""LAION-400M from the Parquet files of img2dataset, which may still be running.
 
-A file NNNNN.parquet is complete when NNNNN_stats.json is there. It becomes one shard, which is uploaded. When a file `done` is
-there as well, everything is, and the index is made and uploaded.
+A file NNNNN.parquet is complete when NNNNN_stats.json exists. It becomes one shard, which is uploaded. When a file
+`done` exists too, all files are complete, and the index is made and uploaded.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ COLUMNS = {
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--local", type=str, required=True, help="folder of the Parquet files")
-    parser.add_argument("--remote", type=str, required=True, help="where shards and index go")
-    parser.add_argument("--keep_parquet", type=int, default=1, help="whether Parquet files stay, 0 or 1")
-    parser.add_argument("--keep_mds", type=int, default=1, help="whether shards stay once they are uploaded, 0 or 1")
-    parser.add_argument("--hashes", type=str, default="sha1,xxh64", help="hashes to record, between commas")
-    parser.add_argument("--poll_interval", type=float, default=30, help="seconds between two looks for new files")
+    parser.add_argument("--remote", type=str, required=True, help="target of shards and index")
+    parser.add_argument("--keep_parquet", type=int, default=1, help="keep Parquet files, 0 or 1")
+    parser.add_argument("--keep_mds", type=int, default=1, help="keep shards after their upload, 0 or 1")
+    parser.add_argument("--hashes", type=str, default="sha1,xxh64", help="hashes to record, comma-separated")
+    parser.add_argument("--poll_interval", type=float, default=30, help="polling interval in seconds")
     return parser.parse_args(arguments)
 
 
 def each_downloaded_shard(local: str) -> Iterator[int]:
-    """The numbers of the files that are complete.
+    """Yields the numbers of the complete files.
 
     Raises:
-        RuntimeError: One is missing before the last.
+        RuntimeError: A file before the last one is missing.
     """
     count = sum(name.endswith("_stats.json") for name in os.listdir(local))
     for number in range(count):
@@ -54,7 +54,7 @@ def each_downloaded_shard(local: str) -> Iterator[int]:
 
 
 def _sample(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as a sample: what a failed download has left out is empty or 0."""
+    """Converts a row to a sample. Values that are missing after a failed download are empty or 0."""
 
     def number(value: float | None) -> int:
         return 0 if value is None or math.isnan(value) else int(value)
@@ -68,7 +68,7 @@ def _sample(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def convert(parquet: str, folder: str, hashes: list[str]) -> None:
-    """Writes a Parquet file as a data set of one shard. JPEG does not get smaller, so it is not compressed."""
+    """Writes a Parquet file as a data set of one shard, uncompressed because JPEG does not get smaller."""
     from pyarrow.parquet import ParquetFile
 
     with MDSWriter(out=folder, columns=COLUMNS, hashes=hashes, size_limit=None) as writer:
@@ -79,8 +79,8 @@ def convert(parquet: str, folder: str, hashes: list[str]) -> None:
 
 
 def convert_and_upload_shards(arguments: Namespace) -> bool:
-    """Writes and uploads what is complete and not yet done; whether everything is."""
-    # Looked for first: what was complete before it is seen below.
+    """Writes and uploads the complete files that are not done yet; returns true if all files are done."""
+    # Checked first, so that files that were completed before it are found below.
     is_last = os.path.exists(os.path.join(arguments.local, "done"))
     for number in each_downloaded_shard(arguments.local):
         done = os.path.join(arguments.local, f"{number:05}.done")
@@ -120,7 +120,7 @@ def _upload(arguments: Namespace, folder: str, name: str, keep_local: bool) -> N
 
 
 def main(arguments: Namespace) -> None:
-    """Writes and uploads everything, and waits for what is not there yet."""
+    """Writes and uploads all files, and waits for files that are not complete yet."""
     while not convert_and_upload_shards(arguments):
         time.sleep(arguments.poll_interval)
     collect_and_upload_index(arguments)

@@ -9,51 +9,51 @@ from random import Random
 Sentence = list[str]
 Document = list[Sentence]
 
-# What becomes of a token that is to be predicted: the mask, the token itself, else any word.
+# Replacement of a token to predict: the mask, the token itself, else a random word.
 _MASKED = 0.8
 _KEPT = 0.5
 _OTHER_DOCUMENTS = 10
-"""Attempts to find another document than the same."""
+"""Attempts to draw a different document."""
 
 
 @dataclass
 class Settings:
-    """How samples are made."""
+    """Settings of the samples."""
 
     max_seq_length: int
-    """Tokens of a sample, marks included."""
+    """Tokens of a sample, with markers."""
     max_predictions_per_seq: int
-    """Most tokens of a sample that are to be predicted."""
+    """Upper bound of the tokens to predict in a sample."""
     masked_lm_prob: float
-    """Share of tokens that are to be predicted."""
+    """Share of the tokens to predict."""
     short_seq_prob: float
-    """Share of samples that are shorter on purpose."""
+    """Share of samples that are made shorter."""
     dupe_factor: int
-    """Times each document is gone through, masked anew."""
+    """Passes over each document, each with new masks."""
 
 
 @dataclass
 class Instance:
-    """A sample."""
+    """One sample."""
 
     tokens: list[str]
     segment_ids: list[int]
     """0 for the first text and 1 for the second."""
     masked_positions: list[int]
     masked_tokens: list[str]
-    """What stood there."""
+    """Original tokens at these positions."""
     is_random_next: bool
-    """Whether the second text is from another document."""
+    """True if the second text is from another document."""
 
 
 def make_instances(documents: list[Document], words: list[str], settings: Settings, rng: Random) -> list[Instance]:
-    """All samples, in a random order.
+    """Makes all samples, in a random order.
 
     Args:
         documents: Sentences of tokens.
-        words: The vocabulary.
-        settings: How samples are made.
-        rng: Decides everything that is random.
+        words: Vocabulary.
+        settings: Settings of the samples.
+        rng: Source of all random decisions.
     """
     documents = [document for document in documents if document]
     rng.shuffle(documents)
@@ -70,8 +70,8 @@ def make_instances(documents: list[Document], words: list[str], settings: Settin
 def _pairs(
     documents: list[Document], number: int, settings: Settings, rng: Random
 ) -> Iterator[tuple[list[str], list[str], bool]]:
-    """Pairs of text from a document; of each, whether the second is from another one."""
-    # A mark before the first text, and one behind each.
+    """Yields pairs of text from a document, with a flag: the second is from another document."""
+    # A marker before the first text, and one after each text.
     room = settings.max_seq_length - 3
     length = rng.randint(2, room) if rng.random() < settings.short_seq_prob else room
     document = documents[number]
@@ -83,7 +83,7 @@ def _pairs(
         is_random_next = stop - at == 1 or rng.random() < 0.5
         if is_random_next:
             second = _from_elsewhere(documents, number, length - len(first), rng)
-            # What was to be the second text is left for the next pair.
+            # The unused second part is left for the next pair.
             at = cut
         else:
             second = [token for sentence in document[cut:stop] for token in sentence]
@@ -93,7 +93,7 @@ def _pairs(
 
 
 def _end_of_chunk(document: Document, start: int, length: int) -> int:
-    """The sentence before which there are `length` tokens from `start` on, or the document's end."""
+    """Returns the first sentence after `length` tokens from `start`, or the document's end."""
     tokens = 0
     for at in range(start, len(document)):
         tokens += len(document[at])
@@ -103,7 +103,7 @@ def _end_of_chunk(document: Document, start: int, length: int) -> int:
 
 
 def _from_elsewhere(documents: list[Document], number: int, length: int, rng: Random) -> list[str]:
-    """At least `length` tokens of another document, from a random sentence on, or what it has."""
+    """Returns at least `length` tokens of another document from a random sentence, or all up to its end."""
     other = number
     for _ in range(_OTHER_DOCUMENTS):
         other = rng.randrange(len(documents))
@@ -115,7 +115,7 @@ def _from_elsewhere(documents: list[Document], number: int, length: int, rng: Ra
 
 
 def _shorten(first: list[str], second: list[str], room: int, rng: Random) -> None:
-    """Takes tokens from either end of the longer text until both fit."""
+    """Removes tokens from a random end of the longer text until both fit."""
     while len(first) + len(second) > room:
         longer = first if len(first) > len(second) else second
         del longer[0 if rng.random() < 0.5 else -1]

@@ -29,31 +29,31 @@ COLUMNS = dict.fromkeys(
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """How samples are made and stored, for every program that makes some."""
+    """Adds the arguments of all programs that make samples."""
     parser.add_argument("--compression", type=str, default="zstd:7", help='such as "zstd:7"; "": not compressed')
-    parser.add_argument("--hashes", type=str, default="", help="hashes to record, between commas")
+    parser.add_argument("--hashes", type=str, default="", help="hashes to record, comma-separated")
     parser.add_argument("--size_limit", type=int, default=1 << 26, help="largest raw shard, in bytes")
-    parser.add_argument("--vocab_file", type=str, required=True, help="BERT's vocabulary, a token a line")
-    parser.add_argument("--do_lower_case", type=int, default=1, help="whether texts are in lower case, 0 or 1")
+    parser.add_argument("--vocab_file", type=str, required=True, help="BERT's vocabulary, one token per line")
+    parser.add_argument("--do_lower_case", type=int, default=1, help="convert texts to lower case, 0 or 1")
     parser.add_argument("--max_seq_length", type=int, default=128, help="tokens of a sample")
-    parser.add_argument("--max_predictions_per_seq", type=int, default=20, help="most masked tokens of a sample")
-    parser.add_argument("--random_seed", type=int, default=12345, help="seed of everything that is random")
-    parser.add_argument("--dupe_factor", type=int, default=10, help="times each document is gone through")
+    parser.add_argument("--max_predictions_per_seq", type=int, default=20, help="upper bound of masked tokens of a sample")
+    parser.add_argument("--random_seed", type=int, default=12345, help="seed of all random decisions")
+    parser.add_argument("--dupe_factor", type=int, default=10, help="passes over each document")
     parser.add_argument("--masked_lm_prob", type=float, default=0.15, help="share of tokens to predict")
-    parser.add_argument("--short_seq_prob", type=float, default=0.1, help="share of samples that are shorter")
+    parser.add_argument("--short_seq_prob", type=float, default=0.1, help="share of shorter samples")
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--input_file", type=str, required=True, help="files or patterns, between commas")
-    parser.add_argument("--output_dir", type=str, required=True, help="folder that the data set goes to")
+    parser.add_argument("--input_file", type=str, required=True, help="files or patterns, comma-separated")
+    parser.add_argument("--output_dir", type=str, required=True, help="folder of the new data set")
     add_arguments(parser)
     return parser.parse_args(arguments)
 
 
 def read_documents(filenames: Sequence[str], tokenizer: Any) -> Iterator[Document]:
-    """The documents of files: sentences of tokens."""
+    """Yields the documents of files: sentences of tokens."""
     for filename in filenames:
         document: Document = []
         with open(filename, encoding="utf-8") as lines:
@@ -67,7 +67,7 @@ def read_documents(filenames: Sequence[str], tokenizer: Any) -> Iterator[Documen
 
 
 def to_sample(instance: Instance, tokenizer: Any, settings: Settings) -> dict[str, bytes]:
-    """An instance in columns, filled up with zeros."""
+    """Converts an instance to columns, padded with zeros."""
 
     def fill(values: list[Any], length: int, dtype: type = np.int32) -> bytes:
         return np.array(values + [0] * (length - len(values)), dtype).tobytes()

@@ -1,4 +1,4 @@
-"""BERT's training samples from many files, in as many processes as there are CPUs: a data set of each group of files."""
+"""BERT's training samples from many files, with one process per CPU and one data set per group of files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import create_pretraining_data
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--in_root", type=str, required=True, help="folder of the files")
     parser.add_argument("--in_pattern", type=str, default="part-%05d-of-00500", help="name of a file, of its number")
@@ -25,7 +25,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
 
 
 def groups(arguments: Namespace, count: int) -> Iterator[Namespace]:
-    """The arguments of each of `count` groups of files."""
+    """Yields the arguments of each of `count` groups of files."""
     files = [os.path.join(arguments.in_root, arguments.in_pattern % i) for i in range(arguments.in_num_shards)]
     for group in range(count):
         part = files[group * len(files) // count : (group + 1) * len(files) // count]

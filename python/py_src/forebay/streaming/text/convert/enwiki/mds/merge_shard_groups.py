@@ -1,4 +1,4 @@
-"""One data set of those that `make_train_parallel` wrote. Their shards are moved, and their folders go."""
+"""Merges the data sets of `make_train_parallel`. Their shards are moved and their folders removed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ....._convert import merge_shard_groups
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--in_root", type=str, required=True, help="folder of the data sets' folders")
-    parser.add_argument("--out_root", type=str, required=True, help="folder that the one data set goes to")
+    parser.add_argument("--out_root", type=str, required=True, help="folder of the merged data set")
     return parser.parse_args(arguments)
 
 

@@ -1,4 +1,4 @@
-"""A data set of some samples of another, at equal distances."""
+"""Makes a data set of some samples of another, at equal distances."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .create_pretraining_data import COLUMNS
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
-    """The program's arguments."""
+    """Parses the arguments of the program."""
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--in_root", type=str, required=True, help="folder of the data set to take from")
-    parser.add_argument("--out_root", type=str, required=True, help="folder that the samples go to")
+    parser.add_argument("--in_root", type=str, required=True, help="folder of the source data set")
+    parser.add_argument("--out_root", type=str, required=True, help="folder of the new data set")
     parser.add_argument("--compression", type=str, default="zstd:16", help='such as "zstd:7"; "": not compressed')
-    parser.add_argument("--hashes", type=str, default="sha1,xxh3_64", help="hashes to record, between commas")
+    parser.add_argument("--hashes", type=str, default="sha1,xxh3_64", help="hashes to record, comma-separated")
     parser.add_argument("--size_limit", type=int, default=1 << 26, help="largest raw shard, in bytes")
     parser.add_argument("--num_examples_to_pick", type=int, default=10000, help="samples to take")
     return parser.parse_args(arguments)
