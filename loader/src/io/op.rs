@@ -1,7 +1,8 @@
 //! One read in flight, and the interpretation of its results. Every [`Reader`](super::Reader) gets the next call from here
 //! and reports its result.
 
-use super::{Completion, Counters, ReadRequest, ShardFile};
+use super::file::ShardFile;
+use super::reader::{Completion, Counters, ReadRequest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{BLOCK_BYTES, ReadLease, ReadPool};
 use rustix::io::Errno;

@@ -1,8 +1,8 @@
 //! Plain reads on a few threads, for systems without io_uring.
 
 use super::op::ReadOp;
+use super::reader::{Completion, Counters, IoConfig, ReadRequest, Reader};
 use super::ready::ReadyQueue;
-use super::{Completion, Counters, IoConfig, ReadRequest, Reader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::Stats;
 use crate::sync::{self, JoinHandle};

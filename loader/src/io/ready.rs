@@ -1,7 +1,7 @@
 //! Finished reads that wait for [`Reader::wait`](super::Reader::wait). Reads from the page cache finish at once.
 
 use super::op::ReadOp;
-use super::{Completion, Counters, ReadRequest};
+use super::reader::{Completion, Counters, ReadRequest};
 use std::collections::VecDeque;
 
 /// Front end of all readers: completions, and the attempt to read from the page cache.

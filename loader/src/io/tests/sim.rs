@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::io::op::{ReadOp, Step, no_room};
-use crate::io::{Completion, Counters, ReadRequest, Reader};
+use crate::io::reader::{Completion, Counters, ReadRequest, Reader};
 use crate::stats::Stats;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};

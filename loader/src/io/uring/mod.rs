@@ -1,5 +1,6 @@
 //! Reads with io_uring: a deep queue at a tenth of the CPU time of as many threads.
 //!
+//! * `reader`: the implementation of [`Reader`](super::Reader);
 //! * `probe`: checks that this process may use a ring; `refusal`: the errors if it may not;
 //! * `ring`: the ring itself, with every call that is unsafe or has error numbers;
 //! * `in_flight`: owns the memory and descriptors that the kernel may use, until the kernel has reported the result.
@@ -12,180 +13,11 @@
 
 mod in_flight;
 mod probe;
+mod reader;
 mod refusal;
 mod ring;
 #[cfg(test)]
 mod tests;
 
 pub use probe::probe;
-
-use super::op::{Step, no_room};
-use super::ready::ReadyQueue;
-use super::{Completion, Counters, IoConfig, ReadRequest, Reader};
-use crate::error::{Error, ErrorKind, Result};
-use crate::memory::ReadPool;
-use crate::stats::Stats;
-use in_flight::InFlight;
-use ring::{Registration, Ring};
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// Longest wait of a dropped reader for its reads. A slower disk has hung; the slots are then leaked, because the kernel may
-/// still write to them.
-const DRAIN_MAX: Duration = Duration::from_secs(30);
-
-/// Reader with its own ring.
-pub(super) struct UringReader {
-    /// Closed first: fields drop in order, after `drop` has drained it.
-    ring: Ring,
-    in_flight: InFlight,
-    ready: ReadyQueue,
-    /// Reads whose next call is not in the ring yet, by their index in the table.
-    unsent: VecDeque<u32>,
-    depth: usize,
-    /// Results of one wait, kept for its memory.
-    results: Vec<(u32, rustix::io::Result<usize>)>,
-    stats: Arc<Stats>,
-    pool: ReadPool,
-    pid: u32,
-}
-
-impl UringReader {
-    /// Creates a reader with a ring of `config.depth` entries, whose fixed buffers are the pieces of `pool`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) when the process may not use a ring, with the
-    /// likely cause.
-    pub(super) fn new(config: &IoConfig, pool: &ReadPool, stats: &Arc<Stats>) -> Result<Self> {
-        probe().map_err(|reason| Error::new(ErrorKind::Unsupported, reason))?;
-        let pieces = if config.fixed_buffers { pool.pieces().to_vec() } else { Vec::new() };
-        Ok(Self {
-            ring: Ring::new(config.depth as u32, pieces)?,
-            in_flight: InFlight::new(config.depth),
-            ready: ReadyQueue::new(config.page_cache, Counters::new(stats)),
-            unsent: VecDeque::new(),
-            depth: config.depth,
-            results: Vec::new(),
-            stats: stats.clone(),
-            pool: pool.clone(),
-            pid: std::process::id(),
-        })
-    }
-
-    /// Puts calls into the ring until it is full or all are in it.
-    fn push(&mut self) {
-        while let Some(index) = self.unsent.front().copied() {
-            let Some(op) = self.in_flight.get_mut(index) else {
-                self.unsent.pop_front();
-                continue;
-            };
-            let is_own = op.is_from(&self.pool);
-            let mut next = op.next();
-            // A slot of another node's pool is not among the fixed buffers.
-            next.piece = next.piece.filter(|_| is_own);
-            // SAFETY: slot and file belong to `op`, which stays in the table until `take_results` has its last result, or
-            // for ever (`InFlight::leak`).
-            if !unsafe { self.ring.push(index, next) } {
-                return;
-            }
-            self.unsent.pop_front();
-        }
-    }
-
-    /// Processes the results of one wait.
-    fn take_results(&mut self) {
-        for (index, result) in self.results.drain(..) {
-            let Some(op) = self.in_flight.get_mut(index) else { continue };
-            let result = match op.step(result) {
-                Step::Continue => {
-                    self.ready.counters.continued.add(1);
-                    self.unsent.push_back(index);
-                    continue;
-                }
-                Step::Done => Ok(()),
-                Step::Failed(e) => Err(e),
-            };
-            if let Some(op) = self.in_flight.remove(index) {
-                self.ready.push(op.finish(result));
-            }
-        }
-    }
-
-    /// Submits calls and processes results, waiting for them until `until`.
-    fn turn(&mut self, until: Option<Instant>) -> Result<()> {
-        self.push();
-        let waited = self.ring.wait(until, &mut self.results);
-        self.take_results();
-        waited
-    }
-}
-
-impl Reader for UringReader {
-    fn room(&self) -> usize {
-        self.depth - Reader::in_flight(self)
-    }
-
-    fn in_flight(&self) -> usize {
-        self.in_flight.len() + self.ready.len()
-    }
-
-    fn ready(&self) -> usize {
-        self.ready.len()
-    }
-
-    fn submit(&mut self, request: ReadRequest) -> Result<()> {
-        if self.room() == 0 {
-            return Err(no_room(self.depth));
-        }
-        let Some(op) = self.ready.begin(request) else { return Ok(()) };
-        self.ring.enable()?;
-        let index = self.in_flight.insert(op).map_err(|_| no_room(self.depth))?;
-        self.unsent.push_back(index);
-        Ok(())
-    }
-
-    fn wait(&mut self, done: &mut Vec<Completion>, limit: Duration) -> Result<usize> {
-        if self.in_flight.len() > 0 {
-            if let Registration::Failed(note) = self.ring.register_next() {
-                self.stats.note(note);
-            }
-            // Waits are limited to an hour; callers repeat them.
-            let until = Some(Instant::now() + limit.min(Duration::from_secs(3600)));
-            self.turn(if self.ready.len() == 0 { until } else { None })?;
-            // A read that continues (short, or without O_DIRECT) has not finished: wait for the rest of the limit.
-            while self.ready.len() == 0 && !self.unsent.is_empty() && until.is_none_or(|u| Instant::now() < u) {
-                self.turn(until)?;
-            }
-        }
-        Ok(self.ready.drain_into(done))
-    }
-
-    fn name(&self) -> &'static str {
-        "io_uring"
-    }
-}
-
-impl Drop for UringReader {
-    fn drop(&mut self) {
-        // In a forked child the ring is the parent's: neither drain it nor touch its slots.
-        let is_own = self.pid == std::process::id();
-        let until = Instant::now() + DRAIN_MAX;
-        while is_own && self.in_flight.len() > 0 && Instant::now() < until {
-            // Reads that would continue are dropped.
-            while let Some(index) = self.unsent.pop_front() {
-                self.in_flight.remove(index);
-            }
-            if self.in_flight.len() > 0 && self.turn(Some(until)).is_err() {
-                break;
-            }
-        }
-        if self.in_flight.len() > 0 {
-            if is_own {
-                log::error!("{} reads never completed; their memory is leaked", self.in_flight.len());
-            }
-            self.in_flight.leak();
-        }
-    }
-}
+pub(super) use reader::UringReader;

@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::ErrorKind;
-use crate::io::{Engine, open, reader};
-use crate::memory::{Piece, ReadPoolConfig};
+use crate::io::{Engine, IoConfig, ReadRequest, Reader, open, reader};
+use crate::memory::{Piece, ReadPool, ReadPoolConfig};
+use crate::stats::Stats;
+use std::sync::Arc;
+use std::time::Duration;
 
 fn pool(bytes: usize, piece_bytes_max: usize) -> ReadPool {
     ReadPool::new(&ReadPoolConfig { bytes, piece_bytes_max, ..Default::default() }).unwrap()
