@@ -6,7 +6,7 @@
 //!                                     outputs: name, dtype, shape              v
 //!   image   sniff -> size -> geometry (draws) -> jpeg | png | webp | pil, the region -> resize -> normalise -> row
 //!                  (oriented)                     (-> orientation)
-//!   number, tokens, array     numeric, ndarray: checked conversion                                        -> row
+//!   number, tokens, array     numeric: checked conversion, ragged                                         -> row
 //!   text, bytes               copied                                                                      -> row
 //! ```
 //!

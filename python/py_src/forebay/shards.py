@@ -45,7 +45,7 @@ def _open_index(path: str | os.PathLike[str]) -> tuple[_forebay.Index, list[dict
         with open(path, "rb") as file:
             content = file.read()
     except FileNotFoundError:
-        there = _forebay.Index.what_is_there(os.path.dirname(path))
+        there = _forebay.Index.describe_folder(os.path.dirname(path))
         raise NotFoundError(f"there is no {os.path.basename(path)}: {there} (file {path})") from None
     index = _forebay.Index(content, path)
     return index, json.loads(index.describe())
