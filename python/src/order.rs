@@ -91,7 +91,7 @@ pub(crate) fn epoch_ids<'py>(
     let (shape, ids, warnings) = enter::enter(py, || {
         let plan = plan.plan(&sizes)?;
         // Direct callers of the reference's function get its error too.
-        plan.refuse_as_reference()?;
+        plan.reject_as_reference()?;
         let world = plan.world();
         let mut ids = Vec::new();
         for rank in 0..world.ranks() as u32 {

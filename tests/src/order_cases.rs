@@ -86,7 +86,7 @@ impl Case {
             Err(error) => return json!({ "error": error_name(&error), "message": error.to_string() }),
         };
         // A plan accepts more checkpoints than the reference; the suite's `tail` tests those.
-        if let Err(error) = plan.refuse_as_reference() {
+        if let Err(error) = plan.reject_as_reference() {
             return json!({ "error": error_name(&error), "message": error.to_string() });
         }
         let world = plan.parallel_world();

@@ -9,7 +9,7 @@ use super::shape::{DataSetShape, SAMPLES_MAX, Steps};
 use super::shuffle::{Shuffle, ShuffleArgs};
 use super::world::World;
 
-/// The shuffled epoch: at each position a draw, for units of `sizes` draws.
+/// Returns the shuffled epoch, for units of `sizes` draws: the draw at each position.
 ///
 /// # Errors
 /// Arguments out of range, or too small for the algorithm.
@@ -38,14 +38,14 @@ pub fn shuffle(
     Ok(draws)
 }
 
-/// What to partition, and over what.
+/// Input of [`partition`].
 #[derive(Clone, Copy, Debug)]
 pub struct Partitioning {
-    /// Samples to deal.
+    /// Samples to partition.
     pub samples: u64,
     /// Canonical nodes.
     pub canonical: u64,
-    /// To whom.
+    /// Nodes, ranks and workers.
     pub world: World,
     /// Samples of a device's batch.
     pub batch: u64,
@@ -55,11 +55,11 @@ pub struct Partitioning {
     pub initial_nodes: Option<u64>,
 }
 
-/// The deal as the reference's tensor: its shape (nodes, ranks of a node, workers of a rank, batches of a worker, batch)
-/// and its content in that order, padded with -1.
+/// Returns the partition as the reference's tensor: its shape (nodes, ranks of a node, workers of a rank, batches of a
+/// worker, batch) and its elements in that order, padded with -1.
 ///
 /// # Errors
-/// As the reference: numbers of nodes that do not divide, a resumption behind the end. Plans resume a little further, up
+/// As the reference: numbers of nodes that do not divide, a resumption after the end. Plans resume a little further, up
 /// to the last place of canonical nodes of equal length.
 pub fn partition(
     algo: PartitionAlgo,
@@ -83,7 +83,7 @@ pub fn partition(
         drop_first: args.drop_first,
         initial_nodes: args.initial_nodes,
     };
-    deal.refuse_as_reference()?;
+    deal.reject_as_reference()?;
     let partition = Partition::new(algo, deal, warnings)?;
     let batches = partition.batches().div_ceil(workers);
     let shape = [nodes, ranks, workers, batches, args.batch];
@@ -104,7 +104,7 @@ pub fn partition(
     Ok((shape, ids))
 }
 
-/// Samples that an epoch sees of each shard, of `choose` in all; `granularity` at a time come from one shard.
+/// Returns the samples of each shard in an epoch of `choose` samples; `granularity` at a time come from one shard.
 ///
 /// # Errors
 /// There are no samples to choose from, or an argument is out of range.
@@ -117,8 +117,8 @@ pub fn sample_shards(sizes: &[u64], choose: u64, granularity: u64, seed: u128) -
     sampling::shares(&sizes, choose, granularity, seed)
 }
 
-/// The resampled epoch: the draws of each unit, and the sample of each draw. `streams` are those to take, and how many
-/// samples of each; `share_seed` decides how many of each shard, `pick_seed` which.
+/// Returns the resampled epoch: the draws of each unit, and the sample of each draw. `streams` has the streams and the
+/// samples of each; `share_seed` determines the samples per shard, `pick_seed` the choice of these samples.
 ///
 /// # Errors
 /// Nothing is chosen, or an argument is out of range.
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shuffle_holds_every_draw_once() {
+    fn a_shuffle_contains_every_draw_once() {
         let sizes: Vec<u64> = (1..40).collect();
         for algo in ["naive", "py1s", "py2s", "py1br", "py1e"] {
             let algo = algo.parse().expect("a known name");

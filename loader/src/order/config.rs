@@ -1,4 +1,4 @@
-//! The arguments that decide the order, with the reference's names, defaults and checks.
+//! Arguments that determine the order, with the reference's names, defaults and checks.
 
 use std::str::FromStr;
 
@@ -40,9 +40,9 @@ macro_rules! named {
 }
 
 named!(
-    /// How samples are shuffled.
+    /// Shuffle algorithm.
     ShuffleAlgo, "shuffle_algo", "naive, py1s, py2s, py1br, py1e", {
-        /// All samples with all samples.
+        /// One permutation of all samples.
         Naive = "naive",
         /// Shards, then samples within a shard's part.
         Py1s = "py1s",
@@ -55,25 +55,25 @@ named!(
     }
 );
 named!(
-    /// How samples are dealt to nodes, ranks and workers.
+    /// Partition of samples among nodes, ranks and workers.
     PartitionAlgo, "partition_algo", "orig, relaxed", {
-        /// Canonical and physical nodes divide one another.
+        /// The number of canonical nodes divides that of physical nodes, or the other way round.
         Orig = "orig",
         /// As `orig`, but a resumed run may have any number of nodes that divides the global batch.
         Relaxed = "relaxed",
     }
 );
 named!(
-    /// Whether up- and downsampled streams are drawn anew every epoch.
+    /// Drawing of up- and downsampled streams.
     SamplingMethod, "sampling method", "`balanced` or `fixed`", {
-        /// Drawn anew every epoch.
+        /// New samples in every epoch.
         Balanced = "balanced",
-        /// The same samples every epoch.
+        /// The same samples in every epoch.
         Fixed = "fixed",
     }
 );
 named!(
-    /// What batches are made of.
+    /// Mix of streams in a batch.
     BatchingMethod, "batching method", "`random`, `stratified`, `per_stream`, or `device_per_stream`", {
         /// All streams together.
         Random = "random",
@@ -86,7 +86,7 @@ named!(
     }
 );
 
-/// How often a stream's samples are seen in an epoch.
+/// Weight of a stream: how often an epoch contains its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Weight {
     /// Each sample once; or, with an epoch size and no weights at all, in proportion to the stream's samples.
@@ -94,39 +94,39 @@ pub enum Weight {
     Unset,
     /// Share of the epoch, relative to the other streams' proportions.
     Proportion(f64),
-    /// Times each sample is seen.
+    /// Occurrences of each sample.
     Repeat(f64),
-    /// Samples seen.
+    /// Number of samples.
     Choose(u64),
 }
 
-/// The arguments that decide the order. `Default` is the reference's defaults with a batch of 1.
+/// Arguments that determine the order. `Default` has the reference's defaults and a batch of 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrderConfig {
-    /// Whether samples are shuffled.
+    /// True to shuffle samples.
     pub shuffle: bool,
-    /// How.
+    /// Shuffle algorithm.
     pub shuffle_algo: ShuffleAlgo,
     /// Seed of shuffling and sampling.
     pub shuffle_seed: u64,
     /// Samples of a shuffle block; `None`: max(4,000,000 / canonical nodes, 262,144).
     pub shuffle_block_size: Option<u64>,
-    /// How samples are dealt.
+    /// Partition algorithm.
     pub partition_algo: PartitionAlgo,
-    /// Parts into which the epoch is cut whatever the world is; `None`: 64 per physical node for `py1s` and `py2s`,
+    /// Parts of the epoch, which do not depend on the world; `None`: 64 per physical node for `py1s` and `py2s`,
     /// otherwise 1.
     pub num_canonical_nodes: Option<u64>,
     /// Samples of a batch on one device.
     pub batch_size: u64,
-    /// Whether samples are drawn anew every epoch.
+    /// Drawing of up- and downsampled streams.
     pub sampling_method: SamplingMethod,
     /// Samples drawn at a time from one shard when a stream is up- or downsampled.
     pub sampling_granularity: u64,
-    /// What batches are made of.
+    /// Mix of streams in a batch.
     pub batching_method: BatchingMethod,
-    /// Consecutive ranks that see the same samples; `None`: 1.
+    /// Consecutive ranks that get the same samples; `None`: 1.
     pub replication: Option<u32>,
-    /// Samples of an epoch; `None` or 0: as the weights say.
+    /// Samples of an epoch; `None` or 0: determined by the weights.
     pub epoch_size: Option<u64>,
     /// One weight per stream; empty: all [`Weight::Unset`].
     pub weights: Vec<Weight>,
@@ -153,13 +153,13 @@ impl Default for OrderConfig {
 }
 
 impl OrderConfig {
-    /// Whether shards' shares are drawn anew every epoch. The samples within a shard's share follow
+    /// True if the shards' shares change with the epoch. The samples within a shard's share follow
     /// [`SamplingMethod`] alone, as in the reference.
     pub(super) fn shares_follow_epoch(&self) -> bool {
         self.shuffle && self.sampling_method == SamplingMethod::Balanced
     }
 
-    /// Checks single arguments; combinations are checked where they meet.
+    /// Checks each argument by itself; combinations are checked where they are used.
     ///
     /// # Errors
     /// An argument is outside its range.

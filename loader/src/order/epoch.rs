@@ -1,4 +1,4 @@
-//! The plan of an epoch.
+//! Plan of an epoch.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::shape::{DataSetShape, Hasher};
 use super::weights::{EpochShares, epoch_shares};
 use super::world::World;
 
-/// The order of an epoch, or of what a checkpoint has left of one, for all ranks. Cheap to clone; holds tens of bytes
+/// The order of an epoch, or of its rest after a checkpoint, for all ranks. Cheap to clone; holds tens of bytes
 /// per shard and, except for `naive` shuffles and fractional weights (4 bytes a sample), nothing per sample.
 #[derive(Clone, Debug)]
 pub struct EpochPlan(Arc<Inner>);
@@ -21,7 +21,7 @@ pub struct EpochPlan(Arc<Inner>);
 struct Inner {
     shape: DataSetShape,
     config: OrderConfig,
-    /// As given.
+    /// The world, unchanged.
     world: World,
     /// With groups of replicated ranks counted as one.
     parallel: World,
@@ -34,8 +34,8 @@ struct Inner {
 
 impl EpochPlan {
     /// Plans `epoch` for `world`, or resumes: with `resume`, the plan is that of the checkpoint's epoch from the
-    /// checkpoint's place on, if that epoch is not earlier than `epoch`; otherwise only what the checkpoint fixed
-    /// (canonical nodes, seed, first run's nodes) is taken from it.
+    /// checkpoint's place on, if that epoch is not earlier than `epoch`; otherwise only the checkpoint's canonical
+    /// nodes, seed and first run's nodes are used.
     ///
     /// ```
     /// use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
@@ -59,18 +59,18 @@ impl EpochPlan {
         epoch: u64,
         resume: Option<&Resume>,
     ) -> Result<Self, OrderError> {
-        // The reference refuses a world before weights.
+        // The reference checks the world before the weights.
         parallel_world(shape, config, world)?;
         let shares = shares_of(shape, config)?;
         Self::of_shares(shape, config, shares, world, epoch, resume)
     }
 
-    /// As [`new`](Self::new), where the weights have been worked out before: the reference does so once, with the seed
-    /// of its constructor, and keeps them when a checkpoint brings another seed. The configuration's weights and epoch
-    /// size are not looked at.
+    /// Like [`new`](Self::new), with shares computed before: the reference computes them once, with the seed of its
+    /// constructor, and keeps them when a checkpoint has another seed. The configuration's weights and epoch size are
+    /// ignored.
     ///
     /// # Errors
-    /// As [`new`](Self::new); there are not as many shares as streams.
+    /// As [`new`](Self::new), and if there are not as many shares as streams.
     pub fn of_shares(
         shape: &DataSetShape,
         config: &OrderConfig,
@@ -105,18 +105,18 @@ impl EpochPlan {
         self.0.start.epoch
     }
 
-    /// Places of the epoch that were handed out before this plan starts, all ranks together, as the checkpoint says.
+    /// Places of the epoch before this plan's start, all ranks together, as in the checkpoint.
     pub fn sample_in_epoch(&self) -> u64 {
         self.0.start.sample_in_epoch
     }
 
-    /// Places of the whole epoch, all ranks together, whatever this plan starts with: at this one the epoch is over.
+    /// Number of places of the whole epoch, all ranks together. It does not depend on this plan's start.
     pub fn end(&self) -> u64 {
         self.0.batching.end(&self.0.sequences, self.0.parallel.ranks() * self.0.config.batch_size)
     }
 
-    /// The last place at which the reference resumes this epoch; `None`: it does anywhere. A plan resumes up to
-    /// [`end`](Self::end), which lies further back where canonical nodes are made equal.
+    /// The last place at which the reference resumes this epoch; `None`: no limit. A plan resumes up to
+    /// [`end`](Self::end), which is later if canonical nodes are equalised.
     pub fn reference_end(&self) -> Option<u64> {
         match self.0.batching {
             Batching::Random(_) => Some(reference_end(self.0.sequences[0].draws.len(), self.0.parallel.ranks())),
@@ -124,11 +124,11 @@ impl EpochPlan {
         }
     }
 
-    /// Refuses to resume where the reference does, for programs that call its functions.
+    /// Rejects a start that the reference rejects, for programs that call its functions.
     ///
     /// # Errors
-    /// `ResumedPastEnd`: this plan starts behind [`reference_end`](Self::reference_end).
-    pub fn refuse_as_reference(&self) -> Result<(), OrderError> {
+    /// `ResumedPastEnd`: this plan starts after [`reference_end`](Self::reference_end).
+    pub fn reject_as_reference(&self) -> Result<(), OrderError> {
         let resumed = self.sample_in_epoch();
         match self.reference_end() {
             Some(end) if resumed > end => {
@@ -138,7 +138,7 @@ impl EpochPlan {
         }
     }
 
-    /// The checkpoint after `sample_in_epoch` places of the epoch, counted from its beginning.
+    /// Returns the checkpoint after `sample_in_epoch` places, counted from the beginning of the epoch.
     pub fn state(&self, sample_in_epoch: u64) -> Resume {
         let start = &self.0.start;
         Resume {
@@ -165,7 +165,7 @@ impl EpochPlan {
         self.0.start.block
     }
 
-    /// The world as given.
+    /// The world.
     pub fn world(&self) -> World {
         self.0.world
     }
@@ -185,7 +185,7 @@ impl EpochPlan {
         &self.0.shape
     }
 
-    /// What the reference would have warned of.
+    /// The warnings that the reference would print.
     pub fn warnings(&self) -> &[OrderWarning] {
         &self.0.warnings
     }
@@ -198,14 +198,14 @@ impl EpochPlan {
         &self.0.batching
     }
 
-    /// The rank that counts for `rank` and its replicas.
+    /// The rank among the parallel ranks that `rank` and its replicas count as.
     pub(super) fn parallel_rank(&self, rank: Rank) -> Rank {
         assert!(u64::from(rank.0) < self.0.world.ranks(), "{rank} of {} ranks", self.0.world.ranks());
         Rank(rank.0 / self.0.config.replication.unwrap_or(1))
     }
 }
 
-/// The world that partitions samples, once arguments and world are known to go together.
+/// Returns the world that partitions samples, after a check of arguments and world.
 fn parallel_world(shape: &DataSetShape, config: &OrderConfig, world: World) -> Result<World, OrderError> {
     world.validate()?;
     config.validate(shape.num_streams())?;
@@ -219,7 +219,7 @@ fn parallel_world(shape: &DataSetShape, config: &OrderConfig, world: World) -> R
     Ok(parallel)
 }
 
-/// Samples of an epoch and each stream's part of it.
+/// Returns the samples of an epoch and each stream's part of it.
 ///
 /// # Errors
 /// The weights are mixed, out of range or choose nothing.
@@ -233,8 +233,8 @@ pub fn shares_of(shape: &DataSetShape, config: &OrderConfig) -> Result<EpochShar
     epoch_shares(&config.weights, &samples, config.epoch_size, config.shuffle_seed)
 }
 
-/// The arguments that must not change between a checkpoint and its resumption, as names and values. Long values (weights,
-/// sizes) are hashed. The world may change, and the values that the checkpoint itself contains are left out.
+/// The arguments that must not change between a checkpoint and its resumption, as names and values. Long values
+/// (weights, sizes) are hashed. The world may change, and the values that the checkpoint itself contains are left out.
 pub fn arguments(shape: &DataSetShape, config: &OrderConfig) -> Vec<(&'static str, String)> {
     let mut weights = Hasher::default();
     for weight in &config.weights {

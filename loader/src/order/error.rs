@@ -1,14 +1,14 @@
-//! What can be wrong with the arguments of a plan.
+//! Errors and warnings of plans.
 
 use std::fmt;
 
 use crate::error::{Error, ErrorKind};
 
-/// Why there is no plan. The first group are the reference's own errors, raised where it raises them.
+/// Error of a plan. The first group are the reference's own errors, returned in the same cases.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum OrderError {
-    /// The checkpoint stands behind the end of the epoch.
+    /// The checkpoint is after the end of the epoch.
     ResumedPastEnd {
         /// `sample_in_epoch` of the checkpoint.
         resumed: u64,
@@ -50,21 +50,21 @@ pub enum OrderError {
     },
     /// A stream has too few samples for one batch of its own.
     StreamTooSmall {
-        /// Which stream.
+        /// The stream.
         stream: u32,
         /// Samples of the batch that cannot be filled.
         batch: u64,
     },
     /// A stream's part of the global batch rounds to nothing.
     StreamPortionZero {
-        /// Which stream.
+        /// The stream.
         stream: u32,
         /// Samples of a global batch.
         global_batch: u64,
     },
     /// A stream's part of the shuffle block rounds to nothing.
     StreamBlockZero {
-        /// Which stream.
+        /// The stream.
         stream: u32,
     },
     /// `device_per_stream` needs canonical nodes in multiples of physical nodes.
@@ -81,7 +81,7 @@ pub enum OrderError {
     },
     /// A stream has no samples.
     EmptyStream {
-        /// Which stream.
+        /// The stream.
         stream: u32,
     },
     /// Relative and absolute weights are mixed.
@@ -93,27 +93,27 @@ pub enum OrderError {
     EpochSizeWithAbsoluteWeights,
     /// Weights do not lead to a number of samples.
     BadWeight {
-        /// Which stream.
+        /// The stream.
         stream: u32,
-        /// What is wrong.
+        /// Reason.
         why: &'static str,
     },
-    /// The proportions leave more samples over than there are streams, or none is positive.
+    /// The proportions leave more samples unassigned than there are streams, or none is positive.
     BadProportions,
     /// An argument is outside its range.
     OutOfRange {
         /// Its name.
         argument: &'static str,
-        /// What it may be.
+        /// Allowed values.
         allowed: &'static str,
     },
-    /// An argument has a name that is not known.
+    /// An argument has an unknown name as its value.
     Unknown {
         /// The argument.
         argument: &'static str,
-        /// What was given.
+        /// The value.
         given: String,
-        /// What it may be.
+        /// Allowed values.
         allowed: &'static str,
     },
     /// `replication` does not divide the number of ranks.
@@ -125,7 +125,7 @@ pub enum OrderError {
     },
     /// The plan does not fit in memory.
     OutOfMemory {
-        /// Bytes that could not be had.
+        /// Bytes that the system refused.
         bytes: u64,
     },
 }
@@ -219,7 +219,7 @@ impl From<OrderError> for Error {
     }
 }
 
-/// What the reference warns of when it plans; the plan itself is good.
+/// Warning of the reference about a plan that is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OrderWarning {
@@ -246,7 +246,7 @@ pub enum OrderWarning {
     BlockSmallerThanShard,
     /// A stream's last, incomplete batches are dropped.
     StreamTailDropped {
-        /// Which stream.
+        /// The stream.
         stream: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! Numbers that must not be mistaken for one another.
+//! Newtypes for numbers that must not be confused.
 
 use std::fmt;
 

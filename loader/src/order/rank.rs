@@ -1,4 +1,4 @@
-//! The plan as one rank sees it.
+//! Samples of one rank.
 
 use super::batching::{RankPlace, RowSource};
 use super::epoch::EpochPlan;
@@ -6,7 +6,7 @@ use super::ids::{Rank, SampleId, StreamId};
 use super::shuffle::Cursor;
 
 impl EpochPlan {
-    /// The samples of `rank`, batch by batch.
+    /// Returns the samples of `rank`, batch by batch.
     ///
     /// # Panics
     /// `rank` is not one of this world.
@@ -14,7 +14,8 @@ impl EpochPlan {
         RankOrder::new(self.clone(), rank)
     }
 
-    /// What the reference's worker process `worker` of `rank` is given: sample ids batch after batch, padded with -1.
+    /// Returns the sample ids that the reference assigns to worker process `worker` of `rank`, batch after batch,
+    /// padded with -1.
     ///
     /// # Panics
     /// `rank` or `worker` is not one of this world.
@@ -22,18 +23,18 @@ impl EpochPlan {
         WorkerOrder::new(self.clone(), rank, worker)
     }
 
-    /// Batches of a rank with at least one sample: what the reference's loader yields.
+    /// Number of a rank's batches with at least one sample, which are those that the reference's loader yields.
     pub fn batches(&self, rank: Rank) -> u64 {
         self.rank(rank).batches()
     }
 
-    /// Samples of a rank, repeats included, padding not.
+    /// Number of a rank's samples, with repeats and without padding.
     pub fn len_of_rank(&self, rank: Rank) -> u64 {
         self.rank(rank).len_of_rank()
     }
 }
 
-/// A row of a batch.
+/// Planned row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedSample {
     /// The sample.
@@ -41,20 +42,20 @@ pub struct PlannedSample {
     /// Its stream.
     pub stream: StreamId,
     /// Index in the epoch's resampled list before partitioning (the stream's own list for all batching methods but
-    /// `random`): occurrences of an oversampled sample differ in it, and the world does not change it.
+    /// `random`): it distinguishes occurrences of an oversampled sample, and does not depend on the world.
     pub draw: u64,
-    /// The row only makes ranks or canonical nodes equal; the same draw stands elsewhere in the epoch.
+    /// True if the row only makes ranks or canonical nodes equal; the same draw is elsewhere in the epoch.
     pub repeat: bool,
 }
 
-/// A rank's samples in the order of its batches, from the plan's start. `Send`, and independent of the plan's borrow.
+/// Iterator over a rank's samples in the order of its batches, from the plan's start.
 pub struct RankOrder {
     plan: EpochPlan,
     place: RankPlace,
     batches: u64,
     /// The row of the batch that the iterator yields next.
     column: u64,
-    /// One per sequence, made when first needed.
+    /// One per sequence, made on first use.
     cursors: Vec<Option<Box<dyn Cursor>>>,
 }
 
@@ -66,7 +67,7 @@ impl RankOrder {
         let mut cursors = Vec::new();
         cursors.resize_with(plan.sequences().len(), || None);
         let mut order = Self { place, batches: plan.batching().batches(), column: 0, cursors, plan };
-        // Padding stands at the end: drop the batches that hold nothing else.
+        // Padding is at the end: drop the batches that consist of padding.
         while order.batches > 0 {
             order.move_to(order.batches - 1);
             if (0..order.plan.batch_size()).any(|column| order.row_source(column).is_some()) {
@@ -78,12 +79,12 @@ impl RankOrder {
         order
     }
 
-    /// Batches with at least one sample.
+    /// Number of batches with at least one sample.
     pub fn batches(&self) -> u64 {
         self.batches
     }
 
-    /// Samples of all batches, repeats included.
+    /// Number of samples of all batches, with repeats.
     pub fn len_of_rank(&self) -> u64 {
         let Some(last) = self.batches.checked_sub(1) else { return 0 };
         let mut place = self.place.clone();
@@ -93,18 +94,18 @@ impl RankOrder {
         last * self.plan.batch_size() + in_last as u64
     }
 
-    /// The batch that comes next, from 0 at the plan's start.
+    /// The next batch, from 0 at the plan's start.
     pub fn batch(&self) -> u64 {
         self.place.batch
     }
 
-    /// Goes to the start of a batch. Going forward is cheap; what is made of the shuffle does not depend on the way.
+    /// Moves to the start of a batch. Moving forward is cheap.
     pub fn seek(&mut self, batch: u64) {
         self.move_to(batch.min(self.batches));
     }
 
-    /// Puts the rows of the next batch into `rows`, which is cleared first; `false` when there are no more. The last
-    /// batch may have fewer rows than the batch size, none has no row.
+    /// Replaces the content of `rows` with the next batch; returns `false` when there is none. The last batch may have
+    /// fewer rows than the batch size, but no batch is empty.
     pub fn next_batch(&mut self, rows: &mut Vec<PlannedSample>) -> bool {
         rows.clear();
         if self.place.batch >= self.batches {
@@ -159,12 +160,12 @@ impl Iterator for RankOrder {
     }
 }
 
-/// What a worker process of the reference is given: every `workers_per_rank`-th batch of its rank, from its own
-/// number on, padded with -1 to the same length for all workers.
+/// Sample ids of a worker process of the reference: every `workers_per_rank`-th batch of its rank, from the batch with
+/// the worker's number on, padded with -1 to the same length for all workers.
 pub struct WorkerOrder {
     order: RankOrder,
     workers: u64,
-    left: u64,
+    remaining: u64,
 }
 
 impl WorkerOrder {
@@ -172,12 +173,12 @@ impl WorkerOrder {
         let workers = plan.world().workers_per_rank;
         assert!(worker < workers, "worker {worker} of {workers}");
         let batches = plan.batching().batches().div_ceil(u64::from(workers));
-        let left = batches * plan.batch_size();
+        let remaining = batches * plan.batch_size();
         let mut order = plan.rank(rank);
         // Padding counts here.
         order.batches = plan.batching().batches();
         order.move_to(u64::from(worker));
-        Self { order, workers: u64::from(workers), left }
+        Self { order, workers: u64::from(workers), remaining }
     }
 }
 
@@ -185,7 +186,7 @@ impl Iterator for WorkerOrder {
     type Item = i64;
 
     fn next(&mut self) -> Option<i64> {
-        self.left = self.left.checked_sub(1)?;
+        self.remaining = self.remaining.checked_sub(1)?;
         let order = &mut self.order;
         if order.column == order.plan.batch_size() {
             order.move_to(order.place.batch + self.workers);
@@ -200,7 +201,7 @@ impl Iterator for WorkerOrder {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
+        (self.remaining as usize, Some(self.remaining as usize))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where an epoch starts: from a checkpoint or from the beginning, with the arguments that are decided late.
+//! Start of an epoch: from a checkpoint or from its beginning, with the arguments that are resolved then.
 
 use super::config::{CANONICAL_NODES_MAX, OrderConfig, ShuffleAlgo};
 use super::error::OrderError;
@@ -10,17 +10,17 @@ use super::world::World;
 pub struct Resume {
     /// The epoch, from 0.
     pub epoch: u64,
-    /// Places of the epoch already handed out, all ranks together.
+    /// Places of the epoch that have been delivered, all ranks together.
     pub sample_in_epoch: u64,
-    /// Canonical nodes; it wins over the configuration's.
+    /// Canonical nodes; overrides the configuration's.
     pub num_canonical_nodes: u64,
-    /// Seed of shuffling and sampling; it wins over the configuration's.
+    /// Seed of shuffling and sampling; overrides the configuration's.
     pub shuffle_seed: u64,
     /// Physical nodes of the first run; `None` in old checkpoints.
     pub initial_physical_nodes: Option<u64>,
 }
 
-/// Where an epoch starts and with what.
+/// Start of an epoch, and the arguments resolved for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Start {
     pub(super) epoch: u64,
@@ -32,8 +32,8 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// The start of `epoch`, or of the checkpoint's epoch where that is later. A checkpoint of an earlier epoch has
-    /// nothing left to skip, but what it fixed stays fixed, as in a process of the reference that has resumed.
+    /// The start of `epoch`, or of the checkpoint's epoch if that is later. A checkpoint of an earlier epoch skips
+    /// nothing, but its canonical nodes and seed still apply, as in a process of the reference that has resumed.
     pub(super) fn new(
         config: &OrderConfig,
         world: World,
@@ -70,7 +70,7 @@ impl Start {
     }
 }
 
-/// Samples of a shuffle block where none is given: 4 million over the canonical nodes, at least 2^18.
+/// Default of the samples of a shuffle block: 4 million over the canonical nodes, at least 2^18.
 fn default_block(canonical: u64) -> u64 {
     (4_000_000 / canonical).max(1 << 18)
 }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_wins_over_the_configuration() {
+    fn a_checkpoint_overrides_the_configuration() {
         let resumed = start(0, Some(&STATE));
         assert_eq!((resumed.epoch, resumed.sample_in_epoch), (3, 40));
         assert_eq!((resumed.canonical, resumed.seed, resumed.initial_nodes), (8, 5, Some(4)));

@@ -1,15 +1,15 @@
 //! numpy's `default_rng(seed)` stream, draw for draw: SeedSequence, PCG64 (XSL-RR), and the methods the order uses.
 //!
-//! numpy bounds integers in two ways and the order depends on which: `shuffle` and `permutation` mask and retry,
+//! numpy bounds integers in two ways, and the order depends on both: `shuffle` and `permutation` mask and retry,
 //! `integers` and everything inside `choice` multiply (Lemire).
 //!
-//! What makes lazy plans cheap is that draws can be passed over without doing their work: [`Generator::skip_shuffle`]
-//! follows the retries of a shuffle without an array, [`Generator::skip_doubles`] jumps in logarithmic time.
+//! Lazy plans are cheap because draws can be skipped: [`Generator::skip_shuffle`] follows the retries of a shuffle
+//! without an array, [`Generator::skip_doubles`] jumps in logarithmic time.
 
 const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 const DOUBLE_UNIT: f64 = 1.0 / (1_u64 << 53) as f64;
 
-/// A PCG64 generator with numpy's half-word buffer.
+/// PCG64 generator with numpy's half-word buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Generator {
     state: u128,
@@ -37,12 +37,12 @@ impl Generator {
         generator
     }
 
-    /// Where the stream stands.
+    /// Current point in the stream.
     pub(super) fn snapshot(&self) -> Snapshot {
         Snapshot { state: self.state, half: self.half }
     }
 
-    /// The same generator at another point of its stream.
+    /// Returns the generator at another point of its stream.
     pub(super) fn at(&self, snapshot: Snapshot) -> Self {
         Self { state: snapshot.state, increment: self.increment, half: snapshot.half }
     }
@@ -83,7 +83,7 @@ impl Generator {
         low + (high - low) * self.double()
     }
 
-    /// Passes over `count` doubles.
+    /// Skips `count` doubles.
     pub(super) fn skip_doubles(&mut self, mut count: u64) {
         let (mut multiplier, mut increment) = (MULTIPLIER, self.increment);
         let (mut all_multiplier, mut all_increment) = (1_u128, 0_u128);
@@ -148,15 +148,15 @@ impl Generator {
         }
     }
 
-    /// `integers(low, high)`; `None` where numpy finds the range empty.
+    /// `integers(low, high)`; `None` if numpy rejects the range as empty.
     pub(super) fn integer(&mut self, low: u64, high: u64) -> Option<u64> {
         (high > low).then(|| low + self.lemire(high - 1 - low))
     }
 
     /// `shuffle(items)`.
     ///
-    /// The retries are not branches: a refused draw swaps an item with itself and stays. Their outcome is random, so
-    /// a branch would be mispredicted every third time; and the next draw does not wait for the swap's memory.
+    /// Retries have no branch: a rejected draw swaps an item with itself. Their outcome is random, so a branch would be
+    /// mispredicted every third time; and the next draw does not wait for the memory of the swap.
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         let mut last = items.len().saturating_sub(1);
         while last > u32::MAX as usize {
@@ -176,7 +176,7 @@ impl Generator {
         }
     }
 
-    /// Passes over the draws of `shuffle` of `len` items.
+    /// Skips the draws of `shuffle` for `len` items.
     pub(super) fn skip_shuffle(&mut self, len: u64) {
         let mut last = len.saturating_sub(1);
         while last > u64::from(u32::MAX) {
@@ -204,7 +204,7 @@ impl Generator {
     }
 
     /// `sort(choice(population, count, replace=False))`, ascending into `chosen`, which is cleared first.
-    /// `scratch` is memory that calls share. Requires `count <= population`.
+    /// `scratch` is memory that calls reuse. Requires `count <= population`.
     pub(super) fn choose_sorted(
         &mut self,
         population: u32,
@@ -228,7 +228,8 @@ impl Generator {
             chosen.extend_from_slice(&scratch.range[(population - count) as usize..]);
             chosen.sort_unstable();
         } else {
-            // numpy picks by Floyd's method and then shuffles the picks, which sorting undoes: only the draws count.
+            // numpy picks by Floyd's method and then shuffles the picks. Sorting makes that shuffle irrelevant except
+            // for its draws.
             scratch.taken.clear();
             scratch.taken.resize((population as usize).div_ceil(64), 0);
             for j in population - count..population {
@@ -251,7 +252,7 @@ impl Generator {
     }
 }
 
-/// Memory that calls of [`Generator::choose_sorted`] share.
+/// Memory that calls of [`Generator::choose_sorted`] reuse.
 #[derive(Default)]
 pub(super) struct ChooseScratch {
     range: Vec<u32>,
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn passing_over_draws_ends_where_drawing_does() {
+    fn skipping_draws_leads_to_the_same_point_as_drawing() {
         let (mut drawn, mut skipped) = (Generator::new(7), Generator::new(7));
         for len in (0..300).chain([1000, 4095, 4096, 4097, 70_000]) {
             let mut items: Vec<u32> = (0..len).collect();
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_brings_the_stream_back() {
+    fn a_snapshot_restores_the_stream() {
         let mut generator = Generator::new(3);
         generator.integer(0, 10);
         let snapshot = generator.snapshot();

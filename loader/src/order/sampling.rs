@@ -1,4 +1,4 @@
-//! The epoch's resampled list: how many samples of each shard an epoch sees, and which.
+//! Resampled list of an epoch: the samples that the epoch takes from each shard.
 //!
 //! A *draw* is an index in this list, the reference's "big" sample id. The list is kept as *units*: a whole shard, or
 //! a partial one with its picks. Without weights there is one unit per shard and nothing per sample.
@@ -8,7 +8,7 @@ use super::ids::{SampleId, ShardId, StreamId};
 use super::rng::{ChooseScratch, Generator};
 use super::shape::{DataSetShape, SAMPLES_MAX, Steps};
 
-/// Most units of an epoch: a bound on what a huge `repeat` of tiny shards can cost.
+/// Most units of an epoch: a bound on the cost of a huge `repeat` of tiny shards.
 const UNITS_MAX: u64 = 1 << 27;
 /// In `Draws::picks_at`: the unit is the whole shard.
 const WHOLE: u64 = u64::MAX;
@@ -16,9 +16,9 @@ const WHOLE: u64 = u64::MAX;
 /// Seeds of one epoch's sampling.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SamplingSeeds {
-    /// For the shards' shares.
+    /// Seed of the shards' shares.
     pub(super) shares: u128,
-    /// For the samples of a partial shard.
+    /// Seed of the samples of a partial shard.
     pub(super) picks: u128,
 }
 
@@ -29,16 +29,16 @@ pub(super) struct Draws {
     pub(super) units: Steps,
     /// The shard of each unit.
     shards: Vec<u32>,
-    /// For each unit where its picks start, or `WHOLE`; empty if no unit is partial.
+    /// Start of each unit's picks, or `WHOLE`; empty if no unit is partial.
     picks_at: Vec<u64>,
     /// Indices in the shard, ascending within a unit.
     picks: Vec<u32>,
-    /// If the list is a stretch of the data set as it stands: its first sample.
+    /// First sample, if the list is an unchanged range of the data set.
     identity: Option<u64>,
 }
 
 impl Draws {
-    /// The list for `streams` of `shape`, `choose[i]` samples of the i-th, all from one generator.
+    /// Makes the list for `streams` of `shape`, `choose[i]` samples of the i-th, all from one generator.
     pub(super) fn new(
         shape: &DataSetShape,
         streams: &[(StreamId, u64)],
@@ -101,7 +101,7 @@ impl Draws {
         Ok(draws)
     }
 
-    /// Whether the units are the shards of a stretch of the data set, each once and in order.
+    /// True if the units are the shards of a range of the data set, each once and in order.
     fn find_identity(&self, shape: &DataSetShape) -> Option<u64> {
         let first = shape.samples_in(ShardId(*self.shards.first()?)).start;
         let is_stretch = self.picks.is_empty()
@@ -137,7 +137,7 @@ impl Draws {
     }
 }
 
-/// How many samples of each shard an epoch sees, of shards that are not all empty.
+/// Returns the samples of each shard in an epoch. Not all shards are empty.
 pub(super) fn shares(sizes: &[u32], choose: u64, granularity: u64, seed: u128) -> Result<Vec<u64>, OrderError> {
     let shares = Shares::new(sizes, choose, granularity, seed)?;
     Ok((0..sizes.len()).map(|shard| shares.of(shard)).collect())
@@ -149,7 +149,7 @@ fn size_of(shape: &DataSetShape, shard: u32) -> u32 {
     (samples.end - samples.start) as u32
 }
 
-/// How many samples of each of a stream's shards an epoch sees.
+/// Samples of each of a stream's shards in an epoch.
 enum Shares<'a> {
     /// Every shard `choose / samples` times.
     Times {
@@ -195,7 +195,7 @@ impl<'a> Shares<'a> {
     }
 }
 
-/// The size of each shard's last pick: what is left of the shard.
+/// The size of each shard's last pick: the rest of the shard.
 ///
 /// The reference writes an empty shard's remainder (a whole pick) over the last pick of the shard before it, or, for
 /// leading empty shards, over the very last one, which its own shard then corrects. The order depends on it.
@@ -213,7 +213,7 @@ fn last_pick_sizes(sizes: &[u32], picks: &Steps, granularity: u64) -> Vec<u64> {
     last
 }
 
-/// `permutation(n)`: 4 bytes an item where that suffices.
+/// `permutation(n)`: 4 bytes per item if that suffices.
 #[derive(Debug)]
 pub(super) enum Permutation {
     Narrow(Vec<u32>),

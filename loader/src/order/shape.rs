@@ -1,4 +1,4 @@
-//! The data set as the order sees it: streams of shards of samples, and the way from a sample to its shard.
+//! Shape of the data set: streams of shards of samples, and the search for a sample's shard.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::ids::{SampleId, ShardId, StreamId};
 /// Largest number of samples a data set or an epoch may have: shifted positions in `py1e` are exact doubles.
 pub const SAMPLES_MAX: u64 = 1 << 48;
 
-/// The samples of each shard of each stream. A few bytes per shard, none per sample; cheap to clone.
+/// Number of samples of each shard of each stream. A few bytes per shard, none per sample; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct DataSetShape(Arc<Inner>);
 
@@ -19,12 +19,12 @@ struct Inner {
     shards: Steps,
     /// First shard of each stream, and the number of all shards at the end.
     streams: Vec<u32>,
-    /// Hash of the sizes, for the plan's digest.
+    /// Hash of the sizes, for checkpoints.
     hash: u64,
 }
 
 impl DataSetShape {
-    /// The samples of each shard, per stream.
+    /// Makes the shape from the number of samples of each shard, by stream.
     ///
     /// # Errors
     /// There is no stream, a stream has no samples, a shard more than 2^32 - 1, or all together more than 2^48.
@@ -64,17 +64,17 @@ impl DataSetShape {
         Ok(Self(Arc::new(Inner { shards: Steps::new(first_of_shard), streams: first_of_stream, hash: hash.finish() })))
     }
 
-    /// Streams.
+    /// Number of streams.
     pub fn num_streams(&self) -> usize {
         self.0.streams.len() - 1
     }
 
-    /// Shards of all streams.
+    /// Number of shards of all streams.
     pub fn num_shards(&self) -> usize {
         self.0.shards.len()
     }
 
-    /// Samples of all streams.
+    /// Number of samples of all streams.
     pub fn num_samples(&self) -> u64 {
         self.0.shards.total()
     }
@@ -118,7 +118,7 @@ impl DataSetShape {
         StreamId(up_to.min(self.num_streams()).saturating_sub(1) as u32)
     }
 
-    /// The shard that holds `sample`, and the sample's index in it; `None` behind the last sample.
+    /// The shard that holds `sample`, and the sample's index in it; `None` after the last sample.
     pub fn locate(&self, sample: SampleId) -> Option<(ShardId, u32)> {
         (sample.0 < self.num_samples()).then(|| {
             let shard = self.0.shards.find(sample.0);
@@ -132,13 +132,13 @@ impl DataSetShape {
     }
 }
 
-/// A staircase: item `i` covers the numbers from `starts[i]` to `starts[i + 1]`. Finds the item of a number in about
-/// constant time through a table of as many entries as there are items.
+/// Consecutive ranges: item `i` covers the numbers from `starts[i]` to `starts[i + 1]`. Finds the item of a number in
+/// about constant time through a table of as many entries as there are items.
 #[derive(Debug)]
 pub(super) struct Steps {
     /// Ascending from 0; one more than there are items.
     starts: Vec<u64>,
-    /// For each aligned stretch of 2^shift numbers, the item that its first number lies in.
+    /// For each aligned range of 2^shift numbers, the item that contains its first number.
     coarse: Vec<u32>,
     shift: u32,
 }
@@ -155,7 +155,7 @@ impl Steps {
         }
         let mut coarse = Vec::with_capacity((total >> shift) as usize + 1);
         for item in 0..items {
-            // Every stretch that starts inside this item.
+            // Every range that starts in this item.
             let stretches = (starts[item + 1].div_ceil(1 << shift)) as usize;
             if stretches > coarse.len() {
                 coarse.resize(stretches, item as u32);
@@ -200,8 +200,8 @@ impl Steps {
     pub(super) fn find(&self, number: u64) -> usize {
         let stretch = (number >> self.shift) as usize;
         let low = self.coarse[stretch] as usize;
-        // Nearly always this item or the next, which of the two is anybody's guess: an addition guesses nothing. A
-        // stretch full of tiny items is searched by halves.
+        // Nearly always the result is this item or the next. An addition avoids a branch that could not be predicted. A
+        // range of many tiny items is searched by bisection.
         let mut item = low + usize::from(number >= self.starts[low + 1]);
         for _ in 0..3 {
             if number < self.starts[item + 1] {
@@ -213,7 +213,8 @@ impl Steps {
     }
 }
 
-/// FNV-1a over 64-bit numbers and text: names a configuration in checkpoints, guards against nothing but mistakes.
+/// FNV-1a over 64-bit numbers and text. It identifies a configuration in checkpoints, and is not secure against
+/// attacks.
 #[derive(Clone, Copy)]
 pub(super) struct Hasher(u64);
 

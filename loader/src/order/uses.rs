@@ -1,4 +1,4 @@
-//! When a node uses each shard: what fetching and eviction go by.
+//! Uses of each shard by a node, which determine fetches and evictions.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,25 @@ use super::ids::{Node, Rank, ShardId};
 use super::partition::Deal;
 use super::shuffle::Stretch;
 
-/// A stretch of a node's sample stream in which it uses a shard.
+/// Use of a shard: a range of a node's sample stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardUse {
     /// The shard.
     pub shard: ShardId,
     /// The node needs no sample of this use before this place of its stream.
     pub first: u64,
-    /// The node needs no sample of this use behind this place of its stream (inclusive).
+    /// The node needs no sample of this use after this place of its stream (inclusive).
     pub last: u64,
 }
 
 impl EpochPlan {
-    /// When `node` uses each shard, by places of its sample stream: its ranks' samples in turn, one of each rank, from
-    /// the plan's start. A shard stands once for every part of it that the node uses, so more than once if it is cut
-    /// at canonical nodes or seen several times. Sorted by `first`, then by `last`.
+    /// Returns the uses of each shard by `node`, as places in its sample stream, which has its ranks' samples in turn,
+    /// one of each rank, from the plan's start. There is one entry per used part of a shard, so several for a shard
+    /// that is cut at canonical nodes or repeated. Sorted by `first`, then by `last`.
     ///
-    /// These are bounds, worked out per part and not per sample: exact to a part of a shard for `py1s` and `py2s`, to
-    /// a block for `py1br`, to a few thousand samples for `py1e` (where one bound in 10^14 may be wrong), to a global
-    /// batch for all batching methods but `random`. With `naive`, every shard is used all the time.
+    /// The entries are bounds, computed per part and not per sample: exact to a part of a shard for `py1s` and `py2s`,
+    /// to a block for `py1br`, to a few thousand samples for `py1e` (where one bound in 10^14 may be wrong), to a
+    /// global batch for all batching methods but `random`. With `naive`, every shard is used all the time.
     ///
     /// # Panics
     /// `node` is not one of this world.
@@ -58,7 +58,7 @@ impl EpochPlan {
             |shard, indices| {
                 let (first, last) = match recut {
                     None => indices,
-                    // Cut anew, only the global batch of a place is known.
+                    // After a recut only the global batch of a place is known.
                     Some(initial) => {
                         let rows = initial * u64::from(self.parallel_world().ranks_per_node);
                         (indices.0 / rows * per_batch, (indices.1 / rows + 1) * per_batch - 1)
@@ -112,9 +112,10 @@ impl EpochPlan {
                         let batches = method.batches_of(stream, source);
                         let canonical_nodes = method.canonical_of(source);
                         let row = |index| method.node_sample_at(index) / batch;
-                        // A canonical node's neighbours stand between its places: a row more at the end covers them.
-                        let wanted = |canonical| canonical_nodes.contains(&canonical);
-                        visit(sequence, wanted, |shard, (first, last)| {
+                        // The places of a canonical node alternate with those of others; one more row at the end covers
+                        // them.
+                        let is_selected = |canonical| canonical_nodes.contains(&canonical);
+                        visit(sequence, is_selected, |shard, (first, last)| {
                             if let Some((first, last)) = between(&batches, row(first), row(last + ranks)) {
                                 push(shard, first, last);
                             }
@@ -131,16 +132,16 @@ impl EpochPlan {
     }
 }
 
-/// The global batches of rows `first` to `last`; rows behind the end of `batches` are dropped.
+/// The global batches of rows `first` to `last`; rows after the end of `batches` are dropped.
 fn between(batches: &[i64], first: u64, last: u64) -> Option<(i64, i64)> {
     let first = *batches.get(first as usize)?;
     let last = batches[(last as usize).min(batches.len() - 1)];
     Some((first, last))
 }
 
-/// Calls `visit` with the shard of each span of the canonical nodes that are `wanted`, and the indices in the lists
-/// of the nodes they are dealt to between which it is seen.
-fn visit(sequence: &Sequence, wanted: impl Fn(u64) -> bool, mut visit: impl FnMut(ShardId, (u64, u64))) {
+/// Calls `visit` with the shard of each span of the selected canonical nodes, and the first and last index of its
+/// samples in the lists of the nodes they are dealt to.
+fn visit(sequence: &Sequence, is_selected: impl Fn(u64) -> bool, mut visit: impl FnMut(ShardId, (u64, u64))) {
     let deal = sequence.partition.deal();
     let end = deal.len_of_node().saturating_sub(1);
     if deal.len_of_node() == 0 {
@@ -148,11 +149,11 @@ fn visit(sequence: &Sequence, wanted: impl Fn(u64) -> bool, mut visit: impl FnMu
     }
     let units = &sequence.draws.units;
     if deal.is_tiled() {
-        // Hardly more samples than nodes: everything is used everywhere.
+        // With hardly more samples than nodes, every node uses every shard.
         (0..units.len()).for_each(|unit| visit(sequence.draws.shard(unit), (0, end)));
         return;
     }
-    for canonical in (0..deal.starts().len() as u64 - 1).filter(|&c| wanted(c)) {
+    for canonical in (0..deal.starts().len() as u64 - 1).filter(|&c| is_selected(c)) {
         let part = deal.starts()[canonical as usize]..deal.starts()[canonical as usize + 1];
         let mut on_stretch = |stretch: Stretch| {
             let shard = sequence.draws.shard(units.find(stretch.draw));
@@ -164,12 +165,12 @@ fn visit(sequence: &Sequence, wanted: impl Fn(u64) -> bool, mut visit: impl FnMu
     }
 }
 
-/// The indices between which a stretch of a canonical node is seen; `None` if all of it was dropped.
+/// First and last index of a range of a canonical node's samples; `None` if all of them were dropped.
 fn indices(deal: &Deal, canonical: u64, start: u64, stretch: Stretch, end: u64) -> Option<(u64, u64)> {
-    // A row's last position is seen once more if the row is short.
+    // A short row repeats its last position.
     let last = deal.index_of(canonical, stretch.last - start + 1);
     let first = deal.index_of(canonical, stretch.first - start).unwrap_or(0);
-    // What equalises ranks and rows repeats places a little before the end.
+    // Equalising ranks and rows repeats places shortly before the end.
     let last = last?;
     let last = if last + deal.tail() > end { end } else { last };
     Some((first.min(end), last))

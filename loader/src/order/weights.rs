@@ -1,11 +1,11 @@
-//! Stream weights to samples per epoch, worked out once, from the constructor's seed.
+//! Stream weights to samples per epoch, computed once, from the constructor's seed.
 
 use super::config::Weight;
 use super::error::OrderError;
 use super::rng::Generator;
 use super::shape::SAMPLES_MAX;
 
-/// What the weights come to.
+/// Samples of an epoch by stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpochShares {
     /// Samples of each stream in an epoch.
@@ -16,7 +16,7 @@ pub struct EpochShares {
     pub epoch_size: u64,
 }
 
-/// The shares of streams of `samples` samples each.
+/// Returns the shares of streams that have `samples` samples each.
 ///
 /// # Errors
 /// The weights are mixed, out of range or choose nothing.
@@ -106,12 +106,12 @@ fn absolute(streams: impl Iterator<Item = (Weight, u64)>) -> Result<EpochShares,
     let epoch_size = choose.iter().try_fold(0_u64, |sum, &c| Some(sum + c).filter(|&sum| sum <= SAMPLES_MAX));
     let epoch_size =
         epoch_size.ok_or(OrderError::BadWeight { stream: 0, why: "and the others' exceed 2^48 samples" })?;
-    // An epoch of nothing fails where its samples are drawn; its shares are no numbers.
+    // An empty epoch fails when its samples are drawn; its shares would be NaN.
     let proportion = choose.iter().map(|&c| c as f64 / epoch_size as f64).collect();
     Ok(EpochShares { choose, proportion, epoch_size })
 }
 
-/// numpy's sum of doubles: eight running sums in blocks of up to 128, halves above. The rounding shows in the shares.
+/// numpy's sum of doubles: eight running sums in blocks of up to 128, halves above. The shares depend on its rounding.
 fn pairwise_sum(values: &[f64]) -> f64 {
     let n = values.len();
     if n < 8 {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absolute_weights_are_taken_as_they_stand() {
+    fn absolute_weights_are_used_unchanged() {
         let weights = [Weight::Unset, Weight::Repeat(0.5), Weight::Choose(7)];
         let shares = epoch_shares(&weights, &[10, 9, 3], None, 0).expect("good weights");
         assert_eq!(shares.choose, [10, 4, 7]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_weights_are_refused() {
+    fn absurd_weights_are_rejected() {
         for weight in [f64::NAN, f64::INFINITY, -1.0] {
             assert!(epoch_shares(&[Weight::Proportion(weight)], &[5], None, 0).is_err());
             assert!(epoch_shares(&[Weight::Repeat(weight)], &[5], None, 0).is_err());

@@ -1,9 +1,9 @@
-//! How many processes train, and how they sit on nodes.
+//! Processes of a training job and their nodes.
 
 use super::error::OrderError;
 use super::ids::{Node, Rank};
 
-/// The shape of a training job. All nodes have the same number of ranks.
+/// Shape of a training job. All nodes have the same number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct World {
     /// Physical nodes, at least 1.
@@ -26,18 +26,18 @@ impl World {
         Self { nodes: 1, ranks_per_node: 1, workers_per_rank: 1 }
     }
 
-    /// All ranks.
+    /// Number of ranks.
     pub fn ranks(self) -> u64 {
         u64::from(self.nodes) * u64::from(self.ranks_per_node)
     }
 
-    /// The node that `rank` sits on.
+    /// The node of `rank`.
     pub fn node_of(self, rank: Rank) -> Node {
         Node(rank.0 / self.ranks_per_node)
     }
 
-    /// The world in which each group of `replication` consecutive ranks counts as one rank, since all of a group see
-    /// the same samples. Where the groups do not fill nodes evenly, they count as ranks of a single node.
+    /// The world in which each group of `replication` consecutive ranks counts as one rank, since all of a group get
+    /// the same samples. If the groups do not fill nodes evenly, they count as ranks of a single node.
     ///
     /// # Errors
     /// `replication` is 0 or does not divide the number of ranks.
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn replication_keeps_nodes_where_groups_fill_them() {
+    fn replication_keeps_nodes_that_groups_fill_evenly() {
         assert_eq!(world(4, 8).replicate(2), Ok(world(2, 8)));
         assert_eq!(world(1, 8).replicate(2), Ok(world(1, 4)));
         assert_eq!(world(3, 2).replicate(3), Ok(world(1, 2)));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_world_without_ranks_is_refused() {
+    fn a_world_without_ranks_is_rejected() {
         assert!(world(0, 8).validate().is_err());
         assert!(world(1 << 20, 1 << 20).validate().is_err());
         assert!(world(2, 8).validate().is_ok());

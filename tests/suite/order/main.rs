@@ -18,7 +18,7 @@ mod tail;
 use forebay_tests::order_cases::Case;
 use serde_json::Value;
 
-/// A recorded case, the reference's answer, and where it stands.
+/// A recorded case, the reference's result, and its line.
 struct Recorded {
     line: usize,
     case: Case,

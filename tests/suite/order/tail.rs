@@ -58,7 +58,7 @@ fn rows(plan: &EpochPlan) -> Vec<Vec<PlannedSample>> {
 }
 
 /// Whether `rest` is what `whole` has behind `seen` rows of each rank. The reference has repeats of its own at the end of
-/// what is left; they are as many and stand where the whole epoch has some.
+/// what is left; they are as many and are where the whole epoch has some.
 fn is_tail(whole: &[Vec<PlannedSample>], rest: &[Vec<PlannedSample>], seen: u64, repeats_may_differ: bool) -> bool {
     whole.iter().zip(rest).all(|(whole, rest)| {
         let tail = whole.get(seen as usize..).unwrap_or_default();
@@ -100,7 +100,7 @@ fn a_resumed_epoch_is_the_tail_of_the_whole_one_from_every_batch_to_the_last_pla
                 let rest =
                     setting.plan(world, Some(&started.state(place))).unwrap_or_else(|e| panic!("{e}: {}", context()));
                 let is_behind = whole.reference_end().is_some_and(|end| place > end);
-                assert_eq!(rest.refuse_as_reference().is_err(), is_behind, "{}", context());
+                assert_eq!(rest.reject_as_reference().is_err(), is_behind, "{}", context());
                 assert!(
                     is_tail(&all, &rows(&rest), place / global_batch * whole.batch_size(), !is_behind),
                     "{}",
@@ -126,7 +126,7 @@ fn the_places_that_canonical_nodes_add_are_resumed_and_none_behind_them() {
     let whole = plan(None).unwrap();
     assert_eq!((whole.end(), whole.reference_end()), (128, Some(92)));
     let rest = plan(Some(&whole.state(120))).unwrap();
-    assert_eq!(rest.refuse_as_reference(), Err(OrderError::ResumedPastEnd { resumed: 120, samples: 90 }));
+    assert_eq!(rest.reject_as_reference(), Err(OrderError::ResumedPastEnd { resumed: 120, samples: 90 }));
     assert!(is_tail(&rows(&whole), &rows(&rest), 60, false));
     assert_eq!(rest.len_of_rank(Rank(1)), 4);
     assert_eq!(rest.end(), 128);

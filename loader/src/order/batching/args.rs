@@ -12,7 +12,7 @@ use crate::order::shuffle::{Shuffle, ShuffleArgs};
 use crate::order::weights::EpochShares;
 use crate::order::world::World;
 
-/// All that batching is made from.
+/// Input of batching.
 pub(in crate::order) struct BatchingArgs<'a> {
     pub(in crate::order) shape: &'a DataSetShape,
     pub(in crate::order) config: &'a OrderConfig,
@@ -34,7 +34,7 @@ impl BatchingArgs<'_> {
         self.world.ranks() * self.config.batch_size
     }
 
-    /// Seed of the streams' order, and of the shards' shares: it changes with the epoch only when shuffled.
+    /// Seed of the streams' order and of the shards' shares. It changes with the epoch only if samples are shuffled.
     pub(super) fn shares_seed(&self) -> u128 {
         let epoch = if self.config.shares_follow_epoch() { self.start.epoch } else { 0 };
         u128::from(self.start.seed) + u128::from(epoch)
@@ -46,7 +46,7 @@ impl BatchingArgs<'_> {
         SamplingSeeds { shares: self.shares_seed(), picks: u128::from(self.start.seed) + u128::from(epoch) }
     }
 
-    /// The deal of `samples` among this world, from the first sample.
+    /// Input of the deal of `samples` in this world, from the first sample.
     pub(super) fn partition_args(&self, samples: u64) -> PartitionArgs {
         PartitionArgs {
             samples,
@@ -64,7 +64,7 @@ impl BatchingArgs<'_> {
         (self.start.block as f64 * self.shares.proportion[stream]) as u64
     }
 
-    /// The sequence of `streams`, dealt as `deal` says for its number of draws.
+    /// Makes the sequence of `streams`. `deal` returns the input of the deal for a number of draws.
     pub(super) fn sequence(
         &self,
         streams: &[(StreamId, u64)],
@@ -94,7 +94,7 @@ impl BatchingArgs<'_> {
         Ok(Sequence { stream, draws, partition, shuffle })
     }
 
-    /// A sequence for each stream.
+    /// Makes a sequence for each stream.
     pub(super) fn sequence_per_stream(
         &self,
         deal: impl Fn(u64) -> PartitionArgs,

@@ -21,9 +21,9 @@ pub(in crate::order) struct DevicePerStream {
     streams: usize,
     /// The stream of each device batch, per physical node.
     origins: Vec<Vec<u32>>,
-    /// Global batches of the epoch, with the last ones of nothing but padding.
+    /// Global batches of the epoch, including the last ones, which may be padding.
     batches: u64,
-    /// The first global batch that has not been seen.
+    /// The first global batch of this plan.
     first: u64,
 }
 
@@ -83,8 +83,8 @@ impl DevicePerStream {
         self.epoch_batches().saturating_sub(self.first)
     }
 
-    /// The node whose device batches a rank is given, and which of them in the reader's global batch. Device batches
-    /// are interleaved node by node, but dealt to the ranks of a node together.
+    /// The node whose device batches a rank gets, and the number of its device batch in the reader's global batch.
+    /// Device batches are interleaved node by node, but dealt to the ranks of a node together.
     fn source(&self, place: &RankPlace) -> (u64, u64) {
         let devices = self.nodes * self.ranks_per_node;
         let device_batch = (self.first + place.batch) * devices + place.node * self.ranks_per_node + place.rank_of_node;
@@ -114,18 +114,18 @@ impl DevicePerStream {
         (rest % self.canonical_per_node, rank, rest / self.canonical_per_node)
     }
 
-    /// About the sample of a physical node's stream at which the `index`-th place of one of its canonical nodes
-    /// stands: not behind it, and less than a place of each canonical node and rank before it.
+    /// Lower bound of the sample number, in a physical node's stream, of the `index`-th place of one of its canonical
+    /// nodes. The bound is less than one place of each canonical node and rank too low.
     pub(in crate::order) fn node_sample_at(&self, index: u64) -> u64 {
         index / self.ranks_per_node * self.canonical_per_node * self.ranks_per_node
     }
 
-    /// The canonical nodes whose samples are made into `source`'s device batches.
+    /// The canonical nodes whose samples are in `source`'s device batches.
     pub(in crate::order) fn canonical_of(&self, source: u64) -> Range<u64> {
         source * self.canonical_per_node..(source + 1) * self.canonical_per_node
     }
 
-    /// The nodes of whose samples the device batches are made that the ranks of `node` are given.
+    /// The nodes whose device batches the ranks of `node` get.
     pub(in crate::order) fn sources_of(&self, node: u64) -> BTreeSet<u64> {
         (0..self.ranks_per_node).map(|rank| (node * self.ranks_per_node + rank) % self.nodes).collect()
     }

@@ -1,8 +1,8 @@
-//! What batches are made of. `random` makes one sequence of all streams; the others make a sequence of each stream
-//! (its draws, its deal, its shuffle) and merge them.
+//! Batching methods. `random` makes one sequence of all streams; the others make a sequence of each stream (its draws,
+//! its deal, its shuffle) and merge them.
 //!
-//! A [`Batching`] says which place of which sequence stands in a row of a rank's batch; nothing is stored per sample.
-//! Each method is a file.
+//! A [`Batching`] maps a row of a rank's batch to a sequence and a place in it; nothing is stored per sample. Each
+//! method has a file.
 
 mod args;
 mod device_per_stream;
@@ -18,7 +18,7 @@ pub(super) use sequence::{RankPlace, RowSource, Sequence};
 use super::config::BatchingMethod;
 use super::error::{OrderError, OrderWarning};
 
-/// How sequences become batches.
+/// Rule by which sequences become batches.
 #[derive(Debug)]
 pub(super) enum Batching {
     Random(random::Random),
@@ -28,7 +28,7 @@ pub(super) enum Batching {
 }
 
 impl Batching {
-    /// The sequences of the configured method and how they become batches.
+    /// Makes the sequences of the configured method and the rule by which they become batches.
     pub(super) fn build(
         args: &BatchingArgs<'_>,
         warnings: &mut Vec<OrderWarning>,
@@ -53,7 +53,7 @@ impl Batching {
         })
     }
 
-    /// Global batches, those of nothing but padding included.
+    /// Number of global batches, with those that consist of padding.
     pub(super) fn batches(&self) -> u64 {
         match self {
             Self::Random(method) => method.batches(),
@@ -63,7 +63,7 @@ impl Batching {
         }
     }
 
-    /// Places of the whole epoch, all ranks together, `global_batch` of them in each batch: at this one it is over.
+    /// Number of places of the whole epoch, all ranks together; each batch has `global_batch` of them.
     pub(super) fn end(&self, sequences: &[Sequence], global_batch: u64) -> u64 {
         match self {
             Self::Random(_) => sequences[0].partition.end(),
@@ -83,7 +83,7 @@ impl Batching {
         }
     }
 
-    /// What stands in `column` of the reader's batch; `None` for padding.
+    /// The source of `column` of the reader's batch; `None` for padding.
     #[inline]
     pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
         match self {

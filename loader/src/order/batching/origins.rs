@@ -1,13 +1,13 @@
-//! Which stream each batch is from, in the order the batches are seen.
+//! Streams of the batches, in the order of the batches.
 
 use super::sequence::RankPlace;
 use crate::order::error::OrderError;
 use crate::order::rng::Generator;
 
-/// Most batches whose origins are kept, 4 bytes each.
+/// Most batches, since each takes 4 bytes here.
 const ORIGINS_MAX: u64 = 1 << 32;
 
-/// `batches[s]` times each stream `s`, shuffled.
+/// Returns each stream `s` `batches[s]` times, shuffled.
 pub(super) fn shuffled(generator: &mut Generator, batches: &[u64]) -> Result<Vec<u32>, OrderError> {
     let total: u64 = batches.iter().sum();
     let bytes = total.saturating_mul(4);
@@ -22,8 +22,8 @@ pub(super) fn shuffled(generator: &mut Generator, batches: &[u64]) -> Result<Vec
     Ok(origins)
 }
 
-/// Puts a reader on `origins[at]`: its stream, and how many batches of the stream come before. A step forward costs
-/// what it passes over; a step back starts again.
+/// Moves a reader to `origins[at]`: its stream, and the number of earlier batches of the stream. A step forward takes
+/// time for the batches in between; a step back starts from the first batch.
 pub(super) fn count_to(place: &mut RankPlace, origins: &[u32], streams: usize, at: u64) {
     if at < place.counted || place.counts.len() != streams {
         place.counts.clear();

@@ -13,7 +13,7 @@ pub(in crate::order) struct PerStream {
     streams: usize,
     /// The stream of each global batch of the epoch.
     origins: Vec<u32>,
-    /// The first global batch that has not been seen.
+    /// The first global batch of this plan.
     first: u64,
 }
 
@@ -59,7 +59,8 @@ impl PerStream {
         Some(RowSource { sequence: place.sequence, cell })
     }
 
-    /// The global batch of this plan that each of a stream's batches becomes, negative if it has been seen.
+    /// The global batch of this plan that each of a stream's batches becomes, negative if it is before the plan's
+    /// start.
     pub(in crate::order) fn batches_of(&self, stream: usize) -> Vec<i64> {
         let batches = self.origins.iter().enumerate().filter(|&(_, &origin)| origin as usize == stream);
         batches.map(|(at, _)| at as i64 - self.first as i64).collect()

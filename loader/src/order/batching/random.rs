@@ -1,4 +1,4 @@
-//! All streams together: one sequence, dealt as it stands.
+//! All streams in one sequence, which is dealt directly.
 
 use super::args::BatchingArgs;
 use super::sequence::{RankPlace, RowSource, Sequence};

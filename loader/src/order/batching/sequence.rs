@@ -5,17 +5,17 @@ use crate::order::partition::{Cell, Partition};
 use crate::order::sampling::Draws;
 use crate::order::shuffle::Shuffle;
 
-/// A list of draws with its own deal and shuffle.
+/// List of draws with its own deal and shuffle.
 #[derive(Debug)]
 pub(in crate::order) struct Sequence {
-    /// The stream of all draws, if there is just one.
+    /// The stream, if all draws are of one stream.
     pub(in crate::order) stream: Option<StreamId>,
     pub(in crate::order) draws: Draws,
     pub(in crate::order) partition: Partition,
     pub(in crate::order) shuffle: Shuffle,
 }
 
-/// Where a rank's reader stands.
+/// Position of a rank's reader.
 #[derive(Clone, Debug, Default)]
 pub(in crate::order) struct RankPlace {
     pub(in crate::order) node: u64,
@@ -30,7 +30,7 @@ pub(in crate::order) struct RankPlace {
     pub(super) counted: u64,
 }
 
-/// The place of a row of a batch.
+/// Source of a row of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::order) struct RowSource {
     pub(in crate::order) sequence: usize,
@@ -38,7 +38,7 @@ pub(in crate::order) struct RowSource {
 }
 
 impl RankPlace {
-    /// A reader of a rank; it has to be put on a batch first.
+    /// Position of a rank's reader, which must be moved to a batch before use.
     pub(in crate::order) fn new(node: u64, rank_of_node: u64) -> Self {
         Self { node, rank_of_node, ..Self::default() }
     }

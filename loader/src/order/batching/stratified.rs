@@ -10,16 +10,16 @@ use crate::order::partition::PartitionArgs;
 pub(in crate::order) struct Stratified {
     batch: u64,
     ranks_per_node: u64,
-    /// Where each stream's part of a global batch starts, and the global batch at the end.
+    /// Start of each stream's part of a global batch, and the size of the global batch at the end.
     parts: Vec<u64>,
     /// Global batches of the epoch.
     batches: u64,
-    /// The first global batch that has not been seen.
+    /// The first global batch of this plan.
     first: u64,
 }
 
-/// Each stream's samples in a global batch: its share rounded down, and one more for those that lose most by it. Of
-/// equal losses the later stream is first.
+/// Each stream's samples in a global batch: its share rounded down, and one more for the streams that lose most
+/// by the rounding. Of equal losses, later streams come first.
 fn portions(proportion: &[f64], global_batch: u64) -> Result<Vec<u64>, OrderError> {
     let whole = global_batch as f64;
     let mut portions: Vec<u64> = proportion.iter().map(|p| (p * whole) as u64).collect();
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_rounding_leaves_over_goes_to_the_largest_losses_and_later_streams() {
+    fn remaining_samples_go_to_the_largest_losses_and_later_streams() {
         assert_eq!(portions(&[0.5, 0.25, 0.25], 6), Ok(vec![3, 1, 2]));
         assert_eq!(portions(&[0.45, 0.55], 10), Ok(vec![4, 6]));
         assert_eq!(portions(&[0.75, 0.2, 0.05], 5), Err(OrderError::StreamPortionZero { stream: 2, global_batch: 5 }));

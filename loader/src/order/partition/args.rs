@@ -2,18 +2,18 @@
 
 use crate::order::error::OrderError;
 
-/// A place in the deal.
+/// Place in the deal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::order) struct Cell {
     /// The canonical node whose part of the shuffled epoch holds the position.
     pub(in crate::order) canonical: u32,
     /// Position in the shuffled epoch.
     pub(in crate::order) position: u64,
-    /// The position has its place elsewhere and stands here only to make parts equal.
+    /// True if the position is repeated here only to make parts equal; its own place is elsewhere.
     pub(in crate::order) repeat: bool,
 }
 
-/// What to deal, and to whom.
+/// Input of a partition.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::order) struct PartitionArgs {
     pub(in crate::order) samples: u64,
@@ -25,9 +25,9 @@ pub(in crate::order) struct PartitionArgs {
     pub(in crate::order) initial_nodes: Option<u64>,
 }
 
-/// The last place at which the reference resumes an epoch of `samples` among so many ranks.
+/// The last place at which the reference resumes an epoch of `samples` among `ranks`.
 pub(in crate::order) fn reference_end(samples: u64, ranks: u64) -> u64 {
-    // A whole round is added even when nothing is missing, as in the reference.
+    // A whole round is added even if no sample is missing, as in the reference.
     samples + (ranks - samples % ranks)
 }
 
@@ -48,11 +48,11 @@ impl PartitionArgs {
         OrderError::ResumedPastEnd { resumed: self.drop_first, samples: self.samples }
     }
 
-    /// Refuses to resume where the reference does.
+    /// Rejects a start that the reference rejects.
     ///
     /// # Errors
     /// `ResumedPastEnd`.
-    pub(in crate::order) fn refuse_as_reference(&self) -> Result<(), OrderError> {
+    pub(in crate::order) fn reject_as_reference(&self) -> Result<(), OrderError> {
         if self.drop_first > self.reference_end() { Err(self.past_end()) } else { Ok(()) }
     }
 }

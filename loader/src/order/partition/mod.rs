@@ -1,13 +1,12 @@
-//! Which position of the epoch each rank sees when: positions are dealt column by column from the canonical nodes'
-//! rows to physical nodes, and from each node in turn to its ranks. Everything is arithmetic; nothing is stored per
-//! sample.
+//! Partition of an epoch's positions among ranks. Positions are dealt column by column from the canonical nodes' rows
+//! to physical nodes, and from each node to its ranks in turn. Places are computed; nothing is stored per sample.
 //!
-//! `orig` is that deal. `relaxed` deals as for the nodes of the first run and then cuts the same global batches for
-//! the nodes of this one.
+//! `orig` is that deal. `relaxed` deals for the nodes of the first run and then cuts the same global batches for the
+//! nodes of the current run.
 //!
-//! A resumed epoch is dealt from the place at which it goes on. The reference refuses places a little behind the number
-//! of samples; rows that were made equal reach further, and here they are dealt too. Behind that refusal the rest is the
-//! tail of the whole epoch to the last repeat; before it, the reference's own repeats stand at the end.
+//! A resumed epoch is dealt from its checkpoint on. The reference rejects checkpoints shortly after the number of
+//! samples, but equalised rows are longer, and are dealt here too. After that limit the rest is the tail of the whole
+//! epoch, repeats included; before it, the repeats at the end are the reference's.
 
 mod args;
 mod orig;
@@ -21,10 +20,10 @@ use relaxed::Recut;
 use super::config::PartitionAlgo;
 use super::error::{OrderError, OrderWarning};
 
-/// A deal among all ranks.
+/// Deal among all ranks.
 #[derive(Debug)]
 pub(super) enum Partition {
-    /// As dealt.
+    /// The deal, unchanged.
     Orig { deal: Deal, batch: u64 },
     /// Dealt for another number of nodes and cut anew.
     Relaxed(Recut),
@@ -38,7 +37,7 @@ impl Partition {
     ) -> Result<Self, OrderError> {
         let equalise = match args.drop_first > args.reference_end() {
             true => Equalise::AsInWholeEpoch,
-            false => Equalise::WithWhatIsLeft,
+            false => Equalise::WithRest,
         };
         if equalise == Equalise::AsInWholeEpoch && args.drop_first > args.last_end() {
             return Err(args.past_end());
@@ -61,12 +60,12 @@ impl Partition {
         }
     }
 
-    /// Places of the whole epoch, all ranks together: at this one it is over.
+    /// Number of places of the whole epoch, all ranks together.
     pub(super) fn end(&self) -> u64 {
         self.deal().end()
     }
 
-    /// The deal beneath.
+    /// The deal.
     pub(super) fn deal(&self) -> &Deal {
         match self {
             Self::Orig { deal, .. } => deal,
@@ -74,7 +73,7 @@ impl Partition {
         }
     }
 
-    /// The device batch of the first run, if the deal beneath is for its nodes and not for this world's.
+    /// The device batch of the first run, if the deal is for the nodes of that run.
     pub(super) fn recut_batch(&self) -> Option<u64> {
         match self {
             Self::Orig { .. } => None,
@@ -107,7 +106,7 @@ mod tests {
         PartitionArgs { samples, canonical, nodes, ranks_per_node, batch, drop_first: 0, initial_nodes: None }
     }
 
-    /// Positions in the order in which a global batch after the other is seen.
+    /// Positions by global batch, in order.
     fn seen(partition: &Partition, args: PartitionArgs) -> Vec<Vec<(u64, bool)>> {
         (0..partition.batches())
             .map(|batch| {
@@ -174,19 +173,19 @@ mod tests {
     }
 
     #[test]
-    fn resuming_behind_the_epoch_is_an_error() {
+    fn resuming_after_the_epoch_is_an_error() {
         let at = |drop_first| PartitionArgs { drop_first, ..args(117, 64, 1, 1, 1) };
         let partition = |args| Partition::new(PartitionAlgo::Orig, args, &mut Vec::new());
-        let error = partition(at(129)).expect_err("behind the end");
+        let error = partition(at(129)).expect_err("after the end");
         assert_eq!(error, OrderError::ResumedPastEnd { resumed: 129, samples: 117 });
         assert_eq!(partition(at(128)).expect("the end").batches(), 0);
         assert_eq!(partition(at(120)).expect("before the end").batches(), 8);
-        let refused = [117, 118, 119, 128].map(|place| at(place).refuse_as_reference().is_err());
-        assert_eq!(refused, [false, false, true, true], "the reference gives up earlier");
+        let rejected = [117, 118, 119, 128].map(|place| at(place).reject_as_reference().is_err());
+        assert_eq!(rejected, [false, false, true, true], "the reference rejects earlier places");
     }
 
     #[test]
-    fn nodes_that_divide_neither_way_are_refused() {
+    fn nodes_that_divide_neither_way_are_rejected() {
         let error = Partition::new(PartitionAlgo::Orig, args(100, 8, 3, 1, 1), &mut Vec::new()).expect_err("8 and 3");
         assert_eq!(error, OrderError::NodesDoNotDivide { canonical: 8, physical: 3 });
     }

@@ -1,10 +1,10 @@
-//! The deal: rows of canonical nodes, read column by column, to nodes and ranks in turn.
+//! Deal of canonical nodes' rows, column by column, to nodes and ranks in turn.
 
 use super::args::{Cell, PartitionArgs};
 use crate::order::error::{OrderError, OrderWarning};
 use std::ops::Range;
 
-/// A deal of `samples` positions; places are computed, not stored.
+/// Deal of `samples` positions; places are computed, not stored.
 #[derive(Debug)]
 pub(in crate::order) struct Deal {
     samples: u64,
@@ -19,31 +19,32 @@ pub(in crate::order) struct Deal {
     row_filled: u64,
     /// Places of a row: rows are made equal by repeating their last position, then padded.
     row: u64,
-    /// Where a row's padding copies from.
+    /// Source of a row's padding.
     padding: Padding,
-    /// Too few samples for the rules: rows are the positions over and over.
+    /// True if there are too few samples for the rules: rows then repeat all positions.
     is_tiled: bool,
     /// Places of each node, before ranks are made equal.
     node_len: u64,
     /// Places of each node, a multiple of its ranks.
     node_len_padded: u64,
-    /// What makes a node's ranks equal: these of its places, dropped ones counted, over and over.
+    /// Places of a node, dropped ones counted, that are repeated to make its ranks equal.
     tail: Range<u64>,
 }
 
-/// Which places make ranks equal where only part of the epoch is left.
+/// Choice of the places that make ranks equal in the rest of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Equalise {
-    /// Those of the part that is left, as in the reference.
-    WithWhatIsLeft,
-    /// Those that do so in the whole epoch, if the ranks break off together: the part is its tail, repeats included.
+    /// Places of the rest, as in the reference.
+    WithRest,
+    /// The places that do so in the whole epoch, if the ranks stopped at the same place: the rest is then the epoch's
+    /// tail, repeats included.
     AsInWholeEpoch,
 }
 
 #[derive(Debug)]
 struct Padding {
     from: u64,
-    /// One column serves all padding, where a row is that short.
+    /// True if a single column is repeated, because the row is too short.
     is_single: bool,
 }
 
@@ -117,7 +118,7 @@ impl Deal {
         self.node_len_padded / self.ranks_per_node
     }
 
-    /// Places of the whole epoch, all nodes together: at this one it is over.
+    /// Number of places of the whole epoch, all nodes together.
     pub(in crate::order) fn end(&self) -> u64 {
         (self.row * self.canonical).next_multiple_of(self.nodes * self.ranks_per_node)
     }
@@ -127,13 +128,13 @@ impl Deal {
         self.node_len_padded
     }
 
-    /// The `k`-th place of a rank; `None` behind the last.
+    /// The `k`-th place of a rank; `None` after the last.
     #[inline]
     pub(in crate::order) fn rank_cell(&self, node: u64, rank: u64, k: u64) -> Option<Cell> {
         self.node_cell(node, k * self.ranks_per_node + rank)
     }
 
-    /// The `i`-th place of a node; `None` behind the last.
+    /// The `i`-th place of a node; `None` after the last.
     #[inline]
     pub(in crate::order) fn node_cell(&self, node: u64, i: u64) -> Option<Cell> {
         if i < self.node_len {
@@ -142,7 +143,7 @@ impl Deal {
         if i >= self.node_len_padded {
             return None;
         }
-        // Something is missing, so the tail is not empty.
+        // Places are missing, so the tail is not empty.
         let i = self.tail.start + (i - self.node_len) % (self.tail.end - self.tail.start);
         Some(Cell { repeat: true, ..self.cell(i * self.nodes + node) })
     }
@@ -167,22 +168,22 @@ impl Deal {
         Cell { canonical: canonical as u32, position: start + column - u64::from(is_short), repeat: repeat || is_short }
     }
 
-    /// The index in its node's list at which `column` of a canonical node's row stands; `None` if it was dropped, 0 if
-    /// it was dropped and may stand among the repeats at the end. Not for tiled deals.
+    /// Index of `column` of a canonical node's row in its node's list; `None` if it was dropped, 0 if it was dropped
+    /// and may be among the repeats at the end. Not for tiled deals.
     pub(in crate::order) fn index_of(&self, canonical: u64, column: u64) -> Option<u64> {
         let t = column * self.canonical + canonical;
         let is_read = t >= self.drop_first.min(self.tail.start * self.nodes);
         is_read.then(|| t.saturating_sub(self.drop_first) / self.nodes)
     }
 
-    /// Whether `node` is dealt positions of a canonical node. Not for tiled deals.
+    /// True if `node` gets positions of a canonical node. Not for tiled deals.
     pub(in crate::order) fn is_dealt(&self, node: u64, canonical: u64) -> bool {
         // One number divides the other.
         let parts = self.canonical.min(self.nodes);
         canonical % parts == node % parts
     }
 
-    /// Places at the end of a node's list that may repeat others, and as many that they may repeat.
+    /// Number of places at the end of a node's list that may be repeats or be repeated.
     pub(in crate::order) fn tail(&self) -> u64 {
         let nodes_per_row = self.nodes.div_ceil(self.canonical);
         2 * (self.ranks_per_node + nodes_per_row + 1)
@@ -193,7 +194,7 @@ impl Deal {
         &self.starts
     }
 
-    /// Whether there are too few samples for the rules.
+    /// True if there are too few samples for the rules.
     pub(in crate::order) fn is_tiled(&self) -> bool {
         self.is_tiled
     }

@@ -1,16 +1,16 @@
-//! A deal for the nodes of the first run, cut anew for the nodes of this one. Every global batch keeps its samples and
-//! their order.
+//! Recut of a deal for the nodes of the first run, for the nodes of the current run. Every global batch keeps its
+//! samples and their order.
 
 use super::args::{Cell, PartitionArgs};
 use super::orig::{Deal, Equalise};
 use crate::order::error::{OrderError, OrderWarning};
 
-/// A deal cut anew.
+/// Recut deal.
 #[derive(Debug)]
 pub(in crate::order) struct Recut {
     deal: Deal,
     ranks_per_node: u64,
-    /// Samples of a device's batch now.
+    /// Samples of a device's batch in this run.
     batch: u64,
     /// Samples of a device's batch in the first run.
     initial_batch: u64,

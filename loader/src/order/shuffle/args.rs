@@ -13,7 +13,7 @@ pub(in crate::order) struct ShuffleArgs<'a> {
 }
 
 impl ShuffleArgs<'_> {
-    /// Seed of what is the same in all epochs.
+    /// Seed of the parts that are the same in all epochs.
     pub(super) fn run_seed(&self) -> u128 {
         u128::from(self.seed)
     }

@@ -1,4 +1,5 @@
-//! How many samples of a canonical node `py1e` is expected to put before a place, without drawing their shifts.
+//! Expected number of a canonical node's samples that `py1e` puts before a place, computed without drawing their
+//! shifts.
 
 /// Samples at `size` whole places from `start` on, each shifted evenly by `low` to `high`.
 #[derive(Clone, Copy, Debug)]
@@ -9,15 +10,15 @@ pub(super) struct Spread {
     pub(super) high: f64,
 }
 
-/// For each of `places`, the expected number of samples before it.
+/// Returns the expected number of samples before each of `places`.
 ///
 /// The density of a span's samples is a trapezoid: it rises from its earliest place, stays, and falls to its latest.
-/// The corners of all of them are passed in order, and density and count integrated on the way.
+/// The corners of all trapezoids are visited in order, and density and count are integrated.
 pub(super) fn before(spreads: &[Spread], places: &[f64]) -> Vec<f64> {
     // Place, change of density, change of its slope.
     let mut corners: Vec<(f64, f64, f64)> = Vec::with_capacity(4 * spreads.len());
     for &Spread { start, size, low, high } in spreads {
-        // A whole place stands for the stretch around it.
+        // A whole place represents the interval around it.
         let (first, last) = (start - 0.5, start + size - 0.5);
         let width = high - low;
         if width > 0.0 {
@@ -35,16 +36,16 @@ pub(super) fn before(spreads: &[Spread], places: &[f64]) -> Vec<f64> {
     let mut counts = vec![0.0; places.len()];
     let (mut at, mut count, mut density, mut slope) = (f64::NEG_INFINITY, 0.0, 0.0, 0.0);
     let mut corners = corners.into_iter().peekable();
-    for wanted in order {
-        while let Some((place, more_density, more_slope)) = corners.next_if(|corner| corner.0 < places[wanted]) {
+    for target in order {
+        while let Some((place, more_density, more_slope)) = corners.next_if(|corner| corner.0 < places[target]) {
             let step = if at.is_finite() { place - at } else { 0.0 };
             count += step * (density + step * slope / 2.0);
             density += step * slope + more_density;
             slope += more_slope;
             at = place;
         }
-        let step = if at.is_finite() { places[wanted] - at } else { 0.0 };
-        counts[wanted] = count + step * (density + step * slope / 2.0);
+        let step = if at.is_finite() { places[target] - at } else { 0.0 };
+        counts[target] = count + step * (density + step * slope / 2.0);
     }
     counts
 }
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unshifted_samples_stand_at_their_places() {
+    fn unshifted_samples_keep_their_places() {
         let spreads = [Spread { start: 0.0, size: 10.0, low: 0.0, high: 0.0 }];
         let spreads = [spreads[0], Spread { start: 10.0, ..spreads[0] }];
         assert_eq!(before(&spreads, &[19.5, -5.0, 9.5, 4.5, 100.0]), [20.0, 0.0, 10.0, 5.0, 20.0]);

@@ -1,9 +1,8 @@
-//! From positions in the shuffled epoch to draws, without keeping the shuffled epoch.
+//! Shuffles: maps from positions in the shuffled epoch to draws, without the shuffled epoch in memory.
 //!
-//! A shuffle keeps the order of its spans (parts of shards) and, for each window it can make on its own, a
-//! generator's state: tens of bytes a shard, from one pass over the draws that does not touch samples. A [`Cursor`]
-//! makes windows as positions are asked for and keeps the last two of each canonical node. Only `naive`, which mixes
-//! everything with everything, holds 4 bytes a sample.
+//! A shuffle stores the order of its spans (parts of shards) and a generator's state for each window: tens of bytes per
+//! shard, from one pass over the draws that does not touch samples. A [`Cursor`] makes windows on demand and keeps the
+//! last two of each canonical node. Only `naive`, a permutation of all samples, takes 4 bytes per sample.
 
 mod args;
 mod expect;
@@ -27,7 +26,7 @@ use super::sampling::Permutation;
 use super::shape::Steps;
 use window::WindowCursor;
 
-/// An epoch's shuffle.
+/// Shuffle of an epoch.
 #[derive(Clone, Debug)]
 pub(super) enum Shuffle {
     /// Positions are draws.
@@ -54,7 +53,7 @@ impl Shuffle {
         })
     }
 
-    /// A reader of this shuffle.
+    /// Returns a reader of this shuffle.
     pub(super) fn cursor(&self) -> Box<dyn Cursor> {
         match self {
             Self::Off => Box::new(Identity),
@@ -66,8 +65,8 @@ impl Shuffle {
         }
     }
 
-    /// Calls `visit` with the draws of each span of a canonical node and the positions that they lie between.
-    /// `part` are the node's positions.
+    /// Calls `visit` for each span of a canonical node, with a draw and the bounds of its positions. `part` are the
+    /// node's positions.
     pub(super) fn visit_spans(&self, canonical: u32, part: Range<u64>, units: &Steps, visit: &mut dyn FnMut(Stretch)) {
         match self {
             Self::Off => {

@@ -1,4 +1,4 @@
-//! All samples with all samples: one permutation, which has to be kept.
+//! One permutation of all samples, which is kept in memory.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ pub(in crate::order) struct Py1br {
     nodes: NodeSpans,
     offsets: Steps,
     generator: Generator,
-    /// Positions to shuffle, in order.
+    /// Positions that are shuffled together, in order.
     blocks: Vec<Range<u64>>,
     /// First block of each window, and the generator before it.
     before: Vec<(usize, Snapshot)>,
@@ -56,7 +56,7 @@ impl Py1br {
             let mut window_start = start;
             let mut covered = start;
             for (at, block) in blocks.iter().enumerate().skip(first) {
-                // A window ends where no block reaches across.
+                // A window ends between two blocks that do not overlap.
                 let is_apart = block.start >= covered;
                 if at == first || (is_apart && covered - window_start >= WINDOW_MIN) {
                     if covered > window_start {
@@ -69,7 +69,7 @@ impl Py1br {
                 covered = covered.max(block.end);
             }
             if stop > start {
-                // What no block covers belongs to the last window and stays as it is.
+                // Positions that no block covers belong to the last window and are not shuffled.
                 window_sizes.push(stop - window_start);
             }
         }

@@ -1,9 +1,9 @@
-//! Parts of shards as in `py1s`, their samples shuffled, then every sample shifted at random within a block around
-//! its part, and all put in the order of the shifted places.
+//! Parts of shards as in `py1s`, their samples shuffled, then every sample shifted at random within a block around its
+//! part. The shifted places give the order.
 //!
-//! A sample moves at most half a block, so the order is made by a sweep: parts are opened before the first place
-//! that they can reach, their samples put into buckets of places, and buckets sorted as the sweep passes them. A
-//! sweep can start anywhere, since the samples before a place are counted by opening the parts that straddle it.
+//! A sample moves at most half a block, so the order is made by a sweep: a part is opened before the first place that
+//! it can reach, its samples are put into buckets of places, and each bucket is sorted when the sweep reaches it. A
+//! sweep can start anywhere, since the samples before a place can be counted by opening the parts around it.
 
 use std::collections::VecDeque;
 
@@ -15,11 +15,11 @@ use crate::order::error::{OrderError, OrderWarning};
 use crate::order::rng::{Generator, Snapshot};
 use crate::order::shape::Steps;
 
-/// Samples of a bucket, about: sorting one stays in a core's cache. Buckets are not reused but grow as they fill: half
-/// of those that wait are half empty, and there may be a sweep for each of many canonical nodes.
+/// Approximate samples of a bucket, which is sorted within a core's cache. Buckets are not reused but grow as they
+/// fill: half of the pending ones are half empty, and there may be a sweep for each of many canonical nodes.
 const BUCKET: f64 = 8_192.0;
 
-/// Samples by which rounding places to whole ones may mislead expected counts.
+/// Largest error, in samples, of expected counts due to rounding of places.
 const SLACK: f64 = 8.0;
 
 #[derive(Debug)]
@@ -28,22 +28,22 @@ pub(in crate::order) struct Py1e {
     offsets: Steps,
     generator: Generator,
     shifts: Vec<Shift>,
-    /// Canonical nodes of up to this many samples become one window: they are not larger than what a sweep holds.
+    /// Canonical nodes of up to this many samples become one window, since a sweep would hold as many samples.
     whole_max: u64,
 }
 
-/// How a span's samples are shifted. Places count from the node's first position.
+/// Shift of a span's samples. Places count from the node's first position.
 #[derive(Clone, Copy, Debug)]
 struct Shift {
-    /// Before the span's samples are shuffled.
+    /// Generator before the span's samples are shuffled.
     before_shuffle: Snapshot,
-    /// Before the shifts are drawn.
+    /// Generator before the shifts are drawn.
     before_shift: Snapshot,
     low: f64,
     high: f64,
     /// No sample of this span or a later one of the node is placed before this.
     earliest_from_here: f64,
-    /// No sample of this span or an earlier one of the node is placed behind this.
+    /// No sample of this span or an earlier one of the node is placed after this.
     latest_until_here: f64,
 }
 
@@ -101,9 +101,10 @@ impl Py1e {
         Ok(Self { nodes, offsets, generator, shifts, whole_max: 2 * args.block })
     }
 
-    /// Bounds from the spans' reaches alone, in two ways. Surely, the samples before a place are at least those of the
-    /// spans that end before it and at most those of the spans that start before it. And of m samples that may fall
-    /// on either side, as many do as are expected, give or take 4 times the root of m but for one in 10^14 (Hoeffding).
+    /// Bounds from the spans' ranges alone, of two kinds. Certain: the samples before a place are at least those of the
+    /// spans that end before it and at most those of the spans that start before it. Probable: of m samples that may be
+    /// on either side, the number before the place differs from the expected one by at most 4 times the root of m,
+    /// except for one case in 10^14 (Hoeffding).
     pub(super) fn visit_spans(&self, canonical: u32, visit: &mut dyn FnMut(Stretch)) {
         let node = canonical as usize;
         let (spans, positions) = (self.nodes.of_node(node), self.nodes.positions(node));
@@ -140,7 +141,7 @@ impl Py1e {
     }
 }
 
-/// A sweep over the places of a canonical node.
+/// Sweep over the places of a canonical node.
 #[derive(Debug, Default)]
 pub(in crate::order) struct Sweep {
     /// The next span to open; `None` before the first window.
@@ -197,7 +198,7 @@ impl Sweep {
         passed
     }
 
-    /// Starts at a bucket before `position`, as near as can be told without looking.
+    /// Starts at a bucket before `position`, as near to it as the bounds allow.
     fn start(&mut self, shuffle: &Py1e, node: usize, position: u64) {
         let (spans, positions) = (shuffle.nodes.of_node(node), shuffle.nodes.positions(node));
         let mut bucket = ((position - positions.start) as f64 / BUCKET) as usize;
@@ -212,7 +213,7 @@ impl Sweep {
                 spans.start + shuffle.shifts[spans.clone()].partition_point(|shift| shift.latest_until_here < place);
             self.next_span = Some(first);
             let passed = self.open_first_bucket(shuffle, node);
-            // Of the first bucket's spans, all samples placed before it are counted now; no later span has any.
+            // All samples before the first bucket are counted now, since no later span has any.
             self.position = shuffle.offsets.start(first) + passed;
             if self.position <= position {
                 return;
@@ -233,8 +234,8 @@ impl Sweep {
 
     /// Sorts the first bucket by place, stably: of equal places, the one shifted from further ahead comes first.
     ///
-    /// There is about one sample to each whole place, so samples are dealt to their whole places and then only have
-    /// to pass the few that share one: a third of what a comparison sort takes.
+    /// There is about one sample to each whole place, so samples are distributed to their whole places, and then only
+    /// the few that share one are compared: a third of the time of a comparison sort.
     fn sort(&mut self, samples: &mut [(f64, u64)]) {
         let first = self.bucket as f64 * BUCKET;
         let whole_place = |place: f64| (place - first) as usize;
@@ -273,7 +274,7 @@ impl Windows for Py1e {
     fn fill(&self, canonical: u32, position: u64, sweep: &mut Sweep, window: &mut Window) {
         let node = canonical as usize;
         let positions = self.nodes.positions(node);
-        // A little ahead is reached by sweeping on, anything else by a new start.
+        // A position shortly ahead is reached by continuing the sweep, any other by a new start.
         let is_near = position.checked_sub(sweep.position).is_some_and(|ahead| ahead as f64 <= 4.0 * BUCKET);
         if sweep.next_span.is_none() || !is_near {
             sweep.start(self, node, position);

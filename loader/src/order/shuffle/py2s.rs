@@ -1,4 +1,4 @@
-//! As `py1s`, but the samples of a shard are shuffled once before it is cut and once more after. A window is a part.
+//! `py1s` with samples of a shard shuffled once before it is cut and once after. A window is a part.
 
 use super::args::ShuffleArgs;
 use super::spans::{NodeSpans, Span};
@@ -10,7 +10,7 @@ use crate::order::shape::Steps;
 pub(in crate::order) struct Py2s {
     /// Units in the run's order: the draws, and the generator before they are shuffled.
     units: Vec<(Span, Snapshot)>,
-    /// Where each unit starts when they are laid out in that order.
+    /// Start of each unit in that order.
     layout: Steps,
     run: Generator,
     /// Parts: `begin` is a place in the layout.

@@ -1,4 +1,4 @@
-//! Spans of draws, in the order the shards are seen, cut at canonical nodes.
+//! Spans of draws in the order of the shuffled shards, cut at canonical nodes.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::order::partition::canonical_starts;
 use crate::order::rng::Generator;
 use crate::order::shape::Steps;
 
-/// Draws that follow one another, all of one unit.
+/// Consecutive draws of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) begin: u64,
@@ -20,7 +20,7 @@ impl Span {
     }
 }
 
-/// The spans of all canonical nodes.
+/// Spans of all canonical nodes.
 #[derive(Debug)]
 pub(super) struct NodeSpans {
     pub(super) spans: Vec<Span>,
@@ -88,7 +88,7 @@ impl NodeSpans {
         self.starts[self.starts.len() - 1]
     }
 
-    /// Where each span starts, as positions.
+    /// Positions of the spans.
     pub(super) fn offsets(&self) -> Steps {
         Steps::of_sizes(self.spans.iter().map(|s| u64::from(s.size)))
     }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_cut_where_a_canonical_node_ends() {
+    fn spans_are_cut_at_the_ends_of_canonical_nodes() {
         let spans = [Span { begin: 10, size: 5 }, Span { begin: 0, size: 4 }];
         let divided = NodeSpans::divide(&spans, 4);
         let span = |begin, size| Span { begin, size };

@@ -5,40 +5,40 @@ use std::sync::Arc;
 
 use crate::order::rng::Generator;
 
-/// Where a span's draws go.
+/// Bounds of the positions of a span's draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::order) struct Stretch {
     /// A draw of the span; all of them are of one unit.
     pub(in crate::order) draw: u64,
     /// No draw of the span has a position before this.
     pub(in crate::order) first: u64,
-    /// No draw of the span has a position behind this.
+    /// No draw of the span has a position after this.
     pub(in crate::order) last: u64,
 }
 
 /// Reads a shuffle at positions that mostly ascend within each canonical node.
 pub(in crate::order) trait Cursor: Send {
-    /// The draw at `position`, which lies in canonical node `canonical`.
+    /// The draw at `position`, which is in canonical node `canonical`.
     fn draw(&mut self, canonical: u32, position: u64) -> u64;
 }
 
-/// A shuffle that can make the draws of a stretch of positions on its own.
+/// Shuffle that can make the draws of a range of positions independently.
 pub(super) trait Windows: Send + Sync {
-    /// What a canonical node's reader carries from a window to the next.
+    /// State of a canonical node's reader that is kept between windows.
     type Sweep: Default + Send;
 
-    /// Fills `window` with a stretch of `canonical`'s positions that holds `position`.
+    /// Fills `window` with a range of `canonical`'s positions that contains `position`.
     fn fill(&self, canonical: u32, position: u64, sweep: &mut Self::Sweep, window: &mut Window);
 }
 
-/// The draws of a stretch of positions.
+/// Draws of a range of positions.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     start: u64,
     draws: WindowDraws,
 }
 
-/// 4 bytes a draw where that suffices.
+/// Draws of 4 bytes each if that suffices, else 8.
 #[derive(Debug)]
 enum WindowDraws {
     Narrow(Vec<u32>),
@@ -108,7 +108,7 @@ impl Window {
     }
 }
 
-/// Keeps two windows of each canonical node that is read: positions that equalise parts lie a little back.
+/// Cursor with two windows per canonical node: positions that equalise parts are a little before the current window.
 pub(super) struct WindowCursor<W: Windows> {
     windows: Arc<W>,
     nodes: Vec<Option<Box<NodeCursor<W::Sweep>>>>,
@@ -139,6 +139,6 @@ impl<W: Windows> Cursor for WindowCursor<W> {
         }
         std::mem::swap(&mut node.current, &mut node.previous);
         self.windows.fill(canonical, position, &mut node.sweep, &mut node.current);
-        node.current.get(position).expect("a window holds the position it was made for")
+        node.current.get(position).expect("a window contains the position it was made for")
     }
 }
