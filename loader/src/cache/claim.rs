@@ -2,8 +2,8 @@
 //!
 //! The locks are of the kind that belongs to an open file description (`F_OFD_SETLK`), taken through one descriptor per
 //! directory and process. They conflict between processes and between containers that share the file, they vanish with
-//! the process, and they leave nothing on disk. Within a process they do not conflict, so `dir_locks` counts their users
-//! there. A lock needs no byte to exist at its position, so positions are free to carry meaning:
+//! the process, and they leave nothing on disk. Within a process they do not conflict, so `dir_locks` counts their
+//! users there. A lock needs no byte to exist at its position, so positions are free to carry meaning:
 //!
 //! | position | held by | kind |
 //! | --- | --- | --- |
@@ -18,11 +18,11 @@
 //! | [`LOCAL_ONLY`] | processes that have no remote to fetch evicted shards from | shared |
 //! | [`LIMIT`] + limit in bytes | processes with a `cache_limit` | shared |
 //!
-//! Positions from 2^61 to [`LIMIT`] belong to `forebay.streaming`, which locks shards there that a program prepares itself
-//! (`streaming/base/_locks.py`).
+//! Positions from 2^61 to [`LIMIT`] belong to `forebay.streaming`, which locks shards there that a program prepares
+//! itself (`streaming/base/_locks.py`).
 //!
-//! **Fork.** A child inherits the descriptor and with it the locks, which would outlive the parent. So a handler that runs
-//! in every forked child closes them, and every use compares the process's id first.
+//! **Fork.** A child inherits the descriptor and with it the locks, which would outlive the parent. So a handler that
+//! runs in every forked child closes them, and every use compares the process's id first.
 
 use crate::sync::{AtomicI32, AtomicU32, OnceLock, Ordering};
 use rustix::fs::{Mode, OFlags};
@@ -137,8 +137,8 @@ impl LockFile {
 
     /// Releases the byte at `position`.
     pub(super) fn release(&self, position: u64) {
-        // Unlocking fails only if the kernel has no memory to split a range. The lock then stays until the process ends,
-        // and other processes cannot claim the shard for as long.
+        // Unlocking fails only if the kernel has no memory to split a range. The lock then stays until the process
+        // ends, and other processes cannot claim the shard for as long.
         if let LockOutcome::Unavailable(errno) = self.set(libc::F_UNLCK, position) {
             log::warn!("a lock on the cache's index was not released: {errno}");
         }
@@ -247,8 +247,8 @@ fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// `flock` on the directory itself, held while `index.json` is fetched: then there is no index to lock bytes of. Released
-/// when dropped.
+/// `flock` on the directory itself, held while `index.json` is fetched: then there is no index to lock bytes of.
+/// Released when dropped.
 #[derive(Debug)]
 pub(super) struct DirectoryLock(#[expect(dead_code, reason = "the descriptor is the lock")] OwnedFd);
 
@@ -269,8 +269,8 @@ impl DirectoryLock {
 pub(super) mod tests {
     use super::*;
 
-    /// Returns true if a lock that this process releases stays with a child that was forked before. Must run in a process
-    /// without other threads that matter.
+    /// Returns true if a lock that this process releases stays with a child that was forked before. Must run in a
+    /// process without other threads that matter.
     pub(in crate::cache) fn lock_outlives_its_process_in_a_child(index: &Path) -> bool {
         let locks = LockFile::open(index).unwrap();
         assert_eq!(locks.try_exclusive(CLAIM), LockOutcome::Taken);

@@ -40,8 +40,8 @@ pub(crate) struct IndexFile {
 /// One process fetches at a time where locks work. In a directory that cannot be written, the index is fetched and
 /// returned without being kept.
 ///
-/// `fetch` returns the remote index and is called at most once; `None` for streams without a remote. `remote` is its name
-/// in messages.
+/// `fetch` returns the remote index and is called at most once; `None` for streams without a remote. `remote` is its
+/// name in messages.
 ///
 /// # Errors
 ///
@@ -102,8 +102,8 @@ pub(crate) fn install_index(
     Ok(IndexFile { bytes, unchecked: None })
 }
 
-/// Removes folders that were created for an index that then could not be fetched, the innermost first. A folder that is no
-/// longer empty stays.
+/// Removes folders that were created for an index that then could not be fetched, the innermost first. A folder that is
+/// no longer empty stays.
 fn remove_empty(folders: Vec<&Path>) {
     let _ = folders.into_iter().try_for_each(std::fs::remove_dir);
 }

@@ -79,8 +79,8 @@ pub(super) fn missing_bytes(dir: &SharedDir, listing: &Listing, shard: u32, with
 
 /// Notes which shards are absent, and removes what a crash has left, when a data set with a remote opens the directory.
 ///
-/// Shards that are present are checked when they are first used: a process that reads a few of a hundred thousand checks
-/// only those. Without a remote all shards are expected to be there, so not even names are listed.
+/// Shards that are present are checked when they are first used: a process that reads a few of a hundred thousand
+/// checks only those. Without a remote all shards are expected to be there, so not even names are listed.
 pub(super) fn survey(dir: &SharedDir, keep_zip: bool) {
     let Ok(listing) = list(dir) else { return };
     for (shard, _) in (0u32..).zip(&listing.files).filter(|(_, files)| **files == 0) {

@@ -20,7 +20,8 @@ pub(crate) enum ClaimOutcome {
     Claimed(ShardClaim),
     /// The shard is on disk, and stays there as long as the guard lives.
     Resident(ResidencyGuard),
-    /// Another thread or process fetches the shard. [`StreamCache::claim`](super::StreamCache::claim) never returns this.
+    /// Another thread or process fetches the shard. [`StreamCache::claim`](super::StreamCache::claim) never returns
+    /// this.
     Busy,
 }
 
@@ -51,8 +52,8 @@ impl ShardClaim {
         }
     }
 
-    /// Returns the paths of the compressed files, in the order of the index, if all of them are on disk and only have to
-    /// be unpacked.
+    /// Returns the paths of the compressed files, in the order of the index, if all of them are on disk and only have
+    /// to be unpacked.
     pub(crate) fn packed_files(&self) -> Option<Vec<PathBuf>> {
         let dir = &self.stream.dir;
         let is_packed = dir.refresh_present(self.shard) & ZIP != 0;
@@ -61,14 +62,14 @@ impl ShardClaim {
 
     /// Reserves room for the shard, evicting others if the limit or the disk requires it. Does not wait.
     ///
-    /// `next_use` returns when this node uses a shard next (numbered from `first_shard`), in any unit that grows with time;
-    /// `None` for shards that the plan does not use any more or never knew. A shard that is fetched without being in the
-    /// plan (random access) counts as used now.
+    /// `next_use` returns when this node uses a shard next (numbered from `first_shard`), in any unit that grows with
+    /// time; `None` for shards that the plan does not use any more or never knew. A shard that is fetched without being
+    /// in the plan (random access) counts as used now.
     ///
     /// # Errors
     ///
-    /// `Config` when the shard alone exceeds the limit, `Full` when the disk is full and nothing in the directory can be
-    /// evicted. The claim is released.
+    /// `Config` when the shard alone exceeds the limit, `Full` when the disk is full and nothing in the directory can
+    /// be evicted. The claim is released.
     pub(crate) fn try_admit(self, next_use: &dyn Fn(u32) -> Option<u64>) -> Result<AdmitOutcome> {
         match self.make_room(next_use)? {
             Room::Reserved => Ok(AdmitOutcome::Admitted(Admission { claim: self })),
@@ -80,8 +81,8 @@ impl ShardClaim {
     ///
     /// # Errors
     ///
-    /// Those of [`try_admit`](Self::try_admit); `Closed` when the wait is stopped; `Full` when its time is over, with the
-    /// reason.
+    /// Those of [`try_admit`](Self::try_admit); `Closed` when the wait is stopped; `Full` when its time is over, with
+    /// the reason.
     pub(crate) fn admit(self, next_use: &dyn Fn(u32) -> Option<u64>, policy: WaitPolicy<'_>) -> Result<Admission> {
         let dir = &self.stream.dir;
         let mut wait = policy.start(&self.stream.clock);
@@ -171,7 +172,8 @@ impl Admission {
     /// Writes the shard and makes it resident, as long as the returned guard lives.
     ///
     /// `files` must have all raw files that are not on disk yet; compressed ones are written if `keep_zip` is set and
-    /// ignored otherwise. Sizes are checked before anything is written, and the shard is visible only when it is complete.
+    /// ignored otherwise. Sizes are checked before anything is written, and the shard is visible only when it is
+    /// complete.
     ///
     /// # Errors
     ///
@@ -189,8 +191,8 @@ impl Admission {
         let guard = ResidencyGuard::of_claimed(stream, shard);
         let is_alone = dir.locks.lock().is_available();
         let mode = WriteMode { sync: stream.sync, is_alone, unnamed_files: &dir.unnamed_files };
-        // Compressed files first and the data file last: while the data file is missing, the shard does not look complete,
-        // however many of these steps have been done.
+        // Compressed files first and the data file last: while the data file is missing, the shard does not look
+        // complete, however many of these steps have been done.
         let zips = all.zip.iter().filter(|_| stream.keep_zip || !stream.has_remote);
         for expected in zips.chain(all.raw.iter().rev()) {
             let Some(file) = files.iter().find(|f| *f.name == *expected.name) else { continue };

@@ -85,8 +85,8 @@ impl OpenShard {
         self.files.iter().map(|file| file.file.descriptors()).sum()
     }
 
-    /// Returns true if the shard was evicted, by this or another process. Its bytes are freed when the last reader drops
-    /// it.
+    /// Returns true if the shard was evicted, by this or another process. Its bytes are freed when the last reader
+    /// drops it.
     pub(crate) fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::Acquire)
             || self.files.iter().any(|f| rustix::fs::fstat(f.file.buffered()).is_ok_and(|stat| stat.st_nlink == 0))
@@ -129,7 +129,8 @@ impl SharedDir {
     ///
     /// # Errors
     ///
-    /// `Stale` when another data set of this process uses the directory with different shards; errors of the file system.
+    /// `Stale` when another data set of this process uses the directory with different shards; errors of the file
+    /// system.
     pub(super) fn join(path: &Path, shards: Arc<ShardSet>) -> Result<Arc<Self>> {
         let failed = |e| Error::from_io(e, "the cache directory cannot be used").with("directory", path.display());
         let meta = std::fs::metadata(path).map_err(failed)?;

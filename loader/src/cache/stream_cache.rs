@@ -66,7 +66,8 @@ pub(crate) struct StreamCache {
 impl StreamCache {
     /// Opens a directory, which is created if shards can be fetched into it, and lists it.
     ///
-    /// `index.json` should be there already (see [`install_index`](super::install_index)), because it carries the locks.
+    /// `index.json` should be there already (see [`install_index`](super::install_index)), because it carries the
+    /// locks.
     ///
     /// # Errors
     ///
@@ -125,7 +126,8 @@ impl StreamCache {
         self.state.dir.features.keep_in_page_cache();
     }
 
-    /// Returns the last known state of `shard`. The disk is read the first time; another process may have changed it since.
+    /// Returns the last known state of `shard`. The disk is read the first time; another process may have changed it
+    /// since.
     pub(crate) fn state(&self, shard: u32) -> ShardState {
         let dir = &self.state.dir;
         if shard as usize >= dir.shards.len() {
@@ -202,10 +204,11 @@ impl StreamCache {
         }
     }
 
-    /// Opens the raw files of `shard` and sets its access time; `None` if it is not on disk (evicted, or never fetched).
+    /// Opens the raw files of `shard` and sets its access time; `None` if it is not on disk (evicted, or never
+    /// fetched).
     ///
-    /// Readers share one set of descriptors. The bytes count towards the limit until the last reader drops it, even if the
-    /// shard is evicted before.
+    /// Readers share one set of descriptors. The bytes count towards the limit until the last reader drops it, even if
+    /// the shard is evicted before.
     ///
     /// # Errors
     ///
@@ -248,16 +251,16 @@ impl StreamCache {
         RoomRequest(self.state.clone())
     }
 
-    /// Returns true if a consumer of another data set waits for room, in this or another process. Shards that are kept for
-    /// later samples should then be released.
+    /// Returns true if a consumer of another data set waits for room, in this or another process. Shards that are kept
+    /// for later samples should then be released.
     pub(crate) fn is_room_requested(&self) -> bool {
         let dir = &self.state.dir;
         let own = self.state.room_requests.load(Ordering::Relaxed);
         dir.is_own_process() && dir.locks.lock().is_room_requested(own)
     }
 
-    /// Returns the bytes of evicted shards that this process still has open. They are free for other shards only when they
-    /// are closed.
+    /// Returns the bytes of evicted shards that this process still has open. They are free for other shards only when
+    /// they are closed.
     pub(crate) fn evicted_open_bytes(&self) -> u64 {
         let dir = &self.state.dir;
         if dir.is_own_process() { dir.locks.lock().evicted_open_bytes } else { 0 }

@@ -85,8 +85,8 @@ impl StreamState {
         Ok(self.dir.folder_of(shard))
     }
 
-    /// Returns the error for a stream without a remote that cannot use `shard`. It names the first file that is missing or
-    /// has the wrong size.
+    /// Returns the error for a stream without a remote that cannot use `shard`. It names the first file that is missing
+    /// or has the wrong size.
     pub(super) fn unusable_error(&self, shard: u32) -> Error {
         let missing = "a shard is missing and the stream has no remote to fetch it from";
         let wrong_size = "a shard's size differs from the index, and the stream has no remote to fetch it from";

@@ -48,8 +48,8 @@ impl Watch {
         Self { fds: Mutex::new(None), state: Mutex::new(WatchState::default()), changed: Condvar::new() }
     }
 
-    /// Returns the number to pass to [`wait`](Self::wait), taken before the state that is waited for is checked. Events in
-    /// `folder` (an absolute path) are noticed from now on.
+    /// Returns the number to pass to [`wait`](Self::wait), taken before the state that is waited for is checked. Events
+    /// in `folder` (an absolute path) are noticed from now on.
     pub(super) fn version(&self, folder: &Path) -> u64 {
         let mut fds = self.fds.lock();
         if let Some(fds) = fds.get_or_insert_with(Fds::new)

@@ -1,22 +1,22 @@
 //! Writes of files whose name appears only when all their bytes are on the medium.
 //!
 //! The file is written without a name (`O_TMPFILE`), forced to the medium, and linked: a process killed before the link
-//! leaves nothing at all, one killed after it leaves a complete file. File systems without unnamed files get `<name>.tmp`
-//! and a rename; the next process that claims the shard writes over it.
+//! leaves nothing at all, one killed after it leaves a complete file. File systems without unnamed files get
+//! `<name>.tmp` and a rename; the next process that claims the shard writes over it.
 //!
 //! **Why `fdatasync` before the link.** The link is a change of the directory, which the journal may commit before the
 //! file's bytes are written back. After a power loss file systems differ: no bytes, some bytes, or the right size with
-//! zeros where pages had not been written. The last case cannot be detected by the size, and comparing the hashes of all
-//! shards at every start costs more than it saves. The bytes have to reach the medium anyway, and a thread that waits for
-//! one shard does not block other downloads. Measured on a virtual disk with ext4, shards of 64 MiB one after the other:
-//! 1.4 GiB/s with it, 3.1 GiB/s without. For a medium slower than the network, or a cache that does not outlive the
-//! machine, `skip_sync` turns it off.
+//! zeros where pages had not been written. The last case cannot be detected by the size, and comparing the hashes of
+//! all shards at every start costs more than it saves. The bytes have to reach the medium anyway, and a thread that
+//! waits for one shard does not block other downloads. Measured on a virtual disk with ext4, shards of 64 MiB one after
+//! the other: 1.4 GiB/s with it, 3.1 GiB/s without. For a medium slower than the network, or a cache that does not
+//! outlive the machine, `skip_sync` turns it off.
 //!
 //! **Why `pwrite` and no ring.** A shard is written by the thread that has fetched and unpacked it, which has nothing
-//! else to do at that time. Measured on ext4, 4 shards of 64 MiB in pieces of 1 MiB, medians of 12 alternating rounds on
-//! two busy cores: `pwrite` 1,063 MiB/s and 0.275 CPU seconds per GiB, a ring with 4 pieces in flight 957 MiB/s and 0.30;
-//! without `fdatasync` 2,428 MiB/s against 2,692, at 0.24 both. Rounds differ by more than that, so the measurement shows
-//! no gain that would pay for a second way to write.
+//! else to do at that time. Measured on ext4, 4 shards of 64 MiB in pieces of 1 MiB, medians of 12 alternating rounds
+//! on two busy cores: `pwrite` 1,063 MiB/s and 0.275 CPU seconds per GiB, a ring with 4 pieces in flight 957 MiB/s and
+//! 0.30; without `fdatasync` 2,428 MiB/s against 2,692, at 0.24 both. Rounds differ by more than that, so the
+//! measurement shows no gain that would pay for a second way to write.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{WRITE_PIECE_BYTES, write_pieces};

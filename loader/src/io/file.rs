@@ -18,8 +18,8 @@ const HOT_STREAK: u32 = 32;
 /// Largest sample that is copied from a mapping of a hot file. For larger ones the cost of a system call is negligible.
 const MAPPED_BYTES_MAX: usize = 16 << 10;
 
-/// One of this many samples in a hot mapping is checked against the page cache, because an access to a page that has left
-/// it waits for the disk.
+/// One of this many samples in a hot mapping is checked against the page cache, because an access to a page that has
+/// left it waits for the disk.
 const CHECK_ONE_OF: u64 = 16;
 
 /// Features of the file system under a folder of shards, learned from reads. One per folder, shared by its files.
@@ -176,8 +176,8 @@ impl ShardFile {
     ///
     /// # Errors
     ///
-    /// `Unsupported` when the file system does not support O_DIRECT, `NotFound` when the name is gone or belongs to another
-    /// file by now; those of [`open`](Self::open).
+    /// `Unsupported` when the file system does not support O_DIRECT, `NotFound` when the name is gone or belongs to
+    /// another file by now; those of [`open`](Self::open).
     pub fn open_direct_again(&self) -> Result<OwnedFd> {
         let failed = |message: &str, kind| Error::new(kind, message).with("path", self.path.display());
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::DIRECT;
@@ -209,8 +209,8 @@ impl ShardFile {
         page_cache.is_cached(self.buffered(), offset, len)
     }
 
-    /// Fills `into` from `offset` if the page cache has all of it, on the calling thread and without waiting for a disk.
-    /// Otherwise returns false, with `into` unspecified.
+    /// Fills `into` from `offset` if the page cache has all of it, on the calling thread and without waiting for a
+    /// disk. Otherwise returns false, with `into` unspecified.
     pub fn read_cached(&self, offset: u64, into: &mut [u8]) -> bool {
         self.copy_cached(offset, &mut [IoSliceMut::new(into)]) == into.len()
     }
@@ -221,8 +221,8 @@ impl ShardFile {
         self.copy_cached(offset, into) == len
     }
 
-    /// Reads like [`read_cached`](Self::read_cached) a range whose middle goes to uninitialised memory. If it returns true,
-    /// all of `middle` is initialised.
+    /// Reads like [`read_cached`](Self::read_cached) a range whose middle goes to uninitialised memory. If it returns
+    /// true, all of `middle` is initialised.
     pub fn read_cached_around(
         &self,
         offset: u64,
@@ -253,9 +253,9 @@ impl ShardFile {
         }
     }
 
-    /// Reads like [`read_cached`](Self::read_cached) a small range of a hot file from a mapping. Returns false if the range
-    /// is not small, or the file is not hot or cannot be mapped. It may wait for a page that has left the page cache since
-    /// the file became hot, and a disk that fails then ends the process.
+    /// Reads like [`read_cached`](Self::read_cached) a small range of a hot file from a mapping. Returns false if the
+    /// range is not small, or the file is not hot or cannot be mapped. It may wait for a page that has left the page
+    /// cache since the file became hot, and a disk that fails then ends the process.
     pub fn read_mapped(&self, offset: u64, into: &mut [u8]) -> bool {
         if into.len() > MAPPED_BYTES_MAX || !self.is_hot() {
             return false;
@@ -284,8 +284,9 @@ impl ShardFile {
                     self.remember(false);
                     return 0;
                 }
-                // The kernel does not report it. Hot data must not be read from the disk, and a query with RWF_NOWAIT would
-                // fetch cold data twice (its miss starts readahead of the range), so everything goes through the cache.
+                // The kernel does not report it. Hot data must not be read from the disk, and a query with RWF_NOWAIT
+                // would fetch cold data twice (its miss starts readahead of the range), so everything goes through the
+                // cache.
                 None => {
                     self.features.disable_direct();
                     if !nowait {
@@ -299,8 +300,8 @@ impl ShardFile {
             match rustix::io::preadv2(&self.buffered, into, offset, flags) {
                 Ok(read) => break read.min(len),
                 Err(Errno::INTR) => {}
-                // The file system (tmpfs, NFS) or the kernel does not support the flag. Data that is known to be cached is
-                // read without it.
+                // The file system (tmpfs, NFS) or the kernel does not support the flag. Data that is known to be cached
+                // is read without it.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if !flags.is_empty() => {
                     self.features.disable_nowait();
                     if !is_known {
@@ -321,8 +322,8 @@ impl ShardFile {
         self.hot.load(Ordering::Relaxed) >= HOT_STREAK
     }
 
-    /// Notes if the page cache had a read. A lost update between threads costs one query more or less. Nothing is written
-    /// while a file stays hot or cold, because all threads read this for every sample.
+    /// Notes if the page cache had a read. A lost update between threads costs one query more or less. Nothing is
+    /// written while a file stays hot or cold, because all threads read this for every sample.
     fn remember(&self, cached: bool) {
         let streak = self.hot.load(Ordering::Relaxed);
         let now = if cached { streak.saturating_add(1).min(HOT_STREAK) } else { 0 };
@@ -346,7 +347,8 @@ fn open_retrying(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
 /// Opens the file once more with O_DIRECT. Returns `None`, and disables it for the folder, if that fails or needs an
 /// alignment above a block.
 fn open_direct(path: &Path, buffered: &OwnedFd, features: &DirFeatures) -> Option<OwnedFd> {
-    // DIOALIGN (Linux 6.1, few file systems) is the alignment that O_DIRECT needs; 0 means that the file does not support it.
+    // DIOALIGN (Linux 6.1, few file systems) is the alignment that O_DIRECT needs; 0 means that the file does not
+    // support it.
     if let Ok(stat) = rustix::fs::statx(buffered, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
         && stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0
     {
@@ -363,7 +365,8 @@ fn open_direct(path: &Path, buffered: &OwnedFd, features: &DirFeatures) -> Optio
             features.disable_direct();
             None
         }
-        // EMFILE, ENFILE: one descriptor has to suffice. ENOENT: evicted between the two calls; the first one still reads.
+        // EMFILE, ENFILE: one descriptor has to suffice. ENOENT: evicted between the two calls; the first one still
+        // reads.
         Err(_) => None,
     }
 }

@@ -10,14 +10,14 @@
 //! ```
 //!
 //! `reader` has the trait, [`Reader`]; one thread drives each. `op` interprets the results of all readers (short reads,
-//! interrupted calls, a file system without O_DIRECT, every error number), and one test body (`tests::contract`) runs for
-//! all.
+//! interrupted calls, a file system without O_DIRECT, every error number), and one test body (`tests::contract`) runs
+//! for all.
 //!
-//! * [`reader()`] selects the implementation by [`probe`]: without io_uring (seccomp, gVisor, locked-memory limits) it is the
-//!   pread threads, with one note in the statistics.
-//! * Data in the page cache is copied on the calling thread, by one call, at the cost of plain pread. A query of the page
-//!   cache takes 0.2 microseconds and is skipped while a file keeps being hot. Registered buffers and queues gain nothing
-//!   there. Cold data is read with O_DIRECT, where a queue of 16 is 2.4 times as fast as one read at a time.
+//! * [`reader()`] selects the implementation by [`probe`]: without io_uring (seccomp, gVisor, locked-memory limits) it
+//!   is the pread threads, with one note in the statistics.
+//! * Data in the page cache is copied on the calling thread, by one call, at the cost of plain pread. A query of the
+//!   page cache takes 0.2 microseconds and is skipped while a file keeps being hot. Registered buffers and queues gain
+//!   nothing there. Cold data is read with O_DIRECT, where a queue of 16 is 2.4 times as fast as one read at a time.
 //! * `blocking` is for all other reads and writes: offset tables, random access, shards.
 
 mod blocking;

@@ -1,5 +1,5 @@
-//! One read in flight, and the interpretation of its results. Every [`Reader`](super::Reader) gets the next call from here
-//! and reports its result.
+//! One read in flight, and the interpretation of its results. Every [`Reader`](super::Reader) gets the next call from
+//! here and reports its result.
 
 use super::file::ShardFile;
 use super::reader::{Completion, Counters, ReadRequest};

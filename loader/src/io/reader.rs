@@ -10,8 +10,8 @@ use std::time::Duration;
 /// Default number of reads in flight: 16 saturate one virtual disk, NVMe takes more.
 pub const DEPTH_DEFAULT: usize = 64;
 
-/// Most reads in flight. A ring has at most 32,768 entries, but nothing is faster beyond this depth, and each read in flight
-/// occupies a slot.
+/// Most reads in flight. A ring has at most 32,768 entries, but nothing is faster beyond this depth, and each read in
+/// flight occupies a slot.
 pub const DEPTH_MAX: usize = 4096;
 
 /// Implementation of a reader.
@@ -71,8 +71,8 @@ pub struct Completion {
 
 /// Reads many samples at a time, for the one thread that drives it.
 ///
-/// A reader may move to another thread before its first use. After that it stays, because a ring belongs to the thread that
-/// submits to it. Dropping a reader waits for the reads in flight and returns their slots.
+/// A reader may move to another thread before its first use. After that it stays, because a ring belongs to the thread
+/// that submits to it. Dropping a reader waits for the reads in flight and returns their slots.
 pub trait Reader: Send {
     /// Returns the number of requests that may be submitted before [`wait`](Self::wait).
     fn room(&self) -> usize;
@@ -80,8 +80,8 @@ pub trait Reader: Send {
     /// Returns the number of submitted requests whose completions have not been returned.
     fn in_flight(&self) -> usize;
 
-    /// Returns the number of completions that [`wait`](Self::wait) would return without a system call: mostly reads from the
-    /// page cache. If they are taken before more is submitted, their slots are still in the CPU's cache.
+    /// Returns the number of completions that [`wait`](Self::wait) would return without a system call: mostly reads
+    /// from the page cache. If they are taken before more is submitted, their slots are still in the CPU's cache.
     fn ready(&self) -> usize;
 
     /// Starts a read. Errors of the read itself, even immediate ones, are in its completion.
@@ -91,8 +91,8 @@ pub trait Reader: Send {
     /// [`ErrorKind::Internal`](crate::ErrorKind::Internal) when there is no room. The slot then returns to its pool.
     fn submit(&mut self, request: ReadRequest) -> Result<()>;
 
-    /// Appends finished reads to `done` and returns their number. Waits for the first one at most `limit`, and not at all if
-    /// nothing is in flight. Returns 0 after `limit` has passed.
+    /// Appends finished reads to `done` and returns their number. Waits for the first one at most `limit`, and not at
+    /// all if nothing is in flight. Returns 0 after `limit` has passed.
     ///
     /// # Errors
     ///

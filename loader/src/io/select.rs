@@ -8,8 +8,8 @@ use crate::memory::ReadPool;
 use crate::stats::Stats;
 use std::sync::Arc;
 
-/// Creates the reader that `config` selects and this machine supports. `pool` is the pool of the leases, for registration.
-/// A fallback and its reason become a note in `stats`.
+/// Creates the reader that `config` selects and this machine supports. `pool` is the pool of the leases, for
+/// registration. A fallback and its reason become a note in `stats`.
 ///
 /// # Errors
 ///

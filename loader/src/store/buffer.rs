@@ -1,8 +1,8 @@
 //! Memory that a fetch fills.
 //!
 //! The caller creates a [`FetchBuffer`], passes it to the request and gets it back filled. During the fetch it is split
-//! into one piece per ranged request, so that several of them write in parallel, each byte once, without locks and without
-//! a copy when the pieces are joined.
+//! into one piece per ranged request, so that several of them write in parallel, each byte once, without locks and
+//! without a copy when the pieces are joined.
 
 use bytes::{Bytes, BytesMut};
 
@@ -16,8 +16,8 @@ impl FetchBuffer {
         Self(BytesMut::zeroed(len))
     }
 
-    /// Resizes the memory to `len` bytes for another object; its content is unspecified. Reuse of buffers saves page faults,
-    /// which cost more than a copy.
+    /// Resizes the memory to `len` bytes for another object; its content is unspecified. Reuse of buffers saves page
+    /// faults, which cost more than a copy.
     #[must_use]
     pub fn resized(mut self, len: usize) -> Self {
         self.0.resize(len, 0);

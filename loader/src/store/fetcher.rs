@@ -13,12 +13,12 @@ use std::time::Duration;
 /// Longest time without another byte: a fetcher may have no limit of its own.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 
-/// Most bytes on disk during a fetch, in addition to twice the file: a fetcher may keep parts and the file assembled from
-/// them, and a few files of its own.
+/// Most bytes on disk during a fetch, in addition to twice the file: a fetcher may keep parts and the file assembled
+/// from them, and a few files of its own.
 const EXTRA_BYTES_MAX: u64 = 64 << 20;
 
-/// Fetches files of one remote without the engine's transports, for example with a cloud's own library in another language.
-/// The files are checked, unpacked and published like all others.
+/// Fetches files of one remote without the engine's transports, for example with a cloud's own library in another
+/// language. The files are checked, unpacked and published like all others.
 pub trait Fetcher: fmt::Debug + Send + Sync {
     /// Fetches the whole file `key`, a path relative to the remote, including any retries. Returns it open at its
     /// beginning.
@@ -71,13 +71,13 @@ impl Length {
     }
 }
 
-/// Fetches `key`, a file of `length`. `watch` is called with the progress, and with true if there was some since the last
-/// call.
+/// Fetches `key`, a file of `length`. `watch` is called with the progress, and with true if there was some since the
+/// last call.
 ///
 /// # Errors
 ///
-/// Those of [`Fetcher::fetch`] and of `watch`; `Timeout` when no more bytes arrive, `Checksum` for another length, as soon
-/// as that is visible.
+/// Those of [`Fetcher::fetch`] and of `watch`; `Timeout` when no more bytes arrive, `Checksum` for another length, as
+/// soon as that is visible.
 pub(crate) fn fetch_whole(
     fetcher: &dyn Fetcher,
     key: &str,

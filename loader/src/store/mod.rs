@@ -17,8 +17,8 @@
 //! * `http` is a client over hyper and rustls; `s3` adds signatures and credentials; `file` is a folder.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
 //!   elsewhere.
-//! * `fetcher` is the interface for other schemes, whose files a downloader outside of the engine fetches; `external` is
-//!   the queue between it and the threads that need files.
+//! * `fetcher` is the interface for other schemes, whose files a downloader outside of the engine fetches; `external`
+//!   is the queue between it and the threads that need files.
 //!
 //! Bytes are not hashed here: the caller has the hash and compares it before the bytes are used.
 

@@ -41,8 +41,8 @@ impl<T> Queue<T> {
         loop {
             let woken = self.ready.notified();
             tokio::pin!(woken);
-            // Registered before the check: a push after the check wakes this waiter. A waiter that was woken and finds an
-            // item without waiting passes its wake-up on when it is dropped.
+            // Registered before the check: a push after the check wakes this waiter. A waiter that was woken and finds
+            // an item without waiting passes its wake-up on when it is dropped.
             woken.as_mut().enable();
             if let Some(item) = self.items.lock().pop_front() {
                 return item;

@@ -61,8 +61,8 @@ impl Remote {
         }
     }
 
-    /// Fetches an object of unknown size that must not be larger than `limit_bytes`, and waits for it. It does not queue
-    /// behind fetches.
+    /// Fetches an object of unknown size that must not be larger than `limit_bytes`, and waits for it. It does not
+    /// queue behind fetches.
     ///
     /// # Errors
     ///
@@ -112,8 +112,8 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// Splits `len` bytes into parts of about equal size, none above `part_bytes`: a short last part would cost a whole request
-/// for little.
+/// Splits `len` bytes into parts of about equal size, none above `part_bytes`: a short last part would cost a whole
+/// request for little.
 fn part_lens(len: usize, part_bytes: usize) -> Vec<usize> {
     let parts = len.div_ceil(part_bytes);
     (0..parts).map(|i| len / parts + usize::from(i < len % parts)).collect()

@@ -37,8 +37,8 @@ impl Stores {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for
-    /// names that cannot work.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
+    /// for names that cannot work.
     pub fn open(&self, remote: &str) -> Result<Remote> {
         let queues = &self.threads.queues;
         let config = &queues.context.config;
@@ -54,7 +54,8 @@ impl Stores {
         Ok(Remote::new(self.threads.clone(), source, remote))
     }
 
-    /// Ends the fetch threads now; queued and running fetches fail with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+    /// Ends the fetch threads now; queued and running fetches fail with
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed).
     pub fn close(&self) {
         self.threads.close();
     }

@@ -1,8 +1,8 @@
 //! Handle of a caller on a fetch in flight.
 //!
-//! A [`Job`] is shared by the [`FetchTicket`] and by the parts that are being fetched. However a part ends (filled, failed,
-//! cancelled, its thread ended), it reports to the job exactly once, through [`Job::part_filled`] or [`Job::fail`], so no
-//! caller waits for a part that no longer exists.
+//! A [`Job`] is shared by the [`FetchTicket`] and by the parts that are being fetched. However a part ends (filled,
+//! failed, cancelled, its thread ended), it reports to the job exactly once, through [`Job::part_filled`] or
+//! [`Job::fail`], so no caller waits for a part that no longer exists.
 
 use super::buffer::FetchBuffer;
 use super::source::{Source, Version};

@@ -18,9 +18,9 @@ pub(crate) struct Candidate {
 
 /// Returns the `candidates` to evict so that `need` bytes are freed, in order; `None` if all of them do not suffice.
 ///
-/// `next_use` is the next use of the shard that room is made for. No shard that is used sooner is evicted. Shards that the
-/// plan does not use at all come first, the least recently used of them first; then those with the farthest next use.
-/// Shards that other processes have open come last, whatever their use, because their room is not free at once.
+/// `next_use` is the next use of the shard that room is made for. No shard that is used sooner is evicted. Shards that
+/// the plan does not use at all come first, the least recently used of them first; then those with the farthest next
+/// use. Shards that other processes have open come last, whatever their use, because their room is not free at once.
 pub(crate) fn choose(mut candidates: Vec<Candidate>, next_use: Option<u64>, need: u64) -> Option<Vec<Candidate>> {
     // A shard that is fetched without being in the plan is used now.
     let next_use = next_use.unwrap_or(0);

@@ -1,9 +1,9 @@
 //! Room for a shard: the bytes on disk, the limit, and the shards that are evicted.
 //!
 //! One thread of one process makes room at a time (the admission lock), from a fresh listing of names. Sizes come from
-//! the index, because a file gets its name only when it is complete. The locks show what a listing cannot: room that other
-//! processes have reserved, and evicted shards that they still have open. So the limit holds at every moment, and it is
-//! the strictest limit of all running jobs.
+//! the index, because a file gets its name only when it is complete. The locks show what a listing cannot: room that
+//! other processes have reserved, and evicted shards that they still have open. So the limit holds at every moment, and
+//! it is the strictest limit of all running jobs.
 //!
 //! * `usage` is the state of one directory while room is made;
 //! * `choose` selects the shards to evict, from values alone;
@@ -41,7 +41,8 @@ pub(super) enum Room {
     Wait(String),
 }
 
-/// Reserves room for `shard` of `own`, which the caller has claimed. With `keep_zip`, its compressed files need room too.
+/// Reserves room for `shard` of `own`, which the caller has claimed. With `keep_zip`, its compressed files need room
+/// too.
 pub(super) fn make_room(
     group: &CacheGroup,
     own: &Arc<GroupMember>,
@@ -146,8 +147,8 @@ impl fmt::Display for Shortage {
         }
         write!(
             f,
-            "; {} bytes are on disk and {} in flight or evicted and still open, all being fetched, not read yet, needed \
-             sooner, or of a data set without a remote",
+            "; {} bytes are on disk and {} in flight or evicted and still open, all being fetched, not read yet, \
+             needed sooner, or of a data set without a remote",
             self.resident, self.in_flight
         )
     }

@@ -29,8 +29,8 @@ pub(in crate::cache) fn evict_now(member: &GroupMember, shard: u32, bytes: u64) 
     Ok(was_here && dir.refresh_present(shard) == 0)
 }
 
-/// Removes the files of `victim`, unless it has been claimed or held since it was chosen. Returns the bytes that are free
-/// at once.
+/// Removes the files of `victim`, unless it has been claimed or held since it was chosen. Returns the bytes that are
+/// free at once.
 pub(super) fn evict(member: &GroupMember, victim: Candidate) -> u64 {
     let dir = &member.dir;
     // Declared first and so dropped last: the last reader takes the locks when it is dropped.

@@ -56,8 +56,8 @@ impl DirUsage {
         Ok(())
     }
 
-    /// Returns all shards here that may be evicted, whenever they are used next. `fetched` is the shard that room is made
-    /// for, if it belongs to this directory.
+    /// Returns all shards here that may be evicted, whenever they are used next. `fetched` is the shard that room is
+    /// made for, if it belongs to this directory.
     pub(super) fn candidates(
         &self,
         member: usize,

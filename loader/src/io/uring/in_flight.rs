@@ -1,7 +1,7 @@
 //! Table of the reads that the kernel may be working on.
 //!
-//! Slot and descriptor of a read are owned here from before its call enters the ring until its result is there, whether the
-//! read succeeds, fails, or is not needed any more.
+//! Slot and descriptor of a read are owned here from before its call enters the ring until its result is there, whether
+//! the read succeeds, fails, or is not needed any more.
 
 use super::super::op::ReadOp;
 

@@ -5,8 +5,8 @@
 //! * `ring`: the ring itself, with every call that is unsafe or has error numbers;
 //! * `in_flight`: owns the memory and descriptors that the kernel may use, until the kernel has reported the result.
 //!
-//! The ring is created disabled, so that the reader can move to its thread. The first use enables it, and from then on it
-//! belongs to that thread. The pool's pieces are registered one by one, as the background thread populates them: the
+//! The ring is created disabled, so that the reader can move to its thread. The first use enables it, and from then on
+//! it belongs to that thread. The pool's pieces are registered one by one, as the background thread populates them: the
 //! registration of a piece without pages would populate it first, which takes seconds for a large pool.
 //!
 //! Order of the shutdown: drain, then close, then unmap.

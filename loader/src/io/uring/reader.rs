@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest wait of a dropped reader for its reads. A slower disk has hung; the slots are then leaked, because the kernel may
-/// still write to them.
+/// Longest wait of a dropped reader for its reads. A slower disk has hung; the slots are then leaked, because the
+/// kernel may still write to them.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
 
 /// Reader with its own ring.
@@ -66,8 +66,8 @@ impl UringReader {
             let mut next = op.next();
             // A slot of another node's pool is not among the fixed buffers.
             next.piece = next.piece.filter(|_| is_own);
-            // SAFETY: slot and file belong to `op`, which stays in the table until `take_results` has its last result, or
-            // for ever (`InFlight::leak`).
+            // SAFETY: slot and file belong to `op`, which stays in the table until `take_results` has its last result,
+            // or for ever (`InFlight::leak`).
             if !unsafe { self.ring.push(index, next) } {
                 return;
             }

@@ -15,9 +15,9 @@ const PING: u64 = u64::MAX;
 
 /// Ring with its fixed buffers.
 ///
-/// Invariants: `ring` is closed before `pieces` are released (fields drop in order), so a registered piece is mapped for as
-/// long as it is registered. A call enters the ring only for a slot and a descriptor that the in-flight table owns, and the
-/// table releases them only when `wait` has returned the call's result.
+/// Invariants: `ring` is closed before `pieces` are released (fields drop in order), so a registered piece is mapped
+/// for as long as it is registered. A call enters the ring only for a slot and a descriptor that the in-flight table
+/// owns, and the table releases them only when `wait` has returned the call's result.
 pub(super) struct Ring {
     ring: IoUring,
     /// Pieces to register, in the pool's order.

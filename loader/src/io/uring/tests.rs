@@ -29,8 +29,8 @@ fn read_one(reader: &mut dyn Reader, pool: &ReadPool, file: &Arc<crate::io::Shar
     assert!(lease.iter().enumerate().all(|(i, b)| *b == ((offset + i as u64) % 251) as u8));
 }
 
-/// Lets every later `io_uring_setup` of the calling thread alone fail with `errno`, as with container profiles (EPERM) and
-/// gVisor (ENOSYS).
+/// Lets every later `io_uring_setup` of the calling thread alone fail with `errno`, as with container profiles (EPERM)
+/// and gVisor (ENOSYS).
 fn refuse_io_uring(errno: libc::c_int) {
     const fn line(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
         libc::sock_filter { code: code as u16, jt, jf, k }

@@ -1,8 +1,8 @@
 //! Fetches by a downloader outside of the engine.
 //!
 //! A thread that needs a file calls [`Fetcher::fetch`](super::Fetcher::fetch) on one of [`FetchQueue::fetchers`], and
-//! waits. The downloader takes [`FetchTask`]s from [`FetchQueue::next`], several in parallel, and answers each with an open
-//! file. The two sides share nothing else, so the engine's threads never need the other side's locks, such as an
+//! waits. The downloader takes [`FetchTask`]s from [`FetchQueue::next`], several in parallel, and answers each with an
+//! open file. The two sides share nothing else, so the engine's threads never need the other side's locks, such as an
 //! interpreter's.
 //!
 //! * `queue`: the queue and its fetchers;

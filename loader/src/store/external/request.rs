@@ -236,8 +236,8 @@ impl Drop for FetchTask {
     }
 }
 
-/// Returns the size of all files in `folder`, and in `levels` of folders below it, because some downloaders assemble files
-/// in a sub-folder. Links are not followed.
+/// Returns the size of all files in `folder`, and in `levels` of folders below it, because some downloaders assemble
+/// files in a sub-folder. Links are not followed.
 fn bytes_in(folder: &Path, levels: usize) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let bytes_of = |entry: std::fs::DirEntry| match entry.metadata().ok()? {

@@ -107,8 +107,8 @@ async fn first_open<S>(
     Err(network_failure(last, "cannot connect", origin))
 }
 
-/// Resolves a name with the system's resolver, on a new thread: it may hang for long, and neither this thread's transfers
-/// nor its end can wait for that.
+/// Resolves a name with the system's resolver, on a new thread: it may hang for long, and neither this thread's
+/// transfers nor its end can wait for that.
 async fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);

@@ -75,7 +75,8 @@ fn number(headers: &HeaderMap, name: &header::HeaderName) -> Result<Option<u64>,
     number.map(Some).ok_or_else(|| Failure::network(format!("{name} is not a number")))
 }
 
-/// Returns the version of an object. Weak tags do not promise equal bytes, so the time of the last change is used instead.
+/// Returns the version of an object. Weak tags do not promise equal bytes, so the time of the last change is used
+/// instead.
 fn version(headers: &HeaderMap) -> Option<Version> {
     let tag = text(headers, &header::ETAG).filter(|tag| !tag.starts_with("W/"));
     tag.map(|tag| Version::ETag(tag.to_owned()))

@@ -1,8 +1,8 @@
 //! Socket with reads and writes through the thread's io_uring, as a tokio stream.
 //!
 //! The ring owns a buffer until the kernel is done with it, while hyper and rustls lend theirs. So bytes pass through a
-//! buffer of the adapter, one copy more than with readiness-based sockets. It exists to be measured against them, and for
-//! kernels on which it is the faster one.
+//! buffer of the adapter, one copy more than with readiness-based sockets. It exists to be measured against them, and
+//! for kernels on which it is the faster one.
 
 use std::future::Future;
 use std::io;

@@ -1,8 +1,8 @@
 //! Addresses and signatures of S3 buckets.
 //!
-//! object_store signs requests (`AwsAuthorizer`) and finds credentials (static keys, web identity, container, instance),
-//! because those are many and change. The requests for objects are ours, because they write to the caller's memory, resume,
-//! and count their attempts. A signature costs some 20 µs.
+//! object_store signs requests (`AwsAuthorizer`) and finds credentials (static keys, web identity, container,
+//! instance), because those are many and change. The requests for objects are ours, because they write to the caller's
+//! memory, resume, and count their attempts. A signature costs some 20 µs.
 
 use super::bridge::Bridge;
 use super::settings::S3Settings;

@@ -1,7 +1,7 @@
 //! Requests of object_store over our connections, for its credential providers.
 //!
-//! Its futures have to be `Send` and our connections stay on their thread, so a request becomes a call on a fetch thread
-//! that returns the whole response, a token of a few kilobytes.
+//! Its futures have to be `Send` and our connections stay on their thread, so a request becomes a call on a fetch
+//! thread that returns the whole response, a token of a few kilobytes.
 
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;

@@ -18,8 +18,8 @@ const PROVIDER_VARIABLES: [&str; 9] = [
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 ];
 
-/// Settings of `s3://` remotes. Missing credentials come from the machine: a role of its web identity, its container or its
-/// instance. Without any, requests are not signed, which public buckets accept.
+/// Settings of `s3://` remotes. Missing credentials come from the machine: a role of its web identity, its container or
+/// its instance. Without any, requests are not signed, which public buckets accept.
 #[derive(Clone, Default)]
 pub struct S3Settings {
     /// Server to use instead of AWS, such as `http://127.0.0.1:9000`; buckets are then part of the path.
