@@ -285,7 +285,7 @@ fn a_remote_that_is_a_missing_folder_says_so_and_an_open_that_fails_leaves_nothi
     assert!(text.contains("does not exist") && text.contains(&missing.display().to_string()), "{text}");
     assert!(!text.contains("//"), "{text}");
     let e = Loader::new(config(stream(None, dir.path().to_str()))).unwrap_err();
-    assert!(e.to_string().contains("no data set"), "{e}");
+    assert!(e.to_string().contains("not a data set"), "{e}");
     let cache = dir.path().join("cache");
     let e = Loader::new(config(stream(Some(&cache.join("deep")), missing.to_str()))).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound, "{e}");
