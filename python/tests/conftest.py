@@ -7,7 +7,7 @@ import pytest
 from fake_cuda import compile_driver
 from picture_set import write_pictures
 
-# Whoever is started in the background of a shell without job control ignores Ctrl-C, and so do its children.
+# Background processes of a shell without job control ignore Ctrl-C, and so do their children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -1,4 +1,5 @@
-"""The engine's stand-ins for a CUDA driver, for nvJPEG and for cuFile, from Python, and a consumer of device tensors by DLPack.
+"""The engine's stand-ins for a CUDA driver, for nvJPEG and for cuFile, from Python, and a consumer of device tensors by
+DLPack.
 
 The stand-in's device memory is host memory, and its streams move as late as is legal: a consumer that does not wait for
 a copy sees what was there before.
@@ -81,8 +82,8 @@ class Driver:
         return self.library.fake_cuda_retained(device)
 
     def left(self):
-        """Registered ranges, device memory and events, when everybody has let go of the devices."""
-        assert self.library.fake_cuda_await_release(), "somebody holds a device"
+        """Returns registered ranges, device memory and events after all users have released the devices."""
+        assert self.library.fake_cuda_await_release(), "a device is still in use"
         counts = ("registered", "allocated", "events")
         return {name: getattr(self.library, f"fake_cuda_{name}")() for name in counts}
 
@@ -113,7 +114,7 @@ def compile_storage(folder, driver):
 
 
 class NvJpeg:
-    """The decoder's stand-in, loaded. It decodes the files that it was told of."""
+    """The decoder's stand-in, loaded. It decodes the files that are registered with it."""
 
     def __init__(self, library):
         self.library = ctypes.CDLL(library)
@@ -153,7 +154,7 @@ class Consumer:
         self._managed = kind.from_address(pointer(capsule, name))
         rename = ctypes.pythonapi.PyCapsule_SetName
         rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
-        # The name says that it is taken; it must stay alive as long as the capsule.
+        # The name marks it as taken; it must live as long as the capsule.
         self._taken = b"used_" + name
         rename(capsule, self._taken)
         del capsule
@@ -165,7 +166,7 @@ class Consumer:
         return self._read(self._driver.library.fake_cuda_read)
 
     def read_later(self):
-        """The same, but the read is only queued: the array is filled when the stream has come to it."""
+        """Queues the read instead: the array is filled when the stream reaches it."""
         return self._read(self._driver.library.fake_cuda_read_later)
 
     def _read(self, read):

@@ -14,7 +14,7 @@ CLASSES = 7
 
 
 def jpeg(number: int) -> bytes:
-    """A smooth picture that tells its number by its colours; sizes vary."""
+    """Makes a smooth picture with its number in its colours; sizes vary."""
     rng = np.random.default_rng(number)
     small = rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)
     size = (int(rng.integers(40, 90)), int(rng.integers(40, 90)))

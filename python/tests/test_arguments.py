@@ -1,4 +1,4 @@
-"""What forebay.Loader says to a wrong argument, before it looks at any data."""
+"""Errors of forebay.Loader for wrong arguments, before it reads any data."""
 
 import inspect
 import json
@@ -67,7 +67,7 @@ def test_a_wrong_argument_is_refused_by_its_name(name, value, sentence):
         (fb.Image, {"ops": []}, "Image has no argument 'ops': ops are passed one after the other, without a name"),
     ],
 )
-def test_a_misspelt_argument_is_told_which_is_meant(make, arguments, sentence):
+def test_a_misspelt_argument_gets_a_suggestion(make, arguments, sentence):
     with pytest.raises(TypeError) as caught:
         make(**arguments)
     assert str(caught.value) == sentence
@@ -107,7 +107,7 @@ def test_means_of_grey_levels_are_refused(pictures):
         fb.Loader(local=pictures, batch_size=4, fields={"x": fb.Image("image", *ops, dtype="float32")})
 
 
-def test_a_folder_of_data_sets_says_which_it_holds(packed, tmp_path, monkeypatch):
+def test_an_error_about_a_folder_of_data_sets_names_them(packed, tmp_path, monkeypatch):
     (tmp_path / "train").symlink_to(packed)
     with pytest.raises(fb.NotFoundError, match="holds data sets in train: name one with `split`"):
         fb.Loader(local=tmp_path, batch_size=4)
@@ -250,7 +250,7 @@ def test_numpy_is_not_promised_a_bfloat16(pictures, wrap):
         assert next(iter(loader))["x"].dtype == torch.bfloat16
 
 
-def test_a_sample_with_too_many_tokens_says_what_to_change(tmp_path):
+def test_a_sample_with_too_many_tokens_names_the_fix(tmp_path):
     numpy = pytest.importorskip("numpy")
     with fb.MDSWriter(out=tmp_path / "set", columns={"t": "ndarray:uint16"}) as writer:
         writer.write({"t": numpy.arange(5, dtype=numpy.uint16)})

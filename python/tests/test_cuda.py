@@ -1,4 +1,5 @@
-"""Batches on CUDA devices, over a stand-in for the driver: this machine needs no GPU, and has not shown what one does."""
+"""Batches on CUDA devices, over a stand-in for the driver: this machine needs no GPU, and has not shown what one
+does."""
 
 import gc
 import os
@@ -25,7 +26,7 @@ NOTHING_LEFT = {"registered": 0, "allocated": 0, "events": 0}
 
 @pytest.fixture
 def driver(cuda_library, monkeypatch):
-    """The stand-in; after the test everything must have been given back."""
+    """The stand-in; after the test everything must have been released."""
     monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(cuda_library))
     driver = Driver(cuda_library)
     yield driver
@@ -91,8 +92,8 @@ def test_memory_is_written_again_only_after_a_consumer_s_stream(pictures, driver
             outs.append(consumer.read_later())
             consumer.free()
             del batch, consumer
-            # Copies for later batches go on as far as what they wait for lets them. The consumer is some batches behind,
-            # not so many that all host memory is held by copies that wait for it.
+            # Copies for later batches go on as far as what they wait for lets them. The consumer is some batches
+            # behind, not so many that all host memory is held by copies that wait for it.
             driver.run_copies(besides=stream)
             if number % 4 == 3:
                 driver.run()
@@ -117,7 +118,7 @@ def test_tensors_may_be_freed_in_any_order_on_any_thread(pictures, driver):
         thread.join()
 
 
-def test_an_unused_capsule_and_an_unread_batch_are_given_back(pictures, driver):
+def test_an_unused_capsule_and_an_unread_batch_are_released(pictures, driver):
     with loader(pictures, "cuda:0") as batches:
         for number, batch in enumerate(batches):
             capsule = batch["x"].__dlpack__(stream=1, max_version=(1, 0)), batch["y"].__dlpack__()
@@ -215,7 +216,7 @@ def test_memory_that_cannot_be_pinned_makes_a_slower_loader_and_a_warning(pictur
     assert "ulimit -l" in warning and "`memory`" in warning
 
 
-def test_what_is_missing_is_said(pictures, driver):
+def test_an_error_names_what_is_missing(pictures, driver):
     with pytest.raises(fb.UnsupportedError, match="no CUDA device 5, this process sees 2"):
         loader(pictures, "cuda:5")
     with pytest.raises(fb.ConfigError, match='"cuda:0"'):
@@ -229,7 +230,7 @@ def test_what_is_missing_is_said(pictures, driver):
         loader(pictures, "cuda:0")
 
 
-def test_the_host_needs_no_driver_and_a_device_says_that_there_is_none(pictures, tmp_path):
+def test_the_host_needs_no_driver_and_a_device_without_one_is_an_error(pictures, tmp_path):
     code = f"""
         import forebay as fb
         fields = {{"number": fb.Scalar("number")}}
@@ -246,21 +247,20 @@ def test_the_host_needs_no_driver_and_a_device_says_that_there_is_none(pictures,
     assert "cannot be loaded" in done.stdout and "No such file" in done.stdout and str(tmp_path) in done.stdout
 
 
-def test_a_loader_that_is_never_closed_lets_go_of_its_device_before_the_process_ends(cuda_library, pictures):
+def test_a_loader_that_is_never_closed_releases_its_device_before_the_process_ends(cuda_library, pictures):
     code = f"""
         import atexit, ctypes
         library = ctypes.CDLL({str(cuda_library)!r})
         atexit.register(lambda: print("released", library.fake_cuda_await_release()))
         import forebay as fb
-        loader = fb.Loader(local={pictures!r}, batch_size=8, fields={{"number": fb.Scalar("number")}}, framework="dlpack", device="cuda")
-        batches = iter(loader)
-        next(batches)
+        loader = fb.Loader(local={pictures!r}, batch_size=8, fields={{"number": fb.Scalar("number")}},
+        framework="dlpack", device="cuda") batches = iter(loader) next(batches)
     """
     done = alone(code, FOREBAY_CUDA_LIBRARY=str(cuda_library))
     assert (done.returncode, done.stdout) == (0, "released 1\n"), done.stderr
 
 
-def test_a_forked_child_is_told_and_touches_no_device(driver, pictures):
+def test_a_loader_in_a_forked_child_is_an_error_and_touches_no_device(driver, pictures):
     def counts():
         # Without the stand-in's lock, which a thread may hold that the child does not have.
         return driver.library.fake_cuda_allocated(), driver.library.fake_cuda_events()
@@ -289,7 +289,7 @@ def test_a_forked_child_is_told_and_touches_no_device(driver, pictures):
         del batch
 
 
-def test_a_torch_without_cuda_is_told_when_the_loader_is_made(pictures, driver, monkeypatch):
+def test_a_torch_without_cuda_is_an_error_when_the_loader_is_made(pictures, driver, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.version, "cuda", None)
     with pytest.raises(fb.ConfigError, match="built without CUDA"):

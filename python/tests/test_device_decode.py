@@ -40,7 +40,7 @@ def known(libraries):
 
 @pytest.fixture
 def device(known, libraries, monkeypatch):
-    """Driver and decoder; after the test everything must have been given back."""
+    """Driver and decoder; after the test everything must have been released."""
     monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(libraries[0]))
     monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(libraries[1]))
     driver, decoder = known
@@ -72,7 +72,7 @@ def compare(driver, batch, host):
 
 
 def compare_all(driver, batches, hosts):
-    """An epoch of `batches`, each let go of before the next is asked for."""
+    """An epoch of `batches`, each dropped before the next is taken."""
     for batch, host in zip(batches, hosts, strict=True):
         compare(driver, batch, host)
         del batch
@@ -99,7 +99,7 @@ def test_pictures_that_the_device_refuses_are_decoded_on_the_host_into_their_pla
         compare_all(driver, batches, epochs_on_host(pictures)[0])
 
 
-def test_pictures_that_the_device_says_it_decodes_and_leaves_out_are_decoded_on_the_host(tmp_path, device, caplog):
+def test_pictures_that_the_device_accepts_and_leaves_out_are_decoded_on_the_host(tmp_path, device, caplog):
     driver, decoder = device
     left_out = range(0, SAMPLES, 7)
     with fb.MDSWriter(out=str(tmp_path / "data"), columns={"image": "jpeg", "number": "int"}) as writer:
@@ -128,7 +128,7 @@ def test_pictures_that_decode_threads_take_are_the_host_s(pictures, device):
     assert counters["pictures_on_device"] + counters["pictures_shared"] == 2 * 2 * SAMPLES
 
 
-def test_what_the_device_does_not_take_is_counted_and_said(tmp_path, pictures, device, caplog):
+def test_pictures_that_the_device_rejects_are_counted_and_logged(tmp_path, pictures, device, caplog):
     driver, _ = device
     with fb.MDSWriter(out=str(tmp_path / "data"), columns={"image": "jpeg", "number": "int"}) as writer:
         for number in range(64):
@@ -140,7 +140,7 @@ def test_what_the_device_does_not_take_is_counted_and_said(tmp_path, pictures, d
         for batch in batches:
             del batch
         counters = batches.stats()["counters"]
-    # What the stand-in has not been told of it refuses.
+    # The stand-in rejects files that are not registered.
     assert counters["pictures_refused"] == 32 and counters["pictures_not_for_device"] == 32 + 64
     with loader(pictures, "cuda:0", device_decode=True, fields={"all": fb.Image("image")}) as batches:
         next(iter(batches))
@@ -148,7 +148,7 @@ def test_what_the_device_does_not_take_is_counted_and_said(tmp_path, pictures, d
     assert any("device_decode has no effect" in record.getMessage() for record in caplog.records)
 
 
-def test_without_the_library_the_host_decodes_and_says_so_once(pictures, device, monkeypatch, tmp_path, caplog):
+def test_without_the_library_the_host_decodes_and_logs_it_once(pictures, device, monkeypatch, tmp_path, caplog):
     driver, _ = device
     monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(tmp_path / "libnvjpeg.so.12"))
     with loader(pictures, "cuda:0", device_decode=True) as batches:

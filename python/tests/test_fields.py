@@ -1,4 +1,4 @@
-"""Fields as plain values: what they say to the engine."""
+"""Fields as plain values, and their form for the engine."""
 
 import json
 
@@ -9,7 +9,7 @@ from forebay.arguments import byte_size
 from forebay.fields import specs
 
 
-def test_a_training_picture_says_its_operations_in_order():
+def test_a_training_picture_lists_its_operations_in_order():
     norm = fb.Normalize(fb.IMAGENET_MEAN, fb.IMAGENET_STD)
     fields = {
         "x": fb.Image("image", fb.RandomResizedCrop(224), fb.RandomHorizontalFlip(), norm, dtype="float16"),
@@ -40,7 +40,7 @@ def test_a_picture_without_a_type_is_bytes_until_it_is_normalised():
     assert fb.Image("a", fb.Normalize((0.5,), (0.5,))).dtype == "float32"
 
 
-def test_a_picture_says_how_it_is_read_where_that_is_not_the_default():
+def test_a_picture_lists_options_that_are_not_the_default():
     plain, chosen = fb.Image("a"), fb.Image("a", tolerant=True, apply_exif_orientation=True, scaled_decode=True)
     names = ("tolerant", "apply_exif_orientation", "scaled_decode")
     assert not any(name in plain._spec() for name in names)

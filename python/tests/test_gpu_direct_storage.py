@@ -1,4 +1,5 @@
-"""Rows that cuFile reads right to a CUDA device, over stand-ins for driver and library: no GPU has shown what it does."""
+"""Rows that cuFile reads right to a CUDA device, over stand-ins for driver and library: no GPU has shown what it
+does."""
 
 import ctypes
 import os
@@ -35,7 +36,7 @@ def rows(tmp_path_factory):
 
 @pytest.fixture
 def device(cuda_library, monkeypatch):
-    """Driver and cuFile; after the test everything must have been given back."""
+    """Driver and cuFile; after the test everything must have been released."""
     storage = compile_storage(cuda_library.parent, cuda_library)
     monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(cuda_library))
     monkeypatch.setenv("FOREBAY_CUFILE_LIBRARY", str(storage))
@@ -78,7 +79,7 @@ def test_rows_are_the_host_s(rows, device):
         assert "rows of fixed size are read by cuFile 1.14 over nvidia-fs 2.25" in batches.stats()["notes"]
 
 
-def test_compatibility_mode_is_said_once_and_the_host_reads(rows, device, caplog):
+def test_compatibility_mode_is_logged_once_and_the_host_reads(rows, device, caplog):
     driver, library = device
     library.fake_cufile_mode(COMPATIBLE)
     with loader(rows, "cuda:0", gpu_direct_storage=True) as batches:
@@ -88,7 +89,7 @@ def test_compatibility_mode_is_said_once_and_the_host_reads(rows, device, caplog
     assert "compatibility mode" in warning
 
 
-def test_nobody_asks_for_cufile_but_whoever_sets_it(rows, device, monkeypatch):
+def test_cufile_is_loaded_only_if_it_is_enabled(rows, device, monkeypatch):
     driver, _ = device
     monkeypatch.setenv("FOREBAY_CUFILE_LIBRARY", "/nowhere/libcufile.so.0")
     with loader(rows, "cuda:0") as batches:

@@ -1,5 +1,5 @@
-"""The report of a machine with a GPU, over the stand-ins: all of it runs, and what peers need is said to be missing. Peers and
-training, which need torch's own device, run on the CPU.
+"""The report of a machine with a GPU, over the stand-ins: all of it runs, and missing requirements of peers are named.
+Peers and training, which need torch's own device, run on the CPU.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ BFLOAT16, UNSIGNED = 4, 1
 """DLPack's numbers of types."""
 
 
-class StandIn:
+class FakeFramework:
     """Batches as DLPack's consumers have them."""
 
     framework = "dlpack"
@@ -65,8 +65,9 @@ class StandIn:
         return {"gpu": "a stand-in"}
 
 
-def stand_ins():
-    """Over the libraries that the environment names: a framework, what tells the decoder of files, the driver, and the decoder."""
+def fakes():
+    """Over the libraries that the environment names: a framework, the registration of files with the decoder, the
+    driver, and the decoder."""
     driver, nvjpeg = Driver(os.environ["FOREBAY_CUDA_LIBRARY"]), NvJpeg(os.environ["FOREBAY_NVJPEG_LIBRARY"])
     nvjpeg.engines(2)
     driver.waits_move(True)
@@ -77,30 +78,30 @@ def stand_ins():
             with contextlib.suppress(OSError):
                 nvjpeg.add(file, np.asarray(Image.open(io.BytesIO(file)).convert("RGB")))
 
-    return StandIn(driver), know, driver, nvjpeg
+    return FakeFramework(driver), know, driver, nvjpeg
 
 
 @pytest.fixture
-def stand_in(cuda_library, monkeypatch):
+def fake(cuda_library, monkeypatch):
     decoder = compile_decoder(cuda_library.parent, cuda_library)
     monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(cuda_library))
     monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(decoder))
     monkeypatch.setenv("FOREBAY_CUFILE_LIBRARY", str(compile_storage(cuda_library.parent, cuda_library)))
-    framework, know, driver, nvjpeg = stand_ins()
+    framework, know, driver, nvjpeg = fakes()
     yield framework, know, driver, nvjpeg
     driver.waits_move(False)
 
 
-def run(gpu_report, stand_in, out, **kwargs):
+def run(gpu_report, fake, out, **kwargs):
     """The whole report over the stand-ins: the document, and its parts by name."""
-    framework, know, *_ = stand_in
+    framework, know, *_ = fake
     keep = functools.partial(gpu_report.main.write, out=out)
     found = gpu_report.parts.run(framework, gpu_report.scale.Scale(quick=True), know=know, **{"keep": keep, "out": out, **kwargs})
     return found, {part["name"]: part for part in found["parts"]}
 
 
-def test_everything_runs_and_lands_in_both_files(gpu_report, stand_in, tmp_path):
-    found, parts = run(gpu_report, stand_in, tmp_path)
+def test_everything_runs_and_lands_in_both_files(gpu_report, fake, tmp_path):
+    found, parts = run(gpu_report, fake, tmp_path)
     assert not gpu_report.report.has_failed(found), [part for part in found["parts"] if part["outcome"] == "failed"]
     outcomes = {name: part["outcome"] for name, part in parts.items()}
     checks = {name.removeprefix("check: "): outcome for name, outcome in outcomes.items() if name.startswith("check: ")}
@@ -112,7 +113,7 @@ def test_everything_runs_and_lands_in_both_files(gpu_report, stand_in, tmp_path)
     # All but what is progressive or has four colours.
     assert odd["pictures_on_device"] >= 2 * 4 * 22 and odd["pictures_refused"] == 0
     damaged = parts["check: damaged files leave the others as they are"]["found"]
-    # The host cannot tell that the scan is damaged, and nothing of this kind is known to the stand-in.
+    # The host cannot detect the damage of the scan, and the stand-in has no such file.
     assert damaged["host"]["damaged_taken"] == damaged["device"]["damaged_taken"] == {"damaged in its scan": 8}
     assert damaged["device"]["samples_skipped"] == damaged["host"]["samples_skipped"] == 16
     written = json.loads((tmp_path / "gpu.json").read_text())
@@ -128,16 +129,16 @@ def test_everything_runs_and_lands_in_both_files(gpu_report, stand_in, tmp_path)
     html = (tmp_path / "gpu.html").read_text()
     assert "device decode agrees" in html and "there is no torch with CUDA" in html
     assert sorted(os.listdir(tmp_path)) == ["gpu.html", "gpu.json"]
-    assert stand_in[3].live() == 0
+    assert fake[3].live() == 0
 
 
-def test_a_check_that_fails_says_what_differs_and_ends_nothing_else(gpu_report, stand_in, tmp_path):
-    framework, *_ = stand_in
+def test_a_check_that_fails_reports_the_difference_and_ends_nothing_else(gpu_report, fake, tmp_path):
+    framework, *_ = fake
     array = framework.array
-    # Somebody reads pictures upside down.
+    # This decoder returns pictures upside down.
     framework.array = lambda tensor: array(tensor)[:, :, ::-1] if len(tensor.shape) == 4 else array(tensor)
     checks = ("check: copies", "check: device", "check: odd")
-    found, parts = run(gpu_report, stand_in, tmp_path, wanted=lambda name: name.startswith(checks))
+    found, parts = run(gpu_report, fake, tmp_path, wanted=lambda name: name.startswith(checks))
     assert gpu_report.report.has_failed(found)
     failed = parts["check: copies are exact"]
     assert failed["outcome"] == parts["check: device decode agrees"]["outcome"] == "failed"
@@ -152,19 +153,19 @@ def test_a_check_that_fails_says_what_differs_and_ends_nothing_else(gpu_report, 
     assert "kind" in parts["check: odd files are as on the host"]["found"]["worst"][0]
 
 
-def test_a_loader_that_decodes_on_the_host_is_no_figure_of_the_device(gpu_report, stand_in, tmp_path, monkeypatch):
+def test_a_loader_that_decodes_on_the_host_is_no_figure_of_the_device(gpu_report, fake, tmp_path, monkeypatch):
     monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(tmp_path / "nowhere.so"))
     wanted = "check: device decode agrees", "check: odd files"
-    _, parts = run(gpu_report, stand_in, tmp_path, wanted=lambda name: name.startswith(("loader, synthetic 120x90", *wanted)))
+    _, parts = run(gpu_report, fake, tmp_path, wanted=lambda name: name.startswith(("loader, synthetic 120x90", *wanted)))
     (row, *_) = next(part for name, part in parts.items() if name.endswith(": device_decode"))["found"]["rows"]
     assert row["fell_back"].startswith("0 of") and any("decoded on the host" in note for note in row["notes"])
-    assert "not what it says" in (tmp_path / "gpu.html").read_text()
+    assert "invalid because" in (tmp_path / "gpu.html").read_text()
     for name in ("check: device decode agrees", "check: odd files are as on the host"):
         assert parts[name]["outcome"] == "failed" and "the device decoded nothing" in parts[name]["why"]
         assert parts[name]["found"]["pictures_on_device"] == 0
 
 
-def test_a_run_that_is_ended_leaves_which_part_it_was_and_another_goes_on(gpu_report, stand_in, tmp_path):
+def test_a_run_that_is_ended_leaves_which_part_it_was_and_another_goes_on(gpu_report, fake, tmp_path):
     keep = functools.partial(gpu_report.main.write, out=tmp_path)
 
     def ended_in_copies(document):
@@ -173,17 +174,17 @@ def test_a_run_that_is_ended_leaves_which_part_it_was_and_another_goes_on(gpu_re
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(gpu_report, stand_in, tmp_path, keep=ended_in_copies, wanted=lambda name: not name.startswith("check"))
+        run(gpu_report, fake, tmp_path, keep=ended_in_copies, wanted=lambda name: not name.startswith("check"))
     last = json.loads((tmp_path / "gpu.json").read_text())["parts"][-1]
     assert (last["name"], last["outcome"]) == ("copies: bare", "running")
     assert "the process ended here" in (tmp_path / "gpu.html").read_text()
-    rest, _ = run(gpu_report, stand_in, tmp_path, wanted=lambda name: name.startswith("nvJPEG alone, synthetic 120"))
+    rest, _ = run(gpu_report, fake, tmp_path, wanted=lambda name: name.startswith("nvJPEG alone, synthetic 120"))
     outcomes = [(part["name"].partition(",")[0], part["outcome"]) for part in rest["parts"] if not part["name"].startswith("data")]
     assert outcomes == [("nvJPEG alone", "passed")]
 
 
-def test_colours_that_a_decoder_repeats_are_told(gpu_report, stand_in, tmp_path):
-    framework, know, _, nvjpeg = stand_in
+def test_colours_that_a_decoder_repeats_are_reported(gpu_report, fake, tmp_path):
+    framework, know, _, nvjpeg = fake
     data, setting = gpu_report.data, gpu_report.setting.Setting(framework, "cuda:0", None, tmp_path)
     file = data.colour_edges()
     smooth, plain = data.upsampled(file)
@@ -196,8 +197,8 @@ def test_colours_that_a_decoder_repeats_are_told(gpu_report, stand_in, tmp_path)
     assert seen == {name: name for name in seen}
 
 
-def test_photographs_may_be_progressive_or_no_photographs_at_all(gpu_report, stand_in, tmp_path):
-    _, know, *_ = stand_in
+def test_photographs_may_be_progressive_or_no_photographs_at_all(gpu_report, fake, tmp_path):
+    _, know, *_ = fake
     data = gpu_report.data
     picture = Image.fromarray(data.photograph(1, 80, 70, 1.4))
     picture.save(tmp_path / "a.jpg", quality=90)
@@ -234,7 +235,7 @@ def test_workers_are_so_many_as_shared_memory_has_room_for(gpu_report, monkeypat
 
 @pytest.fixture
 def on_cpu(gpu_report, tmp_path):
-    """A setting where torch's tensors lie in host memory, and a report."""
+    """Makes a setting in which torch's tensors are in host memory, and a report."""
     pytest.importorskip("torchvision")
     scale = gpu_report.scale.Scale(quick=True)
     scale.batch, scale.side, scale.steps, scale.loader_seconds, scale.workers = 4, 32, 2, 0.05, 1
@@ -297,20 +298,20 @@ def test_without_torchvision_its_parts_are_left_out(gpu_report, on_cpu, monkeypa
     assert all(part["outcome"] == "skipped" and "torchvision is missing" in part["why"] for part in report.parts)
 
 
-def test_parts_for_which_there_is_no_time_are_left_out_and_both_files_are_there(gpu_report, stand_in, tmp_path):
-    run(gpu_report, stand_in, tmp_path, minutes=0)
+def test_parts_for_which_there_is_no_time_are_left_out_and_both_files_are_there(gpu_report, fake, tmp_path):
+    run(gpu_report, fake, tmp_path, minutes=0)
     written = json.loads((tmp_path / "gpu.json").read_text())
     assert {part["outcome"] for part in written["parts"]} == {"skipped"}
     assert all("raise --minutes" in part["why"] for part in written["parts"])
     assert sorted(os.listdir(tmp_path)) == ["gpu.html", "gpu.json"]
 
 
-def test_data_that_cannot_be_made_ends_nothing_else(gpu_report, stand_in, tmp_path, monkeypatch):
+def test_data_that_cannot_be_made_ends_nothing_else(gpu_report, fake, tmp_path, monkeypatch):
     def full(folder, count, row_bytes):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(gpu_report.data, "write_rows", full)
-    _, parts = run(gpu_report, stand_in, tmp_path, wanted=lambda name: name.startswith("copies"))
+    _, parts = run(gpu_report, fake, tmp_path, wanted=lambda name: name.startswith("copies"))
     assert parts["data: rows"]["outcome"] == "failed" and parts["data: rows"]["found"]["rows"] == 4
     assert (parts["copies: bare"]["outcome"], parts["copies: the loader"]["outcome"]) == ("passed", "skipped")
 
@@ -338,8 +339,8 @@ def test_no_part_in_a_process_of_its_own_goes_on_for_long_after_the_time_is_over
     assert max(scale.Scale(quick=True).limits_seconds.values()) == scale.QUICK_LIMIT_SECONDS
 
 
-def test_rates_of_the_decoder_end_when_the_time_is_over(gpu_report, stand_in):
-    _, know, *_ = stand_in
+def test_rates_of_the_decoder_end_when_the_time_is_over(gpu_report, fake):
+    _, know, *_ = fake
     files = gpu_report.data.synthetic(4, 60, 50)
     know(files)
     calls = iter(range(100))
@@ -347,8 +348,8 @@ def test_rates_of_the_decoder_end_when_the_time_is_over(gpu_report, stand_in):
     assert found["cut_short"] and len(found["rates"]) == 2
 
 
-def test_a_rate_that_the_driver_or_the_library_refuses_is_told_and_the_others_stand(gpu_report, stand_in):
-    _, know, driver, nvjpeg = stand_in
+def test_a_rate_that_the_driver_or_the_library_rejects_is_reported_and_the_others_stay(gpu_report, fake):
+    _, know, driver, nvjpeg = fake
     files = gpu_report.data.synthetic(4, 80, 70)
     know(files)
     nvjpeg.fail("nvjpegDecodeBatchedEx", 3)

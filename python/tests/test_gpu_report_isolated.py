@@ -1,5 +1,5 @@
-"""Parts of the report in processes of their own. All of it runs in a Python without torch that the tests start: pytest's own
-process has run threads that do not outlive a fork.
+"""Parts of the report in processes of their own. All of it runs in a Python without torch that the tests start:
+pytest's own process has run threads that do not outlive a fork.
 """
 
 import json
@@ -122,7 +122,7 @@ def start(script, *arguments, **environment):
 
 def is_alive(pid):
     try:
-        # Behind the name, which may hold anything, stands the state.
+        # The state follows the name, which may contain any character.
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
@@ -141,10 +141,10 @@ def trivial(tmp_path_factory):
     """What became of the trivial parts, by name, and the rest."""
     out = tmp_path_factory.mktemp("trivial")
     process = start(TRIVIAL + PARTS, out)
-    said = process.communicate()
-    assert process.returncode == 0, said
+    output = process.communicate()
+    assert process.returncode == 0, output
     found = json.loads((out / "found").read_text())
-    return {part["name"]: part for part in found["parts"]}, found, said, json.loads((out / "pids").read_text())
+    return {part["name"]: part for part in found["parts"]}, found, output, json.loads((out / "pids").read_text())
 
 
 def test_every_part_has_its_own_outcome(trivial):
@@ -176,7 +176,7 @@ def test_what_a_part_found_comes_as_it_was(trivial):
     assert parts["last"]["found"]["parent"] == found["pid"] != parts["last"]["found"]["pid"]
 
 
-def test_where_a_part_hung_or_crashed_is_told(trivial):
+def test_the_stack_of_a_hang_or_crash_is_reported(trivial):
     parts, _, (stdout, stderr), _ = trivial
     assert "Segmentation fault" in parts["crashes"]["stack"] and "in crashes" in parts["crashes"]["stack"]
     assert "in hangs" in parts["hangs"]["stack"] and parts["hangs"]["stack"] in stderr
@@ -191,10 +191,10 @@ def test_what_a_part_had_found_is_kept_when_it_ends_badly(trivial):
     assert "found" not in parts["hangs"]
 
 
-def test_the_end_of_what_a_part_said_is_kept(trivial):
+def test_the_end_of_a_part_s_output_is_kept(trivial):
     parts, _, (stdout, _), _ = trivial
-    assert parts["hangs"]["said"] == "from the part that hangs\n" and "said" not in parts["returns"]
-    assert parts["talks"]["said"].endswith("the last word\n") and len(parts["talks"]["said"]) == 16 << 10
+    assert parts["hangs"]["output"] == "from the part that hangs\n" and "output" not in parts["returns"]
+    assert parts["talks"]["output"].endswith("the last word\n") and len(parts["talks"]["output"]) == 16 << 10
     assert "from a library\n" in stdout and "x" * 100_000 in stdout
 
 
@@ -228,7 +228,7 @@ def test_a_signal_that_ends_the_program_ends_its_part_and_leaves_both_files_whol
 def test_a_part_does_not_outlive_a_program_that_is_killed(tmp_path):
     process, pids = hanging_program(tmp_path)
     process.kill()
-    # What the part started has nobody to end it here: real parts' workers look after their parent themselves.
+    # Processes that the part started are not ended here: workers of real parts watch their parent themselves.
     assert_gone(pids[:1])
     os.kill(pids[1], signal.SIGKILL)
     process.communicate()
@@ -250,7 +250,7 @@ def test_a_signal_to_the_script_is_the_program_s(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["forebay.whl", "python"]
 
 
-def test_the_whole_program_runs_over_the_stand_ins(cuda_library, tmp_path):
+def test_the_whole_program_runs_with_fakes(cuda_library, tmp_path):
     decoder, storage = (compile_library(tmp_path, cuda_library) for compile_library in (compile_decoder, compile_storage))
     photographs = tmp_path / "photographs"
     photographs.mkdir()
@@ -264,8 +264,8 @@ def test_the_whole_program_runs_over_the_stand_ins(cuda_library, tmp_path):
         FOREBAY_NVJPEG_LIBRARY=str(decoder),
         FOREBAY_CUFILE_LIBRARY=str(storage),
     )
-    said = process.communicate()
-    assert process.returncode == 0, said
+    output = process.communicate()
+    assert process.returncode == 0, output
     written = json.loads((tmp_path / "report/gpu.json").read_text())
     outcomes = {part["name"]: part["outcome"] for part in written["parts"]}
     assert [name.partition(",")[0] for name in outcomes if "photographs" in name] == [

@@ -1,4 +1,4 @@
-"""How the report starts, from the script and from the command line: what it says where it cannot."""
+"""Start of the report, from the script and from the command line, and the errors if it cannot start."""
 
 import functools
 import os
@@ -10,15 +10,15 @@ import pytest
 from test_gpu_report import SCRIPTS, gpu_report  # noqa: F401
 
 
-def test_without_a_gpu_the_program_says_what_it_needs(tmp_path):
+def test_without_a_gpu_the_program_lists_its_requirements(tmp_path):
     pytest.importorskip("torch")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPTS), *sys.path]), "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-m", "gpu_report", "--quick", "--out", tmp_path / "report"]
     asked = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert asked.returncode == 1 and "gpu-report needs torch and a GPU that it sees: torch sees no CUDA" in asked.stderr
+    assert asked.returncode == 1 and "gpu-report needs torch and a GPU that torch sees: torch sees no CUDA" in asked.stderr
 
 
-def test_a_folder_without_photographs_is_told_at_once(gpu_report, monkeypatch, tmp_path, capsys):
+def test_a_folder_without_photographs_is_an_error_at_once(gpu_report, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "argv", ["gpu_report", "--photographs", str(tmp_path), "--out", str(tmp_path)])
     with pytest.raises(SystemExit):
         gpu_report.main.main()
@@ -32,7 +32,7 @@ def test_without_git_the_commit_is_not_known_but_if_it_is_named(gpu_report, monk
     assert gpu_report.surroundings._commit() == "abc"
 
 
-def test_the_script_takes_the_package_from_a_wheel_and_says_what_it_needs(tmp_path):
+def test_the_script_takes_the_package_from_a_wheel_and_lists_its_requirements(tmp_path):
     pytest.importorskip("torch")
     wheel = tmp_path / "forebay.whl"
     with zipfile.ZipFile(wheel, "w") as file:
@@ -41,7 +41,7 @@ def test_the_script_takes_the_package_from_a_wheel_and_says_what_it_needs(tmp_pa
     command = [SCRIPTS / "gpu_report.sh", "--help"]
     asked = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert asked.returncode == 0, asked.stderr
-    assert "from the wheel" in asked.stdout and "What must be there beforehand" in asked.stdout
+    assert "from the wheel" in asked.stdout and "Requirements (nothing is downloaded)" in asked.stdout
     assert os.listdir(tmp_path) == ["forebay.whl"]
     (tmp_path / "forebay.whl").write_bytes(b"")
     assert subprocess.run(command, env=environment, capture_output=True).returncode != 0
@@ -55,9 +55,9 @@ def test_the_script_takes_the_package_from_a_wheel_and_says_what_it_needs(tmp_pa
         ({"WHEEL": "nowhere"}, "there is no file nowhere"),
     ],
 )
-def test_the_script_says_why_it_does_not_start(tmp_path, environment, sentence):
+def test_the_script_prints_why_it_does_not_start(tmp_path, environment, sentence):
     python = tmp_path / "sh"
-    python.write_text('#!/bin/sh\necho "what a library says"\necho "sh: 0: cannot open $2" >&2\nexit 3\n')
+    python.write_text('#!/bin/sh\necho "a message of a library"\necho "sh: 0: cannot open $2" >&2\nexit 3\n')
     python.chmod(0o755)
     left = {name: value for name, value in os.environ.items() if name not in ("HOME", "PYTHON", "WHEEL")}
     left |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": sys.executable, **environment}
@@ -85,13 +85,13 @@ def test_a_disk_that_is_full_ends_nothing(gpu_report, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--out", ""], "it is empty"),
-        (["--minutes", "0"], "no time to measure in"),
+        (["--out", ""], "name of the folder is empty"),
+        (["--minutes", "0"], "not a positive time"),
         (["--photographs", "nowhere"], "no folder nowhere"),
         (["--out", "file"], "--out"),
     ],
 )
-def test_a_wrong_argument_is_told_at_once(gpu_report, monkeypatch, tmp_path, capsys, arguments, sentence):
+def test_a_wrong_argument_is_an_error_at_once(gpu_report, monkeypatch, tmp_path, capsys, arguments, sentence):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(sys, "argv", ["gpu_report", *arguments])

@@ -32,6 +32,6 @@ def test_the_kernel_compiles_for_every_architecture(nvrtc, architecture):
     assert "fma.rn" not in ptx
 
 
-def test_a_source_that_is_wrong_is_told(nvrtc):
+def test_a_source_with_an_error_is_reported(nvrtc):
     with pytest.raises(ValueError, match="undefined"):
         compiled(nvrtc, SOURCE.read_bytes().replace(b"blockIdx.z", b"picture_number"), "--fmad=false")

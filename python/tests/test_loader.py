@@ -97,7 +97,7 @@ def test_the_example_of_the_contract_runs(packed, tmp_path):
     val.close()
 
 
-def test_what_takes_a_dataloader_is_told_to_leave_it_out(pictures):
+def test_a_loader_inside_a_dataloader_is_an_error_that_names_the_fix(pictures):
     from torch.utils.data import DataLoader
 
     with ordered(pictures) as loader:
@@ -119,7 +119,7 @@ def test_numbers_and_types_of_numpy_and_torch_are_taken(pictures):
     assert [batch[name].dtype for name in "xyz"] == [torch.float16, torch.int32, torch.float32]
 
 
-def test_stats_say_what_the_stages_did(pictures):
+def test_stats_have_the_figures_of_the_stages(pictures):
     with ordered(pictures, trace=True) as loader:
         numbers(loader)
         stats = loader.stats()
@@ -150,7 +150,7 @@ def test_wrong_arguments_are_sentences(pictures, tmp_path):
         fb.Loader(local=tmp_path / "nothing", batch_size=1)
 
 
-def test_a_closed_loader_has_no_file_open_and_still_tells_its_figures(pictures):
+def test_a_closed_loader_has_no_file_open_and_keeps_its_figures(pictures):
     def open_here():
         links = (os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
         return [link for link in links if link.startswith(str(os.path.realpath(pictures)))]

@@ -71,7 +71,7 @@ def test_pictures_without_a_fixed_size_come_one_by_one(pictures, framework):
         x[0, 0, 0] = 1
 
 
-def test_a_picture_is_what_its_first_bytes_say(tmp_path):
+def test_the_first_bytes_of_a_picture_determine_its_format(tmp_path):
     forms = [("JPEG", {}), ("PNG", {}), ("WEBP", {"quality": 70}), ("WEBP", {"lossless": True})]
     files = []
     for number, (form, options) in enumerate(forms):
@@ -137,7 +137,8 @@ def test_a_transform_runs_on_each_batch(pictures):
 
 
 def test_bytes_and_their_neighbours_come_back_whole_from_memory_and_from_disk(tmp_path):
-    """One column of any size is read right into the objects, two are not, and what the page cache lacks goes a third way."""
+    """One column of any size is read right into the objects, two are not, and what the page cache lacks goes a third
+    way."""
     rows = [bytes([i % 251]) * (i * 37 % 5000) for i in range(200)]
     for name, columns in {"one": {"b": "bytes", "n": "int"}, "two": {"b": "bytes", "n": "int", "s": "str"}}.items():
         folder = tmp_path / name
@@ -167,7 +168,7 @@ def test_a_mask_that_would_be_cut_otherwise_than_its_picture_is_refused(pictures
         assert next(iter(loader))["small"].shape == (4, 3, 4, 4)
 
 
-def test_a_batch_that_could_not_be_converted_comes_again(pictures):
+def test_a_batch_that_could_not_be_converted_is_delivered_again(pictures):
     with fb.Loader(local=pictures, batch_size=4, framework="numpy", fields={"n": fb.Scalar("number")}) as loader:
         expected = [batch["n"].tolist() for batch in loader]
         convert, calls = loader._convert, []
@@ -184,7 +185,7 @@ def test_a_batch_that_could_not_be_converted_comes_again(pictures):
         one = loader.state_dict()
         with pytest.raises(RuntimeError, match="out of memory"):
             next(batches)
-        assert loader.state_dict() == one, "nobody has got the second batch"
+        assert loader.state_dict() == one, "the second batch was not delivered"
         assert [batch["n"].tolist() for batch in batches] == expected[1:]
 
 
@@ -270,12 +271,12 @@ def test_torch_s_name_for_the_host_is_taken(pictures):
         assert next(iter(loader))["n"].device == torch.device("cpu")
 
 
-def test_what_is_wrong_is_told_before_a_device_is_asked_for(pictures):
+def test_a_wrong_argument_is_an_error_before_a_device_is_opened(pictures):
     with pytest.raises(fb.ConfigError, match="share_decode"):
         fb.Loader(local=pictures, batch_size=4, framework="dlpack", device="cuda:99", share_decode=True)
 
 
-def test_an_epoch_without_a_batch_is_told(pictures):
+def test_an_epoch_without_a_batch_is_a_warning(pictures):
     with fb.Loader(local=pictures, batch_size=SAMPLES + 1, drop_last=True) as loader:
         with pytest.warns(UserWarning, match="no batch.*batch_size"):
             assert list(loader) == []

@@ -1,4 +1,4 @@
-"""What forebay.Loader says when data or calls are wrong."""
+"""Errors of forebay.Loader for wrong data or calls."""
 
 import logging
 import os
@@ -30,13 +30,13 @@ def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
         assert "tolerant=True" in str(caught.value) and 'on_error="skip"' in str(caught.value)
     with fb.Loader(local=folder, batch_size=8, fields=fields, on_error="skip", max_errors=1) as loader:
         assert sum(len(b["number"]) for b in loader) == 39
-    # A batch of its own: left out where nobody waits for it.
+    # A batch of its own is left out if no other rank waits for it.
     with fb.Loader(local=folder, batch_size=1, fields=fields, on_error="skip", max_errors=1) as loader:
         assert numbers(loader) == [[number] for number in range(1, 40)]
         assert len(loader) == 40
 
 
-def test_an_epoch_that_loses_all_its_samples_is_told(tmp_path):
+def test_an_epoch_that_loses_all_its_samples_is_a_warning(tmp_path):
     folder = write_pictures(tmp_path / "set", samples=1)
     spoil_first_picture(folder)
     fields = {"x": fb.Image("image", fb.Resize((8, 8))), **NUMBER}
@@ -66,7 +66,7 @@ def test_an_emptied_batch_repeats_a_sample_where_another_rank_would_wait(tmp_pat
     # Every sample that can be decoded counts once.
     counted = [int(b["number"][0]) for ours in batches for b in ours if not b["repeat"][0]]
     assert sorted(counted) == list(range(1, 40))
-    # Both ranks stand at the same place, whichever has had the bad sample.
+    # Both ranks are at the same position, independent of the rank with the bad sample.
     states = []
     for loader in (first, second):
         for step, _ in enumerate(loader):
@@ -79,7 +79,7 @@ def test_an_emptied_batch_repeats_a_sample_where_another_rank_would_wait(tmp_pat
     second.close()
 
 
-def test_a_closed_loader_says_so(pictures):
+def test_a_closed_loader_is_an_error(pictures):
     loader = ordered(pictures)
     batches = iter(loader)
     next(batches)

@@ -109,7 +109,7 @@ def test_a_state_of_another_plan_is_refused_with_the_arguments_that_differ(pictu
         loader.load_state_dict({"epoch": "one"})
 
 
-def test_break_ends_an_epoch_and_an_old_iterator_says_so(pictures):
+def test_break_ends_an_epoch_and_an_old_iterator_is_an_error(pictures):
     with ordered(pictures, shuffle=True) as loader:
         first = iter(loader)
         next(first)

@@ -49,7 +49,7 @@ def test_dropping_a_loader_half_way_leaves_no_thread_and_no_file(pictures):
     assert len(os.listdir("/proc/self/fd")) == files
 
 
-def test_a_forked_child_is_told_and_ends(pictures):
+def test_a_loader_in_a_forked_child_is_an_error_and_the_child_ends(pictures):
     loader = ordered(pictures)
     batches = iter(loader)
     next(batches)
@@ -81,13 +81,13 @@ class InWorker(torch.utils.data.IterableDataset):
             yield str(error)
 
 
-def test_a_dataloader_worker_is_told_where_to_iterate(pictures):
+def test_a_loader_in_a_dataloader_worker_is_an_error_that_names_the_fix(pictures):
     found = list(torch.utils.data.DataLoader(InWorker(pictures), num_workers=1, batch_size=None))
     assert len(found) == 1 and "without a DataLoader" in found[0]
 
 
 def interrupt(program, said):
-    """Runs `program`, sends Ctrl-C when it has said `said` and `said` only, and gives what it says then."""
+    """Runs `program`, sends Ctrl-C when it has printed `said` and `said` only, and returns the rest of its output."""
     text = textwrap.dedent(program)
     child = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline().strip() == said
@@ -171,7 +171,7 @@ def test_ctrl_c_ends_a_wait_for_a_batch(packed, tmp_path):
         server.shutdown()
 
 
-def test_a_program_may_end_with_an_epoch_under_way(pictures):
+def test_a_program_may_end_during_an_epoch(pictures):
     program = f"""
         import forebay as fb
         loader = fb.Loader(local={pictures!r}, batch_size=4)

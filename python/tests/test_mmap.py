@@ -50,7 +50,7 @@ def leased(tokens: Path) -> Path:
 
 
 def is_held(shard: Path) -> bool:
-    """Whether somebody has to wait who wants to write."""
+    """Returns true if opening for writing has to wait."""
     try:
         os.close(os.open(shard, os.O_WRONLY | os.O_NONBLOCK))
     except BlockingIOError:
@@ -69,7 +69,7 @@ def test_samples_are_the_same_and_shards_are_free_again_afterwards(leased: Path)
             expected, got = epoch(plain), epoch(mapped)
             assert numpy.array_equal(got, expected)
             assert sorted(got[:, 0]) == list(range(SAMPLES))
-        # Asking breaks the lease, but the loader keeps it for as long as a copy could be under way.
+        # The attempt breaks the lease, but the loader keeps it as long as a copy could be in flight.
         assert is_held(shards[0])
         # It reads on, by lease until it looks and by reads from then on.
         for _ in range(2):
@@ -87,7 +87,7 @@ def test_nothing_is_mapped_unasked(leased: Path) -> None:
 
 def test_where_there_are_no_leases_everything_is_read(tokens: Path) -> None:
     with contextlib.ExitStack() as stack:
-        # No lease is given on a file that somebody has open for writing.
+        # A file that is open for writing gets no lease.
         for shard in tokens.glob("*.mds"):
             stack.enter_context(shard.open("r+b"))
         with loader(tokens, mmap=True) as mapped:

@@ -1,4 +1,4 @@
-"""Names that functions use: a function that nobody calls in a test may still not use one that is nowhere."""
+"""Names in functions must exist, even in functions that no test calls."""
 
 import builtins
 import dis
@@ -10,7 +10,7 @@ import pytest
 
 import forebay
 
-# Not the extension, and not the alias, which would stand in the reference's place in this process.
+# Not the extension, and not the alias, which would replace the reference in this process.
 NOT_HERE = ("forebay._forebay", "forebay.streaming.alias")
 MODULES = sorted({module.name for module in pkgutil.walk_packages(forebay.__path__, "forebay.")} - {*NOT_HERE})
 

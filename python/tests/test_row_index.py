@@ -98,7 +98,7 @@ def test_progressive_files_become_baseline_without_loss(tmp_path, writer):
         assert (pixels(sample["image"]) == pixels(progressive(i))).all()
 
 
-def test_the_loader_gives_the_same_batches_and_says_how(tmp_path, pictures):
+def test_the_loader_delivers_the_same_batches_and_counts_them(tmp_path, pictures):
     forebay.index.index(pictures, tmp_path / "indexed")
     (want, _), (got, stats) = batches(pictures), batches(str(tmp_path / "indexed"))
     assert len(want) == len(got) > 1

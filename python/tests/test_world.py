@@ -14,21 +14,21 @@ def place(**kwargs):
     return (world.rank, world.world_size, world.local_rank, world.local_world_size, world.source)
 
 
-def test_nobody_speaks_so_it_is_one_process():
+def test_without_a_launcher_it_is_one_process():
     assert place(environ={}) == (0, 1, 0, 1, "a single process")
 
 
-def test_a_variable_that_is_empty_says_nothing():
+def test_an_empty_variable_is_ignored():
     assert place(environ={"RANK": "", "WORLD_SIZE": ""})[:2] == (0, 1)
     assert place(environ={"RANK": "", "WORLD_SIZE": "", "PMI_RANK": "1", "PMI_SIZE": "2"} | _LOCAL)[:2] == (1, 2)
 
 
-def test_torchrun_is_heard():
+def test_torchrun_is_detected():
     environ = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
     assert place(environ=environ) == (5, 8, 1, 4, "torchrun")
 
 
-def test_open_mpi_and_mpich_are_heard():
+def test_open_mpi_and_mpich_are_detected():
     names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
     environ = {f"OMPI_COMM_WORLD_{name}": str(value) for name, value in zip(names, (3, 4, 1, 2))}
     assert place(environ=environ) == (3, 4, 1, 2, "Open MPI")
@@ -71,7 +71,7 @@ def test_half_a_world_is_an_error_and_no_guess():
         detect(rank=2, world_size=2, local_rank=0, local_world_size=1, environ={})
 
 
-def test_a_rank_that_is_too_large_is_said_before_anything_else_is_asked_for():
+def test_a_rank_that_is_too_large_is_an_error_first():
     with pytest.raises(fb.ConfigError, match="rank is 3 and world_size 2 according to the call, but a rank counts from 0"):
         detect(rank=3, world_size=2, environ={})
     for wrong in ({"rank": 1.5, "world_size": 2}, {"rank": "0", "world_size": 2}, {"rank": -1, "world_size": 2}):

@@ -1,34 +1,34 @@
-"""What forebay does on a machine with a GPU: correctness checks, then figures, into one JSON and one HTML page.
+"""Checks and measurements of forebay on a machine with a GPU, written into one JSON and one HTML file.
 
-`make gpu-report` runs it. It needs a driver, torch with CUDA and the extension that was built beforehand (`make build`, on any
-machine with as old a glibc), and nothing from a registry; nvJPEG's figures need nvJPEG, those of peers torchvision. A part that
-cannot run says why, and the others go on. Each part runs in a process of its own, so one that crashes or hangs ends alone, and what
-it had found is kept; nothing that the parent does touches CUDA.
+`make gpu-report` runs it. It needs a driver, torch with CUDA and the built extension (`make build`, on any machine with
+a glibc as old), and nothing from a registry. Figures of nvJPEG need nvJPEG, those of peers torchvision. A part that
+cannot run is skipped with a reason. Each part runs in a process of its own: a crash or a hang does not affect the other
+parts, and intermediate results are kept. The parent never uses CUDA.
 
-    parts         which parts there are, what matters most first
-    scale         how much is done, and how long each may take
-    report        runs them, one after the other, as long as there is time
-    outcome       what becomes of a part
-    isolated      a process for a part, with a limit
+    parts         list of parts, the most important first
+    scale         amount of work, and time limits
+    report        runs the parts in order within the time limit
+    outcome       outcome of a part
+    isolated      process of a part, with a time limit
 
-    checks        what must hold: batches on the device are the host's
-    compare       how samples differ, and which differ most
-    decoding      checks of pictures that the device decodes
-    sharing       checks of what consumers are handed: capsules, streams, graphs, other frameworks
+    checks        checks that batches on the device equal the host's
+    compare       differences of samples
+    decoding      checks of device decoding
+    sharing       checks of delivered batches: capsules, streams, graphs, other frameworks
 
     copies        figures of copies, bare and the loader's
     loading       figures of the loader's pictures
     peers         figures of torchvision and of a DataLoader
     training      figures of a training step
     nvjpeg        figures of the decoder alone: engines, ordinary cores, both
-    rates         how fast something goes, and what it says of itself
+    rates         rates, counters and notes
 
-    setting       what parts share, and loaders as they make them
-    data          photographs and shards to check and measure with
-    rows          rows that need no decoding, out of the page cache or past it
+    setting       shared state of the parts, and their loaders
+    data          photographs and shards
+    rows          rows that need no decoding, from the page cache or from disk
     surroundings  the machine, its driver, libraries and limits
     device        the driver by ctypes, for figures that need no framework
-    frameworks    what batches are to Python: torch's tensors
-    summary       the figures that matter, and what others reach
+    frameworks    Python framework of batches: torch
+    summary       most important figures, and published figures of others
     page          JSON to HTML
 """

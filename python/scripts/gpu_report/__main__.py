@@ -12,22 +12,20 @@ import time
 from . import data, frameworks, isolated, page, parts, report, scale
 
 NEEDED = """\
-What must be there beforehand, since nothing is fetched: a driver and a GPU; a Python with numpy, Pillow and torch with CUDA;
-the extension, built by `make build` where libhwloc is installed here too, or else a wheel from `make wheel`, which brings it
-along. What may be missing is said in the report, and the parts that need it are left out: torchvision (the peers and the
-training step), nvJPEG (decoding on the device), CuPy and JAX (that they see the same memory), git (the commit's name, which
-FOREBAY_COMMIT may tell instead).
+Requirements (nothing is downloaded): a driver and a GPU; a Python with numpy, Pillow and torch with CUDA; the
+extension, built by `make build` if libhwloc is installed here too, else a wheel from `make wheel`, which contains it.
+Optional; the report names missing ones and skips their parts: torchvision (peers and training step), nvJPEG (decoding
+on the device), CuPy and JAX (sharing of memory), git (name of the commit; or set FOREBAY_COMMIT).
 
-Each part runs in a process of its own: one that crashes, or takes longer than it may, has failed, and the others go on. It may take
+Each part runs in a process of its own: a crash or a timeout fails only that part. Time limits:
 
     {limits}
 
-seconds ({quick} at most with --quick), and none goes on for more than {grace} seconds after --minutes.
+seconds (at most {quick} with --quick). No part runs for more than {grace} seconds after --minutes.
 
-Both files are written before and after each part, so a run that is cut off leaves what it had found, and which part it was;
-another run can go on with --skip and --only. Samples that differ are beside them, in up to five files differs-CHECK.npz. Without a
-shell's `make`:
-WHEEL=FILE PYTHON=/path/to/python python/scripts/gpu_report.sh --minutes 8
+Both files are written before and after each part, so an interrupted run leaves its results and the name of the running
+part. Continue with --skip and --only. Samples that differ are stored next to them in up to five files
+differs-CHECK.npz. Without `make`: WHEEL=FILE PYTHON=/path/to/python python/scripts/gpu_report.sh --minutes 8
 """.format(
     limits=", ".join(f"{kind} {seconds}" for kind, seconds in scale.LIMITS_SECONDS.items()),
     quick=scale.QUICK_LIMIT_SECONDS,
@@ -45,32 +43,32 @@ def main():
     parser.add_argument(
         "--out", default=os.environ.get("OUT") or "report", help="folder for gpu.json and gpu.html (default: $OUT, or report)"
     )
-    parser.add_argument("--photographs", help="folder with JPEGs of some 100 kB to measure with, beside synthetic ones")
-    parser.add_argument("--quick", action="store_true", help="little of everything, to see that it runs")
-    parser.add_argument("--minutes", type=float, default=8.0, help="no part begins after so many since the call (default: 8)")
-    parser.add_argument("--only", action="append", metavar="TEXT", help="parts with this in their names alone; may be repeated")
-    without = "no parts with this in their names; may be repeated"
+    parser.add_argument("--photographs", help="folder with JPEGs of about 100 kB, measured in addition to synthetic ones")
+    parser.add_argument("--quick", action="store_true", help="a short run of all parts, to check that they run")
+    parser.add_argument("--minutes", type=float, default=8.0, help="no part starts after this time (default: 8)")
+    parser.add_argument("--only", action="append", metavar="TEXT", help="run only parts with this text in their names; may be repeated")
+    without = "skip parts with this text in their names; may be repeated"
     parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help=without)
-    parser.add_argument("--one-process", action="store_true", help="all parts in this process, without limits: for a debugger")
+    parser.add_argument("--one-process", action="store_true", help="run all parts in this process, without limits, for a debugger")
     arguments = parser.parse_args()
     if arguments.minutes <= 0:
-        parser.error(f"--minutes: {arguments.minutes:g} is no time to measure in")
+        parser.error(f"--minutes: {arguments.minutes:g} is not a positive time")
     if not arguments.out:
-        parser.error("--out: this is to be a folder, but it is empty")
+        parser.error("--out: the name of the folder is empty")
     if arguments.photographs and not pathlib.Path(arguments.photographs).is_dir():
         parser.error(f"--photographs: there is no folder {arguments.photographs}")
     try:
         pathlib.Path(arguments.out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        parser.error(f"--out: this is to be a folder: {error}")
+        parser.error(f"--out: the folder cannot be used: {error}")
     how_much = scale.Scale(arguments.quick)
     photographs = data.photographs(arguments.photographs, how_much.sets[0][0]) if arguments.photographs else None
     if photographs == []:
         parser.error(f"--photographs: there is no JPEG in {arguments.photographs}")
     for number in isolated.ENDING:
-        # Unlike the default, it lets everybody tidy up; and a shell's background would ignore Ctrl-C.
+        # Unlike the default action, this runs clean-up code; and background jobs of a shell ignore Ctrl-C.
         signal.signal(number, _end)
-    # A part may change where it is.
+    # A part may change the current folder.
     out = pathlib.Path(arguments.out).resolve()
     for old in out.glob("differs-*.npz"):
         old.unlink()
@@ -93,13 +91,13 @@ def main():
             arguments=sys.argv[1:],
         )
     except (ImportError, parts.NoDevice) as error:
-        raise SystemExit(f"gpu-report needs torch and a GPU that it sees: {error} (`--help` says what else)") from error
+        raise SystemExit(f"gpu-report needs torch and a GPU that torch sees: {error} (`--help` lists all requirements)") from error
     print(f"{arguments.out}/gpu.json and {arguments.out}/gpu.html")
     return int(report.has_failed(found))
 
 
 def _spent_seconds():
-    """Since the shell began that started this, which looked for a Python with torch."""
+    """Seconds since the start of the calling shell, which searched for a Python with torch."""
     begun = os.environ.get("GPU_REPORT_BEGUN")
     return max(0.0, time.time() - float(begun)) if begun else 0.0
 
@@ -109,7 +107,8 @@ def _end(number, frame):
 
 
 def write(found, out):
-    """Writes both files, each at once: they are whole whenever the process ends. A disk that is full now may not be so later."""
+    """Writes both files by a rename, so that they are always complete. A full disk is not fatal, because it may
+    change."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, text in (("gpu.json", json.dumps(found, indent=1) + "\n"), ("gpu.html", page.page(found))):

@@ -1,6 +1,6 @@
-"""What must hold on a device: its batches are the host's.
+"""Checks that batches on a device equal the host's.
 
-Each check raises AssertionError with what it saw, and returns what is worth noting.
+Each check raises AssertionError with its findings, and returns facts for the report.
 """
 
 import gc
@@ -10,18 +10,18 @@ from .setting import crops, each
 
 
 def copies_are_exact(setting):
-    """Pictures that the host decodes arrive to the bit."""
+    """Host-decoded pictures arrive without changes."""
     comparison, _ = compare.against_host(setting, setting.needs("few"))
     return comparison.hold()
 
 
 def kept_batches_stay_what_they_are(setting):
-    """Batches that a consumer keeps are not written over by later ones."""
+    """Kept batches are not overwritten by later ones."""
     framework, side = setting.framework, setting.scale.side
     with setting.on_device(setting.needs("few").folder, fields=crops(side), device_decode=True) as batches:
         kept = [(batch, hash(framework.array(batch["x"]).tobytes())) for batch in each(batches)]
         changed = [number for number, (batch, digest) in enumerate(kept) if hash(framework.array(batch["x"]).tobytes()) != digest]
-        assert not changed, f"batches changed after they were handed out: {changed}"
+        assert not changed, f"batches changed after delivery: {changed}"
         count = len(kept)
         del kept
     gc.collect()
@@ -29,7 +29,7 @@ def kept_batches_stay_what_they_are(setting):
 
 
 def a_state_resumes(setting):
-    """A loader goes on where another one's state was taken."""
+    """A loader resumes another loader's state."""
     framework, folder = setting.framework, setting.needs("few").folder
     kwargs = {"fields": crops(setting.scale.side), "device_decode": True}
     with setting.on_device(folder, **kwargs) as batches:

@@ -1,5 +1,5 @@
-"""Batches on the device against the host's, sample by sample. All is compared before anything is said to differ, and what differs
-most is kept: as figures in the report, and as arrays in a file beside it.
+"""Comparison of batches on the device with the host's, sample by sample. All samples are compared before a failure, and
+the largest differences are kept: as figures in the report, and as arrays in a file next to it.
 """
 
 import dataclasses
@@ -14,16 +14,16 @@ from .outcome import so_far
 from .setting import crops, each, loader
 
 WORST = 8
-"""Samples that are described of those that differ most."""
+"""Number of differing samples in the report."""
 
 KEPT = 4
-"""Samples of those that are kept as arrays."""
+"""Number of differing samples that are kept as arrays."""
 
 FILES_MAX = 5
-"""Of arrays, in one folder: from a machine far away only a few files may come back."""
+"""Number of array files per folder, because a remote machine may return only a few files."""
 
 CORNER = 8
-"""Rows and columns that are written down where a sample's differences begin."""
+"""Rows and columns in the report from the first difference of a sample."""
 
 
 @dataclasses.dataclass
@@ -60,14 +60,14 @@ class _Sample:
 
 
 class Comparison:
-    """Grey levels of samples, as they are and as they should be."""
+    """Actual and expected grey levels of samples."""
 
     def __init__(self, setting, pictures):
         self._setting, self._pictures, self._worst = setting, pictures, []
         self.means, self.level_max, self.differ = [], 0.0, 0
 
     def add(self, where, labels, expected, got):
-        """A batch's samples, as rows of pixels; `where` is their output, epoch and batch."""
+        """Adds a batch's samples as rows of pixels; `where` is their output, epoch and batch."""
         if expected.shape != got.shape:
             so_far({"where": where, "expected_shape": expected.shape, "shape": got.shape})
             raise AssertionError(f"a batch's shape is {got.shape} in place of {expected.shape}")
@@ -91,14 +91,14 @@ class Comparison:
         }
 
     def hold(self, mean_max=0.0, sample_max=0.0, **more):
-        """What was found, and `more`.
+        """Returns the findings and `more`.
 
         Raises:
-            AssertionError: Differences are larger on average, or within a sample.
+            AssertionError: The mean difference of all samples, or of one sample, is too large.
         """
         found = {**self.found(), **more}
         mean, sample = found["level_difference_mean"], found["worst_sample_mean"]
-        assert found["samples"], "there was nothing to compare"
+        assert found["samples"], "no samples to compare"
         if mean <= mean_max and sample <= sample_max:
             return found
         so_far({**found, "kept_in": self._keep(), "worst": [one.describe(self._pictures) for one in self._worst]})
@@ -108,10 +108,10 @@ class Comparison:
         )
 
     def _keep(self):
-        """Writes the worst ones down; the file's name, or why there is none."""
+        """Writes the worst samples; returns the file's name, or the reason for none."""
         out = self._setting.out
         if out is None or len(list(out.glob("differs-*.npz"))) >= FILES_MAX:
-            return "no file: there are enough"
+            return "no file: the limit is reached"
         arrays = {}
         for number, one in enumerate(self._worst[:KEPT]):
             file, _ = self._pictures.of(one.label)
@@ -126,13 +126,13 @@ class Comparison:
 
 
 def _small(levels):
-    """Whole levels as bytes."""
+    """Converts whole levels to bytes."""
     whole = levels.astype(np.uint8)
     return whole if np.array_equal(whole, levels) else levels.astype(np.float32)
 
 
 def levels(array, field):
-    """Grey levels as rows of pixels, whatever type, normalisation and layout a field gives them."""
+    """Converts pixels of any type, normalisation and layout to rows of grey levels."""
     if field.layout == "NCHW":
         array = array.transpose(0, 2, 3, 1)
     array = array.astype(np.float32)
@@ -143,18 +143,19 @@ def levels(array, field):
 
 
 def _on_host(field):
-    """The same of a type that numpy has: draws go by an output's name."""
+    """Returns the same field with a type of numpy. Draws depend on the output's name, which stays."""
     if getattr(field, "dtype", None) != "bfloat16":
         return field
     return fb.Image(field.column, *field.ops, dtype="float32", layout=field.layout)
 
 
 def against_host(setting, pictures, fields=None, epochs=2, batches_max=None, both=None, **kwargs):
-    """The comparison of epochs, whole or so many batches of each, and what the loader on the device says of itself. `both` are
-    arguments of both loaders, `kwargs` the device's alone.
+    """Compares epochs, or `batches` batches of each; returns the comparison and the statistics of the device's loader.
+
+    `both` are arguments of both loaders, `kwargs` those of the device's loader alone.
 
     Raises:
-        AssertionError: There are other samples, or they are in another order.
+        AssertionError: The samples or their order differ.
     """
     fields, both = fields or crops(setting.scale.side), both or {}
     framework, comparison = setting.framework, Comparison(setting, pictures)

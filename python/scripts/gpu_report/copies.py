@@ -1,4 +1,4 @@
-"""Figures of copies to the device: bare ones, and the loader's of batches that need no decoding."""
+"""Figures of copies to the device: bare copies, and the loader's batches without decoding."""
 
 import time
 
@@ -11,14 +11,15 @@ from .rates import Endless, Rate
 from .setting import each, loader
 
 RING_BYTES = 256 << 20
-"""Bare copies go round so much page-locked memory, as a loader's do: the same bytes again would come out of the cache."""
+"""Page-locked memory that bare copies cycle through, like a loader's; repeated copies of the same bytes would be
+cached."""
 
 IN_A_ROW = 8
-"""Bare copies that are under way at a time."""
+"""Bare copies in flight."""
 
 
 def bare(setting):
-    """Bytes per second of bare copies from page-locked memory, by size; the last are a batch's."""
+    """Measures bytes per second of bare copies from page-locked memory by size; the last size is a batch's."""
     scale, found = setting.scale, []
     device = Device()
     try:
@@ -54,8 +55,8 @@ def _bare(device, size, scale):
 
 
 def of_the_loader(setting, bare_rows):
-    """The loader's batches of rows out of the page cache, to the device and to host memory alone, against `bare_rows`: of the two
-    ways that a batch goes, one of the two is the slower. Epochs are so long that their turnover does not count.
+    """Measures the loader's batches of rows from the page cache, to the device and to host memory, against `bare_rows`.
+    One of the two paths limits the rate. Epochs are so long that their start does not matter.
     """
     scale, found = setting.scale, {"rows": []}
     for device, framework in ((setting.device, setting.framework.framework), ("cpu", "numpy")):
@@ -78,12 +79,12 @@ def _of_the_loader(setting, device, framework):
         endless = Endless(batches, synchronize, scale.warm_seconds)
         rate = endless.rate(scale.loader_seconds, scale.round_seconds, size)
         row |= {"bytes": size, "bytes_per_s": rate.mean, "best_bytes_per_s": rate.best, "rounds": rate.rounds}
-        row |= {"cpus_busy": rate.cpus_busy, **endless.told()}
+        row |= {"cpus_busy": rate.cpus_busy, **endless.statistics()}
     return row
 
 
 def from_disk(setting):
-    """Rows that are not in the page cache: by the slots that they are read to, right to the device, and to host memory alone."""
+    """Measures rows from disk: through read slots, directly to the device, and to host memory."""
     found, folder = {"rows": []}, setting.needs("rows")
     for device, framework in ((setting.device, setting.framework.framework), ("cpu", "numpy")):
         found["rows"].append(_from_disk(setting, folder, device, framework))
@@ -112,12 +113,12 @@ def _from_disk(setting, folder, device, framework):
     row |= {"bytes_per_s": moved / seconds, "epochs": epochs, "cpus_busy": cpu / seconds, "counters": counters}
     row |= {"notes": stats["notes"], "stages": stats["stages"]}
     if device != "cpu" and not counters["rows_copied_early"]:
-        row["fell_back"] = "no row was copied from where it was read to"
+        row["fell_back"] = "no row was copied directly from its read slot"
     return row
 
 
 def gpu_direct_storage(setting):
-    """Bytes per second of rows that go by host memory (out of the page cache, as a rule) and by GPUDirect Storage."""
+    """Measures bytes per second of rows through host memory (usually from the page cache) and by GPUDirect Storage."""
     scale, folder, found = setting.scale, setting.needs("rows"), {"row_bytes": setting.scale.row_bytes, "rows": []}
     (expected,), size = rows.digests(folder, scale.batch)
     for name, direct in (("host memory", False), ("GPUDirect Storage", True)):
@@ -129,13 +130,13 @@ def gpu_direct_storage(setting):
             if direct and not stats["counters"].get("rows_gpu_direct"):
                 so_far({**found, "notes": stats["notes"]})
                 notes = " ".join(note for note in stats["notes"] if "GPUDirect" in note)
-                raise Skipped(notes or "cuFile refused every row")
+                raise Skipped(notes or "cuFile rejected every row")
             endless = Endless(batches, setting.framework.synchronize, scale.warm_seconds)
-            # The last batch of an epoch may not be full.
+            # The last batch of an epoch may be incomplete.
             rate = endless.rate(scale.loader_seconds, scale.round_seconds, size / len(expected))
             counters = {name: count for name, count in batches.stats()["counters"].items() if "gpu_direct" in name}
             row |= {"bytes_per_s": rate.mean, "best_bytes_per_s": rate.best, "cpus_busy": rate.cpus_busy}
-            row |= {**counters, **endless.told(), "libraries": surroundings.libraries()}
+            row |= {**counters, **endless.statistics(), "libraries": surroundings.libraries()}
         found["rows"].append(row)
         so_far(found)
     return found

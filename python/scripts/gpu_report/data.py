@@ -1,4 +1,4 @@
-"""Photographs and shards to measure with."""
+"""Photographs and shards for measurements."""
 
 import contextlib
 import dataclasses
@@ -15,8 +15,8 @@ import forebay as fb
 
 
 def photograph(seed, width, height, detail):
-    """RGB pixels with gradients, edges and texture; more `detail` makes a longer file. What is fine is grey: ways to bring
-    colours to the picture's resolution differ by levels where they change from pixel to pixel.
+    """Makes RGB pixels with gradients, edges and texture; more `detail` makes a longer file. Fine texture is grey,
+    because methods of chroma upsampling differ if colours change from pixel to pixel.
     """
     rng = np.random.default_rng(seed)
     rgb = np.zeros((height, width, 3))
@@ -37,7 +37,7 @@ def jpeg(seed, width=500, height=375, quality=90, detail=1.4):
 
 
 def synthetic(count, width, height, quality=90, detail=1.4, processes=1):
-    """So many files, made in so many processes."""
+    """Makes `count` files in parallel processes."""
     make = functools.partial(jpeg, width=width, height=height, quality=quality, detail=detail)
     if processes == 1:
         return [make(seed) for seed in range(count)]
@@ -46,8 +46,8 @@ def synthetic(count, width, height, quality=90, detail=1.4, processes=1):
 
 
 def photographs(folder, count):
-    """The first `count` JPEGs of a folder and of those below it. What only has the name of one is left out, and so are colours that
-    not every decoder knows, such as CMYK: ImageNet has a few of both.
+    """Returns the first `count` JPEGs of a folder tree. Skips files that are not JPEGs in spite of their names, and
+    colours that not every decoder supports, such as CMYK: ImageNet has a few of both.
     """
     files = []
     for path in sorted(path for path in pathlib.Path(folder).rglob("*") if path.suffix.lower() in (".jpg", ".jpeg")):
@@ -61,18 +61,18 @@ def photographs(folder, count):
 
 
 def size(file):
-    """Width and height of a picture."""
+    """Returns width and height of a picture."""
     with Image.open(io.BytesIO(file)) as picture:
         return picture.size
 
 
 def baseline(files):
-    """Those of the files that engines take: of a batch with a progressive one they refuse all."""
+    """Returns the files that engines accept: they reject a whole batch with a progressive file."""
     return [file for file in files if not Image.open(io.BytesIO(file)).info.get("progressive")]
 
 
 def describe(file):
-    """What decoders treat apart, of a file that may be damaged."""
+    """Returns the features of a file, which may be damaged, that decoders treat differently."""
     found = {"file_bytes": len(file)}
     with contextlib.suppress(OSError, SyntaxError), Image.open(io.BytesIO(file)) as picture:
         subsampling = {0: "4:4:4", 1: "4:2:2", 2: "4:2:0"}.get(JpegImagePlugin.get_sampling(picture), "another")
@@ -83,7 +83,7 @@ def describe(file):
 
 @dataclasses.dataclass
 class Pictures:
-    """Files with what kind each is of, and a data set of them, so many times over, whose numbers begin with the first file."""
+    """Files with their kinds, and a data set that repeats them in order."""
 
     files: list
     kinds: list
@@ -91,13 +91,13 @@ class Pictures:
     folder: str
 
     def of(self, number):
-        """The file of a sample, and its kind."""
+        """Returns the file of a sample, and its kind."""
         at = int(number) % len(self.files)
         return self.files[at], self.kinds[at]
 
 
 def make_pictures(folder, files, kinds=None, times=1):
-    """Writes them, for `read_pictures`: a process of its own may make what others read."""
+    """Writes the pictures for `read_pictures`, which may be called in another process."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True)
     for number, file in enumerate(files):
@@ -107,7 +107,7 @@ def make_pictures(folder, files, kinds=None, times=1):
 
 
 def read_pictures(folder):
-    """What `make_pictures` has written."""
+    """Reads the pictures of `make_pictures`."""
     folder = pathlib.Path(folder)
     kinds = json.loads((folder / "kinds").read_text())
     paths = [folder / f"{number}.jpg" for number in range(len(kinds))]
@@ -115,21 +115,21 @@ def read_pictures(folder):
 
 
 def colour_edges(width=256, height=192):
-    """A file whose colours, at half the picture's resolution, change every few pixels: how they were brought back shows."""
+    """Makes a file whose half-resolution colours change every few pixels, which shows the method of upsampling."""
     cells = np.random.default_rng(5).integers(50, 206, (height // 4, width // 4, 3), np.uint8)
     out = io.BytesIO()
-    # Moved by one: edges within the pairs of pixels that share a colour, too.
+    # Shifted by one, for edges inside the pairs of pixels that share a colour.
     pixels = np.roll(cells.repeat(4, 0).repeat(4, 1), 1, (0, 1))
     Image.fromarray(pixels).save(out, "JPEG", quality=95, subsampling=2)
     return out.getvalue()
 
 
 def upsampled(file):
-    """A 4:2:0 file's pixels with colours brought to the picture's resolution as libjpeg-turbo does, and by repeating them."""
+    """Returns a 4:2:0 file's pixels with colours upsampled like libjpeg-turbo, and by repetition."""
 
     def planes(scale):
         picture = Image.open(io.BytesIO(file))
-        # Halved, libjpeg-turbo leaves the colours as they are stored.
+        # At half the size, libjpeg-turbo uses the colours without upsampling.
         picture.draft("YCbCr", (picture.width // scale, picture.height // scale))
         return np.asarray(picture)
 
@@ -139,7 +139,7 @@ def upsampled(file):
 
 
 def write_shards(folder, files, times=1):
-    """A data set of the files, one after the other and so many times, and their numbers."""
+    """Writes a data set of the files in order, repeated, and their numbers."""
     with fb.MDSWriter(out=str(folder), columns={"image": "jpeg", "number": "int"}) as writer:
         for number in range(times * len(files)):
             writer.write({"image": files[number % len(files)], "number": number})
@@ -147,7 +147,7 @@ def write_shards(folder, files, times=1):
 
 
 def odd():
-    """Files of every kind that decoders treat apart, by name."""
+    """Returns files of every kind that decoders treat differently, by name."""
     shapes = {"usual": (120, 90), "one pixel": (1, 1), "one block": (8, 8), "odd sides": (97, 61), "thin": (3, 200)}
     files = {}
 
@@ -172,7 +172,7 @@ def odd():
 
 
 def damaged():
-    """Files of which some are damaged, by name."""
+    """Returns files by name, some of them damaged."""
     whole = jpeg(11, 120, 90)
     middle = len(whole) * 2 // 3
     flipped = bytes(byte ^ 0x5A for byte in whole[middle : middle + 16])
@@ -185,7 +185,7 @@ def damaged():
 
 
 def write_rows(folder, samples, row_bytes):
-    """A data set of fixed rows that need no decoding."""
+    """Writes a data set of fixed rows that need no decoding."""
     rng, length = np.random.default_rng(0), row_bytes // 2
     with fb.MDSWriter(out=str(folder), columns={"tokens": f"ndarray:uint16:{length}"}) as writer:
         for _ in range(samples):

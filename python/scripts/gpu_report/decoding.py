@@ -1,4 +1,4 @@
-"""Checks of decoding on the device: the same crops and flips of the same samples, and grey levels that are nearly the host's."""
+"""Checks of decoding on the device: the same crops and flips, and grey levels close to the host's."""
 
 import collections
 import contextlib
@@ -18,21 +18,22 @@ LEVELS_MEAN_MAX = 2.0
 """Mean difference of grey levels between nvJPEG's pixels and libjpeg-turbo's: their transforms round differently."""
 
 LEVELS_SAMPLE_MAX = 6.0
-"""The same within the worst sample. Another crop, or no flip, is 30 and more."""
+"""The same bound for the worst sample. A wrong crop or flip gives 30 or more."""
 
 UPSAMPLING_BATCH_MAX = 64
-"""Pictures of a batch that shows how colours are upsampled: above 50, libraries decode in another way."""
+"""Pictures of a batch in the check of upsampling: above 50, libraries use another path."""
 
 COUNTERS = ("pictures_on_device", "pictures_on_engines", "pictures_refused", "pictures_not_for_device", "device_decode_fallbacks")
 
 
 def _counters(stats, *more):
-    """What a loader's `stats` counted of pictures on the device, and `more`."""
+    """Returns a loader's counters of pictures on the device, and `more`."""
     return {name: stats["counters"].get(name, 0) for name in (*COUNTERS, *more)}
 
 
 def _agrees(setting, pictures, *more, note=None, **kwargs):
-    """The device decodes, and its pictures are the host's but for rounding; `more` counters and what `note` gives are noted."""
+    """Checks that the device decodes and its pictures equal the host's up to rounding; reports `more` counters and
+    `note`'s result."""
     comparison, stats = compare.against_host(setting, pictures, device_decode=True, **kwargs)
     found = {**_counters(stats, *more), "notes": stats["notes"]}
     so_far({**comparison.found(), **found})
@@ -41,7 +42,7 @@ def _agrees(setting, pictures, *more, note=None, **kwargs):
 
 
 def device_decode_agrees(setting, batch_size=16):
-    """In batches as most have them."""
+    """Batches of usual size."""
 
     def upsampling():
         nearest = _nearest_upsampling(setting, min(batch_size, UPSAMPLING_BATCH_MAX))
@@ -51,7 +52,7 @@ def device_decode_agrees(setting, batch_size=16):
 
 
 def device_decode_agrees_in_large_batches(setting):
-    """The same where the library reads entropy-coded data on the device: above 50 pictures."""
+    """Large batches, for which the library reads entropy-coded data on the device: above 50 pictures."""
     return device_decode_agrees(setting, batch_size=200)
 
 
@@ -65,7 +66,7 @@ TYPES = (("uint8", False), ("float16", True), ("bfloat16", True), ("float32", Tr
 
 
 def _every_type_and_layout(*ops):
-    """One output for each, and the sample's number."""
+    """Returns one output for each type and layout, and the sample's number."""
     fields = {"y": fb.Scalar("number", dtype="int64")}
     for dtype, normalized in TYPES:
         for layout in ("NCHW", "NHWC"):
@@ -76,7 +77,7 @@ def _every_type_and_layout(*ops):
 
 
 def _agrees_in_every_type_and_layout(setting, *ops):
-    # Each picture is decoded once for each output.
+    # A picture is decoded once per output.
     fields, both = _every_type_and_layout(*ops), {"batch_size": 8, "memory": "1gb"}
     found = _agrees(setting, setting.needs("few"), fields=fields, epochs=1, batches_max=12, both=both)
     if hasattr(setting.framework, "torch"):
@@ -85,7 +86,7 @@ def _agrees_in_every_type_and_layout(setting, *ops):
 
 
 def _is_channels_last(setting, field):
-    """Whether NHWC by a permutation is what torch calls channels-last, with nothing copied."""
+    """Checks that a permuted NHWC batch is torch's channels-last, without a copy."""
     with setting.on_device(setting.needs("few").folder, fields={"x": field}) as batches:
         picture = next(each(batches))["x"]
         turned = picture.permute(0, 3, 1, 2)
@@ -107,13 +108,13 @@ def whole_pictures_agree_in_every_type_and_layout(setting):
 
 
 def shared_decoding_agrees(setting):
-    """Decode threads take some of the device's pictures."""
+    """Shared decoding with host threads."""
     return _agrees(setting, setting.needs("few"), "pictures_shared", share_decode=True)
 
 
 def device_decode_repeats_itself(setting):
-    """Two runs give the same bytes, but for rounding: nothing is read before it is there or after it has been written over. Engines
-    and cores may round differently, and who gets a picture depends on their speed.
+    """Two runs give the same bytes up to rounding: no memory is read too early or after it was overwritten. Engines and
+    cores may round differently, and the distribution of pictures depends on their speed.
     """
     pictures, framework, fields = setting.needs("few"), setting.framework, crops(setting.scale.side)
     comparison, runs, different = compare.Comparison(setting, pictures), [], 0
@@ -128,7 +129,7 @@ def device_decode_repeats_itself(setting):
 
 
 def damaged_files_leave_the_others_as_they_are(setting):
-    """What is damaged is skipped, or decoded somehow, and nothing else is touched by it."""
+    """Damaged files are skipped or decoded, without an effect on others."""
     pictures, framework = setting.needs("damaged"), setting.framework
     kwargs = {"fields": crops(setting.scale.side), "on_error": "skip", "max_errors": 8 * len(pictures.files)}
     seen, found = {}, {}
@@ -148,7 +149,7 @@ def damaged_files_leave_the_others_as_they_are(setting):
     so_far(found)
     whole = [number for number in range(8 * len(pictures.files)) if _is_whole(pictures.of(number)[1])]
     missing = {name: [number for number in whole if number not in samples] for name, samples in seen.items()}
-    assert not any(missing.values()), f"files that are whole were left out: {missing}"
+    assert not any(missing.values()), f"intact files were left out: {missing}"
     assert found["device"]["pictures_on_device"] > 0, "the device decoded nothing"
     comparison = compare.Comparison(setting, pictures)
     host, device = (compare.levels(np.stack([seen[name][number] for number in whole]), kwargs["fields"]["x"]) for name in seen)
@@ -166,7 +167,7 @@ def _is_whole(kind):
 
 @contextlib.contextmanager
 def _skipping_in_silence():
-    """Samples that are meant to be skipped are not told one by one: of a machine far away, only the last lines may come back."""
+    """Filter of the log lines of skipped samples, because a remote machine may return only the last lines."""
     logger = logging.getLogger("forebay")
 
     def is_other(record):
@@ -180,9 +181,8 @@ def _skipping_in_silence():
 
 
 def _nearest_upsampling(setting, count):
-    """How a batch of so many pictures had its colours brought to the pictures' resolution: "smooth", as on the host, "plain" if
-    they were repeated, "neither" if it is not even half as far from one of them as they are from each other. Engines and cores may
-    differ.
+    """Returns the upsampling of colours in a batch: "smooth", as on the host, "plain" if they were repeated, "neither"
+    if the distance to both is more than half of their distance. Engines and cores may differ.
     """
     file = data.colour_edges()
     known = dict(zip(("smooth", "plain"), data.upsampled(file), strict=True))

@@ -1,11 +1,11 @@
-"""The CUDA driver by ctypes: what figures of copies and of the decoder need, without a framework."""
+"""CUDA driver by ctypes, for figures of copies and of the decoder without a framework."""
 
 import ctypes
 import os
 
 
-class Refused(RuntimeError):
-    """The driver, or a library on it, answered something but success."""
+class DriverError(RuntimeError):
+    """The driver, or a library on it, returned an error."""
 
 
 class Device:
@@ -25,10 +25,10 @@ class Device:
     def _call(self, function, *arguments):
         code = getattr(self._cuda, function)(*arguments)
         if code != 0:
-            raise Refused(f"{function} answered {code}")
+            raise DriverError(f"{function} answered {code}")
 
     def allocate(self, length):
-        """The address of `length` bytes on the device."""
+        """Allocates `length` bytes on the device; returns the address."""
         address = ctypes.c_uint64()
         self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(length))
         return address.value
@@ -44,7 +44,7 @@ class Device:
         self._call("cuMemHostUnregister", ctypes.c_void_p(array.ctypes.data))
 
     def stream(self):
-        """A stream that does not wait for the default stream."""
+        """Makes a stream that does not wait for the default stream."""
         stream = ctypes.c_void_p()
         self._call("cuStreamCreate", ctypes.byref(stream), 1)
         return stream
@@ -58,7 +58,7 @@ class Device:
         self._call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(address), ctypes.c_void_p(array.ctypes.data), length, stream)
 
     def event(self):
-        """A point of a stream, without its time."""
+        """Event of a stream, without its time."""
         event = ctypes.c_void_p()
         self._call("cuEventCreate", ctypes.byref(event), 2)
         return event
@@ -67,13 +67,13 @@ class Device:
         self._call("cuEventDestroy_v2", event)
 
     def record(self, event, stream):
-        """The point behind what the stream was given so far."""
+        """Records the event after the work queued so far."""
         self._call("cuEventRecord", event, stream)
 
     def wait(self, event):
-        """Until the stream has come there."""
+        """Waits until the stream has reached the event."""
         self._call("cuEventSynchronize", event)
 
     def synchronize(self):
-        """Waits for everything."""
+        """Waits for all work of the device."""
         self._call("cuCtxSynchronize")

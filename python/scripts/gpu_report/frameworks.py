@@ -1,4 +1,4 @@
-"""What batches on the device are to Python."""
+"""Python frameworks of batches on the device."""
 
 import contextlib
 
@@ -6,8 +6,8 @@ from .outcome import Skipped
 
 
 class Torch:
-    """torch's tensors, and the device `on` which peers and training run: "cuda", or "cpu" to see that they run at all. To make one
-    leaves CUDA alone, so that processes can be forked afterwards.
+    """torch's tensors, and the device `on` which peers and training run: "cuda", or "cpu" to check that they run. The
+    constructor does not use CUDA, so that processes can be forked afterwards.
     """
 
     framework = "torch"
@@ -18,16 +18,16 @@ class Torch:
         self.torch, self.on = torch, on
 
     def array(self, tensor):
-        """A copy in host memory, whose types are numpy's."""
+        """Returns a copy in host memory, with types of numpy."""
         if tensor.dtype is self.torch.bfloat16:
             tensor = tensor.float()
         return tensor.cpu().numpy().copy() if self.on == "cpu" else tensor.cpu().numpy()
 
     def take(self, tensor, versioned):
-        """The same of a tensor with `__dlpack__`, by a capsule of one kind or the other."""
+        """Returns a copy of a tensor with `__dlpack__`, by a capsule of either kind."""
         more = {"max_version": (1, 0)} if versioned else {}
         if self.on == "cuda":
-            # 1 is the default stream.
+            # 1 is DLPack's number of the default stream.
             more["stream"] = self.torch.cuda.current_stream().cuda_stream or 1
         return self.array(self.torch.from_dlpack(tensor.__dlpack__(**more)))
 
@@ -40,16 +40,17 @@ class Torch:
         return self.torch.cuda.Stream() if self.on == "cuda" else None
 
     def on_stream(self, stream):
-        """What torch does within goes there."""
+        """Queues torch's work inside on `stream`."""
         return self.torch.cuda.stream(stream) if stream else contextlib.nullcontext()
 
     def delay(self):
-        """Has the current stream do nothing for some milliseconds."""
+        """Keeps the current stream busy for some milliseconds."""
         if self.on == "cuda":
             self.torch.cuda._sleep(10_000_000)
 
     def capture(self, work, meanwhile, mode):
-        """Captures `work` as a graph, on a stream of its own, calls `meanwhile` before that ends, and returns what replays it."""
+        """Captures `work` as a graph on a stream of its own, calls `meanwhile` before the end, and returns the replay
+        function."""
         if self.on != "cuda":
             meanwhile()
             return work
@@ -60,7 +61,7 @@ class Torch:
         return graph.replay
 
     def describe(self):
-        """The device and the versions.
+        """Returns the device and the versions.
 
         Raises:
             Skipped: There is no device.

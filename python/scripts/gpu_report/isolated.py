@@ -1,9 +1,9 @@
-"""A function in a process of its own: whatever ends it, or keeps it waiting, ends nothing else.
+"""Call of a function in a process of its own, so that a crash or a hang of it affects nothing else.
 
-The process is a fork, since a Python that imports torch anew takes seconds. So the parent must not have touched CUDA, whose state
-does not go through a fork, nor have threads that hold locks. The child sends JSON through a pipe, with its length in front, since a
-grandchild may keep the pipe open for ever: first what it has found so far, as often as it likes, then its result. What it says on
-its two outputs goes into a file, which the parent repeats while it comes.
+The process is a fork, because a new Python needs seconds to import torch. So the parent must not have used CUDA, whose
+state does not survive a fork, and must not have threads that hold locks. The child sends JSON through a pipe, with its
+length in front, because a grandchild may keep the pipe open for ever: first intermediate results, any number of times,
+then its result. Its standard output and error go into a file, which the parent prints as it grows.
 """
 
 import contextlib
@@ -20,22 +20,22 @@ import traceback
 import typing
 
 POLL_SECONDS = 0.02
-"""Between two looks at the child: nothing against what is measured, even on one core."""
+"""Polling interval of the child: negligible for the measurements, even on one core."""
 
 LEAVE_SECONDS = 5.0
-"""For a child that has sent its result, whose driver may have much to tidy up."""
+"""Time limit of the exit of a child that has sent its result; its driver may take long to clean up."""
 
 KILL_SECONDS = 10.0
-"""For a killed child; one that waits in the kernel may stay for longer, and is left there."""
+"""Time limit of a killed child; a child that waits in the kernel may take longer and is abandoned."""
 
 STACK_SECONDS = 5.0
-"""Before the end, a child that is still at it writes down where it stands; a quarter of the time if that is less."""
+"""Time before the limit at which a running child writes its stack; a quarter of the limit if that is less."""
 
 SAID_BYTES_MAX = 16 << 10
-"""Of what a child said, so much of the end is kept."""
+"""Kept length of the end of a child's output."""
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
-"""End the parent, and must end the child before."""
+"""Signals that end the parent, which first ends the child."""
 
 LENGTH_BYTES = 8
 
@@ -44,35 +44,35 @@ PR_SET_PDEATHSIG = 1
 
 @dataclasses.dataclass
 class Answer:
-    """What came of a child. One that gave no result has a sentence `why`."""
+    """Outcome of a child. Without a result it has a reason `why`."""
 
     result: typing.Any = None
     so_far: typing.Any = None
     why: str | None = None
     stack: str = ""
-    """Where it stood when it crashed or its time was almost over."""
-    said: str = ""
+    """Stack at the crash or shortly before the time limit."""
+    output: str = ""
 
 
 def call(function, seconds):
-    """What becomes of `function(tell)` in a child that has so many seconds; its result and what it gives to `tell` are what JSON
-    can hold. Nothing of the child is left afterwards, except for processes that moved to another group. Only the main thread may
-    call.
+    """Calls `function(send)` in a child with a time limit of `seconds`. Its result and the values that it reports must
+    be JSON. Afterwards no process of the child remains, except those that moved to another group. Only the main thread
+    may call.
     """
     for stream in (sys.stdout, sys.stderr):
-        # The child would write what is in the buffer a second time.
+        # The child would write the contents of the buffer a second time.
         stream.flush()
-    with tempfile.TemporaryFile() as stacks, tempfile.TemporaryFile() as said, _endings_kept() as endings:
+    with tempfile.TemporaryFile() as stacks, tempfile.TemporaryFile() as output, _endings_kept() as endings:
         reading, writing = os.pipe()
         parent, child = os.getpid(), os.fork()
         if child == 0:
             os.close(reading)
-            _child(function, writing, stacks, said, seconds, parent)
+            _child(function, writing, stacks, output, seconds, parent)
         os.close(writing)
         with contextlib.suppress(OSError):
-            # Both do it, whoever comes first: from here on there is a group to kill.
+            # Both parent and child do it, so that the group exists from here on.
             os.setpgid(child, child)
-        messages, echo = _Messages(reading), _Echo(said)
+        messages, echo = _Messages(reading), _Echo(output)
         try:
             status = _await(child, messages, echo, seconds, endings)
         finally:
@@ -88,7 +88,8 @@ def call(function, seconds):
 
 
 class _Messages:
-    """What comes through the pipe: `so_far` is what came last before the result, which there is once the messages are whole."""
+    """Messages of the pipe: `so_far` is the last intermediate result; the result exists when all messages are
+    complete."""
 
     def __init__(self, pipe):
         os.set_blocking(pipe, False)
@@ -119,7 +120,7 @@ def _send(pipe, is_result, value):
 
 
 class _Echo:
-    """Repeats what a child writes into a file on this process's output."""
+    """Prints the output file of a child on this process's output."""
 
     def __init__(self, file):
         self._file, self._at = file, 0
@@ -127,21 +128,21 @@ class _Echo:
     def go_on(self):
         while some := os.pread(self._file.fileno(), 1 << 16, self._at):
             self._at += len(some)
-            # Nobody may be left to read it.
+            # The reader of this output may be gone.
             with contextlib.suppress(OSError):
                 sys.stdout.write(some.decode(errors="replace"))
                 sys.stdout.flush()
 
     def last(self):
-        """The end of it, as text."""
+        """Returns the end of the output as text."""
         start = max(0, self._at - SAID_BYTES_MAX)
         return os.pread(self._file.fileno(), SAID_BYTES_MAX, start).decode(errors="replace")
 
 
 @contextlib.contextmanager
 def _endings_kept():
-    """Signals that end this process wait until the child is gone: an exception out of a handler could come between any two steps.
-    Gives the list of those that came.
+    """Defers signals that end this process until the child is gone, because an exception of a handler could arrive
+    anywhere. Provides the list of received signals.
     """
     came = []
     known = {number: signal.getsignal(number) for number in ENDING}
@@ -157,21 +158,22 @@ def _endings_kept():
             signal.raise_signal(came[0])
 
 
-def _child(function, pipe, stacks, said, seconds, parent):
-    """Calls, sends, and leaves without the interpreter's end, which is the parent's."""
+def _child(function, pipe, stacks, output, seconds, parent):
+    """Calls the function, sends the result, and exits without the interpreter's shutdown, which belongs to the
+    parent."""
     code = 1
     try:
         os.setpgid(0, 0)
         for number in ENDING:
             signal.signal(number, signal.SIG_DFL)
-        # A parent that is killed can end nothing.
+        # A killed parent cannot end its child.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(code)
         for number in (1, 2):
-            os.dup2(said.fileno(), number)
+            os.dup2(output.fileno(), number)
         for stream in (sys.stdout, sys.stderr):
-            # What a crash would lose otherwise.
+            # A crash would lose this.
             stream.reconfigure(line_buffering=True)
         faulthandler.enable(stacks)
         faulthandler.dump_traceback_later(seconds - min(STACK_SECONDS, seconds / 4), file=stacks)
@@ -188,10 +190,10 @@ def _child(function, pipe, stacks, said, seconds, parent):
 
 
 def _await(child, messages, echo, seconds, endings):
-    """Until the child has ended, or is to be ended; its status if it ended by itself."""
+    """Waits until the child has ended, or must be ended; returns its status if it ended by itself."""
     end, was_whole = time.monotonic() + seconds, False
     while True:
-        # Asked before reading: all that an ended child has sent lies in the pipe.
+        # Checked before reading, because all messages of an ended child are in the pipe.
         status = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         is_over = status is not None or endings or time.monotonic() >= end
         messages.receive()
@@ -204,7 +206,8 @@ def _await(child, messages, echo, seconds, endings):
 
 
 def _kill(child):
-    """Ends the child's whole group, its workers too; whether the child has gone. Its number is its own until it is waited for."""
+    """Kills the child's whole group, with its workers; returns true if the child is gone. Its pid is not reused before
+    the wait."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
     end = time.monotonic() + KILL_SECONDS
@@ -215,7 +218,7 @@ def _kill(child):
 
 def _why(status, seconds, is_gone):
     if status is None:
-        return f"took longer than {seconds:g} seconds" + ("" if is_gone else ", and does not end when it is killed")
+        return f"took longer than {seconds:g} seconds" + ("" if is_gone else ", and does not end after a kill")
     if status.si_code == os.CLD_EXITED:
         return f"ended with status {status.si_status} and no result"
     return f"ended by signal {signal.Signals(status.si_status).name}"

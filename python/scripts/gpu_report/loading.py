@@ -1,4 +1,5 @@
-"""Figures of the loader: pictures per second, decoded on the host and on the device, and the CPUs that it keeps busy."""
+"""Figures of the loader: pictures per second, decoded on the host and on the device, and the CPUs that it keeps
+busy."""
 
 from . import rates
 from .outcome import so_far
@@ -11,17 +12,17 @@ WAYS = {
     "device_decode": {"device_decode": True},
     "device_decode, share_decode": {"device_decode": True, "share_decode": True},
 }
-"""Who decodes, by name."""
+"""Loader arguments by the place of decoding."""
 
 
 def thread_counts(way):
-    """Numbers of threads that are worth a row: all, and where nothing else is left to the host, few."""
+    """Returns the numbers of threads to measure: all, and a few if the device decodes."""
     all_of_them = cpus()
     return sorted({1, max(1, all_of_them // 2), all_of_them}) if way != "device_decode, share_decode" else [all_of_them]
 
 
 def pictures(setting, name, way):
-    """Rows of the pictures of that name, by threads."""
+    """Measures the pictures `name`, by threads."""
     found = []
     for threads in thread_counts(way):
         found.append(_row(setting, setting.needs(name), way, threads))
@@ -36,8 +37,8 @@ def _row(setting, data, way, threads):
         endless = Endless(batches, setting.framework.synchronize, scale.warm_seconds)
         before = endless.taken
         rate = endless.rate(scale.loader_seconds, scale.round_seconds, scale.batch)
-        told = endless.told()
+        statistics = endless.statistics()
         if WAYS[way]:
-            row |= rates.fell_back(told, (endless.taken - before) * scale.batch, scale.batch)
-        row |= {"pictures_per_s": rate.mean, "best_pictures_per_s": rate.best, "cpus_busy": rate.cpus_busy, **told}
+            row |= rates.fell_back(statistics, (endless.taken - before) * scale.batch, scale.batch)
+        row |= {"pictures_per_s": rate.mean, "best_pictures_per_s": rate.best, "cpus_busy": rate.cpus_busy, **statistics}
     return row

@@ -1,6 +1,6 @@
-"""The decoder alone: nvJPEG's batched interface by ctypes, on the engines, on the ordinary cores, and on both.
+"""Figures of the decoder alone: nvJPEG's batched interface by ctypes, on the engines, on the cores, and on both.
 
-The library takes batches of parts for the engines alone; the cores decode whole pictures.
+Only the engines accept batches of regions; the cores decode whole pictures.
 """
 
 import ctypes
@@ -13,16 +13,16 @@ import time
 import numpy as np
 
 from . import data
-from .device import Device, Refused
+from .device import Device, DriverError
 from .outcome import Skipped, so_far
 
 CORES, ENGINES = 2, 3
 RGB_INTERLEAVED = 5
 UPSAMPLING_WITH_INTERPOLATION = 1 << 5
-"""As the engine has it, where the library's version knows it."""
+"""The engine's setting, if the library's version supports it."""
 ALIGN_BYTES = 256
 ROUND = 4
-"""Batches of each that is under way, in a round."""
+"""Batches of each decoder in a round."""
 SONAMES = ("libnvjpeg.so.13", "libnvjpeg.so.12")
 
 
@@ -31,10 +31,10 @@ class _Image(ctypes.Structure):
 
 
 def load(packages):
-    """The library: what FOREBAY_NVJPEG_LIBRARY names, the system's, or a wheel's in the folders `packages`.
+    """Loads FOREBAY_NVJPEG_LIBRARY, the system's library, or a wheel's in the folders `packages`.
 
     Raises:
-        OSError: There is none.
+        OSError: There is no library.
     """
     named = os.environ.get("FOREBAY_NVJPEG_LIBRARY")
     names = [named] if named else list(SONAMES)
@@ -51,16 +51,16 @@ def load(packages):
 
 
 def load_any():
-    """The library of a wheel that this Python has, or the system's.
+    """Loads the library of an installed wheel, or the system's.
 
     Raises:
-        OSError: There is none.
+        OSError: There is no library.
     """
     return load([pathlib.Path(folder) for folder in sys.path])
 
 
 class Decoder:
-    """One backend with a state."""
+    """Backend with a decoder state."""
 
     def __init__(self, library, backend):
         self._library = library
@@ -69,24 +69,24 @@ class Decoder:
         self._params = []
         try:
             self._call("nvjpegCreateEx", backend, None, None, UPSAMPLING_WITH_INTERPOLATION, ctypes.byref(self.handle))
-        except Refused:
+        except DriverError:
             self._call("nvjpegCreateEx", backend, None, None, 0, ctypes.byref(self.handle))
         self._call("nvjpegJpegStateCreate", self.handle, ctypes.byref(self._state))
 
     def _call(self, function, *arguments):
         code = getattr(self._library, function)(*arguments)
         if code != 0:
-            raise Refused(f"{function} answered {code}")
+            raise DriverError(f"{function} answered {code}")
 
     def engines(self):
-        """How many engines there are, and cores of each."""
+        """Returns the number of engines, and of cores of each."""
         engines, cores = ctypes.c_uint(), ctypes.c_uint()
         self._call("nvjpegGetHardwareDecoderInfo", self.handle, ctypes.byref(engines), ctypes.byref(cores))
         return engines.value, cores.value
 
     def start(self, files, regions, places, stream, in_parts=True):
-        """Starts decoding `regions` of `files` to the addresses `places`: all of each where it does not take parts, or is not to.
-        Its last batch must have ended.
+        """Starts to decode `regions` of `files` to the addresses `places`; whole pictures if regions are not supported
+        or not given. The last batch must have finished.
         """
         count = len(files)
         self._call("nvjpegDecodeBatchedInitialize", self.handle, self._state, count, 1, RGB_INTERLEAVED)
@@ -114,7 +114,7 @@ class Decoder:
 
 
 def crops(sizes, seed=0):
-    """A region of 8 to 100 % of each picture's area, as random-resized-crop draws them."""
+    """Draws a region of 8 to 100 % of each picture's area, like random-resized-crop."""
     rng = np.random.default_rng(seed)
     regions = []
     for width, height in sizes:
@@ -125,19 +125,19 @@ def crops(sizes, seed=0):
 
 
 class _Batch:
-    """Decoders with what each has to decode, and memory for it. Two of them may be under way, each with decoders of its own."""
+    """Decoders with their files and memory. Two batches may be in flight, each with its own decoders."""
 
     def __init__(self, device, parts, in_parts):
         self._device, self._parts, self._in_parts = device, parts, in_parts
         self._streams, self._events = [device.stream() for _ in parts], [device.event() for _ in parts]
-        # Each begins where the device reads at once, as in the engine.
+        # Aligned for the device's reads, as in the engine.
         sizes = [-(-w * h * 3 // ALIGN_BYTES) * ALIGN_BYTES for _, _, regions in parts for _, _, w, h in regions]
         self._memory = device.allocate(max(sum(sizes), 1))
         self._places = [int(place) for place in self._memory + np.concatenate([[0], np.cumsum(sizes)[:-1]])]
         self.pictures = len(sizes)
 
     def start(self):
-        """Begins; the engines' call comes back when most of its pictures are decoded."""
+        """Starts; the engines' call returns when most of its pictures are decoded."""
         at = 0
         for (decoder, files, regions), stream, event in zip(self._parts, self._streams, self._events):
             decoder.start(files, regions, self._places[at : at + len(files)], stream, self._in_parts)
@@ -157,11 +157,11 @@ class _Batch:
 
 
 def _rate(device, batches, seconds):
-    """Pictures per second of the batches in turn, all of which may be under way: the mean, and the best round."""
+    """Measures pictures per second of batches in turn, all of which may be in flight: the mean, and the best round."""
     best, spent, count = 0.0, 0.0, 0
     turns = itertools.cycle(batches)
     for batch in batches:
-        # The first time a decoder makes its memory.
+        # The first call allocates a decoder's memory.
         batch.start()
         batch.wait()
         batch.start()
@@ -177,7 +177,7 @@ def _rate(device, batches, seconds):
 
 
 class _Files:
-    """Page-locked files, so many at a time from the first on, and what of each is decoded."""
+    """Page-locked files, taken in groups, with the region of each."""
 
     def __init__(self, device, files):
         arrays = [np.frombuffer(file, np.uint8) for file in files]
@@ -188,7 +188,7 @@ class _Files:
         device.register(self._pool)
 
     def pick(self, count):
-        """Files, all of each, and a part of each."""
+        """Returns files, whole regions, and cropped regions."""
         turns = [number % len(self._files) for number in range(count)]
         sizes = [self._sizes[number] for number in turns]
         return [self._files[number] for number in turns], [(0, 0, *size) for size in sizes], crops(sizes)
@@ -198,14 +198,15 @@ class _Files:
 
 
 def _decoders(library, count):
-    """So many pairs of cores and engines, and what is known of the engines; without them the second of a pair is None."""
+    """Makes pairs of core and engine decoders; returns them with facts about the engines. Without engines the second is
+    None."""
     pairs = [[Decoder(library, CORES), None] for _ in range(count)]
     try:
         for pair in pairs:
             pair[1] = Decoder(library, ENGINES)
         found = dict(zip(("engines", "cores_of_each"), pairs[0][1].engines()))
-    except Refused as refused:
-        found = {"engines": 0, "why_no_engines": str(refused)}
+    except DriverError as error:
+        found = {"engines": 0, "why_no_engines": str(error)}
         for pair in pairs:
             if pair[1]:
                 pair[1].close()
@@ -214,8 +215,9 @@ def _decoders(library, count):
 
 
 def alone(scale, files, is_over=lambda: False):
-    """Rates of the decoder by batch, share of the engines and batches under way, until `is_over`: parts of pictures on the engines,
-    as crops have them, or whole ones, also where parts are refused; the cores decode whole ones. Progressive files are left out.
+    """Measures the decoder by batch size, share of the engines and batches in flight, until `is_over`. The engines
+    decode regions like those of crops, or whole pictures; the cores decode whole pictures. Progressive files are left
+    out.
     """
     try:
         library = load_any()
@@ -223,7 +225,7 @@ def alone(scale, files, is_over=lambda: False):
         raise Skipped(f"nvJPEG cannot be loaded: {error}") from error
     taken = data.baseline(files)
     if not taken:
-        raise Skipped("all files are progressive, which engines do not take")
+        raise Skipped("all files are progressive, which engines do not support")
     device = Device()
     try:
         pairs, found = _decoders(library, 2)
@@ -249,7 +251,7 @@ def alone(scale, files, is_over=lambda: False):
 
 
 def _ways(scale, has_engines):
-    """What is measured, what matters most first: large batches, and shares in between."""
+    """Yields the settings to measure, the most important first: large batches, and shares in between."""
     for batch in reversed(scale.decoder_batches):
         for share in scale.shares if has_engines else (0.0,):
             for under_way in (1, 2):
@@ -266,12 +268,12 @@ def _rate_of(device, pool, pairs, way, seconds):
     try:
         for cores, engines in pairs[: way["under_way"]]:
             parts = [(engines, files[:cut], regions[:cut])] if cut else []
-            # First the cores, whose call comes back at once.
+            # The cores first, because their call returns at once.
             parts = ([(cores, files[cut:], wholes[cut:])] if cut < len(files) else []) + parts
             batches.append(_Batch(device, parts, in_parts))
         return _rate(device, batches, seconds)
-    except Refused as refused:
-        return {"failed": str(refused)}
+    except DriverError as error:
+        return {"failed": str(error)}
     finally:
         for batch in batches:
             batch.close()

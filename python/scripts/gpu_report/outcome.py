@@ -1,4 +1,4 @@
-"""What becomes of a part, in this process or in one of its own."""
+"""Outcome of a part, in this process or in one of its own."""
 
 import json
 import traceback
@@ -6,26 +6,27 @@ import traceback
 from . import isolated
 
 _listeners = []
-"""Those who want to know what the parts that run here have found so far."""
+"""Listeners for intermediate results of the parts that run in this process."""
 
 
 class Skipped(Exception):
-    """A part cannot run here; the text says why."""
+    """A part cannot run here; the text is the reason."""
 
 
 def so_far(found):
-    """What a part has found until now: kept if it ends badly, whatever ends it."""
+    """Records intermediate results of a part, which are kept if it fails in any way."""
     for listen in _listeners:
         listen(_as_the_file_has_it(found))
 
 
-def here(part, tell=lambda found: None):
-    """Calls `part`: its outcome, with what it found or why it found no more than that. `tell` is given what `so_far` is."""
+def here(part, send=lambda found: None):
+    """Calls `part`; returns its outcome with the results, or the reason for missing ones. `send` gets intermediate
+    results."""
     kept = {}
 
     def listen(found):
         kept["found"] = found
-        tell(found)
+        send(found)
 
     _listeners.append(listen)
     try:
@@ -40,23 +41,24 @@ def here(part, tell=lambda found: None):
 
 
 def apart(part, seconds):
-    """The same in a process of its own that has so many seconds; with the end of what it said, and where it hung or crashed."""
-    answer = isolated.call(lambda tell: here(part, tell), seconds)
+    """Runs `part` in a process of its own with a time limit; adds the end of its output, and the stack of a hang or
+    crash."""
+    answer = isolated.call(lambda send: here(part, send), seconds)
     entry = answer.result
     if answer.why:
         entry = {"outcome": "failed", "why": answer.why}
         entry |= {} if answer.so_far is None else {"found": answer.so_far}
         entry |= {"stack": answer.stack} if answer.stack else {}
-    return entry | ({"said": answer.said} if answer.said else {})
+    return entry | ({"output": answer.output} if answer.output else {})
 
 
 def _as_the_file_has_it(value):
-    """A value that a file cannot hold is the part's failure, not the report's."""
+    """Converts to JSON, so that a value that cannot be stored fails the part and not the report."""
     return json.loads(json.dumps(value, default=_plain))
 
 
 def _plain(value):
-    """numpy's numbers and arrays."""
+    """Converts numbers and arrays of numpy."""
     if hasattr(value, "tolist"):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} cannot be written down")
+    raise TypeError(f"{type(value).__name__} cannot be stored")

@@ -1,4 +1,4 @@
-"""The report as one HTML page, without scripts or anything from elsewhere."""
+"""Report as one HTML page, without scripts or external files."""
 
 import collections
 import html
@@ -14,17 +14,17 @@ td, th { border-bottom: 1px solid #ddd; padding: .2em 1em .2em 0; text-align: le
 h2 { font-size: 1.15em; margin: 1.6em 0 .3em; } h3 { font-size: 1em; margin: 0; } small { font-weight: normal; }
 pre { overflow-x: auto; background: #f6f6f6; padding: .6em; font-size: 12px; max-height: 40em; }
 ul { margin: 0 0 1em; padding-left: 1.2em; color: #555; }
-.passed { color: #176d2b; } .failed { color: #b00020; font-weight: bold; } .skipped { color: #7a6000; } .running { color: #b00020; }
-tr.wrong td { color: #b00020; }
+.passed { color: #176d2b; } .failed { color: #b00020; font-weight: bold; } .skipped { color: #7a6000; } .running {
+color: #b00020; } tr.wrong td { color: #b00020; }
 """
 
 APART = ("notes", "warnings", "stages", "counters", "libraries")
-"""Of a row: what is no column, but stands below the table."""
+"""Keys of a row that are shown below the table instead of in a column."""
 
-NAMES = {"fell_back": "not what it says"}
-"""Of columns, where the JSON's are not for a page."""
+NAMES = {"fell_back": "invalid because"}
+"""Names of columns that differ from the JSON's."""
 
-MEANS = "Rates are means, unless a column says best: that is the best of several rounds."
+MEANS = "Rates are means. A column named best has the best of several rounds."
 
 
 def _text(value):
@@ -42,7 +42,7 @@ def _text(value):
 
 
 def _bytes(value):
-    """In the unit that leaves one to three digits before the point."""
+    """Formats a number in a unit with one to three digits before the point."""
     for unit in ("B", "kB", "MB"):
         if abs(value) < 1000:
             return f"{value:.3g} {unit}"
@@ -61,7 +61,7 @@ def _title(name):
 
 
 def _table(rows):
-    """Rows by columns; a single one as names and values."""
+    """Makes a table of rows; a single row becomes names and values."""
     names = list(dict.fromkeys(name for row in rows for name in row if name not in APART))
     if len(rows) == 1:
         (row,) = rows
@@ -86,9 +86,9 @@ def _folded(name, text):
 
 
 def _apart(rows):
-    """Notes and warnings once each, and counters and stages of each row to be unfolded."""
-    said = dict.fromkeys(sentence for row in rows for name in ("warnings", "notes") for sentence in row.get(name) or [])
-    notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in said)
+    """Returns notes and warnings once each, and folded counters and stages of each row."""
+    sentences = dict.fromkeys(sentence for row in rows for name in ("warnings", "notes") for sentence in row.get(name) or [])
+    notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
     more = []
     for number, row in enumerate(rows, 1):
         lines = [f"row {number}"] if len(rows) > 1 else []
@@ -107,11 +107,11 @@ def _part(part):
     title = f'<h2>{html.escape(part["name"])} <small class="{outcome}">{outcome}, {seconds:.1f} s</small></h2>'
     why = f"<p>{html.escape(part['why'])}</p>" if "why" in part else ""
     found = _found(part["found"]) if part.get("found") else ""
-    return title + why + found + "".join(_folded(name, part[name]) for name in ("stack", "traceback", "said") if name in part)
+    return title + why + found + "".join(_folded(name, part[name]) for name in ("stack", "traceback", "output") if name in part)
 
 
 def _found(found):
-    """A table of what is one value, and one for each list of rows."""
+    """Makes a table of single values, and one for each list of rows."""
     if not isinstance(found, dict):
         return _table(found)
     plain = {name: value for name, value in found.items() if not _is_rows(value)}
@@ -127,7 +127,7 @@ def _is_rows(value):
 
 
 def page(report):
-    """The report, as HTML."""
+    """Returns the report as HTML."""
     tables = "".join(_table(rows) for rows in summary.tables(report) if rows)
     figures = f"<h2>In short</h2>{tables}<p>{MEANS}</p>" if tables else ""
     parts = "".join(_part(part) for part in report["parts"])

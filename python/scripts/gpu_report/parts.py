@@ -1,4 +1,4 @@
-"""Which parts there are, what matters most first."""
+"""List of parts, the most important first."""
 
 import dataclasses
 import functools
@@ -12,11 +12,11 @@ from .report import Report
 from .setting import Setting, scratch_folder
 
 ROW_TRIES = 3
-"""With a quarter of the rows each time, where there is no room."""
+"""Attempts with less data, a quarter of the rows each time, if there is no room."""
 
 
 class NoDevice(RuntimeError):
-    """There is nothing to report on; the text says why."""
+    """There is no device; the text is the reason."""
 
 
 def run(
@@ -33,12 +33,12 @@ def run(
     out=None,
     arguments=None,
 ):
-    """Runs every part whose name is `wanted`; `photographs` are files to measure with beside synthetic ones; `know` is told all
-    files before they are decoded, `keep` gets the document before and after each part, `out` is where samples that differ are left.
-    No part begins after so many minutes. `isolated` and `spent_seconds` are as `Report` has them.
+    """Runs every part whose name is `wanted`. `photographs` are files that are measured in addition to synthetic ones.
+    `know` gets all files before they are decoded, `keep` gets the document before and after each part, and `out` is the
+    folder of differing samples. No part starts after `minutes`. `isolated` and `spent_seconds` as for `Report`.
 
     Returns:
-        The document for the JSON.
+        The document of the JSON file.
 
     Raises:
         NoDevice: There is no device that `framework` sees.
@@ -69,7 +69,7 @@ def run(
             part = f"nvJPEG alone, {name}"
             alone = functools.partial(nvjpeg_alone, report, setting, name)
             report.run(part, alone, limits["nvJPEG alone"])
-        # Last: cuFile has been seen to end the process.
+        # Last, because cuFile has ended the process in some cases.
         name = "GPUDirect Storage"
         report.run(name, lambda: copies.gpu_direct_storage(setting), limits[name])
         report.describe("the device afterwards", surroundings.afterwards, limits["the device"], may_be_late=True)
@@ -77,7 +77,7 @@ def run(
 
 
 def nvjpeg_alone(report, setting, name):
-    """The decoder's rows, as long as there is time for this part and at all."""
+    """Measures the decoder within the time limits of the part and of the run."""
     end = time.monotonic() + 0.8 * setting.scale.limits_seconds["nvJPEG alone"]
 
     def is_over():
@@ -87,7 +87,7 @@ def nvjpeg_alone(report, setting, name):
 
 
 def peers_and_training(report, setting, names):
-    """What needs torch and torchvision, each part by itself."""
+    """Parts that need torch and torchvision."""
     scale, limits = setting.scale, setting.scale.limits_seconds
     workers, why_fewer = peers.workers_that_fit(scale.workers, scale.batch, scale.side)
     with_workers = {"workers": workers, **({"why_fewer": why_fewer} if why_fewer else {})}
@@ -126,7 +126,7 @@ def _needs_torchvision(setting):
 
 
 def _few(report, setting, photographs, know):
-    """Makes what the checks need."""
+    """Makes the data of the checks."""
     scale, folder = setting.scale, setting.scratch
 
     def make():
@@ -145,7 +145,7 @@ def _few(report, setting, photographs, know):
 
 
 def _large(report, setting, photographs, know):
-    """Makes what is measured with, and returns the names of the pictures, those that say most first."""
+    """Makes the data of the measurements; returns the names of the pictures, the most important first."""
     scale, names = setting.scale, []
     sets = {"photographs": None} if photographs else {}
     for count, width, height, quality, detail in scale.sets:
@@ -169,7 +169,7 @@ def _large(report, setting, photographs, know):
 
 
 def _rows(setting):
-    """As many as there is room for."""
+    """Makes as much data as there is room for."""
     folder, scale = setting.scratch / "rows", setting.scale
     for number in range(ROW_TRIES):
         count = scale.rows >> 2 * number

@@ -1,4 +1,4 @@
-"""Figures of what others use: torchvision's decoder on the device, and a DataLoader with Pillow."""
+"""Figures of alternatives: torchvision's decoder on the device, and a DataLoader with Pillow."""
 
 import os
 import time
@@ -6,17 +6,17 @@ import time
 from .rates import Rate
 
 WARM_UP_BATCHES = 3
-"""Of torchvision's decoder, which starts CUDA and makes its memory."""
+"""Warm-up batches of torchvision's decoder, which starts CUDA and allocates its memory."""
 
 PREFETCH_FACTOR = 2
-"""Batches that each worker of a DataLoader is ahead: torch's own default."""
+"""Prefetched batches of each DataLoader worker: torch's default."""
 
 EPOCH_BATCHES = 4096
-"""Of a DataLoader: its workers begin anew with each epoch, so one is enough."""
+"""Epochs of a DataLoader: one is enough, because its workers restart with each epoch."""
 
 
 def torchvision_on_device(setting, data):
-    """torchvision's decoder on the device and its transforms, in the same process."""
+    """Measures torchvision's decoder on the device and its transforms, in the same process."""
     import torchvision
     from torchvision.transforms import v2
 
@@ -44,7 +44,7 @@ def torchvision_on_device(setting, data):
 
 
 class _Files:
-    """A data set of files for a DataLoader, with Pillow, each so often that there are `length`."""
+    """Data set of files for a DataLoader, decoded by Pillow, repeated to `length`."""
 
     def __init__(self, paths, side, length):
         from torchvision import transforms
@@ -66,8 +66,8 @@ class _Files:
 
 
 def workers_that_fit(wanted, batch_size, side, folder="/dev/shm"):
-    """How many of the wanted DataLoader workers the shared memory has room for, and why they are fewer, or None: a worker that
-    finds it full dies of SIGBUS. Each has the batches it is ahead and the one that it makes.
+    """Returns the number of DataLoader workers that shared memory has room for, and the reason for fewer than wanted,
+    or None. A worker dies of SIGBUS if shared memory is full. Each has its prefetched batches and the current one.
     """
     batch_bytes = batch_size * (3 * side * side + 8)
     try:
@@ -75,7 +75,7 @@ def workers_that_fit(wanted, batch_size, side, folder="/dev/shm"):
     except OSError as error:
         return 0, f"{folder}: {error.strerror}"
     fit = shared.f_bavail * shared.f_frsize // ((PREFETCH_FACTOR + 1) * batch_bytes)
-    # A file system without blocks has no bound.
+    # A file system without blocks has no limit.
     if shared.f_blocks == 0 or fit >= wanted:
         return wanted, None
     free_mb = shared.f_bavail * shared.f_frsize / 1e6
@@ -84,7 +84,7 @@ def workers_that_fit(wanted, batch_size, side, folder="/dev/shm"):
 
 
 def data_loader(setting, data, workers):
-    """A DataLoader with Pillow and torchvision over the same files."""
+    """Makes a DataLoader with Pillow and torchvision over the same files."""
     scale = setting.scale
     return setting.framework.torch.utils.data.DataLoader(
         _Files(data.paths, scale.side, EPOCH_BATCHES * scale.batch),
@@ -99,8 +99,8 @@ def data_loader(setting, data, workers):
 
 
 def data_loader_rate(setting, data, workers):
-    """Pictures per second of that DataLoader, on the device, and the CPUs that its workers and it keep busy. What the workers have
-    made ahead when it begins does not count.
+    """Measures pictures per second of that DataLoader on the device, and the busy CPUs of its processes. Batches that
+    the workers have prefetched before the start do not count.
     """
     framework, scale = setting.framework, setting.scale
     batches = iter(data_loader(setting, data, workers))

@@ -1,4 +1,4 @@
-"""How fast something goes, and what it says of itself: rates, CPU time, counters, notes and warnings."""
+"""Measurement of rates, CPU time, counters, notes and warnings."""
 
 import contextlib
 import logging
@@ -9,15 +9,15 @@ import time
 from .setting import each
 
 ON_DEVICE_MIN = 0.9
-"""A row is not one of decoding on the device if fewer of its pictures were decoded there."""
+"""Minimum share of device-decoded pictures in a valid row of device decoding."""
 
 AHEAD, AHEAD_OF_SMALL, SMALL_MAX = 4, 32, 64
-"""Batches that a loader makes ahead of the one that is taken, and that one; more where a batch has less than so many pictures."""
+"""Batches that a loader has made before the first one counts; more for batches with fewer pictures."""
 
 
 class Rate:
-    """Rounds of at least so many seconds each, for so many seconds: the mean, and the best of them. `move()` moves some of whatever
-    is counted, and says how many; `synchronize` waits for the device, at the end of each round.
+    """Rate over rounds of a minimum length: the mean, and the best round. `move()` processes some items and returns
+    their number; `synchronize` waits for the device at the end of each round.
     """
 
     def __init__(self, move, synchronize, seconds, round_seconds):
@@ -39,7 +39,7 @@ class Rate:
 
 
 def cpu_seconds():
-    """Of this process and of those that it started by `multiprocessing`, which are alive."""
+    """Returns the CPU time of this process and of its live `multiprocessing` children."""
     return time.process_time() + sum(_cpu_seconds_of(child.pid) for child in multiprocessing.active_children())
 
 
@@ -47,14 +47,14 @@ def _cpu_seconds_of(pid):
     with contextlib.suppress(OSError):
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rpartition(")")[2].split()
-        # utime and stime, behind the state and ten numbers.
+        # utime and stime, after the state and ten numbers.
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return 0.0
 
 
 class Endless:
-    """A loader's batches, epoch after epoch, of which the first do not count: they wait for threads that start, and decoders make
-    their memory. What the loader says of itself comes with the figures.
+    """Batches of a loader, epoch after epoch. The first ones do not count, because threads start and decoders allocate
+    memory. The loader's statistics are part of the figures.
     """
 
     WARM_UP_BATCHES = 3
@@ -69,7 +69,7 @@ class Endless:
         self._before, self.taken = loader.stats()["counters"], 0
 
     def take(self):
-        """One batch more, which is dropped; it may be the next epoch's."""
+        """Takes and drops one batch, which may belong to the next epoch."""
         self.taken = getattr(self, "taken", 0) + 1
         for _ in range(2):
             for _ in self._batches:
@@ -78,41 +78,41 @@ class Endless:
         raise RuntimeError("an epoch without batches")
 
     def rate(self, seconds, round_seconds, size=1):
-        """Batches per second, each of which counts for `size`."""
+        """Measures batches per second, each of which counts as `size` items."""
         return Rate(lambda: self.take() * size, self._synchronize, seconds, round_seconds)
 
-    def told(self):
-        """Counters since the warm-up, stages, and notes."""
+    def statistics(self):
+        """Returns counters since the warm-up, stages, and notes."""
         stats = self._loader.stats()
         counters = {name: value - self._before.get(name, 0) for name, value in stats["counters"].items()}
         counters = {name: value for name, value in counters.items() if value}
         return {"counters": counters, "notes": stats["notes"], "stages": stats["stages"]}
 
 
-def fell_back(told, pictures, batch):
-    """What keeps a row from being what it says, of a loader that decodes on the device: too many of so many pictures were not
-    decoded there. Some batches are ahead of those that were taken.
+def fell_back(statistics, pictures, batch):
+    """Returns the reason why a row of device decoding is invalid: too many pictures were not decoded on the device.
+    Some batches are prefetched beyond the counted ones.
     """
     ahead = (AHEAD_OF_SMALL if batch < SMALL_MAX else AHEAD) * batch
-    decoded = sum(told["counters"].get(name, 0) for name in ("pictures_on_device", "pictures_shared"))
-    if told["counters"].get("pictures_on_device", 0) and decoded + ahead >= ON_DEVICE_MIN * pictures:
+    decoded = sum(statistics["counters"].get(name, 0) for name in ("pictures_on_device", "pictures_shared"))
+    if statistics["counters"].get("pictures_on_device", 0) and decoded + ahead >= ON_DEVICE_MIN * pictures:
         return {}
     return {"fell_back": f"{decoded} of {pictures} pictures were decoded on the device"}
 
 
 @contextlib.contextmanager
 def warnings(row):
-    """Puts what forebay warns of meanwhile into `row`; memory that is not pinned makes it another figure than it should be."""
-    said = []
+    """Adds forebay's warnings to `row`. Memory that is not pinned makes the row invalid."""
+    lines = []
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: said.append(record.getMessage())
+    handler.emit = lambda record: lines.append(record.getMessage())
     logger = logging.getLogger("forebay")
     logger.addHandler(handler)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        if said:
-            row["warnings"] = said[:8]
-        if any("pinned" in sentence for sentence in said):
+        if lines:
+            row["warnings"] = lines[:8]
+        if any("pinned" in sentence for sentence in lines):
             row.setdefault("fell_back", "memory is not pinned")

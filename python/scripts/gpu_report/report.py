@@ -1,4 +1,4 @@
-"""The parts, one after the other, each with its outcome."""
+"""Sequential run of the parts with their outcomes."""
 
 import datetime
 import time
@@ -6,29 +6,30 @@ import time
 from . import outcome
 
 GRACE_SECONDS = 45
-"""After the time is over, for the part that is running then. With the 8 minutes of the default that is within the ten that a
-machine is often lent for, start included.
+"""Extra time of the running part after the time limit. With the default of 8 minutes, the run with its start takes less
+than ten.
 """
 
 
 class Report:
-    """Runs parts, as long as there is time, and hands what they found to `keep` before and after each. With `isolated` each runs in
-    a fork of this process, which must never touch CUDA itself, and within a limit; else a part that crashes or hangs is the last.
-    Of the minutes `spent_seconds` are over.
+    """Runner of parts within a time limit. Passes the results to `keep` before and after each part. With `isolated`
+    each part runs in a fork of this process, which must not use CUDA, and within a limit; else a crash or a hang ends
+    the run. `spent_seconds` of the minutes have passed already.
     """
 
     def __init__(self, minutes, keep, wanted=lambda name: True, isolated=False, spent_seconds=0.0):
         self.parts, self.machine, self._wanted, self._isolated = [], {}, wanted, isolated
-        # Once: what is returned and what was written last are the same.
+        # Made once, so that the returned and the last written document are the same.
         self._begun = datetime.datetime.now(datetime.timezone.utc)
         self._minutes, self._end, self._keep = minutes, time.monotonic() + 60 * minutes - spent_seconds, keep
 
     def is_over(self):
-        """Whether the time is."""
+        """Returns true if the time limit is reached."""
         return time.monotonic() >= self._end
 
     def describe(self, name, part, limit_seconds=60, may_be_late=False):
-        """Runs `part`, wanted or not, and takes what it found as the machine's. Returns its entry, which is kept if it failed."""
+        """Runs `part` in any case and stores its results as the machine's. Returns its entry, which is kept if it
+        failed."""
         entry = self._run(name, part, limit_seconds, may_be_late)
         self.machine.update(entry.get("found", {}))
         if entry["outcome"] == "passed":
@@ -37,8 +38,8 @@ class Report:
         return entry
 
     def run(self, name, part, limit_seconds=60, is_needed=False):
-        """Runs `part`, if it is wanted, or needed by others; a failure is kept and told, and ends nothing else. Returns what it
-        found, or None if it did not pass.
+        """Runs `part` if it is wanted or needed by others. A failure is recorded and printed, and other parts continue.
+        Returns its results, or None if it did not pass.
         """
         if not is_needed and not self._wanted(name):
             return None
@@ -48,7 +49,7 @@ class Report:
     def _run(self, name, part, limit_seconds, may_be_late=False):
         begun = time.perf_counter()
         entry = {"name": name, "outcome": "running", "why": "the process ended here", "seconds": 0.0}
-        # Whoever reads the files of a process that was ended sees which part it was.
+        # The files of a process that was killed then show the running part.
         self.parts.append(entry)
         self._keep(self.document())
         del entry["why"]
@@ -67,10 +68,10 @@ class Report:
         return outcome.apart(part, max(1, min(limit_seconds, left_seconds)))
 
     def document(self):
-        """What goes into the JSON."""
+        """Returns the document of the JSON file."""
         return {"date": self._begun.isoformat(timespec="seconds"), "machine": self.machine, "parts": self.parts}
 
 
 def has_failed(document):
-    """Whether a part has."""
+    """Returns true if a part has failed."""
     return any(part["outcome"] == "failed" for part in document["parts"])

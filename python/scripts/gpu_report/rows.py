@@ -1,4 +1,4 @@
-"""Rows that need no decoding: what of them comes from disk, and that it comes whole."""
+"""Checks of rows that need no decoding and come from disk."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ from .outcome import Skipped, so_far
 from .setting import each, loader
 
 EARLY_BYTES_MIN = 64 << 10
-"""Rows of so many bytes are copied to the device from where they were read to."""
+"""Minimum bytes of rows that are copied to the device directly from their read slot."""
 
 COUNTERS = ("rows_copied_early", "reads_direct", "reads_buffered", "reads_page_cache")
 
@@ -20,11 +20,11 @@ def fields():
 
 
 def forget(folder):
-    """Takes a folder's shards out of the page cache, and says whether they are: None where the system does not tell."""
+    """Removes a folder's shards from the page cache; returns true on success, None if the system does not report it."""
     answers = set()
     for path in pathlib.Path(folder).glob("shard*"):
         with open(path, "rb") as file:
-            # What is not on disk yet stays.
+            # Pages that are not on disk yet stay in the cache.
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             answers.add(_is_forgotten(file.fileno()))
@@ -32,7 +32,7 @@ def forget(folder):
 
 
 def _is_forgotten(descriptor):
-    """Whether the last byte is, of which asking reads nothing ahead."""
+    """Returns true if the last byte is in the page cache; the check causes no read-ahead."""
     try:
         os.preadv(descriptor, [bytearray(1)], max(0, os.fstat(descriptor).st_size - 1), os.RWF_NOWAIT)
         return False
@@ -43,14 +43,14 @@ def _is_forgotten(descriptor):
 
 
 def digests(folder, batch_size, epochs=1):
-    """Batches on the host, epoch by epoch, as numbers; and the bytes of all."""
+    """Returns digests of batches on the host, epoch by epoch, and the bytes of all."""
     with loader(folder, "cpu", "numpy", fields=fields(), batch_size=batch_size) as batches:
         arrays = [[(hash(batch["tokens"].tobytes()), batch["tokens"].nbytes) for batch in each(batches)] for _ in range(epochs)]
     return [[digest for digest, _ in epoch] for epoch in arrays], sum(size for epoch in arrays for _, size in epoch)
 
 
 def assert_equal(setting, batches, expected, by):
-    """An epoch's batches are those of `digests`."""
+    """Checks that an epoch's batches have the digests `digests`."""
     seen = []
     for batch in each(batches):
         seen.append(hash(setting.framework.array(batch["tokens"]).tobytes()))
@@ -62,7 +62,7 @@ def assert_equal(setting, batches, expected, by):
 
 
 def rows_from_disk_are_exact(setting):
-    """Rows that are copied to the device from where they were read to, before their batch is full, are the host's."""
+    """Rows that are copied to the device before their batch is full equal the host's."""
     folder, batch = setting.scratch / "early", setting.scale.batch
     data.write_rows(folder, 4 * batch, max(setting.scale.row_bytes, EARLY_BYTES_MIN))
     expected, _ = digests(folder, batch, epochs=2)
@@ -76,5 +76,5 @@ def rows_from_disk_are_exact(setting):
     so_far(found := {**counters, "forgotten": forgotten, "notes": stats["notes"]})
     if not any(forgotten):
         raise Skipped("the page cache keeps the shards here, so nothing is read from disk")
-    assert counters["rows_copied_early"] > 0, "no row was copied from where it was read to"
+    assert counters["rows_copied_early"] > 0, "no row was copied directly from its read slot"
     return found

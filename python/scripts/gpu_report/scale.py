@@ -1,4 +1,4 @@
-"""How much is done, and how long each kind of part may take."""
+"""Amount of work, and time limits of the kinds of parts."""
 
 import contextlib
 import os
@@ -16,19 +16,19 @@ LIMITS_SECONDS = {
     "nvJPEG alone": 75,
     "GPUDirect Storage": 60,
 }
-"""For a part in a process of its own, by its kind: some times what it should take, with a driver that starts slowly. One that hangs
-leaves time for the others.
+"""Time limits of isolated parts by kind: several times the expected time, with a slow start of the driver. A hanging
+part leaves time for the others.
 """
 
 QUICK_LIMIT_SECONDS = 40
-"""The most with `quick`: to start the driver and to load what torch needs may be all of it."""
+"""Time limit with `quick`: the start of the driver and of torch may take most of it."""
 
 DETAIL_OF_LARGE = 0.2
-"""Of pictures of many pixels whose files are no longer than small ones': of such it pays to decode parts."""
+"""Detail of large pictures with small files, for which decoding of regions pays."""
 
 
 def cpus():
-    """That this process may keep busy: those that it is let onto, and no more than its group is given time for."""
+    """Returns the CPUs of this process: its affinity, limited by its cgroup's quota."""
     allowed = len(os.sched_getaffinity(0))
     with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/cpu.max") as file:
         quota, period = map(int, file.read().split())
@@ -37,7 +37,7 @@ def cpus():
 
 
 class Scale:
-    """How much is done: `quick` is enough to see that all of it runs."""
+    """Amount of work: `quick` is enough to check that all parts run."""
 
     def __init__(self, quick):
         self.side = 64 if quick else 224
@@ -46,7 +46,7 @@ class Scale:
         self.sets = ((48, 120, 90, 90, 1.4), (16, 200, 150, 85, DETAIL_OF_LARGE))
         if not quick:
             self.sets = ((512, 500, 375, 90, 1.4), (256, 1024, 768, 85, DETAIL_OF_LARGE))
-        # Each sample so many times in an epoch of what is measured: its start and end would count for much in few batches.
+        # Repetitions of each sample in a measured epoch, so that start and end of the epoch do not dominate.
         self.times = 2 if quick else 64
         self.processes = 1 if quick else cpus()
         self.seconds = 0.05 if quick else 2.0
@@ -56,17 +56,17 @@ class Scale:
         self.decoder_seconds = 0.02 if quick else 0.4
         self.batch = 16 if quick else 256
         self.copies = (64 * KIB, MIB) if quick else (MIB, 16 * MIB, 147 * MIB)
-        # A quarter, or so on, where there is no room for all.
+        # Reduced if there is no room for all data.
         self.rows, self.row_bytes = (64, 64 * KIB) if quick else (4096, 147 * KIB)
         self.decoder_batches = (4, 9) if quick else (32, 128, 256)
         self.shares = (0.0, 0.5, 1.0) if quick else (0.0, 0.25, 0.5, 0.75, 0.875, 1.0)
         self.model, self.warm_up, self.steps = ("resnet18", 1, 3) if quick else ("resnet50", 10, 60)
-        # Fewer steps behind a source that is slow.
+        # Fewer steps with a slow source.
         self.training_seconds = 15.0
         self.workers = min(2 if quick else 16, cpus())
         self.limits_seconds = {kind: min(limit, QUICK_LIMIT_SECONDS) if quick else limit for kind, limit in LIMITS_SECONDS.items()}
 
     def data_bytes(self):
-        """What the data take on disk, roughly: files and shards of a tenth of a byte for each pixel's three, and rows twice."""
+        """Estimates the data on disk: files and shards with a tenth of the pixels' bytes, and rows twice."""
         pixels = sum(count * width * height for count, width, height, *_ in self.sets)
         return pixels + 2 * self.rows * self.row_bytes

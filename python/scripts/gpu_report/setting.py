@@ -1,4 +1,4 @@
-"""What parts share: the framework and the device, how much is done, and where things lie. And loaders as parts make them."""
+"""Shared state of the parts: framework, device, amount of work and folders. Also makes the loaders of the parts."""
 
 import contextlib
 import dataclasses
@@ -14,7 +14,7 @@ import forebay as fb
 from .outcome import Skipped
 
 PREFIX = "gpu-report-"
-"""Of scratch folders; the number of the process that made one comes behind it."""
+"""Prefix of scratch folders, followed by the pid of their process."""
 
 
 @dataclasses.dataclass
@@ -24,14 +24,14 @@ class Setting:
     scale: typing.Any
     scratch: pathlib.Path
     out: pathlib.Path | None = None
-    """Where samples that differ are left; None: nowhere."""
+    """Folder of differing samples. None: they are not stored."""
     data: dict = dataclasses.field(default_factory=dict)
-    """What was made of the data, by name."""
+    """Data that was made, by name."""
     part: str = ""
-    """The part that runs."""
+    """Running part."""
 
     def needs(self, name):
-        """The data of that name.
+        """Returns the data `name`.
 
         Raises:
             Skipped: It could not be made.
@@ -41,16 +41,16 @@ class Setting:
         return self.data[name]
 
     def on_device(self, folder, **kwargs):
-        """A loader whose batches are the framework's, on the device."""
+        """Makes a loader with batches of the framework on the device."""
         return loader(folder, self.device, self.framework.framework, **kwargs)
 
     def memory(self):
-        """For a loader of the scale's batches."""
+        """Returns the arguments of a loader of the scale's batches."""
         return "2gb" if self.scale.batch >= 64 else "256mb"
 
 
 def crops(side):
-    """A picture as in training, and its number."""
+    """Returns the fields of a training picture and its number."""
     return {
         "x": fb.Image("image", fb.RandomResizedCrop(side), fb.RandomHorizontalFlip()),
         "y": fb.Scalar("number", dtype="int64"),
@@ -58,14 +58,14 @@ def crops(side):
 
 
 def loader(folder, device, framework, times=1, **kwargs):
-    """A loader of a folder's shards, each sample so many times in an epoch."""
+    """Makes a loader of a folder's shards, with repetitions of each sample."""
     source = {"local": folder} if times == 1 else {"streams": [fb.Stream(local=folder, repeat=times)]}
     kwargs = {"batch_size": 16, "shuffle": True, "memory": "256mb", **source, **kwargs}
     return fb.Loader(device=device, framework=framework, **kwargs)
 
 
 def each(batches):
-    """The batches of an epoch, of which nobody here keeps one: `for` over a `zip` or an `enumerate` would."""
+    """Yields the batches of an epoch without keeping one, unlike `zip` or `enumerate`."""
     iterator = iter(batches)
     while True:
         try:
@@ -76,8 +76,8 @@ def each(batches):
 
 @contextlib.contextmanager
 def scratch_folder(bytes_wanted):
-    """A folder for data, where there is room for so many bytes, or else where there is most. Those that killed processes left go
-    first.
+    """Makes a folder for data, in a place with room for `bytes`, or else with the most room. First removes folders of
+    killed processes.
     """
     folders = dict.fromkeys(os.path.realpath(path) for path in (tempfile.gettempdir(), "/var/tmp", os.getcwd(), "/dev/shm"))
     free = {folder: _free_bytes(folder) for folder in folders}

@@ -1,4 +1,4 @@
-"""Checks of how batches are handed to consumers: capsules, streams, graphs, other frameworks. They need torch's tensors."""
+"""Checks of delivery to consumers: capsules, streams, graphs, other frameworks. They need torch's tensors."""
 
 import gc
 import importlib
@@ -17,13 +17,13 @@ def _fields(setting):
 
 
 def _host(setting):
-    """An epoch's batches in host memory."""
+    """Returns an epoch's batches in host memory."""
     with loader(setting.needs("few").folder, "cpu", "numpy", fields=_fields(setting)) as batches:
         return [{name: value.copy() for name, value in batch.items()} for batch in each(batches)]
 
 
 def _are_the_host_s(setting, copies):
-    """Compares pairs of labels and pictures, which lie in host memory, with an epoch on the host."""
+    """Compares pairs of labels and pictures in host memory with an epoch on the host."""
     comparison, hosts = compare.Comparison(setting, setting.needs("few")), _host(setting)
     assert len(copies) == len(hosts), f"{len(copies)} batches in place of {len(hosts)}"
     for number, (host, (labels, got)) in enumerate(zip(hosts, copies, strict=True)):
@@ -40,7 +40,7 @@ def _needs_torch(setting):
 
 
 def capsules_old_and_new_are_taken(setting):
-    """DLPack's capsules, with a version and without."""
+    """Versioned and legacy DLPack capsules."""
     found = {}
     for name, versioned in (("without a version", False), ("with a version", True)):
         taken = []
@@ -54,7 +54,7 @@ def capsules_old_and_new_are_taken(setting):
 
 
 def a_stream_of_the_consumer_s_own_reads_its_batches(setting):
-    """Batches are taken on a stream of torch's, read there late, and dropped before they are read."""
+    """Batches that are taken on a stream of torch, read there late, and dropped before the read."""
     framework = _needs_torch(setting)
     stream, copies = framework.stream(), []
     with setting.on_device(setting.needs("few").folder, fields=_fields(setting), prefetch=1) as batches:
@@ -68,12 +68,13 @@ def a_stream_of_the_consumer_s_own_reads_its_batches(setting):
 
 
 def batches_are_dropped_while_a_graph_is_captured(setting):
-    """A capture on another stream is whole although batches are dropped and made meanwhile, and the batches are the host's."""
+    """A graph capture on another stream stays valid while batches are dropped and made, and the batches equal the
+    host's."""
     framework, found = _needs_torch(setting), {}
     torch = framework.torch
     for mode in ("thread_local", "global"):
         sums, copies, graphs = torch.zeros(1 << 10, device=framework.on), [], 0
-        # The kernel is there before it is captured.
+        # The kernel is loaded before the capture.
         sums.add_(0)
         with setting.on_device(setting.needs("few").folder, fields=_fields(setting), prefetch=2) as batches:
             for number, batch in enumerate_batches(batches):
@@ -85,7 +86,7 @@ def batches_are_dropped_while_a_graph_is_captured(setting):
                     def meanwhile(held=held):
                         held.clear()
                         gc.collect()
-                        # The loader's threads go on.
+                        # The loader's threads continue.
                         time.sleep(0.05)
 
                     replay = framework.capture(lambda: sums.add_(1), meanwhile, mode)
@@ -103,7 +104,7 @@ def batches_are_dropped_while_a_graph_is_captured(setting):
 
 
 def enumerate_batches(batches):
-    """As `enumerate`, which would keep the last one."""
+    """Like `enumerate`, without keeping the last item."""
     number = -1
     for batch in each(batches):
         number += 1
@@ -113,7 +114,7 @@ def enumerate_batches(batches):
 
 
 def cupy_sees_the_same_memory(setting):
-    """CuPy's arrays lie where torch's views do, and have the host's pixels."""
+    """CuPy's arrays share memory with torch's views, and have the host's pixels."""
     cupy = _module(setting, "cupy")
 
     def take(tensor):
@@ -124,7 +125,7 @@ def cupy_sees_the_same_memory(setting):
 
 
 def jax_sees_the_same_memory(setting):
-    """So do JAX's, each kept until it has been read."""
+    """JAX's arrays do the same, each kept until it has been read."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax = _module(setting, "jax")
     try:
@@ -163,5 +164,5 @@ def _sees_the_same_memory(setting, take):
             del batch, view
     found = {"batches_elsewhere": len(elsewhere), **_are_the_host_s(setting, copies)}
     so_far(found)
-    assert not elsewhere, f"batches were copied to elsewhere: {elsewhere[:8]}"
+    assert not elsewhere, f"batches were copied: {elsewhere[:8]}"
     return found

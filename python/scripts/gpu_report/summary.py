@@ -1,35 +1,35 @@
-"""The figures that matter, of all parts, and what others reach: tables for the top of the page. Rows that are not what they say are
-left out.
+"""Tables for the top of the page: the most important figures of all parts, and published figures of others. Invalid
+rows are left out.
 """
 
 ANCHORS = (
     ("DALI's own bound on an H100, with 70 CPU threads", 19_000),
-    ("torchvision's decoder on an A100, as it was announced", 8_000),
+    ("torchvision's decoder on an A100, as announced", 8_000),
 )
-"""Pictures per second that others have published, decoded on the device. Their pictures are not these."""
+"""Published rates of device decoding in pictures per second, with other pictures."""
 
 
 def tables(report):
-    """Lists of rows: rates of pictures, and what the loader's best is to peers of the same pictures and to anchors; copies, and
-    what they are to bare ones; training steps.
+    """Returns lists of rows: rates of pictures, with the ratio of the loader's best rate to peers and published rates;
+    copies, with the ratio to bare ones; training steps.
     """
     found = {part["name"]: part["found"] for part in report["parts"] if isinstance(part.get("found"), dict)}
     return [list(_pictures(found)), list(_copies(found)), list(_training(found))]
 
 
 def _rates(found):
-    """By pictures and by whom: a rate, and the CPUs that it took."""
+    """Collects rates and busy CPUs by pictures and by decoder."""
     rates = {}
     for name, part in found.items():
         kind, _, rest = name.partition(", ")
-        pictures, _, who = rest.rpartition(": ")
+        pictures, _, decoder = rest.rpartition(": ")
         if kind == "loader":
             honest = [row for row in part.get("rows", []) if "fell_back" not in row]
             if honest:
                 best = max(honest, key=lambda row: row["pictures_per_s"])
-                rates.setdefault(pictures, {})[f"forebay, {who}"] = best["pictures_per_s"], best["cpus_busy"]
+                rates.setdefault(pictures, {})[f"forebay, {decoder}"] = best["pictures_per_s"], best["cpus_busy"]
         elif kind == "peer" and "pictures_per_s" in part:
-            rates.setdefault(pictures, {})[who] = part["pictures_per_s"], part["cpus_busy"]
+            rates.setdefault(pictures, {})[decoder] = part["pictures_per_s"], part["cpus_busy"]
         elif kind == "nvJPEG alone":
             best = max((rate.get("pictures_per_s", 0) for rate in part.get("rates", [])), default=0)
             if best:
@@ -38,11 +38,11 @@ def _rates(found):
 
 
 def _pictures(found):
-    for pictures, by_whom in _rates(found).items():
-        ours = max((rate for who, (rate, _) in by_whom.items() if who.startswith("forebay")), default=None)
-        anchors = {who: (rate, "") for who, rate in ANCHORS} if ours else {}
-        for who, (rate, cpus) in {**by_whom, **anchors}.items():
-            row = {"pictures": pictures, "who": who, "pictures_per_s": rate, "cpus_busy": cpus}
+    for pictures, by_decoder in _rates(found).items():
+        ours = max((rate for decoder, (rate, _) in by_decoder.items() if decoder.startswith("forebay")), default=None)
+        anchors = {decoder: (rate, "") for decoder, rate in ANCHORS} if ours else {}
+        for decoder, (rate, cpus) in {**by_decoder, **anchors}.items():
+            row = {"pictures": pictures, "decoder": decoder, "pictures_per_s": rate, "cpus_busy": cpus}
             yield row | ({"forebay's best / this": ours / rate} if ours else {})
 
 
@@ -58,8 +58,8 @@ def _copies(found):
             yield {"copies": f"forebay, to {row['to']}"} | rates | {name: loader[name] for name in names if name in loader}
     for row in found.get("copies: rows from disk", {}).get("rows", []):
         if "fell_back" not in row:
-            who = f"forebay, from disk to {row['to']}"
-            yield {"copies": who, "bytes_per_s": row["bytes_per_s"], "cpus_busy": row["cpus_busy"]}
+            decoder = f"forebay, from disk to {row['to']}"
+            yield {"copies": decoder, "bytes_per_s": row["bytes_per_s"], "cpus_busy": row["cpus_busy"]}
 
 
 def _training(found):

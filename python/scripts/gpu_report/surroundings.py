@@ -1,4 +1,4 @@
-"""What figures depend on besides forebay: the machine, its driver and libraries, limits, versions, and what was built."""
+"""Environment of the figures: the machine, its driver and libraries, limits, versions, and the build."""
 
 import contextlib
 import ctypes
@@ -23,14 +23,14 @@ VARIABLES = ("LD_LIBRARY_PATH", "PYTHONPATH", "OMP_NUM_THREADS", "PYTORCH_ALLOC_
 PREFIXES = ("FOREBAY_", "CUDA_", "NVIDIA_", "CUFILE_")
 
 SMI_SECONDS = 20
-"""For nvidia-smi, which waits for a driver that nobody uses."""
+"""Time limit of nvidia-smi, which is slow if the driver is idle."""
 
 IO_URING_SETUP = 425
-"""The system call's number, on every architecture."""
+"""Number of the system call on every architecture."""
 
 
 def host(scratch):
-    """What can be known without touching the device."""
+    """Returns all facts that do not need the device."""
     found = {
         "python": platform.python_version(),
         "system": platform.platform(),
@@ -63,14 +63,14 @@ def host(scratch):
 
 
 def device(framework):
-    """The device, and its driver."""
+    """Returns facts about the device and its driver."""
     found = framework.describe()
     so_far(found)
     return {**found, "driver_api": _driver_version()}
 
 
 def afterwards():
-    """Clocks, and why they are lower, when the device is still warm."""
+    """Returns clocks and throttle reasons while the device is still warm."""
     return {"nvidia_smi_after": _smi()}
 
 
@@ -91,7 +91,7 @@ def _limit(which):
 
 
 def _io_uring():
-    """Whether the system lets this process make a ring."""
+    """Returns true if this process may make an io_uring."""
     libc, parameters = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(120)
     descriptor = libc.syscall(IO_URING_SETUP, 2, parameters)
     if descriptor < 0:
@@ -101,18 +101,18 @@ def _io_uring():
 
 
 def _commit():
-    """What FOREBAY_COMMIT says, or git."""
+    """Returns FOREBAY_COMMIT, or git's commit."""
     named = os.environ.get("FOREBAY_COMMIT")
     command = ["git", "-C", pathlib.Path(__file__).parent, "rev-parse", "HEAD"]
     try:
         return named or subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
     except OSError:
-        # There is no git where only the files were copied to.
+        # A copy of the files may have no git.
         return "unknown"
 
 
 def _built():
-    """Which build of the extension this is."""
+    """Returns facts about the build of the extension."""
     file = pathlib.Path(fb._forebay.__file__)
     return {"version": fb.__version__, "file": str(file), "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
 
@@ -132,7 +132,7 @@ def _can_load(library):
 
 
 def _file_system(folder):
-    """The mount that a folder is on."""
+    """Returns the mount of a folder."""
     folder, best = os.path.realpath(folder), ("", "unknown")
     for line in _text("/proc/mounts").splitlines():
         source, point, kind, options, *_ = line.split()
@@ -142,16 +142,16 @@ def _file_system(folder):
 
 
 def _smi():
-    """All that nvidia-smi says: width and generation of PCIe, clocks, MIG."""
+    """Returns nvidia-smi's facts: width and generation of PCIe, clocks, MIG."""
     try:
         asked = subprocess.run(["nvidia-smi", "-q"], capture_output=True, text=True, timeout=SMI_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"not to be had: {error}"
+        return f"not available: {error}"
     return asked.stdout or asked.stderr
 
 
 def _driver_version():
-    """Of the driver's interface, as 13000 for 13.0."""
+    """Returns the version of the driver's interface, such as 13000 for 13.0."""
     version = ctypes.c_int()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(os.environ.get("FOREBAY_CUDA_LIBRARY") or "libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
@@ -159,7 +159,7 @@ def _driver_version():
 
 
 def libraries():
-    """Path and version of the driver, nvJPEG and cuFile that this process has loaded."""
+    """Returns path and version of the loaded driver, nvJPEG and cuFile."""
     found = {}
     for path in sorted(set(re.findall(r"(/\S*(?:nvjpeg|libcuda\.so|cufile)\S*)", _text("/proc/self/maps")))):
         found[path] = _library_version(path)
@@ -167,7 +167,7 @@ def libraries():
 
 
 def _library_version(path):
-    """Of nvJPEG, which says it; of others, the file's name does."""
+    """Returns the version of nvJPEG; other libraries have it in the file's name."""
     if "nvjpeg" not in path:
         return os.path.basename(os.path.realpath(path))
     numbers = []

@@ -1,4 +1,4 @@
-"""Figures of a training step, and of how long it waits for its batches."""
+"""Figures of a training step, and of its wait for batches."""
 
 import time
 
@@ -7,9 +7,9 @@ from .setting import crops, each
 
 
 def steps(setting, source):
-    """Steps of the scale's model of torchvision's in bf16 on batches of `source`, which gives pairs of pictures and labels on the
-    device: pictures per second, and the share of the time in which the step waited until its batch was there. The first steps do
-    not count, and none begins after so many seconds of the others.
+    """Measures steps of the scale's torchvision model in bf16 on batches of `source`, which yields pictures and labels
+    on the device: pictures per second, and the share of time in which steps waited for their batch. The first steps do
+    not count, and none starts after `seconds` of the others.
     """
     import torchvision.models
 
@@ -25,7 +25,7 @@ def steps(setting, source):
         if done and asked - begun > scale.training_seconds:
             break
         pictures, labels = next(source)
-        # The batch may still be on its way, while the device has nothing else to do: the last step has ended.
+        # The copy of the batch may be in flight while the device is idle after the last step.
         framework.synchronize()
         waited += time.perf_counter() - asked
         with torch.autocast(framework.on, dtype=torch.bfloat16):
@@ -34,7 +34,7 @@ def steps(setting, source):
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        # One step ahead at most, so that waiting for a batch shows as waiting.
+        # At most one step ahead, so that a wait for a batch is measured as a wait.
         framework.synchronize()
         done += step >= scale.warm_up
     wall, cpu = time.perf_counter() - begun, rates.cpu_seconds() - cpu
@@ -83,17 +83,17 @@ SOURCES = {
     "forebay, device_decode": _forebay_device_decode,
     "DataLoader": _data_loader,
 }
-"""Where a step's batches come from, by name."""
+"""Sources of batches by name."""
 
 
 def training(setting, data, name, workers, synthetic_rate=None):
-    """Figures of the steps behind the source of that name, also as a share of the rate without any loading."""
+    """Measures steps with the source `name`, also as a share of the rate without loading."""
     row = {}
     source = SOURCES[name](setting, data, workers, row)
     try:
         found = steps(setting, source)
     finally:
-        # A loader says what it did when it ends.
+        # A loader's statistics are complete at its end.
         source.close()
     if synthetic_rate:
         found["of_synthetic"] = found["pictures_per_s"] / synthetic_rate

@@ -1,4 +1,5 @@
-"""Trains with Composer's Trainer, as its users write it, and records which samples each step saw. Run by test_composer.py."""
+"""Trains with Composer's Trainer, as its users write it, and records which samples each step saw. Run by
+test_composer.py."""
 
 import argparse
 import json
@@ -25,7 +26,7 @@ class Regression(ComposerModel):
 
 
 class Record(Callback):
-    """Appends the samples of each step, and where Composer thinks the training stands."""
+    """Appends the samples of each step, and Composer's position of the training."""
 
     def __init__(self, path):
         self.file = open(path, "a")

@@ -14,7 +14,7 @@ def reference():
 
     def module(name):
         found = importlib.import_module(f"streaming.{name}")
-        assert found.__name__ == f"streaming.{name}", "the alias stands in the reference's place"
+        assert found.__name__ == f"streaming.{name}", "the alias replaces the reference"
         return found
 
     return module
@@ -28,7 +28,7 @@ def ours():
 
 @pytest.fixture(params=["reference", "ours"])
 def either(request, reference, ours):
-    """Imports a module of the reference or of ours: what a test says then holds for both."""
+    """Imports a module of the reference or of this package, so that a test checks both."""
     return reference if request.param == "reference" else ours
 
 
@@ -43,7 +43,8 @@ def impatient_reference():
 
 @pytest.fixture(autouse=True)
 def forgetful_reference(monkeypatch):
-    """The reference keeps the shared memory of all data sets until the process ends: six descriptors or more for each."""
+    """The reference keeps the shared memory of all data sets until the process ends: six descriptors or more for
+    each."""
     memory = importlib.import_module("streaming.base.shared.memory").SharedMemory
     made, init = [], memory.__init__
 

@@ -1,4 +1,4 @@
-"""The scripts of the bench's scenario `dropin`, on a data set of a few samples: what is timed is what it says."""
+"""The scripts of the bench's scenario `dropin`, on a data set of a few samples: each times its subject."""
 
 import json
 import os

@@ -39,7 +39,7 @@ def test_damaged_streams_are_errors(either, name):
         module.decompress(name, packed[: len(packed) // 2])
 
 
-def test_a_gzip_file_says_nothing_of_the_clock(monkeypatch):
+def test_a_gzip_file_contains_no_time_stamp(monkeypatch):
     import time
 
     first = compression.compress("gz", DATA[2])

@@ -1,5 +1,5 @@
-"""Composer's Trainer, unmodified, on our data sets through the alias: it trains, saves its place within an epoch, and goes on
-there on another number of ranks. python/scripts/composer.sh makes an environment that has it."""
+"""Composer's Trainer, unmodified, on our data sets through the alias: it trains, saves its place within an epoch, and
+goes on there on another number of ranks. python/scripts/composer.sh makes an environment that has it."""
 
 import json
 import os
@@ -20,7 +20,7 @@ SAMPLES, GLOBAL_BATCH, STEPS = 60, 8, 11
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where everything lies: the data set, and what each run saves and records."""
+    """Folders of the data set and of the files that each run saves and records."""
     folder = tmp_path_factory.mktemp("composer")
     with MDSWriter(out=str(folder / "remote"), columns={"number": "int"}, size_limit=1 << 9) as writer:
         for number in range(SAMPLES):

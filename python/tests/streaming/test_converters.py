@@ -226,7 +226,7 @@ def test_wikipedia_for_bert_from_documents_to_samples(tmp_path, wikipedia):
         weights = np.frombuffer(sample["masked_lm_weights"], np.float32)
         positions = fields["masked_lm_positions"][weights > 0]
         assert 1 <= len(positions) <= 4 and not set(ids[positions]) & {0, 2, 3}
-        assert (fields["masked_lm_ids"][weights > 0] >= 5).all(), "what stood there is a word"
+        assert (fields["masked_lm_ids"][weights > 0] >= 5).all(), "the original token is a word"
         both_kinds.add(int(fields["next_sentence_labels"][0]))
     assert both_kinds == {0, 1}
 

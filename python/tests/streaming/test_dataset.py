@@ -1,4 +1,5 @@
-"""StreamingDataset and its loader: equal to the reference's in samples and order, alone, in workers, across ranks and runs.
+"""StreamingDataset and its loader: equal to the reference's in samples and order, alone, in workers, across ranks and
+runs.
 
 What the reference does wrong has a test each, in test_faults.py.
 """
@@ -122,7 +123,7 @@ def test_a_number_of_workers_that_changes_between_epochs_changes_nothing(remote,
         {"shuffle": 1},
         {"keep_zip": 1},
         {"validate_hash": ""},
-        # Asked for by nobody.
+        # Not requested by the caller.
         {"shuffle_algo": "none"},
         {"local": pathlib.Path("path")},
     ],
@@ -137,7 +138,7 @@ def test_arguments_of_other_types_are_taken_as_the_reference_takes_them(referenc
     assert made(ours, "ours") == made(reference, "theirs")
 
 
-def test_an_index_that_is_out_of_bounds_says_so_as_the_reference_does(reference, ours, remote, tmp_path):
+def test_an_index_out_of_bounds_is_the_reference_s_error(reference, ours, remote, tmp_path):
     for name, module in (("theirs", reference), ("ours", ours)):
         dataset = module("base.dataset").StreamingDataset(remote=remote, local=str(tmp_path / name))
         for index in (117, -118):
@@ -160,7 +161,7 @@ def test_an_epoch_begins_with_its_first_sample(reference, ours, remote, tmp_path
     assert mine == theirs == [0, 40, 3, [], []]
 
 
-def test_an_iteration_that_is_let_go_of_ends_at_once(remote, tmp_path):
+def test_a_dropped_iteration_ends_at_once(remote, tmp_path):
     class Changed(StreamingDataset):
         def get_item(self, sample_id, retry=7):
             return super().get_item(sample_id, retry)

@@ -1,4 +1,4 @@
-"""What goes wrong with the reference and must not with us: each test says first what the reference does."""
+"""Faults of the reference that this package must not have. Each test first describes the reference."""
 
 import contextlib
 import multiprocessing
@@ -61,7 +61,7 @@ def test_ctrl_c_during_a_download_loses_no_sample(remote, tmp_path):
         connections.pop().close()
 
 
-def test_a_sample_whose_shard_could_not_be_fetched_comes_again(remote, tmp_path):
+def test_a_sample_whose_shard_could_not_be_fetched_is_read_again(remote, tmp_path):
     """The reference's iterator is over after an exception."""
     shard = os.path.join(remote, "shard.00000.mds")
     os.rename(shard, shard + ".away")
@@ -127,7 +127,7 @@ def test_a_checkpoint_at_the_end_of_an_epoch_resumes_with_the_next(remote, tmp_p
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_checkpoint_among_the_places_that_canonical_nodes_add_goes_on_there(tmp_path, workers):
-    """The reference refuses it, since it lies behind the number of samples, and loses the rest of the epoch."""
+    """The reference rejects it, because it is after the number of samples, and loses the rest of the epoch."""
     remote = write(tmp_path / "remote", 90)
     arguments = {"remote": remote, "batch_size": 4, "num_canonical_nodes": 64, "shuffle": True}
 
@@ -230,11 +230,11 @@ def test_two_jobs_may_share_a_folder(remote, tmp_path):
 def iterate(remote, local, rank, results):
     world = {"rank": rank, "world_size": 2, "local_rank": rank, "local_world_size": 2}
     dataset = StreamingDataset(remote=remote, local=local, batch_size=4, num_canonical_nodes=1, **world)
-    # Rank 1 makes one epoch more, and nobody waits for it.
+    # Rank 1 makes one epoch more, and no rank waits for it.
     results.put((rank, [sorted(numbers(dataset)) for _ in range(1 + rank)]))
 
 
-def test_a_rank_that_makes_an_epoch_more_waits_for_nobody(remote, tmp_path):
+def test_a_rank_that_makes_an_epoch_more_waits_for_no_rank(remote, tmp_path):
     """The reference's ranks of a node meet at a barrier three times an epoch: the one that goes on alone hangs."""
     context = multiprocessing.get_context("spawn")
     results = context.SimpleQueue()

@@ -126,7 +126,7 @@ def test_text_encodings_check_their_types(either):
     assert either("base.format.json.encodings").is_json_encoding("bytes") is False
 
 
-def test_each_kind_of_encoding_says_what_it_knows():
+def test_each_kind_of_encoding_lists_its_names():
     assert json_encodings.is_json_encoded("str", "a")
     assert not xsv_encodings.is_xsv_encoding("bytes")
 

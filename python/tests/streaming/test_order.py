@@ -64,7 +64,7 @@ def test_partitions_are_equal(reference, algo):
         agree(get_partitions, theirs, (algo, samples, canonical, nodes, ranks, workers, batch, drop, initial))
 
 
-def test_a_resumption_behind_the_end_says_so():
+def test_a_resumption_after_the_end_is_an_error():
     with pytest.raises(ValueError, match="Resuming further into the dataset"):
         get_partitions("orig", 100, 1, 1, 1, 1, 4, 102)
 
@@ -182,7 +182,7 @@ def test_a_world_is_found_in_the_environment(monkeypatch):
         {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"},
     ],
 )
-def test_a_world_that_the_environment_says_half_of_is_the_reference_s(reference, monkeypatch, environ):
+def test_an_incomplete_world_in_the_environment_is_the_reference_s(reference, monkeypatch, environ):
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     assert World.detect().to_json() == reference("base.world").World.detect().to_json()

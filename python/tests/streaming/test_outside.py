@@ -1,5 +1,5 @@
-"""Data sets in places that the engine does not speak to itself: each scheme through its downloader, with the cloud's client
-replaced by one that reads a folder, and schemes of the user's own."""
+"""Data sets in places that the engine does not speak to itself: each scheme through its downloader, with the cloud's
+client replaced by one that reads a folder, and schemes of the user's own."""
 
 import io
 import os
@@ -32,7 +32,7 @@ def schemes(monkeypatch):
 
 @pytest.fixture
 def bucket(tmp_path):
-    """The folder that stands for a cloud: of objects by their keys."""
+    """Folder that represents a cloud, with objects by their keys."""
     write(tmp_path / "cloud" / "set" / "train", 60, compression="zstd")
     return tmp_path / "cloud"
 
@@ -207,7 +207,7 @@ def shelf(bucket, monkeypatch, schemes):
     return "shelf://set/train"
 
 
-def test_a_downloader_that_fails_is_called_again_as_often_as_was_said(shelf, tmp_path):
+def test_a_downloader_that_fails_is_retried_up_to_the_limit(shelf, tmp_path):
     dataset = StreamingDataset(remote=shelf, local=str(tmp_path / "local"), batch_size=4, download_retry=3)
     Shelf.failures = 2
     dataset.prepare_shard(0)
@@ -272,7 +272,7 @@ def test_an_index_that_cannot_be_had_raises_what_the_downloader_raised(shelf, bu
         StreamingDataset(remote=shelf, local=str(tmp_path / "local"), batch_size=4)
 
 
-def test_a_scheme_that_nobody_fetches_is_refused_at_once(tmp_path):
+def test_a_scheme_without_a_downloader_is_rejected_at_once(tmp_path):
     with pytest.raises(ValueError, match="Unsupported remote path: ftp://host/set"):
         Stream(remote="ftp://host/set", local=str(tmp_path))
 

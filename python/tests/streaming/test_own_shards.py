@@ -1,4 +1,5 @@
-"""Programs that prepare shards, read them or iterate in ways of their own, as one finds them written for the reference."""
+"""Programs that prepare shards, read them or iterate in ways of their own, as one finds them written for the
+reference."""
 
 import fcntl
 import itertools
@@ -185,7 +186,7 @@ def test_the_cache_limit_holds_for_shards_of_its_own(tmp_path):
     class Measured(Copied):
         def prepare_shard(self, shard):
             delta = super().prepare_shard(shard)
-            # Nobody else changes the folder meanwhile.
+            # No other process changes the folder during this time.
             most.append(sum(os.path.getsize(os.path.join(self.local, name)) for name in os.listdir(self.local)))
             return delta
 
@@ -234,7 +235,7 @@ def test_a_child_forked_while_a_shard_is_prepared_does_not_keep_the_folder_s_loc
 
 
 class Fetched(Stream):
-    """Fetches each file itself, from somewhere else than `remote` says."""
+    """Fetches each file itself, from another place than `remote`."""
 
     def __init__(self, source, log, **arguments):
         super().__init__(**arguments)
@@ -279,7 +280,7 @@ def test_a_stream_s_own_download_of_files_is_called_once_for_each(tmp_path, work
         assert sorted(os.listdir(local / split)) == ["index.json", *shards]
 
 
-def test_a_failure_of_its_own_download_says_what_it_was(remote, tmp_path):
+def test_a_failure_of_its_own_download_has_its_cause(remote, tmp_path):
     stream = Fetched(str(tmp_path), tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
     with pytest.raises(FileNotFoundError, match="index.json"):
         StreamingDataset(streams=[stream], batch_size=4)
@@ -450,7 +451,8 @@ def test_names_for_lock_files_belong_to_the_folders(remote, tmp_path):
 
 
 def test_the_state_of_a_shard_is_where_it_is_and_needs_no_reset(remote, tmp_path):
-    """The reference leaves a shard whose download failed as being prepared; programs then set it back, under its lock."""
+    """The reference leaves a shard whose download failed as being prepared; programs then set it back, under its
+    lock."""
     os.rename(os.path.join(remote, "shard.00001.mds"), tmp_path / "away")
     dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"))
     dataset.prepare_shard(0)

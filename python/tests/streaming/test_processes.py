@@ -203,7 +203,7 @@ class OverHttp(CloudDownloader):
 
 
 @pytest.mark.parametrize("scheme", ["http", "over-http"])
-def test_whoever_waits_for_a_shard_wakes_up_at_most_four_times_a_second(remote, tmp_path, scheme):
+def test_a_process_that_waits_for_a_shard_wakes_up_at_most_four_times_a_second(remote, tmp_path, scheme):
     """The reference's waits poll every 7 milliseconds."""
     with stalling_server(remote) as server:
         url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
@@ -226,7 +226,8 @@ def test_whoever_waits_for_a_shard_wakes_up_at_most_four_times_a_second(remote, 
             while not any(name == "forebay-call" for _, name in sleeps(process.pid)):
                 assert process.is_alive()
             before, begin = sleeps(process.pid), time.monotonic()
-            # Nothing sets it before the end: this is the time over which is counted. A slow machine makes fewer wake-ups.
+            # Nothing sets it before the end: this is the time over which is counted. A slow machine makes fewer
+            # wake-ups.
             server.go.wait(2)
             after, seconds = sleeps(process.pid), time.monotonic() - begin
             for thread, count in after.items():
@@ -266,7 +267,7 @@ sys.path.insert(0, {str(here.parent)!r})
 from {here.stem} import descriptors_beyond_a_quarter
 print(descriptors_beyond_a_quarter(*sys.argv[1:]))
 """
-    # From where the data lie, and through a local folder that fills meanwhile; in processes that inherit no descriptors.
+    # Directly from the data's folder, and through a local folder that fills; in processes that inherit no descriptors.
     for local in (remote, str(tmp_path / "local")):
         command = [sys.executable, "-c", program, remote, local]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)

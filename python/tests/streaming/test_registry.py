@@ -28,7 +28,7 @@ def test_an_entry_is_found_under_its_name(module):
         module.create_registry("forebay", "test", "int", generic_type=type)
 
 
-def test_an_entry_makes_what_it_says(module):
+def test_an_entry_makes_its_object(module):
     registry = module.create_registry("forebay", "made", generic_type=object)
     registry.register("dict", func=dict)
     registry.register("times", func=lambda x, y: x * y)
@@ -97,6 +97,6 @@ def test_an_entry_point_of_another_package_comes_before_what_was_entered(either,
     assert type(StreamingDataset(local=folder, batch_size=2).streams[0]) is Installed
 
 
-def test_a_name_that_nobody_entered_is_refused_with_those_that_are(either, folder):
+def test_an_unknown_name_is_rejected_with_the_known_ones(either, folder):
     with pytest.raises(catalogue.RegistryError, match="Available names: .*stream"):
         either("base.dataset").StreamingDataset(local=folder, batch_size=2, stream_name="nothing")

@@ -49,7 +49,7 @@ def rounds(barrier, count, queue):
         barrier(count)
 
 
-def test_nobody_passes_a_barrier_before_all_have_come(name, tmp_path):
+def test_no_process_passes_a_barrier_before_all_have_arrived(name, tmp_path):
     context = multiprocessing.get_context("fork")
     barrier, queue = SharedBarrier(str(tmp_path / "lock"), name), context.SimpleQueue()
     processes = [context.Process(target=rounds, args=(barrier, 3, queue)) for _ in range(3)]

@@ -1,4 +1,5 @@
-"""Downloads through downloader classes and shards that programs prepare: several at a time, and what is left of them."""
+"""Downloads through downloader classes and shards that programs prepare: several at a time, and what is left of
+them."""
 
 import fcntl
 import multiprocessing
@@ -34,7 +35,7 @@ def schemes(monkeypatch):
 
 
 def meeting(count):
-    """A downloader whose fetches of shards each wait until `count` of them are under way, and are answered then."""
+    """A downloader whose fetches of shards each wait until `count` of them are in flight, and are then answered."""
     barrier, users = threading.Barrier(count), []
 
     class Meeting(download.CloudDownloader):
@@ -59,7 +60,7 @@ def test_files_of_one_downloader_class_are_fetched_side_by_side(remote, tmp_path
     dataset = StreamingDataset(remote=f"meeting://{remote}", local=str(tmp_path / "local"), batch_size=4)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(dataset.prepare_shard, range(4)))
-        assert len({id(user) for user in users}) == 4, "nobody lets go of a connection that another one uses"
+        assert len({id(user) for user in users}) == 4, "no thread releases a connection that another one uses"
         list(pool.map(dataset.prepare_shard, range(4, 8)))
     assert len(users) == 8 and len({id(user) for user in users}) == 4, "connections are used again"
 
@@ -95,7 +96,7 @@ def test_a_download_that_goes_on_and_on_is_refused_while_it_does(remote, tmp_pat
                 with open(local, "wb") as file:
                     while True:
                         file.truncate(os.fstat(file.fileno()).st_size + (16 << 20))
-                        # The test's limit, not a wait: nobody sets it.
+                        # The limit of the test, not a wait: it is never set.
                         assert not ended.wait(0.01)
             finally:
                 ended.set()
@@ -104,7 +105,7 @@ def test_a_download_that_goes_on_and_on_is_refused_while_it_does(remote, tmp_pat
     bytes_ = os.path.getsize(os.path.join(remote, "shard.00000.mds"))
     with pytest.raises(OSError, match=rf"bytes have arrived already, and {bytes_} were expected.*shard\.00000\.mds"):
         dataset[0]
-    assert ended.wait(60), "its thread was told to stop"
+    assert ended.wait(60), "its thread was asked to stop"
     assert len(calls) == 1, "it is not tried again"
 
 
@@ -173,7 +174,7 @@ def test_what_a_process_killed_during_a_download_leaves_goes_with_the_next_one(j
 
 def test_ctrl_c_during_a_download_ends_a_process_that_leaves_nothing(job, tmp_path):
     interrupted = job("interrupt")
-    # Its end is not the end of what it waits for: nobody writes to it.
+    # Its end does not end the wait: no thread writes to it.
     assert interrupted.wait(600) not in (0, None)
     with interrupted:
         assert "KeyboardInterrupt" in interrupted.stderr.read()
@@ -182,7 +183,7 @@ def test_ctrl_c_during_a_download_ends_a_process_that_leaves_nothing(job, tmp_pa
 
 
 class Meeting(Stream):
-    """Prepares shards only where as many are being prepared as `barrier` says."""
+    """Prepares shards only together with as many others as `barrier` needs."""
 
     barrier = None
 
@@ -216,7 +217,7 @@ def test_shards_that_a_program_prepares_itself_are_prepared_side_by_side(remote,
 
 
 @pytest.mark.parametrize("cache_limit", [None, "1mb"])
-def test_nobody_else_prepares_a_shard_meanwhile_and_none_where_room_is_made(remote, tmp_path, cache_limit):
+def test_one_thread_prepares_a_shard_and_none_while_room_is_made(remote, tmp_path, cache_limit):
     seen = {}
 
     class Looking(Meeting):
@@ -224,7 +225,7 @@ def test_nobody_else_prepares_a_shard_meanwhile_and_none_where_room_is_made(remo
             for number in range(2):
                 with _locks.locked(self.local, f"shard.{number:05}.mds", blocking=False) as is_free:
                     seen[number] = is_free
-            # What another one waits for stays taken when somebody has looked.
+            # A lock that another thread waits for stays locked after a check.
             self.barrier = threading.Barrier(1)
             return super().prepare_shard(shard)
 

@@ -1,5 +1,5 @@
-"""Spark's data frames as MDS, on a local session. Spark is not among the packages of `make test`: without it these tests say
-so, and `reference_suite.sh` runs the reference's own."""
+"""Spark's data frames as MDS, on a local session. Spark is not among the packages of `make test`: without it these tests are
+skipped with that reason, and `reference_suite.sh` runs the reference's own."""
 
 import os
 import shutil

@@ -13,7 +13,7 @@ TUTORIALS = sorted((Path(__file__).parent / "tutorials").glob("*.py"))
 @pytest.mark.parametrize("program", ["forebay", "reference"])
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_runs(tutorial, program, tmp_path):
-    """With the reference too: what it says is so for both."""
+    """Runs with the reference too: the results hold for both."""
     alias = ["-m", "forebay.streaming.alias"] if program == "forebay" else []
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, *alias, str(tutorial)], cwd=tmp_path, env=environment, check=True, timeout=600)

@@ -28,7 +28,7 @@ def test_numbers_with_units_are_the_reference_s(reference, name, texts):
             assert ours(text) == expected, text
 
 
-def test_lists_stand_between_commas(either):
+def test_lists_are_comma_separated(either):
     assert either("base.util").get_list_arg("a,b") == ["a", "b"]
     assert either("base.util").get_list_arg("") == []
 

@@ -35,13 +35,13 @@ def test_a_wrong_argument_is_named(either, tmp_path, arguments, message):
         either("base.format").MDSWriter(out=str(tmp_path / "out"), columns=COLUMNS, **arguments)
 
 
-def test_a_hash_that_stands_twice_is_refused(tmp_path):
-    # The reference's message says so as well, but it takes them.
+def test_a_repeated_hash_is_rejected(tmp_path):
+    # The reference's message has this text too, but it accepts them.
     with pytest.raises(ValueError, match="unique"):
         MDSWriter(out=str(tmp_path), columns=COLUMNS, hashes=["sha1", "sha1"])
 
 
-def test_a_shard_beyond_what_offsets_can_say_is_an_error():
+def test_a_shard_beyond_the_range_of_offsets_is_an_error():
     # The reference's offsets wrap around.
     with pytest.raises(ValueError, match="4 GiB"):
         _forebay.offset_table([1 << 31, 1 << 31], 8, b"")
@@ -121,7 +121,7 @@ def test_a_failed_upload_fails_the_writer_and_leaves_no_index(tmp_path, monkeypa
     assert not (tmp_path / "r" / "index.json").exists()
 
 
-def test_an_upload_is_tried_as_often_as_retry_says(tmp_path, monkeypatch):
+def test_an_upload_is_tried_up_to_retry_times(tmp_path, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: None)
     (tmp_path / "file").write_text("x")
     attempts = []
@@ -210,7 +210,7 @@ def test_a_scheme_of_the_user_s_own_is_fetched_from(tmp_path, monkeypatch):
     assert (tmp_path / "book").read_text() == "shelf://top/book"
 
 
-def test_alipan_says_that_it_is_not_there():
+def test_alipan_is_an_error_that_names_it():
     with pytest.raises(RuntimeError, match="alipan:// is not supported"):
         CloudUploader.get("alipan:///folder")
 

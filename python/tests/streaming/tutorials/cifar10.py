@@ -46,7 +46,7 @@ class Net(nn.Module):
 
 
 def run(model, loader, optimizer=None):
-    """One pass over `loader`: its loss, and how many pictures it had and told right."""
+    """One pass over `loader`: its loss, its pictures, and how many of them were right."""
     loss_sum, right, seen = 0.0, 0, 0
     with torch.set_grad_enabled(optimizer is not None):
         for images, labels in loader:

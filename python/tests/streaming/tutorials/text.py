@@ -1,4 +1,4 @@
-"""The synthetic text tutorial's steps: numbers and how one says them, written compressed, read back in order and in batches."""
+"""The synthetic text tutorial's steps: numbers and their words, written compressed, read back in order and in batches."""
 
 import os
 
@@ -13,24 +13,24 @@ ONES = (
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 
-def say(number):
+def words_of(number):
     """A number's words."""
     if number < 0:
-        return ["negative", *say(-number)]
+        return ["negative", *words_of(-number)]
     if number < 20:
         return [ONES[number]]
     if number < 100:
         return [TENS[number // 10 - 2], *([ONES[number % 10]] if number % 10 else [])]
     for unit, name in ((1000, "thousand"), (100, "hundred")):
         if number >= unit:
-            return [*say(number // unit), name, *(say(number % unit) if number % unit else [])]
+            return [*words_of(number // unit), name, *(words_of(number % unit) if number % unit else [])]
     raise AssertionError(number)
 
 
 def samples(first, end):
     generator = np.random.default_rng(first)
     signed = [int(n) * (1 if generator.random() < 0.8 else -1) for n in range(first, end)]
-    return [{"number": n, "words": " ".join(say(n))} for n in signed]
+    return [{"number": n, "words": " ".join(words_of(n))} for n in signed]
 
 
 splits = {"train": samples(0, 10_000), "val": samples(10_000, 12_000)}
