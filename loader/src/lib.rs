@@ -12,13 +12,51 @@
 //!   read -----------> decode -----------> collate ------------> place ------> Loader::next
 //! ```
 //!
-//! `loader` runs all of this in the training process. `worker` is the small form of it for processes that others start,
-//! such as a DataLoader's workers: it reads on the calling thread and fetches shards ahead with one thread.
+//! **Start here:** [`Loader`] runs all of this in the training process. It is made from a [`LoaderConfig`] and delivers
+//! a [`batch::Batch`] at a time:
 //!
-//! `indexing` puts indexes behind the samples of shards, which spare decoding what a crop leaves out.
+//! ```
+//! use forebay_loader::config::{LoaderConfig, StreamConfig};
+//! use forebay_loader::format::writer::{LocalDir, Options, Writer};
+//! use forebay_loader::format::{Encoding, Layout, Value};
+//! use forebay_loader::{Loader, Next};
 //!
-//! The pure parts (`order`, `format`, `decode`) take values and return values; time, files and network come in through
-//! `clock`, `io` and `store`. The engine knows nothing of CUDA, Python or C.
+//! // A data set of 8 samples with one column.
+//! let folder = tempfile::tempdir()?;
+//! let layout = Layout::mds([("number".to_owned(), Encoding::Int)])?;
+//! let sink = LocalDir::create(folder.path(), true)?;
+//! let mut writer = Writer::new(layout, Box::new(sink), Options::default())?;
+//! for number in 0..8 {
+//!     writer.write(&[Value::Int(number)])?;
+//! }
+//! writer.finish()?;
+//!
+//! // One epoch of it.
+//! let stream = StreamConfig { local: Some(folder.path().into()), ..StreamConfig::default() };
+//! let config = LoaderConfig { streams: vec![stream], batch_size: 4, shuffle: true, ..LoaderConfig::default() };
+//! let loader = Loader::new(config)?;
+//! loader.start_epoch()?;
+//! let mut rows = 0;
+//! while let Next::Batch(batch) = loader.next()? {
+//!     rows += batch.rows;
+//! }
+//! assert_eq!(rows, 8);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Then, from the interface down:
+//!
+//! * [`config`], [`loader`], [`batch`], [`dlpack`], [`state`], [`stats`], [`error`]: the interface that the Python and
+//!   C packages wrap.
+//! * [`delivery`]: the interface of a device. The GPU crate implements it; the engine does not depend on CUDA, Python
+//!   or C.
+//! * [`order`]: the order of samples, [`format`]: shard formats, [`decode`]: samples to tensors. These are pure: they
+//!   take values and return values. Time, files and the network come in through [`clock`], `io` and [`store`].
+//! * `pipeline`: the stages of an epoch, `cache`: shards on local disk, [`memory`]: pools, [`topology`]: CPUs and NUMA
+//!   nodes, [`sync`]: locks and threads.
+//! * [`worker`]: a small engine for processes that another program starts, such as a DataLoader's workers. It reads on
+//!   the calling thread and fetches shards ahead with one thread.
+//! * [`indexing`]: indexes after the samples of a shard, which let a crop skip the rest of a picture.
 
 pub mod batch;
 mod cache;

@@ -53,7 +53,7 @@ fn open_with(
     Ok(Arc::new(SampleReader::open_with(Arc::new(data), vec![fetcher])?))
 }
 
-/// Files of a folder, fetched by somebody else than the engine.
+/// Files of a folder, fetched by a fetcher outside the engine.
 #[derive(Debug)]
 struct Elsewhere(std::path::PathBuf);
 
@@ -122,7 +122,7 @@ fn an_epoch_has_every_sample_and_each_shard_is_fetched_once() {
         assert_eq!(seen.len(), 1000);
         let cold = server.counters().requests;
         assert_eq!(cold, 1 + shards as u64, "the index and each shard");
-        // A second process on the same folder, as far as the cache can tell.
+        // For the cache, this is a second process on the same folder.
         let other = open(place(Some(&server.url()), cache.path()), None);
         assert_eq!(read_all(&other, 64).unwrap(), seen);
         assert_eq!(server.counters().requests, cold);
@@ -144,7 +144,7 @@ fn random_access_fetches_the_one_shard_that_it_needs() {
 }
 
 #[test]
-fn a_stream_that_somebody_else_fetches_is_checked_and_kept_like_any_other() {
+fn a_stream_with_its_own_fetcher_is_checked_and_kept_like_any_other() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let shards = tokens(data.path(), 1000, Some("zstd"));
     // A scheme that the engine does not know.
@@ -165,7 +165,7 @@ fn a_stream_that_somebody_else_fetches_is_checked_and_kept_like_any_other() {
     assert_eq!(open_with(elsewhere, None, Some(fetcher)).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-/// Files of a folder that never come while anybody wants them. Each asked for is put where the reader looks, by somebody else.
+/// Fetcher that never returns a file. Another process puts each requested file into the reader's folder.
 #[derive(Debug)]
 struct Overtaken {
     folder: std::path::PathBuf,
@@ -206,7 +206,7 @@ fn at_the_end_of_an_epoch_nothing_but_its_owner_holds_the_reader() {
 }
 
 #[test]
-fn a_download_that_fails_ahead_is_the_next_samples_error_and_nobody_waits_for_it() {
+fn a_download_that_fails_ahead_is_the_next_samples_error_without_a_wait() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     tokens(data.path(), 1000, None);
     let server = serve(data.path());
@@ -260,7 +260,7 @@ fn a_reader_that_sleeps_keeps_no_room_from_another() {
 }
 
 #[test]
-fn a_shard_that_somebody_deletes_is_fetched_again() {
+fn a_deleted_shard_is_fetched_again() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     tokens(data.path(), 100, None);
     let server = serve(data.path());
@@ -303,7 +303,7 @@ fn compressed_shards_without_a_remote_are_unpacked_beside_themselves() {
 }
 
 #[test]
-fn a_compressed_shard_that_lies_here_damaged_is_not_unpacked() {
+fn a_damaged_compressed_shard_is_not_unpacked() {
     let data = tempfile::tempdir().unwrap();
     let (compression, hashes) = (Compression::parse("gz").ok(), vec![HashAlgo::parse("xxh64").unwrap()]);
     let options = Options { size_limit: Some(1 << 10), compression, hashes, ..Options::default() };

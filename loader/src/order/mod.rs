@@ -1,7 +1,31 @@
-//! The order of samples: MosaicML `streaming`'s, bit for bit, and lazily.
+//! Order of samples, identical to MosaicML `streaming`'s and computed lazily.
 //!
-//! Pure: shard sizes, a configuration, a world and an epoch go in, a plan comes out. Nothing here reads a clock, a file
-//! or the environment.
+//! The module is pure: it computes a plan from shard sizes, a configuration, a world and an epoch. It reads no clock,
+//! file or environment.
+//!
+//! ```
+//! use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
+//!
+//! // One stream of three shards with 8 samples, in batches of 2 for a single rank.
+//! let shape = DataSetShape::new(&[vec![3, 3, 2]])?;
+//! let config = OrderConfig { shuffle: true, batch_size: 2, ..OrderConfig::default() };
+//! let plan = EpochPlan::new(&shape, &config, World::single(), 0, None)?;
+//!
+//! let (mut order, mut batch, mut samples) = (plan.rank(Rank(0)), Vec::new(), Vec::new());
+//! while order.next_batch(&mut batch) {
+//!     samples.extend(batch.iter().map(|row| row.sample.0));
+//! }
+//! let first_half = samples[..4].to_vec();
+//! samples.sort_unstable();
+//! assert_eq!(samples, [0, 1, 2, 3, 4, 5, 6, 7]);
+//!
+//! // A checkpoint after two batches resumes at the third.
+//! let rest = EpochPlan::new(&shape, &config, World::single(), 0, Some(&plan.state(4)))?;
+//! let rest: Vec<u64> = rest.rank(Rank(0)).map(|row| row.sample.0).collect();
+//! assert_eq!(rest.len(), 4);
+//! assert!(rest.iter().all(|sample| !first_half.contains(sample)));
+//! # Ok::<(), forebay_loader::order::OrderError>(())
+//! ```
 //!
 //! ```text
 //!  DataSetShape --+                                     shuffle: position -> draw, in windows made on demand
@@ -10,18 +34,18 @@
 //!  epoch, Resume -+                                        |
 //!                                                      EpochPlan --> RankOrder (samples, batch by batch)
 //!                                                                --> WorkerOrder (the reference's ids with -1)
-//!                                                                --> shard_uses (when a node uses each shard)
+//!                                                                --> shard_uses (uses of each shard by a node)
 //! ```
 //!
 //! [`arrays`] has the reference's own functions, which fill whole arrays, for programs that call them.
 //!
-//! Words: a *draw* is an index in the epoch's resampled list; a *position* is an index in the shuffled epoch; a *place*
-//! is where the deal puts a position (node, rank, index). *Canonical nodes* cut the epoch into parts that do not
-//! depend on how many physical nodes there are, which keeps global batches the same on any legal world.
+//! Terms: a *draw* is an index in the epoch's resampled list; a *position* is an index in the shuffled epoch; a *place*
+//! is the result of the deal for a position (node, rank, index). *Canonical nodes* divide the epoch into parts that do
+//! not depend on the number of physical nodes, so that global batches are the same in any valid world.
 //!
-//! The plan takes one pass over the random draws, which touches no sample; then any place of the epoch can be read.
-//! Where the reference sorts equal keys in an order that depends on numpy's build and the CPU (`py1e`, `stratified`
-//! with streams that lose equally by rounding), this order is the stable one.
+//! A plan takes one pass over the random draws, which touches no sample; then any place of the epoch can be read. In
+//! two cases the reference sorts equal keys in an order that depends on numpy's build and the CPU: `py1e`, and
+//! `stratified` with streams that lose equally by rounding. Here the sort is stable.
 
 mod arrays;
 mod batching;

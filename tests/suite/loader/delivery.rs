@@ -1,4 +1,4 @@
-//! What is delivered, and in which order.
+//! Delivered batches and their order.
 
 use super::*;
 use forebay_loader::config::WorldConfig;
@@ -48,7 +48,7 @@ fn ranks_share_an_epoch_and_repeats_are_marked() {
         assert_eq!(rank_rows, expected(&planned(&counts, &config, 0)), "rank {rank}");
         seen.extend(rank_rows);
     }
-    assert_eq!(firsts, 1001, "each sample stands once without the mark");
+    assert_eq!(firsts, 1001, "each sample is once without the mark");
     let mut all = expected(&(0..1001).collect::<Vec<_>>());
     seen.sort();
     seen.dedup();

@@ -1,4 +1,4 @@
-//! Pictures that are left to the target's decoder: here one in host memory, which decodes as the host does.
+//! Pictures decoded by the device's decoder, here one in host memory that decodes like the host.
 
 use super::*;
 use forebay_loader::config::{OnError, WorldConfig};
@@ -20,18 +20,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SAMPLES: u64 = 60;
 const SIZE: Size = Size { w: 60, h: 50 };
 
-/// What the decoder does with the `n`th batch that it gets.
+/// Behaviour of the decoder.
 #[derive(Clone, Copy, Debug)]
 enum Does {
-    /// Decodes all that can be decoded.
+    /// Decodes every valid picture.
     Decode,
-    /// Refuses every third picture of a batch that comes for the first time.
+    /// Rejects every third picture of a batch at the first attempt.
     RefuseSome,
-    /// Has given up from this batch on.
+    /// Is disabled from this batch on.
     GiveUpAt(u64),
     /// Fails.
     Fail,
-    /// Fails at the batch with this number when it is under way.
+    /// Fails at the batch with this number while it is in flight.
     FailLate(u64),
     /// Decodes, and ends only when the next batch is filled, so that it is always behind: for batches of so many chunks
     /// from a single thread, and so many chunks in an epoch.
@@ -48,19 +48,19 @@ struct Elsewhere(Arc<Inner>);
 struct Inner {
     does: Does,
     batches: AtomicU64,
-    /// Those that came for the first time.
+    /// Batches at their first attempt.
     firsts: AtomicU64,
     /// Files that it has decoded.
     files: AtomicU64,
-    /// Batches that have ended of those that were under way, and the most that were at a time.
+    /// Ended batches, and the most batches in flight at a time.
     ended: AtomicU64,
     under_way: AtomicU64,
-    /// Chunks of samples for which it was asked whether it takes pictures.
+    /// Chunks of samples for which the host checked whether the decoder takes pictures.
     chunks: AtomicU64,
     pool: Pool,
 }
 
-/// A batch that is under way: its number, and what becomes of it.
+/// A batch in flight: its number and its result.
 struct Late(u64, DecodeOutcome);
 
 /// What it has of a batch of which it refused pictures.
@@ -109,7 +109,8 @@ impl Inner {
         matches!(self.does, Does::GiveUpAt(batch) if self.batches.load(Ordering::SeqCst) >= batch)
     }
 
-    /// Comes back when the batch behind batch number `batch` is filled: the one behind that has begun, or there is none.
+    /// Comes back when the batch behind batch number `batch` is filled: the one behind that has begun, or there is
+    /// none.
     fn be_late(&self, batch: u64) {
         let (Does::DecodeLate { of_batch, of_epoch } | Does::RefuseLate { of_batch, of_epoch }) = self.does else {
             return;
@@ -121,7 +122,7 @@ impl Inner {
         }
     }
 
-    /// The pixels of `file` as its output has them.
+    /// Pixels of `file` in the form of its output.
     fn decode(&self, file: &[u8], place: &OutputLayout, picture: &RowPicture) -> Result<Vec<u8>> {
         let form = place.form.expect("an output of pictures");
         let writer = PictureWriter::new(form.dtype, form.layout, None)?;
@@ -228,7 +229,7 @@ impl Inner {
     }
 }
 
-/// What a sample's file is.
+/// Kind of a sample's file.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Ordinary,
@@ -286,8 +287,8 @@ fn counter(loader: &Loader, name: &str) -> u64 {
     counters.iter().find(|(n, _)| *n == name).map_or(0, |(_, value)| *value)
 }
 
-/// Whether the page cache did not have all samples: it is asked once more whether the decoder takes the pictures of each of
-/// those, so that it is late no more.
+/// Whether the page cache did not have all samples: it is asked once more whether the decoder takes the pictures of
+/// each of those, so that it is late no more.
 fn was_read_from_disk(loader: &Loader) -> bool {
     let notes = loader.stats().expect("figures").notes;
     notes.iter().any(|note| note.contains("samples that are not in the page cache are read with"))
@@ -368,7 +369,7 @@ fn a_device_that_fails_later_is_the_error_of_that_batch() {
         let loader = Loader::with_delivery(crops(directory), Elsewhere::new(Does::FailLate(9))).expect("a loader");
         loader.start_epoch().expect("started");
         assert!(matches!(loader.next().expect("a batch"), Next::Batch(_)));
-        // Ends with batches under way.
+        // Ends with batches in flight.
         drop(loader);
     });
 }
@@ -448,7 +449,7 @@ fn a_device_that_fails_is_the_epoch_s_error() {
 }
 
 #[test]
-fn a_decoder_that_nobody_asked_for_gets_nothing() {
+fn a_decoder_that_is_not_configured_gets_no_pictures() {
     data_of_ordinary_files(SAMPLES, |directory| {
         let config = LoaderConfig { device_decode: false, ..crops(directory) };
         let loader = same_as_on_the_host(config, Does::Fail);
@@ -457,7 +458,7 @@ fn a_decoder_that_nobody_asked_for_gets_nothing() {
 }
 
 #[test]
-fn a_target_without_a_decoder_is_said_and_counted_once() {
+fn a_delivery_without_a_decoder_is_noted_and_counted_once() {
     data_of_ordinary_files(SAMPLES, |directory| {
         let loader = Loader::new(crops(directory)).expect("a loader");
         let batches = epoch(&loader).len() + epoch(&loader).len();

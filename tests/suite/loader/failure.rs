@@ -1,4 +1,4 @@
-//! What goes wrong, and what it says.
+//! Failures and their messages.
 
 use super::*;
 use forebay_loader::ErrorKind;
@@ -10,7 +10,7 @@ fn spoil(directory: &Path, index: usize) {
     spoil_from(directory, index, 16);
 }
 
-/// The same from byte `from` of the sample on.
+/// Overwrites the picture from byte `from` of the sample on.
 fn spoil_from(directory: &Path, index: usize, from: usize) {
     let path = directory.join("shard.00000.mds");
     let mut bytes = std::fs::read(&path).expect("a shard");
@@ -67,7 +67,7 @@ fn a_corrupt_picture_is_an_error_that_names_shard_and_sample() {
         assert!(error.to_string().contains(word), "{word} is missing: {error}");
     }
     assert_eq!(loader.next().unwrap_err().to_string(), error.to_string(), "no batch after the gap");
-    assert_eq!(loader.state().unwrap().sample_in_epoch, 16, "the bad batch comes again");
+    assert_eq!(loader.state().unwrap().sample_in_epoch, 16, "the bad batch is repeated");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn on_several_ranks_an_emptied_batch_repeats_a_sample_of_the_next_and_the_steps_
     let batches = [epoch(&loaders[0]), epoch(&loaders[1])];
     assert_eq!(classes(&batches[0]), [0, 1, 2, 4, 4, 5]);
     assert_eq!(repeats(&batches[0]), [false, false, false, true, false, false]);
-    assert_eq!(classes(&batches[1]), [6, 8, 8, 9, 10, 6], "behind the last batch stands the first");
+    assert_eq!(classes(&batches[1]), [6, 8, 8, 9, 10, 6], "after the last batch, the first one is used");
     assert_eq!(repeats(&batches[1]), [false, true, false, false, false, true]);
     assert_eq!([counters(&loaders[0]), counters(&loaders[1])], [(1, 1), (2, 2)]);
     // The picture is the one of the sample's own batch.
@@ -196,7 +196,7 @@ fn on_several_ranks_an_emptied_batch_repeats_a_sample_of_the_next_and_the_steps_
     };
     assert_eq!(pixels(&batches[0][3]), pixels(&batches[0][4]));
     assert_eq!((batches[0][3].rows, batches[0][3].number), (1, 3));
-    // Wherever a run goes on, the same sample stands there.
+    // Every resumed run uses the same replacement.
     for stop in 0..=6 {
         let first = rank(1);
         first.start_epoch().unwrap();
@@ -212,7 +212,7 @@ fn on_several_ranks_an_emptied_batch_repeats_a_sample_of_the_next_and_the_steps_
 }
 
 #[test]
-fn a_sample_that_cannot_stand_in_either_is_counted_and_another_one_tried() {
+fn a_bad_replacement_is_counted_and_another_sample_is_tried() {
     let dir = tempfile::tempdir().unwrap();
     pictures(dir.path(), 12);
     [3, 4].iter().for_each(|bad| spoil(dir.path(), *bad));
@@ -227,7 +227,7 @@ fn a_sample_that_cannot_stand_in_either_is_counted_and_another_one_tried() {
 }
 
 #[test]
-fn where_no_sample_can_stand_in_an_emptied_batch_is_an_error() {
+fn an_empty_batch_without_a_replacement_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     pictures(dir.path(), 12);
     (0..12).for_each(|bad| spoil(dir.path(), bad));
@@ -238,7 +238,7 @@ fn where_no_sample_can_stand_in_an_emptied_batch_is_an_error() {
 }
 
 #[test]
-fn a_sample_that_stands_in_is_fetched_though_the_cache_holds_hardly_more_than_its_shard() {
+fn a_replacement_is_fetched_even_if_the_cache_holds_little_more_than_its_shard() {
     let (remote, local) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let size = forebay_loader::decode::geometry::Size { w: 40, h: 30 };
     let jpegs = (0..60).map(|i| forebay_tests::data::jpeg(size, i).map(|jpeg| (jpeg, i as i64)));
@@ -276,7 +276,7 @@ fn a_shard_of_another_size_is_named_with_both_sizes() {
 }
 
 #[test]
-fn a_remote_that_is_a_missing_folder_says_so_and_an_open_that_fails_leaves_nothing_behind() {
+fn a_missing_remote_folder_is_named_and_a_failed_open_leaves_no_files() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing");
     let e = Loader::new(config(stream(None, Some(&format!("{}/", missing.display()))))).unwrap_err();
@@ -306,7 +306,7 @@ fn a_missing_shard_of_a_local_stream_is_named() {
 }
 
 #[test]
-fn next_without_an_epoch_says_what_to_call() {
+fn next_without_an_epoch_names_the_call_to_make() {
     let dir = tempfile::tempdir().unwrap();
     tokens(dir.path(), 20, None);
     let loader = Loader::new(config(stream(Some(dir.path()), None))).unwrap();

@@ -1,11 +1,11 @@
-//! Where threads and batches live on a machine with several NUMA nodes: `tests/suite/bytes/two_nodes.sh` boots one.
+//! Placement of threads and batches on a machine with several NUMA nodes: `tests/suite/bytes/two_nodes.sh` boots one.
 
 use super::*;
 use forebay_loader::config::WorldConfig;
 use forebay_loader::topology::CpuSet;
 use std::fs::{read_dir, read_to_string};
 
-/// The CPUs of each node, if the machine has nodes and says so.
+/// The CPUs of each node, if the environment lists them.
 fn nodes() -> Option<Vec<CpuSet>> {
     let Ok(nodes) = std::env::var("FOREBAY_TEST_NODES") else {
         eprintln!("skipped: FOREBAY_TEST_NODES (such as 0-1;2-3) is not set");
@@ -14,7 +14,7 @@ fn nodes() -> Option<Vec<CpuSet>> {
     Some(nodes.split(';').map(|cpus| CpuSet::parse(cpus).expect("a list of CPUs")).collect())
 }
 
-/// Where each of the process's decode and read threads may run.
+/// CPUs of each of the process's decode and read threads.
 fn crew() -> Vec<(String, CpuSet)> {
     let tasks = read_dir("/proc/self/task").expect("threads").map(|task| task.expect("a thread").path());
     let crew = tasks.filter_map(|task| {
@@ -27,7 +27,7 @@ fn crew() -> Vec<(String, CpuSet)> {
     crew.collect()
 }
 
-/// The node that the pages around `address` lie on.
+/// The node of the pages around `address`.
 fn node_of(address: usize) -> usize {
     let maps = read_to_string("/proc/self/numa_maps").expect("a kernel with NUMA");
     let start = |line: &str| usize::from_str_radix(line.split(' ').next()?, 16).ok();

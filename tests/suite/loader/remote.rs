@@ -1,4 +1,4 @@
-//! Shards behind a server: what is fetched, how often, and what stays on disk.
+//! Shards from a server: fetches, and shards that stay on disk.
 
 use super::*;
 use forebay_tests::server::{ObjectServer, Options as ServerOptions, Root};
@@ -46,7 +46,7 @@ fn a_cache_limit_holds_and_the_epoch_is_whole() {
     assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
 }
 
-/// Asks again and again until `done`: what another thread is about to do.
+/// Waits until `done`, which depends on another thread.
 fn until(what: &str, done: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !done() {
@@ -133,12 +133,12 @@ fn a_shard_that_is_wanted_again_early_gets_a_thread_though_all_wait_for_room_for
     let mut grown = std::fs::OpenOptions::new().append(true).open(path("index.json")).unwrap();
     std::io::Write::write_all(&mut grown, &vec![b' '; size(0) as usize]).unwrap();
     std::fs::remove_file(path("shard.00000.mds")).unwrap();
-    until("the first shard is let go", || !is_open(&path("shard.00000.mds")));
+    until("the first shard is released", || !is_open(&path("shard.00000.mds")));
     let batches: Vec<Batch> = std::iter::once(first).chain(rest(&loader)).collect();
     assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
 }
 
-/// Whether this process has a descriptor of a file that stands, or stood, at `path`.
+/// True if this process has a descriptor of the file at `path`, even if it has been deleted.
 fn is_open(path: &Path) -> bool {
     let path = path.display().to_string();
     let links = std::fs::read_dir("/proc/self/fd")
@@ -148,7 +148,7 @@ fn is_open(path: &Path) -> bool {
 }
 
 #[test]
-fn a_loader_without_a_limit_lets_go_of_shards_that_another_job_evicts() {
+fn a_loader_without_a_limit_releases_shards_that_another_job_evicts() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let counts = tokens(data.path(), 400, None);
     let server = serve(data.path());
@@ -164,7 +164,7 @@ fn a_loader_without_a_limit_lets_go_of_shards_that_another_job_evicts() {
     let evicted = cache.path().join("shard.00000.mds");
     assert!(is_open(&evicted));
     std::fs::remove_file(&evicted).unwrap();
-    until("the shard is let go", || !is_open(&evicted));
+    until("the shard is released", || !is_open(&evicted));
     let batches: Vec<Batch> = std::iter::once(first).chain(rest(&loader)).collect();
     assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
     assert_eq!(server.counters().requests, 1 + counts.len() as u64 + 1, "one shard is fetched again");
@@ -213,7 +213,7 @@ fn a_loader_that_rests_keeps_no_room_from_another() {
 }
 
 #[test]
-fn a_loader_without_a_limit_gets_on_where_another_leaves_room_for_less_than_a_batch_touches() {
+fn a_loader_without_a_limit_makes_progress_if_another_leaves_less_space_than_a_batch_needs() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // Batches touch every shard, and so do chunks of several samples.
     let counts = tokens(data.path(), 240, None);

@@ -1,4 +1,4 @@
-//! Row indexes behind the samples of shards: the same batches, decoded row by row of each crop.
+//! Row indexes after the samples of shards: the batches are the same, and only the rows of each crop are decoded.
 
 use super::*;
 use forebay_loader::Result;
@@ -49,7 +49,8 @@ fn two_epochs(directory: &Path) -> (Vec<Vec<u8>>, impl Fn(&str) -> u64) {
     (all, move |name: &str| counters.iter().find(|(n, _)| *n == name).map_or(0, |(_, value)| *value))
 }
 
-/// Whether our decoder decodes on this machine: without its vectors, libjpeg-turbo does, which takes no index.
+/// True if the native decoder is used on this machine. Without its vector instructions libjpeg-turbo is used, which
+/// takes no index.
 fn has_own_decoder() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi2");
@@ -101,7 +102,7 @@ fn indexes_in_compressed_shards_are_used_and_an_epoch_resumes() {
 }
 
 #[test]
-fn nobody_reads_an_index_that_no_field_can_use() {
+fn an_index_that_no_field_can_use_is_not_read() {
     let dir = tempfile::tempdir().unwrap();
     pictures(dir.path(), with_index());
     let fields = json!([["y", {"kind": "scalar", "column": "class"}], ["z", {"kind": "bytes", "column": "image"}]]);
@@ -111,7 +112,7 @@ fn nobody_reads_an_index_that_no_field_can_use() {
     assert!(loader.stats().unwrap().counters.contains(&("shard_indexes_read", 0)));
 }
 
-/// Changes what stands behind the samples of every shard; the length stays.
+/// Changes the bytes after the samples of every shard, but not their length.
 fn change_trailers(directory: &Path, index: &Index, change: impl Fn(&mut Vec<u8>, usize)) {
     for shard in &index.shards {
         let path = directory.join(&*shard.raw_data.basename);

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
-/// Gives rows, at most `left` of them, and notes who asked.
+/// Allocates at most `left` rows, and records the calling threads.
 #[derive(Debug)]
 struct Consumer {
     left: Mutex<usize>,
@@ -57,7 +57,7 @@ impl Delivery for Consumer {
     }
 }
 
-/// A loader over files of 1 to `samples` bytes with a class each, and its consumer, who has memory for `rows` rows.
+/// A loader over files of 1 to `samples` bytes with a class each, and a consumer with memory for `rows` rows.
 fn loader(dir: &Path, samples: u8, rows: usize) -> (Loader, Arc<Consumer>) {
     let files = (0..samples).map(|i| Ok((vec![i; 1 + usize::from(i)], i64::from(i))));
     let options = Options { size_limit: Some(1 << 10), ..Options::default() };
@@ -67,7 +67,7 @@ fn loader(dir: &Path, samples: u8, rows: usize) -> (Loader, Arc<Consumer>) {
 }
 
 #[test]
-fn every_row_lies_in_memory_of_its_length_that_the_consumers_own_thread_gave() {
+fn every_row_is_in_memory_of_its_length_from_the_consumers_thread() {
     let dir = tempfile::tempdir().unwrap();
     let (loader, consumer) = loader(dir.path(), 100, 100);
     let mut rows = 0;

@@ -1,5 +1,5 @@
-//! A resumed epoch is the tail of the whole one, wherever a run of any world with the same global batch may break off: up
-//! to the last place of canonical nodes of equal length, which the reference refuses.
+//! A resumed epoch is the tail of the whole one, wherever a run of any world with the same global batch may break off:
+//! up to the last place of canonical nodes of equal length, which the reference refuses.
 
 use std::cell::Cell;
 
@@ -57,8 +57,8 @@ fn rows(plan: &EpochPlan) -> Vec<Vec<PlannedSample>> {
     ranks(plan).map(|rank| batches(plan, rank).concat()).collect()
 }
 
-/// Whether `rest` is what `whole` has behind `seen` rows of each rank. The reference has repeats of its own at the end of
-/// what is left; they are as many and are where the whole epoch has some.
+/// Whether `rest` is what `whole` has behind `seen` rows of each rank. The reference has repeats of its own at the end
+/// of what is left; they are as many and are where the whole epoch has some.
 fn is_tail(whole: &[Vec<PlannedSample>], rest: &[Vec<PlannedSample>], seen: u64, repeats_may_differ: bool) -> bool {
     whole.iter().zip(rest).all(|(whole, rest)| {
         let tail = whole.get(seen as usize..).unwrap_or_default();
