@@ -31,7 +31,7 @@ struct DLManagedTensorVersioned {
         }                                                                                                              \
     } while (0)
 #define OK(call) CHECK((call) == FOREBAY_STATUS_OK)
-#define SAYS(text) CHECK(strstr(forebay_last_error(), text) != NULL)
+#define ERROR_CONTAINS(text) CHECK(strstr(forebay_last_error(), text) != NULL)
 
 static void mistakes_are_answered(const char *config) {
     ForebayLoader *loader = NULL;
@@ -40,17 +40,17 @@ static void mistakes_are_answered(const char *config) {
     forebay_batch_free(NULL);
     forebay_string_free(NULL);
     CHECK(forebay_loader_new(NULL, NULL, &loader) == FOREBAY_STATUS_INVALID);
-    SAYS("config is NULL");
+    ERROR_CONTAINS("config is NULL");
     CHECK(forebay_loader_new(config, NULL, NULL) == FOREBAY_STATUS_INVALID);
     CHECK(forebay_loader_new("\xff\xfe", NULL, &loader) == FOREBAY_STATUS_INVALID);
-    SAYS("not UTF-8");
+    ERROR_CONTAINS("not UTF-8");
     CHECK(forebay_loader_new("{\"batch\": 1}", NULL, &loader) == FOREBAY_STATUS_CONFIG);
-    SAYS("batch");
+    ERROR_CONTAINS("batch");
     CHECK(forebay_loader_new(config, "tpu", &loader) == FOREBAY_STATUS_CONFIG);
     CHECK(loader == NULL);
     CHECK(forebay_loader_start_epoch(NULL) == FOREBAY_STATUS_INVALID);
     CHECK(forebay_loader_next((ForebayLoader *)&loader, &batch) == FOREBAY_STATUS_INVALID);
-    SAYS("not a loader");
+    ERROR_CONTAINS("not a live loader");
 
     OK(forebay_loader_new(config, "cpu", &loader));
     CHECK(forebay_loader_next(loader, &batch) == FOREBAY_STATUS_CLOSED);
@@ -59,7 +59,7 @@ static void mistakes_are_answered(const char *config) {
     forebay_loader_free(loader);
     forebay_loader_free(loader);
     CHECK(forebay_loader_start_epoch(loader) == FOREBAY_STATUS_INVALID);
-    SAYS("freed");
+    ERROR_CONTAINS("freed");
 }
 
 /* The sum of a batch's tokens, and its rows added to `rows`. */
@@ -70,7 +70,7 @@ static uint64_t sum_of(ForebayBatch *batch, size_t *rows) {
     size_t output = 9;
     OK(forebay_batch_find(batch, "tokens", &output));
     CHECK(forebay_batch_find(batch, "token", &output) == FOREBAY_STATUS_INVALID);
-    SAYS("there are tokens");
+    ERROR_CONTAINS("there are tokens");
     const char *name = NULL;
     ForebayKind kind = FOREBAY_KIND_TEXT;
     OK(forebay_batch_output(batch, output, &name, &kind));

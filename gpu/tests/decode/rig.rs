@@ -159,7 +159,7 @@ pub(crate) fn file(seed: u32) -> Vec<u8> {
 /// it, or decodes only its upper half.
 pub(crate) const REJECTED: &str = "REJECTED";
 pub(crate) const NO_MEMORY: &str = "NOMEMORY";
-pub(crate) const UNDECODED: &str = "LEFTOUT";
+pub(crate) const UNDECODED: &str = "UNDECODED";
 pub(crate) const CUT_SHORT: &str = "CUTSHORT";
 
 /// File that contains `text`.
