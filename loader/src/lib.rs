@@ -50,7 +50,7 @@
 //!   C packages wrap.
 //! * [`delivery`]: the interface of a device. The GPU crate implements it; the engine does not depend on CUDA, Python
 //!   or C.
-//! * [`order`]: the order of samples, [`format`]: shard formats, [`decode`]: samples to tensors. These are pure: they
+//! * [`order`]: the order of samples, [`mod@format`]: shard formats, [`decode`]: samples to tensors. These are pure: they
 //!   take values and return values. Time, files and the network come in through [`clock`], `io` and [`store`].
 //! * `pipeline`: the stages of an epoch, `cache`: shards on local disk, [`memory`]: pools, [`topology`]: CPUs and NUMA
 //!   nodes, [`sync`]: locks and threads.
