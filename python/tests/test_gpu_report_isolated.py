@@ -105,9 +105,9 @@ sys.exit(main.main())
 STAND_IN = """
 import functools, sys
 from gpu_report import __main__ as main, frameworks, parts
-from test_gpu_report import stand_ins
+from test_gpu_report import fakes
 
-framework, know, *_ = stand_ins()
+framework, know, *_ = fakes()
 frameworks.Torch, parts.run = lambda: framework, functools.partial(parts.run, know=know)
 sys.exit(main.main())
 """

@@ -94,7 +94,7 @@ def test_other_batching_methods_refuse_functions_of_the_program_s_own(ours, remo
     dataset = ours("base.dataset").StreamingDataset(
         remote=remote, local=str(tmp_path), batch_size=4, shuffle=True, shuffle_algo="backwards", batching_method=method
     )
-    with pytest.raises(ValueError, match="use 'random', or enter a batching method"):
+    with pytest.raises(ValueError, match="use 'random', or add a custom batching method"):
         numbers(dataset)
 
 
