@@ -254,7 +254,9 @@ def test_a_loader_that_is_never_closed_releases_its_device_before_the_process_en
         atexit.register(lambda: print("released", library.fake_cuda_await_release()))
         import forebay as fb
         loader = fb.Loader(local={pictures!r}, batch_size=8, fields={{"number": fb.Scalar("number")}},
-        framework="dlpack", device="cuda") batches = iter(loader) next(batches)
+                           framework="dlpack", device="cuda")
+        batches = iter(loader)
+        next(batches)
     """
     done = alone(code, FOREBAY_CUDA_LIBRARY=str(cuda_library))
     assert (done.returncode, done.stdout) == (0, "released 1\n"), done.stderr

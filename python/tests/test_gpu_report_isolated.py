@@ -157,7 +157,7 @@ def test_every_part_has_its_own_outcome(trivial):
         "exits": ("failed", "ended with status 1 and no result"),
         "hangs": ("failed", "took longer than 4 seconds"),
         "large": ("passed", None),
-        "cannot be written": ("failed", "TypeError: object cannot be written down"),
+        "cannot be written": ("failed", "TypeError: object cannot be stored"),
         "leaves a child": ("passed", None),
         "hangs at its end": ("passed", None),
         "counts and hangs": ("failed", "took longer than 4 seconds"),

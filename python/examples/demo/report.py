@@ -147,21 +147,24 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>
-:root {{ color-scheme: light dark; --busy: #2563a8; --input: #d98a29; --output: #7a9a3c; --line: #d9dce1; --text:
-#20242a;
+:root {{ color-scheme: light dark; --busy: #2563a8; --input: #d98a29; --output: #7a9a3c; --line: #d9dce1; --text: #20242a;
   --soft: #667080; --back: #fff; --card: #f4f6f8 }}
 @media (prefers-color-scheme: dark) {{ :root {{ --busy: #5b9bd9; --input: #e0a050; --output: #9dbd5e; --line: #363c45;
   --text: #e4e7eb; --soft: #98a2b0; --back: #16191d; --card: #20252b }} }}
-body {{ font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); max-width: 860px; margin:
-2rem auto;
+body {{ font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); max-width: 860px; margin: 2rem auto;
   padding: 0 1rem }}
-h1 {{ font-size: 1.5rem }} h2 {{ font-size: 1.15rem; margin: 2.2rem 0 .3rem }} h3 {{ font-size: 1rem; margin: 1.2rem 0
-.2rem }} p {{ margin: .2rem 0 .6rem; color: var(--soft) }} .cards {{ display: flex; flex-wrap: wrap; gap: .7rem }} .card
-{{ background: var(--card); border-radius: 8px; padding: .7rem 1rem; flex: 1 1 150px }} .card b {{ font-size: 1.5rem }}
-.card span {{ color: var(--soft) }} .card p {{ margin: 0 }} svg {{ width: 100%; height: auto; display: block }} svg text
-{{ font-family: system-ui, sans-serif !important }} .scroll {{ overflow-x: auto }} table {{ border-collapse: collapse;
-margin: .5rem 0; font-size: 13px }} th, td {{ text-align: right; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid
-var(--line) }} th:first-child, td:first-child {{ text-align: left }} th {{ font-weight: 600; color: var(--soft) }}
-summary {{ cursor: pointer; color: var(--soft); font-size: 13px }} pre {{ background: var(--card); border-radius: 8px;
-padding: .8rem 1rem; overflow-x: auto; font-size: 12px }} </style></head><body> {body} </body></html>
+h1 {{ font-size: 1.5rem }} h2 {{ font-size: 1.15rem; margin: 2.2rem 0 .3rem }} h3 {{ font-size: 1rem; margin: 1.2rem 0 .2rem }}
+p {{ margin: .2rem 0 .6rem; color: var(--soft) }}
+.cards {{ display: flex; flex-wrap: wrap; gap: .7rem }}
+.card {{ background: var(--card); border-radius: 8px; padding: .7rem 1rem; flex: 1 1 150px }}
+.card b {{ font-size: 1.5rem }} .card span {{ color: var(--soft) }} .card p {{ margin: 0 }}
+svg {{ width: 100%; height: auto; display: block }} svg text {{ font-family: system-ui, sans-serif !important }}
+.scroll {{ overflow-x: auto }} table {{ border-collapse: collapse; margin: .5rem 0; font-size: 13px }}
+th, td {{ text-align: right; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line) }}
+th:first-child, td:first-child {{ text-align: left }}
+th {{ font-weight: 600; color: var(--soft) }} summary {{ cursor: pointer; color: var(--soft); font-size: 13px }}
+pre {{ background: var(--card); border-radius: 8px; padding: .8rem 1rem; overflow-x: auto; font-size: 12px }}
+</style></head><body>
+{body}
+</body></html>
 """

@@ -25,7 +25,8 @@ seconds (at most {quick} with --quick). No part runs for more than {grace} secon
 
 Both files are written before and after each part, so an interrupted run leaves its results and the name of the running
 part. Continue with --skip and --only. Samples that differ are stored next to them in up to five files
-differs-CHECK.npz. Without `make`: WHEEL=FILE PYTHON=/path/to/python python/scripts/gpu_report.sh --minutes 8
+differs-CHECK.npz. Without `make`:
+WHEEL=FILE PYTHON=/path/to/python python/scripts/gpu_report.sh --minutes 8
 """.format(
     limits=", ".join(f"{kind} {seconds}" for kind, seconds in scale.LIMITS_SECONDS.items()),
     quick=scale.QUICK_LIMIT_SECONDS,

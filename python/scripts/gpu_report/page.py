@@ -14,8 +14,8 @@ td, th { border-bottom: 1px solid #ddd; padding: .2em 1em .2em 0; text-align: le
 h2 { font-size: 1.15em; margin: 1.6em 0 .3em; } h3 { font-size: 1em; margin: 0; } small { font-weight: normal; }
 pre { overflow-x: auto; background: #f6f6f6; padding: .6em; font-size: 12px; max-height: 40em; }
 ul { margin: 0 0 1em; padding-left: 1.2em; color: #555; }
-.passed { color: #176d2b; } .failed { color: #b00020; font-weight: bold; } .skipped { color: #7a6000; } .running {
-color: #b00020; } tr.wrong td { color: #b00020; }
+.passed { color: #176d2b; } .failed { color: #b00020; font-weight: bold; } .skipped { color: #7a6000; } .running { color: #b00020; }
+tr.wrong td { color: #b00020; }
 """
 
 APART = ("notes", "warnings", "stages", "counters", "libraries")
