@@ -18,14 +18,17 @@ use crate::partial_batch::PartialDeviceBatch;
 use crate::state::DeviceState;
 use forebay_loader::delivery::{DecodeOutcome, DeviceRows, EncodedBatch, InFlightBatch, PictureDecoder, RowPicture};
 use forebay_loader::memory::BatchSlot;
-use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering};
+use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
 use forebay_loader::{Error, ErrorKind, Result};
 
 /// Groups in flight: the device works on one while the host prepares the other.
 const GROUP_SLOTS: usize = 2;
 
-/// Decodes pictures on a CUDA device.
-pub(crate) struct CudaPictureDecoder {
+/// Decodes pictures on a CUDA device. Its drop frees the group slots; batches in flight own the rest of what they use.
+pub(crate) struct CudaPictureDecoder(Arc<DecoderCore>);
+
+/// State and resources of a decoder. Batches in flight refer to them weakly, so that they do not keep a dropped decoder alive.
+struct DecoderCore {
     state: Mutex<DecodeState>,
     resources: DecodeResources,
     /// Stream for reads of undecoded flags alone.
@@ -38,7 +41,7 @@ pub(crate) struct CudaPictureDecoder {
 
 impl std::fmt::Debug for CudaPictureDecoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CudaPictureDecoder").field("decoder", &self.description).finish_non_exhaustive()
+        f.debug_struct("CudaPictureDecoder").field("decoder", &self.0.description).finish_non_exhaustive()
     }
 }
 
@@ -89,7 +92,7 @@ impl CudaPictureDecoder {
         let slot = |_| GroupSlot::new(context, [&stream, &engines_stream], engines_handle, cores.as_ref());
         let slots = (0..GROUP_SLOTS).map(slot).collect::<Result<_>>()?;
         let fallbacks = FallbackLog::new(number, sentences);
-        Ok(Self {
+        Ok(Self(Arc::new(DecoderCore {
             resources: DecodeResources { state: device.clone(), kernels, stream, engines_stream, fallbacks },
             flags_stream,
             flags_pool: Arc::default(),
@@ -102,9 +105,11 @@ impl CudaPictureDecoder {
                 pixel_bytes_max: PIXEL_BYTES_MAX,
                 rejected: 0,
             }),
-        })
+        })))
     }
+}
 
+impl DecoderCore {
     /// Ends decoding for `reason` and frees its memory.
     fn close(&self, state: &mut DecodeState, reason: &str) {
         self.is_open.store(false, Ordering::Relaxed);
@@ -135,34 +140,61 @@ impl Drop for CudaPictureDecoder {
     /// Frees the group slots on the release thread, so that a device that has stopped responding cannot block the
     /// caller forever.
     fn drop(&mut self) {
-        let slots = std::mem::take(&mut self.state.get_mut().slots);
-        let DecodeResources { state: device, kernels, .. } = &self.resources;
+        let DecoderCore { state, resources, flags_pool, .. } = &*self.0;
+        let slots = std::mem::take(&mut state.lock().slots);
+        let DecodeResources { state: device, kernels, .. } = resources;
         if !device.context.is_own_process() {
             return std::mem::forget(slots);
         }
         // In this order: the slots wait for the work that uses the rest.
-        device.drop_on_release_thread((slots, kernels.clone(), self.flags_pool.clone()));
+        device.drop_on_release_thread((slots, kernels.clone(), flags_pool.clone()));
     }
 }
 
 impl PictureDecoder for CudaPictureDecoder {
     fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::Relaxed)
+        self.0.is_open.load(Ordering::Relaxed)
     }
 
     fn describe(&self) -> String {
-        self.description.clone()
+        self.0.description.clone()
     }
 
     fn pictures_min(&self) -> usize {
-        if self.state.lock().engines.is_some() { 0 } else { CORES_MIN }
+        if self.0.state.lock().engines.is_some() { 0 } else { CORES_MIN }
     }
 
     fn take_fallbacks(&self) -> Vec<String> {
-        self.resources.fallbacks.take()
+        self.0.resources.fallbacks.take()
     }
 
     fn submit(&self, batch: EncodedBatch<'_>) -> Result<DecodeOutcome> {
+        self.0.submit(batch, &Arc::downgrade(&self.0))
+    }
+}
+
+/// Batch in flight and its decoder.
+struct SubmittedBatch {
+    decoder: Weak<DecoderCore>,
+    batch: CudaInFlightBatch,
+}
+
+impl std::fmt::Debug for SubmittedBatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SubmittedBatch").field("rows", &self.batch.rows.len()).finish_non_exhaustive()
+    }
+}
+
+impl InFlightBatch for SubmittedBatch {
+    fn wait(self: Box<Self>) -> Result<DecodeOutcome> {
+        let decoder = self.decoder.upgrade();
+        decoder.ok_or_else(|| Error::internal("the decoder of a batch in flight was dropped"))?.wait(self.batch)
+    }
+}
+
+impl DecoderCore {
+    /// Queues the work of a batch. `decoder` is this decoder.
+    fn submit(&self, batch: EncodedBatch<'_>, decoder: &Weak<Self>) -> Result<DecodeOutcome> {
         let EncodedBatch { slot, bytes, outputs, rows, pictures, on_device } = batch;
         // Direct rows stay on the device.
         let reject_all = |slot, before: Option<PartialDeviceBatch>| {
@@ -215,7 +247,7 @@ impl PictureDecoder for CudaPictureDecoder {
         match rejected {
             Ok(rejected) if rejected.is_empty() => {
                 batch.held = Some(held);
-                Ok(DecodeOutcome::InFlight(Box::new(batch)))
+                Ok(DecodeOutcome::InFlight(Box::new(SubmittedBatch { decoder: decoder.clone(), batch })))
             }
             Ok(rejected) => {
                 let HeldMemory { slot, block, flags } = self.wait_for(held)?;
@@ -239,12 +271,12 @@ impl PictureDecoder for CudaPictureDecoder {
         }
     }
 
-    fn wait(&self, batch: InFlightBatch) -> Result<DecodeOutcome> {
-        let foreign = || Error::internal("a batch in flight belongs to another decoder");
-        let mut batch = *batch.downcast::<CudaInFlightBatch>().map_err(|_| foreign())?;
+    /// Waits for a batch in flight.
+    fn wait(&self, mut batch: CudaInFlightBatch) -> Result<DecodeOutcome> {
         // The memory stays in the batch for as long as the device may use it.
         batch.ended.wait()?;
-        let HeldMemory { slot, block, flags } = batch.held.take().ok_or_else(foreign)?;
+        let HeldMemory { slot, block, flags } =
+            batch.held.take().ok_or_else(|| Error::internal("a batch in flight holds no memory"))?;
         let undecoded = self.read_flags(flags)?;
         let mut state = self.state.lock();
         if !undecoded.is_empty() {
@@ -256,9 +288,7 @@ impl PictureDecoder for CudaPictureDecoder {
         let memory = Arc::new(DeviceBatch::new(&batch.state, block, batch.ended.clone()));
         Ok(DecodeOutcome::Done { memory, on_engines })
     }
-}
 
-impl CudaPictureDecoder {
     /// Returns the undecoded pictures of a batch that the device has finished.
     fn read_flags(&self, flags: UndecodedFlags) -> Result<Vec<usize>> {
         let undecoded = flags.read(&self.flags_stream)?;

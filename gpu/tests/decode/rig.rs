@@ -259,7 +259,7 @@ impl BatchForm {
     ) -> forebay_loader::Result<DecodeOutcome> {
         decoder.advancing(|| {
             let outcome = self.submit_only(decoder, (slot, pictures), rows, decoded)?;
-            if let DecodeOutcome::InFlight(batch) = outcome { decoder.wait(batch) } else { Ok(outcome) }
+            if let DecodeOutcome::InFlight(batch) = outcome { batch.wait() } else { Ok(outcome) }
         })
     }
 
@@ -281,7 +281,7 @@ impl BatchForm {
     }
 
     /// Submits a batch with all rows, without a wait for the device.
-    pub(crate) fn start(&self, decoder: &TestDecoder, filled: (BatchSlot, Vec<RowPicture>)) -> InFlightBatch {
+    pub(crate) fn start(&self, decoder: &TestDecoder, filled: (BatchSlot, Vec<RowPicture>)) -> Box<dyn InFlightBatch> {
         self.start_with(decoder, filled, None)
     }
 
@@ -291,7 +291,7 @@ impl BatchForm {
         decoder: &TestDecoder,
         filled: (BatchSlot, Vec<RowPicture>),
         decoded: Option<DeviceRows>,
-    ) -> InFlightBatch {
+    ) -> Box<dyn InFlightBatch> {
         let rows: Vec<usize> = (0..self.rows).collect();
         match self.submit_only(decoder, filled, &rows, decoded).expect("an outcome") {
             DecodeOutcome::InFlight(batch) => batch,
@@ -415,8 +415,8 @@ impl TestDecoder {
     }
 
     /// Waits for a batch in flight.
-    pub(crate) fn finish(&self, batch: InFlightBatch) -> Arc<dyn TensorMemory> {
-        match self.advancing(|| self.wait(batch)).expect("an outcome") {
+    pub(crate) fn finish(&self, batch: Box<dyn InFlightBatch>) -> Arc<dyn TensorMemory> {
+        match self.advancing(|| batch.wait()).expect("an outcome") {
             DecodeOutcome::Done { memory, .. } => memory,
             other => panic!("{other:?}"),
         }

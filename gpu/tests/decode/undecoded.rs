@@ -77,8 +77,7 @@ fn undecoded_pictures_of_a_second_batch_in_flight_are_found() {
     let first = form.start(&decoder, form.fill(&rig, 100, &[], &[]));
     let second = form.start(&decoder, form.fill_with(&rig, 200, &[], |row| (row == 7).then_some(UNDECODED)));
     form.check(&rig, &*decoder.finish(first), 100, &all());
-    let DecodeOutcome::Rejected { pictures, .. } = decoder.advancing(|| decoder.wait(second)).expect("an outcome")
-    else {
+    let DecodeOutcome::Rejected { pictures, .. } = decoder.advancing(|| second.wait()).expect("an outcome") else {
         panic!("the undecoded picture was not found")
     };
     assert_eq!(pictures, [7]);

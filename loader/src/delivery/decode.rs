@@ -8,8 +8,8 @@
 //! picture causes the same error as on the host.
 //!
 //! The device may reject pictures as late as the end of its work. Until then the batch is in flight
-//! ([`DecodeOutcome::InFlight`]). The next batch, if it is ready, is submitted before the loader
-//! [waits](PictureDecoder::wait) for this one and delivers it.
+//! ([`InFlightBatch`]). The next batch, if it is ready, is submitted before the loader
+//! [waits](InFlightBatch::wait) for this one and delivers it.
 //!
 //! The loader sizes the spare room by the mean length of the samples. Of 6,000 photographs of 93 kB on average, one in
 //! nine is longer than a row of 224 x 224 pixels as uint8 (150,528 bytes), and these have two fifths of all bytes. The
@@ -17,7 +17,7 @@
 
 use super::TensorMemory;
 use crate::decode::{EncodedPicture, PictureForm};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::BatchSlot;
 use crate::sync::Arc;
 use std::any::Any;
@@ -47,15 +47,16 @@ pub trait PictureDecoder: Send + Sync + Debug {
     ///
     /// When the device has failed, or has no memory for the batch itself.
     fn submit(&self, batch: EncodedBatch<'_>) -> Result<DecodeOutcome>;
+}
 
-    /// Waits for a batch in flight. Called on the same thread as [`submit`](Self::submit).
+/// Batch in flight on a device. It holds the slot, and may be dropped on any thread if the batch is abandoned.
+pub trait InFlightBatch: Send + Debug {
+    /// Waits until the device has finished the batch. Called on the thread that has submitted it.
     ///
     /// # Errors
     ///
     /// When the device has failed.
-    fn wait(&self, _batch: InFlightBatch) -> Result<DecodeOutcome> {
-        Err(Error::internal("a decoder without batches in flight was asked to wait for one"))
-    }
+    fn wait(self: Box<Self>) -> Result<DecodeOutcome>;
 }
 
 /// Batch with pictures that are still files.
@@ -79,10 +80,6 @@ pub struct EncodedBatch<'a> {
 /// host decodes. The type is private to the delivery. It uses nothing of the slot. It is submitted again with its
 /// batch, or dropped on any thread if the batch is abandoned.
 pub type DeviceRows = Box<dyn Any + Send>;
-
-/// Batch in flight. The type is private to the decoder. It holds the slot, and may be dropped on any thread if the
-/// batch is abandoned.
-pub type InFlightBatch = Box<dyn Any + Send>;
 
 /// Place of the rows of one output, which are contiguous.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,7 +109,7 @@ pub struct RowPicture {
 #[derive(Debug)]
 pub enum DecodeOutcome {
     /// The device works on the batch, and may still reject pictures.
-    InFlight(InFlightBatch),
+    InFlight(Box<dyn InFlightBatch>),
     /// The batch is in device memory, or will be in the order of [`TensorMemory::order_before`].
     Done {
         /// Memory of the batch.

@@ -53,15 +53,16 @@ struct Inner {
     /// Files that it has decoded.
     files: AtomicU64,
     /// Ended batches, and the most batches in flight at a time.
-    ended: AtomicU64,
+    ended: Arc<AtomicU64>,
     under_way: AtomicU64,
     /// Chunks of samples for which the host checked whether the decoder takes pictures.
     chunks: AtomicU64,
     pool: Pool,
 }
 
-/// A batch in flight: its number and its result.
-struct Late(u64, DecodeOutcome);
+/// Batch in flight: the counter of those that have ended, and its outcome.
+#[derive(Debug)]
+struct Late(Arc<AtomicU64>, Result<DecodeOutcome>);
 
 /// What it has of a batch of which it refused pictures.
 type Pixels = Vec<(RowPicture, Vec<u8>)>;
@@ -77,7 +78,8 @@ impl std::fmt::Debug for Pool {
 impl Elsewhere {
     fn new(does: Does) -> Arc<Self> {
         let pool = BatchPool::new(&BatchPoolConfig { bytes: 16 << 20, ..BatchPoolConfig::default() }).expect("a pool");
-        let [batches, firsts, files, ended, under_way, chunks] = [0; 6].map(AtomicU64::new);
+        let [batches, firsts, files, under_way, chunks] = [0; 5].map(AtomicU64::new);
+        let ended = Arc::default();
         Arc::new(Self(Arc::new(Inner { does, batches, firsts, files, ended, under_way, chunks, pool: Pool(pool) })))
     }
 }
@@ -161,19 +163,23 @@ impl PictureDecoder for Inner {
         match self.does {
             Does::RefuseLate { .. } | Does::FailLate(_) => {
                 self.under_way.fetch_max(number + 1 - self.ended.load(Ordering::SeqCst), Ordering::SeqCst);
-                Ok(DecodeOutcome::InFlight(Box::new(Late(number, placed))))
+                let outcome = match self.does {
+                    Does::FailLate(failing) if failing == number => {
+                        Err(Error::new(ErrorKind::Io, "the device is lost"))
+                    }
+                    _ => Ok(placed),
+                };
+                Ok(DecodeOutcome::InFlight(Box::new(Late(self.ended.clone(), outcome))))
             }
             _ => Ok(placed),
         }
     }
+}
 
-    fn wait(&self, batch: InFlightBatch) -> Result<DecodeOutcome> {
-        let Late(number, placed) = *batch.downcast().expect("its own");
-        self.ended.fetch_add(1, Ordering::SeqCst);
-        match self.does {
-            Does::FailLate(failing) if failing == number => Err(Error::new(ErrorKind::Io, "the device is lost")),
-            _ => Ok(placed),
-        }
+impl InFlightBatch for Late {
+    fn wait(self: Box<Self>) -> Result<DecodeOutcome> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        self.1
     }
 }
 

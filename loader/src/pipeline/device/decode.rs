@@ -42,7 +42,7 @@ pub(crate) struct PictureStage {
 /// Batch whose pictures the device decodes.
 struct InFlight {
     batch: Arc<BatchBuilder>,
-    in_flight: InFlightBatch,
+    in_flight: Box<dyn InFlightBatch>,
     encoded: Vec<EncodedRow>,
     /// Rows that were skipped, ascending.
     skipped: Vec<usize>,
@@ -136,7 +136,7 @@ impl PictureStage {
 
     /// Waits for a batch in flight.
     fn wait(&self, InFlight { batch, in_flight, encoded, skipped }: InFlight) -> BatchProgress {
-        self.step(&batch, || Ok(Step::Outcome { outcome: self.decoder.wait(in_flight)?, encoded, skipped }))
+        self.step(&batch, || Ok(Step::Outcome { outcome: in_flight.wait()?, encoded, skipped }))
     }
 
     /// Times one step of `batch` and delivers the batch if the step completes it.
