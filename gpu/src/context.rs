@@ -289,11 +289,11 @@ impl Event {
         })
     }
 
-    /// Returns the seconds from event `begun` to this one. Both record their times and have fired.
-    pub(crate) fn seconds_since(&self, begun: &Self) -> Result<f64> {
+    /// Returns the seconds from event `started` to this one. Both record their times and have fired.
+    pub(crate) fn seconds_since(&self, started: &Self) -> Result<f64> {
         self.context.enter(|| {
             // SAFETY: both events are alive.
-            let milliseconds = unsafe { event::elapsed(begun.handle, self.handle) };
+            let milliseconds = unsafe { event::elapsed(started.handle, self.handle) };
             checked(milliseconds, "cuEventElapsedTime").map(|milliseconds| f64::from(milliseconds) / 1e3)
         })
     }

@@ -114,13 +114,13 @@ fn grey_levels_differ_from_the_host_s_by_at_most_one() {
     let (mut values, mut differing) = (0, 0);
     for (seed, (decoded, stage)) in (0..).zip(stages()) {
         let source = source(decoded, seed);
-        let want = on_host(&source, &stage, DType::UInt8, Layout::Nhwc);
-        let got = kernel.run(&source, &stage, DType::UInt8, Layout::Nhwc, want.len());
-        for (got, want) in got.iter().zip(&want) {
-            assert!(got.abs_diff(*want) <= 1, "{got} for {want} in {stage:?}");
-            differing += usize::from(got != want);
+        let expected = on_host(&source, &stage, DType::UInt8, Layout::Nhwc);
+        let got = kernel.run(&source, &stage, DType::UInt8, Layout::Nhwc, expected.len());
+        for (got, expected) in got.iter().zip(&expected) {
+            assert!(got.abs_diff(*expected) <= 1, "{got} for {expected} in {stage:?}");
+            differing += usize::from(got != expected);
         }
-        values += want.len();
+        values += expected.len();
     }
     assert!(differing * 500 < values, "{differing} of {values}");
 }
@@ -134,12 +134,12 @@ fn normalisation_types_and_layouts_are_bit_identical_to_the_host_s() {
             let levels = on_host(&source, &stage, DType::UInt8, layout);
             let ours = kernel.run(&source, &stage, DType::UInt8, layout, levels.len());
             for dtype in [DType::Float16, DType::BFloat16, DType::Float32] {
-                let want = on_host(&source, &stage, dtype, layout);
-                let got = kernel.run(&source, &stage, dtype, layout, want.len());
+                let expected = on_host(&source, &stage, dtype, layout);
+                let got = kernel.run(&source, &stage, dtype, layout, expected.len());
                 let item = dtype.size();
                 for (i, (level, our)) in levels.iter().zip(&ours).enumerate().filter(|(_, (level, our))| level == our) {
                     let at = i * item..(i + 1) * item;
-                    assert_eq!(got[at.clone()], want[at], "level {level} {our} as {dtype:?}");
+                    assert_eq!(got[at.clone()], expected[at], "level {level} {our} as {dtype:?}");
                 }
             }
         }

@@ -44,7 +44,7 @@ enum PendingWork {
 /// nvJPEG decoder with events that measure its part of a group.
 pub(super) struct TimedDecoder {
     pub(super) decoder: BatchDecoder,
-    begun: Event,
+    started: Event,
     /// Fires when the part is decoded.
     pub(super) done: Event,
     /// Pictures decoded between the two events; 0 if the time between them is no measure.
@@ -54,12 +54,12 @@ pub(super) struct TimedDecoder {
 impl TimedDecoder {
     fn new(context: &Arc<Context>, handle: &Arc<Handle>) -> Result<Self> {
         let decoder = BatchDecoder::new(handle)?;
-        Ok(Self { decoder, begun: Event::timed(context)?, done: Event::timed(context)?, pictures: 0 })
+        Ok(Self { decoder, started: Event::timed(context)?, done: Event::timed(context)?, pictures: 0 })
     }
 
     /// Marks the start of the part in the order of `stream`.
     pub(super) fn begin(&mut self, stream: CUstream) -> Result<()> {
-        self.begun.record(stream)
+        self.started.record(stream)
     }
 
     /// Marks the end of the part. `pictures` is 0 if the time is not to be measured.
@@ -72,7 +72,7 @@ impl TimedDecoder {
     fn time(&self) -> Result<Option<PartTime>> {
         match self.pictures {
             0 => Ok(None),
-            pictures => Ok(Some(PartTime { pictures, seconds: self.done.seconds_since(&self.begun)? })),
+            pictures => Ok(Some(PartTime { pictures, seconds: self.done.seconds_since(&self.started)? })),
         }
     }
 }

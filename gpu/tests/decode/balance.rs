@@ -34,21 +34,21 @@ fn engines_and_cores_decode_at_the_same_time_in_proportion_to_their_speeds() {
         let form = BatchForm::with_rows(MANY, DType::UInt8, Layout::Nhwc);
         let rows: Vec<usize> = (0..MANY).collect();
         nvjpeg.set_times(engine, core, 0);
-        let mut begun = 0;
+        let mut started = 0;
         for seed in 0..6 {
             // There are two group slots, so the third batch is split by the times of the first. Cores that get nothing
             // are tried again in the seventh.
             if seed == 3 {
-                begun = rig.call("fake_cuda_clock");
+                started = rig.call("fake_cuda_clock");
             }
             drop(form.done(&decoder, form.fill(&rig, seed, &[], &[]), &rows));
             rig.call("fake_cuda_run");
             let (by_engines, _) = nvjpeg.counts();
             assert!(seed < 3 || by_engines.abs_diff(expected) <= 4, "{by_engines} rather than {expected}");
         }
-        let took = rig.call("fake_cuda_clock") - begun;
+        let elapsed = rig.call("fake_cuda_clock") - started;
         let slower = (expected * engine).max((MANY as c_int - expected) * core) * 3;
-        assert!(took.abs_diff(slower) as c_int <= slower / 10, "{took} us rather than {slower}");
+        assert!(elapsed.abs_diff(slower) as c_int <= slower / 10, "{elapsed} us rather than {slower}");
         end(rig, &nvjpeg, decoder);
     }
 }

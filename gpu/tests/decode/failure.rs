@@ -191,7 +191,7 @@ fn a_slot_without_memory_is_returned_after_its_started_work() {
         panic!("there was no memory")
     };
     assert!(nvjpeg.counts().1 > 0);
-    assert_eq!(rig.call("fake_cuda_queued"), 0, "the device still reads a slot that has come back");
+    assert_eq!(rig.call("fake_cuda_queued"), 0, "the device still reads a returned slot");
     drop(slot);
     end(rig, &nvjpeg, decoder);
 }

@@ -36,7 +36,7 @@ fn a_rejected_picture_ends_no_capture_of_a_graph() {
         drop(form.rejected(&rig, &decoder, 60, rejected, &rows));
     }
     assert!(decoder.take_fallbacks()[0].contains("the JPEG engines"), "the engines were not abandoned");
-    assert_eq!(rig.call("fake_cuda_strict_calls"), before, "calls that the driver refuses while a graph is captured");
+    assert_eq!(rig.call("fake_cuda_strict_calls"), before, "calls that are not allowed while a graph is captured");
     end(rig, &nvjpeg, decoder);
 }
 
@@ -149,14 +149,14 @@ fn engines_that_reject_everything_are_abandoned_and_the_cores_decode() {
         let decoder = open(&rig, &nvjpeg);
         let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
         nvjpeg.fail("engines", EVERY, code);
-        // 16 consecutive rejected pictures in all.
+        // In all more consecutive rejected pictures than the limit of 16.
         for seed in 0..2 {
             assert!(decoder.take_fallbacks().is_empty());
             assert!(are_rejected(&rig, &decoder, &form, seed));
         }
         let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
         assert!(sentence.contains("only its cores decode from now on"), "{sentence}");
-        // The cores are not used again.
+        // The engines are not used again, although they would work now.
         nvjpeg.fail("engines", 0, 0);
         assert!(!are_rejected(&rig, &decoder, &form, 90));
         assert_eq!(nvjpeg.counts(), (0, FEW as c_int));

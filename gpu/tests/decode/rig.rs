@@ -112,11 +112,11 @@ impl NvJpeg {
     /// Sets the microseconds of simulated time per picture of engines and cores, and of the cores before the first
     /// picture of a batch.
     pub(crate) fn set_times(&self, engine: c_int, core: c_int, cores_first: c_int) {
-        type Take = unsafe extern "C" fn(c_int, c_int, c_int);
+        type Set = unsafe extern "C" fn(c_int, c_int, c_int);
         // SAFETY: the type matches the fake's source.
-        let take = unsafe { self.0.get::<Take>("fake_nvjpeg_set_times") }.expect("a function of the fake");
+        let set = unsafe { self.0.get::<Set>("fake_nvjpeg_set_times") }.expect("a function of the fake");
         // SAFETY: as above.
-        unsafe { take(engine, core, cores_first) };
+        unsafe { set(engine, core, cores_first) };
     }
 
     pub(crate) fn fail(&self, function: &str, nth: c_int, code: c_int) {

@@ -370,11 +370,11 @@ fn memory_of_an_unread_batch_is_reused_only_after_its_copy() {
     rig.wait_mode().advance(false);
     drop(rig.deliver(1).expect("delivered"));
     let waits = std::thread::scope(|scope| {
-        let begun = scope.spawn(|| rig.delivery.direct_rows().expect("a device").allocate(BYTES, true));
+        let allocation = scope.spawn(|| rig.delivery.direct_rows().expect("a device").allocate(BYTES, true));
         // One waiter is the release thread.
         let waits = rig.await_waiters(2);
         rig.wait_mode().advance(true);
-        drop(begun.join().expect("ended").expect("memory").expect("waited for"));
+        drop(allocation.join().expect("ended").expect("memory").expect("waited for"));
         waits
     });
     assert!(waits, "no thread waits for the copy");
