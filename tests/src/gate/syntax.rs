@@ -60,6 +60,13 @@ fn walk(tokens: TokenStream, module: &[String], in_test: bool, out: &mut Mention
     let mut at = 0;
     while at < tokens.len() {
         match &tokens[at] {
+            // `pub(in super::super)` is a visibility and no use.
+            TokenTree::Group(group)
+                if group.delimiter() == Delimiter::Parenthesis
+                    && matches!(tokens.get(at.wrapping_sub(1)), Some(TokenTree::Ident(word)) if word == "pub") =>
+            {
+                at += 1;
+            }
             TokenTree::Group(group) => {
                 let attribute = at > 0 && is_punct(&tokens[at - 1], '#');
                 if attribute && is_cfg_test(&group.stream()) {
@@ -221,6 +228,7 @@ mod tests {
     #[test]
     fn super_is_relative_to_the_module_that_contains_it() {
         assert_eq!(paths("use super::super::io::Reader;", &["cache", "claim"]), ["io::Reader"]);
+        assert_eq!(paths("pub(in super::super) fn f() {}", &["cache", "claim"]), [""; 0]);
         assert_eq!(paths("mod inner { use super::x; }", &["cache"]), ["cache::x"]);
         assert_eq!(paths("fn f() { super::evict::go() }", &["cache", "claim"]), ["cache::evict::go"]);
     }
