@@ -69,6 +69,10 @@ impl Delivery for WithRows {
         self.0.direct_storage()
     }
 
+    fn check(&self) -> Result<()> {
+        self.0.check()
+    }
+
     fn deliver(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
         self.0.deliver(filled, bytes)
     }

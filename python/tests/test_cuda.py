@@ -201,6 +201,16 @@ def test_a_device_that_refuses_ends_the_epoch_with_an_error(pictures, driver, fu
         assert sum(len(batch["name"]) for batch in moving(driver, batches)) == SAMPLES
 
 
+def test_no_epoch_begins_on_a_lost_device(pictures, driver):
+    with loader(pictures, "cuda:0") as batches:
+        assert sum(len(batch["name"]) for batch in moving(driver, batches)) == SAMPLES
+        # Every query fails from now on, as after an error that the device reports with a delay.
+        driver.fail("cuEventQuery", 700, nth=-1)
+        with pytest.raises(fb.IoError, match=r"cuEventQuery.*device 0|device 0.*cuEventQuery"):
+            iter(batches)
+        driver.fail("cuEventQuery", 0, nth=0)
+
+
 def test_memory_that_cannot_be_pinned_makes_a_slower_loader_and_a_warning(pictures, driver, caplog):
     (expected, _) = on_host(pictures)
     driver.fail("cuMemHostRegister_v2", 2, nth=-1)
