@@ -40,7 +40,7 @@ pub struct ForebayBatchInfo {
     pub outputs: usize,
 }
 
-/// Batch behind a handle.
+/// Batch of a handle.
 struct NamedBatch {
     batch: Batch,
     /// Names of the outputs as C strings.

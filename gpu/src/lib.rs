@@ -4,13 +4,13 @@
 //! device          opens the delivery for a name such as "cuda:0"
 //! delivery        CudaDelivery: copies filled batches on its own stream
 //! direct_rows     rows that are written to the device before their batch is filled
-//! direct_storage  files from which cuFile reads such rows
+//! direct_storage  rows that cuFile reads from files
 //! decode          JPEG decoding on the device
 //! kernel          from decoded pictures to the rows of a batch: source, arguments, launch
 //! batch           batch in device memory
 //! partial_batch   batch of which some rows are on the device
 //! row_copy        copies of the other rows from the batch slot
-//! state           what the files above share of a device: streams, memory pool, release thread
+//! state           state of one device, shared by the files above: streams, memory pool, release thread
 //! release         threads that wait for the device and then release memory
 //! memory          blocks of device memory, kept for reuse
 //! register        registration of the host pools' memory

@@ -1,4 +1,4 @@
-"""Row indexes behind the samples of shards: other readers do not see them, the loader uses them."""
+"""Row indexes after the samples of shards: other readers do not see them, the loader uses them."""
 
 import filecmp
 import io

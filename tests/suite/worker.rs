@@ -55,9 +55,9 @@ fn open_with(
 
 /// Files of a folder, fetched by a fetcher outside the engine.
 #[derive(Debug)]
-struct Elsewhere(std::path::PathBuf);
+struct FolderFetcher(std::path::PathBuf);
 
-impl Fetcher for Elsewhere {
+impl Fetcher for FolderFetcher {
     fn fetch(&self, key: &str, watch: &dyn Fn(FetchStatus) -> Result<(), Error>) -> Result<File, Error> {
         watch(FetchStatus::Running { bytes: 0 })?;
         File::open(self.0.join(key)).map_err(|e| Error::from_io(e, "not there"))
@@ -149,7 +149,7 @@ fn a_stream_with_its_own_fetcher_is_checked_and_kept_like_any_other() {
     let shards = tokens(data.path(), 1000, Some("zstd"));
     // A scheme that the engine does not know.
     let place = place(Some("shelf://top/book"), cache.path());
-    let fetcher: Arc<dyn Fetcher> = Arc::new(Elsewhere(data.path().into()));
+    let fetcher: Arc<dyn Fetcher> = Arc::new(FolderFetcher(data.path().into()));
     let reader = open_with(place.clone(), None, Some(fetcher.clone())).expect("a reader");
     assert_eq!(read_all(&reader, 64).unwrap().len(), 1000);
     assert_eq!(names(cache.path()).len(), 1 + shards, "nothing but shards and the index");

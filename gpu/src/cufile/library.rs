@@ -28,7 +28,7 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// `Unsupported`, with what was tried.
+    /// `Unsupported`, with the paths tried.
     pub(crate) fn find(path: Option<&Path>, packages: &[PathBuf]) -> Result<Self> {
         if path.is_none() && std::env::var_os(LIBRARY_VARIABLE).is_none() {
             check_machine(Path::new("/"))?;

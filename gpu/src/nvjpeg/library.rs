@@ -29,7 +29,7 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// `Unsupported`, with what was tried; `Full` if a library was found but the device has no memory for it.
+    /// `Unsupported`, with the paths tried; `Full` if a library was found but the device has no memory for it.
     pub(crate) fn find<T>(path: Option<&Path>, packages: &[PathBuf], open: impl Fn(Self) -> Result<T>) -> Result<T> {
         let no_memory = OnceCell::new();
         let load = |file: &OsString| {

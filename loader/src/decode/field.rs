@@ -12,7 +12,7 @@ use crate::format::encoding::DType;
 pub enum FieldSpec {
     /// A picture: decoded to RGB, transformed, three channels.
     Image {
-        /// The column.
+        /// Name of the column.
         column: String,
         /// Operations in order; `Normalize` last.
         #[serde(default)]
@@ -20,7 +20,7 @@ pub enum FieldSpec {
         /// `uint8`: grey levels. A float type: grey levels / 255, then `Normalize`.
         #[serde(default = "uint8")]
         dtype: DType,
-        /// The order of the dimensions.
+        /// Order of the dimensions.
         #[serde(default)]
         layout: Layout,
         /// If true, a damaged or truncated JPEG is decoded as far as possible. Otherwise it is an error.
@@ -48,9 +48,9 @@ pub enum FieldSpec {
     },
     /// A number per sample.
     Scalar {
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// Default: the column's own.
+        /// Type of the output. Default: the column's.
         #[serde(default)]
         dtype: Option<DType>,
     },
@@ -58,7 +58,7 @@ pub enum FieldSpec {
     Tokens {
         /// The column: an `ndarray`, or `bytes` together with `stored`.
         column: String,
-        /// Tokens in a row.
+        /// Tokens per row.
         length: usize,
         /// Type of the output.
         #[serde(default = "int64")]
@@ -72,25 +72,25 @@ pub enum FieldSpec {
     },
     /// An `ndarray`: a tensor per batch when the encoding fixes the shape, else a list of arrays.
     Array {
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// Default: the column's own.
+        /// Type of the output. Default: the column's.
         #[serde(default)]
         dtype: Option<DType>,
     },
     /// A string per sample.
     Text {
-        /// The column.
+        /// Name of the column.
         column: String,
     },
     /// The stored bytes per sample.
     Bytes {
-        /// The column.
+        /// Name of the column.
         column: String,
     },
     /// A JSON document per sample, delivered as its text.
     Json {
-        /// The column.
+        /// Name of the column.
         column: String,
     },
     /// Fields whose random operations share their draws: a picture and its mask. Each becomes an output of its own.

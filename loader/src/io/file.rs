@@ -109,7 +109,7 @@ impl ShardFile {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`], [`ErrorKind::Permission`]; [`ErrorKind::Full`] when the process has too many open
-    /// files; [`ErrorKind::Format`] for anything but a regular file.
+    /// files; [`ErrorKind::Format`] if it is not a regular file.
     pub fn open(path: impl Into<PathBuf>, features: &Arc<DirFeatures>) -> Result<Self> {
         let path = path.into();
         let failed = |errno: Errno| match errno {
@@ -176,7 +176,7 @@ impl ShardFile {
     ///
     /// # Errors
     ///
-    /// `Unsupported` when the file system does not support O_DIRECT, `NotFound` when the name is gone or belongs to
+    /// `Unsupported` if the file system does not support O_DIRECT, `NotFound` if the path no longer exists or belongs to
     /// another file by now; those of [`open`](Self::open).
     pub fn open_direct_again(&self) -> Result<OwnedFd> {
         let failed = |message: &str, kind| Error::new(kind, message).with("path", self.path.display());
@@ -231,7 +231,8 @@ impl ShardFile {
         after: &mut [u8],
     ) -> bool {
         let (head, middle_len, tail) = (before.len(), middle.len(), after.len());
-        // No call writes to such memory and never waits for the disk, so the page cache is queried every time.
+        // No available call can both fill uninitialised memory and refuse to wait for the disk, so the page cache is
+        // queried every time.
         if self.is_cached(offset, head + middle_len + tail) != Some(true) {
             self.remember(false);
             return false;
@@ -322,7 +323,7 @@ impl ShardFile {
         self.hot.load(Ordering::Relaxed) >= HOT_STREAK
     }
 
-    /// Notes if the page cache had a read. A lost update between threads costs one query more or less. Nothing is
+    /// Records whether the page cache had a read. A lost update between threads costs one query more or less. Nothing is
     /// written while a file stays hot or cold, because all threads read this for every sample.
     fn remember(&self, cached: bool) {
         let streak = self.hot.load(Ordering::Relaxed);
@@ -420,7 +421,7 @@ mod tests {
         assert!(!shard.read_mapped(0, &mut small) && shard.mapped.get().is_none(), "not hot");
         (0..HOT_STREAK).for_each(|_| shard.remember(true));
         if shard.mapped.get_or_init(|| LeasedMap::new(&shard.buffered, shard.len)).is_none() {
-            eprintln!("skipped: the kernel gives no lease here");
+            eprintln!("skipped: the kernel grants no lease here");
             return;
         }
         for at in (0..90_000).step_by(777) {

@@ -48,7 +48,7 @@ pub(super) enum Grant {
     Mapping,
 }
 
-/// Memory behind a granted slot.
+/// Memory of a granted slot.
 pub(super) enum Backing {
     /// A run of the slab.
     Run(Run),

@@ -14,26 +14,28 @@
 //! Files that a JPEG sample in the page cache crosses, from the plan to its batch, in this order:
 //!
 //! 1. `order/rank.rs`: the rank's order, as planned samples;
-//! 2. `pipeline/schedule.rs`: planned samples are located, announced, and cut into chunks, each with its part of the
-//!    batch slot;
-//! 3. `pipeline/shard/residency.rs`: a chunk passes if its shards are resident;
-//! 4. `pipeline/dispatch.rs`: the queue of the decode threads;
+//! 2. `pipeline/schedule.rs`: waits for the batch's turn, takes its slot, locates and announces the samples, and cuts
+//!    them into chunks of tasks (`chunk`, `task`), each with its part of the slot;
+//! 3. `pipeline/dispatch.rs`: sends a chunk to the decode threads (`sender`) if its shards are resident;
+//! 4. `pipeline/shard/residency.rs`: knows that, and parks the chunk otherwise;
 //! 5. `pipeline/sample/decode.rs`: the decode loop;
-//! 6. `pipeline/sample/page_cache.rs`: the sample's range, and its bytes from the page cache;
-//! 7. `pipeline/shard/open_shard.rs`: the shard's descriptor and offset table;
-//! 8. `io/file.rs`: the read;
-//! 9. `pipeline/sample/decoder.rs`: the sample's columns, and a sink for each output's row;
-//! 10. `decode/sample.rs`: each column to its output;
-//! 11. `decode/image.rs`: the picture, in `decode/jpeg` and `decode/resize`;
-//! 12. `pipeline/sample/tally.rs`: the chunk's reads, for residency and statistics;
-//! 13. `pipeline/sample/batch_builder.rs`: the count of rows, which shows the last one;
-//! 14. `pipeline/sample/deliver.rs`: the filled slot becomes a batch;
-//! 15. `pipeline/reorder.rs`: the batch waits for its turn, in which `Loader::next` takes it.
+//! 6. `pipeline/sample/page_cache.rs`: the sample's range, and its bytes (`sample_bytes`) from the page cache;
+//! 7. `pipeline/shard/open_shards.rs`: the open shards, found through a small cache of the thread;
+//! 8. `pipeline/shard/open_shard.rs`: the shard's descriptor and offset table;
+//! 9. `io/file.rs`: the read;
+//! 10. `pipeline/sample/decoder.rs`: the sample's columns, and a sink for each output's row;
+//! 11. `decode/sample.rs`: each column to its output;
+//! 12. `decode/image.rs`: the picture, in the folders `decode/jpeg` and `decode/resize`;
+//! 13. `pipeline/sample/tally.rs`: the chunk's reads, for residency and statistics;
+//! 14. `pipeline/sample/batch_builder.rs`: the count of rows, which shows the last one;
+//! 15. `pipeline/sample/deliver.rs`: the filled slot becomes a batch, in host memory by `delivery/mod.rs`;
+//! 16. `pipeline/reorder.rs`: the batch waits until it is next in plan order;
+//! 17. `pipeline/consumer.rs`: `Loader::next` takes it.
 //!
 //! A device adds the stages in [`device`]. Pictures may stay encoded in the slot; such a batch goes to a thread that
 //! submits it to the device's decoder instead of to `deliver`. Rows that are the stored bytes of a column may go to the
-//! device before their batch is filled, from the read slot or, by threads of their own in place of the read thread,
-//! from the file.
+//! device before their batch is filled. They are copied from the read slot, or threads for direct storage read them
+//! from the file instead of the read thread.
 //!
 //! The other files are `task` and `chunk` (the items), `shard` (the shard plane), `refill` (batches that lost every
 //! sample), `skip` (bad samples), `stall`, `run` (stop and failure), `sender` (queues), `threads`, `workers` (the

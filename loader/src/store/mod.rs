@@ -11,7 +11,7 @@
 //!
 //! * [`Stores`] opens remotes; [`Remote`] is one folder of one scheme; [`FetchTicket`] is one object in flight into a
 //!   [`FetchBuffer`]. Nothing here is async for the caller.
-//! * `source` is the trait behind the schemes: single exchanges, without retries. `transfer` above it retries for all
+//! * `source` is the trait of the schemes: single exchanges, without retries. `transfer` above it retries for all
 //!   schemes: only missing bytes are requested again, and only of the same version of the object; the range of every
 //!   response is checked; each byte is written once.
 //! * `http` is a client over hyper and rustls; `s3` adds signatures and credentials; `file` is a folder.

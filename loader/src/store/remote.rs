@@ -62,7 +62,7 @@ impl Remote {
     }
 
     /// Fetches an object of unknown size that must not be larger than `limit_bytes`, and waits for it. It does not
-    /// queue behind fetches.
+    /// wait in the queue of fetches.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The trait behind all schemes.
+//! Trait of all schemes.
 //!
 //! A source makes single exchanges. Retries, resumption and checks are in [`transfer`](super::transfer), once for all
 //! schemes.

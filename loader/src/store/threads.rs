@@ -1,7 +1,7 @@
 //! The fetch threads: a single-threaded runtime each, with tokio-uring where the kernel allows it.
 //!
 //! Every thread runs `parts_in_flight` workers that take parts from the common queue, so an object's ranges spread over
-//! all threads, plus one dispatcher for small jobs (`get_small`, credentials), which never wait behind parts.
+//! all threads, plus one dispatcher for small jobs (`get_small`, credentials), which never wait for parts.
 
 use super::config::StoreConfig;
 use super::context::{StoreContext, ThreadContext};

@@ -81,7 +81,7 @@ def test_samplings_are_equal(reference):
 
 
 class DataSet:
-    """What the batching functions look at, without files behind it."""
+    """Arguments of the batching functions, without files."""
 
     def __init__(self, theirs, rng):
         self.num_streams = int(rng.integers(1, 4))
@@ -131,7 +131,7 @@ def test_a_spanner_finds_every_sample_as_the_reference_does(reference):
     theirs = reference("base.spanner").Spanner
     rng = np.random.default_rng(5)
     for _ in range(20):
-        # The reference finds no sample behind an empty shard at the end of a span.
+        # The reference finds no sample after an empty shard at the end of a span.
         sizes = rng.integers(1, 30, rng.integers(1, 40))
         mine, other = Spanner(sizes.copy(), 7), theirs(sizes.copy(), 7)
         assert mine.num_samples == other.num_samples

@@ -17,7 +17,7 @@ def backwards(sizes, canonical_nodes, seed, epoch, block_size=1):
 
 
 def in_turn(samples, canonical_nodes, nodes, ranks, workers, batch, drop_first=0, initial_nodes=None):
-    """A partitioning: batch after batch to each in turn, and what fills no batch of everybody is left out."""
+    """A partitioning: batches go to the ranks in turn, and samples that do not fill a batch of every rank are dropped."""
     ids = np.arange(drop_first, samples)
     ids = ids[: len(ids) // (nodes * ranks * workers * batch) * (nodes * ranks * workers * batch)]
     return ids.reshape(-1, workers, nodes, ranks, batch).transpose(2, 3, 1, 0, 4).copy()

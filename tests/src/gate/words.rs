@@ -9,7 +9,10 @@ use super::sources::Source;
 
 /// Words and phrases in lower case, and the replacement.
 const BANNED: &[(&[&str], &str)] = &[
-    (&["nobody", "somebody", "whoever", "who", "whom"], "name the thread, the process, the user"),
+    (
+        &["nobody", "somebody", "everybody", "anybody", "whoever", "who", "whom"],
+        "name the thread, the process, the user",
+    ),
     (&["tell", "tells", "telling", "told", "say", "says", "saying", "said"], "return, report, state, document"),
     (&["hear", "hears", "heard"], "receive, is notified"),
     (&["stand", "stands", "standing", "stood", "lie", "lies", "lying"], "is, are"),
@@ -25,6 +28,7 @@ const BANNED: &[(&[&str], &str)] = &[
     (&["get on", "gets on"], "proceed"),
     (&["at hand"], "available"),
     (&["goes without"], "does not use"),
+    (&["all the same"], "anyway, although ..."),
 ];
 
 /// First words that make a documentation comment a question or half a sentence.

@@ -33,16 +33,16 @@ enum Does {
     Fail,
     /// Fails at the batch with this number while it is in flight.
     FailLate(u64),
-    /// Decodes, and ends only when the next batch is filled, so that it is always behind: for batches of so many chunks
-    /// from a single thread, and so many chunks in an epoch.
+    /// Decodes, and ends only when the next batch is filled, so that it is always late. `of_batch` is the number of chunks
+    /// per batch, all from one thread, and `of_epoch` the number of chunks per epoch.
     DecodeLate { of_batch: u64, of_epoch: u64 },
-    /// The same, and what it refuses, as with [`RefuseSome`](Self::RefuseSome), shows behind that, when it is asked.
+    /// As `DecodeLate`, and rejects pictures as [`RefuseSome`](Self::RefuseSome) does, which the wait returns.
     RefuseLate { of_batch: u64, of_epoch: u64 },
 }
 
-/// A target with a decoder of its own.
+/// Host delivery with a decoder of its own.
 #[derive(Debug)]
-struct Elsewhere(Arc<Inner>);
+struct DecodingDelivery(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-impl Elsewhere {
+impl DecodingDelivery {
     fn new(does: Does) -> Arc<Self> {
         let pool = BatchPool::new(&BatchPoolConfig { bytes: 16 << 20, ..BatchPoolConfig::default() }).expect("a pool");
         let [batches, firsts, files, under_way, chunks] = [0; 5].map(AtomicU64::new);
@@ -84,7 +84,7 @@ impl Elsewhere {
     }
 }
 
-impl Delivery for Elsewhere {
+impl Delivery for DecodingDelivery {
     fn device(&self) -> Device {
         Device::Cpu
     }
@@ -111,7 +111,7 @@ impl Inner {
         matches!(self.does, Does::GiveUpAt(batch) if self.batches.load(Ordering::SeqCst) >= batch)
     }
 
-    /// Comes back when the batch behind batch number `batch` is filled: the one behind that has begun, or there is
+    /// Returns when the batch after number `batch` is filled: the one after that has begun, or there is
     /// none.
     fn be_late(&self, batch: u64) {
         let (Does::DecodeLate { of_batch, of_epoch } | Does::RefuseLate { of_batch, of_epoch }) = self.does else {
@@ -302,10 +302,10 @@ fn was_read_from_disk(loader: &Loader) -> bool {
 
 /// Two epochs on the host and with the target's decoder: the same; and the loader that had the decoder.
 fn same_as_on_the_host(config: LoaderConfig, does: Does) -> Loader {
-    same_with(config, Elsewhere::new(does))
+    same_with(config, DecodingDelivery::new(does))
 }
 
-fn same_with(config: LoaderConfig, target: Arc<Elsewhere>) -> Loader {
+fn same_with(config: LoaderConfig, target: Arc<DecodingDelivery>) -> Loader {
     let host = Loader::new(config.clone()).expect("a loader");
     let elsewhere = Loader::with_delivery(config, target).expect("a loader");
     for _ in 0..2 {
@@ -335,7 +335,7 @@ fn batches_are_those_of_the_host_whatever_the_decoder_takes_and_refuses() {
     let notes = loader.stats().expect("figures").notes;
     assert!(notes.contains(&"pictures are decoded by the test".to_owned()), "{notes:?}");
     data_of_ordinary_files(SAMPLES, |directory| {
-        let target = Elsewhere::new(Does::RefuseSome);
+        let target = DecodingDelivery::new(Does::RefuseSome);
         let loader = same_with(crops(directory), target.clone());
         let (refused, on_device) = (counter(&loader, "pictures_refused"), counter(&loader, "pictures_on_device"));
         assert!(refused > SAMPLES, "{refused}");
@@ -348,7 +348,7 @@ fn batches_are_those_of_the_host_whatever_the_decoder_takes_and_refuses() {
 fn what_shows_when_a_batch_ends_comes_to_the_same_and_another_is_placed_beside_it() {
     data_of_ordinary_files(SAMPLES, |directory| {
         let config = LoaderConfig { threads: Some(1), prefetch: Some(8), ..crops(directory) };
-        let target = Elsewhere::new(Does::RefuseLate { of_batch: 4, of_epoch: 15 });
+        let target = DecodingDelivery::new(Does::RefuseLate { of_batch: 4, of_epoch: 15 });
         let loader = same_with(config, target.clone());
         let (refused, on_device) = (counter(&loader, "pictures_refused"), counter(&loader, "pictures_on_device"));
         assert!(refused > SAMPLES, "{refused}");
@@ -366,13 +366,14 @@ fn a_device_that_fails_later_is_the_error_of_that_batch() {
     data_of_ordinary_files(SAMPLES, |directory| {
         // A single thread fills one batch after the other, so they are placed in this order.
         let in_order = LoaderConfig { threads: Some(1), ..crops(directory) };
-        let loader = Loader::with_delivery(in_order, Elsewhere::new(Does::FailLate(1))).expect("a loader");
+        let loader = Loader::with_delivery(in_order, DecodingDelivery::new(Does::FailLate(1))).expect("a loader");
         loader.start_epoch().expect("started");
         assert!(matches!(loader.next().expect("the first batch"), Next::Batch(_)));
         let error = loader.next().expect_err("the device is lost");
         assert!(error.to_string().contains("the device is lost"), "{error}");
         drop(loader);
-        let loader = Loader::with_delivery(crops(directory), Elsewhere::new(Does::FailLate(9))).expect("a loader");
+        let loader =
+            Loader::with_delivery(crops(directory), DecodingDelivery::new(Does::FailLate(9))).expect("a loader");
         loader.start_epoch().expect("started");
         assert!(matches!(loader.next().expect("a batch"), Next::Batch(_)));
         // Ends with batches in flight.
@@ -447,7 +448,7 @@ fn decode_threads_take_pictures_off_a_decoder_that_is_behind_if_they_are_to() {
 #[test]
 fn a_device_that_fails_is_the_epoch_s_error() {
     data_of_ordinary_files(SAMPLES, |directory| {
-        let loader = Loader::with_delivery(crops(directory), Elsewhere::new(Does::Fail)).expect("a loader");
+        let loader = Loader::with_delivery(crops(directory), DecodingDelivery::new(Does::Fail)).expect("a loader");
         loader.start_epoch().expect("started");
         let error = loader.next().expect_err("the device is lost");
         assert!(error.to_string().contains("the device is lost"), "{error}");
@@ -486,7 +487,7 @@ fn a_bad_picture_is_its_sample_s_error_and_skipped_within_the_budget() {
         assert!(counter(&loader, "pictures_refused") >= 2 * bad);
     }
     let raising = LoaderConfig { shuffle: false, ..crops(dir.path()) };
-    let loader = Loader::with_delivery(raising, Elsewhere::new(Does::Decode)).expect("a loader");
+    let loader = Loader::with_delivery(raising, DecodingDelivery::new(Does::Decode)).expect("a loader");
     loader.start_epoch().expect("started");
     let error = loader.next().expect_err("sample 5 is bad");
     assert_eq!(error.kind(), ErrorKind::Decode, "{error}");

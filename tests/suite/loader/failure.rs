@@ -207,7 +207,7 @@ fn on_several_ranks_an_emptied_batch_repeats_a_sample_of_the_next_and_the_steps_
         assert_eq!((state.epoch, state.sample_in_epoch), (0, 2 * stop as u64));
         let resumed = rank(1);
         resumed.load_state(&state, true).unwrap();
-        assert_eq!(classes(&epoch(&resumed)), classes(&batches[1])[stop..], "resumed behind {stop} batches");
+        assert_eq!(classes(&epoch(&resumed)), classes(&batches[1])[stop..], "resumed after {stop} batches");
     }
 }
 

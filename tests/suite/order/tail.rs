@@ -52,13 +52,13 @@ impl Setting {
     }
 }
 
-/// Every rank's rows in order.
+/// Returns every rank's rows in order.
 fn rows(plan: &EpochPlan) -> Vec<Vec<PlannedSample>> {
     ranks(plan).map(|rank| batches(plan, rank).concat()).collect()
 }
 
-/// Whether `rest` is what `whole` has behind `seen` rows of each rank. The reference has repeats of its own at the end
-/// of what is left; they are as many and are where the whole epoch has some.
+/// Returns true if `rest` equals `whole` after `seen` rows of each rank. The reference has repeats of its own at the end
+/// of the rest; their number and places are those of the whole epoch.
 fn is_tail(whole: &[Vec<PlannedSample>], rest: &[Vec<PlannedSample>], seen: u64, repeats_may_differ: bool) -> bool {
     whole.iter().zip(rest).all(|(whole, rest)| {
         let tail = whole.get(seen as usize..).unwrap_or_default();

@@ -301,7 +301,7 @@ fn verdict(report: &mut Report) {
         }
     }
     let note = match behind.is_empty() {
-        true => format!("{OURS} is behind {REFERENCE} nowhere"),
+        true => format!("{OURS} is not slower than {REFERENCE} at any task"),
         false => format!("{OURS} is behind {REFERENCE} at {}", behind.join("; ")),
     };
     report.notes.push(note);

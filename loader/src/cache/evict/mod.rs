@@ -1,7 +1,7 @@
 //! Room for a shard: the bytes on disk, the limit, and the shards that are evicted.
 //!
 //! One thread of one process makes room at a time (the admission lock), from a fresh listing of names. Sizes come from
-//! the index, because a file gets its name only when it is complete. The locks show what a listing cannot: room that
+//! the index, because a file gets its name only when it is complete. The locks show what is not in a listing: room that
 //! other processes have reserved, and evicted shards that they still have open. So the limit holds at every moment, and
 //! it is the strictest limit of all running jobs.
 //!

@@ -38,7 +38,7 @@ impl DirUsage {
         Self { member: member.clone(), reserved, listing, opened, in_flight: 0 }
     }
 
-    /// Lists the directory and reads from the locks what the listing cannot show.
+    /// Lists the directory and reads the reservations and open shards of other processes from the locks.
     pub(super) fn measure(&mut self) -> Result<()> {
         let dir = &self.member.dir;
         self.listing = list(dir)?;

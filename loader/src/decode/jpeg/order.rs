@@ -1,6 +1,6 @@
 //! Orders of a block's 64 coefficients and their quantisation steps.
 //!
-//! Files have them in zigzag order. The inverse transform takes them by pairs of rows: a step of it adds the 0th and
+//! Files have them in zigzag order. The inverse transform takes them by pairs of rows: one step adds the 0th and
 //! 4th of eight inputs, the 2nd and 6th, the 7th and 1st, the 3rd and 5th ([`PAIRS`]), each times some weight, and
 //! there is a vector instruction for that if both are side by side. The columns of a pair of rows have the same order,
 //! because they are added next:
@@ -20,7 +20,7 @@ pub(super) const BLOCK: usize = 64;
 /// Rows, or columns, whose values are added first.
 const PAIRS: [[u8; 2]; 4] = [[0, 4], [2, 6], [7, 1], [3, 5]];
 
-/// Places by pairs of the coefficients in zigzag order. Positions after the block keep their place.
+/// Index in pair order of each coefficient in zigzag order. Entries from 64 on map to themselves.
 pub(super) const PLACES: [u8; 2 * BLOCK] = {
     let mut places = [0; 2 * BLOCK];
     let mut i = 0;
@@ -45,7 +45,7 @@ const fn number(row: u8) -> u8 {
     i as u8
 }
 
-/// Places in rows of the coefficients in zigzag order.
+/// Row-major index of each coefficient in zigzag order.
 pub(super) const ROWS: [u8; BLOCK] = {
     let mut rows = [0; BLOCK];
     let (mut i, mut x, mut y) = (0, 0_u8, 0_u8);

@@ -9,8 +9,8 @@ pub(super) const ONE: i32 = 1 << 14;
 /// Added to a small number and subtracted again, it removes the fraction's bits: 1.5 * 2^52.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// Number of weights from which on the error of rounding may be larger than the largest of them.
-const MANY: usize = 256;
+/// From this many weights on, the accumulated rounding error can exceed the largest weight.
+const ACCUMULATED_ROUNDING_MIN: usize = 256;
 
 /// Part of the source's samples that becomes the output. It may start and end within a sample.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Returns the part of `length` from `start` on, both in units of which a sample has `by`.
+    /// Returns the part of `length` from `start` on, both in units of 1/`by` sample.
     pub(super) fn new(start: u32, length: u32, by: u32) -> Self {
         let (first, end) = (start / by, (start + length).div_ceil(by));
         let [start, length] = [start % by, length].map(|v| f64::from(v) / f64::from(by));
@@ -146,7 +146,7 @@ impl Axis {
 fn round(exact: &[f64], out: &mut [i16]) {
     let sum: f64 = exact.iter().sum();
     let scale = f64::from(ONE) / sum;
-    if exact.len() >= MANY {
+    if exact.len() >= ACCUMULATED_ROUNDING_MIN {
         // The errors of many roundings add up to more than a weight, so the sums up to each weight are rounded instead.
         let (mut exact_so_far, mut so_far) = (0.0, 0);
         for (exact, out) in exact.iter().zip(out.iter_mut()) {

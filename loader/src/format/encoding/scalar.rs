@@ -15,7 +15,7 @@ macro_rules! scalars {
         }
 
         impl Scalar {
-            /// Reads a number of type `dtype` from `bytes`, if they are exactly one.
+            /// Reads a number of type `dtype`; returns `None` unless `bytes` has exactly the type's size.
             pub fn read(dtype: DType, bytes: &[u8]) -> Option<Self> {
                 match dtype {
                     $(DType::$dtype => Some(Self::$variant(<$t>::from_le_bytes(bytes.try_into().ok()?))),)*
@@ -23,7 +23,7 @@ macro_rules! scalars {
                 }
             }
 
-            /// Its type.
+            /// Returns the type of the number.
             pub fn dtype(self) -> DType {
                 match self {
                     $(Self::$variant(_) => DType::$dtype,)*

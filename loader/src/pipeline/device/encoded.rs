@@ -12,7 +12,7 @@ use crate::sync::Arc;
 /// Decides which pictures are left encoded. Each decode thread has its own.
 pub(crate) struct PictureRouter {
     decoder: Arc<dyn PictureDecoder>,
-    /// Share of the pictures that decode threads decode all the same.
+    /// Share of the pictures that decode threads decode although the device could.
     share: Option<Arc<HostShare>>,
     /// True if the decoder takes pictures at the moment.
     is_open: bool,

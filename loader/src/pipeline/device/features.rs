@@ -11,7 +11,7 @@ use crate::sync::Arc;
 pub(crate) struct DeviceFeatures {
     /// Decodes pictures.
     pub(crate) pictures: Option<Arc<dyn PictureDecoder>>,
-    /// Share of the pictures that decode threads decode all the same.
+    /// Share of the pictures that decode threads decode although the device could.
     pub(crate) host_share: Option<Arc<HostShare>>,
     /// Reads rows from shards.
     pub(crate) storage: Option<Arc<StorageReader>>,

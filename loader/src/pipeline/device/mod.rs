@@ -2,7 +2,7 @@
 //!
 //! * `decode`: the device decodes pictures. Decode threads leave them encoded in the batch slot (`encoded`), and a
 //!   thread of its own submits such batches to the device and waits for them. `split` decides which pictures decode
-//!   threads decode all the same.
+//!   threads decode although the device could.
 //! * `direct_rows`: rows that go to the device before their batch is filled, from the read slots that they were read
 //!   to.
 //! * `direct_storage`: rows that the device reads from their shards (GPUDirect Storage).

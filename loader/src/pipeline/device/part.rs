@@ -101,7 +101,7 @@ impl DevicePart {
         self.direct.lock().rows.extend(rows);
     }
 
-    /// Takes what the device already has of the batch, which has `rows` rows.
+    /// Takes the rows of the batch that are on the device. The batch has `rows` rows.
     ///
     /// # Errors
     ///

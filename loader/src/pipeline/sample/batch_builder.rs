@@ -225,7 +225,7 @@ impl BatchBuilder {
         Ok(Some(FilledBatch { slot, kept, skipped }))
     }
 
-    /// Puts a slot back that [`take_filled`](Self::take_filled) took, so that rows can be rewritten.
+    /// Restores a slot that [`take_filled`](Self::take_filled) took, so that rows can be rewritten.
     pub(crate) fn restore_slot(&self, slot: BatchSlot) {
         *self.slot.lock() = Some(slot);
     }

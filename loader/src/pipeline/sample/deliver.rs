@@ -30,11 +30,11 @@ pub(crate) struct DeliverStage {
 }
 
 impl DeliverStage {
-    /// Counts rows and chunks of `batch` that are done, and hands the batch on when it has no more.
+    /// Counts rows and chunks of `batch` that are done, and passes the batch on after the last.
     ///
     /// # Errors
     ///
-    /// `Config` for an order that cannot be planned, for a batch that lost all its samples.
+    /// `Config` if every sample of the batch was skipped and no order can be planned for the replacement.
     pub(crate) fn done(&self, batch: &Arc<BatchBuilder>, rows_and_chunks: usize) -> Result<()> {
         if !batch.done(rows_and_chunks) || self.refiller.refill(batch)? {
             return Ok(());

@@ -73,9 +73,9 @@ impl DirectOutput {
 
 /// Result of looking for a sample in the page cache.
 pub(crate) enum PageCacheLookup<'a> {
-    /// It was there and has been read. The output is the one that samples of its layout are read straight into.
+    /// The sample has been read. The output is the one into whose rows samples of its layout are read directly.
     Hot(&'a OpenShard, SampleBytes<'a>, Option<DirectOutput>),
-    /// This range must be read from disk, or the device reads rows of it.
+    /// The sample was not read here: it is not in the page cache, is larger than the buffer, or the device reads it.
     Cold { open: Arc<OpenShard>, offset: u64, bytes: usize, direct: Option<DirectSample> },
     /// The shard is no longer on disk.
     Evicted,

@@ -1,6 +1,6 @@
-//! Counts of one decode thread that the epoch does not have yet.
+//! Counts of one decode thread, added to the epoch's once per chunk.
 //!
-//! All threads share the epoch's tables and statistics, so they are updated once for each chunk.
+//! All threads share the epoch's tables and statistics, and an update per sample would be a point of contention.
 
 use crate::order::ShardId;
 use crate::pipeline::chunk::Chunk;

@@ -6,11 +6,11 @@ use crate::store::fetcher::{FetchStatus, Fetcher};
 use crate::sync::Arc;
 use std::fs::File;
 
-/// Most parallel fetches that a thread waits for. The threads that read from one data set request one file each, and a
+/// Upper bound of running fetches that have a waiting thread. Threads that read a data set request one file each, and a
 /// machine has dozens of processes that read.
 pub(super) const AWAITED_MAX: usize = 8;
 
-/// Most parallel fetches, including abandoned ones, which run to their end.
+/// Upper bound of all running fetches, including abandoned ones, which run to their end.
 const RUNNING_MAX: usize = 32;
 
 /// Requests of one reader for files. Each belongs to a thread that waits, so there are never many.
@@ -22,7 +22,7 @@ pub struct FetchQueue(pub(super) Arc<SharedQueue>);
 pub enum FetchCommand {
     /// Fetch this file, in parallel with those in flight.
     Fetch(FetchTask),
-    /// Stop the fetch of this number if possible: no thread waits for it, and it failed to end.
+    /// Stop the fetch of this number if possible: the thread that waited for it has given up with an error.
     Cancel(u64),
 }
 

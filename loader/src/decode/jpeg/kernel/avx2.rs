@@ -89,7 +89,7 @@ portable_with! { "avx2":
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_half_at(bytes: &[u8], at: usize) -> __m128i {
-    load_half(bytes[at..].first_chunk().expect("a margin behind the row"))
+    load_half(bytes[at..].first_chunk().expect("a margin after the row"))
 }
 
 /// Loads the 16 bytes from `at` on as 16-bit values.

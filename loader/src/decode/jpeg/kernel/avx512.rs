@@ -148,7 +148,7 @@ const PIXELS: [[u8; 64]; 2] = {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn widen(bytes: &[u8], at: usize) -> Vector {
-    _mm512_cvtepu8_epi16(load_half(bytes[at..].first_chunk().expect("a margin behind the row")))
+    _mm512_cvtepu8_epi16(load_half(bytes[at..].first_chunk().expect("a margin after the row")))
 }
 
 /// See [`Kernels::unstuff`](super::Kernels::unstuff).
@@ -167,7 +167,7 @@ pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
         }
         let kept = !after_ones & u64::MAX >> (64 - used);
         let packed = _mm512_maskz_compress_epi8(kept, bytes);
-        store(out[written..].first_chunk_mut().expect("a margin behind the output"), packed);
+        store(out[written..].first_chunk_mut().expect("a margin after the output"), packed);
         (read, written) = (read + used as usize, written + kept.count_ones() as usize);
     }
     let (more_read, more_written) = portable::unstuff(&from[read..], &mut out[written..]);

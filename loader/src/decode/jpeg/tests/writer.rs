@@ -16,7 +16,8 @@ pub(super) struct Picture<'a> {
     pub quantisation: u8,
 }
 
-/// Writes a coefficient block, in zigzag order: `component`, and a DC coefficient between -1023 and 1023.
+/// Source of coefficient blocks: takes a component and returns its next block in zigzag order, with a DC coefficient
+/// between -1023 and 1023.
 pub(super) type Blocks<'a> = &'a mut dyn FnMut(usize) -> [i16; BLOCK];
 
 impl Picture<'_> {

@@ -83,7 +83,7 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(plane: &[u8], windows: &Windo
         // The first or second halves of the windows, of two quads each.
         let window = |at: usize| {
             let quads =
-                starts.map(|start| load(plane[start as usize + at..].first_chunk().expect("a margin behind the row")));
+                starts.map(|start| load(plane[start as usize + at..].first_chunk().expect("a margin after the row")));
             [_mm256_set_m128i(quads[1], quads[0]), _mm256_set_m128i(quads[3], quads[2])]
         };
         let low = window(0);

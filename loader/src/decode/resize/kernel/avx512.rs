@@ -95,7 +95,7 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(planes: [&[u8]; 3], windows: 
     for ((start, (picks, weights)), ((a, b), c)) in windows.starts.iter().zip(places).zip(a.zip(b).zip(c)) {
         let mut sums = [round; 3];
         let windows = planes.map(|plane| {
-            let window: &[u8; 128] = plane[*start as usize..].first_chunk().expect("a margin behind the row");
+            let window: &[u8; 128] = plane[*start as usize..].first_chunk().expect("a margin after the row");
             let [low, high] = window.as_chunks::<64>().0 else { unreachable!("two vectors") };
             [load_8(low), if IS_WIDE { load_8(high) } else { round }]
         });

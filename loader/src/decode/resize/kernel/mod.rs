@@ -69,7 +69,7 @@ impl Kernels {
     /// Output value i of every plane = sum over its taps of weight * byte, with 7 bits of fraction.
     pub(super) fn blend_columns(self, planes: &Planes<u8>, columns: &Columns, out: [&mut [i16]; 3]) {
         let len = columns.len().next_multiple_of(CHUNK);
-        assert!(planes.stride() >= columns.reach(), "the row goes on behind its last pixel");
+        assert!(planes.stride() >= columns.reach(), "the row continues after its last pixel");
         assert!(out.iter().all(|out| out.len() >= len), "the output holds whole chunks");
         match columns.windows() {
             Some(windows) => dispatch!(self.0.level(), blend_windows(planes.padded_rows(), windows, out)),

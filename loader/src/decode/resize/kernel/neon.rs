@@ -63,7 +63,7 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(plane: &[u8], windows: &Windo
     for ((starts, (picks, weights)), out) in groups.zip(out.as_chunks_mut::<GROUP>().0) {
         for (quad, (start, out)) in starts.iter().zip(out.as_chunks_mut::<QUAD>().0).enumerate() {
             let window =
-                |at: usize| load_8(plane[*start as usize + at..].first_chunk().expect("a margin behind the row"));
+                |at: usize| load_8(plane[*start as usize + at..].first_chunk().expect("a margin after the row"));
             let low = window(0);
             let both = uint8x16x2_t(low, if IS_WIDE { window(16) } else { low });
             // Sums of two pixels' pairs each, before the two of a pair are added.

@@ -21,16 +21,16 @@ class MDSWriter(JointWriter):
 
     Args:
         columns: Encoding of each column by name.
-        out: As for `Writer`, like all others.
-        keep_local: As above.
-        compression: As above.
-        hashes: As above.
-        size_limit: As above.
+        out: See `Writer`.
+        keep_local: See `Writer`.
+        compression: See `Writer`.
+        hashes: See `Writer`.
+        size_limit: See `Writer`.
         jpeg_row_index: Not in MosaicML streaming: append to each shard the positions of the rows of every JPEG in
             "jpeg" columns, for `forebay.Loader`. Other readers ignore it. `size_limit` does not include it.
         jpeg_transcode: Not in MosaicML streaming: rewrite progressive JPEGs of "jpeg" columns as baseline JPEGs with
             the same pixels.
-        **kwargs: As above.
+        **kwargs: See `Writer`.
 
     Raises:
         FileExistsError: The local folder is not empty.
