@@ -17,7 +17,7 @@
 //! 2. `pipeline/schedule.rs`: waits for the batch's turn, takes its slot, locates and announces the samples, and cuts
 //!    them into chunks of tasks (`chunk`, `task`), each with its part of the slot;
 //! 3. `pipeline/dispatch.rs`: sends a chunk to the decode threads (`sender`) if its shards are resident;
-//! 4. `pipeline/shard/residency.rs`: knows that, and parks the chunk otherwise;
+//! 4. `pipeline/shard/residency.rs`: holds which shards are resident, and parks the chunk otherwise;
 //! 5. `pipeline/sample/decode.rs`: the decode loop;
 //! 6. `pipeline/sample/page_cache.rs`: the sample's range, and its bytes (`sample_bytes`) from the page cache;
 //! 7. `pipeline/shard/open_shards.rs`: the open shards, found through a small cache of the thread;

@@ -1,6 +1,6 @@
 //! Time of each stage of forebay's decoder.
 //!
-//! Nothing is timed inside the decoder. It runs to the end of each stage ([`DecodeStage`]), and the time of a stage is the
+//! Nothing is timed inside the decoder. It runs to the end of each stage ([`JpegStage`]), and the time of a stage is the
 //! difference to the run before. Only the resize is timed directly, picture by picture, on pixels that were decoded just
 //! before. The whole is the engine's path from file to row. The difference between the whole and the sum of the stages
 //! has a row of its own, so that the table can be checked: it contains reading the header, drawing the box, and the
@@ -13,8 +13,8 @@ use super::work::{Choices, DecodeArgs, FIELD, Picture, SEED, Way, key, row, thre
 use crate::report::{Better, Column, Report, Row, Skipped};
 use forebay_loader::decode::draw::FieldDraws;
 use forebay_loader::decode::geometry::{Filter, Region, Stage, resolve};
-use forebay_loader::decode::jpeg::{DecodeStage, PartialDecoder};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
+use forebay_loader::decode::jpeg::{JpegStage, PartialDecoder};
 use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
@@ -24,11 +24,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Stages of the decoder in their order.
-const STAGES: [(&str, DecodeStage); 4] = [
-    ("headers, Huffman tables, unstuffing", DecodeStage::Bytes),
-    ("entropy decoding", DecodeStage::Coefficients),
-    ("dequantisation and IDCT", DecodeStage::Samples),
-    ("upsampling and colours", DecodeStage::Pixels),
+const STAGES: [(&str, JpegStage); 4] = [
+    ("headers, Huffman tables, unstuffing", JpegStage::Bytes),
+    ("entropy decoding", JpegStage::Coefficients),
+    ("dequantisation and IDCT", JpegStage::Samples),
+    ("upsampling and colours", JpegStage::Pixels),
 ];
 const RESIZE: &str = "resize, flip, to the row";
 const REMAINDER: &str = "in none of these";
@@ -68,7 +68,7 @@ pub(super) fn run(args: &DecodeArgs, pictures: &[Picture]) -> Result<Report> {
 
     let mut groups = BTreeMap::<String, Vec<(u64, &Picture)>>::new();
     let mut declined = 0;
-    let mut all = PartialDecoder::new(DecodeStage::Pixels)?;
+    let mut all = PartialDecoder::new(JpegStage::Pixels)?;
     for (draw, picture) in (0..).zip(pictures) {
         let region = Region::all(Decoder::new().size(&picture.file)?);
         match all.decode(&picture.file, &[], region, &mut Pixels::new()) {

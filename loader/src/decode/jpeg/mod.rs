@@ -65,7 +65,7 @@ use crate::error::Result;
 pub use decoder::{Decoder, RowIndexCounts};
 pub use partial::PartialDecoder;
 pub use row_indexer::RowIndexer;
-pub use stages::DecodeStage;
+pub use stages::JpegStage;
 pub use turbo::{Subsampling, Turbo, encode, to_baseline};
 
 /// Decoder of regions of JPEG files. A decoder belongs to one thread and keeps its state from picture to picture.

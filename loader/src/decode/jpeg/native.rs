@@ -8,7 +8,7 @@ use super::markers::{Headers, Scan};
 use super::pixel_writer::PixelWriter;
 use super::progressive::Progressive;
 use super::sequential::Sequential;
-use super::stages::DecodeStage;
+use super::stages::JpegStage;
 use super::unstuff::Part;
 use super::workspace::Workspace;
 use crate::decode::geometry::{Region, Scale, Size};
@@ -23,11 +23,11 @@ pub(super) struct NativeDecoder {
 
 impl NativeDecoder {
     pub(super) fn new(kernels: Kernels) -> Self {
-        Self::with_last_stage(kernels, DecodeStage::Pixels)
+        Self::with_last_stage(kernels, JpegStage::Pixels)
     }
 
     /// Returns a decoder that stops after `last_stage`.
-    pub(super) fn with_last_stage(kernels: Kernels, last_stage: DecodeStage) -> Self {
+    pub(super) fn with_last_stage(kernels: Kernels, last_stage: JpegStage) -> Self {
         let (sequential, progressive) = (Sequential::default(), Progressive::default());
         Self { workspace: Workspace::new(kernels, last_stage), sequential, progressive }
     }

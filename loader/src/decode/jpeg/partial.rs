@@ -7,7 +7,7 @@
 
 use super::kernel::Kernels;
 use super::native::NativeDecoder;
-use super::stages::DecodeStage;
+use super::stages::JpegStage;
 use crate::decode::geometry::Region;
 use crate::decode::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ impl PartialDecoder {
     ///
     /// # Errors
     /// `Unsupported` on a machine without the vector instructions that the kernels use; libjpeg-turbo decodes there.
-    pub fn new(last_stage: DecodeStage) -> Result<Self> {
+    pub fn new(last_stage: JpegStage) -> Result<Self> {
         let kernels = Kernels::new();
         if !kernels.use_vectors() {
             let why = "this machine lacks the vector instructions of the native decoder; libjpeg-turbo decodes here";
@@ -32,7 +32,7 @@ impl PartialDecoder {
     }
 
     /// Decodes `region`, with the picture's row index or an empty one. The pixels are right only if the last stage is
-    /// [`DecodeStage::Pixels`].
+    /// [`JpegStage::Pixels`].
     ///
     /// # Errors
     /// `Unsupported`: pictures that the native decoder leaves to libjpeg-turbo, and row indexes that do not fit.

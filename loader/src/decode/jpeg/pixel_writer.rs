@@ -5,15 +5,15 @@
 use super::frame::{Colours, Component, Frame, Upsampling};
 use super::kernel::{Kernels, MARGIN};
 use super::plane::Plane;
-use super::stages::DecodeStage;
+use super::stages::JpegStage;
 use crate::decode::geometry::Region;
 use crate::decode::pixels::fit;
 
 /// Writer of the pixels of a region, from top to bottom.
 pub(super) struct PixelWriter<'a> {
     pub kernels: Kernels,
-    /// Nothing is written before [`DecodeStage::Pixels`].
-    pub last_stage: DecodeStage,
+    /// Nothing is written before [`JpegStage::Pixels`].
+    pub last_stage: JpegStage,
     pub frame: &'a Frame,
     pub region: Region,
     /// The region's pixels, three bytes each.
@@ -28,7 +28,7 @@ pub(super) type Scratch = [Vec<u8>; 3];
 impl PixelWriter<'_> {
     /// Writes the rows above `end`, a row number of the picture.
     pub(super) fn write_up_to(&mut self, end: u32, planes: &[Plane; 3], scratch: &mut Scratch) {
-        if self.last_stage < DecodeStage::Pixels {
+        if self.last_stage < JpegStage::Pixels {
             return;
         }
         let width = self.region.w as usize;

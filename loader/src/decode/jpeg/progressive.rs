@@ -20,7 +20,7 @@ use super::order::BLOCK;
 use super::pixel_writer::PixelWriter;
 use super::scan_limit::scans_max;
 use super::spectrum::{Coefficients, Coverage};
-use super::stages::DecodeStage;
+use super::stages::JpegStage;
 use super::unstuff::Part;
 use super::workspace::Workspace;
 use crate::decode::geometry::Region;
@@ -65,7 +65,7 @@ impl Progressive {
             let part = Part { start: scan.data, restarts: 0, end: None };
             let end = workspace.segments.read(workspace.kernels, headers.bytes(), &part, interval > 0)?;
             let trailing = match scan.spectrum.first {
-                _ if workspace.last_stage < DecodeStage::Coefficients => TrailingData::Nothing,
+                _ if workspace.last_stage < JpegStage::Coefficients => TrailingData::Nothing,
                 0 => self.dc_scan(workspace, headers, frame, &scan)?,
                 _ => self.ac_scan(workspace, headers, &scan)?,
             };
@@ -76,7 +76,7 @@ impl Progressive {
             }
         }
         coverage.check(frame.components().len())?;
-        if workspace.last_stage < DecodeStage::Samples {
+        if workspace.last_stage < JpegStage::Samples {
             return Ok(());
         }
         for (i, component) in frame.components().iter().enumerate() {

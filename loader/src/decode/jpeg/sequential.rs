@@ -16,7 +16,7 @@ use super::markers::{Headers, Scan};
 use super::mcu::Mcus;
 use super::order::BLOCK;
 use super::pixel_writer::PixelWriter;
-use super::stages::DecodeStage;
+use super::stages::JpegStage;
 use super::unstuff::Part;
 use super::workspace::Workspace;
 use crate::decode::geometry::Region;
@@ -107,7 +107,7 @@ impl Sequential {
                 RowSource::Scan(ScanRows::new(mcus, &extent))
             }
         };
-        if workspace.last_stage < DecodeStage::Coefficients {
+        if workspace.last_stage < JpegStage::Coefficients {
             source.read()?;
             return Ok(next);
         }
@@ -144,7 +144,7 @@ impl Sequential {
                 let component = &frame.components()[part.index];
                 for down in 0..part.v {
                     let block_row = row * part.v + down;
-                    if part.rows.contains(&block_row) && workspace.last_stage >= DecodeStage::Samples {
+                    if part.rows.contains(&block_row) && workspace.last_stage >= JpegStage::Samples {
                         let skipped = (down * part.h) as usize * BLOCK;
                         let coefficients = &workspace.coefficients[skipped..];
                         let offsets = &workspace.offsets[part.index];

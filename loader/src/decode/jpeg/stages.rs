@@ -4,7 +4,7 @@
 
 /// Last stage of decoding that is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DecodeStage {
+pub enum JpegStage {
     /// Headers are read, Huffman tables found or built, and the scans' bytes copied without stuffing.
     Bytes,
     /// The region's coefficients are decoded, the others skipped.

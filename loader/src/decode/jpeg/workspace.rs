@@ -6,7 +6,7 @@ use super::huffman::{DcTable, TableCache};
 use super::kernel::Kernels;
 use super::pixel_writer::Scratch;
 use super::plane::Plane;
-use super::stages::DecodeStage;
+use super::stages::JpegStage;
 use super::unstuff::Segments;
 use crate::decode::aligned::AlignedVec;
 
@@ -14,7 +14,7 @@ use crate::decode::aligned::AlignedVec;
 pub(super) struct Workspace {
     pub kernels: Kernels,
     /// Later stages are skipped.
-    pub last_stage: DecodeStage,
+    pub last_stage: JpegStage,
     pub dc: TableCache<DcTable>,
     /// The current scan.
     pub segments: Segments,
@@ -28,7 +28,7 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    pub(super) fn new(kernels: Kernels, last_stage: DecodeStage) -> Self {
+    pub(super) fn new(kernels: Kernels, last_stage: JpegStage) -> Self {
         Self {
             kernels,
             last_stage,

@@ -3,10 +3,10 @@
 use super::*;
 use crate::decode::jpeg::kernel::Kernels;
 use crate::decode::jpeg::native::NativeDecoder;
-use crate::decode::jpeg::stages::DecodeStage;
+use crate::decode::jpeg::stages::JpegStage;
 
 /// Returns the samples and pixels after decoding up to a stage.
-fn trace(last_stage: DecodeStage, bytes: &[u8], index: &[u8], region: Region) -> (Vec<u8>, Vec<u8>) {
+fn trace(last_stage: JpegStage, bytes: &[u8], index: &[u8], region: Region) -> (Vec<u8>, Vec<u8>) {
     let mut native = NativeDecoder::with_last_stage(Kernels::new(), last_stage);
     let mut pixels = Pixels::new();
     native.decode_from(bytes, (!index.is_empty()).then_some(index), region, &mut pixels).unwrap();
@@ -26,7 +26,7 @@ fn a_decoder_that_stops_early_has_run_exactly_the_stages_before() {
             assert_eq!(RowIndexer::default().append(&bytes, &mut index), !progressive);
             for index in [&[][..], &index] {
                 let [first, second, third, last] =
-                    [DecodeStage::Bytes, DecodeStage::Coefficients, DecodeStage::Samples, DecodeStage::Pixels]
+                    [JpegStage::Bytes, JpegStage::Coefficients, JpegStage::Samples, JpegStage::Pixels]
                         .map(|last_stage| trace(last_stage, &bytes, index, region));
                 let is_blank = |values: &[u8]| values.iter().all(|v| *v == 0);
                 for early in [first, second] {
@@ -53,7 +53,7 @@ fn damage_is_found_when_coefficients_are_decoded_and_not_before() {
             let mut native = NativeDecoder::with_last_stage(Kernels::new(), last_stage);
             native.decode_from(&bytes, None, Region::all(size), &mut Pixels::new()).is_ok()
         };
-        assert!(is_decoded(DecodeStage::Bytes));
-        assert!(!is_decoded(DecodeStage::Coefficients));
+        assert!(is_decoded(JpegStage::Bytes));
+        assert!(!is_decoded(JpegStage::Coefficients));
     }
 }
