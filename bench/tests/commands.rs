@@ -72,7 +72,7 @@ fn some_peers(only: &str, data: &Path, python: &Path, json: &Path) -> Output {
 }
 
 #[test]
-fn a_data_set_is_made_once_and_another_seed_is_refused() {
+fn a_data_set_is_made_once_and_another_seed_is_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());
     let index = std::fs::read(folder.path().join("mds/index.json")).expect("an index");
@@ -84,7 +84,7 @@ fn a_data_set_is_made_once_and_another_seed_is_refused() {
 }
 
 #[test]
-fn peers_reports_the_measurements_of_the_children() {
+fn peers_reports_the_measurements_of_its_child_processes() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());
     let json = folder.path().join("report.json");
@@ -101,7 +101,7 @@ fn peers_reports_the_measurements_of_the_children() {
 }
 
 #[test]
-fn a_loader_that_loses_samples_is_out_of_the_table() {
+fn a_loader_that_loses_samples_is_not_in_the_table() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());
     let out = peers(folder.path(), &loader(folder.path(), 99), &folder.path().join("report.json"));
@@ -110,7 +110,7 @@ fn a_loader_that_loses_samples_is_out_of_the_table() {
 }
 
 #[test]
-fn a_form_that_only_its_loader_reads_is_made_once_and_what_differs_is_noted() {
+fn a_converted_data_set_is_made_once_and_its_differences_are_noted() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());
     let python = converter(folder.path(), "true");
@@ -123,7 +123,7 @@ fn a_form_that_only_its_loader_reads_is_made_once_and_what_differs_is_noted() {
 }
 
 #[test]
-fn a_form_of_an_interrupted_run_is_made_again() {
+fn a_converted_data_set_of_an_interrupted_run_is_made_again() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());
     let report = folder.path().join("report.json");
@@ -138,7 +138,7 @@ fn a_form_of_an_interrupted_run_is_made_again() {
 }
 
 #[test]
-fn row_indexes_without_shards_to_copy_are_refused_before_anything_is_made() {
+fn row_indexes_without_shards_to_copy_are_rejected_before_any_work() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("set");
     let refused = bench().args(["synth", "--forms", "mds-indexed", "--python", "/nowhere", "--out"]).arg(&out).output();
@@ -152,7 +152,7 @@ fn row_indexes_without_shards_to_copy_are_refused_before_anything_is_made() {
 }
 
 #[test]
-fn a_loader_that_is_not_installed_is_named_with_what_it_needs() {
+fn a_loader_that_is_not_installed_is_named_with_its_requirements() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());
     let python = program(folder.path(), FAKE_ABSENT);
@@ -164,7 +164,7 @@ fn a_loader_that_is_not_installed_is_named_with_what_it_needs() {
 }
 
 #[test]
-fn dropin_puts_both_sides_and_the_limit_beside_each_other() {
+fn dropin_compares_both_packages_and_the_limit() {
     let folder = tempfile::tempdir().expect("a folder");
     let json = folder.path().join("report.json");
     let mut command = bench();
@@ -263,7 +263,7 @@ fn disk_reads_hot_and_cold_and_reports_bytes_and_reads() {
 }
 
 #[test]
-fn store_fetches_with_and_without_tls_beside_curl() {
+fn store_fetches_with_and_without_tls_and_compares_with_curl() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["a", "b", "c"] {
         std::fs::write(folder.path().join(name), vec![7; 100_000]).expect("an object");
@@ -303,7 +303,7 @@ fn pipeline_drains_every_kind_of_field_cached_and_cold() {
 }
 
 #[test]
-fn tokens_brings_the_same_samples_by_every_way() {
+fn every_way_of_tokens_delivers_the_same_samples() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());
     let report = measured("tokens", folder.path(), &["--threads", "2", "--batch", "16", "--rounds", "1"]);

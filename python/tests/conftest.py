@@ -13,17 +13,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory):
-    """A folder of raw shards with SAMPLES JPEGs in several shards."""
+    """Folder of raw shards with SAMPLES JPEGs in several shards."""
     return write_pictures(tmp_path_factory.mktemp("pictures") / "train")
 
 
 @pytest.fixture(scope="session")
 def packed(tmp_path_factory):
-    """The same, compressed: a remote."""
+    """The same data, compressed: a remote."""
     return write_pictures(tmp_path_factory.mktemp("packed") / "train", compression="zstd")
 
 
 @pytest.fixture(scope="session")
 def cuda_library(tmp_path_factory):
-    """The stand-in for a CUDA driver, compiled. A process takes one driver, so all tests have the same."""
+    """The compiled stand-in for a CUDA driver. A process loads one driver, so all tests share it."""
     return compile_driver(tmp_path_factory.mktemp("cuda"))

@@ -59,15 +59,15 @@ class Driver:
         self.library.fake_cuda_run_copies.argtypes = [ctypes.c_void_p]
 
     def run(self):
-        """Lets all streams end what they were given."""
+        """Runs all queued work of all streams."""
         self.library.fake_cuda_run()
 
     def waits_move(self, on):
-        """Whether a host that waits for the device moves it."""
+        """Sets whether a host that waits for the device makes it run."""
         self.library.fake_cuda_waits_advance(int(on))
 
     def run_copies(self, besides):
-        """Lets all streams but the default ones and `besides` go as far as they can."""
+        """Runs all streams except the default ones and `besides` as far as they can run."""
         self.library.fake_cuda_run_copies(besides)
 
     def stream(self, device=0):
@@ -78,7 +78,7 @@ class Driver:
         self.library.fake_cuda_fail(function.encode(), nth, code)
 
     def retained(self, device):
-        """How often a device's context is held."""
+        """Returns the number of references to a device's context."""
         return self.library.fake_cuda_retained(device)
 
     def left(self):
@@ -119,17 +119,17 @@ class NvJpeg:
     def __init__(self, library):
         self.library = ctypes.CDLL(library)
         self.library.fake_nvjpeg_add.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_char_p]
-        # What a backend has to decode before it gets any pictures.
+        # Pictures of the self-test, which every backend must decode first.
         for proof in (GPU / "src/decode/selftest").iterdir():
             self.add(proof.read_bytes(), np.asarray(Image.open(proof).convert("RGB")))
 
     def add(self, file, pixels):
-        """From now on `file` has these pixels, an array of rows, columns and colours."""
+        """Registers the pixels of `file`: an array of rows, columns and colours."""
         height, width, _ = pixels.shape
         self.library.fake_nvjpeg_add(file, len(file), width, height, pixels.tobytes())
 
     def engines(self, count):
-        """How many decoders the device has that do nothing else."""
+        """Sets the number of the device's JPEG engines."""
         self.library.fake_nvjpeg_engines(count)
 
     def fail(self, function, code, nth=1):
@@ -137,12 +137,12 @@ class NvJpeg:
         self.library.fake_nvjpeg_fail(function.encode(), nth, code)
 
     def live(self):
-        """Handles of all kinds that are alive."""
+        """Returns the number of live handles of all kinds."""
         return self.library.fake_nvjpeg_live()
 
 
 class Consumer:
-    """What a framework does with a capsule: takes it, reads on its stream, and calls the deleter when it is done."""
+    """A framework's use of a capsule: it consumes the capsule, reads on its stream, and calls the deleter at the end."""
 
     def __init__(self, driver, tensor, stream=LEGACY_STREAM, versioned=True):
         self._driver, self._stream = driver, stream
@@ -162,11 +162,11 @@ class Consumer:
         self.device = tuple(self._managed.tensor.device)
 
     def array(self):
-        """A copy in host memory, as a read on the consumer's stream gives it."""
+        """Returns a copy in host memory, made by a read on the consumer's stream."""
         return self._read(self._driver.library.fake_cuda_read)
 
     def read_later(self):
-        """Queues the read instead: the array is filled when the stream reaches it."""
+        """Queues the read and returns at once: the array is filled when the stream reaches it."""
         return self._read(self._driver.library.fake_cuda_read_later)
 
     def _read(self, read):
@@ -180,5 +180,5 @@ class Consumer:
         return out
 
     def free(self):
-        """Gives it back, on the thread that calls, without the interpreter's lock."""
+        """Calls the deleter on the calling thread, without the interpreter's lock."""
         self._managed.deleter(ctypes.addressof(self._managed))

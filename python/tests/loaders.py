@@ -21,6 +21,6 @@ def ordered(folder, **kwargs):
 
 
 def alone(code, **env):
-    """Runs `code` in a Python of its own."""
+    """Runs `code` in a separate Python."""
     code = textwrap.dedent(code)
     return subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, timeout=120)

@@ -45,7 +45,7 @@ torch = pytest.importorskip("torch")
         ("streams", [fb.Stream(remote="a", download_retry=0)], "streams[0]: download_retry is a whole number, at least 1"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_its_name(name, value, sentence):
+def test_a_wrong_argument_is_rejected_by_name(name, value, sentence):
     with pytest.raises(fb.ConfigError) as caught:
         fb.Loader(**{"batch_size": 4, name: value})
     assert str(caught.value).startswith(sentence)
@@ -85,7 +85,7 @@ def test_constructors_keep_their_signatures():
     assert str(inspect.signature(fb.CenterCrop)) == "(size: 'Size') -> None"
 
 
-def test_skipping_without_a_budget_is_refused(packed):
+def test_skipping_without_a_budget_is_rejected(packed):
     with pytest.raises(fb.ConfigError, match='on_error="skip" leaves out up to max_errors samples per epoch, which is 0'):
         fb.Loader(local=packed, batch_size=4, on_error="skip")
 
@@ -96,12 +96,12 @@ def test_a_password_in_a_remote_is_not_repeated():
     assert "secret" not in str(caught.value) and "secret" not in str(caught.value.context)
 
 
-def test_a_column_of_jpegs_holds_no_masks(pictures):
+def test_a_column_of_jpegs_cannot_be_a_mask(pictures):
     with pytest.raises(fb.ConfigError, match="a JPEG cannot hold labels.*column image, encoding jpeg, field m"):
         fb.Loader(local=pictures, batch_size=4, fields={"m": fb.Mask("image")})
 
 
-def test_means_of_grey_levels_are_refused(pictures):
+def test_means_in_grey_levels_are_rejected(pictures):
     ops = fb.CenterCrop(8), fb.Normalize((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
     with pytest.raises(fb.ConfigError, match="divide means and standard deviations of grey levels by 255"):
         fb.Loader(local=pictures, batch_size=4, fields={"x": fb.Image("image", *ops, dtype="float32")})
@@ -128,12 +128,12 @@ def test_an_error_about_a_folder_of_data_sets_names_them(packed, tmp_path, monke
     assert fb.read_index("data.json") == fb.read_index(packed)
 
 
-def test_a_whole_checkpoint_is_no_state_of_the_loader(pictures):
+def test_a_whole_checkpoint_is_rejected_as_a_state_of_the_loader(pictures):
     with fb.Loader(local=pictures, batch_size=4) as loader, pytest.raises(fb.StateError, match="'model', 'data'"):
         loader.load_state_dict({"model": {}, "data": loader.state_dict()})
 
 
-def test_a_url_is_no_folder_to_write_to(tmp_path, monkeypatch):
+def test_a_url_is_rejected_as_a_folder_to_write_to(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(fb.ConfigError, match="is a URL, and this works on a local folder"):
         fb.MDSWriter(out="s3://bucket/set", columns={"x": "int"})
@@ -146,8 +146,8 @@ def test_a_url_is_no_folder_to_write_to(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("open_folder", [fb.ShardReader, lambda name: fb.Loader(local=name, batch_size=1)], ids=["reader", "loader"])
-def test_what_is_a_url_is_the_same_everywhere(open_folder, tmp_path, monkeypatch):
-    """The same names are in Rust's `what_starts_with_a_scheme_is_an_address`."""
+def test_reader_writer_and_loader_agree_on_the_form_of_a_url(open_folder, tmp_path, monkeypatch):
+    """The same names are in Rust's `a_name_that_starts_with_a_scheme_is_an_address`."""
     monkeypatch.chdir(tmp_path)
     for name in ("s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x"):
         with pytest.raises(fb.ConfigError, match="is a URL"):
@@ -165,12 +165,12 @@ def test_what_is_a_url_is_the_same_everywhere(open_folder, tmp_path, monkeypatch
         ({"columns": {"x": "jpg"}}, "`jpg` is not a known encoding; known are bytes, str, int,"),
     ],
 )
-def test_a_writer_refuses_what_it_could_not_do(tmp_path, arguments, sentence):
+def test_a_writer_rejects_settings_that_cannot_work(tmp_path, arguments, sentence):
     with pytest.raises(fb.ConfigError, match=sentence):
         fb.MDSWriter(out=tmp_path / "set", **{"columns": {"x": "int"}, **arguments})
 
 
-def test_there_must_be_jpegs_to_index(tmp_path):
+def test_indexing_without_jpegs_is_an_error(tmp_path):
     from forebay.index import index
 
     with fb.MDSWriter(out=tmp_path / "set", columns={"x": "int"}) as writer:
@@ -199,13 +199,13 @@ def test_there_must_be_jpegs_to_index(tmp_path):
         ({"threads": "2"}, "threads is a whole number"),
     ],
 )
-def test_a_writer_names_the_argument_that_it_does_not_take(tmp_path, arguments, message):
+def test_a_writer_names_an_unknown_argument(tmp_path, arguments, message):
     with pytest.raises(fb.ConfigError, match=message):
         fb.MDSWriter(**({"out": tmp_path / "set", "columns": {"a": "int"}} | arguments))
     assert not (tmp_path / "set").exists()
 
 
-def test_a_sample_is_a_dict(tmp_path):
+def test_a_sample_that_is_not_a_dict_is_an_error(tmp_path):
     with fb.MDSWriter(out=tmp_path, columns={"a": "int"}) as writer:
         with pytest.raises(fb.ConfigError, match="a sample is a dict of a, but it is a list"):
             writer.write([1])
@@ -225,12 +225,12 @@ def test_a_remote_may_be_a_path(packed, tmp_path):
         assert len(numbers(loader)) == len(loader)
 
 
-def test_numbers_of_torch_are_taken_as_pythons(pictures):
+def test_numbers_of_torch_are_accepted_like_pythons(pictures):
     with ordered(pictures, batch_size=torch.tensor(8), download_timeout=torch.tensor(5.0), shuffle=torch.tensor(True)) as loader:
         assert all(len(batch) == 8 for batch in numbers(loader)[:-1])
 
 
-def test_a_state_may_hold_numbers_of_numpy_and_torch(pictures):
+def test_a_state_may_contain_numbers_of_numpy_and_torch(pictures):
     numpy = pytest.importorskip("numpy")
     with ordered(pictures) as loader:
         state = loader.state_dict()
@@ -242,7 +242,7 @@ def test_a_state_may_hold_numbers_of_numpy_and_torch(pictures):
 
 
 @pytest.mark.parametrize("wrap", [lambda x: {"x": x}, lambda x: {"both": fb.Joint(x=x)}])
-def test_numpy_is_not_promised_a_bfloat16(pictures, wrap):
+def test_bfloat16_for_numpy_is_an_error(pictures, wrap):
     picture = fb.Image("image", fb.Resize((8, 8)), dtype="bfloat16")
     with pytest.raises(fb.ConfigError, match='dtype of x is bfloat16, .* use framework="torch", or another dtype'):
         fb.Loader(local=pictures, fields=wrap(picture), framework="numpy", batch_size=4)

@@ -1,5 +1,4 @@
-"""Batches on CUDA devices, over a stand-in for the driver: this machine needs no GPU, and has not shown what one
-does."""
+"""Batches on CUDA devices, with a stand-in for the driver: the tests need no GPU, and prove nothing about a real one."""
 
 import gc
 import os
@@ -49,7 +48,7 @@ def same(consumers, batch):
 
 
 def moving(driver, batches):
-    """Lets the device do what it was given after each batch: without a consumer that reads, it does nothing."""
+    """Makes the device run its queued work after each batch: without a consumer that reads, it runs nothing."""
     for batch in batches:
         yield batch
         del batch
@@ -61,14 +60,14 @@ def take(driver, batch, **kwargs):
 
 
 @pytest.mark.parametrize("versioned", [True, False])
-def test_batches_on_a_device_are_those_of_the_host(pictures, driver, versioned):
+def test_batches_on_a_device_equal_the_host_s(pictures, driver, versioned):
     expected = on_host(pictures)
     with loader(pictures, "cuda:0") as batches:
         for epoch in expected:
             seen = 0
             for batch, host in zip(batches, epoch, strict=True):
                 assert batch["x"].__dlpack_device__() == (CUDA, 0) and batch["x"].shape == host["x"].shape
-                # Lists stay where Python has them.
+                # Lists stay on the host.
                 assert batch["name"] == host["name"] and batch["raw"] == host["raw"]
                 consumers = take(driver, batch, versioned=versioned)
                 assert all(consumer.device == (CUDA, 0) for consumer in consumers.values())
@@ -81,8 +80,8 @@ def test_batches_on_a_device_are_those_of_the_host(pictures, driver, versioned):
     assert driver.retained(1) == 0
 
 
-def test_memory_is_written_again_only_after_a_consumer_s_stream(pictures, driver):
-    """Every batch is dropped with its read still queued: the reads see their own batch."""
+def test_memory_is_reused_only_after_the_consumer_s_stream(pictures, driver):
+    """Every batch is dropped with its read still queued: each read gets the values of its own batch."""
     (expected, _) = on_host(pictures)
     stream = driver.stream()
     outs = []
@@ -92,8 +91,8 @@ def test_memory_is_written_again_only_after_a_consumer_s_stream(pictures, driver
             outs.append(consumer.read_later())
             consumer.free()
             del batch, consumer
-            # Copies for later batches go on as far as what they wait for lets them. The consumer is some batches
-            # behind, not so many that all host memory is held by copies that wait for it.
+            # Copies for later batches run as far as their dependencies allow. The consumer is a few batches late:
+            # few enough that copies waiting for it do not occupy all host memory.
             driver.run_copies(besides=stream)
             if number % 4 == 3:
                 driver.run()
@@ -128,7 +127,7 @@ def test_an_unused_capsule_and_an_unread_batch_are_released(pictures, driver):
                 break
 
 
-def test_a_loader_that_is_closed_early_gives_everything_back(pictures, driver):
+def test_a_loader_that_is_closed_early_releases_everything(pictures, driver):
     batches = loader(pictures, "cuda:0")
     first = next(iter(batches))
     consumer = Consumer(driver, first["y"])
@@ -139,7 +138,7 @@ def test_a_loader_that_is_closed_early_gives_everything_back(pictures, driver):
     consumer.free()
 
 
-def test_a_device_list_gives_each_device_its_rank_s_batches(pictures, driver):
+def test_each_device_of_a_list_gets_its_rank_s_batches(pictures, driver):
     (expected, _) = zip(*(on_host(pictures, rank=rank, local_rank=rank, **WORLD) for rank in range(2)))
     with loader(pictures, ["cuda:0", "cuda:1"], num_canonical_nodes=2) as batches:
         for pair, hosts in zip(batches, zip(*expected, strict=True), strict=True):
@@ -159,7 +158,7 @@ def test_cuda_without_a_number_is_the_local_rank_s_device(pictures, driver):
     assert driver.retained(0) == 0
 
 
-def test_cuda_without_a_number_is_torch_s_current_device_where_torch_has_one(pictures, driver, monkeypatch):
+def test_cuda_without_a_number_is_torch_s_current_device_if_there_is_one(pictures, driver, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
@@ -168,7 +167,7 @@ def test_cuda_without_a_number_is_torch_s_current_device_where_torch_has_one(pic
     assert driver.retained(0) == 0
 
 
-def test_streams_follow_dlpack(pictures, driver):
+def test_stream_numbers_follow_dlpack(pictures, driver):
     with loader(pictures, "cuda:0") as batches:
         batch = next(iter(batches))
         y = batch["y"]
@@ -191,13 +190,13 @@ def test_streams_follow_dlpack(pictures, driver):
         ("cuEventRecord", 700, fb.IoError),
     ],
 )
-def test_a_device_that_refuses_ends_the_epoch_with_an_error(pictures, driver, function, code, error):
+def test_a_failing_device_ends_the_epoch_with_an_error(pictures, driver, function, code, error):
     with loader(pictures, "cuda:0") as batches:
         driver.fail(function, code)
         with pytest.raises(error, match=r"CUDA driver failed.*device 0"):
             for _ in batches:
                 driver.run()
-        # The next epoch begins anew.
+        # The next epoch starts normally.
         assert sum(len(batch["name"]) for batch in moving(driver, batches)) == SAMPLES
 
 
@@ -211,7 +210,7 @@ def test_no_epoch_begins_on_a_lost_device(pictures, driver):
         driver.fail("cuEventQuery", 0, nth=0)
 
 
-def test_memory_that_cannot_be_pinned_makes_a_slower_loader_and_a_warning(pictures, driver, caplog):
+def test_a_loader_whose_memory_cannot_be_pinned_works_and_warns(pictures, driver, caplog):
     (expected, _) = on_host(pictures)
     driver.fail("cuMemHostRegister_v2", 2, nth=-1)
     with loader(pictures, "cuda:0") as batches:
@@ -226,7 +225,7 @@ def test_memory_that_cannot_be_pinned_makes_a_slower_loader_and_a_warning(pictur
     assert "ulimit -l" in warning and "`memory`" in warning
 
 
-def test_an_error_names_what_is_missing(pictures, driver):
+def test_an_error_names_the_missing_library(pictures, driver):
     with pytest.raises(fb.UnsupportedError, match="no CUDA device 5, this process sees 2"):
         loader(pictures, "cuda:5")
     with pytest.raises(fb.ConfigError, match='"cuda:0"'):
@@ -301,7 +300,7 @@ def test_a_loader_in_a_forked_child_is_an_error_and_touches_no_device(driver, pi
         del batch
 
 
-def test_a_torch_without_cuda_is_an_error_when_the_loader_is_made(pictures, driver, monkeypatch):
+def test_a_cpu_only_torch_is_an_error_when_the_loader_is_created(pictures, driver, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.version, "cuda", None)
     with pytest.raises(fb.ConfigError, match="built without CUDA"):

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 DEMO = ROOT / "python" / "examples" / "demo"
 
 
-def test_the_demonstration_trains_and_writes_its_page(tmp_path):
+def test_the_demo_trains_and_writes_its_report(tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("torchvision")
     command = [sys.executable, str(DEMO), "--folder", str(tmp_path / "demo"), "--report", str(tmp_path / "page.html")]
@@ -45,7 +45,7 @@ def test_the_report_s_rate_of_steady_batches_is_constant():
     assert rates([(0.5, 8)]) == [(0.25, 16)] and rates([]) == []
 
 
-def test_unreadable_data_gives_a_message_without_a_traceback(tmp_path, packed):
+def test_unreadable_data_is_a_message_without_a_traceback(tmp_path, packed):
     command = [sys.executable, str(DEMO), "--report", str(tmp_path / "page.html"), "--steps", "0", "--data"]
     for data, part in (([str(tmp_path / "none")], "index.json"), ([packed, "--image-column", "jpg"], "no such column")):
         ended = subprocess.run([*command, *data], capture_output=True, text=True)
@@ -61,6 +61,6 @@ def test_every_public_name_has_a_docstring_and_the_loader_documents_every_argume
         assert re.search(rf"^    +{name}: ", fb.Loader.__doc__, re.M), name
 
 
-def test_the_package_is_marked_as_typed():
+def test_the_package_has_a_py_typed_marker():
     folder = pathlib.Path(fb.__file__).parent
     assert (folder / "py.typed").exists() and os.path.exists(folder / "_forebay.pyi")

@@ -1,4 +1,4 @@
-"""JPEGs decoded on a CUDA device, over stand-ins for driver and decoder: no GPU has shown what it does."""
+"""JPEGs decoded on a CUDA device, with stand-ins for driver and decoder. Not yet run on a GPU."""
 
 import io
 
@@ -30,7 +30,7 @@ def libraries(cuda_library):
 
 @pytest.fixture(scope="session")
 def known(libraries):
-    """The decoder, which knows the picture set."""
+    """The decoder, with the picture set registered."""
     driver, decoder = Driver(libraries[0]), NvJpeg(libraries[1])
     for number in range(SAMPLES):
         file = jpeg(number)
@@ -79,7 +79,7 @@ def compare_all(driver, batches, hosts):
 
 
 @pytest.mark.parametrize("engines", [0, 2])
-def test_crops_flips_and_pixels_are_the_host_s(pictures, device, engines):
+def test_crops_flips_and_pixels_equal_the_host_s(pictures, device, engines):
     driver, decoder = device
     decoder.engines(engines)
     with loader(pictures, "cuda:0", device_decode=True) as batches:
@@ -92,14 +92,14 @@ def test_crops_flips_and_pixels_are_the_host_s(pictures, device, engines):
     assert any("nvJPEG 12.4" in note for note in stats["notes"])
 
 
-def test_pictures_that_the_device_refuses_are_decoded_on_the_host_into_their_place(pictures, device):
+def test_pictures_that_the_device_rejects_are_decoded_on_the_host_into_their_rows(pictures, device):
     driver, decoder = device
     with loader(pictures, "cuda:0", device_decode=True) as batches:
         decoder.fail("nvjpegDecodeBatchedEx", 3, nth=4)
         compare_all(driver, batches, epochs_on_host(pictures)[0])
 
 
-def test_pictures_that_the_device_accepts_and_leaves_out_are_decoded_on_the_host(tmp_path, device, caplog):
+def test_pictures_that_the_device_accepts_and_does_not_decode_are_decoded_on_the_host(tmp_path, device, caplog):
     driver, decoder = device
     left_out = range(0, SAMPLES, 7)
     with fb.MDSWriter(out=str(tmp_path / "data"), columns={"image": "jpeg", "number": "int"}) as writer:
@@ -119,7 +119,7 @@ def test_pictures_that_the_device_accepts_and_leaves_out_are_decoded_on_the_host
     assert "decoded on the host" in warning
 
 
-def test_pictures_that_decode_threads_take_are_the_host_s(pictures, device):
+def test_pictures_shared_with_decode_threads_equal_the_host_s(pictures, device):
     driver, _ = device
     with loader(pictures, "cuda:0", device_decode=True, share_decode=True) as batches:
         for epoch in epochs_on_host(pictures):
@@ -160,7 +160,7 @@ def test_without_the_library_the_host_decodes_and_logs_it_once(pictures, device,
     assert "nvidia-nvjpeg" in warning
 
 
-def test_a_device_without_memory_for_decoding_leaves_it_to_the_host(pictures, device):
+def test_the_host_decodes_if_the_device_has_no_memory_for_decoding(pictures, device):
     driver, decoder = device
     with loader(pictures, "cuda:0", device_decode=True) as batches:
         decoder.fail("nvjpegDecodeBatchedEx", 5, nth=3)
@@ -177,7 +177,7 @@ def test_a_lost_device_ends_the_epoch_with_an_error(pictures, device):
                 del batch
 
 
-def test_a_loader_that_is_closed_early_gives_everything_back(pictures, device):
+def test_a_loader_that_is_closed_early_releases_everything(pictures, device):
     driver, _ = device
     batches = loader(pictures, "cuda:0", device_decode=True)
     first = next(iter(batches))

@@ -70,7 +70,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def names():
-    """The names that the pages use without a definition: the reader's own model, data and training step."""
+    """Names that the pages use without a definition: the reader's model, data and training step."""
     network = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, CLASSES))
 
     def model(pictures):
@@ -87,11 +87,11 @@ def names():
 
 @pytest.fixture
 def page(request, monkeypatch):
-    """The page; the one about GPUs has the stand-in for the CUDA driver."""
+    """Page of the documentation; the one about GPUs runs with the stand-in for the CUDA driver."""
     if request.param.stem == "gpu":
         library = request.getfixturevalue("cuda_library")
         monkeypatch.setenv("FOREBAY_CUDA_LIBRARY", str(library))
-        # torch does not know the stand-in's device.
+        # torch has no device for the stand-in.
         monkeypatch.setattr(fb, "Loader", functools.partial(fb.Loader, framework="dlpack", memory="64mb"))
         driver = fake_cuda.Driver(library)
         driver.waits_move(True)

@@ -48,13 +48,13 @@ def test_a_picture_lists_options_that_are_not_the_default():
     assert repr(chosen).endswith("tolerant=True, apply_exif_orientation=True, scaled_decode=True)")
 
 
-def test_resize_keeps_one_number_and_two_apart():
+def test_resize_distinguishes_one_number_from_two():
     assert fb.Resize(256)._spec()["size"] == 256
     assert fb.Resize((256, 128))._spec()["size"] == [256, 128]
     assert fb.CenterCrop(8)._spec()["size"] == [8, 8]
 
 
-def test_what_is_no_field_is_named():
+def test_a_value_that_is_not_a_field_is_named():
     with pytest.raises(fb.ConfigError, match="x is <class"):
         specs({"x": fb.Image})
     with pytest.raises(fb.ConfigError, match="fields maps names to fields"):
@@ -89,7 +89,7 @@ def test_a_wrong_argument_of_a_field_is_named_with_the_field(field, sentence):
     assert str(caught.value).startswith(f"fields['x']: {sentence}")
 
 
-def test_numbers_of_other_libraries_are_plain_ones_in_the_document():
+def test_numbers_of_other_libraries_are_plain_numbers_in_the_json():
     numpy = pytest.importorskip("numpy")
     ops = (fb.Resize(numpy.int64(8)), fb.Normalize(numpy.zeros(3), numpy.ones(3, numpy.float32)))
     json.dumps(specs({"x": fb.Image("a", *ops), "t": fb.Tokens("t", numpy.uint8(3), pad=numpy.int32(-1))}))
@@ -104,6 +104,6 @@ def test_sizes_are_read_in_powers_of_1024(text, size):
 
 
 @pytest.mark.parametrize("text", ["", "gb", "2xb", "two", "-1kb", "nan", "inf", "1bb", -1, True, [2]])
-def test_a_size_that_is_none_names_its_argument(text):
+def test_an_invalid_size_names_its_argument(text):
     with pytest.raises(ValueError, match="memory"):
         byte_size("memory", text)

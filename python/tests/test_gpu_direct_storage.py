@@ -1,5 +1,4 @@
-"""Rows that cuFile reads right to a CUDA device, over stand-ins for driver and library: no GPU has shown what it
-does."""
+"""Rows that cuFile reads directly to a CUDA device, with stand-ins for driver and library. Not yet run on a GPU."""
 
 import ctypes
 import os
@@ -55,7 +54,7 @@ def loader(folder, name, **kwargs):
 
 
 def compare(driver, folder, batches):
-    """An epoch of `batches` is the host's."""
+    """Asserts that an epoch of `batches` equals the host's."""
     with loader(folder, "cpu", framework="numpy") as host:
         for batch, expected in zip(batches, host, strict=True):
             assert batch["s"] == expected["s"]
@@ -71,7 +70,7 @@ def counters(batches):
     return [counts.get(name, 0) for name in COUNTERS]
 
 
-def test_rows_are_the_host_s(rows, device):
+def test_rows_equal_the_host_s(rows, device):
     driver, _ = device
     with loader(rows, "cuda:0", gpu_direct_storage=True) as batches:
         compare(driver, rows, batches)

@@ -1,4 +1,4 @@
-"""The report of a machine with a GPU, over the stand-ins: all of it runs, and missing requirements of peers are named.
+"""The report of a machine with a GPU, on the stand-ins: every part runs, and missing requirements of peers are named.
 Peers and training, which need torch's own device, run on the CPU.
 """
 
@@ -66,7 +66,7 @@ class FakeFramework:
 
 
 def fakes():
-    """Over the libraries that the environment names: a framework, the registration of files with the decoder, the
+    """Fakes of the libraries that the environment names: a framework, the registration of files with the decoder, the
     driver, and the decoder."""
     driver, nvjpeg = Driver(os.environ["FOREBAY_CUDA_LIBRARY"]), NvJpeg(os.environ["FOREBAY_NVJPEG_LIBRARY"])
     nvjpeg.engines(2)
@@ -74,7 +74,7 @@ def fakes():
 
     def know(files):
         for file in files:
-            # What is damaged it does not know, and refuses.
+            # Damaged files are not registered, so the fake rejects them.
             with contextlib.suppress(OSError):
                 nvjpeg.add(file, np.asarray(Image.open(io.BytesIO(file)).convert("RGB")))
 
@@ -93,14 +93,14 @@ def fake(cuda_library, monkeypatch):
 
 
 def run(gpu_report, fake, out, **kwargs):
-    """The whole report over the stand-ins: the document, and its parts by name."""
+    """The whole report on the stand-ins: the document, and its parts by name."""
     framework, know, *_ = fake
     keep = functools.partial(gpu_report.main.write, out=out)
     found = gpu_report.parts.run(framework, gpu_report.scale.Scale(quick=True), know=know, **{"keep": keep, "out": out, **kwargs})
     return found, {part["name"]: part for part in found["parts"]}
 
 
-def test_everything_runs_and_lands_in_both_files(gpu_report, fake, tmp_path):
+def test_every_part_runs_and_is_in_both_files(gpu_report, fake, tmp_path):
     found, parts = run(gpu_report, fake, tmp_path)
     assert not gpu_report.report.has_failed(found), [part for part in found["parts"] if part["outcome"] == "failed"]
     outcomes = {name: part["outcome"] for name, part in parts.items()}
@@ -110,7 +110,7 @@ def test_everything_runs_and_lands_in_both_files(gpu_report, fake, tmp_path):
     assert [row["rows_gpu_direct"] > 0 for row in parts["GPUDirect Storage"]["found"]["rows"]] == [False, True]
     assert parts["check: device decode agrees"]["found"]["nearest_upsampling"] == "smooth"
     odd = parts["check: odd files are as on the host"]["found"]
-    # All but what is progressive or has four colours.
+    # All files that are neither progressive nor have four colours.
     assert odd["pictures_on_device"] >= 2 * 4 * 22 and odd["pictures_refused"] == 0
     damaged = parts["check: damaged files leave the others as they are"]["found"]
     # The host cannot detect the damage of the scan, and the stand-in has no such file.
@@ -132,7 +132,7 @@ def test_everything_runs_and_lands_in_both_files(gpu_report, fake, tmp_path):
     assert fake[3].live() == 0
 
 
-def test_a_check_that_fails_reports_the_difference_and_ends_nothing_else(gpu_report, fake, tmp_path):
+def test_a_failed_check_reports_the_difference_and_later_parts_run(gpu_report, fake, tmp_path):
     framework, *_ = fake
     array = framework.array
     # This decoder returns pictures upside down.
@@ -153,7 +153,7 @@ def test_a_check_that_fails_reports_the_difference_and_ends_nothing_else(gpu_rep
     assert "kind" in parts["check: odd files are as on the host"]["found"]["worst"][0]
 
 
-def test_a_loader_that_decodes_on_the_host_is_no_figure_of_the_device(gpu_report, fake, tmp_path, monkeypatch):
+def test_a_loader_that_decodes_on_the_host_is_not_reported_as_the_device(gpu_report, fake, tmp_path, monkeypatch):
     monkeypatch.setenv("FOREBAY_NVJPEG_LIBRARY", str(tmp_path / "nowhere.so"))
     wanted = "check: device decode agrees", "check: odd files"
     _, parts = run(gpu_report, fake, tmp_path, wanted=lambda name: name.startswith(("loader, synthetic 120x90", *wanted)))
@@ -165,7 +165,7 @@ def test_a_loader_that_decodes_on_the_host_is_no_figure_of_the_device(gpu_report
         assert parts[name]["found"]["pictures_on_device"] == 0
 
 
-def test_a_run_that_is_ended_leaves_which_part_it_was_and_another_goes_on(gpu_report, fake, tmp_path):
+def test_the_report_of_an_ended_run_names_its_part_and_another_run_continues(gpu_report, fake, tmp_path):
     keep = functools.partial(gpu_report.main.write, out=tmp_path)
 
     def ended_in_copies(document):
@@ -183,7 +183,7 @@ def test_a_run_that_is_ended_leaves_which_part_it_was_and_another_goes_on(gpu_re
     assert outcomes == [("nvJPEG alone", "passed")]
 
 
-def test_colours_that_a_decoder_repeats_are_reported(gpu_report, fake, tmp_path):
+def test_replicated_chroma_of_a_decoder_is_reported(gpu_report, fake, tmp_path):
     framework, know, _, nvjpeg = fake
     data, setting = gpu_report.data, gpu_report.setting.Setting(framework, "cuda:0", None, tmp_path)
     file = data.colour_edges()
@@ -197,7 +197,7 @@ def test_colours_that_a_decoder_repeats_are_reported(gpu_report, fake, tmp_path)
     assert seen == {name: name for name in seen}
 
 
-def test_photographs_may_be_progressive_or_no_photographs_at_all(gpu_report, fake, tmp_path):
+def test_photographs_may_be_progressive_or_other_files(gpu_report, fake, tmp_path):
     _, know, *_ = fake
     data = gpu_report.data
     picture = Image.fromarray(data.photograph(1, 80, 70, 1.4))
@@ -216,7 +216,7 @@ def test_photographs_may_be_progressive_or_no_photographs_at_all(gpu_report, fak
         gpu_report.nvjpeg.alone(gpu_report.scale.Scale(quick=True), files[1:])
 
 
-def test_workers_are_so_many_as_shared_memory_has_room_for(gpu_report, monkeypatch, tmp_path):
+def test_the_number_of_workers_is_limited_by_shared_memory(gpu_report, monkeypatch, tmp_path):
     figures = gpu_report.peers
     batch_bytes = 4 * (3 * 32 * 32 + 8)
 
@@ -258,11 +258,11 @@ def test_peers_and_training_run_with_torch(gpu_report, on_cpu):
     assert [figure.get("workers") for figure in peers + steps] == [None, 1, None, None, None, 1]
     assert all(figure["steps"] == 2 and 0 <= figure["share_waiting_for_data"] < 1 for figure in steps)
     assert ["of_synthetic" in figure for figure in steps] == [False, True, True, True]
-    # Nothing is decoded on a device that is none.
+    # The fake device is not a device of torch, so nothing is decoded on it.
     assert ["fell_back" in figure for figure in steps] == [False, False, True, False] and steps[1]["notes"] and steps[1]["stages"]
 
 
-def test_consumers_with_torch_s_tensors_see_the_host_s(gpu_report, on_cpu):
+def test_consumers_with_torch_s_tensors_get_the_host_s_values(gpu_report, on_cpu):
     setting, report = on_cpu
     for check in gpu_report.checks.CHECKS:
         if check.__module__.endswith("sharing"):
@@ -291,14 +291,14 @@ def test_rows_and_every_type_of_torch_s_tensors_are_compared(gpu_report, on_cpu)
             gpu_report.rows.assert_equal(setting, batches, expected, "another epoch")
 
 
-def test_without_torchvision_its_parts_are_left_out(gpu_report, on_cpu, monkeypatch):
+def test_without_torchvision_its_parts_are_skipped(gpu_report, on_cpu, monkeypatch):
     setting, report = on_cpu
     monkeypatch.setitem(sys.modules, "torchvision", None)
     gpu_report.parts.peers_and_training(report, setting, ["set"])
     assert all(part["outcome"] == "skipped" and "torchvision is missing" in part["why"] for part in report.parts)
 
 
-def test_parts_for_which_there_is_no_time_are_left_out_and_both_files_are_there(gpu_report, fake, tmp_path):
+def test_parts_without_remaining_time_are_skipped_and_both_files_are_written(gpu_report, fake, tmp_path):
     run(gpu_report, fake, tmp_path, minutes=0)
     written = json.loads((tmp_path / "gpu.json").read_text())
     assert {part["outcome"] for part in written["parts"]} == {"skipped"}
@@ -306,7 +306,7 @@ def test_parts_for_which_there_is_no_time_are_left_out_and_both_files_are_there(
     assert sorted(os.listdir(tmp_path)) == ["gpu.html", "gpu.json"]
 
 
-def test_data_that_cannot_be_made_ends_nothing_else(gpu_report, fake, tmp_path, monkeypatch):
+def test_data_that_cannot_be_created_fails_only_its_part(gpu_report, fake, tmp_path, monkeypatch):
     def full(folder, count, row_bytes):
         raise OSError(28, "No space left on device")
 
@@ -316,7 +316,7 @@ def test_data_that_cannot_be_made_ends_nothing_else(gpu_report, fake, tmp_path, 
     assert (parts["copies: bare"]["outcome"], parts["copies: the loader"]["outcome"]) == ("passed", "skipped")
 
 
-def test_scratch_of_processes_that_are_gone_is_removed(gpu_report, tmp_path, monkeypatch):
+def test_scratch_folders_of_ended_processes_are_removed(gpu_report, tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_report.setting.tempfile, "gettempdir", lambda: str(tmp_path))
     gone = subprocess.Popen(["true"])
     gone.wait()
@@ -328,7 +328,7 @@ def test_scratch_of_processes_that_are_gone_is_removed(gpu_report, tmp_path, mon
     assert sorted(os.listdir(tmp_path)) == sorted(names[1:])
 
 
-def test_no_part_in_a_process_of_its_own_goes_on_for_long_after_the_time_is_over(gpu_report, monkeypatch):
+def test_parts_in_separate_processes_end_soon_after_the_time_limit(gpu_report, monkeypatch):
     report, limits = gpu_report.report, []
     monkeypatch.setattr(report.outcome, "apart", lambda part, seconds: limits.append(seconds) or {"outcome": "passed", "found": {}})
     found = report.Report(1, lambda document: None, isolated=True)
@@ -339,7 +339,7 @@ def test_no_part_in_a_process_of_its_own_goes_on_for_long_after_the_time_is_over
     assert max(scale.Scale(quick=True).limits_seconds.values()) == scale.QUICK_LIMIT_SECONDS
 
 
-def test_rates_of_the_decoder_end_when_the_time_is_over(gpu_report, fake):
+def test_measurements_of_the_decoder_end_at_the_time_limit(gpu_report, fake):
     _, know, *_ = fake
     files = gpu_report.data.synthetic(4, 60, 50)
     know(files)

@@ -1,4 +1,4 @@
-"""Parts of the report in processes of their own. All of it runs in a Python without torch that the tests start:
+"""Parts of the report in separate processes. All of it runs in a Python without torch that the tests start:
 pytest's own process has run threads that do not outlive a fork.
 """
 
@@ -48,7 +48,7 @@ def crashes():
     os.kill(os.getpid(), signal.SIGSEGV)
 
 def leaves_a_child():
-    # It has the pipe too, and a group is more than its first process.
+    # The grandchild also holds the pipe; it ends only if the whole process group is ended.
     if (child := os.fork()) == 0:
         time.sleep(60)
     return {"child": child}
@@ -129,7 +129,7 @@ def is_alive(pid):
 
 
 def assert_gone(pids):
-    """A signal that cannot be caught takes its time to be one."""
+    """Waits until the processes have ended: a signal takes effect with a delay."""
     end = time.monotonic() + 30
     while any(map(is_alive, pids)):
         assert time.monotonic() < end, "a process is still there"
@@ -138,7 +138,7 @@ def assert_gone(pids):
 
 @pytest.fixture(scope="module")
 def trivial(tmp_path_factory):
-    """What became of the trivial parts, by name, and the rest."""
+    """Outcomes of the trivial parts, by name, and the remaining lines."""
     out = tmp_path_factory.mktemp("trivial")
     process = start(TRIVIAL + PARTS, out)
     output = process.communicate()
@@ -168,7 +168,7 @@ def test_every_part_has_its_own_outcome(trivial):
     assert found["machine"]["gpu"] == "none"
 
 
-def test_what_a_part_found_comes_as_it_was(trivial):
+def test_the_result_of_a_part_is_returned_unchanged(trivial):
     parts, found, *_ = trivial
     assert parts["returns"]["found"] == {"single": 1.5, "whole": 3, "many": [0, 1, 2], "pair": [1, 2]}
     assert parts["large"]["found"] == {"text": "x" * 1_000_000}
@@ -185,7 +185,7 @@ def test_the_stack_of_a_hang_or_crash_is_reported(trivial):
     assert not any("stack" in part for part in parts.values() if part["outcome"] == "passed")
 
 
-def test_what_a_part_had_found_is_kept_when_it_ends_badly(trivial):
+def test_results_before_a_crash_or_hang_are_kept(trivial):
     parts, *_ = trivial
     assert parts["counts and hangs"]["found"] == {"rows": [0, 1]} and parts["finds and raises"]["found"] == {"worst": 7}
     assert "found" not in parts["hangs"]
@@ -198,7 +198,7 @@ def test_the_end_of_a_part_s_output_is_kept(trivial):
     assert "from a library\n" in stdout and "x" * 100_000 in stdout
 
 
-def test_nothing_of_a_part_survives_it(trivial):
+def test_all_processes_of_a_part_end_with_it(trivial):
     parts, _, _, pids = trivial
     assert_gone([*pids, parts["leaves a child"]["found"]["child"]])
 
@@ -234,7 +234,7 @@ def test_a_part_does_not_outlive_a_program_that_is_killed(tmp_path):
     process.communicate()
 
 
-def test_a_signal_to_the_script_is_the_program_s(tmp_path):
+def test_a_signal_to_the_script_reaches_the_program(tmp_path):
     python, wheel = tmp_path / "python", tmp_path / "forebay.whl"
     program = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print('runs', flush=True); time.sleep(60)"
     # It has all packages, and the program waits for its end.

@@ -25,7 +25,7 @@ def test_a_folder_without_photographs_is_an_error_at_once(gpu_report, monkeypatc
     assert "there is no JPEG in" in capsys.readouterr().err
 
 
-def test_without_git_the_commit_is_not_known_but_if_it_is_named(gpu_report, monkeypatch):
+def test_without_git_the_commit_is_unknown_unless_it_is_an_argument(gpu_report, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     assert gpu_report.surroundings._commit() == "unknown"
     monkeypatch.setenv("FOREBAY_COMMIT", "abc")
@@ -74,11 +74,11 @@ def test_the_time_counts_from_the_call_of_the_script(gpu_report, monkeypatch):
     assert main._spent_seconds() == 0 and not report.Report(1, print).is_over()
 
 
-def test_a_disk_that_is_full_ends_nothing(gpu_report, tmp_path, capsys):
+def test_a_full_disk_does_not_end_the_report(gpu_report, tmp_path, capsys):
     report, main = gpu_report.report, gpu_report.main
     (tmp_path / "file").write_text("")
     found = report.Report(1, functools.partial(main.write, out=tmp_path / "file"))
-    found.run("goes on", dict)
+    found.run("a part", dict)
     assert found.parts[0]["outcome"] == "passed" and "could not be written" in capsys.readouterr().err
 
 

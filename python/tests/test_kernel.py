@@ -28,7 +28,7 @@ def compiled(nvrtc, source, *options):
 def test_the_kernel_compiles_for_every_architecture(nvrtc, architecture):
     ptx = compiled(nvrtc, SOURCE.read_bytes(), "--fmad=false", f"--gpu-architecture={architecture}")
     assert ".visible .entry crop_resize(" in ptx and ".visible .entry find_undecoded(" in ptx
-    # Contracted products and sums would not be the host's.
+    # Contracted products and sums would differ from the host's.
     assert "fma.rn" not in ptx
 
 

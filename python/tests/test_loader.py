@@ -1,4 +1,4 @@
-"""forebay.Loader as API and README promise it: the example, arguments, statistics."""
+"""forebay.Loader as the API and the README document it: the example, arguments, statistics."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import forebay as fb
 torch = pytest.importorskip("torch")
 
 
-def test_the_example_of_the_contract_runs(packed, tmp_path):
+def test_the_example_of_the_api_runs(packed, tmp_path):
     """The example of API and README, smaller: same calls, same shapes of use."""
     model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, CLASSES))
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -108,7 +108,7 @@ def test_a_loader_inside_a_dataloader_is_an_error_that_names_the_fix(pictures):
     assert repr(loader) == "<forebay.Loader, closed>"
 
 
-def test_numbers_and_types_of_numpy_and_torch_are_taken(pictures):
+def test_numbers_and_types_of_numpy_and_torch_are_accepted(pictures):
     fields = {
         "x": fb.Image("image", fb.Resize((np.int64(8), 8)), dtype=torch.float16),
         "y": fb.Scalar("class", dtype=np.int32),
@@ -131,7 +131,7 @@ def test_stats_have_the_figures_of_the_stages(pictures):
         assert loader.trace_json() is None
 
 
-def test_wrong_arguments_are_sentences(pictures, tmp_path):
+def test_wrong_arguments_are_errors_with_a_sentence(pictures, tmp_path):
     with pytest.raises(TypeError, match="batch_size"):
         fb.Loader(local=pictures)
     with pytest.raises(fb.ConfigError, match="batch_size"):
@@ -150,7 +150,7 @@ def test_wrong_arguments_are_sentences(pictures, tmp_path):
         fb.Loader(local=tmp_path / "nothing", batch_size=1)
 
 
-def test_a_closed_loader_has_no_file_open_and_keeps_its_figures(pictures):
+def test_a_closed_loader_has_no_open_file_and_keeps_its_statistics(pictures):
     def open_here():
         links = (os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
         return [link for link in links if link.startswith(str(os.path.realpath(pictures)))]

@@ -1,4 +1,4 @@
-"""What the batches of forebay.Loader hold, and whose memory it is."""
+"""Contents of the batches of forebay.Loader, and the owner of their memory."""
 
 import gc
 import io
@@ -19,7 +19,7 @@ import forebay as fb
 torch = pytest.importorskip("torch")
 
 
-def test_without_fields_every_column_comes_under_its_name(pictures):
+def test_without_fields_every_column_is_delivered_under_its_name(pictures):
     with fb.Loader(local=pictures, batch_size=8) as loader:
         batch = next(iter(loader))
     assert set(batch) == {"class", "image", "name", "number"}
@@ -28,7 +28,7 @@ def test_without_fields_every_column_comes_under_its_name(pictures):
     assert all(isinstance(b, bytes) and b[:2] == b"\xff\xd8" for b in batch["image"])
 
 
-def test_frameworks_see_the_same_memory(pictures):
+def test_torch_and_numpy_share_the_memory_of_a_batch(pictures):
     fields = {"x": fb.Image("image", fb.Resize((8, 10)), layout="NHWC"), **NUMBER}
     common = {"local": pictures, "batch_size": 4, "fields": fields}
     with fb.Loader(framework="torch", **common) as loader:
@@ -58,7 +58,7 @@ def test_a_batch_outlives_its_loader(pictures):
 
 
 @pytest.mark.parametrize("framework", ["torch", "numpy", "dlpack"])
-def test_pictures_without_a_fixed_size_come_one_by_one(pictures, framework):
+def test_pictures_without_a_fixed_size_are_lists(pictures, framework):
     fields = {"x": fb.Image("image"), "small": fb.Image("image", fb.Resize(20), dtype="float32", layout="NHWC")}
     with fb.Loader(local=pictures, batch_size=4, fields=fields, framework=framework) as loader:
         batch = next(iter(loader))
@@ -67,7 +67,7 @@ def test_pictures_without_a_fixed_size_come_one_by_one(pictures, framework):
         assert isinstance(x, torch.Tensor if framework == "torch" else np.ndarray)
         assert x.shape == expected.shape and np.abs(np.asarray(x).astype(int) - expected).max() <= 2
         assert min(small.shape[:2]) == 20 and small.shape[2] == 3 and str(small.dtype).endswith("float32")
-        # One's own memory: it can be written.
+        # The batch owns its memory, so it can be written.
         x[0, 0, 0] = 1
 
 
@@ -110,7 +110,7 @@ def test_large_pictures_may_be_decoded_smaller_as_pillow_drafts_them(tmp_path):
         assert (batch["scaled"] != batch["exact"]).any() == was_drafted == bool(pictures_scaled)
 
 
-def test_half_precision_pictures_without_a_fixed_size(pictures):
+def test_pictures_without_a_fixed_size_may_have_half_precision(pictures):
     fields = {"x": fb.Image("image", dtype="bfloat16")}
     with fb.Loader(local=pictures, batch_size=2, fields=fields) as loader:
         assert next(iter(loader))["x"][0].dtype == torch.bfloat16
@@ -119,7 +119,7 @@ def test_half_precision_pictures_without_a_fixed_size(pictures):
             next(iter(loader))
 
 
-def test_arrays_of_any_shape_come_one_by_one(tmp_path):
+def test_arrays_of_varying_shape_are_lists(tmp_path):
     arrays = [np.arange(6, dtype=np.int16).reshape(2, 3), np.array([2.5]), np.ones((1, 4, 2), np.uint8)]
     with fb.MDSWriter(out=tmp_path, columns={"a": "ndarray"}) as writer:
         for array in arrays:
@@ -136,9 +136,9 @@ def test_a_transform_runs_on_each_batch(pictures):
         assert sum(loader) == sum(range(SAMPLES))
 
 
-def test_bytes_and_their_neighbours_come_back_whole_from_memory_and_from_disk(tmp_path):
-    """One column of any size is read right into the objects, two are not, and what the page cache lacks goes a third
-    way."""
+def test_bytes_columns_are_delivered_complete_from_memory_and_from_disk(tmp_path):
+    """A single column is read directly into the objects, two are not, and samples that are not in the page cache take a
+    third path."""
     rows = [bytes([i % 251]) * (i * 37 % 5000) for i in range(200)]
     for name, columns in {"one": {"b": "bytes", "n": "int"}, "two": {"b": "bytes", "n": "int", "s": "str"}}.items():
         folder = tmp_path / name
@@ -158,7 +158,7 @@ def test_bytes_and_their_neighbours_come_back_whole_from_memory_and_from_disk(tm
             assert [seen[i] for i in range(200)] == rows, (name, cold)
 
 
-def test_a_mask_that_would_be_cut_otherwise_than_its_picture_is_refused(pictures):
+def test_a_mask_with_other_crops_than_its_picture_is_rejected(pictures):
     crop = fb.RandomResizedCrop(16)
     wrong = fb.Joint(x=fb.Image("image", crop, fb.RandomHorizontalFlip()), m=fb.Mask("image", crop))
     with pytest.raises(fb.ConfigError, match="same random operations.*both"):
@@ -247,7 +247,7 @@ def test_an_interrupt_while_a_batch_is_waited_for_loses_none(tmp_path):
                 known = len(found)
                 try:
                     signal.setitimer(signal.ITIMER_REAL, random.uniform(0.00005, 0.002))
-                    # In one step: between two, the interrupt would be this test's loss.
+                    # In one step: an interrupt between two would lose a batch in this test itself.
                     found.extend(itertools.islice(batches, 1))
                     signal.setitimer(signal.ITIMER_REAL, 0)
                     is_over = len(found) == known
@@ -261,12 +261,12 @@ def test_an_interrupt_while_a_batch_is_waited_for_loses_none(tmp_path):
 
 
 @pytest.mark.parametrize("device", [0, b"cuda:0", None, True, 1.5])
-def test_a_device_is_a_name(pictures, device):
+def test_a_device_that_is_not_a_name_is_an_error(pictures, device):
     with pytest.raises(fb.ConfigError, match='device is a name such as "cpu" or "cuda:0"'):
         fb.Loader(local=pictures, batch_size=4, device=device)
 
 
-def test_torch_s_name_for_the_host_is_taken(pictures):
+def test_torch_s_name_for_the_host_is_accepted(pictures):
     with fb.Loader(local=pictures, batch_size=4, device=torch.device("cpu", 0), fields={"n": fb.Scalar("number")}) as loader:
         assert next(iter(loader))["n"].device == torch.device("cpu")
 

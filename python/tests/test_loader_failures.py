@@ -30,7 +30,7 @@ def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
         assert "tolerant=True" in str(caught.value) and 'on_error="skip"' in str(caught.value)
     with fb.Loader(local=folder, batch_size=8, fields=fields, on_error="skip", max_errors=1) as loader:
         assert sum(len(b["number"]) for b in loader) == 39
-    # A batch of its own is left out if no other rank waits for it.
+    # A batch of skipped samples is omitted if no other rank waits for it.
     with fb.Loader(local=folder, batch_size=1, fields=fields, on_error="skip", max_errors=1) as loader:
         assert numbers(loader) == [[number] for number in range(1, 40)]
         assert len(loader) == 40
@@ -45,7 +45,7 @@ def test_an_epoch_that_loses_all_its_samples_is_a_warning(tmp_path):
             assert list(loader) == []
 
 
-def test_an_emptied_batch_repeats_a_sample_where_another_rank_would_wait(tmp_path):
+def test_a_batch_of_skipped_samples_repeats_one_if_another_rank_would_wait(tmp_path):
     folder = write_pictures(tmp_path / "set", samples=40)
     spoil_first_picture(folder)
     fields = {"x": fb.Image("image", fb.Resize((8, 8))), "image": fb.Bytes("image"), **NUMBER}
@@ -90,7 +90,7 @@ def test_a_closed_loader_is_an_error(pictures):
             use()
 
 
-def test_errors_are_what_one_would_catch():
+def test_errors_are_subclasses_of_the_usual_exceptions():
     for kind in fb.errors._BY_KIND.values():
         assert issubclass(kind, fb.Error)
         assert pickle.loads(pickle.dumps(kind("sentence"))).args == ("sentence",)
@@ -98,10 +98,10 @@ def test_errors_are_what_one_would_catch():
 
 
 class Refusal(Exception):
-    """What the handler below raises."""
+    """Exception of the handler below."""
 
 
-def test_a_log_handler_that_raises_costs_no_batch(pictures):
+def test_a_log_handler_that_raises_loses_no_batch(pictures):
     """Keeping every batch leads to a warning in the middle of the epoch."""
 
     class Refusing(logging.Handler):

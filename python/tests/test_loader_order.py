@@ -11,7 +11,7 @@ import forebay as fb
 torch = pytest.importorskip("torch")
 
 
-def test_an_unshuffled_epoch_is_the_data_in_its_order(pictures):
+def test_an_unshuffled_epoch_has_the_samples_in_stored_order(pictures):
     with ordered(pictures) as loader:
         batches = numbers(loader)
         assert sum(batches, []) == list(range(SAMPLES))
@@ -20,7 +20,7 @@ def test_an_unshuffled_epoch_is_the_data_in_its_order(pictures):
         assert [len(b) for b in numbers(loader)] == [16] * 12 and len(loader) == 12
 
 
-def test_the_order_is_the_reference_s(pictures):
+def test_the_order_equals_the_reference_s(pictures):
     streaming = pytest.importorskip("streaming")
     streaming.base.util.clean_stale_shared_memory()
     for algo in ("py1e", "py1br", "py1s", "py2s", "naive"):
@@ -66,7 +66,7 @@ def test_a_checkpoint_resumes_on_another_number_of_ranks(pictures, ranks):
         assert sorted(sum(parts, [])) == sorted(whole[4 + number])
 
 
-def test_a_checkpoint_among_the_places_that_canonical_nodes_add_goes_on_there(tmp_path):
+def test_a_checkpoint_among_the_places_that_canonical_nodes_add_resumes_there(tmp_path):
     # 90 samples on 64 canonical nodes are 128 places; the reference resumes up to the 92nd.
     folder = write_pictures(tmp_path / "set", samples=90)
     arguments = {"local": folder, "batch_size": 4, "fields": NUMBER, "num_canonical_nodes": 64, "shuffle": True}
@@ -94,11 +94,11 @@ def test_a_checkpoint_among_the_places_that_canonical_nodes_add_goes_on_there(tm
         for _ in range(32):
             next(batches)
         state = loader.state_dict()
-    # The reference would refuse the end of this epoch: it is the beginning of the next.
+    # The reference would reject the end of this epoch; here it is the start of the next.
     assert (state["epoch"], state["sample_in_epoch"]) == (1, 0)
 
 
-def test_a_state_of_another_plan_is_refused_with_the_arguments_that_differ(pictures):
+def test_a_state_of_another_plan_is_rejected_with_the_arguments_that_differ(pictures):
     with ordered(pictures, shuffle=True) as loader:
         state = loader.state_dict()
     with ordered(pictures, shuffle=True, shuffle_algo="naive") as loader:

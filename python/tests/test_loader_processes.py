@@ -1,4 +1,4 @@
-"""forebay.Loader and what else goes on in its process: threads, forks, signals, the end."""
+"""forebay.Loader and other activity in its process: threads, forks, signals, exit."""
 
 import gc
 import http.server
@@ -31,7 +31,7 @@ def threads_of_the_engine():
     return names
 
 
-def test_dropping_a_loader_half_way_leaves_no_thread_and_no_file(pictures):
+def test_dropping_a_loader_during_an_epoch_leaves_no_thread_and_no_open_file(pictures):
     numbers(ordered(pictures))
     gc.collect()
     threads, files = sorted(threads_of_the_engine()), len(os.listdir("/proc/self/fd"))
@@ -39,7 +39,7 @@ def test_dropping_a_loader_half_way_leaves_no_thread_and_no_file(pictures):
         loader = ordered(pictures)
         next(iter(loader))
         assert len(threads_of_the_engine()) > len(threads)
-        # No collection of garbage: the last reference ends it.
+        # Without garbage collection: dropping the last reference ends it.
         del loader
     # A thread that has been waited for may still be listed for a moment.
     last = time.monotonic() + 10
@@ -183,7 +183,7 @@ def test_a_program_may_end_during_an_epoch(pictures):
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")
 
 
-def test_two_threads_may_ask_for_batches(pictures):
+def test_two_threads_may_call_next(pictures):
     with ordered(pictures) as loader:
         batches, found, ended = iter(loader), [], []
 

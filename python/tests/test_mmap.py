@@ -1,4 +1,4 @@
-"""Small samples from memory maps."""
+"""Small samples that are copied from memory-mapped shards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAMPLES = 600
 
 @pytest.fixture
 def tokens(tmp_path: Path) -> Path:
-    """A set whose sample i holds the token i, 1,024 times; enough of them in each shard to be seen to be in memory."""
+    """Data set whose sample i contains the token i 1,024 times; each shard has enough samples to be detected as cached."""
     with fb.MDSWriter(out=tmp_path / "set", columns={"t": "ndarray:uint16:1024"}, size_limit=1 << 19) as writer:
         for i in range(SAMPLES):
             writer.write({"t": numpy.full(1024, i, dtype=numpy.uint16)})
@@ -33,7 +33,7 @@ def loader(local: Path, **arguments: object) -> fb.Loader:
 
 @pytest.fixture
 def leased(tokens: Path) -> Path:
-    """The same set, where the kernel gives leases on its shards and forebay takes them."""
+    """The same data set, if the kernel grants leases on its shards."""
     of_disks = {"ext2/ext3", "xfs", "btrfs", "f2fs"}
     kind = subprocess.run(["stat", "-f", "-c", "%T", tokens], capture_output=True, text=True, check=False).stdout.strip()
     shard = os.open(min(tokens.glob("*.mds")), os.O_RDONLY)
@@ -71,21 +71,21 @@ def test_samples_are_the_same_and_shards_are_free_again_afterwards(leased: Path)
             assert sorted(got[:, 0]) == list(range(SAMPLES))
         # The attempt breaks the lease, but the loader keeps it as long as a copy could be in flight.
         assert is_held(shards[0])
-        # It reads on, by lease until it looks and by reads from then on.
+        # The loader continues: with the lease until its next check, with reads after it.
         for _ in range(2):
             assert numpy.array_equal(epoch(mapped), epoch(plain))
         assert is_held(shards[0])
     assert not any(is_held(shard) for shard in shards)
 
 
-def test_nothing_is_mapped_unasked(leased: Path) -> None:
+def test_files_are_mapped_only_if_configured(leased: Path) -> None:
     with loader(leased) as plain:
         for _ in range(2):
             assert len(epoch(plain)) == SAMPLES
         assert not any(is_held(shard) for shard in leased.glob("*.mds"))
 
 
-def test_where_there_are_no_leases_everything_is_read(tokens: Path) -> None:
+def test_without_file_leases_all_samples_are_read(tokens: Path) -> None:
     with contextlib.ExitStack() as stack:
         # A file that is open for writing gets no lease.
         for shard in tokens.glob("*.mds"):
@@ -95,6 +95,6 @@ def test_where_there_are_no_leases_everything_is_read(tokens: Path) -> None:
                 assert sorted(epoch(mapped)[:, 0]) == list(range(SAMPLES))
 
 
-def test_it_is_yes_or_no(tokens: Path) -> None:
+def test_mmap_must_be_a_bool(tokens: Path) -> None:
     with pytest.raises(fb.ConfigError, match="mmap is True or False"):
         loader(tokens, mmap="yes")

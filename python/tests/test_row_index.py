@@ -70,7 +70,7 @@ def test_the_reference_reads_indexed_shards_as_it_reads_others(tmp_path, compres
         assert (np.asarray(ours["image"]) == np.asarray(theirs["image"])).all()
 
 
-def test_both_writers_and_the_copy_write_the_same_bytes(tmp_path):
+def test_both_writers_and_the_copy_produce_the_same_bytes(tmp_path):
     plain = write(tmp_path / "plain")
     indexed = write(tmp_path / "indexed", jpeg_row_index=True)
     streamed = write(tmp_path / "streamed", StreamingWriter, jpeg_row_index=True)

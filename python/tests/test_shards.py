@@ -88,7 +88,7 @@ def assert_same(ours, i):
 
 
 @pytest.mark.parametrize("compression", [None, "zstd:7", "gz", "bz2", "br:3", "snappy"])
-def test_what_is_written_is_read(tmp_path, compression):
+def test_written_samples_are_read_back(tmp_path, compression):
     folder = write(tmp_path / "set", compression=compression, hashes=["xxh64", "sha1"])
     reader = fb.ShardReader(folder)
     assert len(reader) == 40 and len(reader.shards) > 2
@@ -110,7 +110,7 @@ def test_raw_shards_equal_the_reference_byte_for_byte(tmp_path):
     assert filecmp.cmpfiles(ours, theirs, names, shallow=False) == (names, [], [])
 
 
-def test_each_reads_what_the_other_wrote(tmp_path):
+def test_each_package_reads_the_files_of_the_other(tmp_path):
     streaming = pytest.importorskip("streaming")
     theirs = write(tmp_path / "theirs", streaming.MDSWriter, compression="zstd:3")
     reader = fb.ShardReader(theirs)
@@ -120,7 +120,7 @@ def test_each_reads_what_the_other_wrote(tmp_path):
     assert ours[21]["text"] == "número 21" and (ours[21]["tokens"] == sample(21)["tokens"]).all()
 
 
-def test_an_exception_in_the_block_leaves_nothing_that_looks_finished(tmp_path):
+def test_an_exception_in_the_block_leaves_no_index(tmp_path):
     with pytest.raises(KeyError), fb.MDSWriter(out=str(tmp_path), columns={"a": "int"}) as writer:
         writer.write({"a": 1})
         raise KeyError
@@ -147,7 +147,7 @@ def test_arrays_inside_a_document_become_lists(tmp_path):
     assert fb.ShardReader(tmp_path)[0] == {"a": {"x": [0, 1, 2]}}
 
 
-def test_a_folder_that_is_not_empty_is_refused_and_named(tmp_path):
+def test_a_folder_that_is_not_empty_is_rejected_and_named(tmp_path):
     (tmp_path / "precious").write_text("")
     with pytest.raises(fb.ConfigError, match="not empty") as caught:
         fb.MDSWriter(out=str(tmp_path), columns={"a": "int"})
@@ -173,6 +173,6 @@ def test_a_truncated_shard_is_named(tmp_path):
         list(reader)
 
 
-def test_a_column_is_no_place_in_a_reader(packed):
+def test_indexing_a_reader_by_a_column_is_an_error(packed):
     with pytest.raises(TypeError, match=r"samples have numbers and columns have names: use reader\[0\], not reader\['number'\]"):
         fb.ShardReader(packed)["number"]

@@ -52,13 +52,13 @@ def test_a_plain_process_in_a_slurm_batch_script_is_alone():
     assert place(environ={"SLURM_PROCID": "0", "SLURM_NTASKS": "16"})[:2] == (0, 1)
 
 
-def test_arguments_win_over_the_environment():
+def test_arguments_override_the_environment():
     environ = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
     assert place(rank=0, world_size=2, local_rank=0, local_world_size=1, environ=environ)[:4] == (0, 2, 0, 1)
     assert place(rank=0, world_size=8, environ=environ)[:4] == (0, 8, 1, 4)
 
 
-def test_half_a_world_is_an_error_and_no_guess():
+def test_an_incomplete_world_is_an_error():
     with pytest.raises(fb.ConfigError, match="belong together"):
         detect(rank=1, environ={})
     with pytest.raises(fb.ConfigError, match="LOCAL_RANK"):
@@ -81,7 +81,7 @@ def test_a_rank_that_is_too_large_is_an_error_first():
         detect(rank=0, world_size=0, environ={})
 
 
-def test_torch_distributed_is_asked_before_the_environment(tmp_path):
+def test_torch_distributed_overrides_the_environment(tmp_path):
     torch = pytest.importorskip("torch")
     store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)

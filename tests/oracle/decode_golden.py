@@ -210,7 +210,7 @@ NORM = dict(op="normalize", mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225
 
 def fixed(r):
     p = picture(97, 75, 1)
-    # What a file holds, every kind of it.
+    # Every kind of file contents.
     for subsampling in (0, 1, 2):
         r.add(p, "jpeg", [], quality=90, subsampling=subsampling)
         r.add(p, "jpeg", [center([40, 33])], quality=85, subsampling=subsampling, progressive=True)
@@ -226,7 +226,7 @@ def fixed(r):
     r.add(palette, "png", [center([31, 47])], transparency=3)
     for mode in ("L", "LA", "RGB", "RGBA", "CMYK"):
         r.add(p.convert(mode), "pil", [center([31, 47])])
-    # What operations do: on PNG, so that only they count.
+    # Every operation, on PNG, so that differences come from the operation alone.
     for w, h, ops in [
         (97, 75, [resize(48)]), (97, 75, [resize(150)]), (75, 97, [resize(48)]), (97, 75, [resize([64, 31])]),
         (97, 75, [resize([20, 140])]), (97, 75, [resize([140, 20])]), (150, 110, [resize(17)]), (5, 3, [resize([60, 60])]),

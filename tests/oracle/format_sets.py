@@ -1,7 +1,7 @@
 """Data sets written by the reference (mosaicml-streaming 0.13.0), with what each of their values is.
 
 Shared by format_golden.py, which records a few for the repository, and format_live.py, which makes many at random.
-A set is a folder written by one of the reference's writers, with `expected.json` beside it: for each sample and column
+A set is a folder written by one of the reference's writers, *with `expected.json` next to it: for each sample and column
 the value in a form that both languages print alike (see `describe`).
 """
 
@@ -42,7 +42,7 @@ def real(rng):
 def array(rng, dtype=None, shape=None):
     dtype = dtype or rng.choice(DTYPES)
     if shape is None:
-        # Now and then a dimension that needs two bytes.
+        # Occasionally a dimension that needs two bytes.
         shape = [300] if rng.random() < 0.05 else [rng.randrange(1, 5) for _ in range(rng.randrange(1, 5))]
     count = int(np.prod(shape))
     if dtype.startswith("float"):

@@ -23,7 +23,7 @@ np.seterr(all="ignore")
 
 MULTIPLIER = 0x9E3779B97F4A7C15
 
-# What the reference's messages mean, by our names of the errors.
+# Our names of the errors that the reference's messages report.
 MEANINGS = [
     # The reference looks at the place first; a plan that resumes further may find something else wrong first.
     ("Resuming further into the dataset", {"ResumedPastEnd", "NodesDoNotDivide", "EmptyCanonicalNode", "TooFewForPadding"}),

@@ -89,7 +89,7 @@ fn resizes(case: &Case) -> u8 {
 }
 
 #[test]
-fn pictures_equal_torchvisions() {
+fn pictures_have_the_pixels_of_torchvision() {
     let (mut values, mut off, mut off_by_more, mut seen) = (0_u64, 0_u64, 0_u64, 0);
     for (case, file, want) in cases().iter().filter(|c| c.0.dtype == DType::UInt8) {
         let got = decode(case, file);
@@ -110,7 +110,7 @@ fn pictures_equal_torchvisions() {
 }
 
 #[test]
-fn normalised_pictures_equal_torchvisions() {
+fn normalised_pictures_equal_those_of_torchvision() {
     let mut seen = 0;
     for (case, file, want) in cases().iter().filter(|c| c.0.dtype == DType::Float32) {
         let got = decode(case, file);

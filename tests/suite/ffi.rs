@@ -88,7 +88,7 @@ fn sum_of_all_tokens() -> String {
 }
 
 #[test]
-fn a_c_program_reads_every_token_and_receives_errors_for_its_mistakes() {
+fn a_c_program_reads_all_tokens_and_gets_an_error_for_each_wrong_call() {
     let rig = Rig::new("tests/interface.c");
     let run = Rig::run(rig.program()).arg(rig.config()).output().expect("it runs");
     assert_eq!(printed(run), sum_of_all_tokens());
@@ -106,7 +106,7 @@ fn header() -> String {
 }
 
 #[test]
-fn the_document_that_the_header_shows_opens_a_loader() {
+fn the_json_example_in_the_header_opens_a_loader() {
     let header = header();
     let (_, example) = header.split_once("```json\n").expect("an example");
     let (example, _) = example.split_once("```").expect("its end");
@@ -122,7 +122,7 @@ fn the_document_that_the_header_shows_opens_a_loader() {
 }
 
 #[test]
-fn the_header_lists_every_name_of_the_document_with_its_default() {
+fn the_header_lists_every_option_with_its_default() {
     let header = header();
     let listed = |name: &str, default: &Value| {
         // Some defaults are explained after a colon.
@@ -167,7 +167,7 @@ fn the_header_lists_every_name_of_the_document_with_its_default() {
 
 /// Runs only calls that start no epoch: rustix reads the vDSO's address from the kernel, and valgrind unmaps the vDSO.
 #[test]
-fn valgrind_finds_no_fault_in_the_handling_of_mistakes() {
+fn valgrind_reports_no_error_for_wrong_calls() {
     if Command::new("valgrind").arg("--version").output().is_err() {
         println!("skipped: valgrind is not installed");
         return;

@@ -188,7 +188,7 @@ impl Fetcher for Overtaken {
 }
 
 #[test]
-fn at_the_end_of_an_epoch_nothing_but_its_owner_holds_the_reader() {
+fn at_the_end_of_an_epoch_the_fetching_thread_releases_the_reader() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     assert_eq!(tokens(data.path(), 20, None), 1);
     let fetcher = Overtaken { folder: data.path().into(), cache: cache.path().into() };
@@ -206,7 +206,7 @@ fn at_the_end_of_an_epoch_nothing_but_its_owner_holds_the_reader() {
 }
 
 #[test]
-fn a_download_that_fails_ahead_is_the_next_samples_error_without_a_wait() {
+fn a_failed_download_ahead_is_the_next_samples_error_without_a_wait() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     tokens(data.path(), 1000, None);
     let server = serve(data.path());
@@ -239,7 +239,7 @@ fn a_cache_limit_holds_for_readers_that_share_a_folder_and_all_get_every_sample(
 }
 
 #[test]
-fn a_reader_that_sleeps_keeps_no_room_from_another() {
+fn an_idle_reader_occupies_no_space_that_another_needs() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     tokens(data.path(), 1000, None);
     let server = serve(data.path());
@@ -274,7 +274,7 @@ fn a_deleted_shard_is_fetched_again() {
 }
 
 #[test]
-fn only_what_can_be_fetched_again_is_evicted() {
+fn only_shards_that_can_be_fetched_again_are_evicted() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     tokens(data.path(), 100, None);
     let server = serve(data.path());
@@ -295,7 +295,7 @@ fn only_what_can_be_fetched_again_is_evicted() {
 }
 
 #[test]
-fn compressed_shards_without_a_remote_are_unpacked_beside_themselves() {
+fn compressed_shards_without_a_remote_are_unpacked_into_their_folder() {
     let data = tempfile::tempdir().unwrap();
     let shards = tokens(data.path(), 100, Some("zstd"));
     assert_eq!(read_all(&open(place(None, data.path()), None), 8).unwrap().len(), 100);
@@ -320,7 +320,7 @@ fn a_damaged_compressed_shard_is_not_unpacked() {
 }
 
 #[test]
-fn a_checkpoint_at_the_end_of_an_epoch_that_padding_made_longer_has_nothing_left() {
+fn a_checkpoint_at_the_end_of_a_padded_epoch_has_no_remaining_samples() {
     let data = tempfile::tempdir().unwrap();
     tokens(data.path(), 117, None);
     let reader = open(place(None, data.path()), None);

@@ -12,7 +12,7 @@ from streaming import StreamingDataLoader, StreamingDataset
 
 
 class Regression(ComposerModel):
-    """A line through numbers: what is trained does not matter here."""
+    """Linear model of the numbers: the test only needs a model that trains."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The reference, as it is installed, beside ours."""
+"""Fixtures that import modules of the installed reference and of this package."""
 
 import atexit
 import contextlib

@@ -1,4 +1,4 @@
-"""`import streaming` through the alias, each time in a process of its own."""
+"""`import streaming` through the alias, each time in a separate process."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 
 def run(*arguments, code=None, timeout=120, cwd=None):
-    """Output of a Python process; its failure is the test's."""
+    """Returns the output of a Python process; its failure fails the test."""
     command = [sys.executable, *(["-c", textwrap.dedent(code)] if code else arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=cwd)
     assert done.returncode == 0, done.stderr
@@ -32,7 +32,7 @@ def test_a_module_is_the_same_module_under_both_names():
     )
 
 
-def test_what_is_patched_by_a_dotted_path_is_patched():
+def test_patching_the_alias_by_a_dotted_path_patches_the_package():
     run(
         code="""
         import forebay.streaming.alias
@@ -44,7 +44,7 @@ def test_what_is_patched_by_a_dotted_path_is_patched():
     )
 
 
-def test_a_pickle_that_names_the_reference_opens():
+def test_a_pickle_of_the_references_classes_loads():
     run(
         code="""
         import forebay.streaming.alias
@@ -69,7 +69,7 @@ def test_a_module_that_does_not_exist_is_named():
     )
 
 
-def test_the_alias_refuses_to_come_second():
+def test_installing_the_alias_after_the_reference_is_an_error():
     run(
         code="""
         import sys, types
@@ -84,7 +84,7 @@ def test_the_alias_refuses_to_come_second():
     )
 
 
-def test_nothing_heavy_is_imported_before_it_is_used():
+def test_large_packages_are_imported_only_when_used():
     heavy = "torch torchvision transformers boto3 google pyspark PIL"
     run(
         code=f"""
@@ -96,13 +96,13 @@ def test_nothing_heavy_is_imported_before_it_is_used():
     )
 
 
-def program(beside):
-    """A program that has work done in another process, by a class made of one of ours; it imports NAME from `beside`."""
+def program(neighbour):
+    """A program that runs a subclass of our class in another process; it imports NAME from module `neighbour`."""
     return textwrap.dedent(
         f"""
         import multiprocessing, os, sys
         from streaming.base.spanner import Spanner
-        from {beside} import NAME
+        from {neighbour} import NAME
 
         class Mine(Spanner):
             pass
@@ -120,10 +120,10 @@ def program(beside):
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_script_and_its_workers_run_through_the_alias(tmp_path, method):
     script = tmp_path / "train.py"
-    script.write_text(program("beside"))
-    (tmp_path / "beside.py").write_text("NAME = 'beside'")
+    script.write_text(program("neighbour"))
+    (tmp_path / "neighbour.py").write_text("NAME = 'neighbour'")
     out = run("-m", "forebay.streaming.alias", str(script), method, "--lr", "1")
-    assert out.strip() == "(True, 'forebay.streaming.base.spanner') beside ['--lr', '1'] train.py"
+    assert out.strip() == "(True, 'forebay.streaming.base.spanner') neighbour ['--lr', '1'] train.py"
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -131,18 +131,18 @@ def test_a_module_and_its_workers_run_through_the_alias(tmp_path, method):
     package = tmp_path / "training"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "beside.py").write_text("NAME = 'beside'")
-    (package / "__main__.py").write_text(program(".beside"))
+    (package / "neighbour.py").write_text("NAME = 'neighbour'")
+    (package / "__main__.py").write_text(program(".neighbour"))
     out = run("-m", "forebay.streaming.alias", "-m", "training", method, "--lr", "1", cwd=tmp_path)
-    assert out.strip() == "(True, 'forebay.streaming.base.spanner') beside ['--lr', '1'] __main__.py"
+    assert out.strip() == "(True, 'forebay.streaming.base.spanner') neighbour ['--lr', '1'] __main__.py"
 
 
-def test_a_converter_runs_under_the_reference_s_name():
+def test_a_converter_runs_as_a_module_of_the_reference():
     out = run("-m", "forebay.streaming.alias", "-m", "streaming.vision.convert.cifar10", "--help")
     assert "--in_root" in out
 
 
-def test_pytest_takes_the_alias_as_a_plugin(tmp_path):
+def test_the_alias_works_as_a_pytest_plugin(tmp_path):
     test = tmp_path / "test_it.py"
     test.write_text("import streaming\ndef test_it(): assert streaming.__name__ == 'forebay.streaming'\n")
     run("-m", "pytest", "-q", "-p", "forebay.streaming.alias", "-p", "no:cacheprovider", str(test))

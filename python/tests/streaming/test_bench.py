@@ -41,7 +41,7 @@ def events(scripts, side, epochs=2, **config):
 
 
 @pytest.mark.parametrize("way", ["loader", "index", "local", "reader"])
-def test_both_sides_hand_out_the_same_samples(scripts, folder, way):
+def test_both_loaders_deliver_the_same_samples(scripts, folder, way):
     found = {side: events(scripts, side, way=way, data=folder) for side in ("ours", "reference")}
     for side, said in found.items():
         assert [one["event"] for one in said] == ["ready", "first", "epoch", "epoch"], said
@@ -52,7 +52,7 @@ def test_both_sides_hand_out_the_same_samples(scripts, folder, way):
     assert what[0] == what[1]
 
 
-def test_the_limit_hands_out_as_many(scripts, folder):
+def test_the_bare_dataloader_delivers_the_same_number_of_samples(scripts, folder):
     said = events(scripts, "ready", way="loader", data=folder, workers=2)
     assert [one.get("items") for one in said[2:]] == [40, 40]
     said = events(scripts, "ours", epochs=1, way="loader", data=folder, workers=1, batches_max=1)

@@ -62,7 +62,7 @@ def test_an_unknown_hash_is_named(either):
         either("base.hashing").get_hash("sha3", b"")
 
 
-def test_slices_are_the_reference_s(reference):
+def test_batch_slices_equal_the_reference_s(reference):
     def make(base):
         class Numbers(base):
             size = 10

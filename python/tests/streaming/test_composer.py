@@ -1,5 +1,5 @@
-"""Composer's Trainer, unmodified, on our data sets through the alias: it trains, saves its place within an epoch, and
-goes on there on another number of ranks. python/scripts/composer.sh makes an environment that has it."""
+"""Composer's unmodified Trainer on our data sets through the alias: it trains, saves a checkpoint within an epoch, and
+resumes it on another number of ranks. python/scripts/composer.sh makes an environment that has Composer."""
 
 import json
 import os
@@ -57,16 +57,16 @@ def test_an_epoch_has_every_sample_and_the_next_begins(whole):
     assert sorted(map(len, whole[steps:])) == [GLOBAL_BATCH] * (STEPS - steps)
 
 
-def test_it_trains_on_what_it_trains_on_with_the_reference(folder, whole):
+def test_a_run_trains_on_the_same_samples_as_with_the_reference(folder, whole):
     assert train(folder, "reference", STEPS, alias=[]) == whole
 
 
-def test_two_ranks_stop_within_an_epoch_and_one_goes_on(folder, whole):
+def test_one_rank_resumes_an_epoch_that_two_ranks_began(folder, whole):
     assert train(folder, "first-two", 3, ranks=2) == whole[:3]
     saved = folder / "first-two-save" / "3.pt"
     assert train(folder, "then-one", STEPS, load=saved) == whole[3:]
 
 
-def test_one_rank_stops_within_an_epoch_and_two_go_on(folder, whole):
+def test_two_ranks_resume_an_epoch_that_one_rank_began(folder, whole):
     saved = folder / "whole-save" / "5.pt"
     assert train(folder, "then-two", STEPS, ranks=2, load=saved) == whole[5:]

@@ -27,7 +27,7 @@ def convert(name, *arguments):
 
 
 def samples(folder):
-    """Everything a folder holds, its packed shards unpacked."""
+    """All files of a folder, with compressed shards unpacked."""
     for packed in folder.glob("*.zstd"):
         packed.with_suffix("").write_bytes(decompress("zstd", packed.read_bytes()))
     return LocalDataset(str(folder))[:]
@@ -40,7 +40,7 @@ def picture(path, seed, form="JPEG", size=(8, 6)):
     return path.read_bytes()
 
 
-def test_imagenet_from_folders_of_classes(tmp_path):
+def test_imagenet_is_converted_from_folders_of_classes(tmp_path):
     files = {}
     for split in ("train", "val"):
         for label, name in enumerate(["n01", "n02", "n10"]):
@@ -57,7 +57,7 @@ def test_imagenet_from_folders_of_classes(tmp_path):
             assert files[sample["x"].fp.getvalue()] == sample["y"]
 
 
-def test_imagenet_refuses_other_files_and_other_classes(tmp_path):
+def test_imagenet_rejects_other_files_and_other_classes(tmp_path):
     module = converter("vision.convert.imagenet")
     with pytest.raises(AssertionError, match=r"a.png is none of jpeg"):
         module.check_extensions(["x/a.png"], {"jpeg"})
@@ -65,7 +65,7 @@ def test_imagenet_refuses_other_files_and_other_classes(tmp_path):
         module.get_classes(["train/a/1.jpeg"], ["a", "b"])
 
 
-def test_cifar10_from_its_batches(tmp_path, monkeypatch):
+def test_cifar10_is_converted_from_its_batches(tmp_path, monkeypatch):
     from torchvision.datasets import CIFAR10
 
     folder = tmp_path / "in" / "cifar-10-batches-py"
@@ -86,14 +86,14 @@ def test_cifar10_from_its_batches(tmp_path, monkeypatch):
         assert len(found) == 7
 
 
-def test_fake_cifar10_is_noise_of_that_form(tmp_path):
+def test_fake_cifar10_has_noise_in_the_shape_of_cifar10(tmp_path):
     convert("vision.convert.fake_cifar10", "--out", tmp_path, "--num_train", 5, "--num_val", 2)
     found = LocalDataset(str(tmp_path), "train")
     assert len(found) == 5 and found[0]["x"].size == (32, 32)
     assert len(LocalDataset(str(tmp_path), "val")) == 2
 
 
-def test_ade20k_from_its_folders(tmp_path):
+def test_ade20k_is_converted_from_its_folders(tmp_path):
     files = {}
     for split, folder in (("train", "training"), ("val", "validation")):
         for i in (1, 2, 3020):
@@ -112,7 +112,7 @@ def test_ade20k_from_its_folders(tmp_path):
             assert (sample["x"].fp.getvalue(), sample["y"].fp.getvalue()) == files[split, sample["uid"]]
 
 
-def test_coco_from_pictures_and_annotations(tmp_path):
+def test_coco_is_converted_from_pictures_and_annotations(tmp_path):
     categories = [{"id": 18, "name": "dog"}, {"id": 3, "name": "car"}]
     for split in ("train", "val"):
         images, annotations = [], []
@@ -134,7 +134,7 @@ def test_coco_from_pictures_and_annotations(tmp_path):
     assert second["img_id"] == 103, "pictures without a box are left out"
 
 
-def test_c4_from_its_files(tmp_path):
+def test_c4_is_converted_from_its_files(tmp_path):
     lines = [{"text": f"text {i}", "timestamp": "2019-04-25T12:57:54Z", "url": f"http://{i}"} for i in range(9)]
     for split, part in (("train", lines[:6]), ("validation", lines[6:])):
         for number in range(3):
@@ -148,7 +148,7 @@ def test_c4_from_its_files(tmp_path):
         convert("text.convert.c4", "--in_root", tmp_path / "out", "--out_root", tmp_path / "again", "--progress_bar", 0)
 
 
-def test_the_pile_from_its_files(tmp_path, capsys):
+def test_the_pile_is_converted_from_its_files(tmp_path, capsys):
     def write(name, texts):
         path = tmp_path / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def test_the_pile_from_its_files(tmp_path, capsys):
         list(converter("text.convert.pile").each_sample(str(tmp_path / "in" / "val.jsonl")))
 
 
-def test_wikipedia_s_text_from_its_parts(tmp_path):
+def test_wikipedia_s_text_is_converted_from_its_parts(tmp_path):
     for part in range(2):
         (tmp_path / f"part-{part:05}-of-00002").write_text(f"first of {part}\n\n  second of {part}  \n")
     (tmp_path / "eval.txt").write_text("to evaluate\n")
@@ -203,7 +203,7 @@ def wikipedia(tmp_path):
     return tmp_path
 
 
-def test_wikipedia_for_bert_from_documents_to_samples(tmp_path, wikipedia):
+def test_wikipedia_s_documents_are_converted_to_samples_for_bert(tmp_path, wikipedia):
     common = ["--vocab_file", wikipedia / "vocab.txt", "--max_seq_length", 24, "--dupe_factor", 2]
     groups = ("--in_root", wikipedia, "--in_num_shards", 4, "--out_root", tmp_path / "groups")
     convert("text.convert.enwiki.mds.make_train_parallel", *groups, *common, "--compression", "zstd:1")
@@ -231,7 +231,7 @@ def test_wikipedia_for_bert_from_documents_to_samples(tmp_path, wikipedia):
     assert both_kinds == {0, 1}
 
 
-def test_masking_is_the_seed_s():
+def test_masking_depends_only_on_the_seed():
     from random import Random
 
     masking = converter("text.convert.enwiki.mds._masking")
@@ -283,7 +283,7 @@ def webvid(tmp_path):
         server.shutdown()
 
 
-def test_webvid_with_its_videos_inside_and_outside(tmp_path, webvid):
+def test_webvid_is_converted_with_videos_in_shards_and_in_files(tmp_path, webvid):
     crawl = ("--in", webvid, "--out_root", tmp_path / "inside", "--num_procs", 2)
     convert("multimodal.convert.webvid.crawl_webvid", *crawl)
     inside = LocalDataset(str(tmp_path / "inside"))[:]
@@ -296,14 +296,14 @@ def test_webvid_with_its_videos_inside_and_outside(tmp_path, webvid):
         assert (tmp_path / "mp4" / sample["content_path"]).read_text() == f"video /{sample['videoid']}"
 
 
-def test_webvid_by_words(tmp_path, webvid):
+def test_webvid_is_split_by_words_in_captions(tmp_path, webvid):
     arguments = ("--csv", webvid, "--mds_root", tmp_path / "words", "--filters", "cat,dog", "--num_procs", 2)
     convert("multimodal.convert.webvid.crawl_webvid_subsets", *arguments)
     ids = {word: [s["videoid"] for s in LocalDataset(str(tmp_path / "words" / word))[:]] for word in ("cat", "dog")}
     assert ids == {"cat": ["0", "3"], "dog": ["1", "3"]}
 
 
-def test_laion_from_parquet_as_it_comes(tmp_path):
+def test_laion_is_converted_as_parquet_files_arrive(tmp_path):
     pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     parquet = pytest.importorskip("pyarrow.parquet")
     module = converter("multimodal.convert.laion.laion400m.convert_and_upload")

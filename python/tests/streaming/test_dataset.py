@@ -1,7 +1,7 @@
 """StreamingDataset and its loader: equal to the reference's in samples and order, alone, in workers, across ranks and
 runs.
 
-What the reference does wrong has a test each, in test_faults.py.
+Faults of the reference are tested in test_faults.py.
 """
 
 import gc
@@ -70,7 +70,7 @@ def test_samples_come_back_as_they_were_written(remote, tmp_path):
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_the_local_folder_holds_index_and_shards_and_nothing_else(tmp_path, compression):
+def test_the_local_folder_contains_only_index_and_shards(tmp_path, compression):
     remote = write(tmp_path / "remote", 117, compression=compression)
     dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"), batch_size=4)
     assert sorted(os.listdir(tmp_path / "local")) == ["index.json"]
@@ -95,17 +95,17 @@ def test_workers_of_all_kinds_share_each_epoch(remote, tmp_path, context, persis
     assert shared.next_epoch == 3
 
 
-def test_a_data_set_that_was_used_before_a_fork_works_on_both_sides(remote, tmp_path):
+def test_a_data_set_used_before_a_fork_works_in_parent_and_child(remote, tmp_path):
     dataset = StreamingDataset(remote=remote, local=str(tmp_path), batch_size=4, num_canonical_nodes=1)
     before = iter(dataset)
     assert next(before)["number"] == 0
     assert of_loader(DataLoader(dataset, batch_size=4, num_workers=2)) == list(range(117))
-    # The iterator is the parent's and goes on there.
+    # The iterator belongs to the parent and continues there.
     assert next(before)["number"] == 1
     assert numbers(dataset[[5, 99]]) == [5, 99]
 
 
-def test_a_number_of_workers_that_changes_between_epochs_changes_nothing(remote, tmp_path):
+def test_the_number_of_workers_may_change_between_epochs(remote, tmp_path):
     arguments = {"remote": remote, "batch_size": 2, "shuffle": True}
     dataset = StreamingDataset(local=str(tmp_path / "a"), **arguments)
     alone = StreamingDataset(local=str(tmp_path / "b"), **arguments)
@@ -129,7 +129,7 @@ def test_a_number_of_workers_that_changes_between_epochs_changes_nothing(remote,
     ],
     ids=str,
 )
-def test_arguments_of_other_types_are_taken_as_the_reference_takes_them(reference, ours, remote, tmp_path, arguments):
+def test_arguments_of_other_types_are_converted_as_by_the_reference(reference, ours, remote, tmp_path, arguments):
     def made(module, name):
         local = tmp_path / name / arguments.get("local", "")
         settings = {"batch_size": 4, **arguments, "local": local if "local" in arguments else str(local)}
@@ -179,7 +179,7 @@ def test_a_dropped_iteration_ends_at_once(remote, tmp_path):
             gc.enable()
 
 
-def test_an_epoch_that_was_left_early_counts(remote, tmp_path):
+def test_an_epoch_that_was_ended_early_counts(remote, tmp_path):
     arguments = {"remote": remote, "batch_size": 4, "shuffle": True}
     dataset = StreamingDataset(local=str(tmp_path / "a"), **arguments)
     alone = StreamingDataset(local=str(tmp_path / "b"), **arguments)
@@ -213,7 +213,7 @@ def test_the_order_is_the_references(reference, ours, remotes, tmp_path, method,
         [{}, {"repeat": 2.3}],
     ],
 )
-def test_weights_choose_what_the_reference_chooses(reference, ours, remotes, tmp_path, weights):
+def test_weights_select_the_same_samples_as_the_reference(reference, ours, remotes, tmp_path, weights):
     def outcome(module, local):
         streams = [
             module("base.stream").Stream(remote=r, local=str(local / str(i)), **w)
@@ -228,7 +228,7 @@ def test_weights_choose_what_the_reference_chooses(reference, ours, remotes, tmp
 
 
 @pytest.mark.parametrize("replication", [None, 2])
-def test_ranks_see_what_the_references_ranks_see(reference, remote, tmp_path, replication):
+def test_ranks_get_the_same_samples_as_the_references_ranks(reference, remote, tmp_path, replication):
     arguments = {"batch_size": 3, "shuffle": True, "replication": replication, "num_canonical_nodes": 2}
     for rank in range(4):
         world = {"rank": rank, "world_size": 4, "local_rank": rank % 2, "local_world_size": 2}
@@ -240,7 +240,7 @@ def test_ranks_see_what_the_references_ranks_see(reference, remote, tmp_path, re
 
 
 def ids_of_rank(reference, remote, local, rank, arguments):
-    """What the reference plans for a rank of 2 nodes with 2 ranks each."""
+    """The reference's plan for a rank of 2 nodes with 2 ranks each."""
     World = reference("base.world").World
     order = {**arguments, "replication": None}
     dataset = reference("base.dataset").StreamingDataset(remote=remote, local=str(local), **order)
@@ -264,7 +264,7 @@ def checkpoint(dataset, batch_size, batches):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_a_checkpoint_of_four_ranks_goes_on_with_another_number(remote, tmp_path, ranks):
+def test_a_checkpoint_of_four_ranks_resumes_on_another_number(remote, tmp_path, ranks):
     def dataset(rank, count, local):
         return StreamingDataset(
             remote=remote,
@@ -297,7 +297,7 @@ def test_a_checkpoint_of_four_ranks_goes_on_with_another_number(remote, tmp_path
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_checkpoints_go_from_the_reference_to_us_and_back(reference, ours, remote, tmp_path, workers):
+def test_checkpoints_of_each_package_resume_in_the_other(reference, ours, remote, tmp_path, workers):
     def run(module, local, state=None):
         dataset = module("base.dataset").StreamingDataset(
             remote=remote, local=str(local), batch_size=4, shuffle=True, num_canonical_nodes=2
@@ -350,7 +350,7 @@ def test_subclasses_may_change_items_either_way(remote, tmp_path):
         assert dataset[7] == -7
 
 
-def test_shards_are_readers_that_are_made_when_asked_for(remotes, tmp_path):
+def test_readers_of_shards_are_created_on_access(remotes, tmp_path):
     streams = [Stream(remote=r, local=str(tmp_path / str(i))) for i, r in enumerate(remotes)]
     dataset = StreamingDataset(streams=streams, batch_size=4)
     assert len(dataset.shards) == dataset.num_shards == len(dataset.samples_per_shard)
@@ -388,8 +388,8 @@ def test_a_stream_without_samples_is_named(remote, tmp_path):
 
 
 @pytest.mark.parametrize("place", [(), ("shards", 0)], ids=["index", "shard"])
-def test_an_index_of_another_version_is_refused_as_the_reference_refuses_it(reference, ours, remote, tmp_path, place):
-    """The reference has a bare AssertionError for a shard's."""
+def test_an_index_of_another_version_raises_the_reference_s_error(reference, ours, remote, tmp_path, place):
+    """For a shard, the reference raises an AssertionError without a message."""
     folder = shutil.copytree(remote, tmp_path / "old")
     index = json.loads((folder / "index.json").read_text())
     part = index
@@ -402,7 +402,7 @@ def test_an_index_of_another_version_is_refused_as_the_reference_refuses_it(refe
             module("base.dataset").StreamingDataset(local=str(folder))
 
 
-def test_an_index_that_is_no_object_is_a_format_error_that_names_the_file(tmp_path):
+def test_an_index_that_is_not_an_object_is_a_format_error_that_names_the_file(tmp_path):
     (tmp_path / "index.json").write_text("[]")
     with pytest.raises(forebay.FormatError, match="index.json"):
         StreamingDataset(local=str(tmp_path))

@@ -75,7 +75,7 @@ def test_a_sample_whose_shard_could_not_be_fetched_is_read_again(remote, tmp_pat
 
 
 def test_no_worker_waits_for_a_shard_that_another_could_not_fetch(remote, tmp_path):
-    """The reference leaves the shard marked as being fetched, and the other workers wait for it for ever."""
+    """The reference leaves the shard marked as being fetched, and the other workers wait for it forever."""
     lose(remote, 0)
     dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"), batch_size=1, num_canonical_nodes=1)
     for _ in range(2):
@@ -97,7 +97,7 @@ def test_shards_without_a_remote_are_never_evicted(remote, tmp_path):
     assert sorted(os.listdir(only_copy)) == files
 
 
-def test_of_a_shard_in_both_forms_the_compressed_one_goes(tmp_path):
+def test_the_compressed_file_of_an_unpacked_shard_is_removed(tmp_path):
     """The reference deletes the raw file when it starts, keeps the compressed one, and unpacks it again."""
     remote, local = write(tmp_path / "remote", compression="zstd"), tmp_path / "local"
     numbers(StreamingDataset(remote=remote, local=str(local), batch_size=4, keep_zip=True))
@@ -109,7 +109,7 @@ def test_of_a_shard_in_both_forms_the_compressed_one_goes(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_checkpoint_at_the_end_of_an_epoch_resumes_with_the_next(remote, tmp_path, workers):
+def test_a_checkpoint_at_the_end_of_an_epoch_resumes_at_the_next(remote, tmp_path, workers):
     """The reference raises "Resuming further into the dataset", where canonical nodes have made the epoch longer."""
     arguments = {"remote": remote, "batch_size": 4, "num_canonical_nodes": 64, "shuffle": True}
     dataset = StreamingDataset(local=str(tmp_path / "a"), **arguments)
@@ -126,7 +126,7 @@ def test_a_checkpoint_at_the_end_of_an_epoch_resumes_with_the_next(remote, tmp_p
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_checkpoint_among_the_places_that_canonical_nodes_add_goes_on_there(tmp_path, workers):
+def test_a_checkpoint_among_the_places_that_canonical_nodes_add_resumes_there(tmp_path, workers):
     """The reference rejects it, because it is after the number of samples, and loses the rest of the epoch."""
     remote = write(tmp_path / "remote", 90)
     arguments = {"remote": remote, "batch_size": 4, "num_canonical_nodes": 64, "shuffle": True}
@@ -159,14 +159,14 @@ def test_streams_can_be_used_in_another_data_set(remote, tmp_path):
         stream = Stream(remote=remote, local=str(tmp_path / "local"), **weights)
         sizes = [StreamingDataset(streams=[stream], batch_size=4).epoch_size for _ in range(2)]
         assert sizes[0] == sizes[1]
-    # What the user sets afterwards counts.
+    # Weights that the user sets afterwards count.
     stream = Stream(remote=remote, local=str(tmp_path / "local"))
     StreamingDataset(streams=[stream], batch_size=4)
     stream.choose = 10
     assert StreamingDataset(streams=[stream], batch_size=4).epoch_size == 10
 
 
-def test_epochs_leave_nothing_behind(remote, tmp_path):
+def test_epochs_leak_no_memory(remote, tmp_path):
     """Each of the reference's iterators is kept until the process ends, with its ids: 16 MB an epoch here."""
     dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"), batch_size=4, epoch_size="2M")
 
@@ -205,7 +205,7 @@ def shared_memory(pid):
     return {name for name in mapped | opened if name.startswith("/dev/shm/")}
 
 
-def test_a_killed_job_leaves_nothing_that_the_next_one_notices(remote, tmp_path):
+def test_a_killed_job_does_not_affect_the_next_one(remote, tmp_path):
     """The reference's names in shared memory stay, and the next job raises "Reused local directory"."""
     local = tmp_path / "local"
     with job(remote, local, "wait") as killed:
@@ -219,7 +219,7 @@ def test_a_killed_job_leaves_nothing_that_the_next_one_notices(remote, tmp_path)
 
 
 def test_two_jobs_may_share_a_folder(remote, tmp_path):
-    """The reference refuses the second one."""
+    """The reference rejects the second job."""
     jobs = [job(remote, tmp_path / "local", "go") for _ in range(2)]
     for one in jobs:
         output, _ = one.communicate(timeout=600)
@@ -230,12 +230,12 @@ def test_two_jobs_may_share_a_folder(remote, tmp_path):
 def iterate(remote, local, rank, results):
     world = {"rank": rank, "world_size": 2, "local_rank": rank, "local_world_size": 2}
     dataset = StreamingDataset(remote=remote, local=local, batch_size=4, num_canonical_nodes=1, **world)
-    # Rank 1 makes one epoch more, and no rank waits for it.
+    # Rank 1 runs one more epoch, and no rank waits for it.
     results.put((rank, [sorted(numbers(dataset)) for _ in range(1 + rank)]))
 
 
-def test_a_rank_that_makes_an_epoch_more_waits_for_no_rank(remote, tmp_path):
-    """The reference's ranks of a node meet at a barrier three times an epoch: the one that goes on alone hangs."""
+def test_a_rank_that_runs_an_additional_epoch_does_not_wait_for_others(remote, tmp_path):
+    """The reference's ranks of a node wait at a barrier three times an epoch: a rank that continues alone hangs."""
     context = multiprocessing.get_context("spawn")
     results = context.SimpleQueue()
     ranks = [context.Process(target=iterate, args=(remote, str(tmp_path / "local"), r, results)) for r in range(2)]

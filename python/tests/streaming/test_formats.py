@@ -65,7 +65,7 @@ def same(a, b):
     return type(a) is type(b) and a == b
 
 
-def test_every_value_has_the_reference_s_bytes_and_comes_back_alike(reference):
+def test_every_value_has_the_reference_s_bytes_and_reads_back_equal(reference):
     theirs = reference("base.format.mds.encodings")
     assert encodings.get_mds_encodings() == theirs.get_mds_encodings()
     for name, values in VALUES.items():
@@ -98,18 +98,18 @@ def test_every_value_has_the_reference_s_bytes_and_comes_back_alike(reference):
         ("int:8", 1, AttributeError),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused(either, name, value, error):
+def test_a_value_that_does_not_fit_is_rejected(either, name, value, error):
     with pytest.raises(error):
         either("base.format.mds.encodings").mds_encode(name, value)
 
 
-def test_a_big_endian_array_comes_back_with_its_values():
+def test_a_big_endian_array_reads_back_with_its_values():
     # The reference stores its bytes as they are under a little-endian dtype.
     array = np.array([1, 2], ">i4")
     assert encodings.mds_decode("ndarray", encodings.mds_encode("ndarray", array)).tolist() == [1, 2]
 
 
-def test_a_picture_that_was_opened_from_a_file_keeps_its_bytes(either, tmp_path):
+def test_a_picture_opened_from_a_file_is_stored_with_the_bytes_of_the_file(either, tmp_path):
     path = tmp_path / "a.jpg"
     path.write_bytes(jpeg())
     with Image.open(path) as picture:
@@ -141,7 +141,7 @@ class Reverse(encodings.Encoding):
         return data.decode()[::-1]
 
 
-def test_an_encoding_of_the_user_s_own_is_written_and_read(monkeypatch, tmp_path):
+def test_a_custom_encoding_is_written_and_read(monkeypatch, tmp_path):
     monkeypatch.setitem(encodings._encodings, "reverse", Reverse)
     with formats.MDSWriter(out=str(tmp_path), columns={"text": "reverse"}) as writer:
         writer.write({"text": "abc"})
@@ -201,7 +201,7 @@ def test_writers_write_the_reference_s_files(reference, tmp_path, name, argument
 
 
 @pytest.mark.parametrize(("name", "arguments"), CASES, ids=lambda case: case if isinstance(case, str) else "")
-def test_each_reads_what_the_other_wrote(reference, tmp_path, name, arguments):
+def test_each_package_reads_the_files_of_the_other(reference, tmp_path, name, arguments):
     theirs = reference("base.format")
     local = reference("base.local").LocalDataset
     for writers in (formats, theirs):
@@ -217,7 +217,7 @@ def test_each_reads_what_the_other_wrote(reference, tmp_path, name, arguments):
         assert mine[5:1:-2][0]["n"] == 5
 
 
-def test_an_index_is_read_as_strictly_as_the_reference_reads_it(either, tmp_path):
+def test_an_index_is_checked_as_strictly_as_by_the_reference(either, tmp_path):
     module = either("base.format")
     write(module, "MDSWriter", tmp_path, CASES[0][1])
     shard = json.loads((tmp_path / "index.json").read_text())["shards"][0]
@@ -248,7 +248,7 @@ def test_a_truncated_shard_names_the_file_and_the_sample(tmp_path):
         LocalDataset(str(tmp_path))[59]
 
 
-def test_a_pickle_is_refused_unless_it_is_allowed(either, tmp_path):
+def test_a_pickle_is_rejected_unless_it_is_allowed(either, tmp_path):
     module = either("base.format")
     with module.MDSWriter(out=str(tmp_path), columns={"p": "pkl"}) as writer:
         writer.write({"p": {1}})
@@ -259,14 +259,14 @@ def test_a_pickle_is_refused_unless_it_is_allowed(either, tmp_path):
         reader.validate(allow_unsafe_types=False)
 
 
-def test_a_reader_travels_to_another_process(tmp_path):
+def test_a_reader_can_be_pickled_to_another_process(tmp_path):
     write(formats, "MDSWriter", tmp_path, CASES[0][1])
     dataset = LocalDataset(str(tmp_path))
     first = dataset[3]
     assert pickle.loads(pickle.dumps(dataset))[3]["s"] == first["s"]
 
 
-def test_set_up_removes_the_packed_file_and_keeps_the_raw_one_that_is_read(tmp_path):
+def test_set_up_removes_the_compressed_file_and_keeps_the_raw_one(tmp_path):
     # The reference removes the raw file, and then counts what is not there.
     write(formats, "MDSWriter", tmp_path, {**CASES[0][1], "compression": "zstd"})
     shard = json.loads((tmp_path / "index.json").read_text())["shards"][0]
@@ -278,7 +278,7 @@ def test_set_up_removes_the_packed_file_and_keeps_the_raw_one_that_is_read(tmp_p
     assert raw.exists() and not (tmp_path / "shard.00000.mds.zstd").exists()
 
 
-def test_half_of_a_shard_is_removed(either, tmp_path):
+def test_one_file_of_a_two_file_shard_is_removed(either, tmp_path):
     module = either("base.format")
     write(module, "CSVWriter", tmp_path, {"columns": TEXT})
     shard = json.loads((tmp_path / "index.json").read_text())["shards"][0]

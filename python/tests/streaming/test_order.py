@@ -18,7 +18,7 @@ ROUNDS = 60
 
 
 def outcome(function, *arguments):
-    """What a call comes to: an array or the kind of exception, and its warnings' first words."""
+    """Outcome of a call: its array or the type of its exception, and the first words of its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -112,7 +112,7 @@ class DataSet:
 
 
 @pytest.mark.parametrize("method", sorted(batching_methods))
-def test_the_work_of_an_epoch_is_equal(reference, method):
+def test_the_work_of_an_epoch_equals_the_reference_s(reference, method):
     theirs = reference("base.batching").generate_work
     dataset_module = reference("base.dataset")
     rng = np.random.default_rng(4)
@@ -127,7 +127,7 @@ def test_the_work_of_an_epoch_is_equal(reference, method):
     assert arrays > ROUNDS // 4, "most cases should come to an order, not to an error"
 
 
-def test_a_spanner_finds_every_sample_as_the_reference_does(reference):
+def test_a_spanner_returns_the_same_places_as_the_reference(reference):
     theirs = reference("base.spanner").Spanner
     rng = np.random.default_rng(5)
     for _ in range(20):
@@ -142,7 +142,7 @@ def test_a_spanner_finds_every_sample_as_the_reference_does(reference):
             mine[index]
 
 
-def test_a_spanner_steps_over_empty_shards():
+def test_a_spanner_skips_empty_shards():
     spanner = Spanner(np.array([0, 2, 0, 0, 1, 0]))
     assert [spanner[i] for i in range(3)] == [(1, 0), (1, 1), (4, 0)]
 
@@ -182,13 +182,13 @@ def test_a_world_is_found_in_the_environment(monkeypatch):
         {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"},
     ],
 )
-def test_an_incomplete_world_in_the_environment_is_the_reference_s(reference, monkeypatch, environ):
+def test_an_incomplete_world_in_the_environment_equals_the_reference_s(reference, monkeypatch, environ):
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     assert World.detect().to_json() == reference("base.world").World.detect().to_json()
 
 
-def test_variables_that_a_program_sets_come_before_its_process_group(reference, monkeypatch, tmp_path):
+def test_variables_set_by_the_program_override_its_process_group(reference, monkeypatch, tmp_path):
     """Programs with tensor parallelism set them to the data-parallel rank."""
     store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)

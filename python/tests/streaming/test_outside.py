@@ -1,5 +1,5 @@
-"""Data sets in places that the engine does not speak to itself: each scheme through its downloader, with the cloud's
-client replaced by one that reads a folder, and schemes of the user's own."""
+"""Data sets in stores that the engine has no client for: each scheme through its downloader, with the cloud's client
+replaced by one that reads a folder, and custom schemes."""
 
 import io
 import os
@@ -26,7 +26,7 @@ def patient(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def schemes(monkeypatch):
-    """Classes that a test defines are forgotten after it."""
+    """Unregisters the classes that a test defines."""
     monkeypatch.setattr(download, "DOWNLOADER_MAPPINGS", dict(download.DOWNLOADER_MAPPINGS))
 
 
@@ -38,7 +38,7 @@ def bucket(tmp_path):
 
 
 class Blob:
-    """An object, as the clients hand it out."""
+    """An object as the clients return it."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -104,7 +104,7 @@ def oracle(bucket, monkeypatch):
 def hugging_face(bucket, monkeypatch):
     def fetch(name, path, repo_type, etag_timeout, local_dir):
         assert (name, repo_type, etag_timeout) == ("organisation/name", "dataset", 7)
-        # Without `local_dir` the real one keeps the file in a cache of its own.
+        # Without `local_dir` the real one keeps the file in its own cache.
         fetched = os.path.join(local_dir, path)
         os.makedirs(os.path.dirname(fetched), exist_ok=True)
         return shutil.copyfile(bucket / path, fetched)
@@ -164,7 +164,7 @@ CLOUDS = [google, google_with_a_key, azure, azure_data_lake, oracle, hugging_fac
 
 @pytest.mark.parametrize("cloud", CLOUDS)
 @pytest.mark.parametrize("workers", [0, 2])
-def test_every_scheme_of_the_reference_is_streamed_from(cloud, workers, bucket, tmp_path, monkeypatch):
+def test_every_scheme_of_the_reference_can_be_streamed(cloud, workers, bucket, tmp_path, monkeypatch):
     remote, local = cloud(bucket, monkeypatch), tmp_path / "local"
     dataset = StreamingDataset(
         remote=remote, local=str(local), split="train", batch_size=4, download_timeout=7, num_canonical_nodes=1
@@ -178,7 +178,7 @@ def test_every_scheme_of_the_reference_is_streamed_from(cloud, workers, bucket, 
 
 
 class Shelf(download.CloudDownloader):
-    """A scheme of the user's own, whose failures a test sets."""
+    """Custom scheme whose failures a test sets."""
 
     root, failures, attempts, clean_ups = "", 0, 0, 0
 
@@ -231,7 +231,7 @@ def test_a_failure_ends_the_epoch_with_the_downloader_s_error(shelf, bucket, tmp
     assert not [name for name in os.listdir(tmp_path / "local") if not name.endswith((".mds", ".json"))]
 
 
-def test_what_comes_is_compared_with_the_index(shelf, bucket, tmp_path):
+def test_downloaded_files_are_compared_with_the_index(shelf, bucket, tmp_path):
     shard = bucket / "set" / "train" / "shard.00000.mds.zstd"
     whole = shard.read_bytes()
     dataset = StreamingDataset(remote=shelf, local=str(tmp_path / "local"), batch_size=4)
@@ -266,7 +266,7 @@ def test_hashes_and_the_cache_limit_hold_for_every_scheme(shelf, bucket, tmp_pat
         StreamingDataset(remote=shelf, local=str(tmp_path / "other"), batch_size=4, validate_hash="sha1")[0]
 
 
-def test_an_index_that_cannot_be_had_raises_what_the_downloader_raised(shelf, bucket, tmp_path):
+def test_an_index_that_cannot_be_downloaded_raises_the_downloader_s_exception(shelf, bucket, tmp_path):
     os.remove(bucket / "set" / "train" / "index.json")
     with pytest.raises(FileNotFoundError, match="index.json"):
         StreamingDataset(remote=shelf, local=str(tmp_path / "local"), batch_size=4)
@@ -285,7 +285,7 @@ def test_a_downloader_that_a_program_sets_is_used_for_any_scheme(shelf, bucket, 
     assert numbers(StreamingDataset(streams=[stream], batch_size=4)) == list(range(60))
 
 
-def test_a_class_of_ours_that_a_program_changes_is_used_instead_of_the_engine(bucket, tmp_path, monkeypatch):
+def test_a_patched_downloader_class_is_used_instead_of_the_engine(bucket, tmp_path, monkeypatch):
     """Programs patch the S3 class, for buckets that need no credentials for example."""
     seen = []
 
@@ -299,7 +299,7 @@ def test_a_class_of_ours_that_a_program_changes_is_used_instead_of_the_engine(bu
     assert seen[0] == "s3://bucket/set/train/index.json"
 
 
-def test_a_stream_goes_to_another_process_without_its_connection(monkeypatch, bucket, tmp_path):
+def test_a_stream_is_pickled_without_its_connection(monkeypatch, bucket, tmp_path):
     remote = google(bucket, monkeypatch)
     stream = Stream(remote=remote, local=str(tmp_path))
     stream._downloader._gcs_client = open(os.devnull)
@@ -314,7 +314,7 @@ def test_a_password_is_not_repeated_in_messages(monkeypatch, bucket, tmp_path):
     assert streams._without_password("gs://bucket/set") == "gs://bucket/set"
 
 
-def test_nothing_is_started_before_a_file_is_wanted(shelf, tmp_path):
+def test_no_thread_starts_before_the_first_request(shelf, tmp_path):
     import threading
 
     local = str(tmp_path / "local")

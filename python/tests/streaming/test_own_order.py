@@ -1,4 +1,4 @@
-"""Programs that decide the order themselves, with functions in the registries or overrides of single methods."""
+"""Programs with a custom order: functions in the registries, or overrides of single methods."""
 
 import numpy as np
 import pytest
@@ -12,31 +12,31 @@ def remote(tmp_path):
 
 
 def backwards(sizes, canonical_nodes, seed, epoch, block_size=1):
-    """A shuffle: the other way round, and another one each epoch."""
+    """A shuffle: reversed, and different in each epoch."""
     return np.roll(np.arange(int(np.sum(sizes)))[::-1], epoch)
 
 
 def in_turn(samples, canonical_nodes, nodes, ranks, workers, batch, drop_first=0, initial_nodes=None):
-    """A partitioning: batches go to the ranks in turn, and samples that do not fill a batch of every rank are dropped."""
+    """A partitioning: batches go to the ranks in turn, and samples that do not fill a batch on every rank are dropped."""
     ids = np.arange(drop_first, samples)
     ids = ids[: len(ids) // (nodes * ranks * workers * batch) * (nodes * ranks * workers * batch)]
     return ids.reshape(-1, workers, nodes, ranks, batch).transpose(2, 3, 1, 0, 4).copy()
 
 
 def of_both(reference, ours, tmp_path, make):
-    """What `make(module, local folder)` comes to with the reference and with ours."""
+    """Results of `make(module, local folder)` with the reference and with our package."""
     return [make(module, str(tmp_path / name)) for name, module in (("theirs", reference), ("ours", ours))]
 
 
 def epochs(dataset, workers):
-    """Two epochs alone, one with workers, and the rest of one."""
+    """Two epochs without workers, one with workers, and the remainder of a resumed one."""
     found = [numbers(dataset), numbers(dataset), of_loader(DataLoader(dataset, batch_size=4, num_workers=workers))]
     dataset.load_state_dict(dataset.state_dict(40, True))
     return [*found, numbers(dataset)]
 
 
 @pytest.mark.parametrize("arguments", [{"shuffle_algo": "backwards"}, {"partition_algo": "in turn"}])
-def test_functions_that_a_program_enters_by_name_are_used(reference, ours, remote, tmp_path, monkeypatch, arguments):
+def test_registered_order_functions_are_used(reference, ours, remote, tmp_path, monkeypatch, arguments):
     def make(module, local):
         monkeypatch.setitem(module("base.shuffle").algos, "backwards", backwards)
         monkeypatch.setitem(module("base.partition").algos, "in turn", in_turn)
@@ -47,7 +47,7 @@ def test_functions_that_a_program_enters_by_name_are_used(reference, ours, remot
     assert mine == theirs
 
 
-def test_each_worker_gets_its_part_of_an_order_of_the_program_s_own(ours, remote, tmp_path, monkeypatch):
+def test_each_worker_gets_its_part_of_a_custom_order(ours, remote, tmp_path, monkeypatch):
     monkeypatch.setitem(ours("base.shuffle").algos, "backwards", backwards)
     dataset = ours("base.dataset").StreamingDataset(
         remote=remote, local=str(tmp_path / "local"), batch_size=4, shuffle=True, shuffle_algo="backwards"
@@ -56,7 +56,7 @@ def test_each_worker_gets_its_part_of_an_order_of_the_program_s_own(ours, remote
     assert of_loader(DataLoader(dataset, batch_size=4, num_workers=2))[:3] == [0, 116, 115]
 
 
-def test_a_function_in_the_place_of_a_known_one_is_used(reference, ours, remote, tmp_path, monkeypatch):
+def test_a_function_that_replaces_a_built_in_one_is_used(reference, ours, remote, tmp_path, monkeypatch):
     def make(module, local):
         monkeypatch.setitem(module("base.shuffle").algos, "py1e", backwards)
         made = module("base.dataset").StreamingDataset(remote=remote, local=local, batch_size=4, shuffle=True)
@@ -67,7 +67,7 @@ def test_a_function_in_the_place_of_a_known_one_is_used(reference, ours, remote,
     assert mine[0][:3] == [116, 115, 114]
 
 
-def test_a_batching_method_in_the_place_of_a_known_one_is_used(ours, remote, tmp_path, monkeypatch):
+def test_a_batching_method_that_replaces_a_built_in_one_is_used(ours, remote, tmp_path, monkeypatch):
     methods = ours("base.batching").batching_methods
     random = methods["random"]
     monkeypatch.setitem(methods, "random", lambda *arguments: random(*arguments)[..., ::-1])
@@ -75,7 +75,7 @@ def test_a_batching_method_in_the_place_of_a_known_one_is_used(ours, remote, tmp
     assert numbers(dataset)[:8] == [3, 2, 1, 0, 7, 6, 5, 4]
 
 
-def test_samples_that_a_program_draws_itself_are_those_of_the_epoch(reference, ours, remote, tmp_path):
+def test_an_override_of_resampling_decides_the_samples_of_the_epoch(reference, ours, remote, tmp_path):
     def make(module, local):
         class Even(module("base.dataset").StreamingDataset):
             def resample_streams(self, epoch, stream_id=None):
@@ -89,7 +89,7 @@ def test_samples_that_a_program_draws_itself_are_those_of_the_epoch(reference, o
 
 
 @pytest.mark.parametrize("method", ["per_stream", "device_per_stream", "stratified"])
-def test_other_batching_methods_refuse_functions_of_the_program_s_own(ours, remote, tmp_path, monkeypatch, method):
+def test_other_batching_methods_reject_custom_order_functions(ours, remote, tmp_path, monkeypatch, method):
     monkeypatch.setitem(ours("base.shuffle").algos, "backwards", backwards)
     dataset = ours("base.dataset").StreamingDataset(
         remote=remote, local=str(tmp_path), batch_size=4, shuffle=True, shuffle_algo="backwards", batching_method=method
@@ -98,7 +98,7 @@ def test_other_batching_methods_refuse_functions_of_the_program_s_own(ours, remo
         numbers(dataset)
 
 
-def test_parts_of_an_iteration_may_be_overridden_one_by_one(reference, ours, remote, tmp_path):
+def test_single_methods_of_an_iteration_can_be_overridden(reference, ours, remote, tmp_path):
     def make(module, local):
         base = module("base.dataset").StreamingDataset
 
@@ -124,7 +124,7 @@ def test_parts_of_an_iteration_may_be_overridden_one_by_one(reference, ours, rem
     assert mine == theirs
 
 
-def test_a_method_that_a_program_puts_on_a_data_set_is_used(ours, remote, tmp_path, monkeypatch):
+def test_a_method_assigned_to_a_data_set_is_used(ours, remote, tmp_path, monkeypatch):
     dataset = ours("base.dataset").StreamingDataset(remote=remote, local=str(tmp_path / "local"), batch_size=4)
     monkeypatch.setattr(dataset, "_get_work", lambda epoch, sample_in_epoch: np.array([5, -1, 7]))
     assert numbers(dataset) == [5, 7]

@@ -1,5 +1,4 @@
-"""Programs that prepare shards, read them or iterate in ways of their own, as one finds them written for the
-reference."""
+"""Programs with overrides that prepare shards, read them or iterate, in the forms that programs for the reference use."""
 
 import fcntl
 import itertools
@@ -30,7 +29,7 @@ def batches(dataset, workers):
 
 
 class Copied(Stream):
-    """Fetches shards itself; writes down which, and in which process."""
+    """Fetches shards itself, and records their numbers and the process."""
 
     def __init__(self, log, **arguments):
         super().__init__(**arguments)
@@ -51,7 +50,7 @@ def prepared(log):
 
 
 @pytest.mark.parametrize("workers", [0, 3])
-def test_a_stream_s_own_prepare_shard_is_called_once_for_each_shard(remote, tmp_path, workers):
+def test_an_overridden_prepare_shard_is_called_once_for_each_shard(remote, tmp_path, workers):
     stream = Copied(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
     dataset = StreamingDataset(streams=[stream], batch_size=4, shuffle=True, num_canonical_nodes=1, predownload=16)
     for _ in range(2):
@@ -61,7 +60,7 @@ def test_a_stream_s_own_prepare_shard_is_called_once_for_each_shard(remote, tmp_
     assert sorted(os.listdir(tmp_path / "local")) == ["index.json", *shards]
 
 
-def test_the_order_is_that_of_a_stream_that_the_engine_fetches(remote, tmp_path):
+def test_the_order_equals_that_of_a_stream_without_overrides(remote, tmp_path):
     arguments = {"batch_size": 4, "shuffle": True, "num_canonical_nodes": 1}
     plain = StreamingDataset(remote=remote, local=str(tmp_path / "plain"), **arguments)
     stream = Copied(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
@@ -74,7 +73,7 @@ def test_the_order_is_that_of_a_stream_that_the_engine_fetches(remote, tmp_path)
 
 
 class Checked(Stream):
-    """Does something besides what the class above it does."""
+    """Extends `prepare_shard` of its base class."""
 
     seen = None
 
@@ -83,7 +82,7 @@ class Checked(Stream):
         return super().prepare_shard(shard)
 
 
-def test_an_override_may_leave_the_fetching_to_the_engine(remote, tmp_path, monkeypatch):
+def test_an_override_may_call_the_engine_to_fetch(remote, tmp_path, monkeypatch):
     monkeypatch.setattr(Checked, "seen", [])
     streams_registry.register("checked", func=Checked)
     dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"), batch_size=4, stream_name="checked")
@@ -100,7 +99,7 @@ class Every(Stream):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_stream_may_choose_among_its_shards(remote, tmp_path, workers):
+def test_a_stream_may_select_some_of_its_shards(remote, tmp_path, workers):
     local = str(tmp_path / "local")
     dataset = StreamingDataset(streams=[Every(remote=remote, local=local)], batch_size=4, num_canonical_nodes=1)
     whole = list(StreamingDataset(remote=remote, local=str(tmp_path / "whole")).shards)
@@ -113,7 +112,7 @@ def test_a_stream_may_choose_among_its_shards(remote, tmp_path, workers):
 
 
 class Table:
-    """A reader that is no `Reader`: rows of a file of its own."""
+    """A reader that is not a subclass of `Reader`: it returns rows of a separate file."""
 
     def __init__(self, path, first, samples):
         self.path, self.first, self.samples = path, first, samples
@@ -127,7 +126,7 @@ class Table:
 
 
 class Tables:
-    """An object in the place of a stream that shares nothing with ours but its methods."""
+    """A stream by its methods alone: it has no base class of ours."""
 
     remote, split = None, "tables"
 
@@ -158,7 +157,7 @@ class Tables:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_an_object_with_a_stream_s_methods_is_a_stream(tmp_path, workers):
+def test_an_object_with_the_methods_of_a_stream_is_accepted_as_one(tmp_path, workers):
     dataset = StreamingDataset(streams=[Tables(str(tmp_path))], batch_size=4, num_canonical_nodes=1)
     assert batches(dataset, workers) == list(range(50))
     assert batches(dataset, workers) == list(range(50))
@@ -177,7 +176,7 @@ def test_streams_of_both_kinds_mix(remote, tmp_path):
         del dataset
 
 
-def test_the_cache_limit_holds_for_shards_of_its_own(tmp_path):
+def test_the_cache_limit_holds_for_shards_that_an_override_prepares(tmp_path):
     remote = write(tmp_path / "remote", 300)
     shard_bytes = max(os.path.getsize(os.path.join(remote, name)) for name in os.listdir(remote) if name != "index.json")
     limit = os.path.getsize(os.path.join(remote, "index.json")) + 4 * shard_bytes
@@ -197,7 +196,7 @@ def test_the_cache_limit_holds_for_shards_of_its_own(tmp_path):
     assert len(most) >= dataset.num_shards and limit - 2 * shard_bytes < max(most) <= limit
 
 
-def test_a_failure_of_its_own_prepare_shard_ends_the_epoch(remote, tmp_path):
+def test_an_exception_in_an_overridden_prepare_shard_ends_the_epoch(remote, tmp_path):
     os.remove(os.path.join(remote, "shard.00002.mds"))
     stream = Copied(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
     dataset = StreamingDataset(streams=[stream], batch_size=4, num_canonical_nodes=1)
@@ -207,7 +206,7 @@ def test_a_failure_of_its_own_prepare_shard_ends_the_epoch(remote, tmp_path):
 
 
 class Forking(Copied):
-    """A worker of something else is forked while a shard is prepared."""
+    """An unrelated process is forked while a shard is prepared."""
 
     child = None
 
@@ -235,7 +234,7 @@ def test_a_child_forked_while_a_shard_is_prepared_does_not_keep_the_folder_s_loc
 
 
 class Fetched(Stream):
-    """Fetches each file itself, from another place than `remote`."""
+    """Fetches each file itself, from a folder other than `remote`."""
 
     def __init__(self, source, log, **arguments):
         super().__init__(**arguments)
@@ -250,7 +249,7 @@ class Fetched(Stream):
 
 
 class Watched(Stream):
-    """Does something besides what the class above it does for each file."""
+    """Extends `_download_file` of its base class."""
 
     def __init__(self, log, **arguments):
         super().__init__(**arguments)
@@ -264,7 +263,7 @@ class Watched(Stream):
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("split", ["", "train"])
-def test_a_stream_s_own_download_of_files_is_called_once_for_each(tmp_path, workers, split):
+def test_an_overridden_download_is_called_once_for_each_file(tmp_path, workers, split):
     source = write(tmp_path / "remote" / split, 100, compression="zstd")
     for kind, arguments in (
         (Fetched, {"source": source, "remote": "s3://nowhere/at-all"}),
@@ -280,14 +279,14 @@ def test_a_stream_s_own_download_of_files_is_called_once_for_each(tmp_path, work
         assert sorted(os.listdir(local / split)) == ["index.json", *shards]
 
 
-def test_a_failure_of_its_own_download_has_its_cause(remote, tmp_path):
+def test_an_exception_in_an_overridden_download_has_its_cause(remote, tmp_path):
     stream = Fetched(str(tmp_path), tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
     with pytest.raises(FileNotFoundError, match="index.json"):
         StreamingDataset(streams=[stream], batch_size=4)
 
 
 class InParts(Stream):
-    """Does something besides for each file of a shard."""
+    """Extends the preparation of each file of a shard."""
 
     def __init__(self, log, **arguments):
         super().__init__(**arguments)
@@ -300,7 +299,7 @@ class InParts(Stream):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_stream_s_own_prepare_shard_part_is_called_once_for_each_file(tmp_path, workers):
+def test_an_overridden_prepare_shard_part_is_called_once_for_each_file(tmp_path, workers):
     remote = write(tmp_path / "remote", 100, compression="zstd")
     stream = InParts(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
     dataset = StreamingDataset(streams=[stream], batch_size=4, num_canonical_nodes=1)
@@ -310,7 +309,7 @@ def test_a_stream_s_own_prepare_shard_part_is_called_once_for_each_file(tmp_path
     assert sorted(os.listdir(tmp_path / "local")) == ["index.json", *shards]
 
 
-def test_what_a_stream_overrides_in_vain_is_warned_of(recwarn):
+def test_an_override_that_has_no_effect_is_a_warning(recwarn):
     unpack = {"_decompress_shard_part": lambda self: None}
     type("Used", (Copied,), unpack)
     assert not recwarn.list
@@ -319,7 +318,7 @@ def test_what_a_stream_overrides_in_vain_is_warned_of(recwarn):
 
 
 class Counting(StreamingDataset):
-    """Counts what it has given out as a copy of the reference's `_each_sample_id` does."""
+    """Counts the ids that it has returned, like a copy of the reference's `_each_sample_id`."""
 
     def _each_sample_id(self, it):
         while it.yield_index < it.total and not it.should_exit():
@@ -336,7 +335,7 @@ class Stopping(StreamingDataset):
         return itertools.islice(super()._each_sample_id(it), 10)
 
 
-def test_programs_may_give_out_ids_themselves(remote, tmp_path):
+def test_an_override_of_each_sample_id_is_used(remote, tmp_path):
     def made(kind):
         stream = Copied(tmp_path / "log", remote=remote, local=str(tmp_path / kind.__name__))
         return kind(streams=[stream], batch_size=4, predownload=8)
@@ -348,13 +347,13 @@ def test_programs_may_give_out_ids_themselves(remote, tmp_path):
 
 
 class Failing(StreamingDataset):
-    """Has a thread of its own that prepares, and fails."""
+    """Overrides the preparing thread, and fails in it."""
 
     def _prepare_thread(self, it):
         raise OSError("the disk is full")
 
 
-def test_a_failure_of_its_own_prepare_thread_is_no_short_epoch(remote, tmp_path):
+def test_an_exception_in_an_overridden_prepare_thread_does_not_shorten_the_epoch(remote, tmp_path):
     stream = Copied(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))
     with pytest.raises(OSError, match="the disk is full"):
         numbers(Failing(streams=[stream], batch_size=4))
@@ -370,7 +369,7 @@ class WithSideFiles(StreamingDataset):
         self.side_files.add(shard_id)
 
 
-def test_a_data_set_s_own_prepare_shard_is_called_for_each_shard(remote, tmp_path):
+def test_an_overridden_prepare_shard_of_a_data_set_is_called_for_each_shard(remote, tmp_path):
     dataset = WithSideFiles(remote=remote, local=str(tmp_path / "local"), batch_size=4, num_canonical_nodes=1)
     dataset.side_files = set()
     assert numbers(dataset) == list(range(100))
@@ -381,7 +380,7 @@ def test_a_data_set_s_own_prepare_shard_is_called_for_each_shard(remote, tmp_pat
 
 
 class Selecting(StreamingDataset):
-    """Iterates with a copy of the reference's `__iter__`, leaving samples out."""
+    """Iterates with a copy of the reference's `__iter__` that skips samples."""
 
     def __iter__(self):
         if hasattr(self, "_iterator"):
@@ -421,8 +420,8 @@ def test_a_copy_of_the_reference_s_iteration_runs(remote, tmp_path, workers):
     assert batches(dataset, 0) == list(range(0, 100, 3)), "a new epoch ends the one before it"
 
 
-def test_such_an_iteration_raises_what_a_download_failed_with(remote, tmp_path):
-    """The reference's ends in silence."""
+def test_a_copied_iteration_raises_the_exception_of_a_download(remote, tmp_path):
+    """The reference's iteration ends without an exception."""
     os.remove(os.path.join(remote, "shard.00003.mds"))
     dataset = Selecting(remote=remote, local=str(tmp_path / "local"), batch_size=4, num_canonical_nodes=1)
     with pytest.raises(FileNotFoundError, match="shard.00003.mds"):
@@ -434,15 +433,15 @@ def leave(remote, local):
         return sample
 
 
-def test_a_process_ends_in_the_middle_of_such_an_epoch(remote, tmp_path):
-    """Its executor waits for a thread that waits for room."""
+def test_a_process_can_exit_during_a_copied_iteration(remote, tmp_path):
+    """Its executor waits for a thread that waits for space under the limit."""
     process = multiprocessing.get_context("spawn").Process(target=leave, args=(remote, str(tmp_path / "local")))
     process.start()
     process.join(120)
     assert process.exitcode == 0
 
 
-def test_names_for_lock_files_belong_to_the_folders(remote, tmp_path):
+def test_names_of_lock_files_depend_on_the_folder(remote, tmp_path):
     one = StreamingDataset(remote=remote, local=str(tmp_path / "one"))
     other = StreamingDataset(remote=remote, local=str(tmp_path / "other"))
     assert one._shm_prefix_int != other._shm_prefix_int
@@ -450,9 +449,9 @@ def test_names_for_lock_files_belong_to_the_folders(remote, tmp_path):
     assert LocalDataset(remote)[3] == {"number": 3}
 
 
-def test_the_state_of_a_shard_is_where_it_is_and_needs_no_reset(remote, tmp_path):
-    """The reference leaves a shard whose download failed as being prepared; programs then set it back, under its
-    lock."""
+def test_the_state_of_a_shard_follows_the_disk_and_needs_no_reset(remote, tmp_path):
+    """The reference leaves a shard whose download failed marked as being prepared; programs then reset the mark, under
+    its lock."""
     os.rename(os.path.join(remote, "shard.00001.mds"), tmp_path / "away")
     dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"))
     dataset.prepare_shard(0)

@@ -1,4 +1,4 @@
-"""What the processes of one job see and cost: workers, ranks, and those that wait for each other."""
+"""Samples and costs of the processes of one job: workers, ranks, and processes that wait for each other."""
 
 import contextlib
 import http.server
@@ -58,7 +58,7 @@ class Reference:
         self._dataset = module("base.dataset").StreamingDataset(remote=remote, local=str(local), **arguments)
 
     def ids(self, epoch, rank=0, ranks=1, workers=1, batch_size=4, state=None):
-        """What a rank of one node gets from its DataLoader: its workers take turns, batch by batch."""
+        """Samples of a rank's DataLoader on one node: its workers take turns, batch by batch."""
         world = self._world(num_nodes=1, ranks_per_node=ranks, workers_per_rank=workers, worker=rank * workers)
         self._dataset.batch_size = batch_size
         if state is not None:
@@ -69,7 +69,7 @@ class Reference:
         return ids[ids >= 0].tolist()
 
 
-def test_eight_persistent_spawned_workers_see_the_references_epochs(reference, remote, tmp_path):
+def test_eight_persistent_spawned_workers_get_the_references_epochs(reference, remote, tmp_path):
     arguments = {"batch_size": 4, "shuffle": True, "num_canonical_nodes": 2}
     theirs = Reference(reference, remote, tmp_path / "theirs", **arguments)
     dataset = StreamingDataset(remote=remote, local=str(tmp_path / "ours"), **arguments)
@@ -81,7 +81,7 @@ def test_eight_persistent_spawned_workers_see_the_references_epochs(reference, r
     assert len({tuple(epoch) for epoch in epochs}) == 3
 
 
-def test_ranks_of_a_process_group_with_workers_see_what_the_references_ranks_see(reference, remote, tmp_path):
+def test_ranks_of_a_process_group_with_workers_get_the_samples_of_the_references_ranks(reference, remote, tmp_path):
     arguments = {"batch_size": 4, "shuffle": True, "num_canonical_nodes": 3}
 
     def rank_of_group(rank):
@@ -114,7 +114,7 @@ def ranks_world(rank, ranks):
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_checkpoint_of_four_ranks_goes_on_as_the_references(reference, remote, tmp_path, ranks, workers):
+def test_a_checkpoint_of_four_ranks_resumes_as_with_the_reference(reference, remote, tmp_path, ranks, workers):
     arguments = {"shuffle": True, "num_canonical_nodes": 4}
     loader = StreamingDataLoader(
         StreamingDataset(remote=remote, local=str(tmp_path / "before"), batch_size=6, **arguments, **ranks_world(1, 4)),
@@ -179,7 +179,7 @@ def stalling_server(folder):
 
 
 def sleeps(pid):
-    """How often each thread of a process has gone to sleep so far."""
+    """Number of times that each thread of a process has slept so far."""
     counts = {}
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         status = (task / "status").read_text()
@@ -189,7 +189,7 @@ def sleeps(pid):
 
 
 class OverHttp(CloudDownloader):
-    """What another scheme than the engine's may look like."""
+    """Scheme that the engine has no client for."""
 
     @staticmethod
     def _client_identifier():
@@ -241,7 +241,7 @@ def test_a_process_that_waits_for_a_shard_wakes_up_at_most_four_times_a_second(r
 
 
 def descriptors_beyond_a_quarter(remote, local):
-    """By how many an epoch's descriptors pass a quarter of the 256 that this process gets."""
+    """Descriptors of an epoch beyond a quarter of the 256 that this process may open."""
     before = len(os.listdir("/proc/self/fd"))
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     dataset = StreamingDataset(
@@ -253,11 +253,11 @@ def descriptors_beyond_a_quarter(remote, local):
         seen.append(sample["number"])
         most = max(most, len(os.listdir("/proc/self/fd")))
     assert sorted(seen) == list(range(900))
-    # A few beside the shards: locks, sockets, the listing itself.
+    # Some descriptors are not of shards: locks, sockets, the listing itself.
     return most - before - 256 // 4 - 16
 
 
-def test_descriptors_stay_within_a_quarter_of_what_a_process_may_have(tmp_path):
+def test_open_shards_use_at_most_a_quarter_of_the_descriptors(tmp_path):
     """The shards kept open are bounded, whatever their number."""
     remote = write(tmp_path / "remote", count=900, size_limit=190)
     here = pathlib.Path(__file__)

@@ -1,4 +1,4 @@
-"""The ready-made data sets: what a sample is, and the arguments and defaults that they have always had."""
+"""The ready-made data sets: their samples, and the arguments and defaults of the reference."""
 
 import inspect
 import io
@@ -45,7 +45,7 @@ def arguments_of(cls):
 
 
 @pytest.mark.parametrize(("package", "name"), [(package, name) for package in CLASSES for name in CLASSES[package]])
-def test_arguments_and_defaults_are_the_reference_s(reference, package, name):
+def test_arguments_and_defaults_equal_the_reference_s(reference, package, name):
     from forebay import streaming
 
     ours = getattr(getattr(streaming, package), name)
@@ -90,7 +90,7 @@ def test_a_segmentation_is_transformed_with_its_picture(tmp_path):
     assert dataset[0] == (("picture", (6, 8)), ("segmentation", "L"))
 
 
-def test_a_detection_has_its_boxes(tmp_path):
+def test_a_detection_sample_has_its_boxes(tmp_path):
     from forebay.streaming.vision import StreamingCOCO
 
     columns = {"img": "jpeg", "img_id": "int", "htot": "int", "wtot": "int"}
@@ -107,7 +107,7 @@ def test_a_detection_has_its_boxes(tmp_path):
 
 @pytest.fixture
 def tokenizer(tmp_path):
-    """A tokenizer of words without a token to fill up with, as GPT-2's."""
+    """A tokenizer of words without a padding token, like GPT-2's."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -130,7 +130,7 @@ def test_texts_are_tokenised_to_one_length(tmp_path, tokenizer, name):
         cls(local=folder, batch_size=1, tokenizer_name=tokenizer, max_seq_len=3, group_method="concat")
 
 
-def test_masked_tokens_have_labels_and_the_others_none(tmp_path):
+def test_only_masked_tokens_have_labels(tmp_path):
     from forebay.streaming.text import StreamingEnWiki
 
     def i32(*numbers):
@@ -153,7 +153,7 @@ def test_masked_tokens_have_labels_and_the_others_none(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["StreamingOutsideGIWebVid", "StreamingOutsideDTWebVid"])
-def test_videos_beside_the_shards_come_with_their_samples(tmp_path, name):
+def test_videos_in_separate_files_are_loaded_with_their_samples(tmp_path, name):
     from forebay.streaming import multimodal
 
     folder = write(tmp_path / "shards", {"content_path": "str"}, [{"content_path": "000/001.mp4"}])

@@ -8,7 +8,7 @@ from forebay.streaming import MDSWriter
 
 @pytest.fixture
 def module(either):
-    """`registry_utils`; what is entered is taken back."""
+    """`registry_utils`, whose new entries are removed after the test."""
     found = either("base.registry_utils")
     with found.save_registry():
         yield found
@@ -28,7 +28,7 @@ def test_an_entry_is_found_under_its_name(module):
         module.create_registry("forebay", "test", "int", generic_type=type)
 
 
-def test_an_entry_makes_its_object(module):
+def test_build_creates_the_registered_object(module):
     registry = module.create_registry("forebay", "made", generic_type=object)
     registry.register("dict", func=dict)
     registry.register("times", func=lambda x, y: x * y)
@@ -49,7 +49,7 @@ def test_an_entry_makes_its_object(module):
         make("dict", registry, post_validation_function=refuse)
 
 
-def test_a_file_that_enters_something_is_run(module, tmp_path):
+def test_import_file_runs_a_file_that_registers_entries(module, tmp_path):
     code = tmp_path / "code.py"
     code.write_text("VALUE = 7")
     assert module.import_file(code).VALUE == 7
@@ -68,14 +68,14 @@ def folder(tmp_path):
     return str(tmp_path / "data")
 
 
-def test_each_side_streams_with_its_own_class(reference, ours, folder):
+def test_each_package_creates_its_own_stream_class(reference, ours, folder):
     for module in (ours, reference):
         dataset = module("base.dataset").StreamingDataset(local=folder, batch_size=2)
         assert type(dataset.streams[0]) is module("base.stream").Stream
         del dataset
 
 
-def test_a_program_may_enter_its_own_class_as_the_usual_stream(either, folder):
+def test_a_program_may_replace_the_default_stream_class(either, folder):
     Stream, StreamingDataset = either("base.stream").Stream, either("base.dataset").StreamingDataset
 
     class Mine(Stream):
@@ -86,7 +86,7 @@ def test_a_program_may_enter_its_own_class_as_the_usual_stream(either, folder):
         assert type(StreamingDataset(local=folder, batch_size=2).streams[0]) is Mine
 
 
-def test_an_entry_point_of_another_package_comes_before_what_was_entered(either, folder, monkeypatch):
+def test_an_entry_point_of_another_package_takes_precedence(either, folder, monkeypatch):
     Stream, StreamingDataset = either("base.stream").Stream, either("base.dataset").StreamingDataset
     registry = either("base.stream").streams_registry
     monkeypatch.setattr(type(registry), "get_entry_point", lambda self, name, default=None: Installed)

@@ -16,7 +16,7 @@ from forebay.streaming.base.util import merge_index
 
 
 class Bucket(http.server.BaseHTTPRequestHandler):
-    """One bucket, as much of S3 as these classes ask for. Objects are the server's."""
+    """One bucket, with the operations of S3 that these classes use. The server owns the objects."""
 
     protocol_version = "HTTP/1.1"
 
@@ -99,7 +99,7 @@ def test_a_data_set_is_written_to_a_bucket_and_fetched_from_it(bucket, tmp_path,
     assert [sample["n"] for sample in LocalDataset(str(tmp_path / "set"))[:]] == list(range(50))
 
 
-def test_parts_in_a_bucket_get_one_index(bucket):
+def test_indexes_of_parts_in_a_bucket_are_merged(bucket):
     for part in range(2):
         write(f"s3://bucket/set/part{part}", range(10 * part, 10 * part + 10))
     merge_index("s3://bucket/set")
@@ -108,7 +108,7 @@ def test_parts_in_a_bucket_get_one_index(bucket):
     assert all(f"set/{shard['raw_data']['basename']}" in bucket.objects for shard in shards)
 
 
-def test_what_is_not_there_is_the_client_s_error(bucket, tmp_path):
+def test_a_missing_object_raises_the_client_s_error(bucket, tmp_path):
     from botocore.exceptions import ClientError
 
     with pytest.raises(ClientError, match=r"Object s3://bucket/missing not found!"):

@@ -1,4 +1,4 @@
-"""Data sets behind real servers on this machine, through the clouds' own clients: SFTP, Google Cloud Storage, Azure."""
+"""Data sets on real servers on this machine, through the clouds' own clients: SFTP, Google Cloud Storage, Azure."""
 
 import contextlib
 import http.server
@@ -17,7 +17,7 @@ from forebay.streaming.base.storage import _azure, _gcs
 
 @pytest.fixture
 def folder(tmp_path):
-    """What a server serves."""
+    """Folder that a server serves."""
     write(tmp_path / "served" / "set", 100)
     return tmp_path / "served"
 
@@ -31,7 +31,7 @@ def read(remote, local, workers):
 
 @contextlib.contextmanager
 def sftp_server(folder):
-    """An SFTP server for the user me with the password secret; gives its port and its host key."""
+    """An SFTP server for the user me with the password secret; yields its port and its host key."""
     paramiko = pytest.importorskip("paramiko", reason="paramiko is not installed")
 
     class Access(paramiko.ServerInterface):
@@ -89,7 +89,7 @@ def sftp_server(folder):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_shards_come_over_sftp(folder, tmp_path, monkeypatch, workers):
+def test_shards_are_fetched_over_sftp(folder, tmp_path, monkeypatch, workers):
     with sftp_server(folder) as (port, key):
         known = tmp_path / "known hosts"
         known.write_text(f"[127.0.0.1]:{port} {key.get_name()} {key.get_base64()}\n")
@@ -101,7 +101,7 @@ def test_shards_come_over_sftp(folder, tmp_path, monkeypatch, workers):
 
 
 class Objects(http.server.BaseHTTPRequestHandler):
-    """Files of a folder, as the JSON interface of Google Cloud Storage and Azure's blobs are asked for them."""
+    """Files of a folder, through the JSON API of Google Cloud Storage and the blob API of Azure."""
 
     protocol_version = "HTTP/1.1"
 
@@ -146,7 +146,7 @@ def server(folder):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_shards_come_from_google_cloud_storage(server, tmp_path, monkeypatch, workers):
+def test_shards_are_fetched_from_google_cloud_storage(server, tmp_path, monkeypatch, workers):
     storage = pytest.importorskip("google.cloud.storage", reason="google-cloud-storage is not installed")
     from google.auth.credentials import AnonymousCredentials
 
@@ -161,7 +161,7 @@ def test_shards_come_from_google_cloud_storage(server, tmp_path, monkeypatch, wo
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_shards_come_from_azure(server, tmp_path, monkeypatch, workers):
+def test_shards_are_fetched_from_azure(server, tmp_path, monkeypatch, workers):
     blob = pytest.importorskip("azure.storage.blob", reason="azure-storage-blob is not installed")
     address = f"http://127.0.0.1:{server.server_address[1]}/account"
     monkeypatch.setattr(_azure, "_blob_service", lambda url: blob.BlobServiceClient(address))

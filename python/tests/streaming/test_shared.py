@@ -17,11 +17,11 @@ from forebay.streaming.base.world import World
 
 @pytest.fixture
 def name():
-    """A name that no other test run uses."""
+    """Name that no other test run uses."""
     return f"forebay-test-{os.getpid()}"
 
 
-def test_a_block_is_found_by_its_name_and_removed_by_its_creator_alone(name):
+def test_shared_memory_is_opened_by_name_and_removed_only_by_its_creator(name):
     array = SharedArray((2, 3), np.int32, name)
     array[1] = [4, 5, 6]
     other = SharedArray((2, 3), np.int32, name)
@@ -35,7 +35,7 @@ def test_a_block_is_found_by_its_name_and_removed_by_its_creator_alone(name):
         SharedMemory(name, create=False)
 
 
-def test_a_scalar_is_a_number_that_others_see(name):
+def test_a_shared_scalar_is_visible_to_other_processes(name):
     mine, theirs = SharedScalar(np.int64, name), SharedScalar(np.int64, name)
     mine.set(1 << 40)
     assert theirs.get() == 1 << 40
@@ -63,7 +63,7 @@ def test_no_process_passes_a_barrier_before_all_have_arrived(name, tmp_path):
     barrier._arr.shm.cleanup()
 
 
-def test_a_folder_that_is_filled_is_registered_once(tmp_path):
+def test_a_local_folder_is_registered_once(tmp_path):
     folder, world = str(tmp_path), World(1, 1, 1, 0)
     first, block = get_shm_prefix([folder], ["remote"], world)
     descriptors = len(os.listdir("/proc/self/fd"))
@@ -78,7 +78,7 @@ def test_a_folder_that_is_filled_is_registered_once(tmp_path):
         get_shm_prefix([folder, folder], ["remote", "remote"], world)
 
 
-def test_alone_every_collective_call_is_the_identity(monkeypatch):
+def test_collective_calls_of_a_single_process_return_its_values(monkeypatch):
     for variable in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(variable, raising=False)
     distributed.barrier()

@@ -1,5 +1,5 @@
-"""Downloads through downloader classes and shards that programs prepare: several at a time, and what is left of
-them."""
+"""Downloads through downloader classes, and shards that programs prepare: several at a time, and their files after a
+failure."""
 
 import fcntl
 import multiprocessing
@@ -30,12 +30,12 @@ def remote(tmp_path):
 
 @pytest.fixture(autouse=True)
 def schemes(monkeypatch):
-    """Classes that a test defines are forgotten after it."""
+    """Unregisters the classes that a test defines."""
     monkeypatch.setattr(download, "DOWNLOADER_MAPPINGS", dict(download.DOWNLOADER_MAPPINGS))
 
 
 def meeting(count):
-    """A downloader whose fetches of shards each wait until `count` of them are in flight, and are then answered."""
+    """A downloader whose fetches of shards wait until `count` of them are in flight."""
     barrier, users = threading.Barrier(count), []
 
     class Meeting(download.CloudDownloader):
@@ -55,7 +55,7 @@ def meeting(count):
     return Meeting, users
 
 
-def test_files_of_one_downloader_class_are_fetched_side_by_side(remote, tmp_path):
+def test_files_of_one_downloader_class_are_fetched_in_parallel(remote, tmp_path):
     _, users = meeting(4)
     dataset = StreamingDataset(remote=f"meeting://{remote}", local=str(tmp_path / "local"), batch_size=4)
     with ThreadPoolExecutor(4) as pool:
@@ -65,8 +65,8 @@ def test_files_of_one_downloader_class_are_fetched_side_by_side(remote, tmp_path
     assert len(users) == 8 and len({id(user) for user in users}) == 4, "connections are used again"
 
 
-def test_a_downloader_that_a_program_sets_is_called_as_it_is_by_several_threads(remote, tmp_path):
-    """As with the reference, where the thread that prepares shards and those that read use it."""
+def test_a_custom_downloader_is_called_unchanged_by_several_threads(remote, tmp_path):
+    """As in the reference, the thread that prepares shards and the threads that read call it."""
     kind, users = meeting(3)
     stream, given = Stream(remote=f"meeting://{remote}", local=str(tmp_path / "local")), kind()
     stream._downloader = given
@@ -76,7 +76,7 @@ def test_a_downloader_that_a_program_sets_is_called_as_it_is_by_several_threads(
     assert users == [given] * 3
 
 
-def test_a_download_that_goes_on_and_on_is_refused_while_it_does(remote, tmp_path):
+def test_a_download_beyond_the_size_in_the_index_is_rejected_while_it_runs(remote, tmp_path):
     ended, calls = threading.Event(), []
 
     class Endless(download.CloudDownloader):
@@ -139,7 +139,8 @@ print(len(list(dataset)), flush=True)
 
 @pytest.fixture
 def job(remote, tmp_path):
-    """Starts a process that downloads into a folder for temporary files of its own: "go", or it stops in the middle."""
+    """Starts a process that downloads into its own folder for temporary files: "go" completes, anything else stops
+    in the middle."""
     (tmp_path / "temporary").mkdir()
 
     def start(what, local="local"):
@@ -155,7 +156,7 @@ def job(remote, tmp_path):
     return start
 
 
-def test_what_a_process_killed_during_a_download_leaves_goes_with_the_next_one(job, tmp_path):
+def test_the_next_download_removes_the_files_of_a_killed_process(job, tmp_path):
     def halves():
         return list((tmp_path / "temporary").glob("**/shard.*"))
 
@@ -172,7 +173,7 @@ def test_what_a_process_killed_during_a_download_leaves_goes_with_the_next_one(j
     assert os.listdir(tmp_path / "temporary") == []
 
 
-def test_ctrl_c_during_a_download_ends_a_process_that_leaves_nothing(job, tmp_path):
+def test_ctrl_c_during_a_download_ends_the_process_and_removes_its_files(job, tmp_path):
     interrupted = job("interrupt")
     # Its end does not end the wait: no thread writes to it.
     assert interrupted.wait(600) not in (0, None)
@@ -183,7 +184,7 @@ def test_ctrl_c_during_a_download_ends_a_process_that_leaves_nothing(job, tmp_pa
 
 
 class Meeting(Stream):
-    """Prepares shards only together with as many others as `barrier` needs."""
+    """Prepares shards only together with others, as many as `barrier` waits for."""
 
     barrier = None
 
@@ -209,7 +210,7 @@ def prepared_by_processes(dataset):
 
 
 @pytest.mark.parametrize("prepare", [prepared_by_threads, prepared_by_processes])
-def test_shards_that_a_program_prepares_itself_are_prepared_side_by_side(remote, tmp_path, monkeypatch, prepare):
+def test_shards_that_an_override_prepares_are_prepared_in_parallel(remote, tmp_path, monkeypatch, prepare):
     monkeypatch.setattr(Meeting, "barrier", FORK.Barrier(2))
     stream = Meeting(remote=remote, local=str(tmp_path / "local"))
     prepare(StreamingDataset(streams=[stream], batch_size=4))
@@ -217,7 +218,7 @@ def test_shards_that_a_program_prepares_itself_are_prepared_side_by_side(remote,
 
 
 @pytest.mark.parametrize("cache_limit", [None, "1mb"])
-def test_one_thread_prepares_a_shard_and_none_while_room_is_made(remote, tmp_path, cache_limit):
+def test_a_shard_is_prepared_by_one_thread_and_not_during_an_eviction(remote, tmp_path, cache_limit):
     seen = {}
 
     class Looking(Meeting):
@@ -235,7 +236,7 @@ def test_one_thread_prepares_a_shard_and_none_while_room_is_made(remote, tmp_pat
     assert seen == {0: False, 1: cache_limit is None}
 
 
-def test_names_are_locked_where_the_index_cannot_be_written_or_is_not_there(remote, tmp_path, monkeypatch):
+def test_shards_are_locked_by_name_if_the_index_is_missing_or_read_only(remote, tmp_path, monkeypatch):
     open_file = os.open
 
     def refuse(path, flags, *arguments, **named):
@@ -254,7 +255,7 @@ def test_names_are_locked_where_the_index_cannot_be_written_or_is_not_there(remo
             assert is_free
 
 
-def test_the_lock_of_a_folder_and_those_of_its_names_exclude_each_other(remote):
+def test_the_lock_of_a_folder_excludes_the_locks_of_its_shards(remote):
     with _locks.locked(remote, "one", blocking=True):
         for name, expected in (("one", False), ("other", True), (None, False)):
             with _locks.locked(remote, name, blocking=False) as is_free:

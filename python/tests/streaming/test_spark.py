@@ -38,10 +38,10 @@ def frame():
     session.stop()
 
 
-def test_every_row_arrives_and_the_parts_have_one_index(frame, tmp_path):
+def test_every_row_is_written_and_the_parts_have_one_index(frame, tmp_path):
     settings = {"out": str(tmp_path)}
     assert dataframe_to_mds(frame, mds_kwargs=settings) == (str(tmp_path), "")
-    assert settings == {"out": str(tmp_path)}, "what the caller gave stays as it is"
+    assert settings == {"out": str(tmp_path)}, "the caller's settings are unchanged"
     for packed in tmp_path.rglob("*.zstd"):
         packed.with_suffix("").write_bytes(decompress("zstd", packed.read_bytes()))
     rows = sorted(((int(x["n"]), x["s"], x["d"], x["a"].tolist()) for x in LocalDataset(str(tmp_path))[:]))
@@ -59,7 +59,7 @@ def test_a_function_makes_samples_of_rows(frame, tmp_path):
     assert len(LocalDataset(str(tmp_path))) == 2 * len(ROWS)
 
 
-def test_columns_that_do_not_fit_are_named(frame):
+def test_columns_of_the_wrong_type_are_named(frame):
     assert infer_dataframe_schema(frame) == {"n": "int32", "s": "str", "d": "str_decimal", "a": "ndarray:int64"}
     for columns, message in [
         ({"m": "str"}, "m is not a column"),
@@ -73,7 +73,7 @@ def test_columns_that_do_not_fit_are_named(frame):
     assert is_json_compatible(spark.MapType(spark.StringType(), spark.ArrayType(spark.IntegerType())))
 
 
-def test_nothing_to_write_is_an_error(frame):
+def test_an_empty_data_frame_is_an_error(frame):
     with pytest.raises(ValueError, match="None or Empty"):
         dataframe_to_mds(frame.limit(0), mds_kwargs={"out": "nowhere"})
     with pytest.raises(ValueError, match="`out`"):

@@ -1,4 +1,4 @@
-"""The reference's tutorials, step by step on made data, as programs that know nothing of us."""
+"""The steps of the reference's tutorials on generated data, as programs written for the reference."""
 
 import os
 import subprocess

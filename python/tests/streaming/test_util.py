@@ -16,7 +16,7 @@ NUMBERS = ["1234", "50K", " 100 k", "1.39b", "3 T", 12, 35.78, "", "79bk", "79 b
 
 
 @pytest.mark.parametrize(("name", "texts"), [("bytes_to_int", SIZES), ("number_abbrev_to_int", NUMBERS)])
-def test_numbers_with_units_are_the_reference_s(reference, name, texts):
+def test_numbers_with_units_are_parsed_as_by_the_reference(reference, name, texts):
     theirs, ours = getattr(reference("base.util"), name), getattr(util, name)
     for text in texts:
         try:
@@ -28,12 +28,12 @@ def test_numbers_with_units_are_the_reference_s(reference, name, texts):
             assert ours(text) == expected, text
 
 
-def test_lists_are_comma_separated(either):
+def test_comma_separated_lists_are_parsed(either):
     assert either("base.util").get_list_arg("a,b") == ["a", "b"]
     assert either("base.util").get_list_arg("") == []
 
 
-def test_a_file_that_never_comes_ends_the_wait(either, tmp_path):
+def test_a_wait_for_a_file_ends_at_its_time_limit(either, tmp_path):
     wait = either("base.util").wait_for_file_to_exist
     (tmp_path / "here").write_text("")
     wait(str(tmp_path / "here"), 0.001, 1, "no file")
@@ -73,7 +73,7 @@ def test_retry_counts_attempts_and_cleans_up_after_each(either, monkeypatch):
         other()
 
 
-def test_segments_that_the_reference_left_are_removed():
+def test_stale_segments_of_the_reference_are_removed():
     util.clean_stale_shared_memory()
     left = [f"{prefix:06}_{name}" for prefix in range(2) for name in (RESUME, SHM_TO_CLEAN[0])]
     for name in left:
@@ -92,7 +92,7 @@ def parts(folder, count=3):
     return [str(folder / f"part{part}" / "index.json") for part in range(count)]
 
 
-def test_merged_indexes_are_the_reference_s(reference, tmp_path):
+def test_merged_indexes_equal_the_reference_s(reference, tmp_path):
     for module in (util, reference("base.util")):
         folder = tmp_path / module.__name__
         parts(folder)
@@ -103,7 +103,7 @@ def test_merged_indexes_are_the_reference_s(reference, tmp_path):
     assert ours.read_bytes() == theirs.read_bytes()
 
 
-def test_indexes_are_merged_from_a_list_each_once(either, tmp_path):
+def test_each_index_in_a_list_is_merged_once(either, tmp_path):
     merge_index = either("base.util").merge_index
     urls = parts(tmp_path)
     missing = str(tmp_path / "gone" / "index.json")
@@ -118,7 +118,7 @@ def test_indexes_are_merged_from_a_list_each_once(either, tmp_path):
         merge_index({"a": 1}, str(tmp_path))
 
 
-def test_a_merged_index_goes_to_the_remote_and_the_local_folder_may_go(either, tmp_path):
+def test_a_merged_index_is_uploaded_and_the_local_folder_may_be_removed(either, tmp_path):
     module = either("base.util")
     local, remote = tmp_path / "local", tmp_path / "remote"
     parts(local)
@@ -127,7 +127,7 @@ def test_a_merged_index_goes_to_the_remote_and_the_local_folder_may_go(either, t
     assert (remote / "index.json").exists() and not local.exists()
 
 
-def test_nothing_to_merge_is_a_log_line(either, tmp_path, caplog):
+def test_merging_no_indexes_writes_a_log_line(either, tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         either("base.util").merge_index([], str(tmp_path))
     assert "index_file_urls" in caplog.text and not (tmp_path / "index.json").exists()

@@ -1,4 +1,4 @@
-"""What a writer promises beyond its bytes: arguments, uploads, failures."""
+"""Writers beyond the bytes they write: arguments, uploads, failures."""
 
 import json
 import logging
@@ -52,7 +52,7 @@ def test_an_unknown_encoding_is_named(either, tmp_path):
         either("base.format").MDSWriter(out=str(tmp_path), columns={"text": "text"})
 
 
-def test_a_folder_that_is_not_empty_is_refused_or_emptied(either, tmp_path):
+def test_a_folder_that_is_not_empty_is_rejected_or_emptied(either, tmp_path):
     module = either("base.format")
     (tmp_path / "old").write_text("old")
     with pytest.raises(FileExistsError, match="Directory is not empty"):
@@ -62,7 +62,7 @@ def test_a_folder_that_is_not_empty_is_refused_or_emptied(either, tmp_path):
     assert not (tmp_path / "old").exists() and (tmp_path / "index.json").exists()
 
 
-def test_a_sample_that_does_not_fit_its_columns_is_refused(either, tmp_path):
+def test_a_sample_that_does_not_match_its_columns_is_rejected(either, tmp_path):
     writer = either("base.format").MDSWriter(out=str(tmp_path), columns=COLUMNS)
     with pytest.raises(KeyError):
         writer.write({"text": "x"})
@@ -86,7 +86,7 @@ def test_shards_and_index_are_uploaded(either, tmp_path, keep_local):
 
 
 def test_the_index_is_uploaded_after_every_shard(tmp_path, monkeypatch):
-    # The reference waits until the queue is empty, and not for the uploads that have begun.
+    # The reference waits until the queue is empty, but not for the uploads in flight.
     uploaded = []
     first_waits = threading.Event()
     plain = LocalUploader.upload_file
@@ -129,15 +129,15 @@ def test_an_upload_is_tried_up_to_retry_times(tmp_path, monkeypatch):
     class Flaky(LocalUploader):
         def _upload(self, local, remote, advance):
             attempts.append(remote)
-            raise OSError("once more")
+            raise OSError("again")
 
     uploader = Flaky((str(tmp_path), str(tmp_path / "r")), retry=3, exist_ok=True)
-    with pytest.raises(OSError, match="once more"):
+    with pytest.raises(OSError, match="again"):
         uploader.upload_file("file")
     assert len(attempts) == 3
 
 
-def test_a_remote_alone_is_written_through_a_temporary_folder(tmp_path, monkeypatch):
+def test_a_remote_without_a_local_folder_is_written_through_a_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path / "temporary"))
 
     class Anywhere(CloudUploader):
@@ -150,7 +150,7 @@ def test_a_remote_alone_is_written_through_a_temporary_folder(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("out", [("only",), ("a", "b", "c")])
-def test_out_is_one_folder_or_two(either, out):
+def test_out_is_a_folder_or_a_pair_of_local_and_remote(either, out):
     with pytest.raises(ValueError, match="Invalid `out` argument"):
         either("base.storage.upload").CloudUploader.get(out)
 
@@ -162,7 +162,7 @@ def test_an_unknown_scheme_is_named(either, tmp_path):
         either("base.storage.download").CloudDownloader.get("ftp://host/folder")
 
 
-def test_a_local_file_is_fetched_once_and_whole(either, tmp_path):
+def test_a_local_file_is_copied_once_and_completely(either, tmp_path):
     downloader = either("base.storage.download").CloudDownloader
     source, target = tmp_path / "source", tmp_path / "below" / "target"
     source.write_text("first")
@@ -177,7 +177,7 @@ def test_a_local_file_is_fetched_once_and_whole(either, tmp_path):
         downloader.get().download("s3://bucket/key", str(tmp_path / "other"))
 
 
-def test_a_fetch_that_fails_leaves_nothing(tmp_path):
+def test_a_failed_fetch_leaves_no_file(tmp_path):
     from forebay.streaming.base.storage.download import LocalDownloader, whole_file
 
     with pytest.raises(FileNotFoundError):
@@ -189,7 +189,7 @@ def test_a_fetch_that_fails_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path / "below") == []
 
 
-def test_a_scheme_of_the_user_s_own_is_fetched_from(tmp_path, monkeypatch):
+def test_a_custom_scheme_can_be_fetched(tmp_path, monkeypatch):
     from forebay.streaming.base.storage import download
 
     monkeypatch.setattr(download, "DOWNLOADER_MAPPINGS", dict(download.DOWNLOADER_MAPPINGS))

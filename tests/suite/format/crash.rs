@@ -12,7 +12,7 @@ const CHILD_SIZE_LIMIT: &str = "FOREBAY_CRASH_SIZE_LIMIT";
 
 /// Body of the child processes: writes 200 samples of 100 bytes in shards of the size in the environment.
 #[test]
-#[ignore = "the other tests call it in a process of its own"]
+#[ignore = "the other tests call it in a separate process"]
 fn child() {
     let Some(dir) = std::env::var_os(CHILD_DIR) else { return };
     let size_limit = std::env::var(CHILD_SIZE_LIMIT).unwrap().parse().unwrap();
@@ -48,7 +48,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_writer_killed_in_the_middle_of_a_shard_leaves_neither_shard_nor_index() {
+fn a_writer_killed_while_writing_a_shard_leaves_no_shard_and_no_index() {
     let dir = tempfile::tempdir().unwrap();
     assert!(!run_child(dir.path(), 16_000, "8").success(), "the child outlived its limit");
     let names = names(dir.path());
@@ -56,7 +56,7 @@ fn a_writer_killed_in_the_middle_of_a_shard_leaves_neither_shard_nor_index() {
 }
 
 #[test]
-fn a_writer_killed_in_the_middle_of_the_index_leaves_no_index() {
+fn a_writer_killed_while_writing_the_index_leaves_no_index() {
     let dir = tempfile::tempdir().unwrap();
     // Some 60 shards below a kilobyte; their index is larger than any of them.
     assert!(!run_child(dir.path(), 600, "8").success(), "the child outlived its limit");

@@ -16,17 +16,17 @@ fn check(name: &str) -> Counts {
 }
 
 #[test]
-fn every_encoding_reads_and_writes_as_the_reference() {
+fn every_encoding_reads_and_writes_the_bytes_of_the_reference() {
     assert_eq!(check("mds_every_encoding"), Counts { samples: 12, values: 12 * 31 });
 }
 
 #[test]
-fn all_17_hashes_agree() {
+fn all_17_hashes_equal_those_of_the_reference() {
     assert_eq!(check("mds_every_hash").samples, 20);
 }
 
 #[test]
-fn shards_are_cut_where_the_reference_cuts_them() {
+fn shards_have_the_same_samples_as_the_references() {
     assert_eq!(check("mds_first_too_large").samples, 4);
     assert_eq!(check("mds_one_shard").samples, 7);
     assert_eq!(check("mds_nothing").samples, 0);
@@ -40,7 +40,7 @@ fn every_compression_unpacks_to_the_same_bytes() {
 }
 
 #[test]
-fn text_formats_read_and_write_as_the_reference() {
+fn text_formats_read_and_write_the_bytes_of_the_reference() {
     for name in ["json", "json_zstd", "csv", "tsv", "xsv"] {
         assert_eq!(check(name).samples, 25, "{name}");
     }

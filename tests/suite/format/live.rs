@@ -23,7 +23,7 @@ fn oracle(args: &[&str]) {
 
 #[test]
 #[ignore = "needs the reference: set FOREBAY_ORACLE_PYTHON"]
-fn random_data_sets_of_the_reference_copy_byte_for_byte_and_it_reads_ours() {
+fn random_data_sets_of_the_reference_are_copied_byte_for_byte_and_it_reads_the_copies() {
     let (first, count) = (number("FOREBAY_ORACLE_SEED", 0), number("FOREBAY_ORACLE_SETS", 300));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();

@@ -138,7 +138,7 @@ fn seeds() -> Vec<Vec<u8>> {
 const MARKER_BYTES: [u8; 6] = [0xff, 0x00, 0xd0, 0xd9, 0xda, 0xc4];
 
 #[test]
-fn damaged_pictures_are_decoded_alike_or_rejected_by_both() {
+fn damaged_pictures_are_decoded_to_the_same_pixels_or_rejected_by_both_decoders() {
     let seeds = seeds();
     assert!(seeds.len() >= 10, "{}", seeds.len());
     let rounds = setting("FOREBAY_HOSTILE_ROUNDS", ROUNDS);

@@ -4,7 +4,7 @@ use super::*;
 use forebay_loader::config::WorldConfig;
 
 #[test]
-fn every_epoch_is_the_plans_order() {
+fn every_epoch_delivers_the_order_of_the_plan() {
     let dir = tempfile::tempdir().unwrap();
     let counts = tokens(dir.path(), 1000, None);
     let config = config(stream(Some(dir.path()), None));
@@ -19,7 +19,7 @@ fn every_epoch_is_the_plans_order() {
 }
 
 #[test]
-fn compressed_shards_are_unpacked_beside_their_index_and_read() {
+fn compressed_local_shards_are_unpacked_into_their_folder_and_read() {
     for compression in ["zstd", "gz", "br:1", "bz2", "snappy"] {
         let dir = tempfile::tempdir().unwrap();
         let counts = tokens(dir.path(), 300, Some(compression));
@@ -58,7 +58,7 @@ fn ranks_share_an_epoch_and_repeats_are_marked() {
 }
 
 #[test]
-fn drop_last_leaves_out_only_the_short_batch() {
+fn drop_last_omits_only_the_incomplete_batch() {
     let dir = tempfile::tempdir().unwrap();
     tokens(dir.path(), 100, None);
     let whole = Loader::new(config(stream(Some(dir.path()), None))).unwrap();
@@ -68,7 +68,7 @@ fn drop_last_leaves_out_only_the_short_batch() {
 }
 
 #[test]
-fn a_checkpoint_resumes_behind_the_last_batch_handed_out() {
+fn a_checkpoint_resumes_after_the_last_delivered_batch() {
     let dir = tempfile::tempdir().unwrap();
     tokens(dir.path(), 500, None);
     let config = config(stream(Some(dir.path()), None));
@@ -95,7 +95,7 @@ fn a_checkpoint_resumes_behind_the_last_batch_handed_out() {
 }
 
 #[test]
-fn a_state_after_the_last_batch_was_taken_begins_the_next_epoch() {
+fn a_state_taken_after_the_last_batch_resumes_at_the_next_epoch() {
     let dir = tempfile::tempdir().unwrap();
     tokens(dir.path(), 100, None);
     let loader = Loader::new(config(stream(Some(dir.path()), None))).unwrap();
@@ -118,7 +118,7 @@ fn a_checkpoint_of_another_plan_lists_the_arguments() {
 }
 
 #[test]
-fn breaking_off_an_epoch_begins_the_next_one() {
+fn an_epoch_that_is_ended_early_is_followed_by_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let counts = tokens(dir.path(), 400, None);
     let config = config(stream(Some(dir.path()), None));
@@ -130,7 +130,7 @@ fn breaking_off_an_epoch_begins_the_next_one() {
 }
 
 #[test]
-fn batches_stay_valid_after_the_loader_has_gone() {
+fn batches_stay_valid_after_the_loader_is_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let counts = tokens(dir.path(), 400, None);
     let config = config(stream(Some(dir.path()), None));

@@ -33,14 +33,14 @@ enum Does {
     Fail,
     /// Fails at the batch with this number while it is in flight.
     FailLate(u64),
-    /// Decodes, and ends only when the next batch is filled, so that it is always late. `of_batch` is the number of chunks
-    /// per batch, all from one thread, and `of_epoch` the number of chunks per epoch.
+    /// Decodes, and ends only when the next batch is filled, so that it is always late. `of_batch` is the number of
+    /// chunks per batch, all from one thread, and `of_epoch` the number of chunks per epoch.
     DecodeLate { of_batch: u64, of_epoch: u64 },
     /// As `DecodeLate`, and rejects pictures as [`RefuseSome`](Self::RefuseSome) does, which the wait returns.
     RefuseLate { of_batch: u64, of_epoch: u64 },
 }
 
-/// Host delivery with a decoder of its own.
+/// Host delivery with a picture decoder.
 #[derive(Debug)]
 struct DecodingDelivery(Arc<Inner>);
 
@@ -50,11 +50,11 @@ struct Inner {
     batches: AtomicU64,
     /// Batches at their first attempt.
     firsts: AtomicU64,
-    /// Files that it has decoded.
+    /// Files that were decoded.
     files: AtomicU64,
     /// Ended batches, and the most batches in flight at a time.
     ended: Arc<AtomicU64>,
-    under_way: AtomicU64,
+    in_flight: AtomicU64,
     /// Chunks of samples for which the host checked whether the decoder takes pictures.
     chunks: AtomicU64,
     pool: Pool,
@@ -64,7 +64,7 @@ struct Inner {
 #[derive(Debug)]
 struct Late(Arc<AtomicU64>, Result<DecodeOutcome>);
 
-/// What it has of a batch of which it refused pictures.
+/// Decoded pictures of a batch that has rejected ones.
 type Pixels = Vec<(RowPicture, Vec<u8>)>;
 
 struct Pool(BatchPool);
@@ -78,9 +78,9 @@ impl std::fmt::Debug for Pool {
 impl DecodingDelivery {
     fn new(does: Does) -> Arc<Self> {
         let pool = BatchPool::new(&BatchPoolConfig { bytes: 16 << 20, ..BatchPoolConfig::default() }).expect("a pool");
-        let [batches, firsts, files, under_way, chunks] = [0; 5].map(AtomicU64::new);
+        let [batches, firsts, files, in_flight, chunks] = [0; 5].map(AtomicU64::new);
         let ended = Arc::default();
-        Arc::new(Self(Arc::new(Inner { does, batches, firsts, files, ended, under_way, chunks, pool: Pool(pool) })))
+        Arc::new(Self(Arc::new(Inner { does, batches, firsts, files, ended, in_flight, chunks, pool: Pool(pool) })))
     }
 }
 
@@ -162,7 +162,7 @@ impl PictureDecoder for Inner {
         let placed = placed?;
         match self.does {
             Does::RefuseLate { .. } | Does::FailLate(_) => {
-                self.under_way.fetch_max(number + 1 - self.ended.load(Ordering::SeqCst), Ordering::SeqCst);
+                self.in_flight.fetch_max(number + 1 - self.ended.load(Ordering::SeqCst), Ordering::SeqCst);
                 let outcome = match self.does {
                     Does::FailLate(failing) if failing == number => {
                         Err(Error::new(ErrorKind::Io, "the device is lost"))
@@ -207,7 +207,7 @@ impl Inner {
             } else {
                 match self.decode(file, place, picture) {
                     Ok(pixels) => decoded.push((*picture, pixels)),
-                    // Damage may go unnoticed in one of a sample's pictures, and be seen in the other.
+                    // Damage may be detected in only one of a sample's pictures.
                     Err(_) if picture.output == 0 && picture.row % 2 == 0 => {
                         decoded.push((*picture, vec![0; place.row_bytes]));
                     }
@@ -270,7 +270,7 @@ fn data(directory: &Path, samples: u64, kind: impl Fn(u64) -> Kind) {
 
 fn crops(directory: &Path) -> LoaderConfig {
     let ops = json!([{"op": "random_resized_crop", "size": [64, 64]}, {"op": "random_horizontal_flip"}]);
-    // Two pictures of each sample: one drawn, one whole.
+    // Two pictures of each sample: a random crop and the whole picture.
     let fields = json!([["x", {"kind": "image", "column": "image", "ops": ops}],
                         ["y", {"kind": "scalar", "column": "class"}],
                         ["whole", {"kind": "image", "column": "image", "ops": [{"op": "resize", "size": [70, 80]}],
@@ -293,14 +293,14 @@ fn counter(loader: &Loader, name: &str) -> u64 {
     counters.iter().find(|(n, _)| *n == name).map_or(0, |(_, value)| *value)
 }
 
-/// Whether the page cache did not have all samples: it is asked once more whether the decoder takes the pictures of
-/// each of those, so that it is late no more.
+/// Returns true if the page cache did not have all samples. `is_open` is called again for each of the missing ones, so
+/// the decoder is no longer late.
 fn was_read_from_disk(loader: &Loader) -> bool {
     let notes = loader.stats().expect("figures").notes;
     notes.iter().any(|note| note.contains("samples that are not in the page cache are read with"))
 }
 
-/// Two epochs on the host and with the target's decoder: the same; and the loader that had the decoder.
+/// Asserts that two epochs with the delivery's decoder equal the host's, and returns the loader with the decoder.
 fn same_as_on_the_host(config: LoaderConfig, does: Does) -> Loader {
     same_with(config, DecodingDelivery::new(does))
 }
@@ -315,7 +315,7 @@ fn same_with(config: LoaderConfig, target: Arc<DecodingDelivery>) -> Loader {
 }
 
 #[test]
-fn batches_are_those_of_the_host_whatever_the_decoder_takes_and_refuses() {
+fn batches_equal_the_host_s_whichever_pictures_the_decoder_accepts() {
     let dir = tempfile::tempdir().expect("a folder");
     let kind = |number| match number % 10 {
         3 => Kind::Progressive,
@@ -324,7 +324,7 @@ fn batches_are_those_of_the_host_whatever_the_decoder_takes_and_refuses() {
     };
     data(dir.path(), SAMPLES, kind);
     let ordinary = (0..SAMPLES).filter(|number| kind(*number) == Kind::Ordinary).count() as u64;
-    // Five slots, with three quarters of the memory, have no room beside their rows.
+    // Five slots, with three quarters of the memory, have no space after their rows.
     let tight = LoaderConfig { memory: Some(3 << 20), ..crops(dir.path()) };
     let loader = same_as_on_the_host(tight, Does::Decode);
     assert_eq!(counter(&loader, "pictures_on_device"), 2 * 2 * ordinary);
@@ -345,7 +345,7 @@ fn batches_are_those_of_the_host_whatever_the_decoder_takes_and_refuses() {
 }
 
 #[test]
-fn what_shows_when_a_batch_ends_comes_to_the_same_and_another_is_placed_beside_it() {
+fn pictures_rejected_at_the_end_of_a_batch_are_decoded_on_the_host_while_another_batch_is_in_flight() {
     data_of_ordinary_files(SAMPLES, |directory| {
         let config = LoaderConfig { threads: Some(1), prefetch: Some(8), ..crops(directory) };
         let target = DecodingDelivery::new(Does::RefuseLate { of_batch: 4, of_epoch: 15 });
@@ -354,15 +354,15 @@ fn what_shows_when_a_batch_ends_comes_to_the_same_and_another_is_placed_beside_i
         assert!(refused > SAMPLES, "{refused}");
         assert_eq!(refused + on_device, 2 * 2 * SAMPLES);
         let count = |of: &AtomicU64| of.load(Ordering::SeqCst);
-        let Inner { files, batches, ended, under_way, .. } = &*target.0;
+        let Inner { files, batches, ended, in_flight, .. } = &*target.0;
         assert_eq!(count(files), on_device, "pictures were decoded twice");
-        assert_eq!(count(batches), count(ended), "every one was asked for");
-        assert!(count(under_way) == 2 || was_read_from_disk(&loader));
+        assert_eq!(count(batches), count(ended), "every batch was waited for");
+        assert!(count(in_flight) == 2 || was_read_from_disk(&loader));
     });
 }
 
 #[test]
-fn a_device_that_fails_later_is_the_error_of_that_batch() {
+fn a_device_failure_while_a_batch_is_in_flight_is_the_error_of_that_batch() {
     data_of_ordinary_files(SAMPLES, |directory| {
         // A single thread fills one batch after the other, so they are placed in this order.
         let in_order = LoaderConfig { threads: Some(1), ..crops(directory) };
@@ -382,19 +382,19 @@ fn a_device_that_fails_later_is_the_error_of_that_batch() {
 }
 
 #[test]
-fn files_that_are_longer_than_their_rows_find_room_and_come_back_from_there() {
+fn files_longer_than_their_rows_are_stored_after_the_rows_and_decoded_from_there() {
     let dir = tempfile::tempdir().expect("a folder");
     data(dir.path(), SAMPLES, |_| Kind::Long);
     let loader = same_as_on_the_host(crops(dir.path()), Does::Decode);
     let on_device = counter(&loader, "pictures_on_device");
-    // The room is for the average: the last file of a batch may not fit.
+    // The space suffices for files of average size: the last file of a batch may not fit.
     assert!(on_device >= 2 * 2 * SAMPLES * 9 / 10, "{on_device}");
     let loader = same_as_on_the_host(crops(dir.path()), Does::RefuseSome);
     assert!(counter(&loader, "pictures_refused") > SAMPLES);
 }
 
 #[test]
-fn batches_that_lose_all_their_long_files_have_room_for_another() {
+fn batches_that_lose_all_their_long_files_have_space_for_another() {
     let dir = tempfile::tempdir().expect("a folder");
     data(dir.path(), 12, |number| if [3, 7].contains(&number) { Kind::LongAndBroken } else { Kind::Long });
     let config = LoaderConfig {
@@ -416,7 +416,7 @@ fn data_of_ordinary_files(samples: u64, body: impl FnOnce(&Path)) {
 }
 
 #[test]
-fn a_decoder_that_gives_up_leaves_the_rest_to_the_host_and_is_counted() {
+fn after_a_decoder_gives_up_the_host_decodes_the_rest_and_counts_it() {
     data_of_ordinary_files(SAMPLES, |directory| {
         let loader = same_as_on_the_host(crops(directory), Does::GiveUpAt(3));
         assert!(counter(&loader, "pictures_on_device") > 0);
@@ -430,7 +430,7 @@ fn a_decoder_that_gives_up_leaves_the_rest_to_the_host_and_is_counted() {
 }
 
 #[test]
-fn decode_threads_take_pictures_off_a_decoder_that_is_behind_if_they_are_to() {
+fn decode_threads_share_the_pictures_of_a_slow_decoder_if_configured() {
     data_of_ordinary_files(SAMPLES, |directory| {
         for share_decode in [false, true] {
             let config = LoaderConfig { share_decode, threads: Some(1), ..crops(directory) };
@@ -446,7 +446,7 @@ fn decode_threads_take_pictures_off_a_decoder_that_is_behind_if_they_are_to() {
 }
 
 #[test]
-fn a_device_that_fails_is_the_epoch_s_error() {
+fn a_failed_device_ends_the_epoch_with_its_error() {
     data_of_ordinary_files(SAMPLES, |directory| {
         let loader = Loader::with_delivery(crops(directory), DecodingDelivery::new(Does::Fail)).expect("a loader");
         loader.start_epoch().expect("started");
@@ -497,7 +497,7 @@ fn a_bad_picture_is_its_sample_s_error_and_skipped_within_the_budget() {
 }
 
 #[test]
-fn batches_that_lose_all_samples_to_the_decoder_are_left_out_or_repeat_a_sample() {
+fn batches_whose_samples_the_decoder_all_rejects_are_omitted_or_repeat_a_sample() {
     let dir = tempfile::tempdir().expect("a folder");
     data(dir.path(), 12, |number| if [3, 7].contains(&number) { Kind::Broken } else { Kind::Ordinary });
     for ranks in [1, 2] {

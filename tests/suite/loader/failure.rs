@@ -157,7 +157,7 @@ fn a_corrupt_picture_is_delivered_and_counted_where_fields_tolerate_it() {
 }
 
 #[test]
-fn a_batch_of_nothing_but_skipped_samples_is_left_out_where_there_is_one_rank() {
+fn with_one_rank_a_batch_of_skipped_samples_is_omitted() {
     let dir = tempfile::tempdir().unwrap();
     pictures(dir.path(), 12);
     spoil(dir.path(), 3);
@@ -177,7 +177,7 @@ fn a_batch_of_nothing_but_skipped_samples_is_left_out_where_there_is_one_rank() 
 }
 
 #[test]
-fn on_several_ranks_an_emptied_batch_repeats_a_sample_of_the_next_and_the_steps_stay_equal() {
+fn with_several_ranks_a_batch_of_skipped_samples_repeats_one_of_the_next_and_all_ranks_make_the_same_steps() {
     let dir = tempfile::tempdir().unwrap();
     pictures(dir.path(), 12);
     [3, 7, 11].iter().for_each(|bad| spoil(dir.path(), *bad));
@@ -314,7 +314,7 @@ fn next_without_an_epoch_names_the_call_to_make() {
 }
 
 #[test]
-fn unknown_columns_and_algorithms_are_refused_at_the_start() {
+fn unknown_columns_and_algorithms_are_rejected_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
     tokens(dir.path(), 20, None);
     let plain = config(stream(Some(dir.path()), None));
@@ -325,7 +325,7 @@ fn unknown_columns_and_algorithms_are_refused_at_the_start() {
 }
 
 #[test]
-fn a_closed_epoch_is_an_error_and_never_looks_like_its_end() {
+fn next_on_a_closed_epoch_is_an_error_and_not_its_end() {
     let dir = tempfile::tempdir().unwrap();
     tokens(dir.path(), 400, None);
     let loader = Loader::new(config(stream(Some(dir.path()), None))).unwrap();

@@ -59,7 +59,7 @@ fn rows(batches: &[Batch]) -> Vec<Vec<u16>> {
     batches.iter().flat_map(|b| tensor(b).chunks_exact(2 * LENGTH).map(row).collect::<Vec<_>>()).collect()
 }
 
-/// The samples that the plan gives to a rank.
+/// Samples of a rank in the plan.
 fn planned(counts: &[u64], config: &LoaderConfig, epoch: u64) -> Vec<u64> {
     let shape = DataSetShape::new(&[counts.to_vec()]).expect("a shape");
     let order = OrderConfig { shuffle: config.shuffle, batch_size: config.batch_size.into(), ..OrderConfig::default() };

@@ -67,7 +67,7 @@ fn each_rank_of_a_machine_works_on_its_own_node() {
 }
 
 #[test]
-fn a_lone_rank_has_a_crew_on_every_node() {
+fn a_single_rank_has_workers_on_every_node() {
     let Some(nodes) = nodes() else { return };
     let dir = tempfile::tempdir().unwrap();
     tokens(dir.path(), 20_000, None);

@@ -8,7 +8,7 @@ fn serve(directory: &Path) -> ObjectServer {
 }
 
 #[test]
-fn shards_are_fetched_once_and_the_second_epoch_asks_for_nothing() {
+fn shards_are_fetched_once_and_the_second_epoch_makes_no_request() {
     for compression in [None, Some("zstd")] {
         let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let counts = tokens(data.path(), 1000, compression);
@@ -28,7 +28,7 @@ fn shards_are_fetched_once_and_the_second_epoch_asks_for_nothing() {
     }
 }
 #[test]
-fn a_cache_limit_holds_and_the_epoch_is_whole() {
+fn an_epoch_under_a_cache_limit_has_every_sample_and_keeps_the_limit() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let counts = tokens(data.path(), 1000, None);
     let server = serve(data.path());
@@ -56,7 +56,7 @@ fn until(what: &str, done: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_loader_that_waits_for_its_consumer_gives_up_what_it_keeps_for_later_to_one_that_needs_room_now() {
+fn a_loader_that_waits_for_its_consumer_releases_shards_kept_for_later_if_another_needs_space_now() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let counts = tokens(data.path(), 200, None);
     let server = serve(data.path());
@@ -83,7 +83,7 @@ fn a_loader_that_waits_for_its_consumer_gives_up_what_it_keeps_for_later_to_one_
 }
 
 #[test]
-fn the_least_limit_that_is_accepted_is_enough_and_one_byte_less_is_refused_at_once() {
+fn the_smallest_accepted_limit_is_enough_and_one_byte_less_is_rejected_at_the_start() {
     for compression in [None, Some("zstd")] {
         let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let counts = tokens(data.path(), 120, compression);
@@ -107,7 +107,7 @@ fn the_least_limit_that_is_accepted_is_enough_and_one_byte_less_is_refused_at_on
 }
 
 #[test]
-fn a_shard_that_is_wanted_again_early_gets_a_thread_though_all_wait_for_room_for_later_ones() {
+fn a_shard_needed_early_again_gets_a_thread_although_all_wait_for_space_for_later_shards() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let counts = tokens(data.path(), 400, None);
     let server = serve(data.path());
@@ -171,7 +171,7 @@ fn a_loader_without_a_limit_releases_shards_that_another_job_evicts() {
 }
 
 #[test]
-fn a_batch_that_is_left_out_asks_for_no_shards() {
+fn an_omitted_batch_requests_no_shards() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let counts = tokens(data.path(), 1000, None);
     let last = counts[counts.len() - 1];
@@ -189,7 +189,7 @@ fn a_batch_that_is_left_out_asks_for_no_shards() {
 }
 
 #[test]
-fn a_loader_that_rests_keeps_no_room_from_another() {
+fn an_idle_loader_occupies_no_space_that_another_needs() {
     for ended in [true, false] {
         let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let counts = tokens(data.path(), 400, None);

@@ -59,7 +59,7 @@ fn has_own_decoder() -> bool {
 }
 
 #[test]
-fn batches_are_the_same_with_row_indexes_and_decoded_with_them() {
+fn batches_decoded_with_row_indexes_equal_those_without() {
     let dir = tempfile::tempdir().unwrap();
     let [plain, indexed, copied] = ["plain", "indexed", "copied"].map(|name| dir.path().join(name));
     let shards = pictures(&plain, Options::default()).shards.len() as u64;
@@ -141,7 +141,7 @@ fn a_damaged_index_costs_nothing_but_the_index() {
 }
 
 #[test]
-fn an_index_of_other_samples_is_refused_sample_by_sample() {
+fn an_index_of_other_samples_is_rejected_sample_by_sample() {
     let dir = tempfile::tempdir().unwrap();
     let [plain, indexed] = ["plain", "indexed"].map(|name| dir.path().join(name));
     pictures(&plain, Options::default());

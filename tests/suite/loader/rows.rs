@@ -67,7 +67,7 @@ fn loader(dir: &Path, samples: u8, rows: usize) -> (Loader, Arc<Consumer>) {
 }
 
 #[test]
-fn every_row_is_in_memory_of_its_length_from_the_consumers_thread() {
+fn every_row_is_allocated_at_its_length_by_the_consumers_thread() {
     let dir = tempfile::tempdir().unwrap();
     let (loader, consumer) = loader(dir.path(), 100, 100);
     let mut rows = 0;

@@ -3,7 +3,7 @@
 use super::recorded;
 
 #[test]
-fn recorded_cases_give_the_references_ids_or_its_error() {
+fn recorded_cases_return_the_references_ids_or_its_error() {
     let mut compared = 0;
     for recorded in recorded() {
         let answer = recorded.case.answer();

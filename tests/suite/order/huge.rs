@@ -28,7 +28,7 @@ fn answers(cases: &[Value]) -> Vec<Value> {
 }
 
 #[test]
-fn a_hundred_million_samples_are_resumed_anywhere_in_half_a_gigabyte() {
+fn a_plan_of_100_million_samples_resumes_anywhere_within_half_a_gigabyte() {
     let text = include_str!("../../data/order/huge.jsonl");
     let recorded: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(recorded.len(), 8);

@@ -9,7 +9,7 @@ use std::process::Command;
 
 #[test]
 #[ignore = "needs the reference: set FOREBAY_ORACLE_PYTHON"]
-fn random_cases_give_the_installed_references_ids_or_its_error() {
+fn random_cases_return_the_installed_references_ids_or_its_error() {
     let python = std::env::var("FOREBAY_ORACLE_PYTHON")
         .expect("FOREBAY_ORACLE_PYTHON names a Python with mosaicml-streaming 0.13.0");
     let cases = std::env::var("FOREBAY_ORACLE_CASES").unwrap_or_else(|_| "20000".to_owned());

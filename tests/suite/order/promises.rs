@@ -1,4 +1,4 @@
-//! What every plan promises, over a third of the recorded cases: each is read in several ways.
+//! Properties of every plan, over a third of the recorded cases: each plan is read in several ways.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -31,7 +31,7 @@ fn plans() -> Vec<(usize, EpochPlan)> {
 }
 
 #[test]
-fn a_rank_sees_its_workers_batches_in_turn_without_padding() {
+fn a_rank_has_its_workers_batches_in_turn_without_padding() {
     for (line, plan) in plans() {
         for rank in ranks(&plan).take(5) {
             let workers = plan.world().workers_per_rank;
@@ -146,7 +146,7 @@ pub(super) const METHODS: [BatchingMethod; 4] =
     [BatchingMethod::Random, BatchingMethod::PerStream, BatchingMethod::DevicePerStream, BatchingMethod::Stratified];
 
 #[test]
-fn resuming_anywhere_on_another_world_sees_the_global_batches_that_are_left() {
+fn resuming_anywhere_on_another_world_returns_the_remaining_global_batches() {
     for algo in ALGOS {
         for method in METHODS {
             let config = OrderConfig {
@@ -216,7 +216,7 @@ impl Picks {
 }
 
 #[test]
-fn absurd_arguments_give_a_plan_or_an_error_and_no_panic() {
+fn absurd_arguments_return_a_plan_or_an_error_and_never_panic() {
     let pick = Picks(Cell::new(1));
     let mut planned = 0;
     for _ in 0..3000 {

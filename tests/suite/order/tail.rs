@@ -57,7 +57,7 @@ fn rows(plan: &EpochPlan) -> Vec<Vec<PlannedSample>> {
     ranks(plan).map(|rank| batches(plan, rank).concat()).collect()
 }
 
-/// Returns true if `rest` equals `whole` after `seen` rows of each rank. The reference has repeats of its own at the end
+/// Returns true if `rest` equals `whole` after `seen` rows of each rank. The reference has its own repeats at the end
 /// of the rest; their number and places are those of the whole epoch.
 fn is_tail(whole: &[Vec<PlannedSample>], rest: &[Vec<PlannedSample>], seen: u64, repeats_may_differ: bool) -> bool {
     whole.iter().zip(rest).all(|(whole, rest)| {
@@ -67,7 +67,7 @@ fn is_tail(whole: &[Vec<PlannedSample>], rest: &[Vec<PlannedSample>], seen: u64,
     })
 }
 
-/// Whether all that ranks read is among the uses of its shard on their node.
+/// Returns true if every sample that ranks read is among the uses of its shard on their node.
 fn uses_cover(plan: &EpochPlan) -> bool {
     let (world, parallel) = (plan.world(), plan.parallel_world());
     let replication = (world.ranks() / parallel.ranks()) as u32;
@@ -85,12 +85,12 @@ fn uses_cover(plan: &EpochPlan) -> bool {
 #[test]
 fn a_resumed_epoch_is_the_tail_of_the_whole_one_from_every_batch_to_the_last_place() {
     let pick = Picks(Cell::new(5));
-    let (mut compared, mut behind_the_reference) = (0, 0);
+    let (mut compared, mut longer_than_the_reference) = (0, 0);
     for _ in 0..600 {
         let setting = Setting::pick(&pick);
         let first = pick.of(&setting.worlds);
         let Ok(started) = setting.plan(first, None) else { continue };
-        // The same world goes on, and another.
+        // The same world resumes, and another one.
         for world in [first, pick.of(&setting.worlds)] {
             let Ok(whole) = setting.plan(world, Some(&started.state(0))) else { continue };
             let all = rows(&whole);
@@ -108,17 +108,20 @@ fn a_resumed_epoch_is_the_tail_of_the_whole_one_from_every_batch_to_the_last_pla
                 );
                 if is_behind {
                     assert!(uses_cover(&rest), "{}", context());
-                    behind_the_reference += u64::from(rest.batches(Rank(0)) > 0);
+                    longer_than_the_reference += u64::from(rest.batches(Rank(0)) > 0);
                 }
                 compared += 1;
             }
         }
     }
-    assert!(compared > 3000 && behind_the_reference > 100, "{compared} resumed, {behind_the_reference} behind");
+    assert!(
+        compared > 3000 && longer_than_the_reference > 100,
+        "{compared} resumed, {longer_than_the_reference} longer"
+    );
 }
 
 #[test]
-fn the_places_that_canonical_nodes_add_are_resumed_and_none_behind_them() {
+fn a_position_among_the_places_that_canonical_nodes_add_resumes_and_a_later_one_is_an_error() {
     let shape = DataSetShape::new(&[vec![45, 45]]).unwrap();
     let config = OrderConfig { shuffle: true, num_canonical_nodes: Some(64), batch_size: 4, ..OrderConfig::default() };
     let world = World { nodes: 1, ranks_per_node: 2, workers_per_rank: 1 };

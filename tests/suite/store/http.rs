@@ -43,7 +43,7 @@ fn connections_are_kept_between_requests() {
 }
 
 #[test]
-fn a_body_that_breaks_off_is_resumed_at_the_missing_byte() {
+fn a_body_that_ends_early_is_resumed_at_the_missing_byte() {
     let rig = Rig::new();
     rig.server.script(Rule::once("shard", Fault::CutAfter(30)));
     rig.put_and_fetch(100).expect("fetched");

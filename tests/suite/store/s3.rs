@@ -46,7 +46,7 @@ fn signed_requests_pass_a_server_that_checks_them() {
 }
 
 #[test]
-fn a_resumed_range_is_signed_anew() {
+fn a_resumed_range_is_signed_again() {
     let (rig, remote) = rig(options(), |_| {});
     rig.server.put("some folder/ü/a", content(100)).expect("memory");
     rig.server.script(Rule::once("a", Fault::CutAfter(30)));

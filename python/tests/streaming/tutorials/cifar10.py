@@ -11,7 +11,7 @@ from torchvision import transforms
 
 
 def pictures(count, seed):
-    """Pairs of a picture and its class, which its colour gives away."""
+    """Pairs of a picture and its class, which its colour determines."""
     generator = np.random.default_rng(seed)
     for _ in range(count):
         kind = int(generator.integers(10))
