@@ -1,4 +1,4 @@
-"""Measures one loader in a process of its own.
+"""Measures one loader in a separate process.
 
 Usage: child.py PEER CONFIG-AS-JSON
 

@@ -1,4 +1,4 @@
-//! `forebay-bench`: forebay beside its peers and beside the machine's limits.
+//! `forebay-bench`: forebay compared with its peers and with the machine's limits.
 //!
 //! Every scenario measures several ways of doing the same work in one run and returns one [`report::Report`], which
 //! is printed as a table and saved as JSON and as a plot. Claims are ratios within one run.

@@ -1,4 +1,4 @@
-//! `serve`: the embedded object server on a folder, as a process of its own.
+//! `serve`: the embedded object server on a folder, as a separate process.
 
 use clap::Args;
 use forebay_loader::{Error, Result};

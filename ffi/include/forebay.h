@@ -60,7 +60,7 @@ typedef enum ForebayKind {
   FOREBAY_KIND_TEXT = 1,
   // Bytes of each row: `forebay_batch_row`.
   FOREBAY_KIND_BYTES = 2,
-  // An array of its own shape for each row, in the encoding of an MDS `ndarray`: `forebay_batch_row`.
+  // An array with its own shape for each row, in the encoding of an MDS `ndarray`: `forebay_batch_row`.
   FOREBAY_KIND_RAGGED = 3,
 } ForebayKind;
 
@@ -166,7 +166,7 @@ void forebay_string_free(char *string);
 // * `sample_bytes_max` (1073741824): Largest sample that is read, in bytes or as "1gb".
 // * `mmap` (false): Copy samples of up to 16 KiB from memory maps; a failing disk then ends the process with SIGBUS.
 // * `cache_limit` (null): Bytes that the shards may take in `local`, as a number or "100gb". null: no limit.
-// * `keep_zip` (false): Keep compressed shards beside the unpacked ones.
+// * `keep_zip` (false): Keep compressed shards next to the unpacked ones.
 // * `validate_hash` (null): Hash that must match for each shard, such as "xxh64". null: the cheapest in the index.
 // * `fetch_threads` (null): Threads that talk to the store. null: one per 4 CPUs.
 // * `download_retry` (2): Total attempts per download.

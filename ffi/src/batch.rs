@@ -22,7 +22,7 @@ pub enum ForebayKind {
     Text = 1,
     /// Bytes of each row: `forebay_batch_row`.
     Bytes = 2,
-    /// An array of its own shape for each row, in the encoding of an MDS `ndarray`: `forebay_batch_row`.
+    /// An array with its own shape for each row, in the encoding of an MDS `ndarray`: `forebay_batch_row`.
     Ragged = 3,
 }
 

@@ -87,7 +87,7 @@ static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 /// * `sample_bytes_max` (1073741824): Largest sample that is read, in bytes or as "1gb".
 /// * `mmap` (false): Copy samples of up to 16 KiB from memory maps; a failing disk then ends the process with SIGBUS.
 /// * `cache_limit` (null): Bytes that the shards may take in `local`, as a number or "100gb". null: no limit.
-/// * `keep_zip` (false): Keep compressed shards beside the unpacked ones.
+/// * `keep_zip` (false): Keep compressed shards next to the unpacked ones.
 /// * `validate_hash` (null): Hash that must match for each shard, such as "xxh64". null: the cheapest in the index.
 /// * `fetch_threads` (null): Threads that talk to the store. null: one per 4 CPUs.
 /// * `download_retry` (2): Total attempts per download.

@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
     CHECK(rows == 16 && left == 34);
     forebay_loader_free(loader);
 
-    /* A second loader goes on where the first was asked for its state. */
+    /* A second loader resumes at the state of the first. */
     OK(forebay_loader_new(config, NULL, &loader));
     OK(forebay_loader_load_state(loader, state, true));
     forebay_string_free(state);

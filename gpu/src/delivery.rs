@@ -18,7 +18,7 @@ use forebay_loader::{Error, Result};
 
 /// Delivers batches to a CUDA device.
 ///
-/// [`deliver`](Delivery::deliver) queues a copy on a stream of its own and returns; the host slot returns to its pool
+/// [`deliver`](Delivery::deliver) queues a copy on a separate stream and returns; the host slot returns to its pool
 /// when the event of the copy has fired. Device memory is reused: the next copy into it waits, on the device, for the
 /// work that consumers had queued on the streams they passed to [`TensorMemory::order_before`]. Consumers order their
 /// work on other streams themselves.

@@ -8,7 +8,7 @@
 //!
 //! The block is taken with the first direct row of a batch and has no other user until the batch is filled. It must be
 //! idle: cuFile's reads are not ordered with any stream, and copies must not wait for a consumer, or the read slots
-//! would too. Therefore the copies of direct rows also have a stream and a release thread of their own, while copies on
+//! would too. Therefore the copies of direct rows also have a separate stream and release thread, while copies on
 //! the delivery's stream wait for the consumers that still read the memory. When the batch is filled, its reads are
 //! done, and its other rows are copied after the direct rows.
 //!

@@ -55,7 +55,7 @@ mod tests {
     use super::runs;
 
     #[test]
-    fn runs_leave_out_rows_that_are_done_and_end_at_gaps() {
+    fn runs_skip_finished_rows_and_end_at_gaps() {
         assert_eq!(runs(&[0, 1, 2, 3], |_| false), [(0..4, 0)]);
         assert_eq!(runs(&[0, 1, 3, 4], |_| false), [(0..2, 0), (3..5, 2)], "row 2 was skipped");
         assert_eq!(runs(&[0, 1, 2, 3], |row| row == 1), [(0..1, 0), (2..4, 2)], "row 1 is done");

@@ -234,7 +234,7 @@ fn unwritten_rows_of_a_crop_are_found_at_any_alignment() {
 fn the_compiled_kernel_matches_the_source() {
     let digest: String = sha2::Sha256::digest(SOURCE).iter().map(|byte| format!("{byte:02x}")).collect();
     let first = format!("// SHA-256 of crop_resize.cu: {digest}\n");
-    assert!(PTX.starts_with(&first), "compile it anew: python gpu/src/kernel/compile.py");
+    assert!(PTX.starts_with(&first), "recompile it: python gpu/src/kernel/compile.py");
     for name in [CROP_RESIZE, FIND_UNDECODED] {
         assert!(PTX.contains(&format!(".visible .entry {name}(")));
     }

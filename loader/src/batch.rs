@@ -44,7 +44,7 @@ pub enum Output {
     Text(Vec<String>),
     /// Bytes of each row.
     Bytes(Vec<RowBytes>),
-    /// An array of its own shape for each row, in the encoding of an MDS `ndarray` with dynamic type and shape.
+    /// An array with its own shape for each row, in the encoding of an MDS `ndarray` with dynamic type and shape.
     Ragged(Vec<Vec<u8>>),
 }
 

@@ -48,7 +48,7 @@ options! {
         pub download_timeout: Option<Seconds> = None,
         /// Hash that must match when a shard is downloaded or unpacked, such as "xxh64".
         pub validate_hash: Option<String> = None,
-        /// Keep compressed shards beside the unpacked ones.
+        /// Keep compressed shards next to the unpacked ones.
         pub keep_zip: Option<bool> = None,
     }
 }
@@ -149,7 +149,7 @@ options! {
         /// Bytes that the shards may take in `local`, as a number or "100gb". None: no limit.
         #[serde(deserialize_with = "json::size_or_null")]
         pub cache_limit: Option<ByteSize> = None,
-        /// Keep compressed shards beside the unpacked ones.
+        /// Keep compressed shards next to the unpacked ones.
         pub keep_zip: bool = false,
         /// Hash that must match for each shard, such as "xxh64". None: the cheapest in the index.
         pub validate_hash: Option<String> = None,

@@ -207,7 +207,7 @@ impl StdError for Error {
     }
 }
 
-/// Adds a fact to an error on its way up.
+/// Adds a fact to an error that is passed up.
 pub trait Context<T> {
     /// Returns `self`, with the fact `name` = `value()` on failure.
     fn context<V: fmt::Display>(self, name: &'static str, value: impl FnOnce() -> V) -> Result<T>;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs Composer's Trainer (PyPI: mosaicml) over this checkout through the alias: python/tests/streaming/test_composer.py.
 # Further arguments go to pytest. Composer requires an older torch and Pillow than the shared ones but runs with these; it
-# has an environment of its own over the shared one.
+# has a separate environment over the shared one.
 . "$(dirname "$0")/lib.sh"
 
 composer='mosaicml==0.32.1'

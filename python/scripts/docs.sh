@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the documentation site from python/docs and the docstrings into target/docs. Warnings are errors. The generator has
-# an environment of its own: shared by all checkouts of this machine, and small, so the site needs neither torch nor Rust.
+# a separate environment: shared by all checkouts of this machine, and small, so the site needs neither torch nor Rust.
 . "$(dirname "$0")/lib.sh"
 
 requirements=$root/python/docs/requirements.txt
@@ -23,7 +23,7 @@ if [ ! -e "$venv/complete" ]; then
     exec 9>&-
 fi
 
-# The generator announces changes of its own later versions: they do not concern pinned ones. Not with --quiet, which would
+# The generator announces changes of later versions: they do not concern pinned ones. Not with --quiet, which would
 # also keep warnings from being counted.
 export NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true
 if ! output=$("$venv/bin/python" -m mkdocs build --strict --config-file python/mkdocs.yml --site-dir "$target/docs" 2>&1); then

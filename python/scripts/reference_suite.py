@@ -1,4 +1,4 @@
-"""Runs the reference's test files, each in a process of its own, and prints a table. `reference_suite.sh` calls it."""
+"""Runs the reference's test files, each in a separate process, and prints a table. `reference_suite.sh` calls it."""
 
 import argparse
 import os

@@ -2,7 +2,7 @@
 # Runs the reference's test suite against this checkout, through the alias:
 #     reference_suite.sh CHECKOUT [--reference] [--tiers ABCE] [FILE...]
 # CHECKOUT is a checkout of the reference's repository at the release in python/requirements.txt. The suite requires
-# another pytest and further packages, so it has an environment of its own over the shared one.
+# another pytest and further packages, so it has a separate environment over the shared one.
 . "$(dirname "$0")/lib.sh"
 [ $# -ge 1 ] && [ -f "$1/tests/conftest.py" ] || die "usage: reference_suite.sh CHECKOUT [--reference] [--tiers ABCE] [FILE...]"
 command -v java >/dev/null || die "java is missing: the suite starts Spark (Debian and Ubuntu: default-jre-headless)"

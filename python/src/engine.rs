@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// Loader of the engine.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Engine {
-    /// None after `close`. Locked only in the process that made it: a forked child may inherit it locked for ever.
+    /// None after `close`. Locked only in the process that made it: a forked child may inherit it locked forever.
     loader: Mutex<Option<Arc<Loader>>>,
     /// Figures that stay available after `close`.
     last: OnceLock<Last>,
@@ -61,7 +61,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         let loader = self.loader.get_mut().take();
         if self.pid != std::process::id() {
-            // A forked child has a copy of the loader but not its threads; joining them would block for ever.
+            // A forked child has a copy of the loader but not its threads; joining them would block forever.
             std::mem::forget(loader);
             return;
         }

@@ -40,7 +40,7 @@ pub(crate) fn wait<T: Send>(py: Python<'_>, mut body: impl FnMut() -> Result<Opt
     }
 }
 
-/// Like [`enter`], for a long call that cannot be split: `body` runs in a thread of its own while Python's signal
+/// Like [`enter`], for a long call that cannot be split: `body` runs in a separate thread while Python's signal
 /// handlers run here. After an interrupt the thread continues until `body` ends, and drops the result.
 ///
 /// # Errors

@@ -27,7 +27,7 @@ fn build<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     maker.bind(py).call1((error.kind().name(), error.to_string(), context))
 }
 
-/// Exception of Python code that the engine called, on its way back to Python.
+/// Exception of Python code that the engine called, while the error returns to Python.
 #[derive(Debug)]
 struct Raised {
     /// Class and message as text, because engine threads print errors without access to the interpreter.

@@ -106,7 +106,7 @@ impl Numpy {
         }
     }
 
-    /// Returns a read-only array over bytes of its own.
+    /// Returns a read-only array that owns its bytes.
     fn array<'py>(&self, py: Python<'py>, array: &Array<'_>) -> PyResult<Bound<'py, PyAny>> {
         let dtype = self.dtypes[place(array.dtype)].bind(py);
         let flat = self.frombuffer.bind(py).call1((PyBytes::new(py, &array.data), dtype))?;

@@ -153,7 +153,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let reader = self.inner.take();
         if self.pid != std::process::id() {
-            // A forked child has a copy of the reader but not its threads; joining them would block for ever.
+            // A forked child has a copy of the reader but not its threads; joining them would block forever.
             std::mem::forget(reader);
             return;
         }
@@ -331,7 +331,7 @@ fn serve(py: Python<'_>, fetches: Option<&Py<Fetches>>) -> PyResult<()> {
     fetches.map_or(Ok(()), |fetches| Fetches::serve(fetches.bind(py)))
 }
 
-/// Fetches a sample's shard in a thread of its own, so that Ctrl-C works, and reads the sample.
+/// Fetches a sample's shard in a separate thread, so that Ctrl-C works, and reads the sample.
 fn fetch_and_read(
     py: Python<'_>,
     reader: Arc<SampleReader>,

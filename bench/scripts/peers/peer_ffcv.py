@@ -1,7 +1,7 @@
-"""FFCV: TurboJPEG and OpenCV in numba's threads, over one memory-mapped file. That file is made once, next to the other forms
-of the data set, from the same JPEG files.
+"""FFCV: TurboJPEG and OpenCV in numba's threads, over one memory-mapped file. That file is made once, next to the other
+forms of the data set, from the same JPEG files.
 
-FFCV's own image field encodes every picture anew; `StoredJpeg` keeps the files as they are, so that all peers decode the same
+FFCV's own image field re-encodes every picture; `StoredJpeg` keeps the files as they are, so that all peers decode the same
 bytes. The crops are drawn as torchvision draws them. FFCV decodes all of a picture, with TurboJPEG's fast inverse DCT, and
 resizes with OpenCV's INTER_AREA.
 """
@@ -90,7 +90,7 @@ def batches(loader):
 def convert(config):
     """Makes the FFCV form of the files."""
     samples = ImageFolder(config["files"]).samples
-    # A file that does not fit into a page would end the writer's process, and the writer waits for that for ever.
+    # A file that does not fit into a page would end the writer's process, and the writer waits for that forever.
     longest = max(os.path.getsize(path) for path, _ in samples)
     page_bytes = max(PAGE_BYTES_MIN, 1 << (longest - 1).bit_length())
     os.makedirs(config["ffcv"])

@@ -1,4 +1,4 @@
-"""LitData. Its own format is made once, beside the other forms of the data set, from the same files."""
+"""LitData. Its own format is made once, next to the other forms of the data set, from the same files."""
 
 import os
 

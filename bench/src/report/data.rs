@@ -107,7 +107,7 @@ pub(crate) struct Report {
     pub(crate) baseline: Option<String>,
     /// True if rows keep the order in which they were added (parts or steps). Otherwise a group's best row is first.
     pub(crate) is_listed: bool,
-    /// True if the bars of each group have a scale of their own: for groups that do different work.
+    /// True if the bars of each group have their own scale: for groups that do different work.
     pub(crate) is_scaled_by_group: bool,
     /// Column of ratios and order. A group without it uses the first column that it has.
     pub(crate) primary: &'static str,

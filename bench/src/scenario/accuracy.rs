@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_held_against_the_spread_of_the_seeds() {
+    fn a_difference_is_compared_with_the_spread_of_the_seeds() {
         let row_of = |last: &[f64]| row("x", &runs(last)).expect("a row");
         let (near, far) = (row_of(&[70.0, 74.0]), row_of(&[79.0, 80.0]));
         assert_eq!((near.values["accuracy"], near.values["spread"], near.values["loss"]), (72.0, 4.0, 2.0));

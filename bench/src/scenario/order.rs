@@ -157,7 +157,7 @@ fn row(group: &str, name: &str, found: &Value) -> Row {
     Row { group: group.to_owned(), name: name.to_owned(), values, details: found.clone(), ..Row::default() }
 }
 
-/// Plans with the engine and prints the time and memory; runs in a process of its own.
+/// Plans with the engine and prints the time and memory; runs in a separate process.
 pub(crate) fn run_child(way: &WayArgs) -> Result<()> {
     let shape = DataSetShape::new(&[vec![way.samples / way.shards.max(1); way.shards as usize]])?;
     let config = OrderConfig {

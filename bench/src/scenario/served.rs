@@ -1,4 +1,4 @@
-//! The embedded server as a process of its own, so that its CPU time is not the client's.
+//! The embedded server as a separate process, so that its CPU time is not the client's.
 
 use forebay_loader::{Error, Result};
 use std::io::{BufRead, BufReader};

@@ -1,6 +1,6 @@
 //! Fetching shards over HTTP and HTTPS from the embedded server: the engine's store compared with curl.
 //!
-//! The server is a process of its own, so that its CPU time is not the client's. Both clients fetch every object of the
+//! The server is a separate process, so that its CPU time is not the client's. Both clients fetch every object of the
 //! folder, several at a time. The store writes into reused memory, curl discards the bytes.
 
 use super::served::Server;

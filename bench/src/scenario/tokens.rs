@@ -57,7 +57,7 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
     }
     let folder = data.form("mds");
     read_through(&folder)?;
-    let beside = Beside::open(&folder, data.length * 2, args.batch as usize)?;
+    let beside = Direct::open(&folder, data.length * 2, args.batch as usize)?;
     let columns = vec![
         Column::new("samples_per_s", "samples/s", 0, Better::Higher).plotted(),
         Column::new("samples_per_cpu_s", "per CPU s", 0, Better::Higher).plotted(),
@@ -171,13 +171,13 @@ enum Source {
 }
 
 /// Programs without the engine.
-struct Beside {
+struct Direct {
     samples: Samples,
     /// Bytes per sample.
     stored_bytes: usize,
 }
 
-impl Beside {
+impl Direct {
     fn open(folder: &Path, stored_bytes: usize, batch: usize) -> Result<Self> {
         let samples = Samples::open(folder, batch)?;
         if samples.order.iter().any(|place| place.bytes != stored_bytes) {

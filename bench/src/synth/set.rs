@@ -72,7 +72,7 @@ pub(crate) struct SynthArgs {
     /// Source of photographs
     #[arg(long, value_enum, default_value = "packaged")]
     pub(super) photos: Photos,
-    /// Folder of photographs to cut from, or to keep Debian's in [default: `photos` beside the data set]
+    /// Folder of photographs to cut from, or to keep Debian's in [default: `photos` next to the data set]
     #[arg(long, value_name = "DIR")]
     pub(super) photo_dir: Option<PathBuf>,
     /// Interpreter with pillow and numpy, and scikit-image and scikit-learn for packaged photographs

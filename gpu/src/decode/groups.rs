@@ -165,7 +165,7 @@ mod tests {
         let pictures = [picture(0, 1, 10), picture(0, 3, 10), picture(1, 3, 100), picture(1, 4, 10)];
         let groups = cut(&pictures, &[1, 3, 4], |_| true, Extent::Part, 1100).expect("cut");
         let numbers = |group: &Group| group.items.iter().map(|i| (i.number, i.to_row, i.at)).collect::<Vec<_>>();
-        // 300 bytes take 512. The large picture has a group of its own, although it exceeds the limit.
+        // 300 bytes take 512. The large picture has a separate group, although it exceeds the limit.
         assert_eq!(
             groups.iter().map(numbers).collect::<Vec<_>>(),
             [vec![(0, 0, 0), (1, 1, 512)], vec![(2, 1, 0)], vec![(3, 2, 0)]]

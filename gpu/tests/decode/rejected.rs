@@ -166,7 +166,7 @@ fn engines_that_reject_everything_are_abandoned_and_the_cores_decode() {
 }
 
 #[test]
-fn engines_that_reject_a_batch_now_and_then_are_kept() {
+fn engines_that_occasionally_reject_a_batch_are_kept() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);

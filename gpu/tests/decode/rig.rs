@@ -92,7 +92,7 @@ impl NvJpeg {
         self.set("fake_nvjpeg_engines", count);
     }
 
-    /// Gives a backend wrong pixels; 0 gives no backend wrong pixels.
+    /// Makes a backend decode wrong pixels; 0 selects no backend.
     pub(crate) fn set_wrong(&self, backend: c_int) {
         self.set("fake_nvjpeg_set_wrong", backend);
     }

@@ -107,7 +107,7 @@ fn engines_that_decode_nothing_are_abandoned_and_then_the_cores_are() {
 }
 
 #[test]
-fn engines_that_leave_a_picture_undecoded_now_and_then_are_kept() {
+fn engines_that_occasionally_leave_a_picture_undecoded_are_kept() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);

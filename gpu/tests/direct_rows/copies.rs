@@ -211,7 +211,7 @@ fn a_read_slot_does_not_wait_for_a_consumer() {
     // Its memory has a reader that does not advance. This copy and its release thread wait for it.
     let second = rig.deliver(2).expect("delivered");
     let direct_rows = rig.delivery.direct_rows().expect("a device");
-    let rows = direct_rows.allocate(BYTES, false).expect("an answer").expect("memory of its own");
+    let rows = direct_rows.allocate(BYTES, false).expect("an answer").expect("its own memory");
     rows.copy(reads.lease(BYTES).expect("a slot"), &[(0..BYTES, 0)]).expect("started");
     rig.run_copies();
     let is_back = || reads.state().free_bytes == reads.state().total_bytes;
@@ -226,7 +226,7 @@ fn a_read_slot_does_not_wait_for_a_consumer() {
 }
 
 #[test]
-fn memory_released_meanwhile_is_not_taken_as_idle() {
+fn memory_released_during_an_allocation_is_not_used_as_idle() {
     let rig = Rig::with_slots(2, "", 0);
     let direct_rows = rig.delivery.direct_rows().expect("a device");
     for _ in 0..300 {

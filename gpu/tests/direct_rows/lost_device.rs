@@ -1,6 +1,6 @@
 //! Device that is lost at any call of its driver. With any work in flight, the epoch ends with an error, the next one
-//! does not start, and no thread is blocked. Memory on the device is never freed then, so each case has a process of
-//! its own.
+//! does not start, and no thread is blocked. Memory on the device is never freed then, so each case runs in a separate
+//! process.
 
 use super::*;
 use forebay_loader::ErrorKind;

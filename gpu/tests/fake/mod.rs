@@ -47,7 +47,7 @@ pub(crate) fn cufile() -> &'static Path {
     })
 }
 
-/// Returns the command that runs a test of this program in a process of its own.
+/// Returns the command that runs a test of this program in a separate process.
 pub(crate) fn child(test: &str) -> Command {
     let _compiled = (library(), nvjpeg(), cufile());
     let mut child = Command::new(std::env::current_exe().expect("this program"));

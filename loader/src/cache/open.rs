@@ -32,7 +32,7 @@ pub(super) fn open_shard(stream: &StreamState, shard: u32) -> Result<Option<Arc<
         Ok(Some(files)) => {
             let new = OpenShard::new(dir, shard, files);
             refresh_access_time(stream, &new);
-            // Dead entries are removed now and then, so the table stays as small as the number of open shards.
+            // Dead entries are removed occasionally, so the table stays as small as the number of open shards.
             if open.len() >= 64 && open.len().is_power_of_two() {
                 open.retain(|_, known| known.strong_count() > 0);
             }

@@ -28,7 +28,7 @@ pub(crate) struct StreamCacheConfig {
     pub(crate) shards: Arc<ShardSet>,
     /// Absent shards can be fetched. Without a remote nothing is ever deleted.
     pub(crate) has_remote: bool,
-    /// Keep the compressed files beside the raw ones.
+    /// Keep the compressed files next to the raw ones.
     pub(crate) keep_zip: bool,
     /// Directories that share one limit, and the limit.
     pub(crate) group: Arc<CacheGroup>,
@@ -220,7 +220,7 @@ impl StreamCache {
 
     /// Opens the data file of `shard` for one read and sets its access time; `None` if it is not on disk.
     ///
-    /// The descriptor does not count: where shards may be evicted, a process that reads now and then does not block the
+    /// The descriptor does not count: where shards may be evicted, a process that reads occasionally does not block the
     /// room of an evicted shard.
     ///
     /// # Errors

@@ -93,7 +93,7 @@ pub enum FieldSpec {
         /// Name of the column.
         column: String,
     },
-    /// Fields whose random operations share their draws: a picture and its mask. Each becomes an output of its own.
+    /// Fields whose random operations share their draws: a picture and its mask. Each becomes a separate output.
     Joint {
         /// The outputs by name.
         fields: Vec<(String, FieldSpec)>,

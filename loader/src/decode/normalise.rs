@@ -1,4 +1,4 @@
-//! Output of 8-bit pixels: element type, normalisation and layout, written straight into the caller's row.
+//! Output of 8-bit pixels: element type, normalisation and layout, written directly into the caller's row.
 
 use half::f16;
 

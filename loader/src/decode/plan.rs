@@ -42,7 +42,7 @@ impl Output {
     }
 }
 
-/// Output whose rows are the stored bytes of a column, so that they can be read straight into place.
+/// Output whose rows are the stored bytes of a column, so that they can be read directly into place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectColumn {
     /// Number among the outputs.
@@ -138,7 +138,7 @@ impl FieldPlan {
         })
     }
 
-    /// Returns the output that can be read straight into place, the largest if there are several. `around` returns the
+    /// Returns the output that can be read directly into place, the largest if there are several. `around` returns the
     /// bytes of every sample before and after a column, if they are the same for all samples.
     pub fn direct_column(&self, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<DirectColumn> {
         let found = self.steps.iter().enumerate().filter_map(|(output, step)| {

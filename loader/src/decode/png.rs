@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// The first bytes of every PNG file.
 pub const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
-/// Limit on the crate's memory beside the pixels: row buffers and chunks such as palettes.
+/// Limit on the crate's memory in addition to the pixels: row buffers and chunks such as palettes.
 const LIMIT_BYTES: usize = 64 << 20;
 
 fn damaged(e: png::DecodingError) -> Error {

@@ -13,7 +13,7 @@ pub enum Row<'a> {
     Var(&'a mut Vec<u8>),
     /// Uninitialised memory with the length of the value.
     Sized(&'a mut [MaybeUninit<u8>]),
-    /// Nothing to do: the value was read straight into its place.
+    /// Nothing to do: the value was read directly into its place.
     Filled,
     /// As `Fixed`, for a picture that another decoder may take. If it does not, the picture is decoded here.
     Encodable(&'a mut [u8], &'a mut dyn PictureTaker),

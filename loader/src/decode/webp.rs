@@ -1,9 +1,9 @@
 //! WebP through the `image-webp` crate: lossy and lossless, as 8-bit RGB; alpha is dropped. An animation becomes its
 //! first frame on a black canvas, as in Pillow.
 //!
-//! The crate gets one frame as a file of its own, without the other chunks ([`container`]): alpha planes, profiles and
-//! later frames cost nothing, and sizes are compared before memory is allocated. Beside the pixels, at most 12 bytes
-//! each, the crate allocates Huffman tables: a hostile file can make them some hundred times its own size.
+//! The crate gets one frame as a separate file, without the other chunks ([`container`]): alpha planes, profiles and
+//! later frames cost nothing, and sizes are compared before memory is allocated. In addition to the pixels, at most 12
+//! bytes each, the crate allocates Huffman tables: a hostile file can make them some hundred times its own size.
 
 mod container;
 

@@ -41,7 +41,7 @@ pub trait PictureDecoder: Send + Sync + Debug {
     /// Returns one sentence for each part of the decoder that was abandoned since the last call, with the reason.
     fn take_fallbacks(&self) -> Vec<String>;
 
-    /// Submits a batch and decodes its pictures. May wait for the device: it is called on a thread of its own.
+    /// Submits a batch and decodes its pictures. May wait for the device: it is called on a separate thread.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Delivery of filled batches to a device.
 //!
 //! The pipeline fills a batch in host memory and passes it to a [`Delivery`]. [`HostDelivery`] hands that memory to the
-//! user. A device (in the `gpu` crate) starts a copy on a stream of its own and returns at once. A device may also
+//! user. A device (in the `gpu` crate) starts a copy on a separate stream and returns at once. A device may also
 //! decode pictures ([`decode`]) and take rows before their batch is filled ([`direct_rows`]), which are copied from
 //! read slots or read from files ([`direct_storage`]). Nothing in this crate depends on the kind of device.
 

@@ -172,7 +172,7 @@ impl ShardFile {
         self.buffered.as_fd()
     }
 
-    /// Opens the file once more with O_DIRECT, for other ways to read it. Ignores the features learned here.
+    /// Opens the file again with O_DIRECT, for other ways to read it. Ignores the features learned here.
     ///
     /// # Errors
     ///
@@ -345,7 +345,7 @@ fn open_retrying(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::io::retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
 }
 
-/// Opens the file once more with O_DIRECT. Returns `None`, and disables it for the folder, if that fails or needs an
+/// Opens the file again with O_DIRECT. Returns `None`, and disables it for the folder, if that fails or needs an
 /// alignment above a block.
 fn open_direct(path: &Path, buffered: &OwnedFd, features: &DirFeatures) -> Option<OwnedFd> {
     // DIOALIGN (Linux 6.1, few file systems) is the alignment that O_DIRECT needs; 0 means that the file does not

@@ -10,7 +10,7 @@ use std::io::IoSliceMut;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Most results in a row without a byte: a device that returns EINTR or EAGAIN for ever must not hang the loader.
+/// Most results in a row without a byte: a device that returns EINTR or EAGAIN forever must not hang the loader.
 const RETRIES_MAX: u32 = 1000;
 
 /// Longest read in one call: the kernel's own bound is 2^31 - 4,096, and the length of a ring's entry has 32 bits.

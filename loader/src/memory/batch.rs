@@ -113,7 +113,7 @@ impl BatchPool {
         let taken = self.stock.take_unless(bytes, is_over)?;
         Ok(taken.map(|(backing, ptr)| {
             // SAFETY: `backing` has at least `bytes` bytes from `ptr`. They are anonymous memory, hence zeroes or an
-            // earlier batch. A run is not granted again before it is released, and a mapping of its own has no other
+            // earlier batch. A run is not granted again before it is released, and a separate mapping has no other
             // user.
             unsafe { BatchSlot::new(self.stock.clone(), backing, ptr, bytes) }
         }))

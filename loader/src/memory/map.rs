@@ -21,7 +21,7 @@ pub(super) struct MapOptions {
 ///
 /// Invariant: in the process that made it, `ptr .. ptr + len` is mapped readable and writable from `new` until `drop`,
 /// and nothing else unmaps it.
-/// The mapping itself gives out no references: the code that divides it up ensures exclusive access.
+/// The mapping itself returns no references: the code that divides it up ensures exclusive access.
 #[derive(Debug)]
 pub(super) struct Mapping {
     ptr: NonNull<u8>,

@@ -20,7 +20,7 @@
 //!   each of these nodes: one queue grants its slots in plan order, from the nodes in turn. A device's batches are on
 //!   the device's node.
 //! * Requests wait in order of arrival (`fair_queue`). This is plan order, because a single thread makes them.
-//! * A request that no slot can hold gets a mapping of its own, one at a time, counted.
+//! * A request that no slot can hold gets a separate mapping, one at a time, counted.
 //! * Files are mapped for two purposes: to find out which of their pages are in the page cache ([`page_cache`]), and to
 //!   copy small samples, if configured, under a file lease that keeps other processes from changing the file
 //!   (`leased`).
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_slot_is_registered_unless_its_sample_has_a_mapping_of_its_own() {
+    fn a_read_slot_is_registered_unless_its_sample_has_a_separate_mapping() {
         let config = ReadPoolConfig { bytes: 1 << 20, populate: false, ..Default::default() };
         let alive = Arc::new(AtomicUsize::new(0));
         let pool = ReadPool::with_registrar(&config, Some(&Device(alive))).unwrap();

@@ -14,7 +14,7 @@ pub struct PoolState {
     pub leases: u64,
     /// Leases that had to wait.
     pub waits: u64,
-    /// Leases with a mapping of their own: samples larger than a slot, or batches granted while the consumer held every
+    /// Leases with a separate mapping: samples larger than a slot, or batches granted while the consumer held every
     /// slot.
     pub unpooled: u64,
     /// Bytes whose pages are populated; equals `total_bytes` once the background work is done.

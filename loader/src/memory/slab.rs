@@ -44,7 +44,7 @@ pub(super) struct Run {
 pub(super) enum Grant {
     /// A run of the slab.
     Run(Run),
-    /// A mapping of its own, which is made after the lock has been released.
+    /// A separate mapping, which is made after the lock has been released.
     Mapping,
 }
 
@@ -151,7 +151,7 @@ impl Slab {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Full`](crate::ErrorKind::Full) when a mapping of its own is refused.
+    /// [`ErrorKind::Full`](crate::ErrorKind::Full) when a separate mapping is refused.
     pub(super) fn backing(&self, grant: Grant, bytes: usize, options: MapOptions) -> Result<(Backing, NonNull<u8>)> {
         match grant {
             Grant::Run(run) => Ok((Backing::Run(run), self.ptr(run))),
@@ -163,8 +163,8 @@ impl Slab {
         }
     }
 
-    /// Returns a run to `free`, and its pages to the system unless the run is `reused`. Does nothing for a mapping of
-    /// its own.
+    /// Returns a run to `free`, and its pages to the system unless the run is `reused`. Does nothing for a
+    /// separate mapping.
     ///
     /// # Safety
     ///

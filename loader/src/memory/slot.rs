@@ -86,7 +86,7 @@ impl BatchSlot {
         &self.bytes.lease.backing
     }
 
-    /// Returns writable parts, each of which may be used on a thread of its own. A byte is lent out once, until all
+    /// Returns writable parts, each of which may be used on a separate thread. A byte is lent out once, until all
     /// rows are [reclaimed](Self::reclaim).
     ///
     /// # Errors

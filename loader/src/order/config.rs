@@ -46,7 +46,7 @@ named!(
         Naive = "naive",
         /// Shards, then samples within a shard's part.
         Py1s = "py1s",
-        /// As `py1s`, with samples shuffled once more before shards are cut at canonical nodes.
+        /// As `py1s`, with samples shuffled again before shards are cut at canonical nodes.
         Py2s = "py2s",
         /// Shards, then samples within blocks of varying size.
         Py1br = "py1br",

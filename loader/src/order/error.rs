@@ -48,7 +48,7 @@ pub enum OrderError {
         /// Samples of a block.
         block: u64,
     },
-    /// A stream has too few samples for one batch of its own.
+    /// A stream has too few samples for one batch.
     StreamTooSmall {
         /// The stream.
         stream: u32,

@@ -213,7 +213,7 @@ mod models {
     use super::*;
     use crate::sync::{Arc, AtomicU64, Ordering, model, spawn};
 
-    const FOR_EVER: Duration = Duration::from_secs(3600);
+    const UNBOUNDED: Duration = Duration::from_secs(3600);
 
     #[test]
     fn items_that_begin_ahead_of_the_consumer_are_limited_and_all_leave_in_order() {
@@ -236,9 +236,9 @@ mod models {
             for number in 0..ITEMS {
                 // Before this take, the consumer's next item is `number`.
                 assert!(begun.load(Ordering::SeqCst) < number + AHEAD);
-                assert_eq!(r.take(FOR_EVER), TakeOutcome::Item(number));
+                assert_eq!(r.take(UNBOUNDED), TakeOutcome::Item(number));
             }
-            assert_eq!(r.take(FOR_EVER), TakeOutcome::End);
+            assert_eq!(r.take(UNBOUNDED), TakeOutcome::End);
             producers.into_iter().for_each(|producer| producer.join().unwrap());
         });
     }
@@ -258,9 +258,9 @@ mod models {
             };
             let producer = spawn("producer", body).unwrap();
             for number in 0..ITEMS {
-                assert_eq!(r.take(FOR_EVER), TakeOutcome::Item(number));
+                assert_eq!(r.take(UNBOUNDED), TakeOutcome::Item(number));
             }
-            assert_eq!(r.take(FOR_EVER), TakeOutcome::End);
+            assert_eq!(r.take(UNBOUNDED), TakeOutcome::End);
             producer.join().unwrap();
         });
     }
@@ -274,7 +274,7 @@ mod models {
                 other.put(0, 'a');
                 other.end(1);
             });
-            assert_eq!((r.take(FOR_EVER), r.take(FOR_EVER)), (TakeOutcome::Item('a'), TakeOutcome::End));
+            assert_eq!((r.take(UNBOUNDED), r.take(UNBOUNDED)), (TakeOutcome::Item('a'), TakeOutcome::End));
             producer.unwrap().join().unwrap();
         });
     }
@@ -285,7 +285,7 @@ mod models {
             let r = Arc::new(ReorderQueue::<()>::new(1));
             let (a, b) = (r.clone(), r.clone());
             let producer = spawn("producer", move || a.wait_turn(9)).unwrap();
-            let consumer = spawn("consumer", move || b.take(FOR_EVER)).unwrap();
+            let consumer = spawn("consumer", move || b.take(UNBOUNDED)).unwrap();
             r.stop();
             assert!(!producer.join().unwrap());
             assert_eq!(consumer.join().unwrap(), TakeOutcome::Stopped);

@@ -62,7 +62,7 @@ impl StallWatch {
             return Err(Error::new(ErrorKind::Timeout, message).with("batch", self.first_batch + self.reorder.next()));
         }
         if waited >= DEVICE_CHECK_AFTER {
-            // Threads that wait for a failed device would wait for ever.
+            // Threads that wait for a failed device would wait forever.
             self.delivery.check()?;
         }
         if waited >= WARNING_AFTER && !wait.is_warned {

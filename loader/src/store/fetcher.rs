@@ -10,11 +10,11 @@ use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
 
-/// Longest time without another byte: a fetcher may have no limit of its own.
+/// Longest time without another byte: a fetcher may have no limit.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 
 /// Most bytes on disk during a fetch, in addition to twice the file: a fetcher may keep parts and the file assembled
-/// from them, and a few files of its own.
+/// from them, and a few other files.
 const EXTRA_BYTES_MAX: u64 = 64 << 20;
 
 /// Fetches files of one remote without the engine's transports, for example with a cloud's own library in another
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_fetch_of_far_too_many_bytes_is_cancelled_while_it_runs() {
         let most = 2 * 4 + EXTRA_BYTES_MAX;
-        assert!(watched(&shelf([running(most)]), Length::Bytes(4)).0.is_ok(), "parts may be stored beside the file");
+        assert!(watched(&shelf([running(most)]), Length::Bytes(4)).0.is_ok(), "parts may be stored next to the file");
         let (fetched, moves) = watched(&shelf([running(4), running(most + 1)]), Length::Bytes(4));
         let error = fetched.expect_err("too much");
         assert_eq!(error.kind(), ErrorKind::Checksum);

@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind};
 use bytes::BytesMut;
 use std::rc::Rc;
 
-/// Bytes per read of bodies without memory of their own: small objects, and bytes before the requested range.
+/// Bytes per read of bodies without their own memory: small objects, and bytes before the requested range.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Range of an object, with the memory for it.

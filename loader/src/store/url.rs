@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// The same names are in Python's `test_what_is_a_url_is_the_same_everywhere`.
+    /// The same names are in Python's `test_reader_writer_and_loader_agree_on_the_form_of_a_url`.
     #[test]
     fn a_name_that_starts_with_a_scheme_is_an_address() {
         for name in ["s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x"] {

@@ -28,7 +28,7 @@ pub struct StreamLocation {
     pub remote: Option<String>,
     /// The folder on local disk. It contains `index.json` already.
     pub dir: PathBuf,
-    /// Keep compressed shards beside the unpacked ones.
+    /// Keep compressed shards next to the unpacked ones.
     pub keep_zip: bool,
     /// Total attempts per download.
     pub download_retry: u32,

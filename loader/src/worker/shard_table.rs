@@ -94,7 +94,7 @@ mod tests {
     use crate::order::SampleId;
     use std::path::Path;
 
-    /// A reader of 20 samples, each in a shard of its own.
+    /// A reader of 20 samples, each in its own shard.
     fn reader(dir: &Path, layout: Layout) -> SampleReader {
         let folder = LocalDir::create(dir, false).expect("a folder");
         let options = Options { size_limit: Some(1), ..Options::default() };

@@ -60,7 +60,7 @@ def main() -> None:
         if args.server:
             served = server.start(args.server, made)
             remote = served.url
-            print(f"server: {remote}, an object store in a process of its own")
+            print(f"server: {remote}, an object store in a separate process")
         else:
             remote = os.path.abspath(made)
     elif "://" in args.data:

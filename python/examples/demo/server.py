@@ -1,4 +1,4 @@
-"""Embedded object server in a process of its own."""
+"""Embedded object server in a separate process."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class StaleError(Error, RuntimeError):
 
 
 class IoError(Error, OSError):
-    """A system call failed for a reason that has no class of its own."""
+    """A system call failed for a reason without a more specific class."""
 
     kind = "io"
 

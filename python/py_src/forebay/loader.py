@@ -105,7 +105,7 @@ class Loader:
         mmap: Copy samples of up to 16 KiB from memory maps; a failing disk then ends the process with SIGBUS.
         predownload: Samples whose shards are fetched ahead. None: enough for `prefetch` batches, at least 8 batches.
         cache_limit: Bytes that the shards may take in `local`, as a number or "100gb". None: no limit.
-        keep_zip: Keep compressed shards beside the unpacked ones.
+        keep_zip: Keep compressed shards next to the unpacked ones.
         validate_hash: Hash that must match for each shard, such as "xxh64". None: the cheapest in the index.
         download_retry: Total attempts per download.
         download_timeout: Seconds without a byte before an attempt fails.
@@ -131,7 +131,7 @@ class Loader:
         with `__dlpack__`.
 
         device: "cuda" is torch's current device if torch already uses CUDA, else the device numbered `local_rank`, or
-        the only visible device. Each device of a list counts as a rank of its own. Lists, such as those of `Text` and
+        the only visible device. Each device of a list counts as a separate rank. Lists, such as those of `Text` and
         `Bytes`, stay on the host. A batch is copied when it is full, one copy per output. There is one exception: rows
         of at least 64 KiB that are the stored bytes of an MDS `ndarray` column of fixed type and shape, and that come
         from disk, are copied one by one as they are read. Such a batch takes its device memory with the first of these
@@ -170,7 +170,7 @@ class Loader:
         `rows_gpu_direct`, `rows_gpu_direct_refused` and `gpu_direct_storage_fallbacks`. It needs a drive that cuFile
         reaches by nvidia-fs or PCI peer-to-peer DMA; without one the host reads everything, after one warning. cuFile
         may copy through host memory unless CUFILE_ALLOW_COMPAT_MODE=false. Samples are not aligned to 4 KiB, and cuFile
-        then uses buffers of its own on the device: rows of less than about 100 kB rarely gain. Not yet run on a GPU.
+        then uses its own buffers on the device: rows of less than about 100 kB rarely gain. Not yet run on a GPU.
 
         threads: decoding uses the vector instructions of the machine. The environment variable FOREBAY_VECTORS limits
         them to "avx512", "avx2", "neon" or "none" (JPEGs are then decoded by libjpeg-turbo), with the same pixels. It
@@ -576,6 +576,6 @@ def _refuse_worker() -> None:
     data = sys.modules.get("torch.utils.data")
     if data is not None and data.get_worker_info() is not None:
         raise ClosedError(
-            "forebay.Loader inside a DataLoader worker: it has threads of its own, so iterate it in the training process, "
+            "forebay.Loader inside a DataLoader worker: it has its own threads, so iterate it in the training process, "
             "without a DataLoader around it"
         )

@@ -31,7 +31,7 @@ def read_index(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     Raises:
         FormatError: The file is not a valid index; the message names the field.
-        NotFoundError: There is no such file; the message names the data sets in the folder, or beside it.
+        NotFoundError: There is no such file; the message names the data sets in the folder, or next to it.
     """
     _, shards = _open_index(path)
     return shards

@@ -40,7 +40,7 @@ class Stream:
     validate_hash: str | None = None
     """Hash that must match when a shard is downloaded or unpacked, such as "xxh64"."""
     keep_zip: bool | None = None
-    """Keep compressed shards beside the unpacked ones."""
+    """Keep compressed shards next to the unpacked ones."""
 
     def _config(self, split: str | None) -> dict[str, Any]:
         """Returns the engine's form; `split` is the loader's."""

@@ -2,7 +2,7 @@
 
 `make gpu-report` runs it. It needs a driver, torch with CUDA and the built extension (`make build`, on any machine with
 a glibc as old), and nothing from a registry. Figures of nvJPEG need nvJPEG, those of peers torchvision. A part that
-cannot run is skipped with a reason. Each part runs in a process of its own: a crash or a hang does not affect the other
+cannot run is skipped with a reason. Each part runs in a separate process: a crash or a hang does not affect the other
 parts, and intermediate results are kept. The parent never uses CUDA.
 
     parts         list of parts, the most important first

@@ -17,7 +17,7 @@ extension, built by `make build` if libhwloc is installed here too, else a wheel
 Optional; the report names missing ones and skips their parts: torchvision (peers and training step), nvJPEG (decoding
 on the device), CuPy and JAX (sharing of memory), git (name of the commit; or set FOREBAY_COMMIT).
 
-Each part runs in a process of its own: a crash or a timeout fails only that part. Time limits:
+Each part runs in a separate process: a crash or a timeout fails only that part. Time limits:
 
     {limits}
 

@@ -18,7 +18,7 @@ LEVELS_MEAN_MAX = 2.0
 """Mean difference of grey levels between nvJPEG's pixels and libjpeg-turbo's: their transforms round differently."""
 
 LEVELS_SAMPLE_MAX = 6.0
-"""The same bound for the worst sample. A wrong crop or flip gives 30 or more."""
+"""The same bound for the worst sample. A wrong crop or flip differs by 30 or more."""
 
 UPSAMPLING_BATCH_MAX = 64
 """Pictures of a batch in the check of upsampling: above 50, libraries use another path."""

@@ -49,7 +49,7 @@ class Torch:
             self.torch.cuda._sleep(10_000_000)
 
     def capture(self, work, meanwhile, mode):
-        """Captures `work` as a graph on a stream of its own, calls `meanwhile` before the end, and returns the replay
+        """Captures `work` as a graph on a separate stream, calls `meanwhile` before the end, and returns the replay
         function."""
         if self.on != "cuda":
             meanwhile()

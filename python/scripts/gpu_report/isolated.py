@@ -1,8 +1,8 @@
-"""Call of a function in a process of its own, so that a crash or a hang of it affects nothing else.
+"""Call of a function in a separate process, so that a crash or a hang of it affects nothing else.
 
 The process is a fork, because a new Python needs seconds to import torch. So the parent must not have used CUDA, whose
 state does not survive a fork, and must not have threads that hold locks. The child sends JSON through a pipe, with its
-length in front, because a grandchild may keep the pipe open for ever: first intermediate results, any number of times,
+length in front, because a grandchild may keep the pipe open forever: first intermediate results, any number of times,
 then its result. Its standard output and error go into a file, which the parent prints as it grows.
 """
 
@@ -78,7 +78,7 @@ def call(function, seconds):
         finally:
             os.close(reading)
             is_gone = _kill(child)
-            echo.go_on()
+            echo.forward()
         stacks.seek(0)
         stack = stacks.read().decode(errors="replace")
         kept = echo.last()
@@ -125,7 +125,7 @@ class _Echo:
     def __init__(self, file):
         self._file, self._at = file, 0
 
-    def go_on(self):
+    def forward(self):
         while some := os.pread(self._file.fileno(), 1 << 16, self._at):
             self._at += len(some)
             # The reader of this output may be gone.
@@ -197,7 +197,7 @@ def _await(child, messages, echo, seconds, endings):
         status = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         is_over = status is not None or endings or time.monotonic() >= end
         messages.receive()
-        echo.go_on()
+        echo.forward()
         if is_over:
             return status
         if messages.is_whole and not was_whole:

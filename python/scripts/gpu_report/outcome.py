@@ -1,4 +1,4 @@
-"""Outcome of a part, in this process or in one of its own."""
+"""Outcome of a part, in this process or a separate one."""
 
 import json
 import traceback
@@ -41,7 +41,7 @@ def here(part, send=lambda found: None):
 
 
 def apart(part, seconds):
-    """Runs `part` in a process of its own with a time limit; adds the end of its output, and the stack of a hang or
+    """Runs `part` in a separate process with a time limit; adds the end of its output, and the stack of a hang or
     crash."""
     answer = isolated.call(lambda send: here(part, send), seconds)
     entry = answer.result

@@ -21,7 +21,7 @@ struct Language {
     strings: &'static [&'static str],
     /// Words that come before the name of an item.
     items: &'static [&'static str],
-    /// A string that is a statement of its own is documentation.
+    /// True if a string that forms a whole statement is documentation.
     has_docstrings: bool,
 }
 

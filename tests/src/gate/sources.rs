@@ -39,7 +39,7 @@ pub fn read(root: &Path) -> io::Result<Vec<Source>> {
                     sources.push(Source { path: path.to_owned(), text });
                 }
             }
-            // Deleted but still in the index, or a folder that is a repository of its own.
+            // Deleted but still in the index, or a folder that is a separate repository.
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) => {}
             Err(e) => return Err(io::Error::new(e.kind(), format!("{path}: {e}"))),
         }

@@ -73,7 +73,7 @@ fn walk(tokens: TokenStream, module: &[String], in_test: bool, out: &mut Mention
                     test_item = true;
                 }
                 let brace = group.delimiter() == Delimiter::Brace;
-                // `mod name { ... }` is a module of its own: `super` inside it is relative to it.
+                // `mod name { ... }` is a separate module: `super` inside it is relative to it.
                 let inner = match tokens.get(at.wrapping_sub(2)..at) {
                     Some([TokenTree::Ident(word), TokenTree::Ident(name)]) if brace && word == "mod" => {
                         [module, &[name.to_string()]].concat()
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_a_file_gives_its_module() {
+    fn the_path_of_a_file_determines_its_module() {
         assert_eq!(module_of("io/uring/ring.rs"), ["io", "uring", "ring"]);
         assert_eq!(module_of("io/mod.rs"), ["io"]);
         assert!(module_of("lib.rs").is_empty());

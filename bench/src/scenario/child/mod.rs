@@ -1,4 +1,4 @@
-//! Loader in a Python process of its own, with a protocol of lines (`scripts/child.py` is the other side).
+//! Loader in a separate Python process, with a protocol of lines (`scripts/child.py` is the other side).
 
 mod usage;
 

@@ -3,7 +3,7 @@
 //! Nothing is timed inside the decoder. It runs to the end of each stage ([`JpegStage`]), and the time of a stage is the
 //! difference to the run before. Only the resize is timed directly, picture by picture, on pixels that were decoded just
 //! before. The whole is the engine's path from file to row. The difference between the whole and the sum of the stages
-//! has a row of its own, so that the table can be checked: it contains reading the header, drawing the box, and the
+//! has its own row, so that the table can be checked: it contains reading the header, drawing the box, and the
 //! effects of the stages on each other's caches.
 //!
 //! All runs take turns over the same boxes for several rounds, and the best round of each counts.

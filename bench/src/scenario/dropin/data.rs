@@ -137,7 +137,7 @@ mod tests {
     use forebay_loader::format::Index;
 
     #[test]
-    fn many_shards_are_listed_and_there() {
+    fn many_shards_exist_and_are_listed() {
         let root = tempfile::tempdir().expect("a folder");
         let folder = make(root.path(), Content::Shards, 30).expect("made");
         let index = Index::parse(&fs::read(folder.join(INDEX_BASENAME)).expect("an index"), "index").expect("valid");

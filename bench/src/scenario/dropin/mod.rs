@@ -2,8 +2,8 @@
 //!
 //! Both run in torch's DataLoader with the same number of worker processes, and without it: random access,
 //! LocalDataset, the readers of single shards. A third program delivers samples from memory through the same
-//! DataLoader: its rate is torch's own, and the limit of both. Each program is a process of its own ([`child`])
-//! that is restarted in every round. The first epoch gives the time to the first batch, later ones the rates and
+//! DataLoader: its rate is torch's own, and the limit of both. Each program is a separate process ([`child`])
+//! that is restarted in every round. The first epoch measures the time to the first batch, later ones the rates and
 //! the time from one epoch to the next. Memory is sampled in a further child whose time is not measured.
 
 mod data;
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_in_which_we_are_behind_is_named() {
+    fn a_slower_column_is_named() {
         let mut report = Report::new("dropin", "", columns());
         report.baseline = Some(REFERENCE.to_owned());
         for (name, rate, memory) in [(OURS, 300.0, 40.0), (REFERENCE, 100.0, 30.0)] {

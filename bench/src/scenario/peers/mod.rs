@@ -1,8 +1,8 @@
 //! forebay compared with other loaders: same files, same crops, same CPUs, one run.
 //!
-//! Every loader, forebay included, is a Python process of its own (`child`) with the same protocol: the modules are
-//! imported, one epoch warms up and gives the time to the first batch and the peak memory, and the epochs
-//! after it give the rates. The CPU set is the process's affinity; loaders use one worker or thread per CPU in
+//! Every loader, forebay included, is a separate Python process (`child`) with the same protocol: the modules are
+//! imported, one epoch warms up and measures the time to the first batch and the peak memory, and the epochs
+//! after it measure the rates. The CPU set is the process's affinity; loaders use one worker or thread per CPU in
 //! it. The table includes the load of other processes on those CPUs, because it spoils a run.
 
 use super::child::{self, Epoch, First, Peer, Watch};
@@ -308,7 +308,7 @@ fn make_form(
 ) -> Result<()> {
     make_whole(form, |part| {
         config[entrant.form] = json!(part);
-        // In a process of its own, so that its imports do not count for the memory of the measured one.
+        // In a separate process, so that its imports do not count for the memory of the measured one.
         start_somewhere(args, scripts, entrant, &config)?.convert()
     })
 }

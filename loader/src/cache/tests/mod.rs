@@ -355,7 +355,7 @@ fn two_data_sets_of_a_process_share_claims_holds_and_the_strictest_limit() {
     drop(claim);
     put(&a, 0, &unplanned);
     let ClaimOutcome::Resident(unread) = b.try_claim(0).unwrap() else { panic!("it is on disk") };
-    // `a` has no limit of its own, but `b`'s holds for it too, and `b` has not read shard 0.
+    // `a` has no limit itself, but `b`'s holds for it too, and `b` has not read shard 0.
     assert!(matches!(claimed(&a, 1).try_admit(&unplanned).unwrap(), AdmitOutcome::Wait { .. }));
     drop((b, unread));
     put(&a, 1, &unplanned);

@@ -298,7 +298,7 @@ fn direct(json: &str, columns: &[Column]) -> Option<usize> {
 }
 
 #[test]
-fn outputs_equal_to_the_stored_bytes_are_read_straight_into_place() {
+fn outputs_equal_to_the_stored_bytes_are_read_directly_into_place() {
     let columns = [column("b", "bytes"), column("n", "int"), column("t", "ndarray:uint16:4")];
     let number = r#"["n", {"kind": "scalar", "column": "n"}]"#;
     let bytes = r#"["b", {"kind": "bytes", "column": "b"}]"#;
@@ -311,7 +311,7 @@ fn outputs_equal_to_the_stored_bytes_are_read_straight_into_place() {
 }
 
 #[test]
-fn converted_or_shared_columns_are_not_read_straight_into_place() {
+fn converted_or_shared_columns_are_not_read_directly_into_place() {
     let columns = [column("b", "bytes"), column("t", "ndarray:uint16:4"), column("r", "ndarray:uint16")];
     let wider = r#"[["t", {"kind": "array", "column": "t", "dtype": "int64"}]]"#;
     let own_shape = r#"[["r", {"kind": "array", "column": "r"}]]"#;

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_needs_the_block_beside_it_only_where_smoothing_reaches_into_it() {
+    fn a_region_needs_the_neighbouring_block_only_where_smoothing_reaches_into_it() {
         let frame = frame(160, 160, [0x22, 0x11, 0x11]).unwrap();
         let chroma = &frame.components()[1];
         let at = |x, w| chroma.needed(Region { x, y: 40, w, h: 8 }).0;

@@ -10,8 +10,8 @@ use super::frame::{Component, Upsampling};
 use super::kernel::{GROUP, Kernels, MARGIN};
 use crate::decode::aligned::AlignedVec;
 
-/// Samples of whole blocks, with a margin on both sides. The samples beside the picture's first and last columns repeat
-/// these, so that smoothing needs no special case at the edges.
+/// Samples of whole blocks, with a margin on both sides. The samples next to the picture's first and last columns
+/// repeat these, so that smoothing needs no special case at the edges.
 #[derive(Default)]
 pub(super) struct Plane {
     bytes: AlignedVec<u8>,

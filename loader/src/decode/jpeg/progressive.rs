@@ -1,7 +1,7 @@
 //! Progressive pictures. Each scan brings a part of the coefficients, so all coefficients that the region needs are
 //! kept until the last scan is read, and are transformed then.
 //!
-//! Rows below the region are not read in any scan. Of the rows above and the columns beside it, only the histories are
+//! Rows below the region are not read in any scan. Of the rows above and the columns next to it, only the histories are
 //! kept that later scans need, see [`band`](super::band).
 //!
 //! A picture that lacks bits of some coefficient, or has them in another order than the standard's, is left to

@@ -1,5 +1,5 @@
 //! Row index of a picture: for each row of MCUs its start in the file and its DC predictors, so that decoding can start
-//! at any row. It is stored beside the picture, which is unchanged.
+//! at any row. It is stored next to the picture, which is unchanged.
 //!
 //! ```text
 //! u32 LE   check: the low half of XXH3-64 of the bytes after it; the low half of its seed is the CRC-32 of the whole

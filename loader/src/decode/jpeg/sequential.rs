@@ -2,7 +2,7 @@
 //!
 //! In a picture with one scan, each row of MCUs is decoded, transformed and converted to pixels before the next, so
 //! that its data stays in the first cache levels. With several scans, the planes of all components are filled first.
-//! Rows above the region and columns beside it are skipped, rows below are not read. With a row index ([`source`]),
+//! Rows above the region and columns next to it are skipped, rows below are not read. With a row index ([`source`]),
 //! only the columns left of the region are skipped in each row, and nothing else is decoded.
 
 #![forbid(unsafe_code)]

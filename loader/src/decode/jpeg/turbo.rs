@@ -22,8 +22,8 @@ pub use encode::{Subsampling, encode};
 use output::{Depth, OutputFormat};
 pub use transcode::to_baseline;
 
-/// Columns that are decoded beside the region. Fancy upsampling reads one chroma sample to each side, which is two
-/// pixels at half resolution.
+/// Columns that are decoded on each side of the region. Fancy upsampling reads one chroma sample to each side, which is
+/// two pixels at half resolution.
 const MARGIN: u32 = 2;
 
 /// Smallest width of a region; the library upsamples narrower ones differently from the whole picture.

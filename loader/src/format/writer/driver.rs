@@ -29,7 +29,7 @@ pub struct Options {
     pub compression: Option<Compression>,
     /// Hashes to record of every file, raw and compressed. Sorted by name, without repetition.
     pub hashes: Vec<HashAlgo>,
-    /// Largest raw size of a shard in bytes (inclusive), below 2^32; a larger sample gets a shard of its own. `None`
+    /// Largest raw size of a shard in bytes (inclusive), below 2^32; a larger sample gets its own shard. `None`
     /// puts all samples into one shard.
     pub size_limit: Option<u64>,
     /// Threads that hash, compress and store; 0 means as many as there are CPUs.

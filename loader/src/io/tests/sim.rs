@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_read_is_repeated_but_not_for_ever() {
+    fn an_interrupted_read_is_repeated_but_not_without_end() {
         let (result, calls) = one(&DirFeatures::new(), 7, 100, &[(0, Fault::Errno(libc::EINTR))]);
         assert!(is_right(&result.unwrap(), 7));
         assert_eq!(calls, 2);

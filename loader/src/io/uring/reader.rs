@@ -67,7 +67,7 @@ impl UringReader {
             // A slot of another node's pool is not among the fixed buffers.
             next.piece = next.piece.filter(|_| is_own);
             // SAFETY: slot and file belong to `op`, which stays in the table until `take_results` has its last result,
-            // or for ever (`InFlight::leak`).
+            // or forever (`InFlight::leak`).
             if !unsafe { self.ring.push(index, next) } {
                 return;
             }

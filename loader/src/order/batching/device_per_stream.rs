@@ -1,6 +1,6 @@
 //! Each device batch from one stream. Streams are dealt as if every canonical node were a physical one, with batches
-//! of one sample; each physical node makes device batches of its canonical nodes' rows, in a random order of streams
-//! of its own; the nodes' device batches are interleaved and cut into global batches.
+//! of one sample; each physical node makes device batches of its canonical nodes' rows, each in a
+//! different random order of streams; the nodes' device batches are interleaved and cut into global batches.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

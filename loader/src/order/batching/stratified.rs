@@ -1,5 +1,5 @@
-//! A fixed share of every stream in each global batch. Streams are dealt to a single node, and each gives the next
-//! part of its own to every global batch, one stream after the other.
+//! A fixed share of every stream in each global batch. Streams are dealt to a single node, and each contributes its
+//! next part to every global batch, one stream after the other.
 
 use super::args::BatchingArgs;
 use super::sequence::{RankPlace, RowSource, Sequence};

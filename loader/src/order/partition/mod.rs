@@ -25,7 +25,7 @@ use super::error::{OrderError, OrderWarning};
 pub(super) enum Partition {
     /// The deal, unchanged.
     Orig { deal: Deal, batch: u64 },
-    /// Dealt for another number of nodes and cut anew.
+    /// Dealt for another number of nodes and cut again.
     Relaxed(Recut),
 }
 

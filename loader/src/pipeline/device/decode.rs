@@ -1,6 +1,6 @@
 //! Picture stage: batches whose pictures the device decodes.
 //!
-//! Submitting such a batch may block, which decode threads must not, so a thread of its own does it. Pictures that the
+//! Submitting such a batch may block, which decode threads must not, so a separate thread does it. Pictures that the
 //! device leaves undecoded are decoded by this thread: they are few in ordinary data, since decode threads leave only
 //! pictures encoded that the device's decoder supports.
 

@@ -3,7 +3,7 @@
 //!
 //! [`direct_storage`](super::direct_storage) lets the device read them from their shards. Otherwise a sample that comes
 //! from disk is in a read slot, from which the device copies its rows at once; a decode thread would copy them to the
-//! batch slot first. Samples in the page cache are read straight into the batch slot. So the host copies each byte at
+//! batch slot first. Samples in the page cache are read directly into the batch slot. So the host copies each byte at
 //! most once.
 
 use crate::decode::FieldPlan;

@@ -114,7 +114,7 @@ impl DevicePart {
         }
     }
 
-    /// Drops everything, for a batch that is filled anew.
+    /// Drops everything, for a batch that is filled again.
     pub(crate) fn reset(&self) {
         self.encoded.lock().clear();
         *self.decoded.lock() = None;

@@ -192,7 +192,7 @@ impl BatchBuilder {
 
     /// Adds `chunks` to the chunks in progress.
     pub(crate) fn add_chunks(&self, chunks: usize) {
-        // Relaxed: the caller has a chunk or rows of its own, so the count cannot reach zero meanwhile.
+        // Relaxed: the caller has a chunk or rows itself, so the count cannot reach zero meanwhile.
         self.remaining.fetch_add(chunks, Ordering::Relaxed);
     }
 

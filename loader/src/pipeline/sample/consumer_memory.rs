@@ -1,7 +1,7 @@
 //! Rows of bytes in the consumer's own memory.
 //!
-//! A Python `bytes` object has memory of its own, allocated under the interpreter's lock. Copying a sample there costs
-//! as much as reading it, so samples are read straight into the object. Engine threads never take the consumer's locks:
+//! A Python `bytes` object has its own memory, allocated under the interpreter's lock. Copying a sample there costs
+//! as much as reading it, so samples are read directly into the object. Engine threads never take the consumer's locks:
 //! a decode thread computes the lengths of a chunk's rows and parks the chunk here, a thread inside `Loader::next`
 //! allocates the memory with the [`RowAllocator`](crate::delivery::RowAllocator), and the chunk returns to the decode
 //! threads.

@@ -43,7 +43,7 @@ pub(crate) struct RowDecoder {
 
 impl RowDecoder {
     /// Decoder of samples of `epoch`. `fields` has the plan for each layout, `direct` the output that it is read
-    /// straight into.
+    /// directly into.
     pub(crate) fn new(
         epoch: u64,
         fields: &[Arc<FieldPlan>],

@@ -1,6 +1,6 @@
 //! Samples in the page cache, read by the thread that decodes them.
 //!
-//! A row that is the stored bytes of a column is read straight into its place; everything else goes through a buffer.
+//! A row that is the stored bytes of a column is read directly into its place; everything else goes through a buffer.
 //! For the smallest samples nothing may cost more than the read itself: no lock, no allocation, no counter that threads
 //! share.
 
@@ -36,7 +36,7 @@ impl SampleRows<'_> {
     }
 }
 
-/// Output that samples of one layout are read straight into.
+/// Output that samples of one layout are read directly into.
 #[derive(Clone, Copy)]
 pub(crate) struct DirectOutput {
     pub(crate) column: DirectColumn,
@@ -85,7 +85,7 @@ pub(crate) enum PageCacheLookup<'a> {
 pub(crate) struct PageCacheReader {
     open_shards: Arc<OpenShards>,
     sample_bytes_max: u64,
-    /// For each layout, the output that is read straight into place.
+    /// For each layout, the output that is read directly into place.
     direct: Vec<Option<DirectOutput>>,
     handles: ShardHandleCache,
     /// Offset and length of the current chunk's samples, as far as they are known.
@@ -111,12 +111,12 @@ impl PageCacheReader {
         Self { open_shards, sample_bytes_max, direct, handles, ranges, buffer, storage }
     }
 
-    /// Returns the output that samples of layout number `layout` are read straight into.
+    /// Returns the output that samples of layout number `layout` are read directly into.
     pub(crate) fn direct(&self, layout: usize) -> Option<DirectOutput> {
         self.direct[layout]
     }
 
-    /// True if rows of bytes can be read straight into the consumer's memory.
+    /// True if rows of bytes can be read directly into the consumer's memory.
     pub(crate) fn has_lists(&self) -> bool {
         self.direct.iter().flatten().any(|direct| direct.is_list)
     }

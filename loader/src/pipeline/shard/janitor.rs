@@ -11,7 +11,7 @@ const ROUND_EVERY: Duration = Duration::from_millis(250);
 
 /// Closes evicted shards, and gives up room that other loaders or processes need now.
 ///
-/// It has a thread of its own, which never waits for the shard plane: another process may wait for the room of an
+/// It has a separate thread, which never waits for the shard plane: another process may wait for the room of an
 /// evicted shard while every thread here waits for a shard that this process is to fetch.
 pub(crate) struct Janitor {
     open_shards: Arc<OpenShards>,

@@ -38,7 +38,7 @@ pub(crate) struct S3Authority {
     prefix: String,
     region: Mutex<String>,
     bridge: Bridge,
-    /// The library's store for this bucket, created anew when the region turns out to be another one.
+    /// The library's store for this bucket, created again when the region turns out to be another one.
     library: Mutex<Arc<AmazonS3>>,
     /// Earliest time of the next search for credentials. Locked during a search, so that other requests wait for it.
     next_search: tokio::sync::Mutex<Option<Duration>>,

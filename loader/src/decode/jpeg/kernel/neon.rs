@@ -1,7 +1,7 @@
 //! Kernels for NEON, the vector instructions of 64-bit ARM.
 //!
 //! No instruction adds the products of pairs of 16 bits, but one adds a product to a sum. So the two values of pairs
-//! are in vectors of their own, as they are loaded from a block, and vectors of sums come in twos: eight of 32 bits.
+//! are in separate vectors, as they are loaded from a block, and sums are in pairs of vectors: eight of 32 bits.
 
 use std::arch::aarch64::*;
 

@@ -15,7 +15,7 @@ pub(super) enum RowSource<'a> {
     Index(IndexedRows<'a>),
 }
 
-/// Rows of a scan that is read from its start. MCUs above the region and beside it are skipped.
+/// Rows of a scan that is read from its start. MCUs above and next to the region are skipped.
 pub(super) struct ScanRows<'a> {
     mcus: Mcus<'a>,
     /// MCUs in a row, and in the region's part of it.

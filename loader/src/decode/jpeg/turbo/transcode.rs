@@ -15,7 +15,7 @@ use crate::error::Result;
 /// eight for CMYK. Pillow rejects larger pictures, too.
 const PIXELS_MAX: u64 = 178_956_970;
 
-/// Returns the progressive JPEG file `bytes` as a baseline file, with Huffman tables of its own and all markers (EXIF,
+/// Returns the progressive JPEG file `bytes` as a baseline file, with its own Huffman tables and all markers (EXIF,
 /// colour profiles, comments). It decodes to the same pixels. Returns `None`, so that the file stays as it is, if it is
 /// not progressive, is damaged or too odd to be rewritten, or would decode to other pixels, because its last scans are
 /// missing and decoders smooth such pictures.

@@ -1,4 +1,4 @@
-"""Merging of the indexes of a data set that was written in parts, each in a folder of its own."""
+"""Merging of the indexes of a data set that was written in parts, each in a separate folder."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         download_retry: Total attempts per download.
         download_timeout: Seconds without a byte before an attempt fails.
         validate_hash: Hash that every download must match.
-        keep_zip: Keep compressed shards beside the unpacked ones.
+        keep_zip: Keep compressed shards next to the unpacked ones.
         epoch_size: Samples of an epoch, also as "100k", "64M", "77b" or "1t". None: from the streams' weights.
         predownload: Samples whose shards are fetched ahead, in each worker. None: 8 batches, or 64 without a batch
         size.
@@ -492,7 +492,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         return np.frombuffer(self._plan(epoch, sample_in_epoch).ids(world.worker_of_rank), np.int64)
 
     def _iterates_in_own_way(self) -> bool:
-        """Returns true if the program orders or delivers samples with functions of its own."""
+        """Returns true if the program orders or delivers samples with its own functions."""
         own = (getattr(getattr(self, name), "__func__", None) for name in _PARTS_OF_ITERATION)
         theirs = (getattr(StreamingDataset, name) for name in _PARTS_OF_ITERATION)
         return any(map(operator.is_not, own, theirs)) or orders_in_python(self)

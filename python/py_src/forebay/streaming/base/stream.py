@@ -48,7 +48,7 @@ class Stream:
         download_retry: Total attempts per download.
         download_timeout: Seconds without a byte before an attempt fails.
         validate_hash: Hash that every download must match.
-        keep_zip: Keep the compressed shard beside the unpacked one.
+        keep_zip: Keep the compressed shard next to the unpacked one.
 
     The engine fetches from folders, http(s):// and s3://. Every other scheme is fetched by its `CloudDownloader` class
     in `base.storage.download`, which may be the program's own. A subclass may fetch files in its own `_download_file`,

@@ -1,4 +1,4 @@
-"""Texts with videos, in the shards or in files beside them."""
+"""Texts with videos, in the shards or in separate files."""
 
 from typing import TYPE_CHECKING
 

@@ -22,7 +22,7 @@ def epoch_ids(
     """As `generate_work`.
 
     Raises:
-        ValueError: The program has functions of its own for the order, and the method is not `random`.
+        ValueError: The program has its own functions for the order, and the method is not `random`.
     """
     if draws_in_python(dataset):
         if batching_method != "random":

@@ -27,7 +27,7 @@ def draws_in_python(dataset: StreamingDataset) -> bool:
     """Returns true if a function of the program draws, distributes or shuffles the samples of `dataset`."""
     from ..dataset import StreamingDataset
 
-    # An object that only has the attributes of a data set has no functions of its own.
+    # An object that only has the attributes of a data set has no such functions.
     if isinstance(dataset, StreamingDataset) and type(dataset).resample_streams is not StreamingDataset.resample_streams:
         return True
     deal, order = dataset.partition_algo, dataset.shuffle_algo

@@ -1,4 +1,4 @@
-"""Conversion of a Spark data frame to MDS. Every task writes a folder of its own; the indexes are merged at the end."""
+"""Conversion of a Spark data frame to MDS. Every task writes a separate folder; the indexes are merged at the end."""
 
 from __future__ import annotations
 

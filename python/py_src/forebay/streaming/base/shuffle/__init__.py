@@ -2,7 +2,7 @@
 
 Every algorithm except `naive` first distributes shards to the canonical nodes, in the same way in each epoch. They
 differ in the distance that a sample moves from its shard: zero (`py1s`, `py2s`), within blocks (`py1br`), or within a
-window of its own (`py1e`).
+its own window (`py1e`).
 """
 
 from __future__ import annotations

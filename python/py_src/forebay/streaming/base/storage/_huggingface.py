@@ -61,7 +61,7 @@ class HFDownloader(CloudDownloader):
         _, _, _, organisation, name, filename = remote.split("/", 5)
         from huggingface_hub import hf_hub_download
 
-        # Into a folder of our own, because the hub's cache would keep every shard for ever.
+        # Into a folder of our own, because the hub's cache would keep every shard forever.
         with tempfile.TemporaryDirectory(prefix=".hub-", dir=os.path.dirname(local)) as folder:
             fetched = hf_hub_download(
                 f"{organisation}/{name}", filename, repo_type="dataset", etag_timeout=timeout, local_dir=folder

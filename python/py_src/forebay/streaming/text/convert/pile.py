@@ -37,7 +37,7 @@ def each_sample(filename: str) -> Iterator[dict[str, str]]:
 
 
 def file_to_dir(arguments: Namespace, filename: str) -> dict[str, int]:
-    """Writes a file as a data set of its own; returns the number of samples of each source."""
+    """Writes a file as a separate data set; returns the number of samples of each source."""
     counts: Counter[str] = Counter()
     split = os.path.splitext(os.path.relpath(filename, arguments.in_root))[0]
     with make_writer(arguments, split, _COLUMNS) as writer:

@@ -164,7 +164,7 @@ class Reader(Array, ABC):
 
         Args:
             listing: Paths of all files in the data set's folder.
-            safe_keep_zip: Keep compressed files beside the unpacked ones.
+            safe_keep_zip: Keep compressed files next to the unpacked ones.
 
         Returns:
             Bytes of the remaining files; 0 if the shard is not resident.
