@@ -25,12 +25,11 @@ def merge_index(*args: Any, **kwargs: Any) -> None:
         merge_index(out, keep_local=True, download_timeout=60)
 
     Args:
-        index_file_urls: The parts' indexes: local paths, remote ones, or pairs of both. Of a pair the local one is read
-            if it exists.
-        out: Folder with the parts' folders, for the merged index: local, remote, or a pair of both. Without
-            `index_file_urls` every index below it belongs to a part.
-        keep_local: True: keep the local folder. False: remove a local `out`.
-        download_timeout: Timeout of each index in seconds.
+        *args: `index_file_urls`: the parts' indexes: local paths, remote ones, or pairs of both. Of a pair the local
+            one is read if it exists. `out`: folder with the parts' folders, for the merged index: local, remote, or a
+            pair of both. Without `index_file_urls` every index below it belongs to a part.
+        **kwargs: `keep_local` (True): keep the local folder; False removes a local `out`. `download_timeout` (60):
+            timeout of each index in seconds.
 
     Raises:
         FileNotFoundError: An index is missing, and its remote is not a URL.

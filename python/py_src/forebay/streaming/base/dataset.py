@@ -49,8 +49,10 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
     process that reads opens its own files, also after a fork. Samples are read on the calling thread; while shards are
     absent, another thread prefetches them.
 
-        dataset = StreamingDataset(remote="s3://bucket/c4", local="/cache/c4", split="train", shuffle=True,
-        batch_size=32) loader = StreamingDataLoader(dataset, batch_size=32, num_workers=8) for batch in loader: ...
+        dataset = StreamingDataset(remote="s3://bucket/c4", local="/cache/c4", shuffle=True, batch_size=32)
+        loader = StreamingDataLoader(dataset, batch_size=32, num_workers=8)
+        for batch in loader:
+            ...
 
     Args:
         streams: The streams. The arguments from `remote` to `keep_zip` are then defaults for them.
@@ -63,7 +65,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         keep_zip: Keep compressed shards next to the unpacked ones.
         epoch_size: Samples of an epoch, also as "100k", "64M", "77b" or "1t". None: from the streams' weights.
         predownload: Samples whose shards are fetched ahead, in each worker. None: 8 batches, or 64 without a batch
-        size.
+            size.
         cache_limit: Bytes of local disk for shards and indexes, also as "100mb". None: no limit.
         sampling_method: "balanced" draws up- and downsampled streams again in each epoch, "fixed" draws once.
         sampling_granularity: Samples of one shard that are drawn together.

@@ -39,7 +39,7 @@ class Writer(ABC):
 
     Args:
         out: Local folder, remote folder, or a pair of both. A remote folder alone is written through a temporary
-        folder.
+            folder.
         keep_local: Keep local files after their upload.
         compression: Compression of files, such as "zstd" or "zstd:7". None: raw files.
         hashes: Algorithms of the hashes to record, in alphabetical order.
