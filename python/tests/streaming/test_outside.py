@@ -8,6 +8,7 @@ import shutil
 import sys
 import types
 import urllib.parse
+from unittest.mock import patch
 
 import pytest
 from number_sets import numbers, write
@@ -25,9 +26,10 @@ def patient(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def schemes(monkeypatch):
+def schemes():
     """Unregisters the classes that a test defines."""
-    monkeypatch.setattr(download, "DOWNLOADER_MAPPINGS", dict(download.DOWNLOADER_MAPPINGS))
+    with patch.dict(download.DOWNLOADER_MAPPINGS):
+        yield
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
 
 import pytest
 
@@ -29,9 +30,10 @@ def remote(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def schemes(monkeypatch):
+def schemes():
     """Unregisters the classes that a test defines."""
-    monkeypatch.setattr(download, "DOWNLOADER_MAPPINGS", dict(download.DOWNLOADER_MAPPINGS))
+    with patch.dict(download.DOWNLOADER_MAPPINGS):
+        yield
 
 
 def meeting(count):

@@ -4,11 +4,13 @@ import json
 import logging
 import os
 import threading
+from unittest.mock import patch
 
 import pytest
 
 from forebay import _forebay
 from forebay.streaming.base.format import MDSWriter
+from forebay.streaming.base.storage import _downloader, download
 from forebay.streaming.base.storage.upload import CloudUploader, LocalUploader
 
 COLUMNS = {"text": "str", "number": "int"}
@@ -177,23 +179,18 @@ def test_a_local_file_is_copied_once_and_completely(either, tmp_path):
         downloader.get().download("s3://bucket/key", str(tmp_path / "other"))
 
 
-def test_a_failed_fetch_leaves_no_file(tmp_path):
-    from forebay.streaming.base.storage.download import LocalDownloader, whole_file
-
+def test_a_fetch_that_fails_leaves_nothing(tmp_path):
     with pytest.raises(FileNotFoundError):
-        LocalDownloader().download(str(tmp_path / "missing"), str(tmp_path / "below" / "target"))
-    with pytest.raises(KeyError), whole_file(str(tmp_path / "below" / "half")) as path:
+        download.LocalDownloader().download(str(tmp_path / "missing"), str(tmp_path / "below" / "target"))
+    with pytest.raises(KeyError), _downloader.whole_file(str(tmp_path / "below" / "half")) as path:
         with open(path, "w") as file:
             file.write("half")
         raise KeyError("a broken connection")
     assert os.listdir(tmp_path / "below") == []
 
 
-def test_a_custom_scheme_can_be_fetched(tmp_path, monkeypatch):
-    from forebay.streaming.base.storage import download
-
-    monkeypatch.setattr(download, "DOWNLOADER_MAPPINGS", dict(download.DOWNLOADER_MAPPINGS))
-
+@patch.dict(download.DOWNLOADER_MAPPINGS)
+def test_a_scheme_of_the_user_s_own_is_fetched_from(tmp_path):
     class Shelf(download.CloudDownloader):
         @staticmethod
         def _client_identifier():

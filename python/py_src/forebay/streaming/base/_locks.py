@@ -13,7 +13,7 @@ import os
 import struct
 from collections.abc import Iterator
 
-from .format import get_index_basename
+from .format.index import get_index_basename
 
 __all__ = ["LockableFile", "locked", "opened"]
 

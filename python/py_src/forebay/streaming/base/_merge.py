@@ -12,6 +12,7 @@ from typing import Any
 
 from ._scratch import scratch_folder
 from .format.index import get_index_basename
+from .storage import download, upload
 
 logger = logging.getLogger(__name__)
 
@@ -37,25 +38,23 @@ def merge_index(*args: Any, **kwargs: Any) -> None:
         ValueError: The arguments are neither of the two forms.
     """
     if args and isinstance(args[0], list) and len(args) + len(kwargs) in (2, 3, 4):
-        _merge_list(*args, **kwargs)
+        _merge_index_from_list(*args, **kwargs)
     elif args and isinstance(args[0], (str, tuple)) and len(args) + len(kwargs) in (1, 2, 3):
-        _merge_root(*args, **kwargs)
+        _merge_index_from_root(*args, **kwargs)
     else:
         raise ValueError(f"Invalid arguments to merge_index: {args}, {kwargs}")
 
 
-def _merge_list(
+def _merge_index_from_list(
     index_file_urls: Sequence[str | tuple[str, str]],
     out: str | tuple[str, str],
     keep_local: bool = True,
     download_timeout: int = 60,
 ) -> None:
-    from .storage.upload import CloudUploader
-
     if not index_file_urls or not out:
         logger.warning("No index merged: both index_file_urls and out have to be given")
         return
-    uploader = CloudUploader.get(out, keep_local=True, exist_ok=True)
+    uploader = upload.CloudUploader.get(out, keep_local=True, exist_ok=True)
     shards: list[dict[str, Any]] = []
     with scratch_folder() as folder:
         # Each once, in the given order.
@@ -79,8 +78,6 @@ def _merge_list(
 
 def _fetch(url: str | tuple[str, str], folder: str, timeout: float) -> str:
     """Copies a part's index below `folder`, in a folder of the part's name."""
-    from .storage.download import CloudDownloader
-
     local, remote = (url, None) if isinstance(url, str) else url
     source = local.rstrip("/").strip()
     if remote is not None and not os.path.exists(source):
@@ -91,7 +88,7 @@ def _fetch(url: str | tuple[str, str], folder: str, timeout: float) -> str:
         )
     target = os.path.join(folder, urllib.parse.urlparse(source).path.lstrip("/"))
     try:
-        CloudDownloader.direct_download(source, target, timeout)
+        download.CloudDownloader.direct_download(source, target, timeout)
     except Exception as error:
         raise RuntimeError(f"Failed to download index.json: {source} to {target}") from error
     return target
@@ -107,24 +104,22 @@ def _moved(shard: dict[str, Any], folder: str) -> dict[str, Any]:
     return {**shard, **files}
 
 
-def _merge_root(out: str | tuple[str, str], keep_local: bool = True, download_timeout: int = 60) -> None:
-    from .storage.upload import CloudUploader
-
+def _merge_index_from_root(out: str | tuple[str, str], keep_local: bool = True, download_timeout: int = 60) -> None:
     if not out:
         logger.warning("No index merged: no folder is given")
         return
-    uploader = CloudUploader.get(out, exist_ok=True, keep_local=True)
-    below = CloudUploader.get(uploader.local, exist_ok=True, keep_local=True).list_objects()
-    urls: list[Any] = [path for path in below if path.endswith(".json") and _is_of_part(path, uploader.local)]
+    uploader = upload.CloudUploader.get(out, exist_ok=True, keep_local=True)
+    below = upload.CloudUploader.get(uploader.local, exist_ok=True, keep_local=True).list_objects()
+    urls: list[Any] = [path for path in below if path.endswith(".json") and _not_merged_index(path, uploader.local)]
     if uploader.remote is not None:
         remote = _format_remote_index_files(uploader.remote, uploader.list_objects())
         urls = list(zip(urls, remote)) if len(urls) == len(remote) else remote
-    _merge_list(urls, out, keep_local=keep_local, download_timeout=download_timeout)
+    _merge_index_from_list(urls, out, keep_local=keep_local, download_timeout=download_timeout)
 
 
-def _is_of_part(path: str, out: str) -> bool:
+def _not_merged_index(index_file_path: str, out: str) -> bool:
     """Returns true if an index is in a sub-folder of `out`, and not in `out` itself like the merged one."""
-    return os.path.dirname(path).strip("/") != urllib.parse.urlparse(out).path.strip("/")
+    return os.path.dirname(index_file_path).strip("/") != urllib.parse.urlparse(out).path.strip("/")
 
 
 def _format_remote_index_files(remote: str, files: list[str]) -> list[str]:
@@ -134,5 +129,5 @@ def _format_remote_index_files(remote: str, files: list[str]) -> list[str]:
     return [
         url.scheme + between + os.path.join(url.netloc, file)
         for file in files
-        if file.endswith(get_index_basename()) and _is_of_part(file, remote)
+        if file.endswith(get_index_basename()) and _not_merged_index(file, remote)
     ]

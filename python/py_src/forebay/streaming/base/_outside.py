@@ -18,19 +18,27 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ... import _forebay
 from ._scratch import scratch_folder
+from .storage._downloader import CloudDownloader
 
-if TYPE_CHECKING:
-    from .storage.download import CloudDownloader
-    from .stream import Stream
-
-__all__ = ["outside"]
+__all__ = ["OutsideStream", "making_reader", "outside"]
 
 
-def outside(streams: Sequence[Stream]) -> tuple[_forebay.Fetches, list[int]] | None:
+class OutsideStream(Protocol):
+    """Part of a `Stream` that fetches its files in Python."""
+
+    _is_outside: bool
+    _has_given_downloader: bool
+    _downloader: CloudDownloader
+
+    def _fetch_into(self, folder: str, name: str, downloader: CloudDownloader) -> str:
+        """Fetches the file `name` into `folder` with `downloader`; returns its path."""
+
+
+def outside(streams: Sequence[OutsideStream]) -> tuple[_forebay.Fetches, list[int]] | None:
     """Returns the queue for streams that the engine does not fetch from, and their numbers; None if there are none."""
     numbers = [number for number, stream in enumerate(streams) if stream._is_outside]
     if not numbers:
@@ -55,7 +63,7 @@ class _Service:
         queue: Queue of the requests.
     """
 
-    def __init__(self, streams: Sequence[Stream], queue: _forebay.Fetches) -> None:
+    def __init__(self, streams: Sequence[OutsideStream], queue: _forebay.Fetches) -> None:
         self.streams, self.queue = streams, queue
         self.pid = os.getpid()
         self._lock = threading.Lock()
@@ -125,7 +133,7 @@ class _Service:
             return self._folder
 
     @contextlib.contextmanager
-    def _downloader(self, stream: Stream) -> Iterator[CloudDownloader]:
+    def _downloader(self, stream: OutsideStream) -> Iterator[CloudDownloader]:
         """Provides a downloader for one file: the program's own, which threads share as in the reference, or else one
         for this thread alone. Dropping its connection after a failure then does not affect other threads."""
         own = stream._downloader

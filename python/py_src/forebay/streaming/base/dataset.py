@@ -21,19 +21,20 @@ from ._iterator import Epoch, IteratesInPython
 from ._iterator import _Iterator as _Iterator
 from ._outside import making_reader, outside
 from ._own_shards import GivenShards, OwnShards, folder, is_own, place
+from ._sizes import bytes_to_int, number_abbrev_to_int
 from ._states import _ShardState as _ShardState
 from .array import Array
 from .batching import batching_methods, generate_work, orders_in_python
 from .batching._ids import plan_arguments
+from .batching._in_python import of_engine
 from .format import get_index_basename
-from .format._decoders import decoder_of
+from .format.mds._decoders import decoder_of
 from .partition import algos as partition_algos
 from .registry_utils import construct_from_registry
 from .shared.state import SharedState
 from .shuffle import algos as shuffle_algos
 from .spanner import Spanner
 from .stream import AllShards, Stream, StreamShards, is_of_reference, streams_registry
-from .util import bytes_to_int, number_abbrev_to_int
 from .world import World
 
 __all__ = ["StreamingDataset"]
@@ -441,6 +442,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     # Order of an epoch.
 
+    @of_engine
     def resample_streams(
         self, epoch: int, stream_id: int | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

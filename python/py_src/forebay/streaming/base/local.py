@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 from ... import _forebay
 from ...errors import Error
 from .array import Array
-from .format._decoders import decoder_of
+from .format.mds._decoders import decoder_of
 from .spanner import Spanner
 from .stream import StreamShards
 

@@ -20,10 +20,10 @@ from ... import _forebay
 from ...errors import UnsupportedError
 from . import distributed
 from ._outside import making_reader, outside
+from ._retry import retry
 from .format import FileInfo, Reader, get_index_basename, reader_from_json
 from .registry_utils import create_registry
-from .storage.download import CloudDownloader, is_native
-from .util import retry
+from .storage._downloader import CloudDownloader, is_native
 from .world import World
 
 __all__ = ["Stream", "streams_registry"]

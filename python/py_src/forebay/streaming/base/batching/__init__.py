@@ -7,20 +7,17 @@ each global batch from one stream; `device_per_stream` takes each rank's batch f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..world import World
 from ._in_python import draws_in_python
+from ._ordered import OrderedDataset
 from .device_per_stream import generate_work_device_per_stream_batching
 from .per_stream import generate_work_per_stream_batching
 from .random import generate_work_random_batching
 from .stratified import generate_work_stratified_batching
-
-if TYPE_CHECKING:
-    from ..dataset import StreamingDataset
-    from ..world import World
 
 __all__ = ["batching_methods", "generate_work"]
 
@@ -35,14 +32,14 @@ batching_methods: dict[str, Callable[..., NDArray[np.int64]]] = {
 _OF_ENGINE = dict(batching_methods)
 
 
-def orders_in_python(dataset: StreamingDataset) -> bool:
+def orders_in_python(dataset: OrderedDataset) -> bool:
     """Returns true if functions of the program determine the order of `dataset`, at least in part."""
     method = dataset.batching_method
     return batching_methods[method] is not _OF_ENGINE.get(method) or draws_in_python(dataset)
 
 
 def generate_work(
-    batching_method: str, dataset: StreamingDataset, world: World, epoch: int, sample_in_epoch: int
+    batching_method: str, dataset: OrderedDataset, world: World, epoch: int, sample_in_epoch: int
 ) -> NDArray[np.int64]:
     """Returns the sample ids of a whole epoch for all ranks and workers.
 

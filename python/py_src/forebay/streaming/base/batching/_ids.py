@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .... import _forebay
 from .._arrays import int64s, numbers
+from ..world import World
 from ._in_python import draws_in_python, random_ids
-
-if TYPE_CHECKING:
-    from ..dataset import StreamingDataset
-    from ..world import World
+from ._ordered import OrderedDataset
 
 
 def epoch_ids(
-    batching_method: str, dataset: StreamingDataset, world: World, epoch: int, sample_in_epoch: int
+    batching_method: str, dataset: OrderedDataset, world: World, epoch: int, sample_in_epoch: int
 ) -> NDArray[np.int64]:
     """As `generate_work`.
 
@@ -39,7 +37,7 @@ def epoch_ids(
 
 
 def plan_arguments(
-    batching_method: str, dataset: StreamingDataset, world: World, epoch: int, sample_in_epoch: int
+    batching_method: str, dataset: OrderedDataset, world: World, epoch: int, sample_in_epoch: int
 ) -> dict[str, Any]:
     """Returns the arguments that determine the ids of an epoch, in the engine's form; arguments as for
     `generate_work`."""

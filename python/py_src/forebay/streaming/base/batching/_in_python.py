@@ -6,29 +6,39 @@ call Python while it plans, so the ids of all ranks are made here, and every wor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import partition, shuffle
+from ..world import World
+from ._ordered import OrderedDataset
 
-if TYPE_CHECKING:
-    from ..dataset import StreamingDataset
-    from ..world import World
+__all__ = ["draws_in_python", "of_engine", "random_ids"]
 
-__all__ = ["draws_in_python", "random_ids"]
+F = TypeVar("F", bound=Callable[..., Any])
 
 # The engine's functions by name.
 _PARTITIONS, _SHUFFLES = dict(partition.algos), dict(shuffle.algos)
 
 
-def draws_in_python(dataset: StreamingDataset) -> bool:
-    """Returns true if a function of the program draws, distributes or shuffles the samples of `dataset`."""
-    from ..dataset import StreamingDataset
+# Methods `resample_streams` that are the engine's.
+_RESAMPLES: set[Callable[..., Any]] = set()
 
-    # An object that only has the attributes of a data set has no such functions.
-    if isinstance(dataset, StreamingDataset) and type(dataset).resample_streams is not StreamingDataset.resample_streams:
+
+def of_engine(method: F) -> F:
+    """Marks a data set's `resample_streams` as the engine's; any other one is the program's."""
+    _RESAMPLES.add(method)
+    return method
+
+
+def draws_in_python(dataset: OrderedDataset) -> bool:
+    """Returns true if a function of the program draws, distributes or shuffles the samples of `dataset`."""
+    # An object that only has the attributes of a data set has no such method.
+    resample = getattr(type(dataset), "resample_streams", None)
+    if resample is not None and resample not in _RESAMPLES:
         return True
     deal, order = dataset.partition_algo, dataset.shuffle_algo
     return partition.algos.get(deal) is not _PARTITIONS.get(deal) or (
@@ -36,7 +46,7 @@ def draws_in_python(dataset: StreamingDataset) -> bool:
     )
 
 
-def random_ids(dataset: StreamingDataset, world: World, epoch: int, sample_in_epoch: int) -> NDArray[np.int64]:
+def random_ids(dataset: OrderedDataset, world: World, epoch: int, sample_in_epoch: int) -> NDArray[np.int64]:
     """As `generate_work`, with the method `random`."""
     units, samples = dataset.resample_streams(epoch)
     canonical = dataset.num_canonical_nodes

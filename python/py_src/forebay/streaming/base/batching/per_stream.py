@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
+from ..world import World
 from ._ids import epoch_ids
-
-if TYPE_CHECKING:
-    from ..dataset import StreamingDataset
-    from ..world import World
+from ._ordered import OrderedDataset
 
 __all__ = ["generate_work_per_stream_batching"]
 
 
 def generate_work_per_stream_batching(
-    dataset: StreamingDataset, world: World, epoch: int, sample_in_epoch: int
+    dataset: OrderedDataset, world: World, epoch: int, sample_in_epoch: int
 ) -> NDArray[np.int64]:
     """As `generate_work`, with the method `per_stream`."""
     return epoch_ids("per_stream", dataset, world, epoch, sample_in_epoch)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ....errors import UnsupportedError
-from .download import CloudDownloader
-from .upload import CloudUploader
+from ._downloader import CloudDownloader
+from ._uploader import CloudUploader
 
 _WHY = "alipan:// is not supported: copy the data set to a local folder, or to a supported store (s3, gs, azure, oci, hf)"
 

@@ -7,8 +7,8 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
-from .download import CloudDownloader, whole_file
-from .upload import CloudUploader
+from ._downloader import CloudDownloader, whole_file
+from ._uploader import CloudUploader
 
 __all__ = ["AzureDataLakeDownloader", "AzureDataLakeUploader", "AzureDownloader", "AzureUploader"]
 

@@ -8,9 +8,9 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
-from ..util import get_import_exception_message
-from .download import CloudDownloader, whole_file
-from .upload import CloudUploader
+from ._messages import get_import_exception_message
+from ._downloader import CloudDownloader, whole_file
+from ._uploader import CloudUploader
 
 __all__ = [
     "DBFSDownloader",

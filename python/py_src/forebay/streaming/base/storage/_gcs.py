@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any
 
 from ._s3 import NOT_FOUND, bucket_and_key, check_bucket, list_keys
-from .download import CloudDownloader, whole_file
-from .upload import CloudUploader
+from ._downloader import CloudDownloader, whole_file
+from ._uploader import CloudUploader
 
 __all__ = ["GCSAuthentication", "GCSDownloader", "GCSUploader"]
 

@@ -8,8 +8,8 @@ import tempfile
 import urllib.parse
 from collections.abc import Callable
 
-from .download import CloudDownloader
-from .upload import CloudUploader
+from ._downloader import CloudDownloader
+from ._uploader import CloudUploader
 
 __all__ = ["HFDownloader", "HFUploader"]
 

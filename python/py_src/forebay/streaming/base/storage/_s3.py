@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..constant import DEFAULT_TIMEOUT
-from .download import CloudDownloader, whole_file
-from .upload import CloudUploader
+from ._downloader import CloudDownloader, whole_file
+from ._uploader import CloudUploader
 
 __all__ = ["S3Downloader", "S3Uploader", "bucket_and_key", "check_bucket", "list_keys"]
 

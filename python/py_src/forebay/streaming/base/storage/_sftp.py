@@ -6,7 +6,7 @@ import os
 import urllib.parse
 from typing import Any
 
-from .download import CloudDownloader, whole_file
+from ._downloader import CloudDownloader, whole_file
 
 __all__ = ["SFTPDownloader"]
 

@@ -6,14 +6,14 @@ import json
 import os
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..... import _forebay
 from .....errors import Error, FormatError
 from ...array import Array
-from ...util import bytes_to_int
+from ..._sizes import bytes_to_int
 
 __all__ = ["FileInfo", "JointReader", "Reader", "SplitReader"]
 
@@ -55,6 +55,11 @@ class Reader(Array, ABC):
 
     _by_engine: bool = False
     """True if the engine reads and decodes samples."""
+
+    @staticmethod
+    def _decoder_of(encoding: str) -> Callable[[bytes], Any] | None:
+        """Returns the function that decodes a column of a binary format, or None for the engine's."""
+        return None
 
     _engine: _forebay.SingleShard | None = None
     """The engine's reader, made at the first sample."""
@@ -241,9 +246,6 @@ class Reader(Array, ABC):
 
     def _open_engine(self) -> _forebay.SingleShard | None:
         """Opens the engine's reader of the raw files; None, now and later, if the engine rejects the shard."""
-        # Imported late, because the encodings import this package.
-        from .._decoders import decoder_of
-
         def described(info: FileInfo) -> dict[str, Any]:
             return {"basename": info.basename, "bytes": info.bytes, "hashes": {}}
 
@@ -258,7 +260,7 @@ class Reader(Array, ABC):
         except Error:
             self._by_engine = False
             return None
-        return _forebay.SingleShard(index, folder, decoder_of)
+        return _forebay.SingleShard(index, folder, self._decoder_of)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_engine"}

@@ -21,10 +21,10 @@ from types import TracebackType
 from typing import Any
 
 from ..... import _forebay
+from ..._sizes import bytes_to_int
 from ...compression import compress, get_compression_extension, is_compression
 from ...hashing import get_hash, is_hash
 from ...storage.upload import CloudUploader
-from ...util import bytes_to_int
 from ..index import get_index_basename
 
 __all__ = ["JointWriter", "SplitWriter", "Writer"]

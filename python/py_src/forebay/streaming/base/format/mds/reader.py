@@ -7,6 +7,7 @@ import struct
 from typing import Any
 
 from ..base.reader import FileInfo, JointReader
+from ._decoders import decoder_of
 from .encodings import _find_coder, is_mds_encoding_safe
 
 __all__ = ["MDSReader"]
@@ -31,6 +32,7 @@ class MDSReader(JointReader, by_engine=True):
 
     format = "mds"
     _column_arguments = ("column_encodings", "column_names", "column_sizes")
+    _decoder_of = staticmethod(decoder_of)
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .mds import encodings
+from . import encodings
 
 __all__ = ["decoder_of"]
 
