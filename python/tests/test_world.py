@@ -1,9 +1,18 @@
 """The world: arguments, torch.distributed, launchers."""
 
+import json
+import logging
+import os
+import subprocess
+import sys
+import types
+
 import pytest
+from loaders import ordered
+from picture_set import SAMPLES
 
 import forebay as fb
-from forebay.world import detect
+from forebay.world import World, check_group, detect
 
 
 _LOCAL = {"MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
@@ -28,12 +37,14 @@ def test_torchrun_is_detected():
     assert place(environ=environ) == (5, 8, 1, 4, "torchrun")
 
 
-def test_open_mpi_and_mpich_are_detected():
+def test_open_mpi_mpich_and_horovod_are_detected():
     names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
     environ = {f"OMPI_COMM_WORLD_{name}": str(value) for name, value in zip(names, (3, 4, 1, 2))}
     assert place(environ=environ) == (3, 4, 1, 2, "Open MPI")
     environ = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
     assert place(environ=environ) == (1, 2, 0, 1, "MPICH")
+    environ = {f"HOROVOD_{name}": str(value) for name, value in zip(names, (3, 4, 1, 2))}
+    assert place(environ=environ) == (3, 4, 1, 2, "Horovod")
 
 
 def test_slurm_counts_the_tasks_of_this_node():
@@ -90,3 +101,104 @@ def test_torch_distributed_overrides_the_environment(tmp_path):
         assert place(environ=environ) == (0, 1, 0, 1, "torch.distributed")
     finally:
         torch.distributed.destroy_process_group()
+
+
+def test_a_world_size_without_a_rank_is_an_error():
+    with pytest.raises(fb.ConfigError, match="WORLD_SIZE is 2, but RANK is not set, .*set RANK, make the loader after torch.dist"):
+        detect(environ={"WORLD_SIZE": "2", "LOCAL_RANK": "1", "NODE_RANK": "0"})
+    with pytest.raises(fb.ConfigError, match="RANK is 1, but WORLD_SIZE is not set"):
+        detect(environ={"RANK": "1"})
+    with pytest.raises(fb.ConfigError, match="OMPI_COMM_WORLD_SIZE is 4, but OMPI_COMM_WORLD_RANK is not set"):
+        detect(environ={"OMPI_COMM_WORLD_SIZE": "4"})
+    assert place(environ={"WORLD_SIZE": "1"}) == place(environ={"RANK": "0"}) == (0, 1, 0, 1, "a single process")
+    # A batch script may set it for the processes of its step, which have a rank from elsewhere.
+    assert place(environ={"WORLD_SIZE": "2", "PMI_RANK": "1", "PMI_SIZE": "2"} | _LOCAL)[:2] == (1, 2)
+    assert place(rank=1, world_size=2, local_rank=0, local_world_size=1, environ={"WORLD_SIZE": "2"})[:2] == (1, 2)
+
+
+def test_jax_distributed_is_asked_without_opening_its_devices(monkeypatch):
+    state = types.SimpleNamespace(client=None, process_id=1, num_processes=4)
+    monkeypatch.setitem(sys.modules, "jax._src.distributed", types.SimpleNamespace(global_state=state))
+    assert place(environ={}) == (0, 1, 0, 1, "a single process")
+    alone = detect(environ={})
+    check_group(alone)
+    state.client = object()
+    assert place(local_rank=0, local_world_size=1, environ={}) == (1, 4, 0, 1, "jax.distributed")
+    with pytest.raises(fb.ConfigError, match=r"was made as rank 0 of 1 \(a single process\), but jax.distributed has rank 1 of 4"):
+        check_group(alone)
+    check_group(World(0, 2, 0, 1, "the call"))
+
+
+def test_repr_and_a_log_line_name_the_rank_and_its_source(pictures, caplog):
+    caplog.set_level(logging.INFO, "forebay")
+    with ordered(pictures, rank=1, world_size=2, local_rank=1, local_world_size=2) as loader:
+        assert repr(loader) == "<forebay.Loader, epoch 0, 7 batches, rank 1 of 2 (the call)>"
+    assert "loader of rank 1 of 2 (the call), local rank 1 of 2" in caplog.messages
+
+
+SPAWNED = """
+import json
+import os
+import sys
+
+import forebay as fb
+import torch
+import torch.distributed as dist
+
+
+def loader(**world):
+    return fb.Loader(local=sys.argv[1], batch_size=16, shuffle=True, fields={"n": fb.Scalar("number")}, **world)
+
+
+def failure(call):
+    try:
+        return call()
+    except fb.ConfigError as error:
+        return str(error)
+
+
+def train(rank, folder):
+    sys.argv[1] = folder
+    os.environ["WORLD_SIZE"] = "2"
+    half = failure(loader)
+    del os.environ["WORLD_SIZE"]
+    before = loader()
+    store = dist.FileStore(os.path.join(os.environ["RESULTS"], "store"), 2)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
+    place = {"local_rank": rank, "local_world_size": 2}
+    found = {
+        "half": half,
+        "before": failure(lambda: iter(before)),
+        "after": [n for batch in loader(**place) for n in batch["n"].tolist()],
+        "given": sum(len(batch["n"]) for batch in loader(rank=0, world_size=1)),
+        "repr": repr(loader(**place)),
+    }
+    with open(os.path.join(os.environ["RESULTS"], f"{rank}.json"), "w") as file:
+        json.dump(found, file)
+    # All have read the store; without the end of the group gloo's threads may abort the process while it ends.
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(train, (sys.argv[1],), nprocs=2)
+"""
+
+
+def test_a_loader_that_is_older_than_its_process_group_is_an_error(pictures, tmp_path):
+    pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text(SPAWNED)
+    launchers = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    env = {name: value for name, value in os.environ.items() if name not in launchers} | {"RESULTS": str(tmp_path)}
+    subprocess.run([sys.executable, script, pictures], check=True, env=env, timeout=300)
+    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    assert sorted(ranks[0]["after"] + ranks[1]["after"]) == list(range(SAMPLES))
+    for rank, found in enumerate(ranks):
+        assert "WORLD_SIZE is 2, but RANK is not set" in found["half"]
+        assert (
+            f"was made as rank 0 of 1 (a single process), but torch.distributed has rank {rank} of 2 now, so ranks would get the wrong "
+            "samples: make the loader after the process group is initialised, or pass rank and world_size"
+        ) == found["before"].removeprefix("the loader ")
+        assert found["given"] == SAMPLES
+        assert f"rank {rank} of 2 (torch.distributed)" in found["repr"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import bisect
 import json
+import logging
 import operator
 import os
 import sys
@@ -21,9 +22,11 @@ from .convert import converter
 from .errors import ClosedError, ConfigError, StateError
 from .fields import Field, specs
 from .streams import Stream
-from .world import World, detect
+from .world import World, check_group, detect
 
 __all__ = ["Loader"]
+
+_log = logging.getLogger("forebay")
 
 _on_devices: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -95,7 +98,7 @@ class Loader:
         device_decode: Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
         share_decode: With `device_decode`, idle decode threads take pictures too; grey levels may vary between runs.
         gpu_direct_storage: Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
-        rank: This process among all. None, here and in the next three: from `torch.distributed`, then the launcher.
+        rank: This process among all. None, here and in the next three: from the process group, then the launcher.
         world_size: Number of processes.
         local_rank: This process among those of its node.
         local_world_size: Number of processes of this node.
@@ -263,12 +266,13 @@ class Loader:
         self._transform = transform
         self._pid = os.getpid()
         self._closed = False
-        world = detect(rank, world_size, local_rank, local_world_size)
+        self._world = detect(rank, world_size, local_rank, local_world_size)
+        _log.info("loader of %s, local rank %d of %d", self._world, self._world.local_rank, self._world.local_world_size)
         config = {"streams": sources, "fields": outputs} | checked(_OPTIONS, options)
         self._engines = []
         try:
             for number, name in enumerate(devices):
-                config["world"] = _world_of_device(world, number, len(devices))
+                config["world"] = _world_of_device(self._world, number, len(devices))
                 self._engines.append(_forebay.Engine(json.dumps(config), name))
         except BaseException:
             for engine in self._engines:
@@ -280,8 +284,13 @@ class Loader:
         self._iterator: Callable[[], _Epoch | None] = lambda: None
 
     def __iter__(self) -> Iterator[Any]:
-        """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends."""
+        """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends.
+
+        Raises:
+            ConfigError: The process group that was initialised since the loader was made has another rank or size.
+        """
         self._check()
+        check_group(self._world)
         self._abandon()
         for engine in self._engines:
             engine.start()
@@ -391,7 +400,7 @@ class Loader:
     def __repr__(self) -> str:
         if self._closed or os.getpid() != self._pid:
             return "<forebay.Loader, closed>"
-        return f"<forebay.Loader, epoch {self.epoch}, {len(self)} batches>"
+        return f"<forebay.Loader, epoch {self.epoch}, {len(self)} batches, {self._world}>"
 
     def __reduce__(self) -> Any:
         raise TypeError(

@@ -1,8 +1,9 @@
 """Detection of this process's rank.
 
-Sources in this order: the loader's arguments, `torch.distributed` if it is initialised, the launcher's environment
-(torchrun, SLURM, Open MPI, MPICH and Intel MPI, MVAPICH), else a single process. An incomplete environment is an error,
-because with a wrong world every rank would silently read the wrong samples.
+Sources in this order: the loader's arguments, `torch.distributed` or `jax.distributed` if it is initialised, the
+launcher's environment (torchrun, SLURM, Open MPI, MPICH and Intel MPI, MVAPICH, Horovod), else a single process. With a
+wrong world every rank would silently read the wrong samples. So an incomplete environment is an error, and
+`check_group` compares a loader with a process group that was initialised after the loader was made.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from dataclasses import dataclass
 from .arguments import U32, whole
 from .errors import ConfigError
 
-__all__ = ["World", "detect"]
+__all__ = ["World", "check_group", "detect", "surroundings"]
+
+_THE_CALL = "the call"
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,9 @@ class World:
     """Number of processes of this node."""
     source: str
     """Source of these numbers, for messages."""
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} of {self.world_size} ({self.source})"
 
 
 # Launchers with plain variables: rank, world size, local rank, local world size.
@@ -52,6 +58,7 @@ _LAUNCHERS = (
         ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
     ),
     ("MPICH", ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")),
+    ("Horovod", ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE")),
 )
 
 
@@ -82,13 +89,13 @@ def detect(
     )
     given = (rank, world_size, local_rank, local_world_size)
     if all(value is not None for value in given):
-        return _checked(given, "the call")
+        return _checked(given, _THE_CALL)
     if (rank is None) != (world_size is None):
         raise ConfigError("rank and world_size belong together: pass both, or neither")
     if rank is not None:
-        found, source = (rank, world_size, None, None), "the call"
+        found, source = (rank, world_size, None, None), _THE_CALL
     else:
-        found, source = _torch() or _launcher(environ) or ((0, 1, 0, 1), "a single process")
+        found, source = surroundings(environ) or _alone(environ)
     merged = [mine if mine is not None else theirs for mine, theirs in zip(given, found)]
     if None not in merged[:2] and not 0 <= merged[0] < merged[1]:
         raise ConfigError(
@@ -110,13 +117,65 @@ def detect(
     return _checked(tuple(merged), source)
 
 
+def check_group(made: World) -> None:
+    """Compares the world that a loader was made with with the process group that is initialised now, if there is one.
+
+    Numbers that the program has given are not compared: the ranks of data parallelism may differ from the group's.
+
+    Raises:
+        ConfigError: They differ, so ranks would get each other's samples.
+    """
+    found = _group()
+    if found is None or made.source == _THE_CALL:
+        return
+    (rank, world_size, *_), source = found
+    if (rank, world_size) != (made.rank, made.world_size):
+        raise ConfigError(
+            f"the loader was made as {made}, but {source} has rank {rank} of "
+            f"{world_size} now, so ranks would get the wrong samples: make the loader after the process group is initialised, "
+            "or pass rank and world_size"
+        )
+
+
+def surroundings(environ: Mapping[str, str]):
+    """Returns rank, world size, local rank and local world size, and their source; None for a process of its own."""
+    return _group() or _launcher(environ)
+
+
+def _group():
+    """Reads the process group of this process. Imports nothing: without an import there is no group."""
+    return _torch() or _jax()
+
+
 def _torch():
-    """Reads `torch.distributed`. Does not import torch: without an import there is no process group."""
+    """Reads `torch.distributed`."""
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
     return (distributed.get_rank(), distributed.get_world_size(), None, None), "torch.distributed"
+
+
+def _jax():
+    """Reads `jax.distributed`. `jax.process_index` would open the devices, so the state behind it is read."""
+    state = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+    if getattr(state, "client", None) is None:
+        return None
+    return (state.process_id, state.num_processes, None, None), "jax.distributed"
+
+
+def _alone(environ: Mapping[str, str]):
+    """Returns the world of a single process, unless a launcher has set a part of its variables."""
+    for source, (rank, size, *_) in _LAUNCHERS:
+        for name, missing, most in ((size, rank, 1), (rank, size, 0)):
+            number = _number(environ, name, source)
+            if number is not None and number > most:
+                raise ConfigError(
+                    f"{name} is {number}, but {missing} is not set, and there is no process group yet, so the rank of this process "
+                    f"is unknown: set {missing}, make the loader after torch.distributed.init_process_group, or pass rank and "
+                    f"world_size (for one process: unset {name})"
+                )
+    return (0, 1, 0, 1), "a single process"
 
 
 def _launcher(environ: Mapping[str, str]):

@@ -180,6 +180,8 @@ def test_a_world_is_found_in_the_environment(monkeypatch):
         # As DeepSpeed does.
         {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"},
         {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"},
+        # As Lightning's own launcher does.
+        {"WORLD_SIZE": "4", "LOCAL_RANK": "1"},
     ],
 )
 def test_an_incomplete_world_in_the_environment_equals_the_reference_s(reference, monkeypatch, environ):

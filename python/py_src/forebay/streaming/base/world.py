@@ -69,7 +69,7 @@ class World:
 
         RANK and WORLD_SIZE precede `torch.distributed`, because the reference reads only them: programs with tensor or
         pipeline parallelism set them to the data-parallel rank. Without LOCAL_WORLD_SIZE each process is a node, as in
-        the reference.
+        the reference. With WORLD_SIZE alone the rank is 0, as in the reference; `forebay.Loader` rejects that.
 
         Args:
             rank: This process among all. Like the next three, it overrides the detected number, and the reference does
@@ -82,7 +82,8 @@ class World:
             ConfigError: The numbers are incomplete, or contradict each other.
             ValueError: A variable is not a number.
         """
-        if rank is None and world_size is None and os.environ.get("RANK") and os.environ.get("WORLD_SIZE"):
+        is_asked = rank is None and world_size is None and os.environ.get("WORLD_SIZE")
+        if is_asked and (os.environ.get("RANK") or world.surroundings(os.environ) is None):
             rank, world_size = distributed.get_rank(), distributed.get_world_size()
             if local_world_size is None:
                 local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
