@@ -22,6 +22,7 @@ from .convert import converter
 from .errors import ClosedError, ConfigError, StateError
 from .fields import Field, specs
 from .streams import Stream
+from .transform import Transform
 from .world import World, check_group, detect
 
 __all__ = ["Loader"]
@@ -77,7 +78,8 @@ class Loader:
         streams: Several sources with their shares.
         local: Folder for the shards. None: a stable folder in the user's cache directory. Alone: it has all shards.
         fields: Outputs of a batch by name. None: every column under its own name, undecoded.
-        transform: Function that is called with each batch, in the thread that iterates; its result is yielded.
+        transform: Function that is called with each batch, in the thread that iterates; its result is yielded. Random
+            operations of torchvision draw once per call: call them for each sample.
         framework: Type of tensors: "torch", "numpy" (host memory only), or "dlpack" for JAX, CuPy and others.
         batch_size: Rows of a batch on each device.
         drop_last: Leave out a last batch that is not full.
@@ -132,6 +134,12 @@ class Loader:
     Notes:
         framework: "numpy" arrays are read-only under numpy 2.1, like all of its DLPack arrays. "dlpack" gives objects
         with `__dlpack__`.
+
+        transform: an operation of `torchvision.transforms` draws once per call, so on `batch["x"]` all pictures get the
+        same crop or colours. Call it for each sample: `torch.stack([augment(x) for x in batch["x"]])`. A warning names
+        operations that the first batch is passed to as a whole. Crops and flips in `fields` draw for each sample. If
+        `transform` raises an error, the batch is not lost: the next call of `next` passes it in again, with the same
+        tensors.
 
         device: "cuda" is torch's current device if torch already uses CUDA, else the device numbered `local_rank`, or
         the only visible device. Each device of a list counts as a separate rank. Lists, such as those of `Text` and
@@ -261,9 +269,7 @@ class Loader:
         self._single = isinstance(device, str) or not isinstance(device, Sequence)
         devices = _devices([device] if self._single else list(device))
         self._convert = converter(framework, devices, outputs)
-        if transform is not None and not callable(transform):
-            raise ConfigError(f"transform is a function of a batch, but it is {transform!r}")
-        self._transform = transform
+        self._transform = None if transform is None else Transform(transform)
         self._pid = os.getpid()
         self._closed = False
         self._world = detect(rank, world_size, local_rank, local_world_size)
@@ -317,11 +323,11 @@ class Loader:
         """Returns the position after the batches delivered so far; batches made ahead do not count.
 
         The state is small, consists of plain numbers and strings, is equal on all ranks, and MosaicML streaming can
-        load it. A batch that could not be converted is delivered again and does not count.
+        load it. A batch that could not be converted, or whose `transform` raised an error, is delivered again and does
+        not count.
 
         Raises:
-            StateError: Several threads share the iterator, and a batch that could not be converted precedes one that
-                was.
+            StateError: Several threads share the iterator, and such a batch precedes one that was delivered.
         """
         self._check()
         iterator = self._iterator()
@@ -437,12 +443,14 @@ class _Epoch:
         self._is_empty = True
         # Serialises threads that share the iterator. Held while batches are taken, not while they are converted.
         self._turn = threading.Lock()
-        # Guards the next two attributes for short times.
+        # Guards the next three attributes for short times.
         self._lock = threading.Lock()
-        # Batches taken from the engines, and those of them that are incomplete or could not be converted. These are
-        # delivered again.
+        # Batches taken from the engines, and those of them that are incomplete, or could not be converted or transformed.
+        # These are delivered again.
         self._taken = 0
         self._failed: list[_Taken] = []
+        # Numbers of the batches that calls of `next` are converting or transforming.
+        self._in_flight: set[int] = set()
         self.abandoned = False
 
     def __iter__(self) -> _Epoch:
@@ -457,27 +465,33 @@ class _Epoch:
             with self._turn:
                 self._take(held)
             batches = [{name: loader._convert(value) for name, value in outputs.items()} for outputs in held[0][1]]
+            batch = batches[0] if loader._single else batches
+            if loader._transform is not None:
+                batch = loader._transform(batch)
+            with self._lock:
+                self._in_flight.discard(held[0][0])
+            return batch
         except BaseException:
             self._keep(held)
             raise
-        batch = batches[0] if loader._single else batches
-        return batch if loader._transform is None else loader._transform(batch)
 
     def last_is_pending(self) -> bool:
-        """Returns true if the last batch could not be converted and is delivered again.
+        """Returns true if the last batch is not delivered yet: it failed and is delivered again, or is in flight.
 
         Raises:
-            StateError: An earlier batch is pending, which a state cannot express.
+            StateError: An earlier batch failed, which a state cannot express.
         """
         with self._lock:
             failed = [number for number, _ in self._failed]
             last = self._taken - 1
+            # At the end of an epoch the engines' states cannot leave it out.
+            is_in_flight = last in self._in_flight and not self._over
         if failed not in ([], [last]):
             raise StateError(
-                "a batch before the last one could not be converted, and a state cannot leave out that batch alone: take it from "
-                "the iterator first, which delivers it next"
+                "a batch before the last one could not be converted or transformed, and a state cannot leave out that batch alone: "
+                "take it from the iterator first, which delivers it next"
             )
-        return bool(failed)
+        return bool(failed) or is_in_flight
 
     def _take(self, held: list[_Taken]) -> None:
         """Adds the next batch and its number to `held`: from the kept ones, else from each engine.
@@ -511,14 +525,16 @@ class _Epoch:
             if taken:
                 with self._lock:
                     self._taken = max(self._taken, number + 1)
+                    self._in_flight.add(number)
 
     def _keep(self, held: list[_Taken]) -> None:
         """Keeps a batch, which is delivered before later ones."""
         for number, taken in held:
             # The mark of the end is not part of a batch.
             taken[:] = [outputs for outputs in taken if outputs is not None]
-            if taken:
-                with self._lock:
+            with self._lock:
+                self._in_flight.discard(number)
+                if taken:
                     bisect.insort(self._failed, (number, taken), key=operator.itemgetter(0))
 
     def _warn_of_no_batch(self) -> None:
