@@ -18,7 +18,7 @@ _RANDOM = frozenset(
     ["AugMix", "AutoAugment", "ColorJitter", "ElasticTransform", "GaussianBlur", "JPEG", "RandAugment", "ScaleJitter"]
     + ["TrivialAugmentWide"]
 )
-"""Operations of torchvision that draw once per call, beside those whose names begin with Random. MixUp and CutMix are
+"""Operations of torchvision that draw once per call, next to those whose names begin with Random. MixUp and CutMix are
 made for batches, and GaussianNoise draws for each value."""
 
 _OBJECTS_MAX = 10_000

@@ -138,7 +138,7 @@ def check_group(made: World) -> None:
 
 
 def surroundings(environ: Mapping[str, str]):
-    """Returns rank, world size, local rank and local world size, and their source; None for a process of its own."""
+    """Returns rank, world size, local rank and local world size, and their source; None for a single process."""
     return _group() or _launcher(environ)
 
 
@@ -157,7 +157,7 @@ def _torch():
 
 
 def _jax():
-    """Reads `jax.distributed`. `jax.process_index` would open the devices, so the state behind it is read."""
+    """Reads `jax.distributed`. `jax.process_index` would open the devices, so its private state is read."""
     state = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
     if getattr(state, "client", None) is None:
         return None
