@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
-import types
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from .errors import ConfigError
@@ -18,11 +16,8 @@ _RANDOM = frozenset(
     ["AugMix", "AutoAugment", "ColorJitter", "ElasticTransform", "GaussianBlur", "JPEG", "RandAugment", "ScaleJitter"]
     + ["TrivialAugmentWide"]
 )
-"""Operations of torchvision that draw once per call, next to those whose names begin with Random. MixUp and CutMix are
-made for batches, and GaussianNoise draws for each value."""
-
-_OBJECTS_MAX = 10_000
-"""Objects that are searched for operations. A transform may refer to a whole model."""
+"""Operations of torchvision that draw once per call, in addition to those whose names begin with Random. MixUp and
+CutMix are made for batches, and GaussianNoise draws for each value."""
 
 
 class Transform:
@@ -45,19 +40,17 @@ class Transform:
             raise RuntimeError("transform raised StopIteration") from error
 
     def _watched(self, batch: Any) -> Any:
+        from torch.nn.modules.module import register_module_forward_pre_hook
+
         thread = threading.get_ident()
         names: dict[str, None] = {}
 
-        def note(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if threading.get_ident() == thread and _has_batch([*args, *kwargs.values()]):
+        def note(module: Any, args: tuple[Any, ...]) -> None:
+            if threading.get_ident() == thread and _is_random(module) and _has_batch(args):
                 names[type(module).__name__] = None
 
-        hooks = [module.register_forward_pre_hook(note, with_kwargs=True) for module in _random_modules(self._function)]
-        try:
+        with register_module_forward_pre_hook(note):
             result = self._function(batch)
-        finally:
-            for hook in hooks:
-                hook.remove()
         if names:
             warnings.warn(
                 f"transform passes a whole batch to {', '.join(names)} of torchvision, which draws once per call, so all samples of a "
@@ -82,65 +75,13 @@ def _has_batch(values: Any) -> bool:
     return False
 
 
-def _random_modules(function: Any) -> Iterator[Any]:
-    """Yields torchvision's random operations that `function` refers to."""
-    waiting, seen = [function], {}
-    while waiting and len(seen) < _OBJECTS_MAX:
-        value = waiting.pop()
-        if id(value) in seen:
-            continue
-        # The value is kept, so that no other object gets its id.
-        seen[id(value)] = value
-        if _is_random(value):
-            yield value
-        waiting.extend(_parts(value))
-
-
-def _is_random(value: Any) -> bool:
-    kind = type(value)
-    if not kind.__module__.startswith("torchvision.transforms") or not hasattr(value, "register_forward_pre_hook"):
+def _is_random(module: Any) -> bool:
+    """Returns true for a module of torchvision that draws in each call."""
+    kind = type(module)
+    if not kind.__module__.startswith("torchvision.transforms"):
         return False
     # A range of one value is no choice.
-    ranges = (getattr(value, name, None) for name in ("sigma", "quality"))
+    ranges = (getattr(module, name, None) for name in ("sigma", "quality"))
     if any(isinstance(both, (list, tuple)) and both[0] == both[-1] for both in ranges):
         return False
     return kind.__name__.startswith("Random") or kind.__name__ in _RANDOM
-
-
-def _parts(value: Any) -> list[Any]:
-    """Returns the objects that a call of `value` may use."""
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    if isinstance(value, functools.partial):
-        return [value.func, *value.args, *value.keywords.values()]
-    if isinstance(value, types.MethodType):
-        return [value.__func__, value.__self__]
-    if isinstance(value, types.FunctionType):
-        cells = []
-        for cell in value.__closure__ or ():
-            try:
-                cells.append(cell.cell_contents)
-            except ValueError:
-                pass  # The variable has no value yet.
-        named = [value.__globals__[name] for name in _names(value.__code__) if name in value.__globals__]
-        return [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *filter(_may_call, named)]
-    if isinstance(value, (type, types.ModuleType)) or not callable(value):
-        return []
-    parts: list[Any] = [*getattr(value, "__dict__", {}).values()]
-    if hasattr(value, "children") and hasattr(value, "register_forward_pre_hook"):
-        parts.extend(value.children())
-    else:
-        parts.append(getattr(type(value), "__call__", None))
-    return parts
-
-
-def _may_call(value: Any) -> bool:
-    return callable(value) or isinstance(value, (list, tuple))
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    """Yields the names in `code` and in the functions inside it."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
