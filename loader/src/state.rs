@@ -1,4 +1,6 @@
-//! Checkpoints: a position in an epoch, in the reference's format with a part of our own.
+//! Checkpoints: a position in an epoch, in the reference's format with an additional part.
+//!
+//! The position counts rows of the plan, skipped samples included, so that all ranks agree on it.
 
 use crate::config::read;
 use crate::error::{Error, ErrorKind, Result};

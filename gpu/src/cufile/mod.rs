@@ -14,8 +14,8 @@
 //!
 //! Without the kernel's part (nvidia-fs, or PCI peer-to-peer DMA) cuFile runs in "compatibility mode": it reads into
 //! host memory and copies from there, as the loader does anyway. Device memory is not registered with cuFile: samples
-//! begin anywhere in a shard, and if offset and length in the file are not multiples of 4 KiB, cuFile reads into device
-//! its own buffers and copies from there.
+//! begin anywhere in a shard, and if offset and length in the file are not multiples of 4 KiB, cuFile reads into its
+//! own device buffers and copies from there.
 
 pub(crate) mod library;
 mod result;

@@ -7,11 +7,13 @@
 //! ```
 //!
 //! * [`selftest`] compares each nvJPEG backend with the host's decoder when it is opened. A backend whose pixels differ
-//!   is not used.
+//!   is not used. Batches of regions work on the engines alone, so the cores decode whole pictures. Engines that fail at
+//!   regions, or at blending chroma, are used without that feature.
 //! * [`decoder`] implements `PictureDecoder`. All batches pass its `submit` and `wait`, on one thread of the loader.
 //! * [`submit`] queues the work of a batch. Its pictures are decoded in [`groups`] that fit into scratch memory,
-//!   usually one group per batch, by engines and cores at the same time; [`balance`] splits them. A [`group_slot`] owns
-//!   the scratch memory and the nvJPEG decoders of a group.
+//!   usually one group per batch, by engines and cores at the same time; [`balance`] splits them. The engines' call
+//!   returns when most of its pictures are decoded, so the cores' work is submitted first. A [`group_slot`] owns the
+//!   scratch memory and the nvJPEG decoders of a group.
 //! * [`in_flight`] holds what the device uses until it has finished the batch.
 //! * [`undecoded`] finds pictures that nvJPEG has reported as decoded and never wrote.
 //! * [`state`], [`resources`] and [`fallbacks`] are the parts of the decoder that the other files need.

@@ -15,6 +15,7 @@
 //! * **Read slots** hold encoded bytes between the kernel, which reads into them, and the decode threads. Forked
 //!   children do not inherit them, since the kernel may be writing into them, and they can be registered with a ring. A
 //!   slot is as long as its sample plus a block for the rounding of O_DIRECT. Users never see one.
+//! * Both pools consist of runs of blocks instead of slots of one size: samples differ in size by a factor of a hundred.
 //! * **Batch slots** become tensors. They are ordinary memory, since users keep batches, copy them to devices and fork.
 //! * Each NUMA node with decode threads has its own read pool. There is a single batch pool, whose slab has a part on
 //!   each of these nodes: one queue grants its slots in plan order, from the nodes in turn. A device's batches are on

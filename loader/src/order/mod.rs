@@ -43,8 +43,11 @@
 //! is the result of the deal for a position (node, rank, index). *Canonical nodes* divide the epoch into parts that do
 //! not depend on the number of physical nodes, so that global batches are the same in any valid world.
 //!
-//! A plan takes one pass over the random draws, which touches no sample; then any place of the epoch can be read. In
-//! two cases the reference sorts equal keys in an order that depends on numpy's build and the CPU: `py1e`, and
+//! A plan takes one pass over the random draws, which touches no sample, and keeps a snapshot of the generator per part
+//! of a shard. Then any place of the epoch can be read, in windows of ids: a plan of 100 million samples takes tens of
+//! megabytes.
+//!
+//! In two cases the reference sorts equal keys in an order that depends on numpy's build and the CPU: `py1e`, and
 //! `stratified` with streams that lose equally by rounding. Here the sort is stable.
 
 mod arrays;

@@ -1,13 +1,24 @@
 //! Features that only a device has. Batches in host memory use none of them.
 //!
 //! * `decode`: the device decodes pictures. Decode threads leave them encoded in the batch slot (`encoded`), and a
-//!   thread of its own submits such batches to the device and waits for them. `split` decides which pictures decode
+//!   separate thread submits such batches to the device and waits for them. `split` decides which pictures decode
 //!   threads decode although the device could.
 //! * `direct_rows`: rows that go to the device before their batch is filled, from the read slots that they were read
 //!   to.
 //! * `direct_storage`: rows that the device reads from their shards (GPUDirect Storage).
 //! * `part`: the pictures and rows of these kinds in one batch.
 //! * `features`: the features that a loader uses.
+//!
+//! **Pictures.** A picture that the device will decode stays an encoded file in its row of the batch slot, which the
+//! device already has access to; a file that is longer than its row is stored after the rows. Pictures that the device
+//! rejects are decoded on the host, and decoded ones are kept. The order of samples does not depend on the device.
+//! Decode threads take pictures from the device only with `share_decode`: the split depends on time, so the same
+//! sample, epoch and seed no longer always has the same grey levels.
+//!
+//! **Direct rows** hold their shard until they are read, and a batch may have rows of more shards than `cache_limit` has
+//! room for. Their place in the slot stays free, so that the host can write rows there that cannot go this way. Copied
+//! rows release their read slot when the copy is complete, so a read slot can wait for the device, but never for the
+//! consumer: such a batch starts in unused memory, or the host copies the rows.
 
 pub(crate) mod decode;
 pub(crate) mod direct_rows;

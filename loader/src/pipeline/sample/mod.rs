@@ -6,6 +6,11 @@
 //! * `batch_layout`, `batch_builder`: the layout of a batch and the batch while it is filled.
 //! * `deliver`: filled batches to the consumer.
 //! * `consumer_memory`: rows of bytes in the consumer's own memory.
+//!
+//! A sample that is in the page cache is read by the decode thread itself. Only misses go to the thread with the ring,
+//! because through the ring a cached sample would change threads twice for one copy. Data that fits into half of the
+//! memory is read through the page cache, other data with O_DIRECT. Residency in the page cache is queried before a
+//! read (see [`page_cache`](crate::memory::page_cache)).
 
 pub(crate) mod batch_builder;
 pub(crate) mod batch_layout;

@@ -2,7 +2,8 @@
 
 It is in unnamed memory (a memfd), so nothing remains after the processes. A forked child inherits it; a spawned one
 gets the descriptor with its pickled copy of the data set. Ranks share nothing: each counts its own epochs, and the
-counts are equal because all ranks iterate in the same way.
+counts are equal because all ranks iterate in the same way. The workers of a pass agree on the epoch by the loader's
+seed and the number of times that each has begun. A barrier would hang whenever one of them starts alone.
 """
 
 from __future__ import annotations
