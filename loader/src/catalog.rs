@@ -6,7 +6,7 @@
 mod open;
 mod stream;
 
-use crate::cache::CacheGroup;
+use crate::cache::{CacheGroup, disk_bytes};
 use crate::clock::Clock;
 use crate::config::LoaderConfig;
 use crate::error::{Context, Error, Result};
@@ -16,7 +16,7 @@ use crate::stats::Stats;
 use crate::sync::Arc;
 use crate::topology::Topology;
 use open::Opener;
-pub(crate) use stream::{IndexedStream, Rules, Stream, files_of};
+pub(crate) use stream::{IndexedStream, Rules, Stream};
 
 /// All streams of a loader.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Catalog {
         let mut streams: Vec<Stream> = Vec::new();
         let mut shards = 0;
         for o in opened {
-            let (name, count) = (o.name.clone(), o.index.shards.len() as u32);
+            let (name, count) = (o.name.clone(), o.shards.len() as u32);
             streams.push(o.finish(rules, &group, shards, stats).context("stream", || &name)?);
             shards += count;
         }
@@ -144,7 +144,7 @@ fn check_cache_limit(limit: Option<u64>, streams: &[IndexedStream]) -> Result<()
     let cached = || streams.iter().filter(|stream| stream.has_remote);
     let index_bytes: u64 = cached().map(|stream| stream.index_bytes).sum();
     let sizes =
-        cached().flat_map(|stream| stream.index.shards.iter().map(move |shard| (stream.bytes_of(shard), shard)));
+        cached().flat_map(|stream| stream.shards.iter().map(move |shard| (disk_bytes(shard, stream.keep_zip), shard)));
     let Some((bytes, shard)) = sizes.max_by_key(|(bytes, _)| *bytes) else { return Ok(()) };
     let needed = index_bytes.saturating_add(bytes);
     if limit >= needed {

@@ -4,9 +4,9 @@
 //! takes a lock and the last one releases it.
 
 use super::claim::{self, LockFile, LockOutcome};
-use super::shards::INDEX_NAME;
+use crate::format::index::INDEX_BASENAME;
 use rustix::io::Errno;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const SHARD_POSITIONS: u64 = 1 << 32;
 
 /// The positions of one kind of lock, which start at `start`.
-pub(super) fn region(start: u64) -> Range<u64> {
+fn region(start: u64) -> Range<u64> {
     start..start + SHARD_POSITIONS
 }
 
@@ -26,12 +26,8 @@ pub(super) struct DirLocks {
     file: Option<LockFile>,
     /// The reason why locks do not work here, logged once.
     pub(super) unavailable: Option<Errno>,
-    /// Shards that this process fetches.
-    pub(super) claims: HashSet<u32>,
-    /// Shards that this process has reserved room for.
-    pub(super) reservations: HashSet<u32>,
-    /// Claimed shards whose pulse is up.
-    pulses: HashSet<u32>,
+    /// Positions that this process has locked exclusively, also where locks do not work.
+    exclusive: BTreeSet<u64>,
     /// Users of each shared lock, by position. Shared locks are kept for the first user to the last.
     shared: BTreeMap<u64, u32>,
     /// Bytes of evicted files that this process still has open.
@@ -41,12 +37,10 @@ pub(super) struct DirLocks {
 impl DirLocks {
     pub(super) fn new(dir: &Path) -> Self {
         Self {
-            index: dir.join(INDEX_NAME),
+            index: dir.join(INDEX_BASENAME),
             file: None,
             unavailable: None,
-            claims: HashSet::new(),
-            reservations: HashSet::new(),
-            pulses: HashSet::new(),
+            exclusive: BTreeSet::new(),
             shared: BTreeMap::new(),
             evicted_open_bytes: 0,
         }
@@ -76,25 +70,27 @@ impl DirLocks {
         }
     }
 
-    /// Locks a byte for this process alone and returns false if another process has it. True also where locks do not
-    /// work, because nothing can be in the way there.
+    /// Locks a byte for one user in one process and returns false if it is locked, here or elsewhere. True also where
+    /// locks do not work, if no other user in this process has it.
     pub(super) fn try_exclusive(&mut self, position: u64) -> bool {
-        let Some(file) = self.file() else { return true };
-        match file.try_exclusive(position) {
-            LockOutcome::Taken => true,
-            LockOutcome::Busy => false,
-            LockOutcome::Unavailable(errno) => {
-                self.set_unavailable(errno);
-                true
-            }
+        if self.exclusive.contains(&position) || self.shared.contains_key(&position) {
+            return false;
         }
+        match self.file().map(|file| file.try_exclusive(position)) {
+            Some(LockOutcome::Busy) => return false,
+            Some(LockOutcome::Unavailable(errno)) => self.set_unavailable(errno),
+            Some(LockOutcome::Taken) | None => {}
+        }
+        self.exclusive.insert(position)
     }
 
-    /// Releases a byte that this process has locked exclusively.
-    pub(super) fn release(&mut self, position: u64) {
-        if let Some(file) = self.file() {
+    /// Releases a byte that this process has locked exclusively. Returns false if it has not.
+    pub(super) fn release(&mut self, position: u64) -> bool {
+        let is_locked = self.exclusive.remove(&position);
+        if is_locked && let Some(file) = self.file() {
             file.release(position);
         }
+        is_locked
     }
 
     /// Adds a user of a shared lock and returns false, without adding one, if another process holds it exclusively.
@@ -123,20 +119,37 @@ impl DirLocks {
             Some(users) if *users > 1 => *users -= 1,
             Some(_) => {
                 self.shared.remove(&position);
-                self.release(position);
+                if let Some(file) = self.file() {
+                    file.release(position);
+                }
             }
             None => {}
         }
     }
 
-    /// Returns the shards whose shared lock of the kind at `start` this process has.
+    /// Returns the shards whose lock of the kind at `start` this process has.
     pub(super) fn own_shards(&self, start: u64) -> impl Iterator<Item = u32> {
-        self.shared.range(region(start)).map(move |(position, _)| (position - start) as u32)
+        let positions = self.shared.range(region(start)).map(|(position, _)| position);
+        positions.chain(self.exclusive.range(region(start))).map(move |position| (position - start) as u32)
     }
 
-    /// Returns true if this process keeps `shard` from being evicted.
-    pub(super) fn is_held(&self, shard: u32) -> bool {
-        self.shared.contains_key(&(claim::HOLD + u64::from(shard)))
+    /// Returns the shards, of `count`, whose lock of the kind at `start` other processes have. Numbers that the index
+    /// does not have belong to another program.
+    pub(super) fn others_shards(&mut self, start: u64, count: usize) -> HashSet<u32> {
+        let ranges = self.others(start..start + count as u64);
+        ranges.into_iter().flatten().map(|position| (position - start) as u32).collect()
+    }
+
+    /// Returns the shards, of `count`, whose lock of the kind at `start` any process has.
+    pub(super) fn all_shards(&mut self, start: u64, count: usize) -> HashSet<u32> {
+        let mut shards = self.others_shards(start, count);
+        shards.extend(self.own_shards(start));
+        shards
+    }
+
+    /// Returns true if this process fetches `shard`.
+    pub(super) fn is_claimed(&self, shard: u32) -> bool {
+        self.exclusive.contains(&(claim::CLAIM + u64::from(shard)))
     }
 
     /// Returns true if claims conflict between processes here.
@@ -145,7 +158,7 @@ impl DirLocks {
     }
 
     /// Returns the ranges that other processes have locked within `range`.
-    pub(super) fn others(&mut self, range: Range<u64>) -> Vec<Range<u64>> {
+    fn others(&mut self, range: Range<u64>) -> Vec<Range<u64>> {
         self.file().map_or_else(Vec::new, |file| file.others(range))
     }
 
@@ -182,23 +195,15 @@ impl DirLocks {
 
     /// Inverts the pulse of `shard`, which this process has claimed.
     pub(super) fn toggle_pulse(&mut self, shard: u32) {
-        if !self.clear_pulse(shard) {
-            self.pulses.insert(shard);
-            self.try_exclusive(claim::PULSE + u64::from(shard));
+        let pulse = claim::PULSE + u64::from(shard);
+        if !self.release(pulse) {
+            self.try_exclusive(pulse);
         }
-    }
-
-    /// Clears the pulse of `shard` and returns true if it was up.
-    pub(super) fn clear_pulse(&mut self, shard: u32) -> bool {
-        let is_up = self.pulses.remove(&shard);
-        if is_up {
-            self.release(claim::PULSE + u64::from(shard));
-        }
-        is_up
     }
 
     /// Returns true if the pulse of `shard` is up, in this or another process.
     pub(super) fn is_pulse_up(&mut self, shard: u32) -> bool {
-        self.pulses.contains(&shard) || self.is_locked_elsewhere(claim::PULSE + u64::from(shard))
+        let pulse = claim::PULSE + u64::from(shard);
+        self.exclusive.contains(&pulse) || self.is_locked_elsewhere(pulse)
     }
 }

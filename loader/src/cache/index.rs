@@ -1,13 +1,12 @@
 //! `index.json`: fetched once per directory, and compared with the remote one.
 
 use super::claim::DirectoryLock;
-use super::shards::INDEX_NAME;
 use super::wait_policy::WaitPolicy;
 use super::watch::Watch;
 use super::write::{WriteMode, write_file};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::index::describe_folder;
+use crate::format::index::{INDEX_BASENAME, describe_folder};
 use crate::sync::AtomicBool;
 use std::fs::File;
 use std::io::Read;
@@ -55,7 +54,7 @@ pub(crate) fn install_index(
     clock: &Clock,
     policy: WaitPolicy<'_>,
 ) -> Result<IndexFile> {
-    let path = dir.join(INDEX_NAME);
+    let path = dir.join(INDEX_BASENAME);
     if let Some(bytes) = read(&path)? {
         let mut unchecked = None;
         if check == IndexCheck::Compare
@@ -93,7 +92,7 @@ pub(crate) fn install_index(
     };
     let bytes = fetch().inspect_err(|_| remove_empty(absent))?;
     let unnamed_files = AtomicBool::new(true);
-    let mode = WriteMode { sync: true, is_alone: lock.is_some(), unnamed_files: &unnamed_files };
+    let mode = WriteMode { is_alone: lock.is_some(), unnamed_files: &unnamed_files };
     match write_file(&path, &bytes, mode) {
         Ok(_) => {}
         Err(e) if is_created && e.kind() != ErrorKind::Permission => return Err(e),

@@ -2,10 +2,11 @@
 
 use super::claim;
 use super::dir_locks::DirLocks;
-use super::shards::INDEX_NAME;
+use super::shards::{files_of, raw_files, zip_files};
 use super::shared_dir::{RAW, SharedDir, ZIP};
 use super::write::{remove_quietly, tmp_path};
 use crate::error::{Error, Result};
+use crate::format::index::INDEX_BASENAME;
 use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -52,7 +53,7 @@ pub(super) fn list(dir: &SharedDir) -> Result<Listing> {
             if let Some((shard, place)) = dir.shards.find(name) {
                 listing.files[shard as usize] |= 1 << place;
                 listing.bytes += file_bytes(dir, shard, place);
-            } else if name == INDEX_NAME {
+            } else if name == INDEX_BASENAME {
                 listing.bytes += size(name);
             } else if let Some((shard, _)) = name.strip_suffix(".tmp").and_then(|name| dir.shards.find(name)) {
                 listing.bytes += size(name);
@@ -65,15 +66,14 @@ pub(super) fn list(dir: &SharedDir) -> Result<Listing> {
 
 /// Returns the size of the file at `place` of `shard`.
 pub(super) fn file_bytes(dir: &SharedDir, shard: u32, place: u8) -> u64 {
-    let files = &dir.shards[shard as usize];
-    files.raw.iter().chain(&files.zip).nth(place.into()).map_or(0, |f| f.bytes)
+    files_of(&dir.shards[shard as usize]).nth(place.into()).map_or(0, |f| f.bytes)
 }
 
 /// Returns the bytes of `shard`'s files that `listing` lacks; compressed files count only `with_zip`.
 pub(super) fn missing_bytes(dir: &SharedDir, listing: &Listing, shard: u32, with_zip: bool) -> u64 {
     let files = &dir.shards[shard as usize];
-    let raw = files.raw.len();
-    let counted = files.raw.iter().chain(&files.zip).enumerate().filter(|(i, _)| *i < raw || with_zip);
+    let raw = raw_files(files).count();
+    let counted = files_of(files).enumerate().filter(|(i, _)| *i < raw || with_zip);
     counted.filter(|(i, _)| listing.files[shard as usize] & (1 << i) == 0).map(|(_, f)| f.bytes).sum()
 }
 
@@ -92,9 +92,9 @@ pub(super) fn survey(dir: &SharedDir, keep_zip: bool) {
     }
     if !keep_zip && !locks.is_zip_kept() && !locks.is_eviction_forbidden() {
         let listed = (0u32..).zip(&listing.files).zip(&**dir.shards);
-        let with_zips = listed.filter(|((_, listed), files)| u32::from(**listed) >> files.raw.len() != 0);
+        let with_zips = listed.filter(|((_, listed), shard)| u32::from(**listed) >> raw_files(shard).count() != 0);
         for ((shard, _), _) in with_zips {
-            if dir.present(shard) == RAW | ZIP && !locks.claims.contains(&shard) {
+            if dir.present(shard) == RAW | ZIP && !locks.is_claimed(shard) {
                 remove_zips(dir, shard);
             }
         }
@@ -103,19 +103,18 @@ pub(super) fn survey(dir: &SharedDir, keep_zip: bool) {
 
 /// Removes the compressed files of `shard`, whose raw files are complete.
 pub(super) fn remove_zips(dir: &SharedDir, shard: u32) {
-    dir.shards[shard as usize].zip.iter().for_each(|zip| remove_quietly(&dir.path_of(zip)));
+    zip_files(&dir.shards[shard as usize]).for_each(|zip| remove_quietly(&dir.path_of(zip)));
     dir.set_present(shard, RAW);
 }
 
 /// Removes the `.tmp` files of a killed writer, unless another one writes them now. Returns the freed bytes.
 pub(super) fn clear_unfinished(dir: &SharedDir, locks: &mut DirLocks, shard: u32) -> u64 {
     let claim = claim::CLAIM + u64::from(shard);
-    if !locks.is_available() || locks.claims.contains(&shard) || !locks.try_exclusive(claim) {
+    if !locks.is_available() || !locks.try_exclusive(claim) {
         return 0;
     }
-    let files = &dir.shards[shard as usize];
     let mut freed = 0;
-    for file in files.raw.iter().chain(&files.zip) {
+    for file in files_of(&dir.shards[shard as usize]) {
         let tmp = tmp_path(&dir.path_of(file));
         if let Ok(meta) = std::fs::symlink_metadata(&tmp) {
             freed += meta.len();

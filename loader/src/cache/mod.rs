@@ -3,9 +3,8 @@
 //! ```text
 //!   index --------- index.json: fetched once per directory, compared with the remote one
 //!     |
-//!   StreamCache --- handle of one data set on one directory        (stream_cache, over stream_state)
+//!   StreamCache --- view of one data set on one directory, with CacheGroup: directories with one limit
 //!     |               |-- ShardSet: the files of all shards        (shards), which data sets and forks may share
-//!     |               |-- CacheGroup: directories with one limit   (group)
 //!     |               `-- SharedDir: one directory in one process  (shared_dir)
 //!     |                      |-- DirLocks: locks on index.json     (dir_locks, over claim)
 //!     |                      `-- Watch: sleeps until changes       (watch)
@@ -15,7 +14,7 @@
 //!     |                                   |                          `-- ResidencyGuard: kept until its first read
 //!     |                                   `-- evict: room under the strictest limit of all jobs
 //!     |
-//!     `- open_shard --> OpenShard    readers keep descriptors; bytes count until they are closed
+//!     `- open_shard --> OpenShard    readers (open) keep descriptors; bytes count until they are closed
 //! ```
 //!
 //! **Names.** The directory holds exactly the files that the reference would leave there: `index.json`, the raw files
@@ -38,7 +37,6 @@ mod access_time;
 mod claim;
 mod dir_locks;
 mod evict;
-mod group;
 mod index;
 mod listing;
 mod open;
@@ -47,7 +45,6 @@ mod residency;
 mod shards;
 mod shared_dir;
 mod stream_cache;
-mod stream_state;
 mod wait_policy;
 mod watch;
 mod write;
@@ -55,13 +52,12 @@ mod write;
 pub(crate) use access_time::AccessTime;
 #[cfg(test)]
 pub(crate) use evict::{Candidate, choose};
-pub(crate) use group::CacheGroup;
 pub(crate) use index::{IndexCheck, install_index};
 pub(crate) use publish::{Admission, AdmitOutcome, ClaimOutcome, PublishFile, ShardClaim};
 pub(crate) use residency::ResidencyGuard;
-pub(crate) use shards::{CacheFile, ShardFiles, ShardSet};
+pub(crate) use shards::{ShardSet, disk_bytes};
 pub(crate) use shared_dir::{OpenFile, OpenShard};
-pub(crate) use stream_cache::{RoomRequest, ShardState, StreamCache, StreamCacheConfig};
+pub(crate) use stream_cache::{CacheGroup, RoomRequest, ShardState, StreamCache, StreamCacheConfig};
 pub(crate) use wait_policy::WaitPolicy;
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use super::claim;
 use super::evict::{Room, make_room};
 use super::listing::remove_zips;
 use super::residency::ResidencyGuard;
+use super::shards::{files_of, raw_files, zip_files};
 use super::shared_dir::{RAW, ZIP};
-use super::stream_state::StreamState;
+use super::stream_cache::StreamCache;
 use super::wait_policy::WaitPolicy;
 use super::write::{WriteMode, WriteOutcome, moment, remove_quietly, tmp_path, write_file};
 use crate::error::{Error, ErrorKind, Result};
@@ -20,15 +21,90 @@ pub(crate) enum ClaimOutcome {
     Claimed(ShardClaim),
     /// The shard is on disk, and stays there as long as the guard lives.
     Resident(ResidencyGuard),
-    /// Another thread or process fetches the shard. [`StreamCache::claim`](super::StreamCache::claim) never returns
-    /// this.
+    /// Another thread or process fetches the shard. [`StreamCache::claim`] never returns this.
     Busy,
+}
+
+impl StreamCache {
+    /// Tries to become the one process and thread that fetches `shard`. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when the shard is absent and there is no remote, `Permission` when the directory cannot be written,
+    /// `Closed` in a forked child.
+    pub(crate) fn try_claim(self: &Arc<Self>, shard: u32) -> Result<ClaimOutcome> {
+        let dir = &self.dir;
+        dir.check_process()?;
+        dir.files(shard)?;
+        let claim = claim::CLAIM + u64::from(shard);
+        if self.is_complete(shard, dir.present(shard))
+            && let Some(guard) = ResidencyGuard::of_resident(self, shard)
+        {
+            return Ok(ClaimOutcome::Resident(guard));
+        }
+        let mut locks = dir.locks.lock();
+        let present = dir.refresh_present(shard);
+        if !self.is_complete(shard, present) {
+            self.check_fetchable(shard, present)?;
+            if !locks.try_exclusive(claim) {
+                return Ok(ClaimOutcome::Busy);
+            }
+            // Between the check and the lock another process may have published the shard and released its claim.
+            if !self.is_complete(shard, dir.refresh_present(shard)) {
+                let toggled = Mutex::default();
+                return Ok(ClaimOutcome::Claimed(ShardClaim { stream: self.clone(), shard, toggled }));
+            }
+            locks.release(claim);
+        }
+        drop(locks);
+        // It was on disk, but not guarded: it may have been evicted since.
+        Ok(ResidencyGuard::of_resident(self, shard).map_or(ClaimOutcome::Busy, ClaimOutcome::Resident))
+    }
+
+    /// Claims `shard` like [`try_claim`](Self::try_claim), but waits while another thread or process fetches it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_claim`](Self::try_claim) and of the wait.
+    pub(crate) fn claim(self: &Arc<Self>, shard: u32, policy: WaitPolicy<'_>) -> Result<ClaimOutcome> {
+        let dir = &self.dir;
+        dir.files(shard)?;
+        let folder = dir.folder_of(shard);
+        let mut wait = policy.start(&self.config.clock);
+        loop {
+            let version = dir.watch.version(&folder);
+            match self.try_claim(shard)? {
+                ClaimOutcome::Busy => {
+                    wait.note_pulse(dir.locks.lock().is_pulse_up(shard));
+                    let holder = || if self.is_claimed_here(shard) { "another thread" } else { "another process" };
+                    let what = || format!("{}, which {} fetches", self.name(shard), holder());
+                    dir.watch.wait(version, wait.remaining(what)?);
+                }
+                outcome => return Ok(outcome),
+            }
+        }
+    }
+
+    /// Checks before a download that `shard` can be fetched.
+    fn check_fetchable(&self, shard: u32, present: u8) -> Result<()> {
+        if !self.has_remote() && present & ZIP == 0 {
+            return Err(self.unusable_error(shard));
+        }
+        rustix::fs::access(self.path(), rustix::fs::Access::WRITE_OK).map_err(|errno| {
+            Error::from_io(
+                errno.into(),
+                "the cache directory lacks a shard and cannot be written: choose another `local`, or complete it",
+            )
+            .with("shard", shard)
+            .with("directory", self.path().display())
+        })
+    }
 }
 
 /// Right and duty to fetch one shard. When it is dropped, the next waiter may try.
 #[derive(Debug)]
 pub(crate) struct ShardClaim {
-    stream: Arc<StreamState>,
+    stream: Arc<StreamCache>,
     shard: u32,
     /// Time of the last toggle of the pulse.
     toggled: Mutex<Option<Duration>>,
@@ -38,13 +114,9 @@ pub(crate) struct ShardClaim {
 const PULSE_EVERY: Duration = Duration::from_secs(1);
 
 impl ShardClaim {
-    pub(super) fn new(stream: Arc<StreamState>, shard: u32) -> Self {
-        Self { stream, shard, toggled: Mutex::default() }
-    }
-
     /// Reports that bytes of the shard have arrived, so that waiters in this and other processes do not time out.
     pub(crate) fn report_progress(&self) {
-        let now = self.stream.clock.now();
+        let now = self.stream.config.clock.now();
         let mut toggled = self.toggled.lock();
         if toggled.is_none_or(|last| now >= last + PULSE_EVERY) && self.stream.dir.is_own_process() {
             *toggled = Some(now);
@@ -57,7 +129,7 @@ impl ShardClaim {
     pub(crate) fn packed_files(&self) -> Option<Vec<PathBuf>> {
         let dir = &self.stream.dir;
         let is_packed = dir.refresh_present(self.shard) & ZIP != 0;
-        is_packed.then(|| dir.shards[self.shard as usize].zip.iter().map(|f| dir.path_of(f)).collect())
+        is_packed.then(|| zip_files(&dir.shards[self.shard as usize]).map(|f| dir.path_of(f)).collect())
     }
 
     /// Reserves room for the shard, evicting others if the limit or the disk requires it. Does not wait.
@@ -71,7 +143,7 @@ impl ShardClaim {
     /// `Config` when the shard alone exceeds the limit, `Full` when the disk is full and nothing in the directory can
     /// be evicted. The claim is released.
     pub(crate) fn try_admit(self, next_use: &dyn Fn(u32) -> Option<u64>) -> Result<AdmitOutcome> {
-        match self.make_room(next_use)? {
+        match make_room(&self.stream, self.shard, next_use)? {
             Room::Reserved => Ok(AdmitOutcome::Admitted(Admission { claim: self })),
             Room::Wait(reason) => Ok(AdmitOutcome::Wait { claim: self, reason }),
         }
@@ -85,10 +157,10 @@ impl ShardClaim {
     /// the reason.
     pub(crate) fn admit(self, next_use: &dyn Fn(u32) -> Option<u64>, policy: WaitPolicy<'_>) -> Result<Admission> {
         let dir = &self.stream.dir;
-        let mut wait = policy.start(&self.stream.clock);
+        let mut wait = policy.start(&self.stream.config.clock);
         loop {
             let version = dir.watch.version(&dir.path);
-            match self.make_room(next_use)? {
+            match make_room(&self.stream, self.shard, next_use)? {
                 Room::Reserved => return Ok(Admission { claim: self }),
                 Room::Wait(reason) => {
                     let what = || format!("room for {}: {reason}", self.stream.name(self.shard));
@@ -100,11 +172,6 @@ impl ShardClaim {
             }
         }
     }
-
-    fn make_room(&self, next_use: &dyn Fn(u32) -> Option<u64>) -> Result<Room> {
-        let stream = &self.stream;
-        make_room(&stream.group, &stream.member, self.shard, stream.keep_zip, next_use)
-    }
 }
 
 impl Drop for ShardClaim {
@@ -114,8 +181,7 @@ impl Drop for ShardClaim {
             return;
         }
         let mut locks = dir.locks.lock();
-        locks.clear_pulse(self.shard);
-        locks.claims.remove(&self.shard);
+        locks.release(claim::PULSE + u64::from(self.shard));
         locks.release(claim::CLAIM + u64::from(self.shard));
         drop(locks);
         dir.watch.wake();
@@ -145,17 +211,10 @@ pub(crate) struct Admission {
 /// Content of one file of a shard.
 #[derive(Clone, Copy)]
 pub(crate) struct PublishFile<'a> {
-    /// File name, as in [`ShardFiles`](super::ShardFiles).
+    /// File name, as in the index.
     pub(crate) name: &'a str,
-    /// Whole content.
+    /// Whole content, which the caller has compared with its hash, if the index has one.
     pub(crate) bytes: &'a [u8],
-}
-
-impl<'a> PublishFile<'a> {
-    /// Creates the entry for `name`. The caller has compared `bytes` with their hash, if the index has one.
-    pub(crate) fn new(name: &'a str, bytes: &'a [u8]) -> Self {
-        Self { name, bytes }
-    }
 }
 
 impl Admission {
@@ -190,12 +249,12 @@ impl Admission {
         // Guarded before it is visible, so that no evictor can take it in between.
         let guard = ResidencyGuard::of_claimed(stream, shard);
         let is_alone = dir.locks.lock().is_available();
-        let mode = WriteMode { sync: stream.sync, is_alone, unnamed_files: &dir.unnamed_files };
+        let mode = WriteMode { is_alone, unnamed_files: &dir.unnamed_files };
         // Compressed files first and the data file last: while the data file is missing, the shard does not look
         // complete, however many of these steps have been done.
-        let zips = all.zip.iter().filter(|_| stream.keep_zip || !stream.has_remote);
-        for expected in zips.chain(all.raw.iter().rev()) {
-            let Some(file) = files.iter().find(|f| *f.name == *expected.name) else { continue };
+        let zips = zip_files(all).filter(|_| stream.config.keep_zip || !stream.has_remote());
+        for expected in zips.chain(raw_files(all).rev()) {
+            let Some(file) = files.iter().find(|f| *f.name == *expected.basename) else { continue };
             let path = dir.path_of(expected);
             match write_file(&path, file.bytes, mode).map_err(|e| e.with("shard", shard))? {
                 WriteOutcome::New => stream.counters.published_bytes.add(expected.bytes),
@@ -212,7 +271,7 @@ impl Admission {
                 .with("shard", shard)
                 .with("directory", dir.path.display()));
         }
-        if present == RAW | ZIP && !stream.keep_zip && stream.has_remote && !dir.locks.lock().is_zip_kept() {
+        if present == RAW | ZIP && !stream.config.keep_zip && stream.has_remote() && !dir.locks.lock().is_zip_kept() {
             remove_zips(dir, shard);
         }
         stream.counters.published.add(1);
@@ -222,7 +281,7 @@ impl Admission {
     /// Checks name and size of `file`.
     fn check(&self, file: &PublishFile<'_>) -> Result<()> {
         let all = &self.claim.stream.dir.shards[self.claim.shard as usize];
-        let Some(expected) = all.raw.iter().chain(&all.zip).find(|f| *f.name == *file.name) else {
+        let Some(expected) = files_of(all).find(|f| *f.basename == *file.name) else {
             return Err(Error::internal("a file that does not belong to the shard"));
         };
         if file.bytes.len() as u64 != expected.bytes {
@@ -238,9 +297,7 @@ impl Drop for Admission {
     fn drop(&mut self) {
         let dir = &self.claim.stream.dir;
         if dir.is_own_process() {
-            let mut locks = dir.locks.lock();
-            locks.reservations.remove(&self.claim.shard);
-            locks.release(claim::RESERVE + u64::from(self.claim.shard));
+            dir.locks.lock().release(claim::RESERVE + u64::from(self.claim.shard));
         }
     }
 }

@@ -1,19 +1,19 @@
 //! Guards that keep shards on disk.
 
 use super::claim;
-use super::stream_state::StreamState;
+use super::stream_cache::StreamCache;
 use crate::sync::Arc;
 
 /// Keeps a shard on disk for a sample that has not been read yet. No process evicts the shard until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ResidencyGuard {
-    stream: Arc<StreamState>,
+    stream: Arc<StreamCache>,
     shard: u32,
 }
 
 impl ResidencyGuard {
     /// Guards `shard` if it is still on disk. `None` if it has gone, or while another process evicts it.
-    pub(super) fn of_resident(stream: &Arc<StreamState>, shard: u32) -> Option<Self> {
+    pub(super) fn of_resident(stream: &Arc<StreamCache>, shard: u32) -> Option<Self> {
         if !stream.dir.locks.lock().try_share(claim::HOLD + u64::from(shard)) {
             return None;
         }
@@ -24,7 +24,7 @@ impl ResidencyGuard {
     }
 
     /// Guards `shard`, which the caller has claimed and is about to publish. The claim keeps evictors from the hold.
-    pub(super) fn of_claimed(stream: &Arc<StreamState>, shard: u32) -> Self {
+    pub(super) fn of_claimed(stream: &Arc<StreamCache>, shard: u32) -> Self {
         stream.dir.locks.lock().share(claim::HOLD + u64::from(shard));
         Self { stream: stream.clone(), shard }
     }

@@ -1,94 +1,36 @@
 //! Files of all shards of a directory: plain memory that data sets share and a fork may copy.
 
-use crate::error::{Error, Result};
+use crate::format::index::{FileInfo, Index, Shard};
 use crate::sync::Arc;
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::path::{Component, Path};
-
-/// Name of a stream's index within its directory.
-pub(crate) const INDEX_NAME: &str = "index.json";
-
-/// Most files of one kind in a shard; the formats have two.
-const FILES_MAX: usize = 4;
-
-/// One file of a shard.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CacheFile {
-    /// Name relative to the directory, the `basename` of the index. It may contain a sub-directory (merged indexes).
-    /// Shared with the index, which may list a hundred thousand files.
-    pub(crate) name: Arc<str>,
-    /// Size in bytes, as recorded in the index.
-    pub(crate) bytes: u64,
-}
-
-impl CacheFile {
-    /// Creates an entry for the file `name` of `bytes` bytes.
-    pub(crate) fn new(name: impl Into<Arc<str>>, bytes: u64) -> Self {
-        Self { name: name.into(), bytes }
-    }
-}
-
-/// Files of one shard.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ShardFiles {
-    /// Uncompressed files: the data file first, then the meta file of split formats.
-    pub(crate) raw: Vec<CacheFile>,
-    /// Compressed files in the same order; empty for uncompressed shards.
-    pub(crate) zip: Vec<CacheFile>,
-}
-
-impl ShardFiles {
-    /// Returns the size of all raw files together.
-    pub(crate) fn raw_bytes(&self) -> u64 {
-        self.raw.iter().map(|f| f.bytes).fold(0, u64::saturating_add)
-    }
-
-    /// Returns the bytes that the shard occupies on disk: its raw files and, with `keep_zip`, its compressed files.
-    pub(crate) fn disk_bytes(&self, keep_zip: bool) -> u64 {
-        self.raw_bytes().saturating_add(if keep_zip { self.zip_bytes() } else { 0 })
-    }
-
-    /// Returns the size of all compressed files together.
-    pub(crate) fn zip_bytes(&self) -> u64 {
-        self.zip.iter().map(|f| f.bytes).fold(0, u64::saturating_add)
-    }
-}
 
 /// Shards of a stream's index, in its order, with their files by name.
+///
+/// The index's parser has checked that the names are unique and below the directory.
 #[derive(Debug, Default)]
 pub(crate) struct ShardSet {
-    shards: Vec<ShardFiles>,
-    /// Shard and index among its files (raw first, then compressed), by name.
+    index: Arc<Index>,
+    /// Shard and place among [`files_of`] it, by name.
     names: HashMap<Arc<str>, (u32, u8)>,
 }
 
 impl ShardSet {
-    /// Creates the set. Names must stay below the directory and be unique.
-    ///
-    /// # Errors
-    ///
-    /// `Format` when a name leads out of the directory or occurs twice, or a shard has no files or too many.
-    pub(crate) fn new(shards: Vec<ShardFiles>) -> Result<Self> {
-        u32::try_from(shards.len()).map_err(|_| Error::format("an index of more than 2^32 shards"))?;
-        let mut names = HashMap::with_capacity(shards.iter().map(|files| files.raw.len() + files.zip.len()).sum());
-        for (shard, files) in shards.iter().enumerate() {
-            if files.raw.is_empty() || files.raw.len() > FILES_MAX || files.zip.len() > FILES_MAX {
-                return Err(Error::format("a shard has no raw files, or too many").with("shard", shard));
-            }
-            for (i, file) in files.raw.iter().chain(&files.zip).enumerate() {
-                check_name(&file.name).map_err(|e| e.with("shard", shard))?;
-                if names.insert(file.name.clone(), (shard as u32, i as u8)).is_some() {
-                    return Err(Error::format("two shards have a file of the same name")
-                        .with("file", &file.name)
-                        .with("shard", shard));
-                }
-            }
-        }
-        Ok(Self { shards, names })
+    /// Creates the set of the shards of `index`.
+    pub(crate) fn new(index: Arc<Index>) -> Self {
+        let of_shard = |(number, shard)| {
+            (0u8..).zip(files_of(shard)).map(move |(place, file)| (file.basename.clone(), (number, place)))
+        };
+        let names = (0u32..).zip(&index.shards).flat_map(of_shard).collect();
+        Self { index, names }
     }
 
-    /// Returns the shard of the file `name`, and its index among the shard's files: raw first, then compressed.
+    /// Returns the index.
+    pub(crate) fn index(&self) -> &Arc<Index> {
+        &self.index
+    }
+
+    /// Returns the shard of the file `name`, and the file's place among [`files_of`] it.
     pub(super) fn find(&self, name: &str) -> Option<(u32, u8)> {
         self.names.get(name).copied()
     }
@@ -100,29 +42,30 @@ impl ShardSet {
 }
 
 impl Deref for ShardSet {
-    type Target = [ShardFiles];
+    type Target = [Shard];
 
-    fn deref(&self) -> &[ShardFiles] {
-        &self.shards
+    fn deref(&self) -> &[Shard] {
+        &self.index.shards
     }
 }
 
-impl PartialEq for ShardSet {
-    fn eq(&self, other: &Self) -> bool {
-        // `names` is derived from `shards`.
-        self.shards == other.shards
-    }
+/// Returns the raw files of `shard`: the data file first, then the meta file of split formats.
+pub(super) fn raw_files(shard: &Shard) -> impl DoubleEndedIterator<Item = &FileInfo> {
+    std::iter::once(&shard.raw_data).chain(shard.raw_meta.as_deref())
 }
 
-/// Checks that a name stays below the directory and is not the index.
-fn check_name(name: &str) -> Result<()> {
-    let path = Path::new(name);
-    let plain = !name.is_empty()
-        && !name.contains('\0')
-        && !name.ends_with('/')
-        && path.components().all(|c| matches!(c, Component::Normal(_)));
-    if plain && name != INDEX_NAME {
-        return Ok(());
-    }
-    Err(Error::format("a shard's file name leads out of the cache directory").with("file", format!("{name:?}")))
+/// Returns the compressed files of `shard` in the order of [`raw_files`]; none for uncompressed shards.
+pub(super) fn zip_files(shard: &Shard) -> impl Iterator<Item = &FileInfo> {
+    shard.zip_data.iter().chain(shard.zip_meta.as_deref())
+}
+
+/// Returns all files of `shard`: raw first, then compressed.
+pub(super) fn files_of(shard: &Shard) -> impl Iterator<Item = &FileInfo> {
+    raw_files(shard).chain(zip_files(shard))
+}
+
+/// Returns the bytes that `shard` occupies on disk: its raw files and, with `keep_zip`, its compressed files.
+pub(crate) fn disk_bytes(shard: &Shard, keep_zip: bool) -> u64 {
+    let zip = if keep_zip { shard.zip_bytes().unwrap_or(0) } else { 0 };
+    shard.raw_bytes().saturating_add(zip)
 }

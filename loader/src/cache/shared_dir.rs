@@ -3,9 +3,10 @@
 use super::access_time::AccessTime;
 use super::claim;
 use super::dir_locks::DirLocks;
-use super::shards::{CacheFile, ShardFiles, ShardSet};
+use super::shards::{ShardSet, raw_files, zip_files};
 use super::watch::Watch;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::index::{FileInfo, Shard};
 use crate::io::{self, ShardFile};
 use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering, Weak};
 use std::collections::{BTreeSet, HashMap};
@@ -147,7 +148,7 @@ impl SharedDir {
         };
         known.retain(|_, dir| dir.strong_count() > 0);
         if let Some(dir) = known.get(&(meta.dev(), meta.ino())).and_then(Weak::upgrade) {
-            if !Arc::ptr_eq(&dir.shards, &shards) && dir.shards != shards {
+            if !Arc::ptr_eq(dir.shards.index(), shards.index()) && dir.shards.index() != shards.index() {
                 return Err(Error::new(
                     ErrorKind::Stale,
                     "two data sets of this process use one directory with different indexes: give them separate `local`s",
@@ -202,7 +203,7 @@ impl SharedDir {
     }
 
     /// Returns the files of `shard`.
-    pub(super) fn files(&self, shard: u32) -> Result<&ShardFiles> {
+    pub(super) fn files(&self, shard: u32) -> Result<&Shard> {
         self.shards.get(shard as usize).ok_or_else(|| {
             Error::internal("a shard that the index does not have")
                 .with("shard", shard)
@@ -211,8 +212,8 @@ impl SharedDir {
     }
 
     /// Returns the path of `file`.
-    pub(super) fn path_of(&self, file: &CacheFile) -> PathBuf {
-        self.path.join(&*file.name)
+    pub(super) fn path_of(&self, file: &FileInfo) -> PathBuf {
+        self.path.join(&*file.basename)
     }
 
     /// Returns the last known state of `shard` on disk, which is read now if it is not known.
@@ -237,13 +238,10 @@ impl SharedDir {
     /// Checks on disk which of the shard's groups of files are complete.
     pub(super) fn refresh_present(&self, shard: u32) -> u8 {
         let files = &self.shards[shard as usize];
-        let is_complete = |files: &[CacheFile]| {
-            !files.is_empty()
-                && files.iter().all(|f| {
-                    std::fs::metadata(self.path_of(f)).is_ok_and(|meta| meta.is_file() && meta.len() == f.bytes)
-                })
-        };
-        let bits = if is_complete(&files.raw) { RAW } else { 0 } | if is_complete(&files.zip) { ZIP } else { 0 };
+        let is_there =
+            |file| std::fs::metadata(self.path_of(file)).is_ok_and(|meta| meta.is_file() && meta.len() == file.bytes);
+        let has_zip = files.zip_data.is_some() && zip_files(files).all(is_there);
+        let bits = if raw_files(files).all(is_there) { RAW } else { 0 } | if has_zip { ZIP } else { 0 };
         self.set_present(shard, bits);
         bits
     }
@@ -261,7 +259,7 @@ impl SharedDir {
 
     /// Returns the path of the data file of `shard`.
     pub(super) fn data_path(&self, shard: u32) -> PathBuf {
-        self.path_of(&self.shards[shard as usize].raw[0])
+        self.path_of(&self.shards[shard as usize].raw_data)
     }
 
     /// Returns the folder of the data file of `shard`.

@@ -9,8 +9,7 @@
 //! zeros where pages had not been written. The last case cannot be detected by the size, and comparing the hashes of
 //! all shards at every start costs more than it saves. The bytes have to reach the medium anyway, and a thread that
 //! waits for one shard does not block other downloads. Measured on a virtual disk with ext4, shards of 64 MiB one after
-//! the other: 1.4 GiB/s with it, 3.1 GiB/s without. For a medium slower than the network, or a cache that does not
-//! outlive the machine, `skip_sync` turns it off.
+//! the other: 1.4 GiB/s with it, 3.1 GiB/s without.
 //!
 //! **Why `pwrite` and no ring.** A shard is written by the thread that has fetched and unpacked it, which has nothing
 //! else to do at that time. Measured on ext4, 4 shards of 64 MiB in pieces of 1 MiB, medians of 12 alternating rounds
@@ -36,8 +35,6 @@ pub(super) use super::tests::moment;
 /// Options of a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteMode<'a> {
-    /// Forces the bytes to the medium before the name appears.
-    pub(super) sync: bool,
     /// No other process writes this file, so its `.tmp` may be overwritten.
     pub(super) is_alone: bool,
     /// Cleared when the file system rejects unnamed files.
@@ -67,9 +64,9 @@ pub(super) fn tmp_path(path: &Path) -> PathBuf {
 /// `Full`, `Permission` or `Io`; `path` is then unchanged.
 pub(super) fn write_file(path: &Path, bytes: &[u8], mode: WriteMode<'_>) -> Result<WriteOutcome> {
     let result = match create(path, mode) {
-        Ok(NewFile::Unnamed(file)) => fill(&file, bytes, mode.sync).and_then(|()| link(&file, path, bytes.len())),
+        Ok(NewFile::Unnamed(file)) => fill(&file, bytes).and_then(|()| link(&file, path, bytes.len())),
         Ok(NewFile::Named(file, tmp)) => {
-            let done = fill(&file, bytes, mode.sync)
+            let done = fill(&file, bytes)
                 .and_then(|()| rustix::fs::rename(&tmp, path).map(|()| WriteOutcome::New).map_err(write_error));
             if done.is_err() {
                 let _ = std::fs::remove_file(&tmp);
@@ -101,27 +98,17 @@ enum NewFile {
 fn create(path: &Path, mode: WriteMode<'_>) -> Result<NewFile, Errno> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let permissions = Mode::from_raw_mode(0o666);
+    // Sub-directories of merged indexes appear with their first shard.
+    std::fs::create_dir_all(folder).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
     if mode.unnamed_files.load(Ordering::Relaxed) {
-        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
-        let open = || rustix::fs::open(folder, flags, permissions);
-        match open() {
+        match rustix::fs::open(folder, OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC, permissions) {
             Ok(fd) => return Ok(NewFile::Unnamed(fd.into())),
-            // Sub-directories of merged indexes appear with their first shard.
-            Err(Errno::NOENT) => {
-                std::fs::create_dir_all(folder).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
-                match open() {
-                    Ok(fd) => return Ok(NewFile::Unnamed(fd.into())),
-                    Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {}
-                    Err(errno) => return Err(errno),
-                }
-            }
             // EOPNOTSUPP: the file system (NFS, overlayfs on old kernels, FUSE). EISDIR, ENOENT, EINVAL: an old kernel.
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {}
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL | Errno::NOSYS) => {}
             Err(errno) => return Err(errno),
         }
         mode.unnamed_files.store(false, Ordering::Relaxed);
     }
-    std::fs::create_dir_all(folder).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     if mode.is_alone {
         let tmp = tmp_path(path);
@@ -142,7 +129,7 @@ fn unique() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-fn fill(file: &File, bytes: &[u8], sync: bool) -> Result<()> {
+fn fill(file: &File, bytes: &[u8]) -> Result<()> {
     // Room is allocated first, so that a full disk is detected before anything is written. File systems without it
     // (EOPNOTSUPP) report a full disk later.
     if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) =
@@ -157,12 +144,10 @@ fn fill(file: &File, bytes: &[u8], sync: bool) -> Result<()> {
             .map_err(|e| if e.kind() == ErrorKind::Full { Error::new(e.kind(), NO_ROOM).caused_by(e) } else { e })?;
         moment("piece");
     }
-    if sync {
-        match rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file)) {
-            // The medium cannot be forced (some FUSE file systems).
-            Ok(()) | Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
-            Err(errno) => return Err(write_error(errno)),
-        }
+    match rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file)) {
+        // The medium cannot be forced (some FUSE file systems).
+        Ok(()) | Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+        Err(errno) => return Err(write_error(errno)),
     }
     moment("written");
     Ok(())

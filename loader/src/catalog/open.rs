@@ -1,7 +1,7 @@
 //! Opening of a loader's streams: their indexes are fetched, or read from the cache and compared.
 
-use super::stream::{IndexedStream, files_of};
-use crate::cache::{IndexCheck, WaitPolicy, install_index};
+use super::stream::IndexedStream;
+use crate::cache::{IndexCheck, ShardSet, WaitPolicy, install_index};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
@@ -121,8 +121,7 @@ impl Opener<'_> {
                 has_remote: remote.is_some(),
                 remote,
                 path,
-                files: files_of(&index)?,
-                index: Arc::new(index),
+                shards: Arc::new(ShardSet::new(Arc::new(index))),
                 index_bytes,
                 digest,
                 keep_zip,
@@ -145,7 +144,7 @@ impl Opener<'_> {
             }
             let bytes = self.index(&folder, name, None)?;
             let in_place = opened(None, folder, &bytes)?;
-            if in_place.index.shards.iter().all(|s| s.compression.is_none()) {
+            if in_place.shards.iter().all(|s| s.compression.is_none()) {
                 return Ok(in_place);
             }
         }

@@ -1,9 +1,9 @@
 //! Streams: with an index that has been read, and with an open cache directory.
 
-use crate::cache::{CacheFile, CacheGroup, ShardFiles, ShardSet, StreamCache, StreamCacheConfig};
+use crate::cache::{CacheGroup, ShardSet, StreamCache, StreamCacheConfig};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::format::{Encoding, FileInfo, HashAlgo, Index, Shard};
+use crate::format::{Encoding, HashAlgo, Index};
 use crate::stats::Stats;
 use crate::store::Remote;
 use crate::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct Stream {
     /// The user's name of the stream, for messages.
     pub(crate) name: String,
     pub(crate) remote: Option<Remote>,
-    pub(crate) dir: StreamCache,
+    pub(crate) dir: Arc<StreamCache>,
     /// Parsed index of the stream.
     pub(crate) index: Arc<Index>,
     /// Hash that every download must match, if one is configured.
@@ -35,9 +35,8 @@ pub(crate) struct IndexedStream {
     pub(crate) has_remote: bool,
     /// Directory on local disk.
     pub(crate) path: PathBuf,
-    pub(crate) index: Arc<Index>,
-    /// Files of its shards; see [`files_of`].
-    pub(crate) files: Arc<ShardSet>,
+    /// Parsed index, with the files of its shards by name.
+    pub(crate) shards: Arc<ShardSet>,
     pub(crate) index_bytes: u64,
     /// Digest of the index's bytes, for checkpoints.
     pub(crate) digest: String,
@@ -58,12 +57,6 @@ pub(crate) struct Rules {
 }
 
 impl IndexedStream {
-    /// Bytes of `shard` in the cache.
-    pub(super) fn bytes_of(&self, shard: &Shard) -> u64 {
-        let zip = if self.keep_zip { shard.zip_bytes().unwrap_or(0) } else { 0 };
-        shard.raw_bytes().saturating_add(zip)
-    }
-
     pub(super) fn finish(
         self,
         rules: &Rules,
@@ -71,18 +64,19 @@ impl IndexedStream {
         first_shard: u32,
         stats: &Stats,
     ) -> Result<Stream> {
-        if self.index.samples() == 0 {
+        let index = self.shards.index().clone();
+        if index.samples() == 0 {
             return Err(Error::config("the stream contains no samples"));
         }
         if !rules.allow_unsafe_types {
-            let mut columns = self.index.shards.iter().flat_map(|s| &s.layout.columns);
+            let mut columns = index.shards.iter().flat_map(|s| &s.layout.columns);
             if let Some(column) = columns.find(|c| c.encoding == Encoding::Pickle) {
                 return Err(Error::config("a column holds Python pickles: allow_unsafe_types must be set to read it")
                     .with("column", &column.name));
             }
         }
         if let (Some(algo), true) = (self.validate_hash, self.has_remote) {
-            let mut stored = self.index.shards.iter().flat_map(|s| s.files().map(|pair| pair.stored()));
+            let mut stored = index.shards.iter().flat_map(|s| s.files().map(|pair| pair.stored()));
             if let Some(file) = stored.find(|f| f.hash(algo).is_none()) {
                 return Err(Error::config(format!("validate_hash is {}, which is not in the index", algo.name()))
                     .with("file", &file.basename));
@@ -90,39 +84,20 @@ impl IndexedStream {
         }
         let config = StreamCacheConfig {
             dir: self.path,
-            shards: self.files,
+            shards: self.shards,
             has_remote: self.has_remote,
             keep_zip: self.keep_zip,
             group: group.clone(),
             first_shard,
             clock: rules.clock.clone(),
-            ..StreamCacheConfig::default()
         };
         Ok(Stream {
             name: self.name,
             remote: self.remote,
             dir: StreamCache::open(config, stats)?,
-            index: self.index,
+            index,
             validate_hash: self.validate_hash,
             index_digest: self.digest,
         })
     }
-}
-
-/// Returns the files of all shards of an index in the cache's form: data first. The names are shared with the index.
-///
-/// # Errors
-///
-/// `Format` for names that the cache cannot use.
-pub(crate) fn files_of(index: &Index) -> Result<Arc<ShardSet>> {
-    let file = |f: &FileInfo| CacheFile::new(f.basename.clone(), f.bytes);
-    let of_shard = |shard: &Shard| {
-        let mut pairs: Vec<_> = shard.files().collect();
-        pairs.reverse();
-        ShardFiles {
-            raw: pairs.iter().map(|p| file(p.raw)).collect(),
-            zip: pairs.iter().filter_map(|p| p.zip).map(file).collect(),
-        }
-    };
-    ShardSet::new(index.shards.iter().map(of_shard).collect()).map(Arc::new)
 }

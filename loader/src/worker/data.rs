@@ -1,7 +1,7 @@
 //! Data set of a worker process, as plain memory.
 
 use crate::cache::{IndexCheck, ShardSet, WaitPolicy, install_index};
-use crate::catalog::{IndexedStream, files_of};
+use crate::catalog::IndexedStream;
 use crate::clock::Clock;
 use crate::config::read;
 use crate::error::{Error, Result};
@@ -63,9 +63,8 @@ impl DataConfig {
 #[derive(Debug)]
 pub struct DataSet {
     pub(super) config: DataConfig,
-    indexes: Vec<Arc<Index>>,
-    /// Made before the workers are forked, so that they share the pages.
-    files: Vec<Arc<ShardSet>>,
+    /// Shards of each stream. Made before the workers are forked, so that they share the pages.
+    shards: Vec<Arc<ShardSet>>,
     hashes: Vec<Option<HashAlgo>>,
     shape: DataSetShape,
 }
@@ -83,8 +82,8 @@ impl DataSet {
         let counts: Vec<Vec<u64>> = indexes.iter().map(|i| i.shards.iter().map(|s| s.samples).collect()).collect();
         let hash = |s: &StreamLocation| s.validate_hash.as_ref().map(|name| HashAlgo::parse(name)).transpose();
         let hashes = config.streams.iter().map(hash).collect::<Result<_>>()?;
-        let files = indexes.iter().map(|index| files_of(index)).collect::<Result<_>>()?;
-        Ok(Self { shape: DataSetShape::new(&counts)?, config, indexes, files, hashes })
+        let shards = indexes.into_iter().map(|index| Arc::new(ShardSet::new(index))).collect();
+        Ok(Self { shape: DataSetShape::new(&counts)?, config, shards, hashes })
     }
 
     /// Samples per shard and stream.
@@ -94,20 +93,19 @@ impl DataSet {
 
     /// True if shards may have to be fetched or unpacked before they can be read.
     pub(super) fn has_work_ahead(&self) -> bool {
-        let is_packed = |index: &Arc<Index>| index.shards.iter().any(|shard| shard.compression.is_some());
-        self.config.streams.iter().any(StreamLocation::has_remote) || self.indexes.iter().any(is_packed)
+        let is_packed = self.shards.iter().flat_map(|shards| shards.iter()).any(|shard| shard.compression.is_some());
+        is_packed || self.config.streams.iter().any(StreamLocation::has_remote)
     }
 
     pub(super) fn streams(&self) -> Vec<IndexedStream> {
-        let places = self.config.streams.iter().zip(&self.indexes).zip(&self.files).zip(&self.hashes);
+        let places = self.config.streams.iter().zip(&self.shards).zip(&self.hashes);
         places
-            .map(|(((place, index), files), hash)| IndexedStream {
+            .map(|((place, shards), hash)| IndexedStream {
                 name: place.remote.clone().unwrap_or_else(|| place.dir.display().to_string()),
                 remote: None,
                 has_remote: place.has_remote(),
                 path: place.dir.clone(),
-                index: index.clone(),
-                files: files.clone(),
+                shards: shards.clone(),
                 // The package checks the limit, by the reference's rule.
                 index_bytes: 0,
                 digest: String::new(),

@@ -17,14 +17,14 @@ mod usage;
 #[cfg(test)]
 pub(crate) use choose::Candidate;
 pub(crate) use choose::choose;
-pub(super) use remove::evict_now;
 
 use super::claim;
-use super::group::{CacheGroup, GroupMember};
 use super::listing::missing_bytes;
-use super::shards::INDEX_NAME;
+use super::shards::disk_bytes;
 use super::shared_dir::SharedDir;
+use super::stream_cache::StreamCache;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::index::INDEX_BASENAME;
 use crate::sync::Arc;
 use std::collections::HashSet;
 use std::fmt;
@@ -41,18 +41,11 @@ pub(super) enum Room {
     Wait(String),
 }
 
-/// Reserves room for `shard` of `own`, which the caller has claimed. With `keep_zip`, its compressed files need room
-/// too.
-pub(super) fn make_room(
-    group: &CacheGroup,
-    own: &Arc<GroupMember>,
-    shard: u32,
-    keep_zip: bool,
-    next_use: &dyn Fn(u32) -> Option<u64>,
-) -> Result<Room> {
+/// Reserves room for `shard` of `own`, which the caller has claimed.
+pub(super) fn make_room(own: &Arc<StreamCache>, shard: u32, next_use: &dyn Fn(u32) -> Option<u64>) -> Result<Room> {
     let dir = &own.dir;
     dir.check_process()?;
-    let members = group.evictable(own);
+    let members = own.config.group.evictable(own);
     let _one_thread: Vec<_> = members.iter().map(|member| member.dir.admission.lock()).collect();
     let mut one_process = Vec::new();
     for member in &members {
@@ -66,7 +59,7 @@ pub(super) fn make_room(
     let limit = members.iter().filter_map(|member| member.dir.locks.lock().strictest_limit()).min();
     let is_own = |usage: &&usage::DirUsage| Arc::ptr_eq(&usage.member, own);
     let free = usages.iter().find(is_own).and_then(|usage| free_bytes(dir, &usage.reserved));
-    let bytes = dir.shards[shard as usize].disk_bytes(keep_zip);
+    let bytes = own.disk_bytes(shard);
     if limit.is_none() && free.is_none_or(|free| free >= bytes) {
         reserve(dir, shard);
         return Ok(Room::Reserved);
@@ -79,7 +72,7 @@ pub(super) fn make_room(
         usage.measure()?;
     }
     let own_usage = usages.iter().find(is_own);
-    let need = own_usage.map_or(0, |usage| missing_bytes(dir, &usage.listing, shard, keep_zip));
+    let need = own_usage.map_or(0, |usage| missing_bytes(dir, &usage.listing, shard, own.config.keep_zip));
     let shortage = Shortage::new(&usages, need, limit, free);
     if shortage.over == 0 {
         reserve(dir, shard);
@@ -89,7 +82,7 @@ pub(super) fn make_room(
     let evictable = usages.iter().enumerate().filter(|(_, usage)| shortage.over_disk == 0 || is_own(usage));
     let candidates =
         evictable.flat_map(|(i, usage)| usage.candidates(i, is_own(&usage).then_some(shard), next_use)).collect();
-    let Some(victims) = choose(candidates, next_use(own.first_shard + shard), shortage.over) else {
+    let Some(victims) = choose(candidates, next_use(own.config.first_shard + shard), shortage.over) else {
         let is_empty = own_usage.is_none_or(|usage| usage.listing.files.iter().all(|files| *files == 0));
         return if is_empty && shortage.in_flight == 0 && shortage.over_disk > 0 {
             Err(shortage.full(dir))
@@ -156,7 +149,7 @@ impl fmt::Display for Shortage {
 
 /// Rejects at once a limit that the shard alone exceeds.
 fn check_limit(dir: &SharedDir, shard: u32, bytes: u64, limit: u64) -> Result<()> {
-    let index_bytes = std::fs::metadata(dir.path.join(INDEX_NAME)).map_or(0, |meta| meta.len());
+    let index_bytes = std::fs::metadata(dir.path.join(INDEX_BASENAME)).map_or(0, |meta| meta.len());
     if bytes.saturating_add(index_bytes) <= limit {
         return Ok(());
     }
@@ -169,16 +162,14 @@ fn check_limit(dir: &SharedDir, shard: u32, bytes: u64, limit: u64) -> Result<()
 
 /// Announces to other processes that the room of `shard` is reserved.
 fn reserve(dir: &SharedDir, shard: u32) {
-    let mut locks = dir.locks.lock();
-    locks.reservations.insert(shard);
-    // No other process can have it: the caller holds the shard's claim.
-    locks.try_exclusive(claim::RESERVE + u64::from(shard));
+    // Never refused: the caller holds the shard's claim.
+    dir.locks.lock().try_exclusive(claim::RESERVE + u64::from(shard));
 }
 
 /// Returns the bytes of the disk that are free for shards: without reserved room that has not been written yet, and
 /// without [`DISK_RESERVE_BYTES`]. `None` if the file system does not report free space.
 fn free_bytes(dir: &SharedDir, reserved: &HashSet<u32>) -> Option<u64> {
-    let reserved = reserved.iter().map(|&shard| dir.shards[shard as usize].disk_bytes(true));
+    let reserved = reserved.iter().map(|&shard| disk_bytes(&dir.shards[shard as usize], true));
     let available = dir.disk_available_bytes()?;
     Some(available.saturating_sub(reserved.fold(0, u64::saturating_add)).saturating_sub(DISK_RESERVE_BYTES))
 }

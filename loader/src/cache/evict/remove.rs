@@ -2,46 +2,47 @@
 
 use super::choose::Candidate;
 use crate::cache::claim;
-use crate::cache::group::GroupMember;
+use crate::cache::shards::files_of;
 use crate::cache::shared_dir::RAW;
+use crate::cache::stream_cache::StreamCache;
 use crate::cache::write::remove_quietly;
 use crate::error::{Error, Result};
 use crate::sync::Weak;
 
-/// Removes `shard` from the directory, whatever the limit; false if it is held, being fetched, or not here.
-///
-/// # Errors
-///
-/// `Config` when a data set on the directory has no remote: the files may be the only copy.
-pub(in crate::cache) fn evict_now(member: &GroupMember, shard: u32, bytes: u64) -> Result<bool> {
-    let dir = &member.dir;
-    dir.check_process()?;
-    dir.files(shard)?;
-    if dir.locks.lock().is_eviction_forbidden() {
-        return Err(Error::config(
-            "a shard is not evicted where a data set has no remote: its files may be the only copy",
-        )
-        .with("shard", shard)
-        .with("directory", dir.path.display()));
+impl StreamCache {
+    /// Removes `shard` from the directory now, whatever the limit; false if it is held, being fetched, or not here.
+    ///
+    /// # Errors
+    ///
+    /// `Config` when this or another data set on the directory has no remote: the files may be the only copy.
+    pub(crate) fn evict(&self, shard: u32) -> Result<bool> {
+        let dir = &self.dir;
+        dir.check_process()?;
+        dir.files(shard)?;
+        if dir.locks.lock().is_eviction_forbidden() {
+            return Err(Error::config(
+                "a shard is not evicted where a data set has no remote: its files may be the only copy",
+            )
+            .with("shard", shard)
+            .with("directory", dir.path.display()));
+        }
+        let was_here = dir.refresh_present(shard) != 0;
+        let bytes = self.disk_bytes(shard);
+        evict(self, Candidate { member: 0, shard, bytes, next_use: None, accessed_ns: 0, open: false });
+        Ok(was_here && dir.refresh_present(shard) == 0)
     }
-    let was_here = dir.refresh_present(shard) != 0;
-    evict(member, Candidate { member: 0, shard, bytes, next_use: None, accessed_ns: 0, open: false });
-    Ok(was_here && dir.refresh_present(shard) == 0)
 }
 
 /// Removes the files of `victim`, unless it has been claimed or held since it was chosen. Returns the bytes that are
 /// free at once.
-pub(super) fn evict(member: &GroupMember, victim: Candidate) -> u64 {
-    let dir = &member.dir;
+pub(super) fn evict(stream: &StreamCache, victim: Candidate) -> u64 {
+    let dir = &stream.dir;
     // Declared first and so dropped last: the last reader takes the locks when it is dropped.
     let reader;
     // Held until the end: no thread opens the shard between the check for readers and the removal.
     let open = dir.open.lock();
     reader = open.get(&victim.shard).and_then(Weak::upgrade);
     let mut locks = dir.locks.lock();
-    if locks.is_held(victim.shard) || locks.claims.contains(&victim.shard) {
-        return 0;
-    }
     let (claim, hold) = (claim::CLAIM + u64::from(victim.shard), claim::HOLD + u64::from(victim.shard));
     if !locks.try_exclusive(claim) {
         return 0;
@@ -52,17 +53,16 @@ pub(super) fn evict(member: &GroupMember, victim: Candidate) -> u64 {
         locks.release(claim);
         return 0;
     }
-    let files = &dir.shards[victim.shard as usize];
     // The data file first: without it the remaining files do not look like a shard.
-    files.raw.iter().chain(&files.zip).for_each(|file| remove_quietly(&dir.path_of(file)));
+    files_of(&dir.shards[victim.shard as usize]).for_each(|file| remove_quietly(&dir.path_of(file)));
     let is_gone = dir.refresh_present(victim.shard) & RAW == 0;
     locks.release(hold);
     locks.release(claim);
     if !is_gone {
         return 0;
     }
-    member.evicted.add(1);
-    member.evicted_bytes.add(victim.bytes);
+    stream.counters.evicted.add(1);
+    stream.counters.evicted_bytes.add(victim.bytes);
     if let Some(reader) = &reader {
         reader.set_evicted(&mut locks);
     }

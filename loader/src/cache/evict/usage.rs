@@ -3,18 +3,15 @@
 use super::choose::Candidate;
 use crate::cache::access_time::accessed_ns;
 use crate::cache::claim;
-use crate::cache::dir_locks::region;
-use crate::cache::group::GroupMember;
 use crate::cache::listing::{Listing, clear_unfinished, file_bytes, list, missing_bytes};
-use crate::cache::shared_dir::SharedDir;
+use crate::cache::stream_cache::StreamCache;
 use crate::error::Result;
 use crate::sync::Arc;
 use std::collections::HashSet;
-use std::ops::Range;
 
 /// State of one directory while room is made.
 pub(super) struct DirUsage {
-    pub(super) member: Arc<GroupMember>,
+    pub(super) member: Arc<StreamCache>,
     /// Shards that have room reserved by any process.
     pub(super) reserved: HashSet<u32>,
     pub(super) listing: Listing,
@@ -26,14 +23,10 @@ pub(super) struct DirUsage {
 }
 
 impl DirUsage {
-    pub(super) fn new(member: &Arc<GroupMember>) -> Self {
-        let dir = &member.dir;
-        let mut locks = dir.locks.lock();
+    pub(super) fn new(member: &Arc<StreamCache>) -> Self {
         // Taken before the listing: a shard that is published in between is then counted twice rather than not at all.
         // No shard is added in between, because we have the admission lock.
-        let mut reserved = locks.reservations.clone();
-        reserved.extend(shards_of(dir, &locks.others(region(claim::RESERVE)), claim::RESERVE));
-        drop(locks);
+        let reserved = member.dir.locks.lock().all_shards(claim::RESERVE, member.dir.shards.len());
         let (listing, opened) = Default::default();
         Self { member: member.clone(), reserved, listing, opened, in_flight: 0 }
     }
@@ -46,7 +39,7 @@ impl DirUsage {
         for shard in std::mem::take(&mut self.listing.unfinished) {
             self.listing.bytes -= clear_unfinished(dir, &mut locks, shard).min(self.listing.bytes);
         }
-        self.opened = shards_of(dir, &locks.others(region(claim::OPEN)), claim::OPEN);
+        self.opened = locks.others_shards(claim::OPEN, dir.shards.len());
         let with_zip = locks.is_zip_kept();
         let reserved = self.reserved.iter().map(|&shard| missing_bytes(dir, &self.listing, shard, with_zip));
         // Evicted shards that other processes have open: they are locked and not listed.
@@ -69,26 +62,19 @@ impl DirUsage {
         if locks.is_eviction_forbidden() {
             return Vec::new();
         }
-        let mut kept = shards_of(dir, &locks.others(region(claim::HOLD)), claim::HOLD);
-        kept.extend(shards_of(dir, &locks.others(region(claim::CLAIM)), claim::CLAIM));
-        kept.extend(locks.own_shards(claim::HOLD).chain(locks.claims.iter().copied()).chain(fetched));
+        let mut kept = locks.all_shards(claim::HOLD, dir.shards.len());
+        kept.extend(locks.all_shards(claim::CLAIM, dir.shards.len()));
+        kept.extend(fetched);
         let opened: HashSet<u32> = self.opened.iter().copied().chain(locks.own_shards(claim::OPEN)).collect();
         drop(locks);
         let present = (0u32..).zip(&self.listing.files).filter(|(s, files)| **files != 0 && !kept.contains(s));
         present
             .map(|(s, &files)| {
-                let next_use = next_use(self.member.first_shard + s);
+                let next_use = next_use(self.member.config.first_shard + s);
                 let bytes = (0..8).filter(|i| files & (1 << i) != 0).map(|i| file_bytes(dir, s, i)).sum();
                 let accessed_ns = if next_use.is_none() { accessed_ns(dir.data_path(s)) } else { 0 };
                 Candidate { member, shard: s, bytes, next_use, accessed_ns, open: opened.contains(&s) }
             })
             .collect()
     }
-}
-
-/// Returns the shards whose bytes are in `ranges`; numbers that the index does not have belong to another program.
-fn shards_of(dir: &SharedDir, ranges: &[Range<u64>], start: u64) -> HashSet<u32> {
-    let count = dir.shards.len() as u64;
-    let shards = ranges.iter().flat_map(|r| (r.start - start).min(count)..(r.end - start).min(count));
-    shards.map(|shard| shard as u32).collect()
 }

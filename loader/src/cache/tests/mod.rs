@@ -4,10 +4,12 @@ mod processes;
 
 pub(super) use processes::moment;
 
-use super::shards::INDEX_NAME;
+use super::shards::files_of;
 use super::*;
 use crate::clock::Clock;
 use crate::error::{ErrorKind, Result};
+use crate::format::index::{FileInfo, INDEX_BASENAME, Index, Shard};
+use crate::format::layout::Layout;
 use crate::stats::Stats;
 use crate::sync::Arc;
 use std::path::Path;
@@ -33,32 +35,46 @@ fn raw_name(shard: u32) -> String {
     format!("shard.{shard:05}.mds")
 }
 
-/// `count` shards of `bytes` bytes, with compressed files of half the size when `zip`.
-fn shards(count: u32, bytes: u64, zip: bool) -> Vec<ShardFiles> {
-    (0..count)
-        .map(|i| ShardFiles {
-            raw: vec![CacheFile::new(raw_name(i), bytes)],
-            zip: if zip { vec![CacheFile::new(format!("{}.zstd", raw_name(i)), bytes / 2)] } else { Vec::new() },
-        })
-        .collect()
+fn file(name: &str, bytes: u64) -> FileInfo {
+    FileInfo { basename: name.into(), bytes, hashes: Default::default() }
 }
 
-fn config(dir: &Path, shards: Vec<ShardFiles>) -> StreamCacheConfig {
-    let shards = Arc::new(ShardSet::new(shards).unwrap());
-    StreamCacheConfig { dir: dir.to_owned(), shards, has_remote: true, skip_sync: true, ..StreamCacheConfig::default() }
+fn shard(data: FileInfo) -> Shard {
+    Shard {
+        layout: Layout::mds([]).unwrap().into(),
+        samples: 0,
+        compression: None,
+        hashes: Arc::new([]),
+        size_limit: None,
+        raw_data: data,
+        zip_data: None,
+        raw_meta: None,
+        zip_meta: None,
+    }
+}
+
+/// `count` shards of `bytes` bytes, with compressed files of half the size when `zip`.
+fn shards(count: u32, bytes: u64, zip: bool) -> Vec<Shard> {
+    let zip_data = |i| zip.then(|| file(&format!("{}.zstd", raw_name(i)), bytes / 2));
+    (0..count).map(|i| Shard { zip_data: zip_data(i), ..shard(file(&raw_name(i), bytes)) }).collect()
+}
+
+fn config(dir: &Path, shards: Vec<Shard>) -> StreamCacheConfig {
+    let shards = Arc::new(ShardSet::new(Arc::new(Index { shards })));
+    StreamCacheConfig { dir: dir.to_owned(), shards, has_remote: true, ..StreamCacheConfig::default() }
 }
 
 fn folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join(INDEX_NAME), b"{}").unwrap();
+    std::fs::write(dir.path().join(INDEX_BASENAME), b"{}").unwrap();
     dir
 }
 
-fn open(dir: &Path, shards: Vec<ShardFiles>) -> StreamCache {
+fn open(dir: &Path, shards: Vec<Shard>) -> Arc<StreamCache> {
     StreamCache::open(config(dir, shards), &Stats::default()).unwrap()
 }
 
-fn claimed(dir: &StreamCache, shard: u32) -> ShardClaim {
+fn claimed(dir: &Arc<StreamCache>, shard: u32) -> ShardClaim {
     match dir.try_claim(shard).unwrap() {
         ClaimOutcome::Claimed(claim) => claim,
         other => panic!("{other:?}"),
@@ -66,16 +82,15 @@ fn claimed(dir: &StreamCache, shard: u32) -> ShardClaim {
 }
 
 /// Fetches `shard` with content that names it, without keeping it.
-fn put(dir: &StreamCache, shard: u32, next_use: &dyn Fn(u32) -> Option<u64>) {
+fn put(dir: &Arc<StreamCache>, shard: u32, next_use: &dyn Fn(u32) -> Option<u64>) {
     drop(publish(dir, claimed(dir, shard).admit(next_use, no_wait()).unwrap()).unwrap());
 }
 
 fn publish(dir: &StreamCache, admission: Admission) -> Result<ResidencyGuard> {
-    let files = &dir.shards()[admission.shard() as usize];
-    let content: Vec<Vec<u8>> =
-        files.raw.iter().chain(&files.zip).map(|f| vec![admission.shard() as u8; f.bytes as usize]).collect();
-    let files: Vec<PublishFile<'_>> =
-        files.raw.iter().chain(&files.zip).zip(&content).map(|(f, c)| PublishFile::new(&f.name, c)).collect();
+    let files: Vec<&FileInfo> = files_of(&dir.dir.shards[admission.shard() as usize]).collect();
+    let content: Vec<Vec<u8>> = files.iter().map(|f| vec![admission.shard() as u8; f.bytes as usize]).collect();
+    let files = files.iter().zip(&content).map(|(f, bytes)| PublishFile { name: &f.basename, bytes });
+    let files: Vec<PublishFile<'_>> = files.collect();
     admission.publish(&files)
 }
 
@@ -101,11 +116,11 @@ fn a_published_shard_is_resident_and_the_directory_holds_nothing_else() {
     assert_eq!(dir.state(0), ShardState::Claimed);
     assert!(matches!(dir.try_claim(0).unwrap(), ClaimOutcome::Busy), "a second thread does not fetch it");
     let admission = claim.admit(&unplanned, no_wait()).unwrap();
-    assert_eq!(listing(folder.path()), [INDEX_NAME], "nothing appears before publishing");
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME], "nothing appears before publishing");
     let _guard = publish(&dir, admission).unwrap();
     assert_eq!(dir.state(0), ShardState::Resident);
     assert!(matches!(dir.try_claim(0).unwrap(), ClaimOutcome::Resident(_)));
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds"]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds"]);
     let open = dir.open_shard(0).unwrap().unwrap();
     assert_eq!(open.files[0].bytes, 1000);
     assert!(Arc::ptr_eq(&open, &dir.open_shard(0).unwrap().unwrap()), "readers share descriptors");
@@ -154,13 +169,13 @@ fn wrong_sizes_and_names_leave_the_shard_absent() {
     let folder = folder();
     let dir = open(folder.path(), shards(1, 10, false));
     let admitted = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
-    let e = admitted.publish(&[PublishFile::new("shard.00000.mds", &[0; 9])]).unwrap_err();
+    let e = admitted.publish(&[PublishFile { name: "shard.00000.mds", bytes: &[0; 9] }]).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Checksum);
     assert!(e.to_string().contains("expected 10"), "{e}");
     let admitted = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
-    let e = admitted.publish(&[PublishFile::new("other", &[0; 10])]).unwrap_err();
+    let e = admitted.publish(&[PublishFile { name: "other", bytes: &[0; 10] }]).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Internal);
-    assert_eq!(listing(folder.path()), [INDEX_NAME]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME]);
     assert_eq!(dir.state(0), ShardState::Absent);
 }
 
@@ -177,7 +192,7 @@ fn the_limit_holds_and_the_farthest_next_use_is_evicted_first() {
         put(&dir, shard, &plan);
         assert!(bytes_on_disk(folder.path()) <= 350);
     }
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00002.mds", "shard.00003.mds"]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds", "shard.00002.mds", "shard.00003.mds"]);
     // Shard 4 is used last of all: no shard that is used sooner is evicted for it.
     let AdmitOutcome::Wait { claim, .. } = claimed(&dir, 4).try_admit(&plan).unwrap() else {
         panic!("there is no room")
@@ -186,7 +201,7 @@ fn the_limit_holds_and_the_farthest_next_use_is_evicted_first() {
     assert_eq!(e.kind(), ErrorKind::Full);
     assert!(e.to_string().contains("cache_limit 350"), "{e}");
     put(&dir, 5, &plan);
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00003.mds", "shard.00005.mds"]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds", "shard.00003.mds", "shard.00005.mds"]);
 }
 
 #[test]
@@ -206,7 +221,7 @@ fn claimed_and_unread_shards_are_never_evicted() {
     assert!(matches!(claimed(&dir, 2).try_admit(&unplanned).unwrap(), AdmitOutcome::Wait { .. }), "both are unread");
     drop(second);
     put(&dir, 2, &unplanned);
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00002.mds"]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds", "shard.00002.mds"]);
 }
 
 #[test]
@@ -252,7 +267,7 @@ fn pulses_turn_once_a_second_at_most() {
     let config = StreamCacheConfig { clock: clock.clone(), ..config(folder.path(), shards(1, 100, false)) };
     let dir = StreamCache::open(config, &Stats::default()).unwrap();
     let claim = claimed(&dir, 0);
-    let is_up = || dir.state.dir.locks.lock().is_pulse_up(0);
+    let is_up = || dir.dir.locks.lock().is_pulse_up(0);
     let mut turns = Vec::new();
     for _ in 0..4 {
         claim.report_progress();
@@ -368,14 +383,14 @@ fn keep_zip_decides_which_files_stay() {
     let folder = folder();
     let dir = open(folder.path(), shards(1, 100, true));
     put(&dir, 0, &unplanned);
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds"]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds"]);
     drop(dir);
     let keep = StreamCacheConfig { keep_zip: true, ..config(folder.path(), shards(1, 100, true)) };
     let dir = StreamCache::open(keep.clone(), &Stats::default()).unwrap();
     assert_eq!(dir.disk_bytes(0), 150);
     assert_eq!(dir.state(0), ShardState::Absent, "the raw file alone is not all that is wanted");
     put(&dir, 0, &unplanned);
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00000.mds.zstd"]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds", "shard.00000.mds.zstd"]);
     drop(dir);
     // Only the compressed file: it is unpacked, not fetched, and removed afterwards.
     std::fs::remove_file(folder.path().join("shard.00000.mds")).unwrap();
@@ -384,14 +399,14 @@ fn keep_zip_decides_which_files_stay() {
     let claim = claimed(&dir, 0);
     assert_eq!(claim.packed_files().unwrap(), [folder.path().join("shard.00000.mds.zstd")]);
     let admission = claim.admit(&unplanned, no_wait()).unwrap();
-    drop(admission.publish(&[PublishFile::new("shard.00000.mds", &[7; 100])]).unwrap());
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds"]);
+    drop(admission.publish(&[PublishFile { name: "shard.00000.mds", bytes: &[7; 100] }]).unwrap());
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds"]);
     drop(dir);
     // Both are there without keep_zip: the compressed one is removed at the start.
     std::fs::write(folder.path().join("shard.00000.mds.zstd"), [0; 50]).unwrap();
     let dir = open(folder.path(), shards(1, 100, true));
     assert_eq!(dir.state(0), ShardState::Resident);
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds"]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds"]);
 }
 
 #[test]
@@ -402,7 +417,7 @@ fn files_of_a_killed_writer_are_removed_and_never_count_as_shards() {
     std::fs::write(folder.path().join("notes.txt.tmp"), b"not ours").unwrap();
     let dir = open(folder.path(), shards(2, 100, false));
     assert_eq!((dir.state(0), dir.state(1)), (ShardState::Absent, ShardState::Absent));
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "notes.txt.tmp", "shard.00001.mds"]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "notes.txt.tmp", "shard.00001.mds"]);
     put(&dir, 1, &unplanned);
     assert_eq!(dir.open_shard(1).unwrap().unwrap().files[0].bytes, 100, "the short file was replaced");
 }
@@ -438,22 +453,10 @@ fn a_stream_without_a_remote_loses_nothing_and_names_missing_shards() {
 }
 
 #[test]
-fn names_that_lead_out_of_the_directory_are_refused() {
-    for name in ["../x", "/etc/passwd", "", "a/../../x", "a/", "index.json", "x\0y", "./x", "."] {
-        let shards = vec![ShardFiles { raw: vec![CacheFile::new(name, 1)], zip: Vec::new() }];
-        assert_eq!(ShardSet::new(shards).unwrap_err().kind(), ErrorKind::Format, "{name:?}");
-    }
-    let twice = vec![ShardFiles { raw: vec![CacheFile::new("x", 1), CacheFile::new("x", 1)], zip: Vec::new() }];
-    assert!(ShardSet::new(twice).is_err());
-}
-
-#[test]
 fn shards_of_merged_indexes_are_in_sub_directories_and_split_formats_have_two_files() {
     let folder = folder();
-    let shards = vec![ShardFiles {
-        raw: vec![CacheFile::new("3/shard.00000.json", 40), CacheFile::new("3/shard.00000.json.meta", 8)],
-        zip: Vec::new(),
-    }];
+    let raw_meta = Some(Box::new(file("3/shard.00000.json.meta", 8)));
+    let shards = vec![Shard { raw_meta, ..shard(file("3/shard.00000.json", 40)) }];
     let limited = StreamCacheConfig { group: CacheGroup::new(Some(60)), ..config(folder.path(), shards) };
     let dir = StreamCache::open(limited, &Stats::default()).unwrap();
     put(&dir, 0, &unplanned);
@@ -478,11 +481,11 @@ fn the_index_is_fetched_once_and_a_changed_remote_is_named() {
         Ok(b"{\"shards\": []}".to_vec())
     };
     let first = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut fetch), &clock, long_wait()).unwrap();
-    assert_eq!(listing(&dir), [INDEX_NAME]);
+    assert_eq!(listing(&dir), [INDEX_BASENAME]);
     let again = install_index(&dir, "s3://b", IndexCheck::Trust, Some(&mut fetch), &clock, long_wait()).unwrap();
     assert!(again.bytes == first.bytes);
     assert_eq!(fetched, 1);
-    assert_eq!(listing(&dir), [INDEX_NAME]);
+    assert_eq!(listing(&dir), [INDEX_BASENAME]);
     let mut changed = || Ok(b"{\"shards\": [1]}".to_vec());
     let e = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut changed), &clock, long_wait()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Stale);
@@ -517,7 +520,7 @@ fn set_mode(path: &Path, mode: u32) {
 fn a_complete_read_only_directory_works_and_an_incomplete_one_is_an_error_that_names_the_fix() {
     let folder = folder();
     std::fs::write(folder.path().join(raw_name(0)), [0; 100]).unwrap();
-    for file in [INDEX_NAME, "shard.00000.mds"] {
+    for file in [INDEX_BASENAME, "shard.00000.mds"] {
         set_mode(&folder.path().join(file), 0o444);
     }
     set_mode(folder.path(), 0o555);
@@ -544,13 +547,13 @@ fn a_complete_read_only_directory_works_and_an_incomplete_one_is_an_error_that_n
 fn without_locks_and_unnamed_files_shards_are_still_fetched_and_appear_whole() {
     let folder = folder();
     let a = open(folder.path(), shards(3, 100, false));
-    a.state.dir.locks.lock().unavailable = Some(rustix::io::Errno::NOLCK);
-    a.state.dir.unnamed_files.store(false, crate::sync::Ordering::Relaxed);
+    a.dir.locks.lock().unavailable = Some(rustix::io::Errno::NOLCK);
+    a.dir.unnamed_files.store(false, crate::sync::Ordering::Relaxed);
     put(&a, 0, &unplanned);
     // Another writer's file with the common name is left alone: without locks it may be alive.
     std::fs::write(folder.path().join("shard.00001.mds.tmp"), b"half").unwrap();
     put(&a, 1, &unplanned);
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds", "shard.00001.mds", "shard.00001.mds.tmp"]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds", "shard.00001.mds", "shard.00001.mds.tmp"]);
     assert_eq!(std::fs::read(folder.path().join("shard.00001.mds")).unwrap(), [1; 100]);
 }
 
@@ -558,7 +561,7 @@ fn without_locks_and_unnamed_files_shards_are_still_fetched_and_appear_whole() {
 fn a_full_disk_evicts_shards_and_is_an_error_if_none_can_be_evicted() {
     let folder = folder();
     let dir = open(folder.path(), shards(3, 100, false));
-    let set_free = |bytes: u64| *dir.state.dir.disk_available.lock() = Some(evict::DISK_RESERVE_BYTES + bytes);
+    let set_free = |bytes: u64| *dir.dir.disk_available.lock() = Some(evict::DISK_RESERVE_BYTES + bytes);
     set_free(99);
     let e = claimed(&dir, 0).try_admit(&unplanned).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Full);
@@ -576,5 +579,5 @@ fn a_full_disk_evicts_shards_and_is_an_error_if_none_can_be_evicted() {
     };
     drop(unread);
     drop(publish(&dir, second.admit(&unplanned, no_wait()).unwrap()).unwrap());
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00001.mds"]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00001.mds"]);
 }

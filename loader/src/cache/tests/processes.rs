@@ -106,7 +106,7 @@ fn child() {
 
 #[derive(Default)]
 struct ChildState {
-    dir: Option<StreamCache>,
+    dir: Option<Arc<StreamCache>>,
     claims: HashMap<u32, ShardClaim>,
     admissions: HashMap<u32, Admission>,
     guards: HashMap<u32, ResidencyGuard>,
@@ -132,7 +132,7 @@ impl ChildState {
         }
         let dir = self.dir.clone().unwrap();
         if words[0] == "named" {
-            dir.state.dir.unnamed_files.store(false, Ordering::Relaxed);
+            dir.dir.unnamed_files.store(false, Ordering::Relaxed);
             return answer("ok");
         }
         if words[0] == "kill-at" {
@@ -173,7 +173,7 @@ impl ChildState {
                 answer("ok")
             }
             "beat" => {
-                dir.state.dir.locks.lock().toggle_pulse(shard);
+                dir.dir.locks.lock().toggle_pulse(shard);
                 answer("ok")
             }
             "admit-wait" => {
@@ -208,10 +208,10 @@ impl ChildState {
 
 /// Uses shards at random, fetches absent ones, and checks the directory's size after every step. Returns how many it
 /// fetched.
-fn work(dir: &StreamCache, seed: u64, rounds: u64, limit: u64) -> Result<String> {
+fn work(dir: &Arc<StreamCache>, seed: u64, rounds: u64, limit: u64) -> Result<String> {
     static FETCHED: AtomicU64 = AtomicU64::new(0);
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let count = dir.shards().len() as u64;
+    let count = dir.dir.shards.len() as u64;
     for _ in 0..rounds {
         random ^= random << 13;
         random ^= random >> 7;
@@ -329,7 +329,7 @@ fn the_strictest_limit_of_all_processes_holds_and_ends_with_its_process() {
     assert_eq!(lax.ask("read 0"), "ok");
     assert_eq!(strict.ask("admit 2"), "made");
     assert_eq!(strict.ask("publish 2"), "ok");
-    assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00001.mds", "shard.00002.mds"]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00001.mds", "shard.00002.mds"]);
     assert_eq!(lax.ask("claim 3"), "claimed");
     assert_eq!(lax.ask("admit 3"), "wait", "the other's limit holds for this process too");
     strict.kill();
@@ -352,14 +352,14 @@ fn bytes_that_another_process_has_open_count_until_it_closes_them() {
     assert_eq!(writer.ask("publish 2"), "ok");
     assert_eq!(
         listing(folder.path()),
-        [INDEX_NAME, "shard.00000.mds", "shard.00002.mds"],
+        [INDEX_BASENAME, "shard.00000.mds", "shard.00002.mds"],
         "the one that is not open was evicted, though it was used later"
     );
     assert_eq!(writer.ask("claim 1"), "claimed");
     assert_eq!(writer.ask("admit 1"), "wait");
     assert_eq!(
         listing(folder.path()),
-        [INDEX_NAME, "shard.00002.mds"],
+        [INDEX_BASENAME, "shard.00002.mds"],
         "it was evicted, and its bytes are still there"
     );
     writer.send("admit-wait 1");
@@ -411,7 +411,7 @@ fn a_process_killed_at_any_moment_of_publishing_leaves_nothing_that_looks_finish
                 }
             }
             assert_eq!(std::fs::read(&path).unwrap(), vec![0; bytes as usize]);
-            assert_eq!(listing(folder.path()), [INDEX_NAME, "shard.00000.mds"]);
+            assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds"]);
         }
     }
 }
@@ -420,5 +420,5 @@ fn a_process_killed_at_any_moment_of_publishing_leaves_nothing_that_looks_finish
 fn a_forked_child_does_not_keep_its_parent_s_locks() {
     let folder = folder();
     let mut child = Child::start();
-    assert_eq!(child.ask(&format!("fork {}", folder.path().join(INDEX_NAME).display())), "gone");
+    assert_eq!(child.ask(&format!("fork {}", folder.path().join(INDEX_BASENAME).display())), "gone");
 }

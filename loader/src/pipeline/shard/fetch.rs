@@ -176,9 +176,9 @@ impl FetchedShard<'_> {
         let publish = stats.stage("publish");
         let mut list = Vec::new();
         for file in &self.files {
-            list.push(PublishFile::new(&file.pair.raw.basename, &file.raw));
-            if let (Some(zip), Some(info)) = (&file.zip, file.pair.zip) {
-                list.push(PublishFile::new(&info.basename, zip));
+            list.push(PublishFile { name: &file.pair.raw.basename, bytes: &file.raw });
+            if let (Some(bytes), Some(zip)) = (&file.zip, file.pair.zip) {
+                list.push(PublishFile { name: &zip.basename, bytes });
             }
         }
         let guard = publish.timed(TimeKind::Busy, || admission.publish(&list))?;
