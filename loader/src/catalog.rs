@@ -4,6 +4,7 @@
 //! directory and numbers all shards in the order of the streams. No shard is read.
 
 mod open;
+mod store_set;
 mod stream;
 
 use crate::cache::{CacheGroup, disk_bytes};
@@ -16,14 +17,13 @@ use crate::stats::Stats;
 use crate::sync::Arc;
 use crate::topology::Topology;
 use open::Opener;
+pub(crate) use store_set::StoreSet;
 pub(crate) use stream::{IndexedStream, Rules, Stream};
 
 /// All streams of a loader.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     streams: Vec<Stream>,
-    /// First shard of each stream, followed by the number of all shards.
-    first_shard: Vec<u32>,
     shape: DataSetShape,
     /// Distinct layouts of all shards, usually one.
     layouts: Vec<Arc<Layout>>,
@@ -38,7 +38,7 @@ impl Catalog {
     ///
     /// Errors of the index, the cache directory or the store, with the stream's name.
     pub(crate) fn open(config: &LoaderConfig, stats: &Arc<Stats>, clock: &Clock, topology: &Topology) -> Result<Self> {
-        let opened = Opener { config, stats, clock, topology }.open_all()?;
+        let opened = Opener { config, stats, clock, topology, stores: StoreSet::default() }.open_all()?;
         check_cache_limit(config.cache_limit, &opened)?;
         let rules = Rules {
             cache_limit: config.cache_limit,
@@ -65,10 +65,8 @@ impl Catalog {
         let counts: Vec<Vec<u64>> =
             streams.iter().map(|s| s.index.shards.iter().map(|x| x.samples).collect()).collect();
         let shape = DataSetShape::new(&counts)?;
-        let mut first_shard = vec![0];
         let (mut layouts, mut layout_of): (Vec<Arc<Layout>>, Vec<u16>) = Default::default();
         for stream in &streams {
-            first_shard.push(first_shard[first_shard.len() - 1] + stream.index.shards.len() as u32);
             for shard in &stream.index.shards {
                 // Shards of one index share their layout, so the last layout nearly always matches.
                 let known = layouts.iter().rposition(|l| Arc::ptr_eq(l, &shard.layout) || **l == *shard.layout);
@@ -79,7 +77,7 @@ impl Catalog {
                 layout_of.push(u16::try_from(known).map_err(|_| Error::config("shards of more than 65,536 layouts"))?);
             }
         }
-        Ok(Self { streams, first_shard, shape, layouts, layout_of })
+        Ok(Self { streams, shape, layouts, layout_of })
     }
 
     /// Samples per shard and stream.
@@ -104,8 +102,8 @@ impl Catalog {
 
     /// Returns the stream of `shard` and the shard's number in it.
     pub(crate) fn locate(&self, shard: ShardId) -> (&Stream, u32) {
-        let stream = self.first_shard.partition_point(|first| *first <= shard.0) - 1;
-        (&self.streams[stream], shard.0 - self.first_shard[stream])
+        let stream = self.shape.stream_of(shard);
+        (&self.streams[stream.index()], shard.0 - self.shape.shards_of(stream).start)
     }
 
     /// Returns the entry of `shard` in its index.

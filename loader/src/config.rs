@@ -200,7 +200,6 @@ impl LoaderConfig {
     ///
     /// `Config`, with the change that is needed.
     pub fn validate(&self) -> Result<()> {
-        let require = |ok: bool, message: &str| if ok { Ok(()) } else { Err(Error::config(message)) };
         require(!self.streams.is_empty(), "there is no data: give remote, local or streams")?;
         for (i, stream) in self.streams.iter().enumerate() {
             stream.validate().map_err(|e| e.with("stream", i))?;
@@ -218,8 +217,7 @@ impl LoaderConfig {
         require(self.threads != Some(0), "threads must be at least 1")?;
         require(self.fetch_threads != Some(0), "fetch_threads must be at least 1")?;
         require(self.sampling_granularity >= 1, "sampling_granularity must be at least 1")?;
-        require(self.download_retry >= 1, "download_retry is the total number of attempts: at least 1")?;
-        require(positive(self.download_timeout), "download_timeout must be a positive number of seconds")?;
+        check_download(self.download_retry, self.download_timeout)?;
         require(positive(self.stall_timeout), "stall_timeout must be a positive number of seconds")?;
         require(self.sample_bytes_max >= 1, "sample_bytes_max must be at least 1")?;
         self.world.validate()?;
@@ -246,35 +244,34 @@ impl LoaderConfig {
     }
 }
 
+fn require(ok: bool, message: &str) -> Result<()> {
+    if ok { Ok(()) } else { Err(Error::config(message)) }
+}
+
 fn positive(seconds: f64) -> bool {
     seconds.is_finite() && seconds > 0.0
 }
 
+fn check_download(retry: u32, timeout: f64) -> Result<()> {
+    require(retry >= 1, "download_retry is the total number of attempts: at least 1")?;
+    require(positive(timeout), "download_timeout must be a positive number of seconds")
+}
+
 impl StreamConfig {
     fn validate(&self) -> Result<()> {
-        if self.remote.is_none() && self.local.is_none() {
-            return Err(Error::config("a stream needs remote, local or both"));
-        }
+        require(self.remote.is_some() || self.local.is_some(), "a stream needs remote, local or both")?;
         if let Some(local) = self.local.as_ref().and_then(|local| local.to_str()).filter(|local| is_url(local)) {
             let message = "`local` is a folder of this machine, and this is a URL: pass it as `remote`";
             return Err(Error::config(message).with("local", redact(local)));
         }
         let weights = [self.proportion.is_some(), self.repeat.is_some(), self.choose.is_some()];
-        if weights.iter().filter(|w| **w).count() > 1 {
-            return Err(Error::config("a stream takes only one of proportion, repeat and choose"));
-        }
+        let is_one = weights.iter().filter(|w| **w).count() <= 1;
+        require(is_one, "a stream takes only one of proportion, repeat and choose")?;
         for (name, weight) in [("proportion", self.proportion), ("repeat", self.repeat)] {
-            if weight.is_some_and(|w| !w.is_finite() || w < 0.0) {
-                return Err(Error::config(format!("{name} must be a number of at least 0")));
-            }
+            let is_weight = weight.is_none_or(|w| w.is_finite() && w >= 0.0);
+            require(is_weight, &format!("{name} must be a number of at least 0"))?;
         }
-        if self.download_retry == Some(0) {
-            return Err(Error::config("download_retry is the total number of attempts: at least 1"));
-        }
-        if self.download_timeout.is_some_and(|t| !positive(t)) {
-            return Err(Error::config("download_timeout must be a positive number of seconds"));
-        }
-        Ok(())
+        check_download(self.download_retry.unwrap_or(1), self.download_timeout.unwrap_or(1.0))
     }
 }
 

@@ -17,8 +17,6 @@ mod position;
 #[cfg(test)]
 mod tests;
 
-pub use plan::parse_bytes;
-
 use crate::batch::Batch;
 use crate::catalog::Catalog;
 use crate::clock::Clock;

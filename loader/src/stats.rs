@@ -37,9 +37,8 @@ pub enum TimeKind {
 #[derive(Debug)]
 pub struct Stage {
     name: &'static str,
-    busy_ns: AtomicU64,
-    input_ns: AtomicU64,
-    output_ns: AtomicU64,
+    /// Nanoseconds by [`TimeKind`].
+    times_ns: [AtomicU64; 3],
     items: AtomicU64,
     bytes: AtomicU64,
     trace: Option<Arc<Trace>>,
@@ -48,12 +47,11 @@ pub struct Stage {
 impl Stage {
     /// Adds `time` without a trace event.
     pub fn add_time(&self, kind: TimeKind, time: Duration) {
-        let counter = match kind {
-            TimeKind::Busy => &self.busy_ns,
-            TimeKind::Input => &self.input_ns,
-            TimeKind::Output => &self.output_ns,
-        };
-        counter.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+        self.times_ns[kind as usize].fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn time(&self, kind: TimeKind) -> Duration {
+        Duration::from_nanos(self.times_ns[kind as usize].load(Ordering::Relaxed))
     }
 
     /// Runs `body` and adds its time.
@@ -129,13 +127,8 @@ impl Stats {
     /// Empty statistics; `trace` keeps every timed span for [`trace_json`](Self::trace_json).
     pub fn new(trace: bool) -> Self {
         let start = Instant::now();
-        Self {
-            start,
-            stages: Mutex::new(Vec::new()),
-            counters: Mutex::new(Vec::new()),
-            notes: Mutex::new(Vec::new()),
-            trace: trace.then(|| Arc::new(Trace::new(start))),
-        }
+        let trace = trace.then(|| Arc::new(Trace { start, events: Mutex::default() }));
+        Self { start, stages: Mutex::default(), counters: Mutex::default(), notes: Mutex::default(), trace }
     }
 
     /// The stage called `name`, made on first use. Order of first use is the order of the table.
@@ -146,9 +139,7 @@ impl Stats {
         }
         let stage = Arc::new(Stage {
             name,
-            busy_ns: AtomicU64::new(0),
-            input_ns: AtomicU64::new(0),
-            output_ns: AtomicU64::new(0),
+            times_ns: Default::default(),
             items: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             trace: self.trace.clone(),
@@ -182,9 +173,9 @@ impl Stats {
         let stages = self.stages.lock().clone();
         let stages = stages.iter().map(|s| StageSnapshot {
             name: s.name,
-            busy: Duration::from_nanos(s.busy_ns.load(Ordering::Relaxed)),
-            input: Duration::from_nanos(s.input_ns.load(Ordering::Relaxed)),
-            output: Duration::from_nanos(s.output_ns.load(Ordering::Relaxed)),
+            busy: s.time(TimeKind::Busy),
+            input: s.time(TimeKind::Input),
+            output: s.time(TimeKind::Output),
             items: s.items.load(Ordering::Relaxed),
             bytes: s.bytes.load(Ordering::Relaxed),
         });
@@ -282,10 +273,6 @@ struct Event {
 }
 
 impl Trace {
-    fn new(start: Instant) -> Self {
-        Self { start, events: Mutex::new((VecDeque::new(), 0)) }
-    }
-
     fn push(&self, stage: &'static str, kind: TimeKind, at: Instant, time: Duration) {
         let event = Event {
             stage,

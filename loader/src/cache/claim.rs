@@ -31,25 +31,17 @@ use std::ops::Range;
 use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
-/// First position of the claims; shard numbers are below 2^32.
+// Positions of the table above. Shard numbers are below 2^32.
 pub(super) const CLAIM: u64 = 0;
-/// First position of the reservations.
 pub(super) const RESERVE: u64 = 1 << 32;
-/// First position of the holds.
 pub(super) const HOLD: u64 = 2 << 32;
-/// First position of the open marks.
 pub(super) const OPEN: u64 = 3 << 32;
-/// First position of the pulses, after the single bytes that follow.
-pub(super) const PULSE: u64 = 5 << 32;
-/// The right to make room.
 pub(super) const ADMISSION: u64 = 4 << 32;
-/// Compressed files are kept.
 pub(super) const KEEP_ZIP: u64 = ADMISSION + 1;
-/// Nothing may be evicted.
 pub(super) const LOCAL_ONLY: u64 = ADMISSION + 2;
-/// A consumer waits for room: shards that are kept for later samples should be released.
 pub(super) const NEED: u64 = ADMISSION + 3;
-/// First position of the limits. Positions end at 2^63, which leaves 2^62 for the limit itself.
+pub(super) const PULSE: u64 = 5 << 32;
+/// Positions end at 2^63, which leaves 2^62 for the limit itself.
 pub(super) const LIMIT: u64 = 1 << 62;
 /// Largest limit that is announced; a larger one limits nothing.
 pub(super) const LIMIT_MAX: u64 = (1 << 62) - 2;
@@ -169,18 +161,9 @@ impl LockFile {
 
     /// Returns some lock of another process within `range`, cut to it.
     fn any_other(&self, range: Range<u64>) -> Option<Range<u64>> {
-        if range.is_empty() || self.process != std::process::id() {
-            return None;
-        }
         let mut lock = request(libc::F_WRLCK, range.clone());
-        loop {
-            // SAFETY: `fd` is open by the type's invariant (the process was compared above), and `lock` is a `flock`
-            // that outlives the call.
-            match unsafe { libc::fcntl(self.fd, libc::F_OFD_GETLK, &raw mut lock) } {
-                0 => break,
-                _ if last_errno() == Errno::INTR => {}
-                _ => return None,
-            }
+        if range.is_empty() || self.command(libc::F_OFD_GETLK, &mut lock).is_err() {
+            return None;
         }
         if i32::from(lock.l_type) == libc::F_UNLCK {
             return None;
@@ -196,24 +179,25 @@ impl LockFile {
     }
 
     fn set(&self, kind: i32, position: u64) -> LockOutcome {
-        if self.process != std::process::id() {
-            return LockOutcome::Unavailable(Errno::BADF);
+        match self.command(libc::F_OFD_SETLK, &mut request(kind, position..position + 1)) {
+            Ok(()) => LockOutcome::Taken,
+            Err(Errno::AGAIN | Errno::ACCESS) => LockOutcome::Busy,
+            // EBADF: opened for reading only. EINVAL: a kernel without such locks (gVisor). ENOLCK, EOPNOTSUPP,
+            // EIO: a network file system without a lock service.
+            Err(errno) => LockOutcome::Unavailable(errno),
         }
-        let mut lock = request(kind, position..position + 1);
-        loop {
+    }
+
+    /// Executes a lock command; `BADF` in a forked child.
+    fn command(&self, command: i32, lock: &mut libc::flock) -> Result<(), Errno> {
+        if self.process != std::process::id() {
+            return Err(Errno::BADF);
+        }
+        rustix::io::retry_on_intr(|| {
             // SAFETY: `fd` is open by the type's invariant (the process was compared above), and `lock` is a `flock`
             // that outlives the call.
-            if unsafe { libc::fcntl(self.fd, libc::F_OFD_SETLK, &raw mut lock) } == 0 {
-                return LockOutcome::Taken;
-            }
-            match last_errno() {
-                Errno::INTR => {}
-                Errno::AGAIN | Errno::ACCESS => return LockOutcome::Busy,
-                // EBADF: opened for reading only. EINVAL: a kernel without such locks (gVisor). ENOLCK, EOPNOTSUPP,
-                // EIO: a network file system without a lock service.
-                errno => return LockOutcome::Unavailable(errno),
-            }
-        }
+            if unsafe { libc::fcntl(self.fd, command, &raw mut *lock) } == 0 { Ok(()) } else { Err(last_errno()) }
+        })
     }
 }
 

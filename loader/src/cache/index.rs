@@ -12,9 +12,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// An index larger than this counts as damaged. The largest known ones have about 20 GB for whole collections of data
-/// sets; the index of one stream stays far below 4 GiB.
-const INDEX_BYTES_MAX: u64 = 4 << 30;
+/// An index larger than this counts as damaged: it describes some eight million shards. The largest known ones have about
+/// 20 GB for whole collections of data sets; the index of one stream stays far below 4 GiB.
+pub(crate) const INDEX_BYTES_MAX: u64 = 4 << 30;
 
 /// Comparison of a cached index with the remote one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,7 +43,7 @@ impl StreamCache {
             Ok(Some(files)) => {
                 let new = OpenShard::new(dir, shard, files);
                 self.refresh_access_time(&new);
-                // Dead entries are removed now and then, so the table stays as small as the number of open shards.
+                // Dead entries are removed occasionally, so the table stays as small as the number of open shards.
                 if open.len() >= 64 && open.len().is_power_of_two() {
                     open.retain(|_, known| known.strong_count() > 0);
                 }

@@ -69,10 +69,11 @@ impl StreamCache {
     pub(crate) fn claim(self: &Arc<Self>, shard: u32, policy: WaitPolicy<'_>) -> Result<ClaimOutcome> {
         let dir = &self.dir;
         dir.files(shard)?;
-        let folder = dir.folder_of(shard);
+        let data = dir.data_path(shard);
+        let folder = data.parent().unwrap_or(&dir.path);
         let mut wait = policy.start(&self.config.clock);
         loop {
-            let version = dir.watch.version(&folder);
+            let version = dir.watch.version(folder);
             match self.try_claim(shard)? {
                 ClaimOutcome::Busy => {
                     wait.note_pulse(dir.locks.lock().is_pulse_up(shard));

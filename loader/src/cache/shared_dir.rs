@@ -261,9 +261,4 @@ impl SharedDir {
     pub(super) fn data_path(&self, shard: u32) -> PathBuf {
         self.path_of(&self.shards[shard as usize].raw_data)
     }
-
-    /// Returns the folder of the data file of `shard`.
-    pub(super) fn folder_of(&self, shard: u32) -> PathBuf {
-        self.data_path(shard).parent().map_or_else(|| self.path.clone(), Path::to_owned)
-    }
 }

@@ -74,19 +74,6 @@ pub(super) struct CacheCounters {
     pub(super) evicted_bytes: Arc<Counter>,
 }
 
-/// State of a shard on local disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ShardState {
-    /// Not on disk.
-    Absent,
-    /// Only the compressed files are on disk.
-    Packed,
-    /// This process is fetching it.
-    Claimed,
-    /// On disk.
-    Resident,
-}
-
 /// Shards of one stream on local disk, as one data set sees them.
 ///
 /// Belongs to the process that opened it: in a forked child every call is an error. Claims are made by `publish`,
@@ -171,22 +158,10 @@ impl StreamCache {
         self.dir.features.keep_in_page_cache();
     }
 
-    /// Returns the last known state of `shard`. The disk is read the first time; another process may have changed it
-    /// since.
-    pub(crate) fn state(&self, shard: u32) -> ShardState {
-        if shard as usize >= self.dir.shards.len() {
-            return ShardState::Absent;
-        }
-        let present = self.dir.present(shard);
-        if self.is_complete(shard, present) {
-            ShardState::Resident
-        } else if self.is_claimed_here(shard) {
-            ShardState::Claimed
-        } else if present & ZIP != 0 {
-            ShardState::Packed
-        } else {
-            ShardState::Absent
-        }
+    /// Returns true if `shard` was on disk when that was last checked. The disk is read the first time; another process
+    /// may have changed it since.
+    pub(crate) fn is_resident(&self, shard: u32) -> bool {
+        self.is_complete(shard, self.dir.present(shard))
     }
 
     /// Returns true if `present` has all files of `shard` that this data set needs.

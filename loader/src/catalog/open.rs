@@ -1,20 +1,18 @@
 //! Opening of a loader's streams: their indexes are fetched, or read from the cache and compared.
 
+use super::store_set::StoreSet;
 use super::stream::IndexedStream;
-use crate::cache::{IndexCheck, ShardSet, WaitPolicy, install_index};
+use crate::cache::{INDEX_BYTES_MAX, IndexCheck, ShardSet, WaitPolicy, install_index};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::stats::Stats;
-use crate::store::{Remote, StoreConfig, Stores, ThreadStart, redact};
+use crate::store::{Remote, StoreConfig, ThreadStart, local_folder, redact};
 use crate::sync::{Arc, scope};
 use crate::topology::{CpuSet, Topology, affinity};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Upper bound of an index: 1 GiB describes some two million shards.
-const INDEX_BYTES_MAX: usize = 1 << 30;
 
 /// Streams that are opened at the same time: enough to hide a store's latency with hundreds of streams.
 const STREAMS_AT_ONCE: usize = 16;
@@ -25,16 +23,15 @@ pub(super) struct Opener<'a> {
     pub(super) stats: &'a Arc<Stats>,
     pub(super) clock: &'a Clock,
     pub(super) topology: &'a Topology,
+    pub(super) stores: StoreSet,
 }
 
 impl Opener<'_> {
     pub(super) fn open_all(&self) -> Result<Vec<IndexedStream>> {
-        let stores = self.stores()?;
         let mut all = Vec::new();
         for group in self.config.streams.chunks(STREAMS_AT_ONCE) {
-            let stores = &stores;
             let opened = scope(|scope| {
-                let threads: Vec<_> = group.iter().map(|s| scope.spawn(move || self.open(s, stores))).collect();
+                let threads: Vec<_> = group.iter().map(|s| scope.spawn(move || self.open(s))).collect();
                 threads
                     .into_iter()
                     .map(|t| t.join().unwrap_or_else(|_| Err(Error::internal("opening a stream panicked"))))
@@ -45,21 +42,8 @@ impl Opener<'_> {
         Ok(all)
     }
 
-    /// Starts one set of fetch threads for each distinct pair of download settings; usually one, and none without a
-    /// remote.
-    fn stores(&self) -> Result<Vec<((u32, f64), Stores)>> {
-        let mut stores: Vec<((u32, f64), Stores)> = Vec::new();
-        for stream in self.config.streams.iter().filter(|s| s.remote.is_some()) {
-            let key = self.download_settings(stream);
-            if stores.iter().all(|(k, _)| *k != key) {
-                stores.push((key, Stores::new(self.store_config(key), self.stats, self.clock.clone())?));
-            }
-        }
-        Ok(stores)
-    }
-
-    /// Store settings for streams with these attempts per download and this timeout in seconds.
-    fn store_config(&self, (download_retry, download_timeout): (u32, f64)) -> StoreConfig {
+    /// Store settings for `stream`.
+    fn store_config(&self, stream: &StreamConfig) -> StoreConfig {
         let local_ranks = self.config.world.local_world_size as usize;
         let fetch_threads = match self.config.fetch_threads {
             Some(threads) => threads as usize,
@@ -67,8 +51,8 @@ impl Opener<'_> {
         };
         StoreConfig {
             fetch_threads,
-            download_retry,
-            download_timeout: Duration::from_secs_f64(download_timeout),
+            download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
+            download_timeout: Duration::from_secs_f64(stream.download_timeout.unwrap_or(self.config.download_timeout)),
             seed: self.config.shuffle_seed,
             on_thread_start: Some(self.thread_binder(fetch_threads)),
             ..StoreConfig::default()
@@ -84,32 +68,20 @@ impl Opener<'_> {
         Arc::new(move |thread| affinity::place_current_thread(cpus[thread].as_ref(), |why| stats.note(why)))
     }
 
-    fn download_settings(&self, stream: &StreamConfig) -> (u32, f64) {
-        let retry = stream.download_retry.unwrap_or(self.config.download_retry);
-        (retry, stream.download_timeout.unwrap_or(self.config.download_timeout))
-    }
-
-    fn open(&self, stream: &StreamConfig, stores: &[((u32, f64), Stores)]) -> Result<IndexedStream> {
+    fn open(&self, stream: &StreamConfig) -> Result<IndexedStream> {
         let split = stream.split.as_deref().unwrap_or("");
         let name = match &stream.remote {
             Some(remote) => join(remote, split),
             None => join(&stream.local.as_deref().unwrap_or(Path::new("")).display().to_string(), split),
         };
-        self.open_named(stream, split, &name, stores).context("stream", || redact(&name))
+        self.open_named(stream, split, &name).context("stream", || redact(&name))
     }
 
-    fn open_named(
-        &self,
-        stream: &StreamConfig,
-        split: &str,
-        name: &str,
-        stores: &[((u32, f64), Stores)],
-    ) -> Result<IndexedStream> {
+    fn open_named(&self, stream: &StreamConfig, split: &str, name: &str) -> Result<IndexedStream> {
         let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
-        let key = self.download_settings(stream);
         let remote = match stream.remote {
-            Some(_) => stores.iter().find(|(k, _)| *k == key).map(|(_, s)| s.open(name)).transpose()?,
+            Some(_) => Some(self.stores.open(name, self.store_config(stream), self.stats, self.clock)?),
             None => None,
         };
         let keep_zip = stream.keep_zip.unwrap_or(self.config.keep_zip);
@@ -160,7 +132,7 @@ impl Opener<'_> {
     fn index(&self, dir: &Path, name: &str, remote: Option<&Remote>) -> Result<Vec<u8>> {
         let mut fetch = || {
             let remote = remote.ok_or_else(|| Error::internal("an index was fetched without a remote"))?;
-            Ok(remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX)?.0)
+            Ok(remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize)?.0)
         };
         let fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>> = if remote.is_some() { Some(&mut fetch) } else { None };
         let limit = Duration::from_secs_f64(self.config.stall_timeout);
@@ -185,15 +157,6 @@ fn join(root: &str, split: &str) -> String {
     }
 }
 
-/// Returns the folder of a remote on this machine.
-fn local_folder(remote: &str) -> Option<PathBuf> {
-    match remote.split_once("://") {
-        None => Some(remote.into()),
-        Some(("file", path)) => Some(path.into()),
-        Some(_) => None,
-    }
-}
-
 /// Returns the default cache folder of a remote, which is the same every time.
 fn default_local(remote: &str) -> Result<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
@@ -215,8 +178,9 @@ mod tests {
             let world = WorldConfig { world_size: local_world_size, local_world_size, ..WorldConfig::default() };
             let config = LoaderConfig { world, fetch_threads, ..LoaderConfig::default() };
             let stats = Arc::new(Stats::new(false));
-            let opener = Opener { config: &config, stats: &stats, clock: &Clock::system(), topology: &topology };
-            opener.store_config((2, 60.0)).fetch_threads
+            let (clock, stores) = (Clock::system(), StoreSet::default());
+            let opener = Opener { config: &config, stats: &stats, clock: &clock, topology: &topology, stores };
+            opener.store_config(&StreamConfig::default()).fetch_threads
         };
         assert_eq!(threads(1, None), 16, "one per 4 CPUs");
         assert_eq!(threads(8, None), 2, "one per 4 CPUs of this rank");

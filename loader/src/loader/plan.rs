@@ -1,7 +1,6 @@
 //! Conversion of the arguments: the order's configuration, and the fields' plans.
 
 use crate::catalog::Catalog;
-pub use crate::config::parse_bytes;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::decode::FieldPlan;
 use crate::error::{Error, Result};

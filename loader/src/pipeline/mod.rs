@@ -83,6 +83,6 @@ pub(crate) use setup::EpochSetup;
 pub(crate) use shard::fetch::{FetchEvent, Origin, ShardFetch};
 pub(crate) use shard::open_shard::read_offsets;
 pub(crate) use shard::open_shards::OpenShards;
-pub(crate) use shard::opening_order::{OpeningOrder, ShardCost};
+pub(crate) use shard::shard_table::{ShardCost, ShardTable};
 pub(crate) use shard::source::NextPlan;
 pub(crate) use workers::NumaWorkers;

@@ -80,6 +80,14 @@ impl Place {
     }
 }
 
+/// Returns the folder that `remote` names; `None` for servers and for names that cannot work.
+pub(crate) fn local_folder(remote: &str) -> Option<PathBuf> {
+    match Place::parse(remote) {
+        Ok(Place::File(folder)) => Some(folder),
+        _ => None,
+    }
+}
+
 /// Rejects a scheme that is known and not supported.
 fn unsupported(scheme: &str, remote: &str) -> Result<Place> {
     let message = format!("{scheme}:// remotes are not supported yet: use s3://, http(s)://, file:// or a path");

@@ -1,6 +1,6 @@
 //! Data set of a worker process, as plain memory.
 
-use crate::cache::{IndexCheck, ShardSet, WaitPolicy, install_index};
+use crate::cache::{INDEX_BYTES_MAX, IndexCheck, ShardSet, WaitPolicy, install_index};
 use crate::catalog::IndexedStream;
 use crate::clock::Clock;
 use crate::config::read;
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::order::DataSetShape;
 use crate::stats::Stats;
-use crate::store::{Fetcher, Length, StoreConfig, Stores, fetch_whole};
+use crate::store::{Fetcher, Length, StoreConfig, Stores, fetch_whole, local_folder};
 use crate::sync::Arc;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -16,9 +16,6 @@ use std::time::Duration;
 
 /// Longest wait for a fetch by another process, or for space that other processes use.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(600);
-
-/// Largest index: it describes some eight million shards.
-const INDEX_BYTES_MAX: usize = 4 << 30;
 
 /// Location of a stream.
 #[derive(Clone, Debug, Deserialize)]
@@ -137,12 +134,12 @@ impl StreamLocation {
         let stats = Arc::new(Stats::new(false));
         let mut fetch = || {
             if let Some(fetcher) = fetcher {
-                return fetch_whole(fetcher, INDEX_BASENAME, Length::AtMost(INDEX_BYTES_MAX as u64), |_, _| Ok(()));
+                return fetch_whole(fetcher, INDEX_BASENAME, Length::AtMost(INDEX_BYTES_MAX), |_, _| Ok(()));
             }
             // The store's threads exist for this download only.
             let stores = Stores::new(self.store_config()?, &stats, Clock::system())?;
             let remote = self.remote.as_deref().unwrap_or_default();
-            Ok(stores.open(remote)?.get_small(INDEX_BASENAME, INDEX_BYTES_MAX)?.0)
+            Ok(stores.open(remote)?.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize)?.0)
         };
         let fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>> =
             if self.has_remote() { Some(&mut fetch) } else { None };
@@ -167,10 +164,7 @@ impl StreamLocation {
     /// only copies.
     pub(super) fn has_remote(&self) -> bool {
         let Some(remote) = &self.remote else { return false };
-        let path = remote.strip_prefix("file://").unwrap_or(remote);
-        match (std::fs::canonicalize(path), std::fs::canonicalize(&self.dir)) {
-            (Ok(remote), Ok(local)) => remote != local,
-            _ => true,
-        }
+        let folder = local_folder(remote).and_then(|folder| std::fs::canonicalize(folder).ok());
+        folder.is_none_or(|folder| std::fs::canonicalize(&self.dir).ok() != Some(folder))
     }
 }

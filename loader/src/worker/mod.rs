@@ -4,7 +4,7 @@
 //!  DataSet   parsed indexes, the shape: plain memory, which a fork may copy
 //!    |  SampleReader::open, in each process that reads
 //!    v
-//!  SampleReader --read--> bytes of a sample, by pread on the calling thread  (reader, shard_table)
+//!  SampleReader --read--> bytes of a sample, by pread on the calling thread  (reader, known_shard)
 //!    |   `--------fetch--> a shard that is not resident: claim, admission, download, publish
 //!    v
 //!  Epoch --next_sample--> ids of one worker, announced `predownload` samples ahead     (epoch)
@@ -25,8 +25,8 @@
 mod data;
 mod epoch;
 mod fetch_ahead;
+mod known_shard;
 mod reader;
-mod shard_table;
 mod single;
 
 pub use data::{DataConfig, DataSet, StreamLocation};

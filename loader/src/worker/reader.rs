@@ -1,17 +1,17 @@
 //! Reader of samples, which fetches their shards.
 
-use super::data::{DataSet, STALL_TIMEOUT};
-use super::shard_table::{KnownShard, ShardTable};
-use crate::cache::{AdmitOutcome, ClaimOutcome, ResidencyGuard, ShardState, WaitPolicy};
-use crate::catalog::{Catalog, Rules};
+use super::data::{DataSet, STALL_TIMEOUT, StreamLocation};
+use super::known_shard::{KnownShard, shard_table};
+use crate::cache::{AdmitOutcome, ClaimOutcome, ResidencyGuard, WaitPolicy};
+use crate::catalog::{Catalog, Rules, StoreSet};
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::{Layout, Shard};
+use crate::format::Layout;
 use crate::io::read_exact_at;
-use crate::order::{SampleId, ShardId};
-use crate::pipeline::{FetchEvent, Origin, Run, ShardFetch};
+use crate::order::{SampleId, ShardId, StreamId};
+use crate::pipeline::{FetchEvent, Origin, Run, ShardFetch, ShardTable};
 use crate::stats::Stats;
-use crate::store::{Fetcher, Remote, Stores};
+use crate::store::{Fetcher, Remote};
 use crate::sync::{Arc, Mutex};
 use std::os::fd::AsFd;
 
@@ -49,7 +49,7 @@ pub struct SampleReader {
     catalog: Catalog,
     /// True if descriptors outlive a read, which is not so if shards are evicted.
     keeps_open: bool,
-    pub(super) table: Mutex<ShardTable>,
+    pub(super) table: ShardTable<KnownShard>,
     /// By stream, the fetcher that is used instead of the engine's store. The last streams may be missing.
     fetchers: Vec<Option<Arc<dyn Fetcher>>>,
     /// Opened when the first shard has to be fetched.
@@ -86,9 +86,9 @@ impl SampleReader {
         catalog.streams().iter().for_each(|s| s.dir.keep_in_page_cache());
         Ok(Self {
             keeps_open: data.config.cache_limit.is_none(),
+            table: shard_table(data.shape().num_shards()),
             data,
             catalog,
-            table: Mutex::new(ShardTable::new()),
             fetchers,
             remotes: Mutex::default(),
             stats,
@@ -167,8 +167,7 @@ impl SampleReader {
     pub fn evict(&self, shard: ShardId) -> Result<bool> {
         self.check(shard)?;
         let (stream, local) = self.catalog.locate(shard);
-        let removed = self.table.lock().remove(shard);
-        drop(removed);
+        self.table.close(usize::MAX, |id, _| id == shard);
         stream.dir.evict(local).map_err(|e| self.describe(e, shard))
     }
 
@@ -178,18 +177,12 @@ impl SampleReader {
     ///
     /// When a directory cannot be listed.
     pub fn evict_coldest(&self) -> Result<Option<ShardId>> {
-        let mut coldest: Option<(u128, ShardId)> = None;
-        let mut first = 0;
-        for (stream, place) in self.catalog.streams().iter().zip(&self.data.config.streams) {
-            if place.has_remote()
-                && let Some((accessed_ns, local)) = stream.dir.least_recently_used()?
-            {
-                let found = (accessed_ns, ShardId(first + local));
-                coldest = Some(coldest.map_or(found, |known| known.min(found)));
-            }
-            first += stream.index.shards.len() as u32;
+        let mut found = Vec::new();
+        for (number, stream) in (0..).map(StreamId).zip(self.catalog.streams()).filter(|(_, s)| s.dir.has_remote()) {
+            let first = self.data.shape().shards_of(number).start;
+            found.extend(stream.dir.least_recently_used()?.map(|(at_ns, local)| (at_ns, ShardId(first + local))));
         }
-        match coldest {
+        match found.into_iter().min() {
             Some((_, shard)) => Ok(self.evict(shard)?.then_some(shard)),
             None => Ok(None),
         }
@@ -207,7 +200,7 @@ impl SampleReader {
     /// True if `shard` was resident at the last check.
     pub(super) fn was_resident(&self, shard: ShardId) -> bool {
         let (stream, local) = self.catalog.locate(shard);
-        stream.dir.state(local) == ShardState::Resident
+        stream.dir.is_resident(local)
     }
 
     /// Makes `id` resident: claim, admission, download, publish. `None` if that needs a wait and `priority` is `Ahead`.
@@ -243,7 +236,7 @@ impl SampleReader {
             },
         };
         let remotes = self.remotes()?;
-        let (number, _) = self.stream_of(id);
+        let number = self.data.shape().stream_of(id).index();
         let origin = match self.fetcher(number) {
             Some(fetcher) => Some(Origin::External(&**fetcher)),
             None => remotes[number].as_ref().map(Origin::Store),
@@ -284,31 +277,24 @@ impl SampleReader {
     /// Returns the offsets and descriptors of a resident shard.
     fn known(&self, id: ShardId) -> Result<Option<Arc<KnownShard>>> {
         let (stream, local) = self.catalog.locate(id);
-        let known = self.table.lock().get(id);
-        if let Some(known) = known {
-            // A shard that was deleted while it was open is fetched again if possible, since other processes may need
-            // it too.
-            let is_deleted = known.open.as_ref().is_some_and(|open| stream.dir.has_remote() && open.is_evicted());
-            if !is_deleted {
-                return Ok(Some(known));
-            }
-            let removed = self.table.lock().remove(id);
-            drop(removed);
-        }
-        if !stream.dir.has_remote() && stream.dir.state(local) != ShardState::Resident {
+        let open = || {
             // It may have to be unpacked, so it is not opened here. If it is missing, the fetch returns the error.
-            return Ok(None);
+            if !stream.dir.has_remote() && !stream.dir.is_resident(local) {
+                return Ok(None);
+            }
+            let Some(open) = stream.dir.open_shard(local)? else { return Ok(None) };
+            let known = KnownShard::read(self.catalog.shard(id), self.catalog.layout_of(id), open, self.keeps_open)?;
+            let cost = known.cost();
+            Ok(Some((known, cost)))
+        };
+        let known = self.table.get(id, open)?;
+        // A shard that was deleted while it was open is fetched again if possible, since other processes may need it too.
+        let is_open = known.as_ref().and_then(|known| known.open.as_ref());
+        if is_open.is_some_and(|open| stream.dir.has_remote() && open.is_evicted()) {
+            self.table.close(usize::MAX, |other, _| other == id);
+            return self.table.get(id, open);
         }
-        let Some(open) = stream.dir.open_shard(local)? else { return Ok(None) };
-        let known = KnownShard::read(self.shard(id), self.catalog.layout_of(id), open, self.keeps_open)?;
-        let known = Arc::new(known);
-        let removed = self.table.lock().insert(id, known.clone());
-        drop(removed);
-        Ok(Some(known))
-    }
-
-    fn shard(&self, id: ShardId) -> &Shard {
-        self.catalog.shard(id)
+        Ok(known)
     }
 
     fn locate(&self, sample: SampleId) -> Result<(ShardId, u32)> {
@@ -333,11 +319,6 @@ impl SampleReader {
         Err(Error::new(ErrorKind::NotFound, "there is no such shard").with("shard", shard.0).with("shards", shards))
     }
 
-    fn stream_of(&self, id: ShardId) -> (usize, &crate::catalog::Stream) {
-        let number = self.data.shape().stream_of(id).index();
-        (number, &self.catalog.streams()[number])
-    }
-
     fn fetcher(&self, stream: usize) -> Option<&Arc<dyn Fetcher>> {
         self.fetchers.get(stream)?.as_ref()
     }
@@ -348,32 +329,20 @@ impl SampleReader {
         if let Some(remotes) = &*remotes {
             return Ok(remotes.clone());
         }
-        let mut stores: Vec<((u32, f64), Stores)> = Vec::new();
-        let mut opened = Vec::new();
-        for (number, place) in self.data.config.streams.iter().enumerate() {
+        let stores = StoreSet::default();
+        let open = |(number, place): (usize, &StreamLocation)| {
             let uses_store = self.fetcher(number).is_none() && place.has_remote();
-            let Some(remote) = place.remote.as_ref().filter(|_| uses_store) else {
-                opened.push(None);
-                continue;
-            };
-            let key = (place.download_retry, place.download_timeout);
-            let known = stores.iter().position(|(k, _)| *k == key);
-            let at = match known {
-                Some(at) => at,
-                None => {
-                    stores.push((key, Stores::new(place.store_config()?, &self.stats, Clock::system())?));
-                    stores.len() - 1
-                }
-            };
-            opened.push(Some(stores[at].1.open(remote).context("remote", || remote)?));
-        }
-        let opened: Arc<[Option<Remote>]> = opened.into();
+            let Some(remote) = place.remote.as_ref().filter(|_| uses_store) else { return Ok(None) };
+            let opened = stores.open(remote, place.store_config()?, &self.stats, &Clock::system());
+            opened.context("remote", || remote).map(Some)
+        };
+        let opened: Arc<[_]> = self.data.config.streams.iter().enumerate().map(open).collect::<Result<_>>()?;
         *remotes = Some(opened.clone());
         Ok(opened)
     }
 
     fn describe(&self, error: Error, shard: ShardId) -> Error {
-        let (_, stream) = self.stream_of(shard);
-        error.with("file", &self.shard(shard).raw_data.basename).with("stream", &stream.name)
+        let (stream, _) = self.catalog.locate(shard);
+        error.with("file", &self.catalog.shard(shard).raw_data.basename).with("stream", &stream.name)
     }
 }

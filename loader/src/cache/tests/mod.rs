@@ -110,15 +110,14 @@ fn bytes_on_disk(dir: &Path) -> u64 {
 fn a_published_shard_is_resident_and_the_directory_holds_nothing_else() {
     let folder = folder();
     let dir = open(folder.path(), shards(2, 1000, false));
-    assert_eq!(dir.state(0), ShardState::Absent);
+    assert!(!dir.is_resident(0));
     assert!(dir.open_shard(0).unwrap().is_none());
     let claim = claimed(&dir, 0);
-    assert_eq!(dir.state(0), ShardState::Claimed);
     assert!(matches!(dir.try_claim(0).unwrap(), ClaimOutcome::Busy), "a second thread does not fetch it");
     let admission = claim.admit(&unplanned, no_wait()).unwrap();
     assert_eq!(listing(folder.path()), [INDEX_BASENAME], "nothing appears before publishing");
     let _guard = publish(&dir, admission).unwrap();
-    assert_eq!(dir.state(0), ShardState::Resident);
+    assert!(dir.is_resident(0));
     assert!(matches!(dir.try_claim(0).unwrap(), ClaimOutcome::Resident(_)));
     assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds"]);
     let open = dir.open_shard(0).unwrap().unwrap();
@@ -176,7 +175,7 @@ fn wrong_sizes_and_names_leave_the_shard_absent() {
     let e = admitted.publish(&[PublishFile { name: "other", bytes: &[0; 10] }]).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Internal);
     assert_eq!(listing(folder.path()), [INDEX_BASENAME]);
-    assert_eq!(dir.state(0), ShardState::Absent);
+    assert!(!dir.is_resident(0));
 }
 
 #[test]
@@ -304,9 +303,9 @@ fn shards_that_the_plan_does_not_know_are_evicted_by_their_last_use() {
     // A reader sets the time: shard 1 becomes the most recent.
     drop(dir.open_shard(1).unwrap().unwrap());
     put(&dir, 3, &unplanned);
-    assert_eq!(dir.state(2), ShardState::Absent);
+    assert!(!dir.is_resident(2));
     put(&dir, 4, &unplanned);
-    assert_eq!((dir.state(0), dir.state(1)), (ShardState::Absent, ShardState::Resident));
+    assert_eq!((dir.is_resident(0), dir.is_resident(1)), (false, true));
 }
 
 #[test]
@@ -337,10 +336,10 @@ fn directories_of_a_group_share_one_limit_and_one_plan() {
     put(&a, 1, &plan);
     // The second shard of the first stream is used last of all: it is evicted for one of the second stream.
     put(&b, 0, &plan);
-    assert_eq!((a.state(0), a.state(1), b.state(0)), (ShardState::Resident, ShardState::Absent, ShardState::Resident));
+    assert_eq!((a.is_resident(0), a.is_resident(1), b.is_resident(0)), (true, false, true));
     // Number 1 of the second stream is number 3 of the plan, used after both that are on disk.
     assert!(matches!(claimed(&b, 1).try_admit(&plan).unwrap(), AdmitOutcome::Wait { .. }));
-    assert_eq!(local.state(0), ShardState::Resident);
+    assert!(local.is_resident(0));
 }
 
 #[test]
@@ -388,14 +387,13 @@ fn keep_zip_decides_which_files_stay() {
     let keep = StreamCacheConfig { keep_zip: true, ..config(folder.path(), shards(1, 100, true)) };
     let dir = StreamCache::open(keep.clone(), &Stats::default()).unwrap();
     assert_eq!(dir.disk_bytes(0), 150);
-    assert_eq!(dir.state(0), ShardState::Absent, "the raw file alone is not all that is wanted");
+    assert!(!dir.is_resident(0), "the raw file alone is not all that is wanted");
     put(&dir, 0, &unplanned);
     assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds", "shard.00000.mds.zstd"]);
     drop(dir);
     // Only the compressed file: it is unpacked, not fetched, and removed afterwards.
     std::fs::remove_file(folder.path().join("shard.00000.mds")).unwrap();
     let dir = open(folder.path(), shards(1, 100, true));
-    assert_eq!(dir.state(0), ShardState::Packed);
     let claim = claimed(&dir, 0);
     assert_eq!(claim.packed_files().unwrap(), [folder.path().join("shard.00000.mds.zstd")]);
     let admission = claim.admit(&unplanned, no_wait()).unwrap();
@@ -405,7 +403,7 @@ fn keep_zip_decides_which_files_stay() {
     // Both are there without keep_zip: the compressed one is removed at the start.
     std::fs::write(folder.path().join("shard.00000.mds.zstd"), [0; 50]).unwrap();
     let dir = open(folder.path(), shards(1, 100, true));
-    assert_eq!(dir.state(0), ShardState::Resident);
+    assert!(dir.is_resident(0));
     assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds"]);
 }
 
@@ -416,7 +414,7 @@ fn files_of_a_killed_writer_are_removed_and_never_count_as_shards() {
     std::fs::write(folder.path().join("shard.00001.mds"), [1; 99]).unwrap();
     std::fs::write(folder.path().join("notes.txt.tmp"), b"not ours").unwrap();
     let dir = open(folder.path(), shards(2, 100, false));
-    assert_eq!((dir.state(0), dir.state(1)), (ShardState::Absent, ShardState::Absent));
+    assert!(!dir.is_resident(0) && !dir.is_resident(1));
     assert_eq!(listing(folder.path()), [INDEX_BASENAME, "notes.txt.tmp", "shard.00001.mds"]);
     put(&dir, 1, &unplanned);
     assert_eq!(dir.open_shard(1).unwrap().unwrap().files[0].bytes, 100, "the short file was replaced");
@@ -465,9 +463,9 @@ fn shards_of_merged_indexes_are_in_sub_directories_and_split_formats_have_two_fi
     // Half a shard does not count.
     std::fs::remove_file(folder.path().join("3/shard.00000.json.meta")).unwrap();
     assert!(dir.open_shard(0).unwrap().is_none());
-    assert_eq!(dir.state(0), ShardState::Absent);
+    assert!(!dir.is_resident(0));
     put(&dir, 0, &unplanned);
-    assert_eq!(dir.state(0), ShardState::Resident);
+    assert!(dir.is_resident(0));
 }
 
 #[test]

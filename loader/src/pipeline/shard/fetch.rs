@@ -5,7 +5,7 @@
 use crate::cache::{Admission, PublishFile, ResidencyGuard};
 use crate::catalog::Stream;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::{FileInfo, FilePair, HashAlgo, Shard, hash};
+use crate::format::{FileInfo, FilePair, Shard, hash};
 use crate::pipeline::run::Run;
 use crate::stats::{Stats, TimeKind};
 use crate::store::{FetchBuffer, FetchRequest, Fetcher, Length, Progress, Remote, fetch_whole};
@@ -150,10 +150,6 @@ fn check_hash(stream: &Stream, file: &FileInfo, bytes: &[u8]) -> Result<()> {
     let algo = stream.validate_hash.or_else(|| hash::cheapest(file.hashes.algos()));
     let Some(algo) = algo else { return Ok(()) };
     let Some(expected) = file.hash(algo) else { return Ok(()) };
-    compare(algo, &expected, bytes).context("file", || &file.basename)
-}
-
-fn compare(algo: HashAlgo, expected: &str, bytes: &[u8]) -> Result<()> {
     let found = algo.hex(bytes);
     if found == expected {
         return Ok(());
@@ -163,7 +159,8 @@ fn compare(algo: HashAlgo, expected: &str, bytes: &[u8]) -> Result<()> {
     Err(Error::new(ErrorKind::Checksum, message)
         .with("hash", algo.name())
         .with("expected", expected)
-        .with("found", found))
+        .with("found", found)
+        .with("file", &file.basename))
 }
 
 impl FetchedShard<'_> {

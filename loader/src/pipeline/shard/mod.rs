@@ -11,7 +11,7 @@
 //! * `next_use`: the next use of each shard, in this epoch and the one after it, for eviction;
 //! * `status`: the step that each shard in progress has reached, for the report of a stall;
 //! * `open_shard`, `open_shards`: descriptors and tables of open shards, which the sample plane reads from;
-//! * `opening_order`: the shards that are closed first when too many are open;
+//! * `shard_table`: a bounded table, for open shards here and in `worker`;
 //! * `janitor`: closes evicted shards and shares room with other processes.
 
 pub(crate) mod fetch;
@@ -19,8 +19,8 @@ pub(crate) mod janitor;
 mod next_use;
 pub(crate) mod open_shard;
 pub(crate) mod open_shards;
-pub(crate) mod opening_order;
 pub(crate) mod residency;
+pub(crate) mod shard_table;
 pub(crate) mod source;
 pub(crate) mod stage;
 mod status;

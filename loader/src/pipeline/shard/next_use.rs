@@ -7,7 +7,7 @@
 use crate::order::{EpochPlan, Rank, ShardId, ShardUse};
 
 /// Uses of shards, in positions of the rank's own samples. Positions count from the start of this epoch's plan and
-/// continue into the next. into the next.
+/// continue into the next.
 #[derive(Debug)]
 pub(super) struct NextUses {
     /// This epoch's uses: shard, first and last position, sorted. A shard may be used more than once.

@@ -171,20 +171,21 @@ pub(crate) fn read_offsets(shard: &Shard, open: &cache::OpenShard) -> Result<Off
 #[derive(Debug)]
 pub(super) struct ShardOpener {
     pub(super) catalog: Arc<Catalog>,
-    trailers: TrailerReader,
+    /// By the catalogue's layouts: true if a field uses the trailers (indexes of values) of their shards.
+    use_indexes: Vec<bool>,
     /// Small samples may be copied from mappings.
     use_mmap: bool,
+    /// Trailers that were read, and those that could not be used.
+    indexes_read: Arc<Counter>,
+    indexes_refused: Arc<Counter>,
 }
 
 impl ShardOpener {
     /// Opens shards of `catalog`, with the indexes of those whose layout is true in `use_indexes`.
     pub(super) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, use_mmap: bool, stats: &Stats) -> Self {
-        let trailers = TrailerReader {
-            use_indexes,
-            read: stats.counter("shard_indexes_read"),
-            refused: stats.counter("shard_indexes_refused"),
-        };
-        Self { catalog, trailers, use_mmap }
+        let (indexes_read, indexes_refused) =
+            (stats.counter("shard_indexes_read"), stats.counter("shard_indexes_refused"));
+        Self { catalog, use_indexes, use_mmap, indexes_read, indexes_refused }
     }
 
     /// Opens shard `id`; `None` when it is not on disk.
@@ -199,10 +200,8 @@ impl ShardOpener {
         let Some(data) = resident.files.first() else { return Err(Error::internal("a shard without files")) };
         let table = read_offsets(shard, &resident)?;
         let layout_number = self.catalog.layout_of(id);
-        let trailer = match self.trailers.use_indexes.get(layout_number) {
-            Some(true) => self.trailers.read(data, &table),
-            _ => None,
-        };
+        let uses_index = self.use_indexes.get(layout_number) == Some(&true);
+        let trailer = if uses_index { self.read_trailer(data, &table) } else { None };
         Ok(Some(OpenShard {
             file: data.file.clone(),
             table,
@@ -215,20 +214,9 @@ impl ShardOpener {
             resident,
         }))
     }
-}
 
-/// Reads the trailers (indexes of values) of shards, and counts them.
-#[derive(Debug)]
-struct TrailerReader {
-    /// By the catalogue's layouts: true if a field uses their indexes.
-    use_indexes: Vec<bool>,
-    read: Arc<Counter>,
-    refused: Arc<Counter>,
-}
-
-impl TrailerReader {
     /// Reads the trailer after the samples that `table` lists; `None` where there is no usable one.
-    fn read(&self, data: &cache::OpenFile, table: &OffsetTable) -> Option<Trailer> {
+    fn read_trailer(&self, data: &cache::OpenFile, table: &OffsetTable) -> Option<Trailer> {
         let bytes = data.bytes.checked_sub(table.end()).filter(|bytes| *bytes > 0)?;
         let read = || {
             if bytes > TRAILER_BYTES_MAX {
@@ -240,11 +228,11 @@ impl TrailerReader {
         };
         match read() {
             Ok(trailer) => {
-                self.read.add(1);
+                self.indexes_read.add(1);
                 Some(trailer)
             }
             Err(error) => {
-                self.refused.add(1);
+                self.indexes_refused.add(1);
                 log::warn!("the index after the samples of {} is not used: {error}", data.path.display());
                 None
             }

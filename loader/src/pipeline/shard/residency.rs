@@ -52,8 +52,6 @@ pub(crate) struct Residency<T> {
     requested: Condvar,
     /// Notified when a read allows the eviction of a shard, for threads that wait for room.
     released: Condvar,
-    /// Lock of `released`; guards nothing.
-    release: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -83,7 +81,6 @@ impl<T> Residency<T> {
             queue: Mutex::default(),
             requested: Condvar::new(),
             released: Condvar::new(),
-            release: Mutex::new(()),
         }
     }
 
@@ -199,7 +196,7 @@ impl<T> Residency<T> {
 
     /// Waits until a shard may be evicted or another one is requested, at most `limit`.
     pub(crate) fn wait_for_release(&self, limit: Duration) {
-        drop(self.released.wait_timeout(self.release.lock(), limit));
+        drop(self.released.wait_timeout(self.queue.lock(), limit));
     }
 
     /// Returns the shards with announced samples that have not been read: each with the position of the next one, and

@@ -5,9 +5,7 @@ use super::next_use::NextUses;
 use super::open_shards::OpenShards;
 use super::residency::Residency;
 use super::status::{ShardStatus, ShardStatuses, Step};
-use crate::cache::{
-    Admission, AdmitOutcome, ClaimOutcome, ResidencyGuard, RoomRequest, ShardClaim, ShardState, WaitPolicy,
-};
+use crate::cache::{Admission, AdmitOutcome, ClaimOutcome, ResidencyGuard, RoomRequest, ShardClaim, WaitPolicy};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::memory::Budget;
@@ -340,7 +338,7 @@ impl ShardSource {
         }
         for (shard, _, resident) in self.residency.unread() {
             let (stream, local) = self.catalog.locate(shard);
-            if resident && stream.dir.state(local) == ShardState::Absent {
+            if resident && !stream.dir.is_resident(local) {
                 self.residency.set_lost(shard);
             }
         }

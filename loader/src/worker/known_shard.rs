@@ -1,12 +1,10 @@
-//! Table of the shards that have been read: offsets of their samples, and descriptors.
+//! Shards that have been read: offsets of their samples, and descriptors.
 
 use crate::cache::{AccessTime, OpenShard};
 use crate::error::Result;
 use crate::format::{OffsetTable, Shard};
-use crate::order::ShardId;
-use crate::pipeline::{OpeningOrder, ShardCost, read_offsets};
+use crate::pipeline::{ShardCost, ShardTable, read_offsets};
 use crate::sync::Arc;
-use std::collections::HashMap;
 
 /// Most bytes of offset tables: thousands of shards, in each of dozens of processes.
 const TABLE_BYTES_MAX: usize = 64 << 20;
@@ -38,51 +36,20 @@ impl KnownShard {
     }
 
     /// Memory and descriptors that it uses.
-    fn cost(&self) -> ShardCost {
+    pub(super) fn cost(&self) -> ShardCost {
         let descriptors = self.open.as_ref().map_or(0, |open| open.descriptors());
         ShardCost { table_bytes: self.offsets.memory_bytes(), descriptors }
     }
 }
 
-/// Bounded table of shards; the oldest entry is removed first.
-#[derive(Debug)]
-pub(super) struct ShardTable {
-    known: HashMap<ShardId, Arc<KnownShard>>,
-    order: OpeningOrder<ShardId>,
+/// Returns an empty table for the shards of a data set of `shards` shards.
+pub(super) fn shard_table(shards: usize) -> ShardTable<KnownShard> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    with_descriptors(shards, (limit.unwrap_or(u64::MAX) / 4).clamp(16, DESCRIPTORS_MAX) as usize)
 }
 
-impl ShardTable {
-    pub(super) fn new() -> Self {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        Self::with_descriptors((limit.unwrap_or(u64::MAX) / 4).clamp(16, DESCRIPTORS_MAX) as usize)
-    }
-
-    fn with_descriptors(descriptors: usize) -> Self {
-        let cost_max = ShardCost { table_bytes: TABLE_BYTES_MAX, descriptors };
-        Self { known: HashMap::new(), order: OpeningOrder::new(cost_max, SHARDS_MAX) }
-    }
-
-    pub(super) fn get(&self, shard: ShardId) -> Option<Arc<KnownShard>> {
-        self.known.get(&shard).cloned()
-    }
-
-    /// Adds `shard`. Returns the entries removed for it, which the caller drops without holding the table's lock.
-    pub(super) fn insert(&mut self, shard: ShardId, known: Arc<KnownShard>) -> Vec<Arc<KnownShard>> {
-        let mut removed: Vec<_> = self.remove(shard).into_iter().collect();
-        self.order.push(shard, known.cost());
-        self.known.insert(shard, known);
-        while let Some(oldest) = self.order.pop_excess() {
-            removed.extend(self.known.remove(&oldest));
-        }
-        removed
-    }
-
-    /// Removes `shard`.
-    pub(super) fn remove(&mut self, shard: ShardId) -> Option<Arc<KnownShard>> {
-        let known = self.known.remove(&shard)?;
-        self.order.remove(|known| *known == shard);
-        Some(known)
-    }
+fn with_descriptors(shards: usize, descriptors: usize) -> ShardTable<KnownShard> {
+    ShardTable::new(shards, ShardCost { table_bytes: TABLE_BYTES_MAX, descriptors }, SHARDS_MAX)
 }
 
 #[cfg(test)]
@@ -121,15 +88,17 @@ mod tests {
         let jsonl = Layout::jsonl([("n", "int")], "\n").expect("a layout");
         for (layout, shards_open) in [(mds, 8), (jsonl, 4)] {
             let dir = tempfile::tempdir().expect("a folder");
-            let reader = reader(dir.path(), layout);
-            *reader.table.lock() = ShardTable::with_descriptors(8);
+            let mut reader = reader(dir.path(), layout);
+            reader.table = with_descriptors(64, 8);
             let mut sample = Vec::new();
             (0..20).for_each(|id| assert!(reader.read(SampleId(id), &mut sample).expect("read").is_some()));
-            let table = reader.table.lock();
-            assert_eq!((table.order.len(), table.order.cost().descriptors), (shards_open, 8));
-            drop(table);
-            let removed: Vec<_> = (0..64).filter_map(|shard| reader.table.lock().remove(ShardId(shard))).collect();
-            assert_eq!((removed.len(), reader.table.lock().order.cost().descriptors), (shards_open, 0));
+            let occupied = |reader: &SampleReader| {
+                let (shards, cost) = reader.table.occupied();
+                (shards, cost.descriptors)
+            };
+            assert_eq!(occupied(&reader), (shards_open, 8));
+            reader.table.close(usize::MAX, |_, _| true);
+            assert_eq!(occupied(&reader), (0, 0));
         }
     }
 }

@@ -1,0 +1,37 @@
+//! Stores by download settings.
+
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::stats::Stats;
+use crate::store::{Remote, StoreConfig, Stores};
+use crate::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// One set of fetch threads for each distinct pair of attempts and timeout, started when it is first needed. Usually
+/// there is one.
+#[derive(Default)]
+pub(crate) struct StoreSet(Mutex<Vec<((u32, Duration), Stores)>>);
+
+impl StoreSet {
+    /// Opens `remote` with the fetch threads for `config`. Other settings than attempts and timeout must be equal in all
+    /// calls.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stores::new`] and [`Stores::open`].
+    pub(crate) fn open(&self, remote: &str, config: StoreConfig, stats: &Arc<Stats>, clock: &Clock) -> Result<Remote> {
+        let key = (config.download_retry, config.download_timeout);
+        let mut all = self.0.lock();
+        let known = all.iter().find(|(known, _)| *known == key).map(|(_, stores)| stores.clone());
+        let stores = match known {
+            Some(stores) => stores,
+            None => {
+                let stores = Stores::new(config, stats, clock.clone())?;
+                all.push((key, stores.clone()));
+                stores
+            }
+        };
+        drop(all);
+        stores.open(remote)
+    }
+}
