@@ -13,6 +13,23 @@
 //! Everything here is pure: the result is a function of the bytes, the plan and the [`DrawKey`]. A decoder owns its
 //! memory and its libraries' state, and keeps both from sample to sample. Bytes are not trusted: any damage ends in an
 //! [`Error`](crate::Error) that describes it, and memory is bounded by [`Limits`].
+//!
+//! ```
+//! use forebay_loader::decode::{DrawKey, FieldPlan, FieldSpec, Row};
+//! use forebay_loader::format::{Column, Encoding};
+//!
+//! // One column of raw bytes in three tokens of 16 bits, delivered as a row of four 64-bit tokens.
+//! let columns = [Column::new("text", Encoding::parse("bytes")?)];
+//! let fields: Vec<(String, FieldSpec)> = serde_json::from_str(
+//!     r#"[["ids", {"kind": "tokens", "column": "text", "length": 4, "pad": 0, "stored": "uint16"}]]"#,
+//! )?;
+//! let plan = FieldPlan::compile(Some(&fields), &columns, 0)?;
+//! let mut row = vec![0; plan.outputs()[0].row_bytes().expect("a fixed size")];
+//! let stored: [&[u8]; 1] = [&[1, 0, 2, 0, 3, 0]];
+//! plan.decoder().decode(|column| stored.get(column).copied(), DrawKey::default(), [Row::Fixed(&mut row)])?;
+//! assert_eq!(row, [1i64, 2, 3, 0].map(i64::to_le_bytes).concat());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod aligned;
 mod compile;

@@ -17,6 +17,30 @@
 //!
 //! After the last sample of an MDS shard there may be a [`trailer`] with an index of its values.
 //!
+//! ```
+//! use forebay_loader::format::writer::{LocalDir, Options, Writer};
+//! use forebay_loader::format::{Encoding, Index, Layout, Scratch, Value};
+//!
+//! // A data set with one column, in one shard.
+//! let folder = tempfile::tempdir()?;
+//! let layout = Layout::mds([("number".to_owned(), Encoding::Int)])?;
+//! let mut writer = Writer::new(layout, Box::new(LocalDir::create(folder.path(), true)?), Options::default())?;
+//! for number in [5, 6, 7] {
+//!     writer.write(&[Value::Int(number)])?;
+//! }
+//! writer.finish()?;
+//!
+//! // Sample 1 of that shard.
+//! let index = Index::parse(&std::fs::read(folder.path().join("index.json"))?, "index.json")?;
+//! let shard = &index.shards[0];
+//! let file = std::fs::read(folder.path().join(&*shard.raw_data.basename))?;
+//! let (start, len) = shard.offsets(&file[..shard.table_bytes() as usize])?.range(1)?;
+//! let mut scratch = Scratch::default();
+//! let columns = shard.layout.split(&file[start as usize..][..len as usize], &mut scratch)?;
+//! assert_eq!(Encoding::Int.decode(columns.get(0))?, Value::Int(6));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Everything here is pure: bytes in, values out, no clock, no file. The one exception is [`writer`], whose threads
 //! pass files to a sink. Input is not trusted: lengths are checked before memory is allocated for them, nesting is
 //! bounded, names cannot leave their directory, and errors contain file and field.

@@ -21,6 +21,22 @@
 //!   is the queue between it and the threads that need files.
 //!
 //! Bytes are not hashed here: the caller has the hash and compares it before the bytes are used.
+//!
+//! ```
+//! use forebay_loader::clock::Clock;
+//! use forebay_loader::stats::Stats;
+//! use forebay_loader::store::{FetchRequest, StoreConfig, Stores};
+//! use std::sync::Arc;
+//!
+//! let folder = tempfile::tempdir()?;
+//! std::fs::write(folder.path().join("shard.00000.mds"), b"some bytes")?;
+//!
+//! let stores = Stores::new(StoreConfig::default(), &Arc::new(Stats::default()), Clock::system())?;
+//! let remote = stores.open(folder.path().to_str().expect("UTF-8"))?; // or "https://...", "s3://bucket/prefix"
+//! let ticket = remote.fetch(FetchRequest::new("shard.00000.mds", 10))?;
+//! assert_eq!(&*ticket.wait()?, b"some bytes");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod buffer;
 mod config;
